@@ -1,0 +1,356 @@
+//! The policy trait and the registry.
+//!
+//! A policy is a state machine without a clock: it is told events, and once per instant it is asked who
+//! runs. It never learns whether time is virtual or real.
+
+use crate::engine::Context;
+use crate::model::{Invalid, ResourceId, System, TaskId};
+use crate::policies;
+use crate::record::{JobId, Place};
+use crate::time::{Span, Time};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// What a policy is told. All events of one instant arrive before the one call of [`Policy::decide`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A job is ready for the first time. Its release may lie in the past when it waited in its task's backlog.
+    Release {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+    },
+    /// A job is over, by its own signal, by a policy's verdict, or because its process ended.
+    Finish {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// What it consumed, measured by its budget's clock.
+        consumed: Span,
+    },
+    /// A budget is used up. The policy replenishes it, ends the job, or lets it wait.
+    BudgetExpired {
+        /// The task.
+        task: TaskId,
+        /// What the job has consumed so far.
+        consumed: Span,
+    },
+    /// A job waits for something other than a CPU.
+    Block {
+        /// Its task.
+        task: TaskId,
+        /// What the job has consumed so far.
+        consumed: Span,
+    },
+    /// A blocked job can go on.
+    Wake {
+        /// Its task.
+        task: TaskId,
+    },
+    /// A job passes its absolute deadline unfinished. Sent only when late jobs are aborted, just before the abort.
+    Deadline {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+    },
+    /// A job asks for a resource; `granted` says whether it has it. If not, [`Event::Block`] follows.
+    Request {
+        /// Its task.
+        task: TaskId,
+        /// What it asks for.
+        resource: ResourceId,
+        /// Whether it has it now.
+        granted: bool,
+    },
+    /// A job gives a resource back.
+    Return {
+        /// Its task.
+        task: TaskId,
+        /// What it gives back.
+        resource: ResourceId,
+    },
+    /// A timer that the policy set is due.
+    Timer {
+        /// Its number, from zero below [`Policy::timers`].
+        timer: u16,
+        /// The instant it was set to.
+        due: Time,
+    },
+    /// The task's last process has ended; no job of it will run again.
+    Exit {
+        /// The task.
+        task: TaskId,
+    },
+}
+
+impl Event {
+    /// The task that the event is about.
+    #[must_use]
+    pub fn task(&self) -> Option<TaskId> {
+        match *self {
+            Event::Release { task, .. }
+            | Event::Finish { task, .. }
+            | Event::BudgetExpired { task, .. }
+            | Event::Block { task, .. }
+            | Event::Wake { task }
+            | Event::Deadline { task, .. }
+            | Event::Request { task, .. }
+            | Event::Return { task, .. }
+            | Event::Exit { task } => Some(task),
+            Event::Timer { .. } => None,
+        }
+    }
+}
+
+/// What a budget counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// Elapsed time while the task is assigned CPUs, as in a window table.
+    Elapsed,
+    /// CPU time that the task used, as the driver measures it ([`crate::engine::Input::Usage`]).
+    Cpu,
+}
+
+/// An amount of time that a task may consume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// How much.
+    pub amount: Span,
+    /// Of what.
+    pub clock: Clock,
+}
+
+/// One task on one set of CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Assignment {
+    /// Who runs.
+    pub task: TaskId,
+    /// Where.
+    pub place: Place,
+    /// A fresh budget that replaces what is left; `None` keeps what is left, or stays without one.
+    pub budget: Option<Budget>,
+}
+
+/// The whole picture of who runs now. A task that is not in it does not run; one that is in it with the
+/// same place as before is kept. The engine turns the difference into commands.
+#[must_use]
+#[derive(Debug, Default)]
+pub struct Decision {
+    pub(crate) assignments: Vec<Assignment>,
+}
+
+impl Decision {
+    /// Lets `task` run (or run on) at `place` with the budget that it has.
+    pub fn run(&mut self, task: TaskId, place: Place) {
+        self.assignments.push(Assignment { task, place, budget: None });
+    }
+    /// Lets `task` run at `place` with a fresh budget.
+    pub fn run_with(&mut self, task: TaskId, place: Place, budget: Budget) {
+        self.assignments.push(Assignment { task, place, budget: Some(budget) });
+    }
+    /// What has been decided so far.
+    #[must_use]
+    pub fn assignments(&self) -> &[Assignment] {
+        &self.assignments
+    }
+}
+
+/// A scheduling policy.
+///
+/// It allocates nothing after it is built, keeps no clock, and bases every decision on the events and on
+/// what [`Context`] shows. Policies compose: one that hosts others passes on the events of their tasks and
+/// asks them to decide over the CPUs it lends them.
+pub trait Policy: Send {
+    /// Takes over from the engine's current state: at the start of the schedule, or in the middle of it when
+    /// policies are switched. Jobs that are ready now are found through the context.
+    fn start(&mut self, cx: &mut Context<'_>);
+
+    /// Learns of one event.
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>);
+
+    /// Says who runs on the single-CPU places `lent` (all CPUs of the machine for the outermost policy).
+    fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision);
+
+    /// How many timers it uses, its guests' included.
+    fn timers(&self) -> u16 {
+        0
+    }
+}
+
+/// How an ordering is spread over several CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// One CPU; the policy's plain name.
+    Uniprocessor,
+    /// One ready queue for all CPUs (`g-`).
+    Global,
+    /// Each task belongs to one CPU (`p-`).
+    Partitioned,
+    /// The policy itself is about several CPUs (`windows`).
+    Table,
+}
+
+impl Scope {
+    /// The word in summaries and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scope::Uniprocessor => "uniprocessor",
+            Scope::Global => "global",
+            Scope::Partitioned => "partitioned",
+            Scope::Table => "table",
+        }
+    }
+}
+
+/// How tasks are placed on CPUs under a partitioned scope.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// Which of the CPUs that have room is taken.
+    pub fit: Fit,
+    /// Whether tasks are taken in the order of decreasing utilisation.
+    pub decreasing: bool,
+}
+
+/// A bin-packing rule.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Fit {
+    /// The lowest-numbered CPU with room.
+    #[default]
+    First,
+    /// The fullest CPU with room.
+    Best,
+    /// The emptiest CPU.
+    Worst,
+}
+
+impl Placement {
+    /// The names on the command line and what they mean.
+    pub const ALL: [(&'static str, Placement); 6] = [
+        ("ff", Placement { fit: Fit::First, decreasing: false }),
+        ("bf", Placement { fit: Fit::Best, decreasing: false }),
+        ("wf", Placement { fit: Fit::Worst, decreasing: false }),
+        ("ffd", Placement { fit: Fit::First, decreasing: true }),
+        ("bfd", Placement { fit: Fit::Best, decreasing: true }),
+        ("wfd", Placement { fit: Fit::Worst, decreasing: true }),
+    ];
+    /// `ffd`, the default.
+    pub const DEFAULT: Placement = Placement { fit: Fit::First, decreasing: true };
+
+    /// Looks a name up.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Placement> {
+        Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, p)| *p)
+    }
+}
+
+/// A policy as a workload or the command line names it.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicySpec {
+    /// Its line in the registry.
+    pub entry: &'static Entry,
+    /// Its scope.
+    pub scope: Scope,
+    /// The placement rule of a partitioned scope.
+    pub placement: Placement,
+}
+
+impl PartialEq for PolicySpec {
+    fn eq(&self, other: &Self) -> bool {
+        (self.entry.name, self.scope, self.placement) == (other.entry.name, other.scope, other.placement)
+    }
+}
+impl Eq for PolicySpec {}
+
+impl PolicySpec {
+    /// Looks up a name such as `edf`, `g-edf` or `p-rm`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<PolicySpec> {
+        let (scope, plain) = match name.split_once('-') {
+            Some(("g", plain)) => (Scope::Global, plain),
+            Some(("p", plain)) => (Scope::Partitioned, plain),
+            _ => (Scope::Uniprocessor, name),
+        };
+        let entry = REGISTRY.iter().find(|e| e.name == plain)?;
+        let scope = if entry.scopes.contains(&scope) {
+            scope
+        } else if scope == Scope::Uniprocessor && entry.scopes == [Scope::Table] {
+            Scope::Table
+        } else {
+            return None;
+        };
+        Some(PolicySpec { entry, scope, placement: Placement::DEFAULT })
+    }
+
+    /// All names that [`PolicySpec::from_name`] knows.
+    pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+        REGISTRY.iter().flat_map(|e| {
+            e.scopes.iter().map(|s| match s {
+                Scope::Global => ("g-", e.name),
+                Scope::Partitioned => ("p-", e.name),
+                Scope::Uniprocessor | Scope::Table => ("", e.name),
+            })
+        })
+    }
+
+    /// The prefix that its scope gives its name: `g-`, `p-` or nothing.
+    #[must_use]
+    pub const fn prefix(&self) -> &'static str {
+        match self.scope {
+            Scope::Global => "g-",
+            Scope::Partitioned => "p-",
+            Scope::Uniprocessor | Scope::Table => "",
+        }
+    }
+}
+
+/// What a policy is built from.
+#[derive(Clone, Copy, Debug)]
+pub struct Build<'a> {
+    /// The whole system.
+    pub system: &'a System,
+    /// The tasks that it schedules: all, or those of one partition.
+    pub tasks: &'a [TaskId],
+    /// The single-CPU places that it may ever be lent.
+    pub places: &'a [Place],
+    /// Scope and placement.
+    pub spec: PolicySpec,
+    /// Number of the first timer that it may use.
+    pub first_timer: u16,
+}
+
+/// What of a task a policy cannot do without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// A period.
+    Period,
+    /// A deadline.
+    Deadline,
+    /// A runtime (for placement by utilisation).
+    Runtime,
+}
+
+/// One policy of the registry.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name, without a scope's prefix.
+    pub name: &'static str,
+    /// One line about it.
+    pub summary: &'static str,
+    /// Its manual page, in Markdown.
+    pub manual: &'static str,
+    /// The scopes that it can be used with.
+    pub scopes: &'static [Scope],
+    /// What every task must have.
+    pub needs: &'static [Need],
+    /// Builds it.
+    pub build: fn(&Build<'_>) -> Result<Box<dyn Policy>, Invalid>,
+}
+
+/// Every policy of Takt. Adding one is a file in `policies/` and a line here; the command line, the documentation,
+/// the conformance tests and the benches walk this slice.
+pub static REGISTRY: &[Entry] =
+    &[policies::windows::ENTRY, policies::fp::ENTRY, policies::rm::ENTRY, policies::edf::ENTRY];

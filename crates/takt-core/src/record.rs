@@ -1,0 +1,190 @@
+//! What the engine says about what happened: one [`Record`] per change.
+
+use crate::model::{ResourceId, TaskId};
+use crate::time::{Span, Time};
+
+/// A set of CPUs of the system, as an index into [`crate::model::System::places`].
+///
+/// The first places are the single CPUs of the machine in ascending order; sets of several CPUs follow.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Place(pub u16);
+
+impl Place {
+    /// As an index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Number of a job within its task, from zero.
+pub type JobId = u64;
+
+/// One line of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// The engine's instant: for what was planned, the planned instant and not the moment a late timer fired.
+    pub at: Time,
+    /// What happened.
+    pub what: What,
+}
+
+/// What a [`Record`] tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// A window of the table begins.
+    Window {
+        /// Index in the major frame.
+        window: u32,
+        /// Number of the major frame, from zero.
+        frame: u64,
+    },
+    /// The driver came so late that whole windows passed; they are not replayed.
+    WindowsLost {
+        /// How many.
+        count: u64,
+    },
+    /// A job comes into being.
+    Release {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// Its absolute deadline.
+        deadline: Option<Time>,
+    },
+    /// A job is granted a budget.
+    Budget {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// The amount.
+        amount: Span,
+    },
+    /// A job starts or resumes on a set of CPUs (a dispatch).
+    Start {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// Where.
+        place: Place,
+    },
+    /// A job leaves its CPUs.
+    Stop {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// Where it ran.
+        place: Place,
+        /// Why it left.
+        reason: StopReason,
+    },
+    /// A job is over.
+    Finish {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// How it ended.
+        outcome: Outcome,
+        /// Time it was given, in the clock of its budget.
+        consumed: Span,
+    },
+    /// A job waits for something other than a CPU.
+    Block {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+    },
+    /// A blocked job can go on.
+    Wake {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+    },
+    /// A job asks for a shared resource.
+    Request {
+        /// Its task.
+        task: TaskId,
+        /// What it asks for.
+        resource: ResourceId,
+        /// Whether it has it now; otherwise it blocks until it is its turn.
+        granted: bool,
+    },
+    /// A job gives a shared resource back.
+    Return {
+        /// Its task.
+        task: TaskId,
+        /// What it gives back.
+        resource: ResourceId,
+    },
+    /// A completion signal arrived after its job was over: it belongs to that job, not to the next.
+    LateSignal {
+        /// Its task.
+        task: TaskId,
+        /// The job that it belongs to.
+        job: JobId,
+    },
+    /// The task's last process has ended.
+    Exit {
+        /// The task.
+        task: TaskId,
+    },
+}
+
+/// Why a job left its CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StopReason {
+    /// Unfinished, and another task takes one of its CPUs.
+    Preempted,
+    /// Unfinished, and its CPUs stay idle (its window is over).
+    Suspended,
+    /// It goes on elsewhere in the same instant.
+    Migrated,
+    /// Its job is over.
+    Finished,
+    /// It blocked.
+    Blocked,
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It signalled completion.
+    Completed,
+    /// Its budget was used; in a window table that is a regular end.
+    BudgetUsed,
+    /// Its window ended first: a safety-critical overrun.
+    Overrun,
+    /// It was aborted, or ran out of an enforced budget under an online policy.
+    Aborted,
+    /// Its process ended.
+    Exited,
+    /// It was never started: its task was still busy with an earlier job (`backlog: skip`).
+    Skipped,
+}
+
+/// Takes the engine's records. A driver that only counts uses `()`.
+pub trait Sink {
+    /// Called once per record, in order.
+    fn record(&mut self, record: Record);
+}
+
+impl Sink for () {
+    fn record(&mut self, _: Record) {}
+}
+impl Sink for alloc::vec::Vec<Record> {
+    fn record(&mut self, record: Record) {
+        self.push(record);
+    }
+}
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn record(&mut self, record: Record) {
+        (**self).record(record);
+    }
+}

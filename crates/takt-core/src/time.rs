@@ -1,0 +1,220 @@
+//! The two kinds of time: an instant and a span, both whole nanoseconds.
+//!
+//! `deadline - now` is a [`Span`]; `deadline + now` does not compile. Nothing in Takt's core
+//! uses floating point for time.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Div, Mul, Neg, Rem, Sub, SubAssign};
+
+/// An instant, in nanoseconds since the start of the schedule (time zero of the run).
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(i64);
+
+/// A length of time in nanoseconds; negative when it is a difference that went below zero (a laxity).
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(i64);
+
+impl Time {
+    /// The start of the schedule.
+    pub const ZERO: Time = Time(0);
+    /// Later than everything: "never".
+    pub const MAX: Time = Time(i64::MAX);
+
+    /// The instant `ns` nanoseconds after the start.
+    #[must_use]
+    pub const fn from_ns(ns: i64) -> Time {
+        Time(ns)
+    }
+    /// Nanoseconds since the start.
+    #[must_use]
+    pub const fn ns(self) -> i64 {
+        self.0
+    }
+    /// `self + span`, staying at [`Time::MAX`] instead of overflowing.
+    #[must_use]
+    pub const fn saturating_add(self, span: Span) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Span = Span(0);
+    /// The longest span.
+    pub const MAX: Span = Span(i64::MAX);
+
+    /// A span of `ns` nanoseconds.
+    #[must_use]
+    pub const fn from_ns(ns: i64) -> Span {
+        Span(ns)
+    }
+    /// A span of `us` microseconds.
+    #[must_use]
+    pub const fn from_us(us: i64) -> Span {
+        Span(us * 1_000)
+    }
+    /// A span of `ms` milliseconds.
+    #[must_use]
+    pub const fn from_ms(ms: i64) -> Span {
+        Span(ms * 1_000_000)
+    }
+    /// A span of `s` seconds.
+    #[must_use]
+    pub const fn from_secs(s: i64) -> Span {
+        Span(s * 1_000_000_000)
+    }
+    /// Length in nanoseconds.
+    #[must_use]
+    pub const fn ns(self) -> i64 {
+        self.0
+    }
+    /// The longer of zero and this span.
+    #[must_use]
+    pub const fn or_zero(self) -> Span {
+        if self.0 < 0 { Span(0) } else { self }
+    }
+    /// Exact product with a fraction, rounded towards zero; for default budgets (0.6 of a window).
+    #[must_use]
+    pub const fn scaled(self, numerator: i64, denominator: i64) -> Span {
+        Span((self.0 as i128 * numerator as i128 / denominator as i128) as i64)
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+    fn add(self, rhs: Span) -> Time {
+        Time(self.0 + rhs.0)
+    }
+}
+impl AddAssign<Span> for Time {
+    fn add_assign(&mut self, rhs: Span) {
+        self.0 += rhs.0;
+    }
+}
+impl Sub<Span> for Time {
+    type Output = Time;
+    fn sub(self, rhs: Span) -> Time {
+        Time(self.0 - rhs.0)
+    }
+}
+impl Sub for Time {
+    type Output = Span;
+    fn sub(self, rhs: Time) -> Span {
+        Span(self.0 - rhs.0)
+    }
+}
+impl Add for Span {
+    type Output = Span;
+    fn add(self, rhs: Span) -> Span {
+        Span(self.0 + rhs.0)
+    }
+}
+impl AddAssign for Span {
+    fn add_assign(&mut self, rhs: Span) {
+        self.0 += rhs.0;
+    }
+}
+impl Sub for Span {
+    type Output = Span;
+    fn sub(self, rhs: Span) -> Span {
+        Span(self.0 - rhs.0)
+    }
+}
+impl SubAssign for Span {
+    fn sub_assign(&mut self, rhs: Span) {
+        self.0 -= rhs.0;
+    }
+}
+impl Neg for Span {
+    type Output = Span;
+    fn neg(self) -> Span {
+        Span(-self.0)
+    }
+}
+impl Mul<i64> for Span {
+    type Output = Span;
+    fn mul(self, rhs: i64) -> Span {
+        Span(self.0 * rhs)
+    }
+}
+impl Div<i64> for Span {
+    type Output = Span;
+    fn div(self, rhs: i64) -> Span {
+        Span(self.0 / rhs)
+    }
+}
+impl Rem for Span {
+    type Output = Span;
+    fn rem(self, rhs: Span) -> Span {
+        Span(self.0 % rhs.0)
+    }
+}
+
+/// Prints with the largest unit that keeps the value exact to three decimals: `1.5ms`, `250us`, `2s`.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0.unsigned_abs();
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (unit, name) = match ns {
+            0 => return f.pad("0s"),
+            n if n >= 1_000_000_000 && n % 1_000_000 == 0 => (1_000_000_000, "s"),
+            n if n >= 1_000_000 && n % 1_000 == 0 => (1_000_000, "ms"),
+            n if n >= 1_000 => (1_000, "us"),
+            _ => (1, "ns"),
+        };
+        let (whole, mut rest) = (ns / unit, ns % unit);
+        if rest == 0 {
+            return write!(f, "{sign}{whole}{name}");
+        }
+        let mut digits = 0;
+        let mut scale = unit;
+        while scale > 1 {
+            scale /= 10;
+            digits += 1;
+        }
+        while rest % 10 == 0 {
+            rest /= 10;
+            digits -= 1;
+        }
+        write!(f, "{sign}{whole}.{rest:0digits$}{name}")
+    }
+}
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Span(self.0), f)
+    }
+}
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_span_prints_with_its_unit() {
+        for (ns, text) in [
+            (0, "0s"),
+            (1, "1ns"),
+            (1_500, "1.5us"),
+            (250_000, "250us"),
+            (1_000_000, "1ms"),
+            (12_345_000, "12.345ms"),
+            (1_000_001, "1000.001us"),
+            (2_000_000_000, "2s"),
+            (2_050_000_000, "2.05s"),
+            (-1_500_000, "-1.5ms"),
+        ] {
+            assert_eq!(Span::from_ns(ns).to_string(), text);
+        }
+    }
+}
