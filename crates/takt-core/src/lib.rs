@@ -1,1 +1,16 @@
-//! x
+//! The scheduling core of Takt: what to schedule, the policies that decide, and the engine between them and a driver.
+//!
+//! No clock, no operating system, no allocation after construction, no `unsafe`; `no_std` with `alloc`.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod cpus;
+pub mod engine;
+pub mod model;
+pub mod policies;
+pub mod policy;
+pub mod record;
+pub mod rng;
+pub mod time;

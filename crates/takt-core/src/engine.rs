@@ -1,0 +1,3 @@
+//! stub
+/// What a policy sees.
+pub struct Context<'a>(core::marker::PhantomData<&'a ()>);
