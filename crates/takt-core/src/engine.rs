@@ -1,3 +1,1027 @@
-//! stub
-/// What a policy sees.
-pub struct Context<'a>(core::marker::PhantomData<&'a ()>);
+//! The engine: everything a policy needs and no policy should write again.
+//!
+//! It owns jobs, releases, absolute deadlines, budgets, timers, resources, the current assignment, the counters and
+//! the trace records. A driver hands in time and what it saw ([`Engine::step`]); the engine tells the policy, asks it
+//! once for a decision, and returns the difference to the previous assignment as the smallest list of commands.
+//!
+//! The order within one instant is fixed: what the driver saw (completions first, as it lists them), then budgets that
+//! are used up, absolute deadlines, the policy's timers, releases; equal ones in the order of task or timer number.
+//! A completion at the deadline meets it, and a budget that ends with its window is used up, not overrun.
+//!
+//! Each step costs O(events × (log n + policy)) + O(m) for n tasks and m CPUs.
+
+use crate::cpus::CpuSet;
+use crate::model::{Arrival, Backlog, Invalid, Late, ResourceId, System, Task, TaskId};
+use crate::policy::{Budget, Build, Clock, Decision, Event, Policy};
+use crate::queue::Agenda;
+use crate::record::{JobId, Outcome, Place, Record, Sink, StopReason, What};
+use crate::rng;
+use crate::stats::Counts;
+use crate::time::{Span, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What a driver saw happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// A measurement: the CPU time that the task's current job has used. It comes before the other inputs of its instant.
+    /// From the first one on, the engine takes the task's CPU-clock consumption from these and no longer from elapsed time.
+    Usage {
+        /// Whose.
+        task: TaskId,
+        /// Since the job's release.
+        consumed: Span,
+    },
+    /// The task signals the completion of its job.
+    Complete {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task waits for something other than a CPU.
+    Block {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task can go on.
+    Wake {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task asks for a resource and blocks if another has it. Waiters get it in the order of asking.
+    Request {
+        /// Who.
+        task: TaskId,
+        /// What.
+        resource: ResourceId,
+    },
+    /// The task gives a resource back. Returning what it does not hold changes nothing.
+    Return {
+        /// Who.
+        task: TaskId,
+        /// What.
+        resource: ResourceId,
+    },
+    /// The current job of the task is given up.
+    Abort {
+        /// Who.
+        task: TaskId,
+    },
+    /// The last process of the task has ended: its job is over and there will be no other.
+    Exit {
+        /// Who.
+        task: TaskId,
+    },
+}
+
+/// What a driver must do. Stops come first, then moves, then starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Take the task off its CPUs.
+    Stop {
+        /// Who.
+        task: TaskId,
+        /// Where it runs now.
+        place: Place,
+    },
+    /// Let the running task go on at another place.
+    Move {
+        /// Who.
+        task: TaskId,
+        /// Where it runs now.
+        from: Place,
+        /// Where it goes on.
+        to: Place,
+        /// Whether it goes on with a job that has not run yet.
+        new_job: bool,
+    },
+    /// Let the task run.
+    Start {
+        /// Who.
+        task: TaskId,
+        /// Where.
+        place: Place,
+        /// Whether its job has not run yet.
+        new_job: bool,
+    },
+    /// The running task stays where it is and begins its next job.
+    Continue {
+        /// Who.
+        task: TaskId,
+        /// Where it runs.
+        place: Place,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// No job.
+    Idle,
+    /// A job that can run (and does, if it has a place).
+    Ready,
+    /// A job that waits for something other than a CPU.
+    Blocked,
+    /// The task's processes have ended.
+    Gone,
+}
+
+/// The changing state of a task.
+#[derive(Clone, Debug)]
+struct Run {
+    phase: Phase,
+    /// Number of the current job, or of the last one when idle.
+    job: JobId,
+    release: Time,
+    deadline: Time,
+    consumed: Span,
+    /// Consumption is accounted up to here while it runs.
+    since: Time,
+    budget: Option<Span>,
+    clock: Clock,
+    metered: bool,
+    place: Option<Place>,
+    last_place: Option<Place>,
+    /// The job has not run yet.
+    fresh: bool,
+    /// The job that last ran here is over, and its stop has been recorded.
+    stop_recorded: bool,
+    /// Number of the next job to arrive.
+    next_job: JobId,
+    /// Jobs that have arrived and wait for their predecessors.
+    pending: u64,
+    waits_for: Option<ResourceId>,
+    /// Decision round in which it was last chosen, and where.
+    round: u64,
+    wanted: Place,
+    counts: Counts,
+}
+
+impl Run {
+    /// Brings consumption and budget up to `now`.
+    fn account(&mut self, now: Time) {
+        if self.place.is_some() && self.phase == Phase::Ready && !(self.metered && self.clock == Clock::Cpu) {
+            self.spend(now - self.since);
+        }
+        self.since = now;
+    }
+    fn spend(&mut self, span: Span) {
+        self.consumed += span;
+        if let Some(left) = &mut self.budget {
+            *left -= span;
+        }
+    }
+    fn has_job(&self) -> bool {
+        matches!(self.phase, Phase::Ready | Phase::Blocked)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Resource {
+    owner: Option<TaskId>,
+    waiters: VecDeque<TaskId>,
+}
+
+/// A job as a policy sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Job {
+    /// Its number within its task.
+    pub number: JobId,
+    /// When it was released.
+    pub release: Time,
+    /// Its absolute deadline; [`Time::MAX`] without one.
+    pub deadline: Time,
+    /// What it has consumed so far.
+    pub consumed: Span,
+    /// Whether it could run now (it is not blocked).
+    pub ready: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    system: System,
+    places: Vec<CpuSet>,
+    /// For each place the indexes of its CPUs; the first places are the single CPUs.
+    place_cpus: Vec<Vec<u16>>,
+    runs: Vec<Run>,
+    agenda: Agenda,
+    now: Time,
+    events: Vec<Event>,
+    resources: Vec<Resource>,
+    /// Who runs on each CPU, and who ran there last.
+    cpu_task: Vec<Option<TaskId>>,
+    cpu_last: Vec<Option<TaskId>>,
+    cpu_round: Vec<u64>,
+    running: Vec<TaskId>,
+    round: u64,
+    context_switches: u64,
+    windows_lost: u64,
+    alive: usize,
+}
+
+/// A scheduling engine: one system under one policy.
+pub struct Engine {
+    state: State,
+    policy: Box<dyn Policy>,
+    lent: Vec<Place>,
+    decision: Decision,
+    commands: Vec<Command>,
+    started: bool,
+}
+
+impl Engine {
+    /// Builds the engine and its policy. This is the last time that memory is allocated.
+    ///
+    /// # Errors
+    /// When the system breaks a rule of [`System::validate`] or the policy cannot schedule it.
+    pub fn new(system: System) -> Result<Engine, Invalid> {
+        system.validate()?;
+        let places = system.places();
+        let cpus: Vec<usize> = system.cpus.iter().collect();
+        let lent: Vec<Place> = (0..cpus.len()).map(|i| Place(i as u16)).collect();
+        let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|i| TaskId(i as u32)).collect();
+        let spec = system.policy;
+        let build = Build { system: &system, tasks: &tasks, places: &lent, spec, first_timer: 0 };
+        let policy = (spec.entry.build)(&build)?;
+        let n = system.tasks.len();
+        let mut agenda = Agenda::new(3 * n + usize::from(policy.timers()));
+        for (i, task) in system.tasks.iter().enumerate() {
+            if let Arrival::Periodic { offset, .. } = task.arrival {
+                agenda.set(slot_release(n, policy.timers(), i), Time::ZERO + offset);
+            }
+        }
+        let run = Run {
+            phase: Phase::Idle,
+            job: 0,
+            release: Time::ZERO,
+            deadline: Time::MAX,
+            consumed: Span::ZERO,
+            since: Time::ZERO,
+            budget: None,
+            clock: Clock::Elapsed,
+            metered: false,
+            place: None,
+            last_place: None,
+            fresh: true,
+            stop_recorded: false,
+            next_job: 0,
+            pending: 0,
+            waits_for: None,
+            round: 0,
+            wanted: Place(0),
+            counts: Counts::default(),
+        };
+        let place_cpus =
+            places.iter().map(|set| (0..cpus.len()).filter(|&i| set.contains(cpus[i])).map(|i| i as u16).collect());
+        let most = n.min(cpus.len());
+        let resource = Resource { owner: None, waiters: VecDeque::with_capacity(n) };
+        let state = State {
+            place_cpus: place_cpus.collect(),
+            places,
+            runs: vec![run; n],
+            agenda,
+            now: Time::ZERO,
+            events: Vec::with_capacity(4 * n + 16),
+            resources: (0..system.resources)
+                .map(|_| Resource { waiters: VecDeque::with_capacity(n), ..resource.clone() })
+                .collect(),
+            cpu_task: vec![None; cpus.len()],
+            cpu_last: vec![None; cpus.len()],
+            cpu_round: vec![0; cpus.len()],
+            running: Vec::with_capacity(most),
+            round: 0,
+            context_switches: 0,
+            windows_lost: 0,
+            alive: n,
+            system,
+        };
+        Ok(Engine {
+            state,
+            policy,
+            lent,
+            decision: Decision { assignments: Vec::with_capacity(most) },
+            commands: Vec::with_capacity(2 * most),
+            started: false,
+        })
+    }
+
+    /// The next instant at which the engine has something to do by itself. O(1).
+    #[must_use]
+    pub fn next_due(&self) -> Option<Time> {
+        if !self.started {
+            return Some(Time::ZERO);
+        }
+        self.state.agenda.first().map(|(at, _)| at)
+    }
+
+    /// Lets everything of the instant `now` happen: `inputs`, then all that is due by `now`, then one decision.
+    /// Returns what the driver must do, in this order.
+    ///
+    /// # Panics
+    /// When time runs backwards, or when the policy puts one job on two places, two jobs on one CPU, or a job where it
+    /// may not run: these are faults of the program, not of its input.
+    pub fn step<S: Sink>(&mut self, now: Time, inputs: &[Input], sink: &mut S) -> &[Command] {
+        let state = &mut self.state;
+        assert!(now >= state.now, "time runs backwards: {now} after {}", state.now);
+        state.now = now;
+        let policy = &mut *self.policy;
+        if !self.started {
+            self.started = true;
+            policy.start(&mut Context { state, sink });
+            deliver(state, policy, sink);
+        }
+        for input in inputs {
+            state.input(input, sink);
+            deliver(state, policy, sink);
+        }
+        while let Some((at, slot)) = state.agenda.first() {
+            if at > now {
+                break;
+            }
+            state.due(at, slot, sink);
+            deliver(state, policy, sink);
+        }
+        self.decide(sink)
+    }
+
+    /// Ends the run: `inputs` that arrive at its very end still count, nothing is released or decided any more. Jobs
+    /// whose deadline has come by then and that are unfinished are missed; the others stay undecided.
+    pub fn close<S: Sink>(&mut self, end: Time, inputs: &[Input], sink: &mut S) {
+        let state = &mut self.state;
+        state.now = end;
+        for input in inputs {
+            state.input(input, sink);
+            state.events.clear();
+        }
+        for i in 0..state.runs.len() {
+            let (job, place) = (state.runs[i].job, state.runs[i].place);
+            if let (Some(place), false) = (place, state.runs[i].stop_recorded) {
+                let stop = What::Stop { task: TaskId(i as u32), job, place, reason: StopReason::Suspended };
+                sink.record(Record { at: end, what: stop });
+            }
+            let task = &state.system.tasks[i];
+            let run = &mut state.runs[i];
+            let late = |run: &Run, job: JobId| match (task.arrival, task.deadline) {
+                (Arrival::Periodic { offset, period }, Some(d)) => Time::ZERO + offset + period * job as i64 + d <= end,
+                _ => run.deadline <= end,
+            };
+            if run.has_job() {
+                run.counts.missed += u64::from(late(run, run.job));
+                for job in run.job + 1..=run.job + run.pending {
+                    run.counts.missed += u64::from(late(run, job));
+                }
+            }
+        }
+    }
+
+    /// Replaces the policy in the middle of a run. The new one takes over every job in its present state; the change
+    /// shows with the next decision.
+    ///
+    /// # Errors
+    /// When the new policy cannot schedule the system, or needs more timers than the engine was built with; the old one goes on.
+    pub fn switch_policy(&mut self, spec: crate::policy::PolicySpec) -> Result<(), Invalid> {
+        let tasks: Vec<TaskId> = (0..self.state.runs.len()).map(|i| TaskId(i as u32)).collect();
+        let build = Build { system: &self.state.system, tasks: &tasks, places: &self.lent, spec, first_timer: 0 };
+        let policy = (spec.entry.build)(&build)?;
+        if policy.timers() > self.policy.timers() {
+            return Err(Invalid::Unsuitable("the new policy needs more timers than the engine has"));
+        }
+        let first = 2 * self.state.runs.len();
+        (0..usize::from(self.policy.timers())).for_each(|t| self.state.agenda.remove(first + t));
+        self.policy = policy;
+        self.state.system.policy = spec;
+        self.policy.start(&mut Context { state: &mut self.state, sink: &mut () });
+        Ok(())
+    }
+
+    /// The system that is scheduled.
+    #[must_use]
+    pub fn system(&self) -> &System {
+        &self.state.system
+    }
+    /// The interned CPU sets.
+    #[must_use]
+    pub fn places(&self) -> &[CpuSet] {
+        &self.state.places
+    }
+    /// The instant of the last step.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.state.now
+    }
+    /// The tasks that run now.
+    #[must_use]
+    pub fn running(&self) -> &[TaskId] {
+        &self.state.running
+    }
+    /// The task's current job.
+    #[must_use]
+    pub fn job(&self, task: TaskId) -> Option<Job> {
+        self.state.job(task)
+    }
+    /// Where the task runs.
+    #[must_use]
+    pub fn place_of(&self, task: TaskId) -> Option<Place> {
+        self.state.runs[task.index()].place
+    }
+    /// Whether the task's consumption is limited by a CPU-time budget now, so that a driver with a meter should send [`Input::Usage`].
+    #[must_use]
+    pub fn wants_usage(&self, task: TaskId) -> bool {
+        let run = &self.state.runs[task.index()];
+        run.clock == Clock::Cpu && run.budget.is_some() && run.has_job()
+    }
+    /// Counts of one task.
+    #[must_use]
+    pub fn counts(&self, task: TaskId) -> Counts {
+        self.state.runs[task.index()].counts
+    }
+    /// Counts summed over all tasks.
+    #[must_use]
+    pub fn totals(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.state.runs.iter().for_each(|run| sum += run.counts);
+        sum
+    }
+    /// How often the running task of a CPU changed; a CPU that idles in between still counts once, and going idle does not count.
+    #[must_use]
+    pub fn context_switches(&self) -> u64 {
+        self.state.context_switches
+    }
+    /// Windows that passed unserved because the driver came too late.
+    #[must_use]
+    pub fn windows_lost(&self) -> u64 {
+        self.state.windows_lost
+    }
+    /// Whether every task's processes have ended.
+    #[must_use]
+    pub fn all_gone(&self) -> bool {
+        self.state.alive == 0
+    }
+
+    fn decide<S: Sink>(&mut self, sink: &mut S) -> &[Command] {
+        let mut decision = core::mem::take(&mut self.decision);
+        decision.assignments.clear();
+        self.commands.clear();
+        self.policy.decide(&self.lent, &mut Context { state: &mut self.state, sink }, &mut decision);
+        assert!(self.state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
+        self.state.apply(&decision, &mut self.commands, sink);
+        self.decision = decision;
+        &self.commands
+    }
+}
+
+/// Hands the waiting events to the policy, those included that its own reactions cause.
+fn deliver<S: Sink>(state: &mut State, policy: &mut dyn Policy, sink: &mut S) {
+    let mut next = 0;
+    while let Some(&event) = state.events.get(next) {
+        next += 1;
+        policy.event(&event, &mut Context { state, sink });
+    }
+    state.events.clear();
+}
+
+fn slot_release(tasks: usize, timers: u16, task: usize) -> usize {
+    2 * tasks + usize::from(timers) + task
+}
+
+impl State {
+    fn timers(&self) -> usize {
+        self.agenda.slots() - 3 * self.runs.len()
+    }
+
+    fn record(&self, sink: &mut dyn Sink, what: What) {
+        sink.record(Record { at: self.now, what });
+    }
+
+    fn job(&self, task: TaskId) -> Option<Job> {
+        let run = &self.runs[task.index()];
+        run.has_job().then(|| {
+            let running = run.place.is_some() && run.phase == Phase::Ready && !(run.metered && run.clock == Clock::Cpu);
+            let extra = if running { self.now - run.since } else { Span::ZERO };
+            Job {
+                number: run.job,
+                release: run.release,
+                deadline: run.deadline,
+                consumed: run.consumed + extra,
+                ready: run.phase == Phase::Ready,
+            }
+        })
+    }
+
+    fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
+        match *input {
+            Input::Usage { task, consumed } => {
+                let now = self.now;
+                let run = &mut self.runs[task.index()];
+                if run.has_job() && run.clock == Clock::Cpu {
+                    run.metered = true;
+                    run.spend(consumed - run.consumed);
+                    run.since = now;
+                    self.arm_budget(task, now);
+                }
+            }
+            Input::Complete { task } => {
+                let run = &mut self.runs[task.index()];
+                // A job that has not run cannot have completed: the signal belongs to the one before.
+                if run.has_job() && !run.fresh {
+                    self.end_job(task, Outcome::Completed, true, sink);
+                } else if run.phase != Phase::Gone {
+                    run.counts.late_signals += 1;
+                    let job = if run.has_job() { run.job.saturating_sub(1) } else { run.job };
+                    self.record(sink, What::LateSignal { task, job });
+                }
+            }
+            Input::Block { task } => self.block(task, sink),
+            Input::Wake { task } => self.wake(task, sink),
+            Input::Request { task, resource } => {
+                let held = &mut self.resources[usize::from(resource.0)];
+                let granted = match held.owner {
+                    None => {
+                        held.owner = Some(task);
+                        true
+                    }
+                    Some(owner) => owner == task,
+                };
+                if !granted {
+                    held.waiters.push_back(task);
+                    self.runs[task.index()].waits_for = Some(resource);
+                }
+                self.record(sink, What::Request { task, resource, granted });
+                self.events.push(Event::Request { task, resource, granted });
+                if !granted {
+                    self.block(task, sink);
+                }
+            }
+            Input::Return { task, resource } => self.give_back(task, resource, sink),
+            Input::Abort { task } => {
+                if self.runs[task.index()].has_job() {
+                    self.end_job(task, Outcome::Aborted, true, sink);
+                }
+            }
+            Input::Exit { task } => {
+                if self.runs[task.index()].phase == Phase::Gone {
+                    return;
+                }
+                if self.runs[task.index()].has_job() {
+                    self.runs[task.index()].pending = 0;
+                    self.end_job(task, Outcome::Exited, true, sink);
+                }
+                let n = self.runs.len();
+                self.agenda.remove(slot_release(n, self.timers() as u16, task.index()));
+                self.runs[task.index()].phase = Phase::Gone;
+                self.alive -= 1;
+                self.record(sink, What::Exit { task });
+                self.events.push(Event::Exit { task });
+            }
+        }
+    }
+
+    /// Handles one entry of the agenda.
+    fn due(&mut self, at: Time, slot: usize, sink: &mut dyn Sink) {
+        let n = self.runs.len();
+        let timers = self.timers();
+        if slot < n {
+            let task = TaskId(slot as u32);
+            let now = self.now;
+            // Counted at the planned instant and not when a late timer fired: what ran on in between is the driver's lateness.
+            let run = &mut self.runs[slot];
+            run.account(at.max(run.since).min(now));
+            if run.budget.is_some_and(|left| left > Span::ZERO) {
+                // A measurement said that less was consumed than time has passed.
+                self.arm_budget(task, now);
+                return;
+            }
+            self.agenda.remove(slot);
+            let consumed = self.runs[slot].consumed;
+            self.events.push(Event::BudgetExpired { task, consumed });
+        } else if slot < 2 * n {
+            let task = TaskId((slot - n) as u32);
+            self.agenda.remove(slot);
+            let job = self.runs[task.index()].job;
+            self.events.push(Event::Deadline { task, job });
+            self.end_job(task, Outcome::Aborted, true, sink);
+        } else if slot < 2 * n + timers {
+            self.agenda.remove(slot);
+            self.events.push(Event::Timer { timer: (slot - 2 * n) as u16, due: at });
+        } else {
+            let index = slot - 2 * n - timers;
+            let Arrival::Periodic { period, .. } = self.system.tasks[index].arrival else {
+                unreachable!("only periodic tasks have a release on the agenda");
+            };
+            self.agenda.set(slot, at + period);
+            self.arrive(TaskId(index as u32), at, sink);
+        }
+    }
+
+    /// A periodic job comes into being at `release`.
+    fn arrive(&mut self, task: TaskId, release: Time, sink: &mut dyn Sink) {
+        let deadline = self.system.tasks[task.index()].deadline.map(|d| release + d);
+        let skip = self.system.backlog == Backlog::Skip;
+        let run = &mut self.runs[task.index()];
+        let job = run.next_job;
+        run.next_job += 1;
+        run.counts.released += 1;
+        sink.record(Record { at: release, what: What::Release { task, job, deadline } });
+        if !run.has_job() {
+            run.job = job;
+            self.begin_job(task, release, deadline.unwrap_or(Time::MAX));
+        } else if skip {
+            run.counts.missed += 1;
+            let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO };
+            sink.record(Record { at: release, what });
+        } else {
+            run.pending += 1;
+        }
+    }
+
+    /// Job number `run.job` becomes the task's current job.
+    fn begin_job(&mut self, task: TaskId, release: Time, deadline: Time) {
+        let now = self.now;
+        let periodic = matches!(self.system.tasks[task.index()].arrival, Arrival::Periodic { .. });
+        let abort = self.system.late == Late::Abort && deadline < Time::MAX && periodic;
+        let n = self.runs.len();
+        let run = &mut self.runs[task.index()];
+        run.phase = Phase::Ready;
+        run.release = release;
+        run.deadline = deadline;
+        run.consumed = Span::ZERO;
+        run.since = now;
+        run.budget = None;
+        run.metered = false;
+        run.fresh = true;
+        let job = run.job;
+        if abort {
+            self.agenda.set(n + task.index(), deadline.max(now));
+        }
+        self.events.push(Event::Release { task, job });
+    }
+
+    /// The current job is over. `tell` says whether the policy learns of it (it does not when it ended the job itself).
+    fn end_job(&mut self, task: TaskId, outcome: Outcome, tell: bool, sink: &mut dyn Sink) {
+        let (index, now, n) = (task.index(), self.now, self.runs.len());
+        let run = &mut self.runs[index];
+        run.account(now);
+        let (job, consumed) = (run.job, run.consumed);
+        let in_time = now <= run.deadline;
+        match outcome {
+            Outcome::Completed | Outcome::BudgetUsed | Outcome::Exited => {
+                run.counts.completed += 1;
+                if in_time {
+                    run.counts.met += 1;
+                } else {
+                    run.counts.missed += 1;
+                }
+                sink.response(task, now - run.release);
+            }
+            Outcome::Overrun => {
+                run.counts.missed += 1;
+                run.counts.overruns += 1;
+            }
+            Outcome::Aborted => {
+                run.counts.missed += 1;
+                run.counts.aborted += 1;
+            }
+            Outcome::Skipped => unreachable!("a skipped job never became current"),
+        }
+        run.phase = Phase::Idle;
+        run.budget = None;
+        let waits_for = run.waits_for.take();
+        let stop = run.place.filter(|_| !run.stop_recorded && !run.fresh);
+        run.stop_recorded |= stop.is_some();
+        self.agenda.remove(index);
+        self.agenda.remove(n + index);
+        self.record(sink, What::Finish { task, job, outcome, consumed });
+        if let Some(place) = stop {
+            self.record(sink, What::Stop { task, job, place, reason: StopReason::Finished });
+        }
+        if let Some(resource) = waits_for {
+            self.resources[usize::from(resource.0)].waiters.retain(|t| *t != task);
+        }
+        for resource in 0..self.resources.len() {
+            if self.resources[resource].owner == Some(task) {
+                self.give_back(task, ResourceId(resource as u16), sink);
+            }
+        }
+        if tell {
+            self.events.push(Event::Finish { task, job, consumed });
+        }
+        let run = &mut self.runs[index];
+        if run.pending > 0 {
+            run.pending -= 1;
+            run.job += 1;
+            let (job, description) = (run.job, &self.system.tasks[index]);
+            let Arrival::Periodic { offset, period } = description.arrival else {
+                unreachable!("only periodic tasks queue jobs");
+            };
+            let release = Time::ZERO + offset + period * job as i64;
+            let deadline = description.deadline.map_or(Time::MAX, |d| release + d);
+            self.begin_job(task, release, deadline);
+        }
+    }
+
+    fn block(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        let now = self.now;
+        let run = &mut self.runs[task.index()];
+        if run.phase != Phase::Ready {
+            return;
+        }
+        run.account(now);
+        run.phase = Phase::Blocked;
+        let (job, consumed) = (run.job, run.consumed);
+        self.agenda.remove(task.index());
+        self.record(sink, What::Block { task, job });
+        self.events.push(Event::Block { task, consumed });
+    }
+
+    fn wake(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        let now = self.now;
+        let run = &mut self.runs[task.index()];
+        if run.phase != Phase::Blocked || run.waits_for.is_some() {
+            return;
+        }
+        run.phase = Phase::Ready;
+        run.since = now;
+        let job = run.job;
+        self.record(sink, What::Wake { task, job });
+        self.events.push(Event::Wake { task });
+        if self.runs[task.index()].place.is_some() {
+            self.arm_budget(task, now);
+        }
+    }
+
+    fn give_back(&mut self, task: TaskId, resource: ResourceId, sink: &mut dyn Sink) {
+        let held = &mut self.resources[usize::from(resource.0)];
+        if held.owner != Some(task) {
+            return;
+        }
+        held.owner = held.waiters.pop_front();
+        let next = held.owner;
+        self.record(sink, What::Return { task, resource });
+        self.events.push(Event::Return { task, resource });
+        if let Some(next) = next {
+            self.runs[next.index()].waits_for = None;
+            self.record(sink, What::Request { task: next, resource, granted: true });
+            self.events.push(Event::Request { task: next, resource, granted: true });
+            self.wake(next, sink);
+        }
+    }
+
+    /// Puts the end of a running task's budget on the agenda.
+    fn arm_budget(&mut self, task: TaskId, now: Time) {
+        let run = &self.runs[task.index()];
+        match run.budget {
+            Some(left) if run.place.is_some() && run.phase == Phase::Ready => {
+                self.agenda.set(task.index(), now.max(run.since + left));
+            }
+            _ => self.agenda.remove(task.index()),
+        }
+    }
+
+    fn grant(&mut self, task: TaskId, budget: Budget, sink: &mut dyn Sink) {
+        let now = self.now;
+        let run = &mut self.runs[task.index()];
+        run.account(now);
+        run.budget = Some(budget.amount);
+        run.clock = budget.clock;
+        let job = run.job;
+        self.record(sink, What::Budget { task, job, amount: budget.amount });
+        self.arm_budget(task, now);
+    }
+
+    /// Turns the difference between the present assignment and the decision into commands.
+    fn apply(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+        self.round += 1;
+        let (round, now) = (self.round, self.now);
+        for a in &decision.assignments {
+            let run = &mut self.runs[a.task.index()];
+            assert!(run.phase == Phase::Ready, "task {} was chosen without a job that can run", a.task.0);
+            assert!(run.round != round, "task {} was put on two places", a.task.0);
+            run.round = round;
+            run.wanted = a.place;
+            for &cpu in &self.place_cpus[a.place.index()] {
+                let claimed = core::mem::replace(&mut self.cpu_round[usize::from(cpu)], round);
+                assert!(claimed != round, "two tasks were put on CPU index {cpu}, task {} is one", a.task.0);
+            }
+        }
+        // Stops.
+        let mut kept = 0;
+        for index in 0..self.running.len() {
+            let task = self.running[index];
+            let run = &mut self.runs[task.index()];
+            let place = run.place.expect("a running task has a place");
+            if run.round == round {
+                self.running[kept] = task;
+                kept += 1;
+                continue;
+            }
+            run.account(now);
+            run.place = None;
+            run.last_place = Some(place);
+            let (job, recorded, blocked) = (run.job, run.stop_recorded, run.phase == Phase::Blocked);
+            run.stop_recorded = false;
+            let cpus = &self.place_cpus[place.index()];
+            let taken = cpus.iter().any(|&c| self.cpu_round[usize::from(c)] == round);
+            cpus.iter().for_each(|&c| self.cpu_task[usize::from(c)] = None);
+            self.agenda.remove(task.index());
+            if !recorded {
+                let reason = match (blocked, taken) {
+                    (true, _) => StopReason::Blocked,
+                    (false, true) => StopReason::Preempted,
+                    (false, false) => StopReason::Suspended,
+                };
+                self.runs[task.index()].counts.preemptions += u64::from(reason == StopReason::Preempted);
+                self.record(sink, What::Stop { task, job, place, reason });
+            }
+            commands.push(Command::Stop { task, place });
+        }
+        self.running.truncate(kept);
+        // Moves: everyone leaves before anyone arrives, so that two tasks can swap.
+        for index in 0..kept {
+            let task = self.running[index];
+            let run = &self.runs[task.index()];
+            let (from, to) = (run.place.expect("it runs"), run.wanted);
+            if from != to {
+                self.place_cpus[from.index()].iter().for_each(|&c| self.cpu_task[usize::from(c)] = None);
+                if !run.stop_recorded {
+                    let what = What::Stop { task, job: run.job, place: from, reason: StopReason::Migrated };
+                    self.record(sink, what);
+                }
+                commands.push(Command::Move { task, from, to, new_job: run.fresh });
+            }
+        }
+        // Starts, moves and next jobs in the order of the decision.
+        for a in &decision.assignments {
+            let (task, to) = (a.task, a.place);
+            let run = &mut self.runs[task.index()];
+            let (before, fresh) = (run.place, run.fresh);
+            if before != Some(to) || fresh {
+                run.account(now);
+                run.since = now;
+                run.place = Some(to);
+                run.fresh = false;
+                run.stop_recorded = false;
+                let job = run.job;
+                run.counts.dispatches += 1;
+                let came_from = before.or(run.last_place);
+                run.counts.migrations += u64::from(!fresh && came_from.is_some_and(|p| p != to));
+                run.last_place = Some(to);
+                for &cpu in &self.place_cpus[to.index()] {
+                    let cpu = usize::from(cpu);
+                    self.cpu_task[cpu] = Some(task);
+                    let last = self.cpu_last[cpu].replace(task);
+                    self.context_switches += u64::from(last.is_some_and(|t| t != task));
+                }
+                match before {
+                    None => {
+                        self.running.push(task);
+                        commands.push(Command::Start { task, place: to, new_job: fresh });
+                    }
+                    Some(place) if place == to => commands.push(Command::Continue { task, place }),
+                    Some(_) => {}
+                }
+                match a.budget {
+                    Some(budget) => self.grant(task, budget, sink),
+                    None => self.arm_budget(task, now),
+                }
+                self.record(sink, What::Start { task, job, place: to });
+            } else if let Some(budget) = a.budget {
+                self.grant(task, budget, sink);
+            }
+        }
+    }
+}
+
+/// What a policy may see and do while it handles an event or decides.
+pub struct Context<'a> {
+    state: &'a mut State,
+    sink: &'a mut dyn Sink,
+}
+
+impl Context<'_> {
+    /// The instant.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.state.now
+    }
+    /// The whole system.
+    #[must_use]
+    pub fn system(&self) -> &System {
+        &self.state.system
+    }
+    /// A task as it was described.
+    #[must_use]
+    pub fn task(&self, task: TaskId) -> &Task {
+        &self.state.system.tasks[task.index()]
+    }
+    /// The task's current job, if it has one.
+    #[must_use]
+    pub fn job(&self, task: TaskId) -> Option<Job> {
+        self.state.job(task)
+    }
+    /// Whether the task has a job that could run now.
+    #[must_use]
+    pub fn is_ready(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].phase == Phase::Ready
+    }
+    /// Whether the task's processes have ended.
+    #[must_use]
+    pub fn is_gone(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].phase == Phase::Gone
+    }
+    /// Where the task runs now.
+    #[must_use]
+    pub fn place_of(&self, task: TaskId) -> Option<Place> {
+        self.state.runs[task.index()].place
+    }
+    /// Where the task ran last.
+    #[must_use]
+    pub fn last_place(&self, task: TaskId) -> Option<Place> {
+        self.state.runs[task.index()].last_place
+    }
+    /// Who runs on a single-CPU place.
+    #[must_use]
+    pub fn running_on(&self, place: Place) -> Option<TaskId> {
+        self.state.cpu_task.get(place.index()).copied().flatten()
+    }
+    /// Whether the task's affinity allows a single-CPU place.
+    #[must_use]
+    pub fn may_run(&self, task: TaskId, place: Place) -> bool {
+        !self.state.system.tasks[task.index()].affinity.is_disjoint(&self.state.places[place.index()])
+    }
+    /// What is left of the task's budget; `None` when it has none.
+    #[must_use]
+    pub fn budget_left(&self, task: TaskId) -> Option<Span> {
+        let run = &self.state.runs[task.index()];
+        let running = run.place.is_some() && run.phase == Phase::Ready && !(run.metered && run.clock == Clock::Cpu);
+        let extra = if running { self.state.now - run.since } else { Span::ZERO };
+        run.budget.map(|left| left - extra)
+    }
+    /// Who holds a resource.
+    #[must_use]
+    pub fn owner(&self, resource: ResourceId) -> Option<TaskId> {
+        self.state.resources[usize::from(resource.0)].owner
+    }
+
+    /// Sets one of the policy's timers; a timer that was set before is moved.
+    pub fn set_timer(&mut self, timer: u16, at: Time) {
+        assert!(usize::from(timer) < self.state.timers(), "timer {timer} was not asked for");
+        let slot = 2 * self.state.runs.len() + usize::from(timer);
+        self.state.agenda.set(slot, at.max(self.state.now));
+    }
+    /// Cancels a timer.
+    pub fn cancel_timer(&mut self, timer: u16) {
+        let slot = 2 * self.state.runs.len() + usize::from(timer);
+        self.state.agenda.remove(slot);
+    }
+    /// Replenishes a budget: `budget` replaces what is left.
+    pub fn replenish(&mut self, task: TaskId, budget: Budget) {
+        self.state.grant(task, budget, self.sink);
+    }
+    /// Releases a job of a task whose arrivals are the policy's own business ([`Arrival::Activated`]). The policy gets no event for it.
+    ///
+    /// # Panics
+    /// When the task still has a job, or its processes have ended.
+    pub fn activate(&mut self, task: TaskId, deadline: Option<Time>) -> JobId {
+        let state = &mut *self.state;
+        let (now, run) = (state.now, &mut state.runs[task.index()]);
+        assert!(run.phase == Phase::Idle, "task {} cannot be activated now", task.0);
+        let job = run.next_job;
+        run.job = job;
+        run.next_job += 1;
+        run.counts.released += 1;
+        self.sink.record(Record { at: now, what: What::Release { task, job, deadline } });
+        state.begin_job(task, now, deadline.unwrap_or(Time::MAX));
+        let told = state.events.pop();
+        debug_assert!(matches!(told, Some(Event::Release { .. })));
+        job
+    }
+    /// Ends the task's current job. The policy gets no [`Event::Finish`] for it; the task's next queued job is released as usual.
+    pub fn finish(&mut self, task: TaskId, outcome: Outcome) {
+        self.state.end_job(task, outcome, false, self.sink);
+    }
+    /// A window of a table begins.
+    pub fn window(&mut self, window: u32, frame: u64) {
+        self.state.record(self.sink, What::Window { window, frame });
+    }
+    /// Windows passed unserved.
+    pub fn windows_lost(&mut self, count: u64) {
+        self.state.windows_lost += count;
+        self.state.record(self.sink, What::WindowsLost { count });
+    }
+    /// The effective budget of a task's job: drawn uniformly from `budget ± jitter / 2`, the same for the same seed.
+    #[must_use]
+    pub fn drawn_budget(&self, task: TaskId, job: JobId) -> Span {
+        let t = &self.state.system.tasks[task.index()];
+        let budget = t.budget.unwrap_or(Span::MAX);
+        if t.jitter == Span::ZERO {
+            return budget;
+        }
+        let drawn = rng::draw_up_to(t.jitter.ns() as u64, self.state.system.seed, u64::from(task.0), job);
+        budget - t.jitter / 2 + Span::from_ns(drawn as i64)
+    }
+    /// Number of the job that the next activation of the task will be.
+    #[must_use]
+    pub fn next_job(&self, task: TaskId) -> JobId {
+        self.state.runs[task.index()].next_job
+    }
+}

@@ -11,6 +11,8 @@ pub mod engine;
 pub mod model;
 pub mod policies;
 pub mod policy;
+mod queue;
 pub mod record;
 pub mod rng;
+pub mod stats;
 pub mod time;

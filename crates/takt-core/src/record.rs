@@ -173,6 +173,10 @@ pub enum Outcome {
 pub trait Sink {
     /// Called once per record, in order.
     fn record(&mut self, record: Record);
+    /// Called when a job completes, with the time since its release.
+    fn response(&mut self, task: TaskId, response: Span) {
+        let _ = (task, response);
+    }
 }
 
 impl Sink for () {
@@ -186,5 +190,18 @@ impl Sink for alloc::vec::Vec<Record> {
 impl<S: Sink + ?Sized> Sink for &mut S {
     fn record(&mut self, record: Record) {
         (**self).record(record);
+    }
+    fn response(&mut self, task: TaskId, response: Span) {
+        (**self).response(task, response);
+    }
+}
+impl<A: Sink, B: Sink> Sink for (A, B) {
+    fn record(&mut self, record: Record) {
+        self.0.record(record);
+        self.1.record(record);
+    }
+    fn response(&mut self, task: TaskId, response: Span) {
+        self.0.response(task, response);
+        self.1.response(task, response);
     }
 }

@@ -1,5 +1,40 @@
-//! stub
+//! Fixed priorities as the workload gives them.
+//!
+//! Audsley, Burns, Davis, Tindell, Wellings, "Fixed Priority Pre-emptive Scheduling: An Historical Perspective",
+//! Real-Time Systems 8, 1995. Invariant: on the CPUs that it is lent, no ready job waits while one of lower priority runs.
+
+use crate::engine::Context;
+use crate::model::TaskId;
+use crate::policies::scope::{self, Ordering};
 use crate::policy::{Entry, Scope};
-use crate::model::Invalid;
+
+struct FixedPriority;
+
+impl Ordering for FixedPriority {
+    fn rank(task: TaskId, cx: &Context<'_>) -> i64 {
+        -i64::from(cx.task(task).priority)
+    }
+}
+
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry { name: "fp", summary: "", manual: "", scopes: &[Scope::Uniprocessor,Scope::Global,Scope::Partitioned], needs: &[], build: |_| Err(Invalid::NoCpu) };
+pub const ENTRY: Entry = Entry {
+    name: "fp",
+    summary: "fixed priorities as given by `priority:`, higher numbers first",
+    manual: "\
+Runs the ready job of the task with the highest `priority:`.
+
+**When.** The order is known from elsewhere: from an analysis, from a criticality, or because the system exists on
+another kernel. Like SCHED_FIFO, a higher number is more important. Tasks without a priority have 0.
+
+**Ties.** The earlier release first, then the lower task number.
+
+**Cost.** O(ready jobs) per release and completion, O(m) per decision.
+
+**Source.** Audsley and others, Real-Time Systems 8, 1995.
+
+**Example.** `policy: fp` with `tasks: [{name: logger, runtime: 3ms, period: 10ms, priority: 1},
+{name: control, runtime: 2ms, period: 20ms, priority: 2}]` runs `control` first although its period is longer.",
+    scopes: &[Scope::Uniprocessor, Scope::Global, Scope::Partitioned],
+    needs: &[],
+    build: scope::build::<FixedPriority>,
+};

@@ -1,5 +1,341 @@
-//! stub
-use crate::policy::{Entry, Scope};
-use crate::model::Invalid;
+//! The static window table: a major frame of time windows over partitions, after DEmOS and ARINC 653.
+//!
+//! The DEmOS thesis (a static scheduler for Linux user space, Czech Technical University in Prague), sections 3.2 and 3.5.
+//! Invariant: outside its slices a partition does not run, whatever happens inside it.
+
+use crate::engine::Context;
+use crate::model::{BestEffortStart, Invalid, PartitionId, System, TaskId};
+use crate::policy::{Budget, Build, Clock, Decision, Entry, Event, Policy, Scope};
+use crate::record::{Outcome, Place};
+use crate::time::{Span, Time};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+struct Window {
+    length: Span,
+    slices: Vec<Slice>,
+}
+
+struct Slice {
+    /// The whole CPU set, for a `fifo` partition.
+    place: Place,
+    /// Its CPUs one by one, for a guest policy.
+    lent: Vec<Place>,
+    sc: Option<usize>,
+    be: Option<usize>,
+}
+
+/// A partition and what has become of it in the current window.
+struct Partition {
+    tasks: Vec<TaskId>,
+    /// What schedules inside; `None` is `fifo`.
+    guest: Option<Box<dyn Policy>>,
+    first_timer: u16,
+    /// The task whose turn it is under `fifo`.
+    cursor: usize,
+    /// How many tasks have had their turn in this window; each has at most one.
+    served: usize,
+}
+
+impl Partition {
+    fn current(&self) -> Option<TaskId> {
+        (self.served < self.tasks.len()).then(|| self.tasks[self.cursor])
+    }
+    fn advance(&mut self) {
+        self.cursor = (self.cursor + 1) % self.tasks.len();
+        self.served += 1;
+    }
+}
+
+struct Windows {
+    windows: Vec<Window>,
+    partitions: Vec<Partition>,
+    partition_of: Vec<Option<usize>>,
+    be_start: BestEffortStart,
+    timer: u16,
+    timers: u16,
+    current: usize,
+    frame: u64,
+    end: Time,
+    /// Scratch: whether the safety-critical side of each slice still has something to run.
+    busy: Vec<bool>,
+}
+
+impl Windows {
+    fn new(build: &Build<'_>) -> Result<Windows, Invalid> {
+        let system = build.system;
+        if system.windows.is_empty() {
+            return Err(Invalid::Unsuitable("the policy `windows` needs a window table"));
+        }
+        let places = system.places();
+        let place_of =
+            |cpus| Place(places.iter().position(|p| *p == cpus).expect("places come from the slices") as u16);
+        let singles: Vec<usize> = system.cpus.iter().collect();
+        let lent = |cpus: &crate::cpus::CpuSet| {
+            (0..singles.len()).filter(|&i| cpus.contains(singles[i])).map(|i| Place(i as u16)).collect::<Vec<_>>()
+        };
+        let windows = system.windows.iter().map(|w| Window {
+            length: w.length,
+            slices: (w.slices.iter())
+                .map(|s| Slice {
+                    place: place_of(s.cpus),
+                    lent: lent(&s.cpus),
+                    sc: s.sc.map(PartitionId::index),
+                    be: s.be.map(PartitionId::index),
+                })
+                .collect(),
+        });
+        let mut partition_of = vec![None; system.tasks.len()];
+        let mut partitions = Vec::with_capacity(system.partitions.len());
+        let mut timers = 1;
+        for (index, partition) in system.partitions.iter().enumerate() {
+            partition.tasks.iter().for_each(|t| partition_of[t.index()] = Some(index));
+            let first_timer = build.first_timer + timers;
+            let guest = match partition.policy {
+                None => {
+                    let lacking = partition.tasks.iter().find(|t| system.tasks[t.index()].budget.is_none());
+                    if let Some(&task) = lacking {
+                        return Err(Invalid::Needs(task, "budget"));
+                    }
+                    None
+                }
+                Some(spec) => {
+                    let places = lent(&reach(system, PartitionId(index as u32)));
+                    let guest = Build { system, tasks: &partition.tasks, places: &places, spec, first_timer };
+                    Some((spec.entry.build)(&guest)?)
+                }
+            };
+            timers += guest.as_ref().map_or(0, |g| g.timers());
+            let tasks = partition.tasks.clone();
+            partitions.push(Partition { tasks, guest, first_timer, cursor: 0, served: 0 });
+        }
+        Ok(Windows {
+            windows: windows.collect(),
+            partitions,
+            partition_of,
+            be_start: system.be_start,
+            timer: build.first_timer,
+            timers,
+            current: 0,
+            frame: 0,
+            end: Time::ZERO,
+            busy: Vec::with_capacity(system.windows.iter().map(|w| w.slices.len()).max().unwrap_or(0)),
+        })
+    }
+
+    /// Opens the current window, which ends at `self.end`.
+    fn open(&mut self, cx: &mut Context<'_>) {
+        cx.window(self.current as u32, self.frame);
+        cx.set_timer(self.timer, self.end);
+        let Windows { windows, partitions, current, end, .. } = self;
+        for slice in &windows[*current].slices {
+            for partition in [slice.sc, slice.be].into_iter().flatten() {
+                partitions[partition].served = 0;
+            }
+            let Some(sc) = slice.sc.map(|p| &mut partitions[p]).filter(|p| p.guest.is_none()) else { continue };
+            sc.cursor = 0;
+            for &task in &sc.tasks {
+                if cx.is_gone(task) {
+                    continue;
+                }
+                if cx.job(task).is_some() {
+                    // It was left over from a window in which its partition was best-effort; the budget starts anew.
+                    cx.finish(task, Outcome::BudgetUsed);
+                }
+                if cx.drawn_budget(task, cx.next_job(task)) > Span::ZERO {
+                    cx.activate(task, Some(*end));
+                }
+            }
+        }
+    }
+
+    /// Closes the current window: safety-critical activations that are not over are overruns.
+    fn close(&mut self, cx: &mut Context<'_>) {
+        for slice in &self.windows[self.current].slices {
+            let Some(sc) = slice.sc.map(|p| &self.partitions[p]).filter(|p| p.guest.is_none()) else { continue };
+            for &task in &sc.tasks {
+                if cx.job(task).is_some() {
+                    cx.finish(task, Outcome::Overrun);
+                }
+            }
+        }
+    }
+
+    /// Goes on to the next window. When the driver comes after that window's end, windows are lost: the schedule stays on
+    /// its grid, and nothing is replayed.
+    fn advance(&mut self, cx: &mut Context<'_>) {
+        let mut lost = 0;
+        loop {
+            self.current += 1;
+            if self.current == self.windows.len() {
+                self.current = 0;
+                self.frame += 1;
+            }
+            self.end += self.windows[self.current].length;
+            if self.end > cx.now() {
+                break;
+            }
+            lost += 1;
+        }
+        if lost > 0 {
+            cx.windows_lost(lost);
+        }
+        self.open(cx);
+    }
+
+    /// Moves a `fifo` partition past tasks that have nothing to run, and says whose turn it is.
+    fn whose_turn(partition: &mut Partition, best_effort: bool, cx: &mut Context<'_>) -> Option<TaskId> {
+        while let Some(task) = partition.current() {
+            let idle = cx.job(task).is_none() && !cx.is_gone(task);
+            if best_effort && idle && cx.drawn_budget(task, cx.next_job(task)) > Span::ZERO {
+                cx.activate(task, None);
+            }
+            if cx.job(task).is_some() {
+                return Some(task);
+            }
+            partition.advance();
+        }
+        None
+    }
+
+    /// Lets a partition run in a slice; `false` when it has nothing to run.
+    fn run(
+        &mut self,
+        partition: usize,
+        slice: (usize, usize),
+        best_effort: bool,
+        cx: &mut Context<'_>,
+        decision: &mut Decision,
+    ) -> bool {
+        let slice = &self.windows[slice.0].slices[slice.1];
+        let partition = &mut self.partitions[partition];
+        if let Some(guest) = &mut partition.guest {
+            let before = decision.assignments().len();
+            guest.decide(&slice.lent, cx, decision);
+            return decision.assignments().len() > before;
+        }
+        let Some(task) = Self::whose_turn(partition, best_effort, cx) else { return false };
+        if !cx.is_ready(task) {
+            // Blocked: it is still its turn, and the slice waits for it.
+            return true;
+        }
+        if cx.budget_left(task).is_some() {
+            decision.run(task, slice.place);
+        } else {
+            let job = cx.job(task).expect("it is its turn").number;
+            let budget = Budget { amount: cx.drawn_budget(task, job), clock: Clock::Elapsed };
+            decision.run_with(task, slice.place, budget);
+        }
+        true
+    }
+}
+
+/// All CPUs that a partition is ever lent.
+fn reach(system: &System, partition: PartitionId) -> crate::cpus::CpuSet {
+    let uses = |s: &&crate::model::Slice| s.sc == Some(partition) || s.be == Some(partition);
+    let slices = system.windows.iter().flat_map(|w| &w.slices).filter(uses);
+    slices.fold(crate::cpus::CpuSet::EMPTY, |all, s| all.union(&s.cpus))
+}
+
+impl Policy for Windows {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        for partition in &mut self.partitions {
+            if let Some(guest) = &mut partition.guest {
+                guest.start(cx);
+            }
+        }
+        let frame = self.windows.iter().fold(Span::ZERO, |sum, w| sum + w.length);
+        self.frame = (cx.now().ns() / frame.ns()) as u64;
+        self.current = 0;
+        self.end = Time::ZERO + frame * self.frame as i64 + self.windows[0].length;
+        while self.end <= cx.now() {
+            self.current += 1;
+            self.end += self.windows[self.current].length;
+        }
+        self.open(cx);
+    }
+
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        if let Event::Timer { timer, .. } = *event {
+            if timer == self.timer {
+                self.close(cx);
+                self.advance(cx);
+            } else {
+                let owner = self.partitions.iter_mut().rfind(|p| p.guest.is_some() && p.first_timer <= timer);
+                if let Some(guest) = owner.and_then(|p| p.guest.as_mut()) {
+                    guest.event(event, cx);
+                }
+            }
+            return;
+        }
+        let Some(task) = event.task() else { return };
+        let Some(partition) = self.partition_of[task.index()].map(|p| &mut self.partitions[p]) else { return };
+        if let Some(guest) = &mut partition.guest {
+            guest.event(event, cx);
+            return;
+        }
+        let over = match event {
+            Event::Finish { .. } => true,
+            Event::BudgetExpired { .. } => {
+                cx.finish(task, Outcome::BudgetUsed);
+                true
+            }
+            _ => false,
+        };
+        if over && partition.current() == Some(task) {
+            partition.advance();
+        }
+    }
+
+    fn decide(&mut self, _: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let window = self.current;
+        let slices = self.windows[window].slices.len();
+        self.busy.clear();
+        for slice in 0..slices {
+            let sc = self.windows[window].slices[slice].sc;
+            let busy = sc.is_some_and(|sc| self.run(sc, (window, slice), false, cx, decision));
+            self.busy.push(busy);
+        }
+        let all_done = !self.busy.contains(&true);
+        for slice in 0..slices {
+            let Some(be) = self.windows[window].slices[slice].be else { continue };
+            if all_done || (self.be_start == BestEffortStart::SliceDone && !self.busy[slice]) {
+                self.run(be, (window, slice), true, cx, decision);
+            }
+        }
+    }
+
+    fn timers(&self) -> u16 {
+        self.timers
+    }
+}
+
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry { name: "windows", summary: "", manual: "", scopes: &[Scope::Table], needs: &[], build: |_| Err(Invalid::NoCpu) };
+pub const ENTRY: Entry = Entry {
+    name: "windows",
+    summary: "static window table over partitions (DEmOS, ARINC 653)",
+    manual: "\
+Time is cut into windows of fixed length that repeat as a major frame. A window has slices, each a CPU set with at most one
+safety-critical (SC) and one best-effort (BE) partition.
+
+An SC partition starts from its first process in each window. Each process runs until its budget is used or it signals
+completion; then comes the next. What has not ended when the window does is stopped and reported as an overrun. BE
+partitions start when the SC partitions of the window are done (`be_start: all`) or when that of their own slice is
+(`be_start: slice`). They are cut off at the end of the window and go on with the interrupted process and its remaining
+budget in their next window; each process has at most one turn per window. Budgets are elapsed time.
+
+A partition that names a `policy:` is scheduled inside its slices by that policy instead; on the SC side it makes room for
+the BE side whenever it has nothing ready.
+
+**When.** Isolation in time matters more than the last percent of the CPU, and the schedule must be known beforehand.
+
+**Cost.** O(slices) per decision.
+
+**Source.** The DEmOS thesis, Czech Technical University in Prague, chapter 3; ARINC 653 part 1.
+
+**Example.** `windows: [{length: 100, slices: [{cpu: 0, sc_processes: [{cmd: ./control, budget: 40}], be_processes: [./log]}]}]`",
+    scopes: &[Scope::Table],
+    needs: &[],
+    build: |build| Ok(Box::new(Windows::new(build)?)),
+};
