@@ -1,1 +1,24 @@
-//! x
+//! What Takt needs from Linux, and nothing else: it can freeze a group of processes; it cannot want to.
+//!
+//! [`Mechanism`] holds the process groups of one run over cgroup v2, over the v1 freezer and cpuset
+//! (with v2 for killing and events where it is mounted), or over signals. The other modules are the
+//! pieces beside it: scheduling classes ([`rt`]), timers ([`timer`]), the completion protocol of
+//! processes ([`protocol`]), what this machine can do ([`probe`]), and what removes the remains of a
+//! run that died ([`leftovers`], [`watcher`]).
+//!
+//! There is no policy, no engine and no printing here.
+
+mod control;
+mod layout;
+mod mechanism;
+mod run_id;
+mod spawn;
+mod sys;
+
+pub mod rt;
+pub mod timer;
+
+pub use layout::{Hierarchy, Layout, LayoutKind};
+pub use mechanism::{Choice, Group, Mechanism, PartitionHandle, Unavailable};
+pub use run_id::RunId;
+pub use spawn::{Output, SpawnSpec};

@@ -1,0 +1,143 @@
+//! Scheduling classes, CPU affinity and memory locking of threads.
+//!
+//! A process id 0 means the calling thread throughout.
+
+use crate::sys::{self, SchedAttr};
+use rustix::mm::MlockAllFlags;
+use rustix::process::Pid;
+use std::io;
+use takt_core::cpus::CpuSet;
+use takt_core::time::Span;
+
+/// A scheduling class of Linux with its parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// The ordinary time-sharing class.
+    Other,
+    /// `SCHED_FIFO` with a priority from 1 (low) to 99.
+    Fifo(u8),
+    /// `SCHED_DEADLINE`: `runtime` within `deadline` in every `period`. The kernel refuses it to a thread that is
+    /// not allowed on all CPUs of its root domain.
+    Deadline {
+        /// Reserved CPU time.
+        runtime: Span,
+        /// Relative deadline.
+        deadline: Span,
+        /// Length of the period.
+        period: Span,
+    },
+}
+
+/// Gives a thread another class.
+///
+/// # Errors
+/// `EPERM` without the right to real-time classes, or inside a v1 cpu group without real-time quota;
+/// `EBUSY` when a deadline reservation does not fit; `ESRCH` when there is no such thread.
+pub fn set_class(thread: i32, class: Class) -> io::Result<()> {
+    let attr = match class {
+        Class::Other => SchedAttr { policy: libc::SCHED_OTHER as u32, ..SchedAttr::default() },
+        Class::Fifo(priority) => {
+            SchedAttr { policy: libc::SCHED_FIFO as u32, priority: priority.into(), ..SchedAttr::default() }
+        }
+        Class::Deadline { runtime, deadline, period } => SchedAttr {
+            policy: libc::SCHED_DEADLINE as u32,
+            runtime: runtime.ns() as u64,
+            deadline: deadline.ns() as u64,
+            period: period.ns() as u64,
+            ..SchedAttr::default()
+        },
+    };
+    sys::sched_setattr(thread, attr)
+}
+
+/// Restricts a thread to a set of CPUs.
+///
+/// # Errors
+/// `EINVAL` when none of the CPUs is there or allowed by the cpuset; `ESRCH` when there is no such thread.
+pub fn set_affinity(thread: i32, cpus: &CpuSet) -> io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    cpus.iter().for_each(|cpu| set.set(cpu));
+    Ok(rustix::thread::sched_setaffinity(Pid::from_raw(thread), &set)?)
+}
+
+/// The CPUs a thread is allowed on.
+///
+/// # Errors
+/// `ESRCH` when there is no such thread.
+pub fn affinity(thread: i32) -> io::Result<CpuSet> {
+    let set = rustix::thread::sched_getaffinity(Pid::from_raw(thread))?;
+    Ok((0..takt_core::cpus::MAX_CPUS).filter(|cpu| set.is_set(*cpu)).collect())
+}
+
+/// Keeps all present and future memory of this process in RAM, so that no page fault delays the scheduler.
+///
+/// # Errors
+/// `ENOMEM` or `EPERM` when the limit of locked memory is too low.
+pub fn lock_memory() -> io::Result<()> {
+    Ok(rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
+}
+
+/// How late Linux may let sleeps of this thread end in order to batch them; real-time classes ignore it.
+/// Children inherit it from the thread that starts them.
+///
+/// # Errors
+/// None known; the kernel's answer is passed on.
+pub fn set_timer_slack(slack: Span) -> io::Result<()> {
+    Ok(rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(slack.ns().max(1) as u64))?)
+}
+
+/// Whether this process may use a real-time class, tried for real on a short-lived thread.
+#[must_use]
+pub fn rt_allowed() -> bool {
+    std::thread::Builder::new()
+        .spawn(|| set_class(0, Class::Fifo(1)).is_ok())
+        .is_ok_and(|helper| helper.join().unwrap_or(false))
+}
+
+/// Share of CPU time that real-time classes may use, as the kernel's global throttle sets it:
+/// `(runtime, period)`; a runtime of `None` is no limit.
+///
+/// # Errors
+/// When `/proc/sys` cannot be read.
+pub fn throttle() -> io::Result<(Option<Span>, Span)> {
+    let value = |name: &str| -> io::Result<i64> {
+        let text = crate::control::read(format!("/proc/sys/kernel/sched_rt_{name}_us").as_ref())?;
+        text.parse().map_err(io::Error::other)
+    };
+    let runtime = value("runtime")?;
+    Ok(((runtime >= 0).then(|| Span::from_us(runtime)), Span::from_us(value("period")?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_moves_between_cpus_and_classes() {
+        std::thread::spawn(|| {
+            let all = affinity(0).unwrap();
+            let last = CpuSet::single(all.iter().last().unwrap());
+            set_affinity(0, &last).unwrap();
+            assert_eq!(affinity(0).unwrap(), last);
+            if !rt_allowed() {
+                println!("skipped: no right to real-time classes");
+                return;
+            }
+            set_class(0, Class::Fifo(7)).unwrap();
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
+            // Fields 40 and 41 of proc(5), counted from the state, which is field 3.
+            assert_eq!((fields[37], fields[38]), ("7", "1"));
+            set_class(0, Class::Other).unwrap();
+            assert!(set_class(0, Class::Fifo(100)).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn the_throttle_is_a_part_of_its_period() {
+        let (runtime, period) = throttle().unwrap();
+        assert!(period > Span::ZERO && runtime.is_none_or(|r| r <= period));
+    }
+}

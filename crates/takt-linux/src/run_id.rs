@@ -1,0 +1,119 @@
+//! The name of a run, from which anybody can tell whether it still lives.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Prefix of every group that Takt makes.
+pub(crate) const PREFIX: &str = "takt-";
+
+/// Identity of a run: the process that drives it and that process's start time, since a process id alone is reused.
+///
+/// It prints as `PID-STARTTIME`, or `PID-STARTTIME-N` for the N-th further run of the same process.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct RunId {
+    pid: i32,
+    start: u64,
+    serial: u32,
+}
+
+impl RunId {
+    /// A new identity for a run of the calling process; every call gives another.
+    ///
+    /// # Errors
+    /// When `/proc` is not mounted.
+    pub fn new() -> io::Result<RunId> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let start = start_time(pid).ok_or_else(|| io::Error::other("/proc/self/stat cannot be read"))?;
+        Ok(RunId { pid, start, serial: SERIAL.fetch_add(1, Ordering::Relaxed) })
+    }
+    /// The process that drives the run.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+    /// Whether that process still exists. A zombie is dead: nobody drives its run any more.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        start_time(self.pid) == Some(self.start)
+    }
+    /// Name of the run's directory in each cgroup hierarchy.
+    #[must_use]
+    pub fn group_name(&self) -> String {
+        format!("{PREFIX}{self}")
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.pid, self.start)?;
+        if self.serial > 0 {
+            write!(f, "-{}", self.serial)?;
+        }
+        Ok(())
+    }
+}
+
+/// The text is not the name of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not the name of a run: PID-STARTTIME is expected")]
+pub struct NotARun;
+
+impl FromStr for RunId {
+    type Err = NotARun;
+    fn from_str(text: &str) -> Result<RunId, NotARun> {
+        let mut parts = text.split('-');
+        let pid = parts.next().and_then(|p| p.parse().ok()).filter(|p| *p > 0).ok_or(NotARun)?;
+        let start = parts.next().and_then(|p| p.parse().ok()).ok_or(NotARun)?;
+        let serial = parts.next().map_or(Ok(0), |p| p.parse().map_err(|_| NotARun))?;
+        let run = RunId { pid, start, serial };
+        // One spelling only, so that a name found on the machine and the one made here are equal as text.
+        if run.to_string() == text { Ok(run) } else { Err(NotARun) }
+    }
+}
+
+/// The fields of `/proc/PID/stat` that Takt looks at.
+pub(crate) struct Stat {
+    /// One letter, such as `R`, `S`, `T`, `Z`.
+    pub(crate) state: char,
+    /// Process group.
+    pub(crate) group: i32,
+    /// Start time in clock ticks since boot.
+    pub(crate) start: u64,
+}
+
+/// Reads `/proc/PID/stat`; `None` when there is no such process.
+pub(crate) fn stat(pid: i32) -> Option<Stat> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name may hold blanks and parentheses, so fields are counted after the last one.
+    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    let group = fields.nth(1)?.parse().ok()?;
+    let start = fields.nth(16)?.parse().ok()?;
+    Some(Stat { state, group, start })
+}
+
+/// Start time of a process that runs (a zombie has none).
+pub(crate) fn start_time(pid: i32) -> Option<u64> {
+    stat(pid).filter(|s| !matches!(s.state, 'Z' | 'X')).map(|s| s.start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_named_by_pid_and_start_time() {
+        let run = RunId::new().unwrap();
+        assert_eq!(run.to_string().parse(), Ok(run));
+        assert!(run.is_alive());
+        let other = RunId { start: run.start + 1, ..run };
+        assert!(!other.is_alive(), "the same process id with another start time is another process");
+        assert_ne!(RunId::new().unwrap().group_name(), run.group_name());
+        for bad in ["", "1", "x-1", "1-x", "1-2-3-4", "01-2", "1-2-0", "-1-2"] {
+            assert_eq!(bad.parse::<RunId>(), Err(NotARun), "{bad:?}");
+        }
+    }
+}

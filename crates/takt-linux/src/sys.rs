@@ -1,0 +1,200 @@
+//! The only `unsafe` of this crate: system calls that no safe wrapper offers.
+
+use libc::{c_char, c_int, c_long};
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::ptr;
+
+/// `clone3` puts the child into the v2 group of `CloneArgs::cgroup`. The libc crate's constant is cut to 32 bits.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// What keeps a child from running its program before its first thaw.
+pub(crate) enum Hold<'a> {
+    /// It is born in a frozen v2 group: the kernel holds it before its first instruction.
+    Frozen,
+    /// It waits for one read of this descriptor; the parent moves it into its frozen groups meanwhile.
+    Gate(BorrowedFd<'a>),
+    /// It stops itself by SIGSTOP right before `exec`.
+    Stop,
+}
+
+/// Everything a child needs, made ready by the parent: after the fork of a process with threads, the child may only
+/// make system calls.
+pub(crate) struct Child<'a> {
+    /// Paths that are tried in order.
+    pub(crate) programs: &'a [CString],
+    pub(crate) argv: &'a [CString],
+    pub(crate) env: &'a [CString],
+    pub(crate) cwd: Option<&'a CStr>,
+    pub(crate) stdio: [BorrowedFd<'a>; 3],
+    /// Descriptors and the numbers they get in the child.
+    pub(crate) pass: &'a [(BorrowedFd<'a>, RawFd)],
+    /// Soft limit of open files to restore.
+    pub(crate) nofile: Option<(u64, u64)>,
+    pub(crate) hold: Hold<'a>,
+}
+
+/// Starts a child, in the v2 group `cgroup` if given, and returns its process id.
+pub(crate) fn spawn(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>) -> io::Result<i32> {
+    let pointers = |list: &[CString]| -> Vec<*const c_char> {
+        list.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+    };
+    let (argv, env) = (pointers(child.argv), pointers(child.env));
+    let args = CloneArgs {
+        flags: if cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 },
+        exit_signal: libc::SIGCHLD as u64,
+        cgroup: cgroup.map_or(0, |fd| fd.as_raw_fd() as u64),
+        ..CloneArgs::default()
+    };
+    let parent = rustix::process::getpid().as_raw_nonzero().get();
+    // SAFETY: an all-zero signal set is a valid value, and every pointer names a live local. Signals stay blocked
+    // across the clone so that no handler of the parent runs in the child.
+    let old = unsafe {
+        let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
+        old
+    };
+    // SAFETY: `args` is laid out as the kernel expects and its size is given. Without CLONE_VM and without a stack
+    // this is a fork; the child goes straight into `run`, which allocates nothing and never returns.
+    let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
+    if result == 0 {
+        // SAFETY: this is the child; both arrays end with a null pointer, and they and the texts they point to live on.
+        unsafe { run(child, &argv, &env, parent) };
+    }
+    let error = io::Error::last_os_error();
+    // SAFETY: `old` was filled in above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &old, ptr::null_mut()) };
+    if result < 0 { Err(error) } else { Ok(result as i32) }
+}
+
+/// The child's way from birth to `exec`.
+///
+/// # Safety
+/// To be called in a freshly forked child only; `argv` and `env` end with a null pointer.
+unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], parent: c_int) -> ! {
+    // SAFETY: only async-signal-safe calls on values prepared by the parent. Descriptors are changed freely because
+    // this process is about to become another program.
+    unsafe {
+        libc::setpgid(0, 0);
+        if !matches!(child.hold, Hold::Frozen) {
+            // Until it carries its run's mark (a group or an environment), nobody could find it after a crash.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() != parent {
+                libc::_exit(126);
+            }
+        }
+        if let Hold::Gate(gate) = &child.hold {
+            let mut word = 0u64;
+            while libc::read(gate.as_raw_fd(), (&raw mut word).cast(), 8) < 0 {
+                if *libc::__errno_location() != libc::EINTR {
+                    libc::_exit(126);
+                }
+            }
+        }
+        // Ignored signals stay ignored across exec (the Rust runtime ignores SIGPIPE), so all are set back.
+        // The bare call, because the C library refuses the two signals it keeps for itself; all zero is SIG_DFL.
+        let default = [0u64; 8];
+        for signal in 1..=64 as c_long {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), 0 as c_long, 8 as c_long);
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+        if let Some(cwd) = child.cwd
+            && libc::chdir(cwd.as_ptr()) < 0
+        {
+            libc::_exit(126);
+        }
+        // First above 2, then down: the output may be the error stream and the other way round.
+        let mut high = [0; 3];
+        for (i, fd) in child.stdio.iter().enumerate() {
+            high[i] = libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3);
+        }
+        for (i, fd) in high.iter().enumerate() {
+            if libc::dup2(*fd, i as c_int) < 0 {
+                libc::_exit(126);
+            }
+        }
+        // Everything here is opened with CLOEXEC anyway; this also covers what a library opened without.
+        const CLOSE_RANGE_CLOEXEC: c_long = 4;
+        libc::syscall(libc::SYS_close_range, 3 as c_long, c_long::from(u32::MAX), CLOSE_RANGE_CLOEXEC);
+        for (fd, target) in child.pass {
+            let done = if fd.as_raw_fd() == *target {
+                libc::fcntl(*target, libc::F_SETFD, 0)
+            } else {
+                libc::dup2(fd.as_raw_fd(), *target)
+            };
+            if done < 0 {
+                libc::_exit(126);
+            }
+        }
+        if let Some((soft, hard)) = child.nofile {
+            let limit = libc::rlimit { rlim_cur: soft as _, rlim_max: hard as _ };
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+        if matches!(child.hold, Hold::Stop) {
+            libc::kill(libc::getpid(), libc::SIGSTOP);
+        }
+        libc::prctl(libc::PR_SET_PDEATHSIG, 0);
+        let mut status = 127;
+        for program in child.programs {
+            libc::execve(program.as_ptr(), argv.as_ptr(), env.as_ptr());
+            if !matches!(*libc::__errno_location(), libc::ENOENT | libc::ENOTDIR) {
+                status = 126;
+            }
+        }
+        libc::_exit(status)
+    }
+}
+
+/// `struct sched_attr` in its first version, which every kernel with the call knows.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct SchedAttr {
+    pub(crate) size: u32,
+    pub(crate) policy: u32,
+    pub(crate) flags: u64,
+    pub(crate) nice: i32,
+    pub(crate) priority: u32,
+    pub(crate) runtime: u64,
+    pub(crate) deadline: u64,
+    pub(crate) period: u64,
+}
+
+/// `sched_setattr` for a thread id; 0 is the calling thread.
+pub(crate) fn sched_setattr(thread: i32, mut attr: SchedAttr) -> io::Result<()> {
+    attr.size = size_of::<SchedAttr>() as u32;
+    // SAFETY: the kernel reads `size` bytes of a live structure of that layout.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attr, 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// CPU time used by all threads of a process, in nanoseconds; `None` when there is no such process.
+pub(crate) fn process_cpu_time(pid: i32) -> Option<i64> {
+    // The kernel's encoding of "the scheduler's clock of a process" in a clock id.
+    const CPUCLOCK_SCHED: c_int = 2;
+    let clock = (!pid << 3) | CPUCLOCK_SCHED;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills in a live structure.
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
+    #[allow(clippy::useless_conversion, reason = "the fields are narrower on other machines")]
+    (result == 0).then(|| i64::from(time.tv_sec) * 1_000_000_000 + i64::from(time.tv_nsec))
+}
