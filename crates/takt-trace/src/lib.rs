@@ -1,1 +1,221 @@
-//! x
+//! Traces: what a simulation or a run did, record by record.
+//!
+//! A [`Writer`] takes the engine's records as they come and needs no more memory for a long run than for a short one.
+//! JSON lines and CSV can be read back without loss ([`read`]); Perfetto's format is for looking at in its viewer.
+//! What was read can be drawn ([`gantt`]), counted ([`summary`]), checked against the rules of scheduling ([`check`])
+//! and compared with another trace ([`diff`]). [`kernel`] reads the Linux kernel's own account of who ran.
+
+use std::io;
+use std::path::Path;
+use takt_core::cpus::CpuSet;
+use takt_core::record::Record;
+use takt_core::time::{Span, Time};
+
+pub mod check;
+mod csv;
+pub mod diff;
+pub mod gantt;
+mod jsonl;
+pub mod kernel;
+mod names;
+mod out;
+mod perfetto;
+mod row;
+pub mod summary;
+pub mod timeline;
+
+/// What a trace says about itself before its first record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// What made the records: `sim`, `run` or `kernel`.
+    pub source: String,
+    /// Name of the workload, usually its file.
+    pub workload: String,
+    /// The policy's name.
+    pub policy: String,
+    /// The policy's scope: `uniprocessor`, `global`, `partitioned`, `table`.
+    pub scope: String,
+    /// Seed of everything that was drawn at random.
+    pub seed: u64,
+    /// The CPU sets that records name by index ([`takt_core::model::System::places`]); no set twice.
+    pub places: Vec<CpuSet>,
+    /// The tasks that records name by index.
+    pub tasks: Vec<TaskLabel>,
+    /// Lengths of the windows of the major frame; empty without a window table.
+    pub window_lengths: Vec<Span>,
+    /// How long the run was to last.
+    pub duration: Option<Span>,
+    /// Wall-clock time at time zero, in nanoseconds since 1970.
+    pub start_unix_ns: Option<u64>,
+    /// `CLOCK_MONOTONIC` at time zero, in nanoseconds.
+    pub start_monotonic_ns: Option<u64>,
+}
+
+/// How a task is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskLabel {
+    /// Its name. Names may repeat; then [`Header::labels`] tells tasks apart.
+    pub name: String,
+    /// The partition that it belongs to.
+    pub partition: Option<String>,
+    /// Its process, in a real run.
+    pub pid: Option<u32>,
+}
+
+impl Header {
+    /// One name per task, no two alike: the task's name, with its number (`camera#3`) where names repeat.
+    #[must_use]
+    pub fn labels(&self) -> Vec<String> {
+        let mut taken = std::collections::HashSet::new();
+        let repeated: std::collections::HashSet<&str> =
+            self.tasks.iter().map(|t| t.name.as_str()).filter(|n| !taken.insert(*n)).collect();
+        let mut used: std::collections::HashSet<String> =
+            self.tasks.iter().filter(|t| !repeated.contains(&*t.name)).map(|t| t.name.clone()).collect();
+        let label = |(i, task): (usize, &TaskLabel)| {
+            if !repeated.contains(&*task.name) {
+                return task.name.clone();
+            }
+            let mut label = format!("{}#{i}", task.name);
+            while !used.insert(label.clone()) {
+                label.push('#');
+            }
+            label
+        };
+        self.tasks.iter().enumerate().map(label).collect()
+    }
+}
+
+/// A record and when it became real.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamped {
+    /// What the engine decided, with the engine's instant.
+    pub record: Record,
+    /// When the driver had carried it out; the engine's instant in a simulation.
+    pub applied: Time,
+}
+
+/// The end of a trace that was closed in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// The end of the run.
+    pub end: Time,
+    /// Records that are missing because the driver could not keep up.
+    pub dropped: u64,
+}
+
+/// A whole trace in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// What it says about itself.
+    pub header: Header,
+    /// The records in the engine's order.
+    pub records: Vec<Stamped>,
+    /// Its end; `None` when the writer did not get to it.
+    pub footer: Option<Footer>,
+}
+
+impl Trace {
+    /// The end of the run: as the footer says, else as planned if no record is later, else the last record.
+    #[must_use]
+    pub fn end(&self) -> Time {
+        let last = self.records.iter().map(|r| r.applied.max(r.record.at)).max().unwrap_or(Time::ZERO);
+        match (self.footer, self.header.duration) {
+            (Some(footer), _) => footer.end,
+            (None, Some(duration)) => last.max(Time::ZERO + duration),
+            (None, None) => last,
+        }
+    }
+}
+
+/// Takes records and writes them somewhere. A writer that is dropped without [`Writer::finish`] leaves a trace without
+/// an end, which can be read all the same.
+pub trait Writer {
+    /// Writes one record.
+    ///
+    /// # Errors
+    /// What the output says. Output is buffered, so an error may concern an earlier record.
+    fn record(&mut self, record: &Stamped) -> io::Result<()>;
+
+    /// Writes the end and hands everything to the output.
+    ///
+    /// # Errors
+    /// What the output says.
+    fn finish(self: Box<Self>, footer: &Footer) -> io::Result<()>;
+}
+
+/// A format of trace files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Perfetto's protobuf, `.pftrace`: for its viewer; it cannot be read back.
+    Perfetto,
+    /// One JSON object a line, `.jsonl`.
+    JsonLines,
+    /// Comma-separated values, `.csv`.
+    Csv,
+}
+
+impl Format {
+    /// The format that a file's ending names.
+    #[must_use]
+    pub fn from_path(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()? {
+            "pftrace" => Some(Format::Perfetto),
+            "jsonl" => Some(Format::JsonLines),
+            "csv" => Some(Format::Csv),
+            _ => None,
+        }
+    }
+}
+
+/// Starts a trace: writes the header and returns what takes the records.
+///
+/// The writer collects up to 64 KiB before it calls `out`, so `out` need not be buffered.
+///
+/// # Errors
+/// What the output says.
+pub fn writer(
+    format: Format,
+    header: &Header,
+    out: Box<dyn io::Write + Send>,
+) -> io::Result<Box<dyn Writer + Send>> {
+    Ok(match format {
+        Format::Perfetto => Box::new(perfetto::Perfetto::new(header, out)?),
+        Format::JsonLines => Box::new(jsonl::JsonLines::new(header, out)?),
+        Format::Csv => Box::new(csv::Csv::new(header, out)?),
+    })
+}
+
+/// Why a trace could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The input failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The format is for writing only.
+    #[error("a Perfetto trace cannot be read back; open it in ui.perfetto.dev, or write `.jsonl` or `.csv` instead")]
+    WriteOnly,
+    /// The trace breaks its format.
+    #[error("line {line}: {message}")]
+    Syntax {
+        /// The line, from one.
+        line: usize,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+/// Reads a trace. One that was cut off (its writer crashed) yields what it holds, without a footer.
+///
+/// # Errors
+/// When the input fails, the format cannot be read, or a line before the last breaks the format.
+pub fn read(mut input: impl io::Read, format: Format) -> Result<Trace, ReadError> {
+    if format == Format::Perfetto {
+        return Err(ReadError::WriteOnly);
+    }
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes)?;
+    match format {
+        Format::Csv => csv::read(&bytes),
+        _ => jsonl::read(&bytes),
+    }
+}

@@ -1,0 +1,464 @@
+//! Checking a trace against the rules of scheduling.
+//!
+//! Every rule is judged from the records alone, so that a fault of an engine, a policy or a driver shows. Rules about
+//! the order of records are exact. Rules about time use the instants of carrying out and allow a tolerance, which is
+//! zero for a simulation and the machine's latency for a real run.
+//!
+//! | rule | what it says |
+//! |---|---|
+//! | `overlap` | the CPU sets of what runs at one moment are disjoint |
+//! | `alternation` | starts and stops of a task alternate, and a stop names the job and place of its start |
+//! | `release` | a job starts and ends only after its release; job numbers increase |
+//! | `job-order` | a task's jobs run one at a time in their order; none runs after its end |
+//! | `finish` | a job ends once; one that completed has run |
+//! | `budget` | no job runs longer than the budget it was granted |
+//! | `window-order` | windows follow each other in the order and at the distances of the table |
+//! | `window` | a task runs only in windows, and on CPUs, of its partition (needs the system) |
+//! | `affinity` | a task runs only on CPUs that it may run on (needs the system) |
+//! | `fifo` | tasks of a partition without a policy run one at a time, in order if it is safety-critical (needs the system) |
+//! | `best-effort` | where best effort waits for all, it does not start beside safety-critical work (needs the system) |
+//! | `dropped` | no records are missing |
+
+use crate::Trace;
+use std::fmt;
+use takt_core::cpus::{CpuSet, MAX_CPUS};
+use takt_core::model::{BestEffortStart, PartitionId, System, TaskId};
+use takt_core::record::{JobId, Outcome, Place, What};
+use takt_core::time::{Span, Time};
+
+/// A rule that a trace breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// When, in the time of the record that shows it.
+    pub at: Time,
+    /// The label of the task concerned.
+    pub task: Option<String>,
+    /// The rule's name, as in the module's table.
+    pub rule: &'static str,
+    /// What was seen.
+    pub message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {}: ", self.at)?;
+        if let Some(task) = &self.task {
+            write!(f, "{task}: ")?;
+        }
+        write!(f, "{} [{}]", self.message, self.rule)
+    }
+}
+
+/// Checks a trace; without the system only what the trace alone can show. No finding means that no rule is broken.
+#[must_use]
+pub fn check(trace: &Trace, system: Option<&System>, tolerance: Span) -> Vec<Finding> {
+    let mut checker = Checker::new(trace, tolerance);
+    if let Some(system) = system {
+        let (n, known) = (trace.header.tasks.len(), system.tasks.len());
+        if n == known {
+            checker.system = Some(system);
+            checker.partition_of = partitions(system);
+        } else {
+            let message = format!("the trace has {n} tasks and the system {known}: they do not belong together");
+            checker.findings.push(Finding { at: Time::ZERO, task: None, rule: "window", message });
+        }
+    }
+    for r in &trace.records {
+        checker.at = r.record.at;
+        checker.record(r.record.what, r.applied);
+    }
+    checker.settle_window();
+    if let Some(footer) = trace.footer.filter(|f| f.dropped > 0) {
+        let message = format!("{} records are missing, so other findings may be due to that", footer.dropped);
+        checker.findings.push(Finding { at: footer.end, task: None, rule: "dropped", message });
+    }
+    checker.findings
+}
+
+/// For each task its partition and its place in that partition's order.
+fn partitions(system: &System) -> Vec<Option<(PartitionId, usize)>> {
+    let mut of = vec![None; system.tasks.len()];
+    for (p, partition) in system.partitions.iter().enumerate() {
+        for (position, task) in partition.tasks.iter().enumerate() {
+            of[task.index()] = Some((PartitionId(p as u32), position));
+        }
+    }
+    of
+}
+
+#[derive(Clone, Default)]
+struct TaskState {
+    /// Since when it runs: job, place, instant of carrying out.
+    running: Option<(JobId, Place, Time)>,
+    /// Released jobs that are not over: number, release, whether it has run.
+    jobs: Vec<(JobId, Time, bool)>,
+    last_released: Option<JobId>,
+    last_started: Option<JobId>,
+    last_finished: Option<(JobId, Time)>,
+    /// The present grant: job, amount, and what has been used of it.
+    budget: Option<(JobId, Span, Span)>,
+    granted: Span,
+}
+
+struct Checker<'a> {
+    trace: &'a Trace,
+    system: Option<&'a System>,
+    partition_of: Vec<Option<(PartitionId, usize)>>,
+    labels: Vec<String>,
+    tolerance: Span,
+    tasks: Vec<TaskState>,
+    /// Who occupies each CPU, and until when it was last occupied and by whom.
+    occupied: Vec<Option<TaskId>>,
+    freed: Vec<Option<(TaskId, Time)>>,
+    at: Time,
+    /// The present window: index, absolute number, its instant.
+    window: Option<(u32, u64, Time)>,
+    lost: u64,
+    /// The tasks that ran when the window changed have not been checked against it yet.
+    unsettled: bool,
+    /// Per partition: the window in which it last started a task, and that task's position.
+    fifo: Vec<(u64, usize)>,
+    findings: Vec<Finding>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(trace: &'a Trace, tolerance: Span) -> Checker<'a> {
+        Checker {
+            trace,
+            system: None,
+            partition_of: Vec::new(),
+            labels: trace.header.labels(),
+            tolerance,
+            tasks: vec![TaskState::default(); trace.header.tasks.len()],
+            occupied: vec![None; MAX_CPUS],
+            freed: vec![None; MAX_CPUS],
+            at: Time::ZERO,
+            window: None,
+            lost: 0,
+            unsettled: false,
+            fifo: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    fn find(&mut self, task: TaskId, rule: &'static str, message: String) {
+        self.findings.push(Finding { at: self.at, task: Some(self.labels[task.index()].clone()), rule, message });
+    }
+
+    fn name(&self, task: TaskId) -> &str {
+        &self.labels[task.index()]
+    }
+
+    fn cpus(&self, place: Place) -> CpuSet {
+        self.trace.header.places[place.index()]
+    }
+
+    fn record(&mut self, what: What, applied: Time) {
+        match what {
+            What::Window { window, frame } => self.begin_window(window, frame),
+            What::WindowsLost { count } => self.lost += count,
+            What::Release { task, job, .. } => self.release(task, job),
+            What::Budget { task, job, amount } => {
+                self.use_budget(task, applied);
+                let state = &mut self.tasks[task.index()];
+                let before = state.budget.filter(|b| b.0 == job).map_or(Span::ZERO, |_| state.granted);
+                state.granted = Span::from_ns(before.ns().saturating_add(amount.ns()));
+                state.budget = Some((job, amount, Span::ZERO));
+            }
+            What::Start { task, job, place } => self.start(task, job, place, applied),
+            What::Stop { task, job, place, .. } => self.stop(task, job, place, applied),
+            What::Finish { task, job, outcome, consumed } => self.finish(task, job, outcome, consumed),
+            What::Block { .. }
+            | What::Wake { .. }
+            | What::Request { .. }
+            | What::Return { .. }
+            | What::LateSignal { .. }
+            | What::Exit { .. } => {}
+        }
+    }
+
+    fn release(&mut self, task: TaskId, job: JobId) {
+        let at = self.at;
+        let state = &mut self.tasks[task.index()];
+        let last = state.last_released.replace(job);
+        state.jobs.push((job, at, false));
+        if let Some(last) = last.filter(|l| *l >= job) {
+            self.find(task, "release", format!("job {job} is released after job {last}"));
+        }
+    }
+
+    fn start(&mut self, task: TaskId, job: JobId, place: Place, applied: Time) {
+        if self.window.is_some_and(|(_, _, since)| self.at > since) {
+            self.settle_window();
+        }
+        if let Some((before, at_place, _)) = self.tasks[task.index()].running {
+            let place = self.cpus(at_place);
+            self.find(task, "alternation", format!("job {job} starts while job {before} still runs on {place}"));
+            self.leave(task);
+        }
+        let at = self.at;
+        let state = &mut self.tasks[task.index()];
+        let earlier = state.jobs.iter().filter(|(number, _, _)| *number < job).map(|(number, _, _)| *number).min();
+        let known = state.jobs.iter_mut().find(|(number, _, _)| *number == job).map(|known| {
+            known.2 = true;
+            known.1
+        });
+        let last_started = state.last_started.replace(job);
+        let last_finished = state.last_finished;
+        match known {
+            Some(release) if release > at => {
+                self.find(task, "release", format!("job {job} starts before its release at {release}"));
+            }
+            Some(_) => {}
+            None if last_finished.is_some_and(|(last, _)| last >= job) => {
+                self.find(task, "job-order", format!("job {job} starts although it is over"));
+            }
+            None => self.find(task, "release", format!("job {job} starts without having been released")),
+        }
+        if let Some(earlier) = earlier {
+            self.find(task, "job-order", format!("job {job} starts before job {earlier} is over"));
+        } else if let Some(last) = last_started.filter(|l| *l > job) {
+            self.find(task, "job-order", format!("job {job} starts after job {last}"));
+        }
+        let set = self.cpus(place);
+        let mut reported = None;
+        for cpu in set.iter() {
+            let message = match (self.occupied[cpu], self.freed[cpu]) {
+                (Some(other), _) if other != task => Some((other, format!("on which {} runs", self.name(other)))),
+                (_, Some((other, until))) if other != task && until - applied > self.tolerance => {
+                    Some((other, format!("which {} left only {} later", self.name(other), until - applied)))
+                }
+                _ => None,
+            };
+            // One finding per pair of tasks and not one per CPU.
+            if let Some((other, message)) = message.filter(|(other, _)| reported != Some(*other)) {
+                reported = Some(other);
+                self.find(task, "overlap", format!("job {job} starts on CPU {cpu}, {message}"));
+            }
+            self.occupied[cpu] = Some(task);
+        }
+        self.start_in_system(task, job, set);
+        self.tasks[task.index()].running = Some((job, place, applied));
+    }
+
+    fn start_in_system(&mut self, task: TaskId, job: JobId, set: CpuSet) {
+        let Some(system) = self.system else { return };
+        if system.windows.is_empty() {
+            if !set.is_subset(&system.cpus) || set.is_disjoint(&system.tasks[task.index()].affinity) {
+                self.find(task, "affinity", format!("job {job} starts on {set}, where it may not run"));
+            }
+            return;
+        }
+        let (Some((window, number, _)), Some((partition, position))) = (self.window, self.partition_of[task.index()])
+        else {
+            self.find(task, "window", format!("job {job} starts outside of any window of its own"));
+            return;
+        };
+        let Some(sc) = role(system, window, partition, &set) else {
+            self.find(task, "window", format!("job {job} starts on {set} in window {window}, which is not its own"));
+            return;
+        };
+        let peers = &system.partitions[partition.index()];
+        if peers.policy.is_none() {
+            let runs = |t: &&TaskId| **t != task && self.tasks[t.index()].running.is_some();
+            if let Some(peer) = peers.tasks.iter().find(runs) {
+                let message = format!("job {job} starts while {} of the same partition runs", self.name(*peer));
+                self.find(task, "fifo", message);
+            }
+            self.fifo.resize(system.partitions.len(), (u64::MAX, 0));
+            let last = std::mem::replace(&mut self.fifo[partition.index()], (number, position));
+            if sc && last.0 == number && last.1 > position {
+                let before = self.name(peers.tasks[last.1]).to_string();
+                self.find(task, "fifo", format!("job {job} starts after {before}, which comes later in the partition"));
+            }
+        }
+        if !sc && system.be_start == BestEffortStart::AllDone {
+            let critical = |t: &usize| {
+                let place = self.tasks[*t].running.map(|(_, place, _)| self.cpus(place));
+                let own = self.partition_of[*t].map(|(p, _)| p);
+                *t != task.index() && own.zip(place).is_some_and(|(p, set)| role(system, window, p, &set) == Some(true))
+            };
+            if let Some(other) = (0..self.tasks.len()).find(critical) {
+                let message = format!("best-effort job {job} starts while safety-critical {} runs", self.labels[other]);
+                self.find(task, "best-effort", message);
+            }
+        }
+    }
+
+    fn leave(&mut self, task: TaskId) {
+        if let Some((_, place, _)) = self.tasks[task.index()].running.take() {
+            for cpu in self.cpus(place).iter() {
+                self.occupied[cpu].take_if(|owner| *owner == task);
+            }
+        }
+    }
+
+    fn stop(&mut self, task: TaskId, job: JobId, place: Place, applied: Time) {
+        let Some((started, at_place, since)) = self.tasks[task.index()].running else {
+            self.find(task, "alternation", format!("job {job} stops without running"));
+            return;
+        };
+        if (started, at_place) != (job, place) {
+            let (was, is) = (self.cpus(at_place), self.cpus(place));
+            let message = format!("job {job} stops on {is}, but job {started} was started on {was}");
+            self.find(task, "alternation", message);
+        }
+        if applied < since {
+            self.find(task, "alternation", format!("job {job} stops {} before its start", since - applied));
+        }
+        if let Some((over, end)) = self.tasks[task.index()].last_finished.filter(|(over, _)| *over == started) {
+            if self.at > end {
+                self.find(task, "job-order", format!("job {over} runs on {} after its end", self.at - end));
+            }
+        }
+        if let (Some((window, _, since)), true) = (self.window, self.in_windows()) {
+            let late = applied - since;
+            if self.at <= since && late > self.tolerance && !self.belongs(task, at_place) {
+                let message = format!("job {job} leaves {late} after the start of window {window}, which is not its own");
+                self.find(task, "window", message);
+            } else if self.at > since {
+                self.settle_window();
+            }
+        }
+        self.use_budget(task, applied);
+        for cpu in self.cpus(at_place).iter() {
+            self.freed[cpu] = Some((task, applied));
+        }
+        self.leave(task);
+    }
+
+    /// Adds to what is used of a budget the time up to `now`, and judges it.
+    fn use_budget(&mut self, task: TaskId, now: Time) {
+        let state = &mut self.tasks[task.index()];
+        let (Some((job, place, since)), Some((granted_to, amount, used))) = (state.running, state.budget) else {
+            return;
+        };
+        state.running = Some((job, place, since.max(now)));
+        if job != granted_to {
+            return;
+        }
+        let used = used + (now - since).or_zero();
+        state.budget = Some((job, amount, used));
+        let over = used - amount;
+        if self.elapsed_budget(task) && over > self.tolerance {
+            self.find(task, "budget", format!("job {job} has run {used}, {over} more than its budget of {amount}"));
+        }
+    }
+
+    /// Whether the task's budget counts elapsed time: in a window table under `fifo`, and in a simulation, where CPU
+    /// time passes as fast. Elsewhere a real task uses less CPU time than passes, and only its meter can tell.
+    fn elapsed_budget(&self, task: TaskId) -> bool {
+        let fifo = match (self.system, self.partition_of.get(task.index())) {
+            (Some(system), Some(Some((p, _)))) => {
+                self.in_windows() && system.partitions[p.index()].policy.is_none()
+            }
+            (Some(_), _) => false,
+            (None, _) => !self.trace.header.window_lengths.is_empty(),
+        };
+        fifo || self.trace.header.source == "sim"
+    }
+
+    fn finish(&mut self, task: TaskId, job: JobId, outcome: Outcome, consumed: Span) {
+        let at = self.at;
+        let state = &mut self.tasks[task.index()];
+        let known = state.jobs.iter().position(|(number, _, _)| *number == job).map(|i| state.jobs.remove(i));
+        let granted = state.budget.filter(|b| b.0 == job).map(|_| state.granted);
+        if outcome != Outcome::Skipped {
+            state.last_finished = Some((job, at));
+        }
+        match known {
+            None => self.find(task, "finish", format!("job {job} ends without having been released, or twice")),
+            Some((_, release, _)) if release > at => {
+                self.find(task, "release", format!("job {job} ends before its release at {release}"));
+            }
+            Some((_, _, false)) if matches!(outcome, Outcome::Completed | Outcome::BudgetUsed) => {
+                self.find(task, "finish", format!("job {job} ends as done without having run"));
+            }
+            Some(_) => {}
+        }
+        if let Some(granted) = granted.filter(|g| consumed - *g > self.tolerance) {
+            let message = format!("job {job} has consumed {consumed} of the {granted} it was granted");
+            self.find(task, "budget", message);
+        }
+    }
+
+    fn lengths(&self) -> Vec<Span> {
+        match self.system {
+            Some(system) if !system.windows.is_empty() => system.windows.iter().map(|w| w.length).collect(),
+            _ => self.trace.header.window_lengths.clone(),
+        }
+    }
+
+    fn begin_window(&mut self, window: u32, frame: u64) {
+        self.settle_window();
+        let lengths = self.lengths();
+        let (n, lost, at) = (lengths.len() as u64, std::mem::take(&mut self.lost), self.at);
+        let tolerance = self.tolerance;
+        let mut wrong = |message| {
+            self.findings.push(Finding { at, task: None, rule: "window-order", message });
+        };
+        if n == 0 {
+            return;
+        }
+        if u64::from(window) >= n {
+            wrong(format!("there is no window {window}"));
+            return;
+        }
+        let number = frame * n + u64::from(window);
+        if let Some((_, before, since)) = self.window {
+            let expected = before + 1 + lost;
+            if number != expected {
+                let (w, f) = (expected % n, expected / n);
+                wrong(format!("window {window} of frame {frame} begins where window {w} of frame {f} was due"));
+            } else {
+                let due = (before..number).fold(since, |t, w| t + lengths[(w % n) as usize]);
+                if (at - due).ns().abs() > tolerance.ns() {
+                    wrong(format!("window {window} of frame {frame} begins {} from where it was due", at - due));
+                }
+            }
+        }
+        self.window = Some((window, number, at));
+        self.unsettled = true;
+    }
+
+    fn in_windows(&self) -> bool {
+        self.system.is_some_and(|s| !s.windows.is_empty())
+    }
+
+    /// Whether the present window gives the task the CPUs of the place.
+    fn belongs(&self, task: TaskId, place: Place) -> bool {
+        let (Some(system), Some((window, _, _))) = (self.system, self.window) else { return true };
+        let set = self.cpus(place);
+        self.partition_of[task.index()].is_some_and(|(p, _)| role(system, window, p, &set).is_some())
+    }
+
+    /// After all records of a window's first instant: who still runs must belong there.
+    fn settle_window(&mut self) {
+        if !std::mem::take(&mut self.unsettled) || !self.in_windows() {
+            return;
+        }
+        let Some((window, _, since)) = self.window else { return };
+        for index in 0..self.tasks.len() {
+            let task = TaskId(index as u32);
+            if let Some((job, place, _)) = self.tasks[index].running
+                && !self.belongs(task, place)
+            {
+                let set = self.cpus(place);
+                let message = format!("job {job} runs on into window {window} on {set}, which is not its own there");
+                self.findings.push(Finding {
+                    at: since,
+                    task: Some(self.labels[index].clone()),
+                    rule: "window",
+                    message,
+                });
+            }
+        }
+    }
+}
+
+/// Whether the partition may run on `set` in the window; `true` inside: as the safety-critical one.
+fn role(system: &System, window: u32, partition: PartitionId, set: &CpuSet) -> Option<bool> {
+    let slices = &system.windows.get(window as usize)?.slices;
+    let own = slices.iter().find(|s| [s.sc, s.be].contains(&Some(partition)) && set.is_subset(&s.cpus))?;
+    Some(own.sc == Some(partition))
+}

@@ -1,0 +1,216 @@
+//! Comma-separated values: a row of column names, a `meta` row whose `detail` is the header as JSON, a row per record,
+//! an `end` row. Empty cells are what a record does not have. `number` is the frame of a window, the count of lost
+//! windows, the number of a resource, or the records dropped (in the `end` row).
+
+use crate::jsonl::split;
+use crate::out::Out;
+use crate::row::{Row, Rows, header_from_json, header_to_json};
+use crate::{Footer, Header, ReadError, Stamped, Trace, Writer, names};
+use std::borrow::Cow;
+use std::io;
+use takt_core::record::What;
+
+const COLUMNS: [&str; 11] = [
+    "at_ns",
+    "applied_ns",
+    "type",
+    "task",
+    "job",
+    "cpus",
+    "detail",
+    "deadline_ns",
+    "amount_ns",
+    "window",
+    "number",
+];
+const BLOCKED: &str = "waits";
+const GRANTED: &str = "granted";
+
+pub(crate) struct Csv {
+    out: Out,
+    tasks: Vec<String>,
+    places: Vec<String>,
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+}
+
+impl Csv {
+    pub(crate) fn new(header: &Header, out: Box<dyn io::Write + Send>) -> io::Result<Csv> {
+        let mut out = Out::new(out);
+        out.text(&COLUMNS.join(","));
+        out.text("\n,,meta,,,,");
+        out.text(&quoted(&header_to_json(header)));
+        out.text(",,,,\n");
+        let tasks = header.labels().iter().map(|l| quoted(l)).collect();
+        let places = header.places.iter().map(|p| quoted(&p.to_string())).collect();
+        Ok(Csv { out, tasks, places })
+    }
+}
+
+impl Writer for Csv {
+    fn record(&mut self, r: &Stamped) -> io::Result<()> {
+        let (kind, task, job) = split(&r.record.what);
+        let (mut place, mut detail, mut deadline, mut amount, mut window, mut number) = (None, "", None, None, None, None);
+        match r.record.what {
+            What::Window { window: w, frame } => (window, number) = (Some(w), Some(frame)),
+            What::WindowsLost { count } => number = Some(count),
+            What::Release { deadline: d, .. } => deadline = d,
+            What::Budget { amount: a, .. } => amount = Some(a),
+            What::Start { place: p, .. } => place = Some(p),
+            What::Stop { place: p, reason, .. } => (place, detail) = (Some(p), names::reason(reason)),
+            What::Finish { outcome, consumed, .. } => (detail, amount) = (names::outcome(outcome), Some(consumed)),
+            What::Request { resource, granted, .. } => {
+                (detail, number) = (if granted { GRANTED } else { BLOCKED }, Some(resource.0.into()));
+            }
+            What::Return { resource, .. } => number = Some(resource.0.into()),
+            What::Block { .. } | What::Wake { .. } | What::LateSignal { .. } | What::Exit { .. } => {}
+        }
+        let out = &mut self.out;
+        out.int(r.record.at.ns());
+        out.text(",");
+        out.int(r.applied.ns());
+        out.text(",");
+        out.text(kind);
+        out.text(",");
+        out.text(task.map_or("", |t| &self.tasks[t]));
+        out.text(",");
+        if let Some(job) = job {
+            out.int(job);
+        }
+        out.text(",");
+        out.text(place.map_or("", |p| &self.places[p.index()]));
+        out.text(",");
+        out.text(detail);
+        out.text(",");
+        if let Some(deadline) = deadline {
+            out.int(deadline.ns());
+        }
+        out.text(",");
+        if let Some(amount) = amount {
+            out.int(amount.ns());
+        }
+        out.text(",");
+        if let Some(window) = window {
+            out.int(window);
+        }
+        out.text(",");
+        if let Some(number) = number {
+            out.int(number);
+        }
+        out.text("\n");
+        out.spill()
+    }
+
+    fn finish(mut self: Box<Self>, footer: &Footer) -> io::Result<()> {
+        self.out.int(footer.end.ns());
+        self.out.text(",,end,,,,,,,,");
+        self.out.int(footer.dropped);
+        self.out.text("\n");
+        self.out.finish()
+    }
+}
+
+/// The cells of one record of the file.
+type Cells<'a> = Vec<Cow<'a, [u8]>>;
+
+/// The next record and what follows it; `None` at the end, or when the record is cut off there.
+fn cells(mut rest: &[u8]) -> Result<Option<(Cells<'_>, &[u8])>, String> {
+    let mut cells = Vec::with_capacity(COLUMNS.len());
+    loop {
+        if let Some(mut inside) = rest.strip_prefix(b"\"") {
+            let mut cell = Vec::new();
+            loop {
+                let Some(quote) = inside.iter().position(|b| *b == b'"') else { return Ok(None) };
+                cell.extend_from_slice(&inside[..quote]);
+                inside = &inside[quote + 1..];
+                match inside.strip_prefix(b"\"") {
+                    Some(more) => {
+                        cell.push(b'"');
+                        inside = more;
+                    }
+                    None => break,
+                }
+            }
+            rest = inside;
+            cells.push(Cow::Owned(cell));
+        } else {
+            let Some(end) = rest.iter().position(|b| matches!(b, b',' | b'\n' | b'\r')) else { return Ok(None) };
+            cells.push(Cow::Borrowed(&rest[..end]));
+            rest = &rest[end..];
+        }
+        match rest {
+            [b',', after @ ..] => rest = after,
+            [b'\n', after @ ..] | [b'\r', b'\n', after @ ..] => return Ok(Some((cells, after))),
+            [] | [b'\r'] => return Ok(None),
+            _ => return Err("a quoted cell is followed by something other than a comma".into()),
+        }
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &str, column: &str) -> Result<Option<T>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| format!("`{text}` is not a number (column `{column}`)"))
+}
+
+fn row<'a>(c: &[&'a str]) -> Result<Row<'a>, String> {
+    let filled = |text: &'a str| (!text.is_empty()).then_some(Cow::Borrowed(text));
+    let granted = match (c[2], c[6]) {
+        ("request", GRANTED) => Some(true),
+        ("request", BLOCKED) => Some(false),
+        _ => None,
+    };
+    Ok(Row {
+        at: number(c[0], COLUMNS[0])?.ok_or("the first column, `at_ns`, is empty")?,
+        applied: number(c[1], COLUMNS[1])?,
+        kind: Cow::Borrowed(c[2]),
+        // A task or a CPU set may be the empty string.
+        task: Some(Cow::Borrowed(c[3])),
+        job: number(c[4], COLUMNS[4])?,
+        cpus: Some(Cow::Borrowed(c[5])),
+        detail: filled(c[6]),
+        deadline: number(c[7], COLUMNS[7])?,
+        amount: number(c[8], COLUMNS[8])?,
+        window: number(c[9], COLUMNS[9])?,
+        number: number(c[10], COLUMNS[10])?,
+        granted,
+    })
+}
+
+pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
+    let fail = |line: usize, message: String| ReadError::Syntax { line, message };
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut line = 1;
+    let mut rest = bytes;
+    let mut rows: Option<Rows> = None;
+    let mut first = true;
+    while let Some((raw, after)) = cells(rest).map_err(|m| fail(line, m))? {
+        let here = line;
+        line += rest[..rest.len() - after.len()].iter().filter(|b| **b == b'\n').count();
+        rest = after;
+        let texts: Result<Vec<&str>, _> = raw.iter().map(|c| std::str::from_utf8(c)).collect();
+        let texts = texts.map_err(|e| fail(here, e.to_string()))?;
+        if texts.iter().all(|t| t.is_empty()) {
+            continue;
+        }
+        if texts.len() != COLUMNS.len() {
+            return Err(fail(here, format!("{} columns instead of {}", texts.len(), COLUMNS.len())));
+        }
+        if std::mem::take(&mut first) {
+            if texts != COLUMNS {
+                return Err(fail(here, format!("the columns of a trace are {}", COLUMNS.join(","))));
+            }
+        } else if let Some(rows) = &mut rows {
+            row(&texts).and_then(|row| rows.push(&row)).map_err(|m| fail(here, m))?;
+        } else if texts[2] == "meta" {
+            rows = Some(Rows::new(header_from_json(texts[6]).map_err(|m| fail(here, m))?));
+        } else {
+            return Err(fail(here, "the second row must be the `meta` row".into()));
+        }
+    }
+    let missing = || fail(line, "the trace ends before its `meta` row".into());
+    Ok(rows.ok_or_else(missing)?.finish())
+}

@@ -1,0 +1,132 @@
+//! JSON lines: a header object (`"takt_trace":1`), an object per record, an `end` object. Times are nanoseconds.
+
+use crate::out::Out;
+use crate::row::{Row, Rows, header_from_json, header_to_json};
+use crate::{Footer, Header, ReadError, Stamped, Trace, Writer, names};
+use std::io;
+use takt_core::record::What;
+
+pub(crate) struct JsonLines {
+    out: Out,
+    /// Labels and CPU sets as JSON strings, made once.
+    tasks: Vec<String>,
+    places: Vec<String>,
+}
+
+impl JsonLines {
+    pub(crate) fn new(header: &Header, out: Box<dyn io::Write + Send>) -> io::Result<JsonLines> {
+        let mut out = Out::new(out);
+        out.text(&header_to_json(header));
+        out.text("\n");
+        let tasks = header.labels().iter().map(|l| serde_json::Value::from(l.as_str()).to_string()).collect();
+        let places = header.places.iter().map(|p| format!("\"{p}\"")).collect();
+        Ok(JsonLines { out, tasks, places })
+    }
+    fn word(&mut self, key: &str, value: &str) {
+        self.out.text(key);
+        self.out.text("\"");
+        self.out.text(value);
+        self.out.text("\"");
+    }
+    fn number(&mut self, key: &str, value: impl itoa::Integer) {
+        self.out.text(key);
+        self.out.int(value);
+    }
+}
+
+impl Writer for JsonLines {
+    fn record(&mut self, r: &Stamped) -> io::Result<()> {
+        self.number("{\"at\":", r.record.at.ns());
+        self.number(",\"applied\":", r.applied.ns());
+        let (kind, task, job) = split(&r.record.what);
+        self.word(",\"type\":", kind);
+        if let Some(task) = task {
+            self.out.text(",\"task\":");
+            self.out.text(&self.tasks[task]);
+        }
+        if let Some(job) = job {
+            self.number(",\"job\":", job);
+        }
+        match r.record.what {
+            What::Window { window, frame } => {
+                self.number(",\"window\":", window);
+                self.number(",\"frame\":", frame);
+            }
+            What::WindowsLost { count } => self.number(",\"count\":", count),
+            What::Release { deadline: Some(deadline), .. } => self.number(",\"deadline\":", deadline.ns()),
+            What::Budget { amount, .. } => self.number(",\"amount\":", amount.ns()),
+            What::Start { place, .. } => {
+                self.out.text(",\"cpus\":");
+                self.out.text(&self.places[place.index()]);
+            }
+            What::Stop { place, reason, .. } => {
+                self.out.text(",\"cpus\":");
+                self.out.text(&self.places[place.index()]);
+                self.word(",\"reason\":", names::reason(reason));
+            }
+            What::Finish { outcome, consumed, .. } => {
+                self.word(",\"outcome\":", names::outcome(outcome));
+                self.number(",\"consumed\":", consumed.ns());
+            }
+            What::Request { resource, granted, .. } => {
+                self.number(",\"resource\":", resource.0);
+                self.out.text(if granted { ",\"granted\":true" } else { ",\"granted\":false" });
+            }
+            What::Return { resource, .. } => self.number(",\"resource\":", resource.0),
+            _ => {}
+        }
+        self.out.text("}\n");
+        self.out.spill()
+    }
+
+    fn finish(mut self: Box<Self>, footer: &Footer) -> io::Result<()> {
+        self.number("{\"at\":", footer.end.ns());
+        self.number(",\"type\":\"end\",\"dropped\":", footer.dropped);
+        self.out.text("}\n");
+        self.out.finish()
+    }
+}
+
+/// The type's word, and the task's index and the job where there are any.
+pub(crate) fn split(what: &What) -> (&'static str, Option<usize>, Option<u64>) {
+    match *what {
+        What::Window { .. } => ("window", None, None),
+        What::WindowsLost { .. } => ("windows_lost", None, None),
+        What::Release { task, job, .. } => ("release", Some(task.index()), Some(job)),
+        What::Budget { task, job, .. } => ("budget", Some(task.index()), Some(job)),
+        What::Start { task, job, .. } => ("start", Some(task.index()), Some(job)),
+        What::Stop { task, job, .. } => ("stop", Some(task.index()), Some(job)),
+        What::Finish { task, job, .. } => ("finish", Some(task.index()), Some(job)),
+        What::Block { task, job } => ("block", Some(task.index()), Some(job)),
+        What::Wake { task, job } => ("wake", Some(task.index()), Some(job)),
+        What::Request { task, .. } => ("request", Some(task.index()), None),
+        What::Return { task, .. } => ("return", Some(task.index()), None),
+        What::LateSignal { task, job } => ("late_signal", Some(task.index()), Some(job)),
+        What::Exit { task } => ("exit", Some(task.index()), None),
+    }
+}
+
+pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
+    let mut rows: Option<Rows> = None;
+    let mut lines = bytes.split(|b| *b == b'\n').enumerate().peekable();
+    while let Some((index, line)) = lines.next() {
+        // What a crash left of a line is the last one and has no newline.
+        let cut = lines.peek().is_none();
+        let fail = |message: String| ReadError::Syntax { line: index + 1, message };
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let text = std::str::from_utf8(line).map_err(|e| e.to_string());
+        let Some(rows) = &mut rows else {
+            rows = Some(Rows::new(text.and_then(header_from_json).map_err(fail)?));
+            continue;
+        };
+        match text.and_then(|t| serde_json::from_str::<Row<'_>>(t).map_err(|e| e.to_string())) {
+            Ok(row) => rows.push(&row).map_err(fail)?,
+            Err(_) if cut => break,
+            Err(message) => return Err(fail(message)),
+        }
+    }
+    let empty = ReadError::Syntax { line: 1, message: "the file is empty; a trace begins with its header".into() };
+    Ok(rows.ok_or(empty)?.finish())
+}

@@ -1,0 +1,75 @@
+//! The words by which text formats call things.
+
+use takt_core::cpus::{CpuSet, MAX_CPUS};
+use takt_core::record::{Outcome, StopReason};
+
+const REASONS: [(StopReason, &str); 5] = [
+    (StopReason::Preempted, "preempted"),
+    (StopReason::Suspended, "suspended"),
+    (StopReason::Migrated, "migrated"),
+    (StopReason::Finished, "finished"),
+    (StopReason::Blocked, "blocked"),
+];
+
+const OUTCOMES: [(Outcome, &str); 6] = [
+    (Outcome::Completed, "completed"),
+    (Outcome::BudgetUsed, "budget_used"),
+    (Outcome::Overrun, "overrun"),
+    (Outcome::Aborted, "aborted"),
+    (Outcome::Exited, "exited"),
+    (Outcome::Skipped, "skipped"),
+];
+
+fn name_of<T: PartialEq>(table: &[(T, &'static str)], value: &T) -> &'static str {
+    table.iter().find(|(v, _)| v == value).map_or("", |(_, name)| name)
+}
+fn value_of<T: Copy>(table: &[(T, &'static str)], name: &str) -> Option<T> {
+    table.iter().find(|(_, n)| *n == name).map(|(v, _)| *v)
+}
+
+pub(crate) fn reason(reason: StopReason) -> &'static str {
+    name_of(&REASONS, &reason)
+}
+pub(crate) fn outcome(outcome: Outcome) -> &'static str {
+    name_of(&OUTCOMES, &outcome)
+}
+pub(crate) fn reason_from(name: &str) -> Option<StopReason> {
+    value_of(&REASONS, name)
+}
+pub(crate) fn outcome_from(name: &str) -> Option<Outcome> {
+    value_of(&OUTCOMES, name)
+}
+
+/// Reads the kernel's list form, `0,2,5-7`.
+pub(crate) fn cpus_from(text: &str) -> Option<CpuSet> {
+    let mut set = CpuSet::EMPTY;
+    for part in text.split(',').filter(|p| !p.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last >= MAX_CPUS {
+            return None;
+        }
+        (first..=last).for_each(|cpu| set.insert(cpu));
+    }
+    Some(set)
+}
+
+/// `CPU 2` or `CPUs 0-3`.
+pub(crate) fn cpus_title(set: &CpuSet) -> String {
+    if set.len() == 1 { format!("CPU {set}") } else { format!("CPUs {set}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_are_read_as_they_are_printed() {
+        for text in ["", "0", "0,2,5-7", "1023", "63-64"] {
+            assert_eq!(cpus_from(text).map(|s| s.to_string()).as_deref(), Some(text));
+        }
+        for wrong in ["a", "3-1", "1024", "1-", "-"] {
+            assert_eq!(cpus_from(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,616 @@
+//! Perfetto's trace format, written by hand: a stream of `TracePacket` messages.
+//!
+//! What the viewer shows:
+//! * CPU tracks with who runs, from *generic kernel task state events*. A task on several CPUs at once is shown there
+//!   as several threads ("lanes"), since a thread can only be on one; the first keeps the task's own number.
+//! * One track per task, grouped by partition as threads of a process: a slice per job from its release (or, if it had
+//!   to wait for its predecessor, from its first start) to its end, slices inside it while it runs, and instants.
+//! * A `windows` track.
+//!
+//! Timestamps are those of carrying out, in order. Field numbers are those of Perfetto's `trace_packet.proto`,
+//! `track_event.proto`, `track_descriptor.proto`, `interned_data.proto` and `generic_task.proto`.
+
+use crate::out::Out;
+use crate::{Footer, Header, Stamped, Writer, names};
+use std::collections::VecDeque;
+use std::io;
+use takt_core::record::{JobId, Outcome, Place, StopReason, What};
+use takt_core::time::Time;
+
+/// Interned names of annotations.
+mod key {
+    pub(super) const ALL: [(u64, &str); 14] = [
+        (JOB, "job"),
+        (DEADLINE, "deadline_ns"),
+        (FRAME, "frame"),
+        (CPUS, "cpus"),
+        (LATENESS, "lateness_ns"),
+        (AMOUNT, "amount_ns"),
+        (CONSUMED, "consumed_ns"),
+        (OUTCOME, "outcome"),
+        (RESOURCE, "resource"),
+        (COUNT, "count"),
+        (REASON, "stopped"),
+        (GRANTED, "granted"),
+        (RELEASE, "release_ns"),
+        (WINDOW, "window"),
+    ];
+    pub(super) const JOB: u64 = 1;
+    pub(super) const DEADLINE: u64 = 2;
+    pub(super) const FRAME: u64 = 3;
+    pub(super) const CPUS: u64 = 4;
+    pub(super) const LATENESS: u64 = 5;
+    pub(super) const AMOUNT: u64 = 6;
+    pub(super) const CONSUMED: u64 = 7;
+    pub(super) const OUTCOME: u64 = 8;
+    pub(super) const RESOURCE: u64 = 9;
+    pub(super) const COUNT: u64 = 10;
+    pub(super) const REASON: u64 = 11;
+    pub(super) const GRANTED: u64 = 12;
+    pub(super) const RELEASE: u64 = 13;
+    pub(super) const WINDOW: u64 = 14;
+}
+
+/// Interned names of events that every trace may have.
+mod event {
+    pub(super) const ALL: [(u64, &str); 14] = [
+        (RELEASE, "release"),
+        (MISS, "deadline missed"),
+        (OVERRUN, "overrun"),
+        (ABORTED, "aborted"),
+        (SKIPPED, "skipped"),
+        (LATE_SIGNAL, "late signal"),
+        (BUDGET, "budget"),
+        (BLOCK, "blocked"),
+        (WAKE, "woken"),
+        (REQUEST, "resource requested"),
+        (RETURN, "resource returned"),
+        (EXIT, "exit"),
+        (WINDOWS_LOST, "windows lost"),
+        (DROPPED, "records dropped"),
+    ];
+    pub(super) const RELEASE: u64 = 1;
+    pub(super) const MISS: u64 = 2;
+    pub(super) const OVERRUN: u64 = 3;
+    pub(super) const ABORTED: u64 = 4;
+    pub(super) const SKIPPED: u64 = 5;
+    pub(super) const LATE_SIGNAL: u64 = 6;
+    pub(super) const BUDGET: u64 = 7;
+    pub(super) const BLOCK: u64 = 8;
+    pub(super) const WAKE: u64 = 9;
+    pub(super) const REQUEST: u64 = 10;
+    pub(super) const RETURN: u64 = 11;
+    pub(super) const EXIT: u64 = 12;
+    pub(super) const WINDOWS_LOST: u64 = 13;
+    pub(super) const DROPPED: u64 = 14;
+    /// Names of tasks, places and windows follow from here.
+    pub(super) const FIRST_FREE: u64 = 15;
+}
+
+/// `TrackEvent.Type`.
+const SLICE_BEGIN: u64 = 1;
+const SLICE_END: u64 = 2;
+const INSTANT: u64 = 3;
+
+/// `GenericKernelTaskStateEvent.TaskStateEnum`.
+const RUNNABLE: u64 = 2;
+const RUNNING: u64 = 3;
+const SLEEPING: u64 = 4;
+const STOPPED: u64 = 6;
+
+const SEQUENCE: u64 = 1;
+const STATE_CLEARED: u64 = 1;
+const NEEDS_STATE: u64 = 2;
+
+/// A length-delimited message whose length is not known yet.
+#[must_use]
+struct Open(usize);
+
+/// Protobuf's wire format.
+trait Encode {
+    fn varint(&mut self, value: u64);
+    fn number(&mut self, field: u32, value: u64);
+    fn bytes(&mut self, field: u32, value: &[u8]);
+    fn open(&mut self, field: u32) -> Open;
+    fn close(&mut self, open: Open);
+}
+
+impl Encode for Vec<u8> {
+    #[inline]
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.push(value as u8);
+    }
+    #[inline]
+    fn number(&mut self, field: u32, value: u64) {
+        self.varint(u64::from(field) << 3);
+        self.varint(value);
+    }
+    #[inline]
+    fn bytes(&mut self, field: u32, value: &[u8]) {
+        self.varint(u64::from(field) << 3 | 2);
+        self.varint(value.len() as u64);
+        self.extend_from_slice(value);
+    }
+    /// Leaves one byte for the length: messages of 128 bytes or more are rare and pay for it with a move.
+    #[inline]
+    fn open(&mut self, field: u32) -> Open {
+        self.varint(u64::from(field) << 3 | 2);
+        self.push(0);
+        Open(self.len())
+    }
+    #[inline]
+    fn close(&mut self, open: Open) {
+        let length = self.len() - open.0;
+        if length < 0x80 {
+            self[open.0 - 1] = length as u8;
+            return;
+        }
+        let mut rest = length >> 7;
+        let mut more = 0;
+        while rest > 0 {
+            more += 1;
+            rest >>= 7;
+        }
+        self.extend_from_slice(&[0; 10][..more]);
+        self.copy_within(open.0..open.0 + length, open.0 + more);
+        for i in 0..=more {
+            let last = if i == more { 0 } else { 0x80 };
+            self[open.0 - 1 + i] = (length >> (7 * i)) as u8 & 0x7f | last;
+        }
+    }
+}
+
+/// What an annotation says.
+#[derive(Clone, Copy)]
+enum Note {
+    Int(i64),
+    Bool(bool),
+    Word(&'static str),
+    /// An interned CPU set.
+    Cpus(Place),
+}
+
+struct TaskState {
+    name: String,
+    /// Where it runs, with the job.
+    running: Option<(JobId, Place)>,
+    /// A slice of a job is open on its track, and inside it possibly one of running.
+    job_open: Option<JobId>,
+    running_open: bool,
+    /// Released jobs that are not over, with their deadlines. As long as the engine's own backlog.
+    jobs: VecDeque<(JobId, Option<Time>)>,
+    /// Lanes that have a track.
+    lanes: u64,
+}
+
+pub(crate) struct Perfetto {
+    out: Out,
+    tasks: Vec<TaskState>,
+    /// The CPUs of each place.
+    cpus: Vec<Vec<u32>>,
+    /// The process (pid) of each task.
+    process: Vec<u64>,
+    processes: u64,
+    windows: u64,
+    window_open: bool,
+    last: u64,
+}
+
+impl Perfetto {
+    pub(crate) fn new(header: &Header, out: Box<dyn io::Write + Send>) -> io::Result<Perfetto> {
+        let mut groups: Vec<&str> = Vec::new();
+        let fallback = if header.workload.is_empty() { "tasks" } else { header.workload.as_str() };
+        let process = header.tasks.iter().map(|task| {
+            let group = task.partition.as_deref().unwrap_or(fallback);
+            let known = groups.iter().position(|g| *g == group);
+            known.unwrap_or_else(|| {
+                groups.push(group);
+                groups.len() - 1
+            }) as u64
+                + 1
+        });
+        let process: Vec<u64> = process.collect();
+        let state = |name| TaskState {
+            name,
+            running: None,
+            job_open: None,
+            running_open: false,
+            jobs: VecDeque::new(),
+            lanes: 1,
+        };
+        let mut p = Perfetto {
+            out: Out::new(out),
+            tasks: header.labels().into_iter().map(state).collect(),
+            cpus: header.places.iter().map(|p| p.iter().map(|c| c as u32).collect()).collect(),
+            process,
+            processes: groups.len() as u64,
+            windows: header.window_lengths.len() as u64,
+            window_open: false,
+            last: 0,
+        };
+        p.preamble(header);
+        for (i, group) in groups.iter().enumerate() {
+            let (packet, track) = p.open_track(p.process_track(i as u64));
+            let b = &mut p.out.buffer;
+            let process = b.open(3);
+            b.number(1, i as u64 + 1);
+            b.bytes(6, group.as_bytes());
+            b.close(process);
+            b.close(track);
+            b.close(packet);
+        }
+        for task in 0..p.tasks.len() {
+            p.describe_lane(task, 0);
+            p.out.spill()?;
+        }
+        for (uuid, name) in [(p.windows_track(), "windows"), (p.about_track(), "takt")] {
+            let (packet, track) = p.open_track(uuid);
+            p.out.buffer.bytes(2, name.as_bytes());
+            p.out.buffer.close(track);
+            p.out.buffer.close(packet);
+        }
+        p.about(header);
+        p.out.spill()?;
+        Ok(p)
+    }
+
+    // Track uuids: tasks first because theirs are the ones that are written all the time.
+    fn task_track(&self, task: usize) -> u64 {
+        task as u64 + 1
+    }
+    fn windows_track(&self) -> u64 {
+        self.tasks.len() as u64 + 1
+    }
+    fn about_track(&self) -> u64 {
+        self.tasks.len() as u64 + 2
+    }
+    fn process_track(&self, process: u64) -> u64 {
+        self.tasks.len() as u64 + 3 + process
+    }
+    fn lane_track(&self, task: usize, lane: u64) -> u64 {
+        match lane {
+            0 => self.task_track(task),
+            _ => self.process_track(self.processes) + (lane - 1) * self.tasks.len() as u64 + task as u64,
+        }
+    }
+    /// Thread numbers lie above the processes', because a process's number is also that of its first thread.
+    fn tid(&self, task: usize, lane: u64) -> u64 {
+        self.processes + 1 + lane * self.tasks.len() as u64 + task as u64
+    }
+    fn task_name(&self, task: usize) -> u64 {
+        event::FIRST_FREE + task as u64
+    }
+    fn place_name(&self, place: Place) -> u64 {
+        self.task_name(self.tasks.len()) + u64::from(place.0)
+    }
+    fn window_name(&self, window: u64) -> u64 {
+        self.task_name(self.tasks.len()) + self.cpus.len() as u64 + window.min(self.windows)
+    }
+
+    /// The first packet resets the sequence's state and introduces all interned strings.
+    fn preamble(&mut self, header: &Header) {
+        let task_names: Vec<(u64, String)> =
+            (0..self.tasks.len()).map(|t| (self.task_name(t), self.tasks[t].name.clone())).collect();
+        let place_names: Vec<(u64, String)> =
+            header.places.iter().zip(0..).map(|(set, p)| (self.place_name(Place(p)), names::cpus_title(set))).collect();
+        // One more than there are, for a window that the header does not know.
+        let window_names: Vec<(u64, String)> = (0..=self.windows)
+            .map(|w| (self.window_name(w), if w < self.windows { format!("window {w}") } else { "window".into() }))
+            .collect();
+        let b = &mut self.out.buffer;
+        let packet = b.open(1);
+        b.number(10, SEQUENCE);
+        b.number(13, STATE_CLEARED);
+        b.number(87, 1);
+        let interned = b.open(12);
+        let mut intern = |field: u32, iid: u64, name: &str| {
+            let entry = b.open(field);
+            b.number(1, iid);
+            b.bytes(2, name.as_bytes());
+            b.close(entry);
+        };
+        event::ALL.iter().for_each(|(iid, name)| intern(2, *iid, name));
+        for (iid, name) in task_names.iter().chain(&place_names).chain(&window_names) {
+            intern(2, *iid, name);
+        }
+        key::ALL.iter().for_each(|(iid, name)| intern(3, *iid, name));
+        for (set, iid) in header.places.iter().zip(1..) {
+            intern(29, iid, &set.to_string());
+        }
+        b.close(interned);
+        b.close(packet);
+        if let Some(unix) = header.start_unix_ns {
+            // The viewer's default clock is BOOTTIME (6), which here starts at zero; REALTIME is 1, MONOTONIC 3.
+            let clocks = [(6, Some(0)), (1, Some(unix)), (3, header.start_monotonic_ns)];
+            let packet = b.open(1);
+            b.number(10, SEQUENCE);
+            let snapshot = b.open(6);
+            for (clock, now) in clocks {
+                if let Some(now) = now {
+                    let entry = b.open(1);
+                    b.number(1, clock);
+                    b.number(2, now);
+                    b.close(entry);
+                }
+            }
+            b.close(snapshot);
+            b.close(packet);
+        }
+    }
+
+    /// What the header says, as an instant at time zero.
+    fn about(&mut self, header: &Header) {
+        let (packet, event) = self.open_event(INSTANT, self.about_track());
+        let b = &mut self.out.buffer;
+        b.bytes(23, b"about this trace");
+        let seed = header.seed.to_string();
+        let about = [
+            ("source", &header.source),
+            ("workload", &header.workload),
+            ("policy", &header.policy),
+            ("scope", &header.scope),
+            ("seed", &seed),
+        ];
+        for (name, value) in about {
+            let note = b.open(4);
+            b.bytes(10, name.as_bytes());
+            b.bytes(6, value.as_bytes());
+            b.close(note);
+        }
+        b.close(event);
+        b.close(packet);
+    }
+
+    fn open_track(&mut self, uuid: u64) -> (Open, Open) {
+        let b = &mut self.out.buffer;
+        let packet = b.open(1);
+        b.number(10, SEQUENCE);
+        b.number(13, NEEDS_STATE);
+        let track = b.open(60);
+        b.number(1, uuid);
+        (packet, track)
+    }
+
+    fn describe_lane(&mut self, task: usize, lane: u64) {
+        let (tid, process) = (self.tid(task, lane), self.process[task]);
+        let (packet, track) = self.open_track(self.lane_track(task, lane));
+        let b = &mut self.out.buffer;
+        let thread = b.open(4);
+        b.number(1, process);
+        b.number(2, tid);
+        b.bytes(5, self.tasks[task].name.as_bytes());
+        b.close(thread);
+        b.close(track);
+        b.close(packet);
+    }
+
+    #[inline]
+    fn open_event(&mut self, kind: u64, track: u64) -> (Open, Open) {
+        let b = &mut self.out.buffer;
+        let packet = b.open(1);
+        b.number(8, self.last);
+        b.number(10, SEQUENCE);
+        b.number(13, NEEDS_STATE);
+        let event = b.open(11);
+        b.number(9, kind);
+        b.number(11, track);
+        (packet, event)
+    }
+
+    #[inline]
+    fn event(&mut self, kind: u64, track: u64, name: Option<u64>, notes: &[(u64, Note)]) {
+        let (packet, event) = self.open_event(kind, track);
+        let b = &mut self.out.buffer;
+        if let Some(name) = name {
+            b.number(10, name);
+        }
+        for (key, value) in notes {
+            let note = b.open(4);
+            b.number(1, *key);
+            match *value {
+                // Protobuf writes a negative int64 as its two's complement.
+                Note::Int(value) => b.number(4, value as u64),
+                Note::Bool(value) => b.number(2, value.into()),
+                Note::Word(word) => b.bytes(6, word.as_bytes()),
+                Note::Cpus(place) => b.number(17, u64::from(place.0) + 1),
+            }
+            b.close(note);
+        }
+        b.close(event);
+        b.close(packet);
+    }
+
+    fn instant(&mut self, task: usize, name: u64, notes: &[(u64, Note)]) {
+        self.event(INSTANT, self.task_track(task), Some(name), notes);
+    }
+
+    #[inline]
+    fn task_state(&mut self, task: usize, lane: u64, cpu: Option<u32>, state: u64) {
+        let tid = self.tid(task, lane);
+        let b = &mut self.out.buffer;
+        let packet = b.open(1);
+        b.number(8, self.last);
+        b.number(10, SEQUENCE);
+        b.number(13, NEEDS_STATE);
+        let event = b.open(117);
+        if let Some(cpu) = cpu {
+            b.number(1, cpu.into());
+        }
+        b.bytes(2, self.tasks[task].name.as_bytes());
+        b.number(3, tid);
+        b.number(4, state);
+        b.close(event);
+        b.close(packet);
+    }
+
+    fn start(&mut self, task: usize, job: JobId, place: Place) {
+        // Only after lost records: a second RUNNING state of a running thread would be an error.
+        self.stop(task, StopReason::Migrated);
+        let lanes = self.cpus[place.index()].len() as u64;
+        while self.tasks[task].lanes < lanes {
+            self.describe_lane(task, self.tasks[task].lanes);
+            self.tasks[task].lanes += 1;
+        }
+        for lane in 0..lanes {
+            let cpu = self.cpus[place.index()][lane as usize];
+            self.task_state(task, lane, Some(cpu), RUNNING);
+        }
+        if self.tasks[task].job_open != Some(job) {
+            self.end_job(task, &[]);
+            let deadline = self.tasks[task].jobs.iter().find(|(j, _)| *j == job).and_then(|(_, d)| *d);
+            self.begin_job(task, job, deadline);
+        }
+        let track = self.task_track(task);
+        self.event(SLICE_BEGIN, track, Some(self.place_name(place)), &[(key::CPUS, Note::Cpus(place))]);
+        let state = &mut self.tasks[task];
+        state.running = Some((job, place));
+        state.running_open = true;
+    }
+
+    fn stop(&mut self, task: usize, reason: StopReason) {
+        let Some((job, place)) = self.tasks[task].running.take() else { return };
+        self.end_running(task, &[(key::REASON, Note::Word(names::reason(reason)))]);
+        let more = self.tasks[task].jobs.iter().any(|(j, _)| *j != job);
+        let state = match reason {
+            StopReason::Preempted | StopReason::Migrated => RUNNABLE,
+            StopReason::Suspended => STOPPED,
+            StopReason::Finished if more => RUNNABLE,
+            StopReason::Finished | StopReason::Blocked => SLEEPING,
+        };
+        for lane in 0..self.cpus[place.index()].len() {
+            // The further lanes exist only while the task runs on several CPUs.
+            let state = if lane == 0 { state } else { SLEEPING };
+            let cpu = self.cpus[place.index()][lane];
+            self.task_state(task, lane as u64, Some(cpu), state);
+        }
+    }
+
+    fn begin_job(&mut self, task: usize, job: JobId, deadline: Option<Time>) {
+        let notes = [(key::JOB, Note::Int(job as i64)), (key::DEADLINE, Note::Int(deadline.map_or(0, Time::ns)))];
+        let notes = if deadline.is_some() { &notes[..] } else { &notes[..1] };
+        let track = self.task_track(task);
+        self.event(SLICE_BEGIN, track, Some(self.task_name(task)), notes);
+        self.tasks[task].job_open = Some(job);
+    }
+
+    fn end_running(&mut self, task: usize, notes: &[(u64, Note)]) {
+        if std::mem::take(&mut self.tasks[task].running_open) {
+            self.event(SLICE_END, self.task_track(task), None, notes);
+        }
+    }
+
+    fn end_job(&mut self, task: usize, notes: &[(u64, Note)]) {
+        if self.tasks[task].job_open.is_some() {
+            self.end_running(task, &[]);
+            self.tasks[task].job_open = None;
+            self.event(SLICE_END, self.task_track(task), None, notes);
+        }
+    }
+
+    fn finished(&mut self, at: Time, task: usize, job: JobId, outcome: Outcome, consumed: i64) {
+        let jobs = &mut self.tasks[task].jobs;
+        // A job that ends is the oldest, unless it was skipped; then it is the newest.
+        let index = match outcome {
+            Outcome::Skipped => jobs.iter().rposition(|(j, _)| *j == job),
+            _ => jobs.iter().position(|(j, _)| *j == job),
+        };
+        let deadline = index.and_then(|i| jobs.remove(i)).and_then(|(_, deadline)| deadline);
+        let this = (key::JOB, Note::Int(job as i64));
+        match outcome {
+            Outcome::Skipped => self.instant(task, event::SKIPPED, &[this]),
+            Outcome::Overrun => self.instant(task, event::OVERRUN, &[this]),
+            Outcome::Aborted => self.instant(task, event::ABORTED, &[this]),
+            _ => {}
+        }
+        if let Some(deadline) = deadline.filter(|d| at > *d && outcome != Outcome::Skipped) {
+            let lateness = (key::LATENESS, Note::Int((at - deadline).ns()));
+            self.instant(task, event::MISS, &[this, (key::DEADLINE, Note::Int(deadline.ns())), lateness]);
+        }
+        if self.tasks[task].job_open == Some(job) {
+            let outcome = (key::OUTCOME, Note::Word(names::outcome(outcome)));
+            self.end_job(task, &[outcome, (key::CONSUMED, Note::Int(consumed))]);
+        }
+    }
+}
+
+impl Writer for Perfetto {
+    fn record(&mut self, r: &Stamped) -> io::Result<()> {
+        // Never backwards within the sequence, whatever order a driver stamps in.
+        self.last = self.last.max(r.applied.ns().max(0) as u64);
+        let job_note = |job: JobId| (key::JOB, Note::Int(job as i64));
+        match r.record.what {
+            What::Window { window, frame } => {
+                let track = self.windows_track();
+                if std::mem::replace(&mut self.window_open, true) {
+                    self.event(SLICE_END, track, None, &[]);
+                }
+                let notes = [(key::WINDOW, Note::Int(window.into())), (key::FRAME, Note::Int(frame as i64))];
+                self.event(SLICE_BEGIN, track, Some(self.window_name(window.into())), &notes);
+            }
+            What::WindowsLost { count } => {
+                let notes = [(key::COUNT, Note::Int(count as i64))];
+                self.event(INSTANT, self.windows_track(), Some(event::WINDOWS_LOST), &notes);
+            }
+            What::Release { task, job, deadline } => {
+                let task = task.index();
+                let busy = !self.tasks[task].jobs.is_empty() || self.tasks[task].job_open.is_some();
+                self.tasks[task].jobs.push_back((job, deadline));
+                if busy {
+                    let release = (key::RELEASE, Note::Int(r.record.at.ns()));
+                    self.instant(task, event::RELEASE, &[job_note(job), release]);
+                } else {
+                    if self.tasks[task].running.is_none() {
+                        self.task_state(task, 0, None, RUNNABLE);
+                    }
+                    self.begin_job(task, job, deadline);
+                }
+            }
+            What::Budget { task, job, amount } => {
+                let notes = [job_note(job), (key::AMOUNT, Note::Int(amount.ns()))];
+                self.instant(task.index(), event::BUDGET, &notes);
+            }
+            What::Start { task, job, place } => self.start(task.index(), job, place),
+            What::Stop { task, reason, .. } => self.stop(task.index(), reason),
+            What::Finish { task, job, outcome, consumed } => {
+                self.finished(r.record.at, task.index(), job, outcome, consumed.ns());
+            }
+            What::Block { task, job } => self.instant(task.index(), event::BLOCK, &[job_note(job)]),
+            What::Wake { task, job } => {
+                if self.tasks[task.index()].running.is_none() {
+                    self.task_state(task.index(), 0, None, RUNNABLE);
+                }
+                self.instant(task.index(), event::WAKE, &[job_note(job)]);
+            }
+            What::Request { task, resource, granted } => {
+                let notes = [(key::RESOURCE, Note::Int(resource.0.into())), (key::GRANTED, Note::Bool(granted))];
+                self.instant(task.index(), event::REQUEST, &notes);
+            }
+            What::Return { task, resource } => {
+                self.instant(task.index(), event::RETURN, &[(key::RESOURCE, Note::Int(resource.0.into()))]);
+            }
+            What::LateSignal { task, job } => self.instant(task.index(), event::LATE_SIGNAL, &[job_note(job)]),
+            What::Exit { task } => self.instant(task.index(), event::EXIT, &[]),
+        }
+        self.out.spill()
+    }
+
+    fn finish(mut self: Box<Self>, footer: &Footer) -> io::Result<()> {
+        self.last = self.last.max(footer.end.ns().max(0) as u64);
+        for task in 0..self.tasks.len() {
+            self.stop(task, StopReason::Suspended);
+            self.end_job(task, &[]);
+        }
+        if self.window_open {
+            self.event(SLICE_END, self.windows_track(), None, &[]);
+        }
+        if footer.dropped > 0 {
+            let notes = [(key::COUNT, Note::Int(footer.dropped as i64))];
+            self.event(INSTANT, self.about_track(), Some(event::DROPPED), &notes);
+        }
+        self.out.finish()
+    }
+}

@@ -1,0 +1,203 @@
+//! What both text formats share: a record as a flat row, and the header as JSON.
+
+use crate::names;
+use crate::{Footer, Header, Stamped, TaskLabel, Trace};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use takt_core::cpus::CpuSet;
+use takt_core::model::{ResourceId, TaskId};
+use takt_core::record::{Place, Record, What};
+use takt_core::time::{Span, Time};
+
+/// One line of a trace before its words are understood. Times are nanoseconds.
+#[derive(Deserialize, Default)]
+pub(crate) struct Row<'a> {
+    pub(crate) at: i64,
+    pub(crate) applied: Option<i64>,
+    #[serde(borrow, rename = "type")]
+    pub(crate) kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(crate) task: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub(crate) job: Option<u64>,
+    #[serde(borrow, default)]
+    pub(crate) cpus: Option<Cow<'a, str>>,
+    #[serde(borrow, default, alias = "reason", alias = "outcome")]
+    pub(crate) detail: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub(crate) deadline: Option<i64>,
+    #[serde(default, alias = "consumed")]
+    pub(crate) amount: Option<i64>,
+    #[serde(default)]
+    pub(crate) window: Option<u32>,
+    #[serde(default, alias = "frame", alias = "count", alias = "resource", alias = "dropped")]
+    pub(crate) number: Option<u64>,
+    #[serde(default)]
+    pub(crate) granted: Option<bool>,
+}
+
+/// Turns rows into records of one trace.
+pub(crate) struct Rows {
+    trace: Trace,
+    tasks: HashMap<String, u32>,
+    places: HashMap<CpuSet, u16>,
+    /// The spelling of the last set that was looked up, since neighbours repeat.
+    last_place: (String, u16),
+}
+
+impl Rows {
+    pub(crate) fn new(header: Header) -> Rows {
+        let tasks = header.labels().into_iter().zip(0..).collect();
+        let places = header.places.iter().copied().zip(0..).collect();
+        let trace = Trace { header, ..Trace::default() };
+        Rows { trace, tasks, places, last_place: ("none yet".into(), 0) }
+    }
+
+    pub(crate) fn finish(self) -> Trace {
+        self.trace
+    }
+
+    fn place(&mut self, text: &str) -> Result<Place, String> {
+        if self.last_place.0 != text {
+            let set = names::cpus_from(text).ok_or_else(|| format!("`{text}` is not a list of CPUs"))?;
+            let index = self.places.get(&set);
+            let index = *index.ok_or_else(|| format!("the CPUs `{text}` are not among the header's places"))?;
+            self.last_place = (text.into(), index);
+        }
+        Ok(Place(self.last_place.1))
+    }
+
+    pub(crate) fn push(&mut self, row: &Row<'_>) -> Result<(), String> {
+        if self.trace.footer.is_some() {
+            return Err("there is a record after the end of the trace".into());
+        }
+        fn need<T>(value: Option<T>, name: &str, row: &Row<'_>) -> Result<T, String> {
+            value.ok_or_else(|| format!("a record of type `{}` needs `{name}`", row.kind))
+        }
+        let number = |name| need(row.number, name, row);
+        let job = || need(row.job, "job", row);
+        let amount = |name| need(row.amount, name, row).map(Span::from_ns);
+        let resource = || {
+            let n = number("resource")?;
+            u16::try_from(n).map(ResourceId).map_err(|_| format!("there is no resource {n}"))
+        };
+        let task = || {
+            let name = need(row.task.as_deref(), "task", row)?;
+            self.tasks.get(name).map(|i| TaskId(*i)).ok_or_else(|| format!("there is no task `{name}` in the header"))
+        };
+        let what = match &*row.kind {
+            "end" => {
+                self.trace.footer = Some(Footer { end: Time::from_ns(row.at), dropped: row.number.unwrap_or(0) });
+                return Ok(());
+            }
+            "window" => What::Window { window: need(row.window, "window", row)?, frame: number("frame")? },
+            "windows_lost" => What::WindowsLost { count: number("count")? },
+            "release" => What::Release { task: task()?, job: job()?, deadline: row.deadline.map(Time::from_ns) },
+            "budget" => What::Budget { task: task()?, job: job()?, amount: amount("amount")? },
+            "start" | "stop" => {
+                let (task, job) = (task()?, job()?);
+                let place = self.place(need(row.cpus.as_deref(), "cpus", row)?)?;
+                if row.kind == "start" {
+                    What::Start { task, job, place }
+                } else {
+                    let name = need(row.detail.as_deref(), "reason", row)?;
+                    let reason =
+                        names::reason_from(name).ok_or_else(|| format!("`{name}` is not a reason to stop"))?;
+                    What::Stop { task, job, place, reason }
+                }
+            }
+            "finish" => {
+                let name = need(row.detail.as_deref(), "outcome", row)?;
+                let outcome = names::outcome_from(name).ok_or_else(|| format!("`{name}` is not an outcome"))?;
+                What::Finish { task: task()?, job: job()?, outcome, consumed: amount("consumed")? }
+            }
+            "block" => What::Block { task: task()?, job: job()? },
+            "wake" => What::Wake { task: task()?, job: job()? },
+            "request" => {
+                let granted = need(row.granted, "granted", row)?;
+                What::Request { task: task()?, resource: resource()?, granted }
+            }
+            "return" => What::Return { task: task()?, resource: resource()? },
+            "late_signal" => What::LateSignal { task: task()?, job: job()? },
+            "exit" => What::Exit { task: task()? },
+            other => return Err(format!("`{other}` is not a type of record")),
+        };
+        let record = Record { at: Time::from_ns(row.at), what };
+        self.trace.records.push(Stamped { record, applied: Time::from_ns(row.applied.unwrap_or(row.at)) });
+        Ok(())
+    }
+}
+
+/// The version of the text formats.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct HeaderJson {
+    takt_trace: u32,
+    source: String,
+    workload: String,
+    policy: String,
+    scope: String,
+    seed: u64,
+    places: Vec<String>,
+    tasks: Vec<TaskJson>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    window_lengths_ns: Vec<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    duration_ns: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start_unix_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start_monotonic_ns: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TaskJson {
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    partition: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+}
+
+pub(crate) fn header_to_json(h: &Header) -> String {
+    let task = |t: &TaskLabel| TaskJson { name: t.name.clone(), partition: t.partition.clone(), pid: t.pid };
+    let json = HeaderJson {
+        takt_trace: VERSION,
+        source: h.source.clone(),
+        workload: h.workload.clone(),
+        policy: h.policy.clone(),
+        scope: h.scope.clone(),
+        seed: h.seed,
+        places: h.places.iter().map(CpuSet::to_string).collect(),
+        tasks: h.tasks.iter().map(task).collect(),
+        window_lengths_ns: h.window_lengths.iter().map(|s| s.ns()).collect(),
+        duration_ns: h.duration.map(Span::ns),
+        start_unix_ns: h.start_unix_ns,
+        start_monotonic_ns: h.start_monotonic_ns,
+    };
+    serde_json::to_string(&json).expect("strings and numbers always have a JSON form")
+}
+
+pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
+    let h: HeaderJson = serde_json::from_str(text).map_err(|e| format!("this is not the header of a trace: {e}"))?;
+    if h.takt_trace != VERSION {
+        return Err(format!("the trace has version {}, this program reads version {VERSION}", h.takt_trace));
+    }
+    let place = |text: &String| names::cpus_from(text).ok_or_else(|| format!("`{text}` is not a list of CPUs"));
+    let task = |t: TaskJson| TaskLabel { name: t.name, partition: t.partition, pid: t.pid };
+    Ok(Header {
+        source: h.source,
+        workload: h.workload,
+        policy: h.policy,
+        scope: h.scope,
+        seed: h.seed,
+        places: h.places.iter().map(place).collect::<Result<_, _>>()?,
+        tasks: h.tasks.into_iter().map(task).collect(),
+        window_lengths: h.window_lengths_ns.into_iter().map(Span::from_ns).collect(),
+        duration: h.duration_ns.map(Span::from_ns),
+        start_unix_ns: h.start_unix_ns,
+        start_monotonic_ns: h.start_monotonic_ns,
+    })
+}

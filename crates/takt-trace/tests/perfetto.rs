@@ -1,0 +1,1 @@
+use perfetto_protos as _;
