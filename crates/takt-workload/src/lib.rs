@@ -1,1 +1,183 @@
-//! x
+//! Workload files: what is to be scheduled, and what to run for it.
+//!
+//! [`load`] reads a YAML file (DEmOS's configuration files load as they are, Takt adds keys of its own) or a
+//! task set in CSV, and gives the [`System`] for the engine beside the names, commands and settings that the
+//! engine does not need. Everything wrong with a file comes back at once, each fault as a [`Diagnostic`] that
+//! knows its place in the text.
+//!
+//! This crate opens files only through [`Source::read`]; it starts nothing and prints nothing.
+
+mod canonical;
+mod csv;
+mod diagnostic;
+mod node;
+mod reader;
+mod source;
+mod table;
+mod tasks;
+mod value;
+mod yaml;
+
+pub use canonical::canonical;
+pub use csv::load_sets;
+pub use diagnostic::{Diagnostic, Severity};
+pub use source::{MAX_BYTES, Source};
+pub use value::{MAX_DURATION, duration_text, parse_cpus, parse_duration, policy_from_name};
+
+use std::path::PathBuf;
+use takt_core::cpus::CpuSet;
+use takt_core::model::System;
+use takt_core::policy::PolicySpec;
+use takt_core::time::Span;
+
+/// The most tasks that a workload may have.
+pub const MAX_TASKS: usize = 100_000;
+/// The most windows of a major frame.
+pub const MAX_WINDOWS: usize = 100_000;
+/// The most diagnostics that [`load`] returns; the first ones of the file.
+pub const MAX_DIAGNOSTICS: usize = 100;
+/// Time that tasks with `init` get to initialise, unless the file says otherwise.
+pub const DEFAULT_INIT_TIMEOUT: Span = Span::from_secs(10);
+
+/// A workload, ready to be simulated or run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Workload {
+    /// Where it was read from.
+    pub source: Source,
+    /// What the engine needs.
+    pub system: System,
+    /// Names and commands, parallel to [`System::tasks`].
+    pub tasks: Vec<TaskInfo>,
+    /// Names, parallel to [`System::partitions`].
+    pub partitions: Vec<String>,
+    /// Requested frequency in megahertz of each slice of each window, parallel to [`System::windows`].
+    pub slice_frequencies_mhz: Vec<Vec<Option<f64>>>,
+    /// Everything else.
+    pub settings: Settings,
+    /// What is legal but suspicious, in the order of the file.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// What the engine need not know of a task.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TaskInfo {
+    /// Its name, unique in the workload: its `name`, or that of its partition and its number there (`SC1-1`).
+    pub name: String,
+    /// Its partition, an index into [`Workload::partitions`].
+    pub partition: Option<usize>,
+    /// Its command for `/bin/sh -c`; without it the task can only be simulated.
+    pub cmd: Option<String>,
+    /// Whether it may initialise before the schedule starts.
+    pub init: bool,
+    /// When its process is started.
+    pub spawn: Spawn,
+    /// File for its standard output.
+    pub output: Option<PathBuf>,
+    /// CPU frequency in megahertz that it asks for; power policies use it.
+    pub frequency_mhz: Option<f64>,
+}
+
+/// When the process of a task is started.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Spawn {
+    /// Once, before the schedule; the process tells when a job is done.
+    #[default]
+    Once,
+    /// Anew for every job; the job is done when the process ends.
+    PerJob,
+}
+
+/// Whether the executive uses real-time priority.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Realtime {
+    /// If the system lets it.
+    #[default]
+    Auto,
+    /// Yes, or not at all.
+    Yes,
+    /// No.
+    No,
+}
+
+/// What becomes of the tasks if the executive dies.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum OnCrash {
+    /// They are killed.
+    #[default]
+    Kill,
+    /// They are thawed and left to Linux's own scheduler.
+    Release,
+}
+
+/// What a workload says beside its schedule.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Settings {
+    /// Working directory of all tasks: the file's own, unless `set_cwd` is off.
+    pub directory: Option<PathBuf>,
+    /// CPUs of the executive itself (`scheduler_cpu`, in DEmOS `demos_cpu`); `None` for any.
+    pub scheduler_cpus: Option<CpuSet>,
+    /// How long tasks with `init` may take.
+    pub init_timeout: Span,
+    /// Whether the executive uses real-time priority.
+    pub realtime: Realtime,
+    /// What becomes of the tasks if the executive dies.
+    pub on_crash: OnCrash,
+    /// Length of a run; `None` leaves it to the command line.
+    pub duration: Option<Span>,
+    /// The file names no CPU by its number and nobody said how many there are, so the machine is CPU 0 alone
+    /// (or [`Options::machine`]).
+    pub cpus_from_all: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            directory: None,
+            scheduler_cpus: None,
+            init_timeout: DEFAULT_INIT_TIMEOUT,
+            realtime: Realtime::default(),
+            on_crash: OnCrash::default(),
+            duration: None,
+            cpus_from_all: false,
+        }
+    }
+}
+
+/// What the command line says about a workload; it wins over the file.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The machine is CPUs 0 to `cpus - 1`.
+    pub cpus: Option<usize>,
+    /// The policy of the whole system. Its placement is the file's `placement`, unless it differs from the default.
+    pub policy: Option<PolicySpec>,
+    /// Seed of everything drawn at random.
+    pub seed: Option<u64>,
+    /// The CPUs that are there, for a real run: what `all` stands for.
+    pub machine: Option<CpuSet>,
+}
+
+/// Reads a workload: a task set if the name ends in `.csv`, else YAML.
+///
+/// # Errors
+/// The faults of the file in its order, at most [`MAX_DIAGNOSTICS`].
+pub fn load(source: Source, options: &Options) -> Result<Workload, Vec<Diagnostic>> {
+    let result = source
+        .check()
+        .map_err(|fault| vec![fault])
+        .and_then(|()| if source.is_csv() { csv::load(&source, options) } else { yaml::load(&source, options) });
+    match result {
+        Ok(mut workload) => {
+            sort(&mut workload.warnings);
+            Ok(workload)
+        }
+        Err(mut faults) => {
+            sort(&mut faults);
+            Err(faults)
+        }
+    }
+}
+
+fn sort(diagnostics: &mut Vec<Diagnostic>) {
+    diagnostics.sort_by_key(|d| d.span.start);
+    diagnostics.truncate(MAX_DIAGNOSTICS);
+}

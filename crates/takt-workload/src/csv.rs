@@ -1,0 +1,244 @@
+//! Task sets in CSV: `set_id,task_id,C_us,D_us,T_us`, times in microseconds.
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::node::Place;
+use crate::reader::{Reader, clipped};
+use crate::value::{self, choices, nearest};
+use crate::yaml::{empty_system, fit_machine, no_policy};
+use crate::{MAX_TASKS, Options, Settings, Source, Spawn, TaskInfo, Workload, tasks};
+use std::collections::HashMap;
+use takt_core::cpus::{CpuSet, MAX_CPUS};
+use takt_core::model::{Arrival, Task};
+use takt_core::policy::Scope;
+use takt_core::time::Span;
+
+const COLUMNS: [&str; 5] = ["set_id", "task_id", "C_us", "D_us", "T_us"];
+
+struct Row {
+    set: u64,
+    set_place: Place,
+    id: String,
+    place: Place,
+    task: Task,
+    runtime: Place,
+    deadline: Place,
+}
+
+/// The cells of a line with their places. Quotes are not part of the format.
+fn cells(text: &str, line: Place) -> Vec<Place> {
+    let mut cells = Vec::new();
+    let mut start = line.start;
+    for part in text[line].split(',') {
+        let inner = part.trim();
+        let lead = part.len() - part.trim_start().len();
+        cells.push(start + lead..start + lead + inner.len());
+        start += part.len() + 1;
+    }
+    cells
+}
+
+fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
+    let text = source.text.as_str();
+    let mut lines = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let content = line.trim_end_matches(['\n', '\r']);
+        // A byte order mark, as spreadsheets write it, is no part of the first column's name.
+        let mark = if start == 0 && content.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        if !content[mark..].trim().is_empty() {
+            lines.push(start + mark..start + content.len());
+        }
+        start += line.len();
+    }
+    let Some(header) = lines.first().cloned() else {
+        reader.push(
+            Diagnostic::error(&(0..0), "the file is empty")
+                .hint(format!("a task set starts with the header `{}`", COLUMNS.join(","))),
+        );
+        return Vec::new();
+    };
+    let titles = cells(text, header.clone());
+    let mut columns = [0; COLUMNS.len()];
+    for (at, name) in columns.iter_mut().zip(COLUMNS) {
+        let mut found = titles.iter().enumerate().filter(|(_, c)| text[(*c).clone()] == *name);
+        match (found.next(), found.next()) {
+            (Some((i, _)), None) => *at = i,
+            (Some(_), Some((_, again))) => reader
+                .push(Diagnostic::error(again, format!("the column `{name}` is there twice")).label("the second one")),
+            (None, _) => {
+                let near = nearest(name, titles.iter().map(|c| &text[c.clone()]));
+                let near = near.map_or(String::new(), |n| format!("; did you mean it by `{}`?", clipped(n)));
+                reader.push(
+                    Diagnostic::error(&header, format!("the column `{name}` is missing"))
+                        .label(format!("the header{near}"))
+                        .hint(format!("a task set starts with the header `{}`", COLUMNS.join(","))),
+                );
+            }
+        }
+    }
+    if !reader.diagnostics.is_empty() {
+        return Vec::new();
+    }
+    let mut seen: HashMap<(u64, &str), Place> = HashMap::new();
+    let mut rows = Vec::new();
+    for line in &lines[1..] {
+        let cells = cells(text, line.clone());
+        if cells.len() != titles.len() {
+            reader.push(
+                Diagnostic::error(line, format!("a line has {} cells, the header has {}", cells.len(), titles.len()))
+                    .label("in this line"),
+            );
+            continue;
+        }
+        let cell = |column: usize| cells[columns[column]].clone();
+        let Ok(set) = text[cell(0)].parse::<u64>() else {
+            reader.push(Diagnostic::error(&cell(0), "`set_id` must be a whole number").label("not such a number"));
+            continue;
+        };
+        let id = &text[cell(1)];
+        if id.is_empty() || id.chars().any(char::is_control) {
+            reader.push(Diagnostic::error(&cell(1), "`task_id` must be a word").label("not such a word"));
+            continue;
+        }
+        if let Some(first) = seen.insert((set, id), cell(1)) {
+            reader.push(
+                Diagnostic::error(&cell(1), format!("set {set} has two tasks `{}`", clipped(id)))
+                    .label("the second one")
+                    .also(&first, "the first one"),
+            );
+        }
+        let mut time = |column: usize| {
+            let place = cell(column);
+            match value::parse_decimal(&text[place.clone()], 1_000) {
+                Ok(span) if span > Span::ZERO && span <= value::MAX_DURATION => Some(span),
+                _ => {
+                    let message = format!("`{}` must be a number of microseconds above zero", COLUMNS[column]);
+                    reader.push(Diagnostic::error(&place, message).label("not such a number"));
+                    None
+                }
+            }
+        };
+        let (Some(runtime), Some(deadline), Some(period)) = (time(2), time(3), time(4)) else { continue };
+        let task = Task {
+            arrival: Arrival::Periodic { offset: Span::ZERO, period },
+            deadline: Some(deadline),
+            runtime: Some(runtime),
+            budget: None,
+            jitter: Span::ZERO,
+            priority: 0,
+            affinity: CpuSet::first(MAX_CPUS),
+        };
+        let (runtime, deadline) = (cell(2), cell(3));
+        rows.push(Row { set, set_place: cell(0), id: id.to_owned(), place: cell(1), task, runtime, deadline });
+    }
+    if rows.is_empty() && reader.diagnostics.is_empty() {
+        reader.push(Diagnostic::error(&header, "there are no tasks below the header").label("nothing follows"));
+    }
+    rows
+}
+
+/// Reads all task sets of a CSV file, in the order of their first lines. A task may run on every CPU number;
+/// a runtime above the deadline is left to the analysis to judge.
+///
+/// # Errors
+/// The faults of the file in its order.
+pub fn load_sets(source: &Source) -> Result<Vec<(u64, Vec<Task>)>, Vec<Diagnostic>> {
+    source.check().map_err(|fault| vec![fault])?;
+    let mut reader = Reader::default();
+    let rows = rows(&mut reader, source);
+    if !reader.diagnostics.is_empty() {
+        super::sort(&mut reader.diagnostics);
+        return Err(reader.diagnostics);
+    }
+    let mut sets: Vec<(u64, Vec<Task>)> = Vec::new();
+    let mut index: HashMap<u64, usize> = HashMap::new();
+    for row in rows {
+        let at = *index.entry(row.set).or_insert_with(|| {
+            sets.push((row.set, Vec::new()));
+            sets.len() - 1
+        });
+        sets[at].1.push(row.task);
+    }
+    Ok(sets)
+}
+
+pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<Diagnostic>> {
+    let mut reader = Reader::default();
+    let rows = rows(&mut reader, source);
+    if !reader.diagnostics.is_empty() {
+        return Err(reader.diagnostics);
+    }
+    let header = 0..source.text.find('\n').unwrap_or(source.text.len());
+    let first = &rows[0];
+    if let Some(other) = rows.iter().find(|r| r.set != first.set) {
+        let mut sets: Vec<u64> = rows.iter().map(|r| r.set).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        let count = sets.len();
+        let some: Vec<String> = sets.iter().take(10).map(u64::to_string).collect();
+        let more = if count > some.len() { format!(" and {} more", count - some.len()) } else { String::new() };
+        return Err(vec![
+            Diagnostic::error(&other.set_place, format!("the file holds {count} task sets, and one is wanted"))
+                .label(format!("set {} starts here", other.set))
+                .also(&first.set_place, format!("set {} starts here", first.set))
+                .hint(format!("keep one of the sets {}{more}", choices(some.iter().map(String::as_str), "and"))),
+        ]);
+    }
+    if rows.len() > MAX_TASKS {
+        return Err(vec![tasks::too_many(&rows[MAX_TASKS].place)]);
+    }
+    let Some(policy) = options.policy else { return Err(vec![no_policy(&header)]) };
+    if policy.scope == Scope::Table {
+        return Err(vec![
+            Diagnostic::error(&header, "the policy `windows` needs windows")
+                .label("a task set has none")
+                .hint("choose an online policy such as `edf`; `takt policies` lists them"),
+        ]);
+    }
+    let count = options.cpus.unwrap_or(1);
+    if !(1..=MAX_CPUS).contains(&count) {
+        return Err(vec![
+            Diagnostic::error(&header, format!("a machine of {count} CPUs cannot be had"))
+                .label("asked for with `--cpus`")
+                .hint(format!("`--cpus` takes 1 to {MAX_CPUS}")),
+        ]);
+    }
+    let from_all = options.cpus.is_none();
+    let mut machine = match options.machine {
+        Some(there) if from_all && !there.is_empty() => there,
+        _ => CpuSet::first(count),
+    };
+    fit_machine(&mut reader, &policy, &mut machine, from_all, &header);
+    let mut system = empty_system(machine, policy);
+    system.seed = options.seed.unwrap_or(0);
+    let mut infos = Vec::new();
+    for row in rows {
+        let name = format!("T{}", row.id);
+        let place = |span: Option<Span>, place: Place| span.map(|s| (s, place));
+        let (runtime, deadline) = (place(row.task.runtime, row.runtime), place(row.task.deadline, row.deadline));
+        tasks::check_runtime(&mut reader, &name, &row.task, runtime.as_ref(), deadline.as_ref());
+        system.tasks.push(Task { affinity: machine, ..row.task });
+        infos.push(TaskInfo {
+            name,
+            partition: None,
+            cmd: None,
+            init: false,
+            spawn: Spawn::Once,
+            output: None,
+            frequency_mhz: None,
+        });
+    }
+    if reader.diagnostics.iter().any(|d| d.severity == Severity::Error) {
+        reader.diagnostics.retain(|d| d.severity == Severity::Error);
+        return Err(reader.diagnostics);
+    }
+    Ok(Workload {
+        source: source.clone(),
+        system,
+        tasks: infos,
+        partitions: Vec::new(),
+        slice_frequencies_mhz: Vec::new(),
+        settings: Settings { cpus_from_all: from_all, ..Settings::default() },
+        warnings: reader.diagnostics,
+    })
+}

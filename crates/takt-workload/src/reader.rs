@@ -1,0 +1,251 @@
+//! Typed access to the nodes of a file; every fault becomes a diagnostic and reading goes on.
+
+use crate::diagnostic::Diagnostic;
+use crate::node::{Kind, Node};
+use crate::value::{self, NS_PER_MS, choices, nearest};
+use std::rc::Rc;
+use takt_core::cpus::CpuSet;
+use takt_core::policy::PolicySpec;
+use takt_core::time::Span;
+
+/// Which bare numbers a duration key takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bare {
+    /// DEmOS's keys: milliseconds.
+    Milliseconds,
+    /// Takt's own keys: none, the unit is written.
+    Refused,
+}
+
+/// A list of CPUs as the file has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Cpus {
+    /// `all`
+    All,
+    /// Numbers.
+    Set(CpuSet),
+}
+
+#[derive(Default)]
+pub(crate) struct Reader {
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl Reader {
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// Reports keys that do not belong here. `of` says whose keys they are: "a window".
+    pub(crate) fn keys(&mut self, map: &Node, of: &str, known: &[&str]) {
+        self.keys_but(map, of, known, &[]);
+    }
+
+    /// The same, with keys that are let through and not recommended.
+    pub(crate) fn keys_but(&mut self, map: &Node, of: &str, known: &[&str], tolerated: &[&str]) {
+        for entry in map.entries() {
+            if known.contains(&entry.key.as_str()) || tolerated.contains(&entry.key.as_str()) {
+                continue;
+            }
+            let fault = Diagnostic::error(&entry.key_span, format!("unknown key `{}` in {of}", clipped(&entry.key)));
+            let fault = match nearest(&entry.key, known.iter().copied()) {
+                Some(near) => fault.label(format!("did you mean `{near}`?")),
+                None if entry.key == "<<" => fault.label("merge keys are not part of the format"),
+                None => fault,
+            };
+            self.push(fault.hint(format!("the keys of {of} are {}", choices(known.iter().copied(), "and"))));
+        }
+    }
+
+    /// Reports that the node should be a mapping, unless it is one.
+    pub(crate) fn is_map(&mut self, node: &Node, what: &str, hint: &str) -> bool {
+        let is_map = matches!(node.kind, Kind::Map(_));
+        if !is_map {
+            self.wrong_kind(node, what, "a mapping of keys and values", hint);
+        }
+        is_map
+    }
+
+    /// The items of a list. Nothing counts as an empty list, as in `partitions:` without more.
+    pub(crate) fn items<'n>(&mut self, node: &'n Node, what: &str, hint: &str) -> &'n [Rc<Node>] {
+        match &node.kind {
+            Kind::List(items) => items,
+            _ if node.is_null() => &[],
+            _ => {
+                self.wrong_kind(node, what, "a list", hint);
+                &[]
+            }
+        }
+    }
+
+    fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str, hint: &str) {
+        let fault = Diagnostic::error(&node.head(), format!("{what} must be {expected}"));
+        self.push(fault.label(format!("this is {}", node.describe())).hint(hint));
+    }
+
+    /// The text of a single value; whatever type YAML would give it.
+    pub(crate) fn scalar<'n>(&mut self, node: &'n Node, key: &str, expected: &str) -> Option<&'n str> {
+        match &node.kind {
+            Kind::Scalar { text, .. } if !node.is_null() => Some(text),
+            _ => {
+                self.push(
+                    Diagnostic::error(&node.head(), format!("`{key}` must be {expected}"))
+                        .label(format!("this is {}", node.describe())),
+                );
+                None
+            }
+        }
+    }
+
+    /// A text that is not empty.
+    pub(crate) fn text(&mut self, node: &Node, key: &str, expected: &str) -> Option<String> {
+        let text = self.scalar(node, key, expected)?;
+        if text.trim().is_empty() {
+            self.push(Diagnostic::error(&node.span, format!("`{key}` is empty")).label("nothing here"));
+            return None;
+        }
+        Some(text.to_owned())
+    }
+
+    pub(crate) fn boolean(&mut self, node: &Node, key: &str) -> Option<bool> {
+        let text = self.scalar(node, key, "yes or no")?;
+        let value = value::parse_bool(text);
+        if value.is_none() {
+            self.push(
+                Diagnostic::error(&node.span, format!("`{key}` must be yes or no"))
+                    .label("neither of them")
+                    .hint("write `yes`, `true`, `on`, or `no`, `false`, `off`"),
+            );
+        }
+        value
+    }
+
+    pub(crate) fn whole(&mut self, node: &Node, key: &str, most: u64) -> Option<u64> {
+        let text = self.scalar(node, key, "a whole number")?;
+        let value = text.parse::<u64>().ok().filter(|n| *n <= most);
+        if value.is_none() || text.starts_with('+') {
+            self.push(
+                Diagnostic::error(&node.span, format!("`{key}` must be a whole number from 0 to {most}"))
+                    .label("not such a number"),
+            );
+            return None;
+        }
+        value
+    }
+
+    pub(crate) fn frequency(&mut self, node: &Node) -> Option<f64> {
+        let text = self.scalar(node, "frequency", "a number of megahertz")?;
+        let value = text.parse::<f64>().ok().filter(|f| f.is_finite() && *f > 0.0);
+        if value.is_none() {
+            self.push(
+                Diagnostic::error(&node.span, "`frequency` must be a number of megahertz above zero")
+                    .label("not such a number"),
+            );
+        }
+        value
+    }
+
+    pub(crate) fn choice<T: Copy>(&mut self, node: &Node, key: &str, known: &[(&str, T)]) -> Option<T> {
+        let names = || known.iter().map(|(name, _)| *name);
+        let list = choices(names(), "or");
+        let text = self.scalar(node, key, &list)?;
+        // `realtime: yes` and `realtime: true` say the same.
+        let word = match value::parse_bool(text) {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => text,
+        };
+        let found = known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
+        if found.is_none() {
+            let fault = Diagnostic::error(&node.span, format!("`{key}` must be {list}"));
+            let label = nearest(text, names()).map_or("none of them".to_owned(), |n| format!("did you mean `{n}`?"));
+            self.push(fault.label(label));
+        }
+        found
+    }
+
+    pub(crate) fn policy(&mut self, node: &Node) -> Option<PolicySpec> {
+        let name = self.scalar(node, "policy", "the name of a policy")?;
+        let policy = PolicySpec::from_name(name);
+        if policy.is_none() {
+            let names = value::policy_names();
+            let near = nearest(name, names.iter().map(String::as_str));
+            let label = near.map_or("not in the registry".to_owned(), |n| format!("did you mean `{n}`?"));
+            self.push(
+                Diagnostic::error(&node.span, format!("no policy is called `{}`", clipped(name)))
+                    .label(label)
+                    .hint(format!("there are {}", choices(names.iter().map(String::as_str), "and"))),
+            );
+        }
+        policy
+    }
+
+    pub(crate) fn cpus(&mut self, node: &Node, key: &str) -> Option<Cpus> {
+        let text = self.scalar(node, key, "a list of CPUs such as `0,2,5-7`, or `all`")?;
+        if text.trim() == "all" {
+            return Some(Cpus::All);
+        }
+        match value::parse_cpus(text) {
+            Ok(set) => Some(Cpus::Set(set)),
+            Err(why) => {
+                self.push(
+                    Diagnostic::error(&node.span, format!("`{key}` is not a list of CPUs"))
+                        .label(why)
+                        .hint("write numbers and ranges from 0 to 1023, as in `0,2,5-7`, or `all`"),
+                );
+                None
+            }
+        }
+    }
+
+    /// A duration from zero to [`value::MAX_DURATION`]; `zero` says whether zero itself is allowed.
+    pub(crate) fn span(&mut self, node: &Node, key: &str, bare: Bare, zero: bool) -> Option<Span> {
+        let expected = match bare {
+            Bare::Milliseconds => "a number of milliseconds, or a duration such as `10ms`",
+            Bare::Refused => "a duration such as `10ms`",
+        };
+        let text = self.scalar(node, key, expected)?.trim();
+        let as_ms = value::parse_decimal(text, NS_PER_MS);
+        let result = match (bare, as_ms) {
+            (Bare::Milliseconds, Ok(span)) => Ok(span),
+            (Bare::Refused, Ok(_)) => {
+                self.push(
+                    Diagnostic::error(&node.span, format!("`{key}` needs a unit of time"))
+                        .label("a bare number")
+                        .hint(format!("did you mean `{text}ms`?")),
+                );
+                return None;
+            }
+            (Bare::Milliseconds, Err(fault)) if fault != value::BadNumber::NotANumber => {
+                Err(value::number_fault(fault, text))
+            }
+            _ => value::parse_signed(text),
+        };
+        let fault = match result {
+            Err(why) => Diagnostic::error(&node.span, format!("`{key}` must be {expected}")).label(why),
+            Ok(span) if span < Span::ZERO => {
+                Diagnostic::error(&node.span, format!("`{key}` must not be negative")).label("below zero")
+            }
+            Ok(span) if span == Span::ZERO && !zero => {
+                Diagnostic::error(&node.span, format!("`{key}` must be above zero")).label("no time at all")
+            }
+            Ok(span) if span > value::MAX_DURATION => {
+                Diagnostic::error(&node.span, format!("`{key}` is longer than a year"))
+                    .label(format!("this is {} days", span.ns() / Span::from_secs(86_400).ns()))
+                    .hint("bare numbers are milliseconds; other units are written, as in `250us`")
+            }
+            Ok(span) => return Some(span),
+        };
+        self.push(fault);
+        None
+    }
+}
+
+/// A name for a message: not longer than a line can bear.
+pub(crate) fn clipped(name: &str) -> String {
+    const MOST: usize = 60;
+    if name.chars().count() <= MOST {
+        return name.to_owned();
+    }
+    name.chars().take(MOST).chain(['…']).collect()
+}

@@ -1,0 +1,87 @@
+//! The text of a file, and what makes it no text at all.
+
+use crate::diagnostic::Diagnostic;
+use std::io::Read;
+use std::path::Path;
+
+/// The longest file that is read, in bytes.
+pub const MAX_BYTES: usize = 64 << 20;
+
+/// A file's name and text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Source {
+    /// Its path as it was given.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl Source {
+    /// Opens and reads a file, at most [`MAX_BYTES`] of it.
+    ///
+    /// # Errors
+    /// Why it cannot be read as text, with a source to render the diagnostic with.
+    pub fn read(path: &Path) -> Result<Source, (Source, Diagnostic)> {
+        let name = path.display().to_string();
+        let mut bytes = Vec::new();
+        let limit = MAX_BYTES as u64 + 1;
+        match std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
+            Ok(_) => Source::from_bytes(name, bytes),
+            Err(why) => {
+                let fault = Diagnostic::error(&(0..0), format!("cannot read `{name}`: {why}"));
+                Err((Source { name, text: String::new() }, fault))
+            }
+        }
+    }
+
+    /// A source of bytes that were read elsewhere.
+    ///
+    /// # Errors
+    /// That they are no text, with a source to render the diagnostic with.
+    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Source, (Source, Diagnostic)> {
+        let name = name.into();
+        match String::from_utf8(bytes) {
+            Ok(text) => {
+                let source = Source { name, text };
+                match source.check() {
+                    Ok(()) => Ok(source),
+                    Err(fault) => Err((source, fault)),
+                }
+            }
+            Err(why) => {
+                let at = why.utf8_error().valid_up_to();
+                let bytes = why.into_bytes();
+                if bytes.contains(&0) {
+                    return Err((Source { name, text: String::new() }, binary(0)));
+                }
+                // Text before the fault keeps its offsets; the replacement character stands at the fault.
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                let fault = Diagnostic::error(&(at..at + 3), "the file is not UTF-8 text")
+                    .label(format!("byte 0x{:02x} here", bytes[at]))
+                    .hint("save the file as UTF-8");
+                Err((Source { name, text }, fault))
+            }
+        }
+    }
+
+    pub(crate) fn is_csv(&self) -> bool {
+        Path::new(&self.name).extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"))
+    }
+
+    /// Whether this is a text of a bearable length with something in it.
+    pub(crate) fn check(&self) -> Result<(), Diagnostic> {
+        if self.text.len() > MAX_BYTES {
+            return Err(Diagnostic::error(&(0..0), format!("the file is longer than {} MiB", MAX_BYTES >> 20)));
+        }
+        if let Some(at) = self.text.find('\0') {
+            return Err(binary(at));
+        }
+        Ok(())
+    }
+}
+
+fn binary(at: usize) -> Diagnostic {
+    Diagnostic::error(&(at..at + 1), "this looks like a binary file, not a workload")
+        .label("a zero byte")
+        .hint("a workload is a YAML text, or a task set whose name ends in .csv")
+}

@@ -1,0 +1,306 @@
+//! Text of single values: durations, CPU lists, names to choose from.
+
+use takt_core::cpus::{CpuSet, MAX_CPUS};
+use takt_core::policy::PolicySpec;
+use takt_core::time::Span;
+
+/// The longest duration that a file may name: a leap year. Sums of a few of them stay far from overflow.
+pub const MAX_DURATION: Span = Span::from_secs(366 * 24 * 3600);
+
+pub(crate) const NS_PER_MS: i64 = 1_000_000;
+
+const UNITS: [(&str, i64); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("μs", 1_000),
+    ("ms", NS_PER_MS),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// Why a plain number could not be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BadNumber {
+    NotANumber,
+    LeadingZero,
+    TooFine,
+    TooLarge,
+}
+
+/// Reads `-?digits[.digits]` times `unit_ns`, exactly.
+pub(crate) fn parse_decimal(text: &str, unit_ns: i64) -> Result<Span, BadNumber> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+    let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    if !all_digits(whole) || !all_digits(fraction) {
+        return Err(BadNumber::NotANumber);
+    }
+    // YAML 1.1 readers such as DEmOS's take `010` for eight; nobody who writes it means that.
+    if whole.len() > 1 && whole.starts_with('0') {
+        return Err(BadNumber::LeadingZero);
+    }
+    let fraction = fraction.trim_end_matches('0');
+    if whole.len() > 19 {
+        return Err(BadNumber::TooLarge);
+    }
+    if fraction.len() > 13 {
+        return Err(BadNumber::TooFine);
+    }
+    let scale = 10_i128.pow(fraction.len() as u32);
+    let whole: i128 = whole.parse().map_err(|_| BadNumber::TooLarge)?;
+    let part: i128 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| BadNumber::TooFine)? };
+    let scaled = (whole * scale + part) * i128::from(unit_ns);
+    if scaled % scale != 0 {
+        return Err(BadNumber::TooFine);
+    }
+    let ns = i64::try_from(scaled / scale).map_err(|_| BadNumber::TooLarge)?;
+    Ok(Span::from_ns(if negative { -ns } else { ns }))
+}
+
+/// Reads a number with a unit into a span that may be negative.
+pub(crate) fn parse_signed(text: &str) -> Result<Span, String> {
+    let text = text.trim();
+    let at = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = (text[..at].trim_end(), &text[at..]);
+    let bad = || format!("`{text}` is not a duration: write a number and a unit, as in `10ms`");
+    if unit.is_empty() {
+        return Err(if parse_decimal(number, 1_000_000_000).is_ok() {
+            format!("`{text}` has no unit: did you mean `{text}ms`?")
+        } else {
+            bad()
+        });
+    }
+    if parse_decimal(number, 1_000_000_000) == Err(BadNumber::NotANumber) {
+        return Err(bad());
+    }
+    let Some((_, ns)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err(format!("`{unit}` is not a unit of time: use `ns`, `us`, `ms`, `s`, `min` or `h`"));
+    };
+    parse_decimal(number, *ns).map_err(|e| number_fault(e, text))
+}
+
+pub(crate) fn number_fault(fault: BadNumber, text: &str) -> String {
+    match fault {
+        BadNumber::NotANumber => format!("`{text}` is not a number"),
+        BadNumber::LeadingZero => format!("`{text}` starts with a zero, which some readers take for octal"),
+        BadNumber::TooFine => format!("`{text}` is finer than a nanosecond"),
+        BadNumber::TooLarge => format!("`{text}` is too long"),
+    }
+}
+
+/// Reads a duration with a unit: `10ms`, `250us`, `1.5ms`, `2s`, `100ns`, `1min`, `1h`. The value is exact.
+///
+/// # Errors
+/// Why the text is not a duration between zero and [`MAX_DURATION`], in words for the user.
+pub fn parse_duration(text: &str) -> Result<Span, String> {
+    let span = parse_signed(text)?;
+    if span < Span::ZERO {
+        return Err(format!("`{}` is negative", text.trim()));
+    }
+    if span > MAX_DURATION {
+        return Err(format!("`{}` is longer than a year", text.trim()));
+    }
+    Ok(span)
+}
+
+/// Writes a span so that [`parse_duration`] reads the same span back.
+#[must_use]
+pub fn duration_text(span: Span) -> String {
+    span.to_string()
+}
+
+/// Reads a list of CPUs as the kernel writes it: `0,2,5-7`.
+///
+/// # Errors
+/// Why the text names no CPUs between 0 and 1023, in words for the user.
+pub fn parse_cpus(text: &str) -> Result<CpuSet, String> {
+    let number = |s: &str| {
+        let s = s.trim();
+        if s.is_empty() || !s.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(format!("`{s}` is not a CPU number"));
+        }
+        match s.parse::<usize>() {
+            Ok(cpu) if cpu < MAX_CPUS => Ok(cpu),
+            _ => Err(format!("CPU {s} is above {}, the highest number", MAX_CPUS - 1)),
+        }
+    };
+    if text.trim().is_empty() {
+        return Err("the list of CPUs is empty".to_owned());
+    }
+    let mut set = CpuSet::EMPTY;
+    for part in text.split(',') {
+        if part.trim().is_empty() {
+            return Err("there is nothing beside a comma".to_owned());
+        }
+        match part.split_once('-') {
+            Some((first, last)) => {
+                let (first, last) = (number(first)?, number(last)?);
+                if first > last {
+                    return Err(format!("the range {first}-{last} runs backwards"));
+                }
+                (first..=last).for_each(|cpu| set.insert(cpu));
+            }
+            None => set.insert(number(part)?),
+        }
+    }
+    Ok(set)
+}
+
+/// Reads YAML 1.1's words for truth, as DEmOS's reader does.
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "y" | "yes" | "true" | "on" => Some(true),
+        "n" | "no" | "false" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+/// The name nearest to `wrong`, if one is near enough to be a slip of the fingers.
+pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // A pasted page is nobody's misspelt key, and comparing costs the product of the lengths.
+    if wrong.len() > 64 {
+        return None;
+    }
+    let wrong = wrong.to_ascii_lowercase();
+    let allowed = 1 + wrong.chars().count() / 4;
+    names
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&wrong, &name.to_ascii_lowercase()), name))
+        .filter(|(distance, name)| *distance <= allowed && *distance < name.len())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// `a`, `b` or `c`.
+pub(crate) fn choices<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
+    let quoted: Vec<String> = names.into_iter().map(|n| format!("`{n}`")).collect();
+    match quoted.split_last() {
+        Some((end, rest)) if !rest.is_empty() => format!("{} {last} {end}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+pub(crate) fn policy_names() -> Vec<String> {
+    PolicySpec::names().map(|(prefix, name)| format!("{prefix}{name}")).collect()
+}
+
+/// The full name of a policy, as the command line takes it: `g-edf`.
+pub(crate) fn policy_text(policy: &PolicySpec) -> String {
+    format!("{}{}", policy.prefix(), policy.entry.name)
+}
+
+/// Looks a policy up by its name on the command line.
+///
+/// # Errors
+/// That there is no such policy, with the nearest name and all names, in words for the user.
+pub fn policy_from_name(name: &str) -> Result<PolicySpec, String> {
+    PolicySpec::from_name(name).ok_or_else(|| {
+        let names = policy_names();
+        let near = nearest(name, names.iter().map(String::as_str));
+        let near = near.map_or(String::new(), |n| format!("did you mean `{n}`? "));
+        format!("no policy is called `{name}`: {near}there are {}", choices(names.iter().map(String::as_str), "and"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_exact() {
+        for (text, ns) in [
+            ("10ms", 10_000_000),
+            ("250us", 250_000),
+            ("250 us", 250_000),
+            ("7µs", 7_000),
+            ("2s", 2_000_000_000),
+            ("1.5ms", 1_500_000),
+            ("100ns", 100),
+            ("1min", 60_000_000_000),
+            ("1.5h", 5_400_000_000_000),
+            ("0s", 0),
+            ("0.000000001s", 1),
+            ("0.100000000000000000000s", 100_000_000),
+            ("366.000h", 366 * 3600 * 1_000_000_000),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Span::from_ns(ns)), "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_durations_are_explained() {
+        for (text, part) in [
+            ("", "not a duration"),
+            ("ms", "not a duration"),
+            ("abc", "not a duration"),
+            ("1e3ms", "not a unit"),
+            ("10", "did you mean `10ms`?"),
+            ("10sec", "not a unit"),
+            ("10MS", "not a unit"),
+            ("-3ms", "negative"),
+            ("1.5ns", "finer than a nanosecond"),
+            ("367h1", "not a unit"),
+            ("9000h", "longer than a year"),
+            ("99999999999999999999s", "too long"),
+            ("9999999999999999h", "too long"),
+            ("010ms", "octal"),
+            ("1.ms", "not a duration"),
+            (".5ms", "not a duration"),
+            ("--1ms", "not a duration"),
+        ] {
+            let fault = parse_duration(text).unwrap_err();
+            assert!(fault.contains(part), "{text}: {fault}");
+        }
+    }
+
+    #[test]
+    fn a_duration_written_reads_back() {
+        for ns in [0, 1, 999, 1_001, 33_333_333, 999_999_999, 1_000_000_001, 31_536_000_000_000_000] {
+            let span = Span::from_ns(ns);
+            assert_eq!(parse_duration(&duration_text(span)), Ok(span));
+        }
+    }
+
+    #[test]
+    fn cpu_lists_read_as_the_kernel_writes_them() {
+        let set: CpuSet = [0, 2, 5, 6, 7].into_iter().collect();
+        assert_eq!(parse_cpus("0,2,5-7"), Ok(set));
+        assert_eq!(parse_cpus(" 0, 2, 5 - 7 "), Ok(set));
+        assert_eq!(parse_cpus("1023"), Ok(CpuSet::single(1023)));
+        for (text, part) in [
+            ("", "empty"),
+            ("0,,1", "comma"),
+            ("0,", "comma"),
+            ("1024", "above 1023"),
+            ("0-99999999999999999999", "above 1023"),
+            ("7-5", "backwards"),
+            ("a", "not a CPU number"),
+            ("-1", "not a CPU number"),
+            ("1-2-3", "not a CPU number"),
+            ("+1", "not a CPU number"),
+        ] {
+            let fault = parse_cpus(text).unwrap_err();
+            assert!(fault.contains(part), "{text}: {fault}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_is_found_only_when_it_is_near() {
+        assert_eq!(nearest("budgte", ["cmd", "budget", "jitter"]), Some("budget"));
+        assert_eq!(nearest("g_edf", ["edf", "g-edf"]), Some("g-edf"));
+        assert_eq!(nearest("zzz", ["cmd", "init"]), None);
+        assert_eq!(nearest("x", ["s"]), None);
+    }
+
+    #[test]
+    fn an_unknown_policy_is_answered_with_the_list() {
+        let fault = policy_from_name("g-edff").unwrap_err();
+        assert!(fault.contains("did you mean `g-edf`?") && fault.contains("`windows`"), "{fault}");
+        assert_eq!(policy_text(&policy_from_name("p-rm").unwrap()), "p-rm");
+    }
+}

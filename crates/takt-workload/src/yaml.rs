@@ -1,0 +1,349 @@
+//! The top level of a workload file: which kind it is, the machine, the policy, the settings.
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::node::{self, Entry, Node, Place};
+use crate::reader::{Bare, Cpus, Reader};
+use crate::value::policy_text;
+use crate::{OnCrash, Options, Realtime, Settings, Source, Workload, table, tasks};
+use std::path::{Path, PathBuf};
+use takt_core::cpus::{CpuSet, MAX_CPUS};
+use takt_core::model::{Backlog, BestEffortStart, Late, System};
+use takt_core::policy::{Placement, PolicySpec, Scope};
+
+const KEYS: [&str; 17] = [
+    "windows",
+    "partitions",
+    "tasks",
+    "policy",
+    "placement",
+    "cpus",
+    "seed",
+    "duration",
+    "late",
+    "backlog",
+    "be_start",
+    "set_cwd",
+    "scheduler_cpu",
+    "demos_cpu",
+    "init_timeout",
+    "realtime",
+    "on_crash",
+];
+
+const LATE: [(&str, Late); 2] = [("continue", Late::Continue), ("abort", Late::Abort)];
+const BACKLOG: [(&str, Backlog); 2] = [("queue", Backlog::Queue), ("skip", Backlog::Skip)];
+const BE_START: [(&str, BestEffortStart); 2] =
+    [("all", BestEffortStart::AllDone), ("slice", BestEffortStart::SliceDone)];
+const REALTIME: [(&str, Realtime); 3] = [("auto", Realtime::Auto), ("yes", Realtime::Yes), ("no", Realtime::No)];
+const ON_CRASH: [(&str, OnCrash); 2] = [("kill", OnCrash::Kill), ("release", OnCrash::Release)];
+
+/// The policy of a window table.
+pub(crate) fn windows_policy() -> PolicySpec {
+    PolicySpec::from_name("windows").expect("the registry holds `windows`")
+}
+
+/// A system with nothing in it.
+pub(crate) fn empty_system(cpus: CpuSet, policy: PolicySpec) -> System {
+    System {
+        cpus,
+        tasks: Vec::new(),
+        partitions: Vec::new(),
+        windows: Vec::new(),
+        be_start: BestEffortStart::default(),
+        policy,
+        late: Late::default(),
+        backlog: Backlog::default(),
+        resources: 0,
+        seed: 0,
+    }
+}
+
+pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<Diagnostic>> {
+    let (root, faults) = node::parse(&source.text).map_err(|fault| vec![fault])?;
+    let mut reader = Reader { diagnostics: faults };
+    let hint = "a workload has `windows` and `partitions`, or `tasks` and a `policy`";
+    let workload =
+        reader.is_map(&root, "a workload", hint).then(|| read(&mut reader, &root, source, options)).flatten();
+    let (errors, warnings): (Vec<_>, Vec<_>) =
+        reader.diagnostics.into_iter().partition(|d| d.severity == Severity::Error);
+    match workload {
+        Some(mut workload) if errors.is_empty() => {
+            workload.warnings = warnings;
+            // The rules above are finer than the engine's; should one be missing, this keeps the promise of `load`.
+            workload.system.validate().map_err(|e| vec![Diagnostic::error(&root.head(), e.to_string())])?;
+            Ok(workload)
+        }
+        _ => Err(errors),
+    }
+}
+
+fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) -> Option<Workload> {
+    reader.keys(root, "a workload", &KEYS);
+    let settings = settings(reader, root, source);
+    let (windows, list) = (root.get("windows"), root.get("tasks"));
+    let partitions = root.get("partitions");
+    if let (Some(table), Some(list)) = (windows.or(partitions), list) {
+        reader.push(
+            Diagnostic::error(&list.key_span, format!("a workload has both `{}` and `tasks`", table.key))
+                .label("tasks of an online policy")
+                .also(&table.key_span, "a static table")
+                .hint("to run online tasks inside windows, make them processes of a partition with a `policy`"),
+        );
+        return None;
+    }
+    let machine_key = root.get("cpus").and_then(|e| Some((reader.cpus(&e.value, "cpus")?, e.value.span.clone())));
+    let wanted = Wanted { cpus: machine_key, options };
+    let file_policy = root.get("policy").and_then(|e| reader.policy(&e.value).map(|p| (p, e)));
+    let placement = root.get("placement").and_then(|e| reader.choice(&e.value, "placement", &Placement::ALL));
+    let mut workload = Workload {
+        source: source.clone(),
+        system: empty_system(CpuSet::single(0), windows_policy()),
+        tasks: Vec::new(),
+        partitions: Vec::new(),
+        slice_frequencies_mhz: Vec::new(),
+        settings,
+        warnings: Vec::new(),
+    };
+    schedule_settings(reader, root, options, &mut workload.system);
+    match (windows, list) {
+        (Some(windows), _) => {
+            check_table_policy(reader, windows, file_policy, options);
+            if let (Some(_), Some(entry)) = (placement, root.get("placement")) {
+                reader.push(
+                    Diagnostic::error(&entry.key_span, "`placement` means nothing for a window table")
+                        .label("a rule for partitioned policies")
+                        .hint("a partition with a policy such as `p-edf` may have a `placement`"),
+                );
+            }
+            let table = table::read(reader, partitions, windows);
+            let (named, all) = table.cpus();
+            let (machine, from_all) = wanted.machine(reader, named, all, &windows.key_span);
+            workload.system.cpus = machine;
+            workload.settings.cpus_from_all = from_all;
+            table::build(reader, table, &machine, &mut workload);
+        }
+        (None, Some(list)) => {
+            if let Some(entry) = root.get("be_start") {
+                reader.push(
+                    Diagnostic::error(&entry.key_span, "`be_start` needs `windows`")
+                        .label("tasks have no best-effort partitions")
+                        .hint("remove it"),
+                );
+            }
+            let tasks = tasks::read(reader, list);
+            let named = tasks.cpus();
+            let (mut machine, from_all) = wanted.machine(reader, named, named.is_empty(), &list.key_span);
+            let policy = online_policy(reader, root, list, options)?;
+            if let Some(policy) = &policy.0 {
+                workload.system.policy = with_placement(*policy, placement);
+                fit_machine(reader, policy, &mut machine, from_all, &policy_place(file_policy, options, list));
+                workload.system.cpus = machine;
+                workload.settings.cpus_from_all = from_all;
+                let policy = workload.system.policy;
+                tasks.build(reader, &machine, &policy, &mut workload);
+            }
+        }
+        (None, None) => {
+            let fault = match partitions {
+                Some(entry) => Diagnostic::error(&entry.key_span, "a workload has `partitions` but no `windows`")
+                    .label("no window runs them")
+                    .hint("add `windows: [{length: 100, sc_partition: …}]`"),
+                None => Diagnostic::error(&root.head(), "there is nothing to schedule")
+                    .label("neither `windows` nor `tasks` in this file")
+                    .hint("a workload has `windows` and `partitions`, or `tasks` and a `policy`"),
+            };
+            reader.push(fault);
+            return None;
+        }
+    }
+    Some(workload)
+}
+
+fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
+    let mut settings = Settings::default();
+    let set_cwd = root.get("set_cwd").and_then(|e| reader.boolean(&e.value, "set_cwd")).unwrap_or(true);
+    settings.directory = set_cwd.then(|| directory_of(&source.name));
+    let (own, demos) = (root.get("scheduler_cpu"), root.get("demos_cpu"));
+    if let (Some(own), Some(demos)) = (own, demos) {
+        reader.push(
+            Diagnostic::error(&demos.key_span, "a workload has both `scheduler_cpu` and `demos_cpu`")
+                .label("DEmOS's name for the same")
+                .also(&own.key_span, "here, too")
+                .hint("keep one of them"),
+        );
+    }
+    if let Some(entry) = own.or(demos)
+        && let Some(Cpus::Set(set)) = reader.cpus(&entry.value, &entry.key)
+    {
+        settings.scheduler_cpus = Some(set);
+    }
+    if let Some(e) = root.get("init_timeout")
+        && let Some(span) = reader.span(&e.value, "init_timeout", Bare::Refused, false)
+    {
+        settings.init_timeout = span;
+    }
+    let duration = root.get("duration");
+    settings.duration = duration.and_then(|e| reader.span(&e.value, "duration", Bare::Refused, false));
+    let realtime = root.get("realtime");
+    settings.realtime = realtime.and_then(|e| reader.choice(&e.value, "realtime", &REALTIME)).unwrap_or_default();
+    let on_crash = root.get("on_crash");
+    settings.on_crash = on_crash.and_then(|e| reader.choice(&e.value, "on_crash", &ON_CRASH)).unwrap_or_default();
+    settings
+}
+
+fn directory_of(name: &str) -> PathBuf {
+    match Path::new(name).parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn schedule_settings(reader: &mut Reader, root: &Node, options: &Options, system: &mut System) {
+    let late = root.get("late");
+    system.late = late.and_then(|e| reader.choice(&e.value, "late", &LATE)).unwrap_or_default();
+    let backlog = root.get("backlog");
+    system.backlog = backlog.and_then(|e| reader.choice(&e.value, "backlog", &BACKLOG)).unwrap_or_default();
+    let be_start = root.get("be_start");
+    system.be_start = be_start.and_then(|e| reader.choice(&e.value, "be_start", &BE_START)).unwrap_or_default();
+    let seed = root.get("seed").and_then(|e| reader.whole(&e.value, "seed", u64::MAX));
+    system.seed = options.seed.or(seed).unwrap_or(0);
+}
+
+/// What is said about the machine outside of slices and tasks.
+struct Wanted<'o> {
+    cpus: Option<(Cpus, Place)>,
+    options: &'o Options,
+}
+
+impl Wanted<'_> {
+    /// The machine, and whether nobody named a CPU. `all`: some slice asks for all CPUs there are.
+    fn machine(&self, reader: &mut Reader, named: CpuSet, all: bool, place: &Place) -> (CpuSet, bool) {
+        match (self.options.cpus, &self.cpus) {
+            (Some(count), _) if (1..=MAX_CPUS).contains(&count) => (CpuSet::first(count), false),
+            (Some(count), _) => {
+                reader.push(
+                    Diagnostic::error(place, format!("a machine of {count} CPUs cannot be had"))
+                        .label("asked for with `--cpus`")
+                        .hint(format!("`--cpus` takes 1 to {MAX_CPUS}")),
+                );
+                (CpuSet::single(0), false)
+            }
+            (None, Some((Cpus::Set(set), _))) => (*set, false),
+            (None, cpus) => {
+                let all = all || cpus.is_some();
+                let there = self.options.machine.unwrap_or(CpuSet::EMPTY);
+                match (named.is_empty(), there.is_empty()) {
+                    (true, true) => (CpuSet::single(0), true),
+                    (true, false) => (there, true),
+                    (false, _) if all => (named.union(&there), false),
+                    (false, _) => (named, false),
+                }
+            }
+        }
+    }
+}
+
+fn check_table_policy(
+    reader: &mut Reader,
+    windows: &Entry,
+    file_policy: Option<(PolicySpec, &Entry)>,
+    options: &Options,
+) {
+    if let Some((policy, entry)) = file_policy
+        && policy.scope != Scope::Table
+    {
+        let name = policy_text(&policy);
+        reader.push(
+            Diagnostic::error(&entry.value.span, format!("`{name}` cannot schedule a window table"))
+                .label("an online policy")
+                .also(&windows.key_span, "the table")
+                .hint(format!("remove this line; a partition may have `policy: {name}` of its own")),
+        );
+    }
+    if let Some(policy) = &options.policy
+        && policy.scope != Scope::Table
+    {
+        let name = policy_text(policy);
+        reader.push(
+            Diagnostic::error(&windows.key_span, format!("`--policy {name}` cannot be used with a window table"))
+                .label("the windows are the policy")
+                .hint(format!("leave `--policy` out; a partition may have `policy: {name}` of its own")),
+        );
+    }
+}
+
+/// The policy of a task list, or the faults of having none. The outer option is `None` when reading cannot go on.
+fn online_policy(reader: &mut Reader, root: &Node, list: &Entry, options: &Options) -> Option<(Option<PolicySpec>,)> {
+    let entry = root.get("policy");
+    let policy = match (options.policy, entry) {
+        (Some(policy), _) => policy,
+        (None, Some(entry)) => match &entry.value.kind {
+            // An unknown name was reported when it was read.
+            node::Kind::Scalar { text, .. } => PolicySpec::from_name(text)?,
+            _ => return None,
+        },
+        (None, None) => {
+            reader.push(no_policy(&list.key_span));
+            return None;
+        }
+    };
+    if policy.scope == Scope::Table {
+        let place = entry.filter(|_| options.policy.is_none()).map_or(&list.key_span, |e| &e.value.span);
+        reader.push(
+            Diagnostic::error(place, "the policy `windows` needs `windows`")
+                .label("this file has `tasks`")
+                .hint("choose an online policy such as `edf`; `takt policies` lists them"),
+        );
+        return None;
+    }
+    Some((Some(policy),))
+}
+
+pub(crate) fn no_policy(place: &Place) -> Diagnostic {
+    Diagnostic::error(place, "no policy is set for these tasks")
+        .label("nothing says how to schedule them")
+        .hint("add `policy: edf` to the file, or `--policy edf` to the command line")
+}
+
+pub(crate) fn with_placement(mut policy: PolicySpec, placement: Option<Placement>) -> PolicySpec {
+    if policy.placement == Placement::DEFAULT {
+        policy.placement = placement.unwrap_or(policy.placement);
+    }
+    policy
+}
+
+fn policy_place(file_policy: Option<(PolicySpec, &Entry)>, options: &Options, list: &Entry) -> Place {
+    match file_policy {
+        Some((_, entry)) if options.policy.is_none() => entry.value.span.clone(),
+        _ => list.key_span.clone(),
+    }
+}
+
+/// A uniprocessor policy takes one CPU: the lowest there is, unless the file or the user says that there are more.
+pub(crate) fn fit_machine(
+    reader: &mut Reader,
+    policy: &PolicySpec,
+    machine: &mut CpuSet,
+    from_all: bool,
+    place: &Place,
+) {
+    if policy.scope != Scope::Uniprocessor || machine.len() <= 1 {
+        return;
+    }
+    if from_all {
+        *machine = machine.iter().take(1).collect();
+        return;
+    }
+    let name = policy.entry.name;
+    let others: Vec<String> = [(Scope::Global, "g-"), (Scope::Partitioned, "p-")]
+        .iter()
+        .filter(|(scope, _)| policy.entry.scopes.contains(scope))
+        .map(|(_, prefix)| format!("`{prefix}{name}`"))
+        .collect();
+    let instead = if others.is_empty() { String::new() } else { format!("use {}, or ", others.join(" or ")) };
+    reader.push(
+        Diagnostic::error(place, format!("the policy `{name}` is for one CPU, and the machine has {}", machine.len()))
+            .label(format!("the machine is CPU {machine}"))
+            .hint(format!("{instead}make the machine one CPU with `cpus: 0` or `--cpus 1`")),
+    );
+}
