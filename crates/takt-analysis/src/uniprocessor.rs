@@ -1,0 +1,220 @@
+//! Tests for one CPU: processor demand for EDF, response times for fixed priorities.
+
+use crate::online::{Answer, Kind};
+use crate::utilisation::Utilisation;
+use takt_core::model::TaskId;
+use takt_core::time::Span;
+
+/// A periodic task as the tests see it, in nanoseconds. Wide integers keep products of times from overflowing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand {
+    pub(crate) task: TaskId,
+    pub(crate) runtime: i128,
+    pub(crate) period: i128,
+    pub(crate) deadline: Option<i128>,
+    pub(crate) offset: i128,
+    /// The lowest is the most important.
+    pub(crate) rank: i64,
+}
+
+/// What a test says about one CPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) answer: Answer,
+    pub(crate) kind: Kind,
+    pub(crate) reason: String,
+    /// Bounds of response times, for tests that give them.
+    pub(crate) responses: Vec<(TaskId, Span)>,
+}
+
+impl Finding {
+    pub(crate) fn new(answer: Answer, kind: Kind, reason: impl Into<String>) -> Finding {
+        Finding { answer, kind, reason: reason.into(), responses: Vec::new() }
+    }
+}
+
+/// Beyond so many iterations a test gives up: a verdict must not take longer than a look at it is worth.
+const STEPS_MAX: usize = 2_000_000;
+
+/// How one CPU is tested.
+pub(crate) type Test = fn(&[Demand], bool) -> Finding;
+
+fn synchronous(tasks: &[Demand]) -> bool {
+    tasks.windows(2).all(|pair| pair[0].offset == pair[1].offset)
+}
+
+pub(crate) fn utilisation<'a>(tasks: impl IntoIterator<Item = &'a Demand>) -> Utilisation {
+    let mut sum = Utilisation::default();
+    tasks.into_iter().for_each(|t| sum.add(t.runtime as u64, t.period as u64));
+    sum
+}
+
+fn ns(span: i128) -> Span {
+    Span::from_ns(i64::try_from(span).unwrap_or(i64::MAX))
+}
+
+/// The end of the busy period that begins with a release of every task, or `None` when it is not reached in reasonable time.
+fn busy_period(tasks: &[Demand]) -> Option<i128> {
+    let mut length: i128 = tasks.iter().map(|t| t.runtime).sum();
+    for _ in 0..STEPS_MAX {
+        let next = tasks.iter().map(|t| ceil(length, t.period) * t.runtime).sum();
+        if next == length {
+            return Some(length);
+        }
+        length = next;
+    }
+    None
+}
+
+fn ceil(a: i128, b: i128) -> i128 {
+    (a + b - 1) / b
+}
+
+/// EDF on one CPU. `queue` says whether releases wait for a busy task.
+///
+/// Utilisation when no deadline is below its period (Liu and Layland, 1973); otherwise the processor demand test in the
+/// order of QPA (Zhang and Burns, "Schedulability Analysis for Real-Time Systems with EDF Scheduling", IEEE TC 58(9), 2009).
+pub(crate) fn edf(tasks: &[Demand], queue: bool) -> Finding {
+    // Tasks without a deadline come last under EDF and disturb nobody.
+    let timed: Vec<Demand> = tasks.iter().copied().filter(|t| t.deadline.is_some()).collect();
+    let deadline = |t: &Demand| t.deadline.expect("only tasks with one are left");
+    let load = utilisation(&timed);
+    match load.at_most(1) {
+        Some(false) => return Finding::new(Answer::No, Kind::Exact, format!("utilisation {load} is above 1")),
+        None => {
+            return Finding::new(Answer::Unknown, Kind::Exact, "the utilisation is too close to 1 to be told from it");
+        }
+        Some(true) => {}
+    }
+    if let Some(t) = timed.iter().find(|t| deadline(t) < t.runtime) {
+        return Finding::new(Answer::No, Kind::Exact, format!("task {} needs more than its deadline allows", t.task.0));
+    }
+    if !queue && timed.iter().any(|t| deadline(t) > t.period) {
+        return unknown("a deadline beyond the period with `backlog: skip`");
+    }
+    if timed.iter().all(|t| deadline(t) >= t.period) {
+        return Finding::new(Answer::Yes, Kind::Exact, format!("utilisation {load} is at most 1"));
+    }
+    let Some(busy) = busy_period(&timed) else { return unknown("the busy period is too long to be searched") };
+    let demand = |t: i128| -> i128 {
+        let jobs = |k: &Demand| if t >= deadline(k) { (t - deadline(k)) / k.period + 1 } else { 0 };
+        timed.iter().map(|k| jobs(k) * k.runtime).sum()
+    };
+    let before = |t: i128| -> Option<i128> {
+        let last = |k: &Demand| (t > deadline(k)).then(|| deadline(k) + (t - deadline(k) - 1) / k.period * k.period);
+        timed.iter().filter_map(last).max()
+    };
+    let first = timed.iter().map(deadline).min().unwrap_or(0);
+    let kind = if synchronous(&timed) { Kind::Exact } else { Kind::Sufficient };
+    let yes = || Finding::new(Answer::Yes, kind, "the processor demand never exceeds the time there is");
+    let mut at = before(busy);
+    for _ in 0..STEPS_MAX {
+        let Some(t) = at else { return yes() };
+        let wanted = demand(t);
+        if wanted > t {
+            if kind == Kind::Sufficient {
+                return unknown(
+                    "the demand would be too high if all tasks were released together, but they have offsets",
+                );
+            }
+            let why = format!("by {} jobs with a total runtime of {} are due", ns(t), ns(wanted));
+            return Finding::new(Answer::No, kind, why);
+        }
+        if wanted <= first {
+            return yes();
+        }
+        at = if wanted < t { Some(wanted) } else { before(t) };
+    }
+    unknown("the processor demand has too many points to be searched")
+}
+
+fn unknown(why: &str) -> Finding {
+    Finding::new(Answer::Unknown, Kind::Sufficient, why)
+}
+
+/// Fixed priorities on one CPU, by `rank`.
+///
+/// Response times over the busy period of each level (Lehoczky, "Fixed Priority Scheduling of Periodic Task Sets with
+/// Arbitrary Deadlines", RTSS 1990). Equal ranks are served by release and then by task number; that is exactly a
+/// lower number first when the periods agree and no job outlives its period, and otherwise each is taken to wait for the others.
+pub(crate) fn fixed_priority(tasks: &[Demand], queue: bool) -> Finding {
+    let within = tasks.iter().all(|t| t.deadline.is_some_and(|d| d <= t.period));
+    if !queue && tasks.iter().any(|t| t.deadline.is_some_and(|d| d > t.period)) {
+        return unknown("a deadline beyond the period with `backlog: skip`");
+    }
+    let tied = |a: &Demand, b: &Demand| a.rank == b.rank && a.task != b.task;
+    let ordered = within && tasks.iter().all(|a| tasks.iter().all(|b| !tied(a, b) || a.period == b.period));
+    let kind = if synchronous(tasks) && ordered { Kind::Exact } else { Kind::Sufficient };
+    let mut responses = Vec::with_capacity(tasks.len());
+    let mut over = None;
+    for task in tasks.iter().filter(|t| t.deadline.is_some()) {
+        let above = |o: &&Demand| o.rank < task.rank || (tied(o, task) && (!ordered || o.task < task.task));
+        let above: Vec<Demand> = tasks.iter().filter(above).copied().collect();
+        let level = utilisation(above.iter().chain([task]));
+        match level.at_most(1) {
+            Some(true) => {}
+            // The task and those before it need more than there is; its backlog grows for ever.
+            Some(false) if ordered => {
+                let why = format!("the utilisation of task {} and those before it, {level}, is above 1", task.task.0);
+                return Finding { responses, ..Finding::new(Answer::No, Kind::Exact, why) };
+            }
+            _ => {
+                return Finding {
+                    responses,
+                    ..unknown("the utilisation at some priority is not shown to be at most 1")
+                };
+            }
+        }
+        match response_time(task, &above) {
+            None => return Finding { responses, ..unknown("a busy period is too long to be searched") },
+            Some(response) => {
+                responses.push((task.task, ns(response)));
+                if Some(response) > task.deadline && over.is_none() {
+                    over = Some((task.task, response));
+                }
+            }
+        }
+    }
+    let found = match over {
+        None => Finding::new(Answer::Yes, kind, "every response time is within its deadline"),
+        Some((task, response)) if kind == Kind::Exact => {
+            Finding::new(Answer::No, kind, format!("task {} can respond as late as {}", task.0, ns(response)))
+        }
+        Some(_) => {
+            unknown("a bound of a response time is above its deadline, but with offsets or ties it may not occur")
+        }
+    };
+    Finding { responses, ..found }
+}
+
+/// The worst response time of a task below `above`; `None` when it takes too long to find.
+fn response_time(task: &Demand, above: &[Demand]) -> Option<i128> {
+    let mut worst = 0;
+    let mut steps = 0;
+    let mut end = task.runtime;
+    for job in 0.. {
+        let own = (job + 1) * task.runtime;
+        end = end.max(own);
+        loop {
+            let next = own + above.iter().map(|o| ceil(end, o.period) * o.runtime).sum::<i128>();
+            if next == end {
+                break;
+            }
+            end = next;
+            steps += 1;
+            if steps > STEPS_MAX {
+                return None;
+            }
+        }
+        worst = worst.max(end - job * task.period);
+        if end <= (job + 1) * task.period {
+            return Some(worst);
+        }
+        steps += 1;
+        if steps > STEPS_MAX {
+            return None;
+        }
+        end += task.runtime;
+    }
+    None
+}

@@ -1,0 +1,130 @@
+//! Verdicts that can be checked with paper and pencil.
+
+use takt_analysis::online::{Answer, Kind, Verdict, verdict};
+use takt_core::cpus::CpuSet;
+use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, System, Task};
+use takt_core::policy::PolicySpec;
+use takt_core::time::Span;
+
+/// Tasks as (runtime, deadline, period) in milliseconds; earlier ones have the higher priority.
+fn system(policy: &str, cpus: usize, tasks: &[(i64, i64, i64)]) -> System {
+    System {
+        cpus: CpuSet::first(cpus),
+        tasks: (tasks.iter().enumerate())
+            .map(|(i, &(c, d, t))| Task {
+                arrival: Arrival::Periodic { offset: Span::ZERO, period: Span::from_ms(t) },
+                deadline: Some(Span::from_ms(d)),
+                runtime: Some(Span::from_ms(c)),
+                budget: None,
+                jitter: Span::ZERO,
+                priority: 100 - i as u32,
+                affinity: CpuSet::first(cpus),
+            })
+            .collect(),
+        partitions: vec![],
+        windows: vec![],
+        be_start: BestEffortStart::AllDone,
+        policy: PolicySpec::from_name(policy).unwrap(),
+        late: Late::Continue,
+        backlog: Backlog::Queue,
+        resources: 0,
+        seed: 0,
+    }
+}
+
+fn test(policy: &str, cpus: usize, tasks: &[(i64, i64, i64)]) -> Verdict {
+    verdict(&system(policy, cpus, tasks))
+}
+
+fn ms(ms: i64) -> Option<Span> {
+    Some(Span::from_ms(ms))
+}
+
+#[test]
+fn two_fifths_and_four_sevenths() {
+    let set = [(2, 5, 5), (4, 7, 7)];
+    let edf = test("edf", 1, &set);
+    assert_eq!((edf.schedulable, edf.kind, edf.test), (Answer::Yes, Kind::Exact, "edf"));
+    assert_eq!(edf.utilisation.fraction(), Some((34, 35)));
+    assert_eq!((edf.utilisation.per_mille(), edf.hyperperiod, edf.idle_10_percent), (971, ms(35), false));
+    assert_eq!(edf.to_string(), "schedulable (exact test edf): utilisation 0.971 (34/35) is at most 1");
+    let rm = test("rm", 1, &set);
+    assert_eq!((rm.schedulable, rm.kind), (Answer::No, Kind::Exact));
+    assert_eq!(rm.responses, [ms(2), ms(8)]);
+    assert_eq!(rm.to_string(), "not schedulable (exact test rta): task 1 can respond as late as 8ms");
+}
+
+#[test]
+fn a_full_cpu_is_schedulable_and_one_nanosecond_more_is_not() {
+    let mut full = system("edf", 1, &[(1, 3, 3), (1, 3, 3), (1, 3, 3)]);
+    assert_eq!(verdict(&full).schedulable, Answer::Yes);
+    full.tasks[0].runtime = Some(Span::from_ns(1_000_001));
+    assert_eq!(verdict(&full).schedulable, Answer::No);
+}
+
+#[test]
+fn constrained_deadlines_by_processor_demand() {
+    // By 4 ms, 2 + 2 ms are due; with 3 ms for the second it is one too many.
+    assert_eq!(test("edf", 1, &[(2, 3, 6), (2, 4, 8)]).schedulable, Answer::Yes);
+    let no = test("edf", 1, &[(2, 3, 6), (3, 4, 8)]);
+    assert_eq!((no.schedulable, no.kind), (Answer::No, Kind::Exact));
+    assert!(no.reason.contains("by 4ms jobs with a total runtime of 5ms"), "{}", no.reason);
+    // With offsets that keep the releases apart the same set may be fine, so nothing is claimed.
+    let mut apart = system("edf", 1, &[(2, 3, 8), (3, 4, 8)]);
+    assert_eq!(verdict(&apart).schedulable, Answer::No);
+    apart.tasks[1].arrival = Arrival::Periodic { offset: Span::from_ms(3), period: Span::from_ms(8) };
+    assert_eq!(verdict(&apart).schedulable, Answer::Unknown);
+}
+
+#[test]
+fn textbook_response_times() {
+    // Three tasks with response times 1, 3 and 10: 10 = 3 + 4·1 + ... (ceil(10/4)·1 = 3, ceil(10/6)·2 = 4, own 3).
+    let v = test("fp", 1, &[(1, 4, 4), (2, 6, 6), (3, 10, 12)]);
+    assert_eq!((v.schedulable, v.responses), (Answer::Yes, vec![ms(1), ms(3), ms(10)]));
+    assert_eq!(test("fp", 1, &[(1, 4, 4), (2, 6, 6), (3, 9, 12)]).schedulable, Answer::No);
+}
+
+#[test]
+fn a_deadline_beyond_the_period_needs_the_whole_busy_period() {
+    // Lehoczky's example (26, 70) and (62, 100): the responses of the second task's jobs are 114, 102, 116, 104, 118,
+    // 106, 94; the worst is that of the fifth job.
+    let v = test("rm", 1, &[(26, 70, 70), (62, 118, 100)]);
+    assert_eq!((v.schedulable, v.responses), (Answer::Yes, vec![ms(26), ms(118)]));
+}
+
+#[test]
+fn partitioned_tests_every_cpu_as_the_core_packs() {
+    let fits = test("p-edf", 2, &[(6, 10, 10), (6, 10, 10), (4, 10, 10)]);
+    assert_eq!((fits.schedulable, fits.kind, fits.idle_10_percent), (Answer::Yes, Kind::Exact, false));
+    let three = test("p-edf", 2, &[(6, 10, 10), (6, 10, 10), (6, 10, 10)]);
+    assert_eq!(three.schedulable, Answer::No);
+    assert!(three.reason.contains("index 0: utilisation 1.200 (6/5) is above 1"), "{}", three.reason);
+    assert!(test("p-rm", 2, &[(6, 10, 10), (6, 10, 10)]).idle_10_percent);
+}
+
+#[test]
+fn global_edf_by_its_bound() {
+    // m - (m - 1)·U_max = 2 - 0.5 = 1.5, reached exactly.
+    let yes = test("g-edf", 2, &[(5, 10, 10), (5, 10, 10), (5, 10, 10)]);
+    assert_eq!((yes.schedulable, yes.test, yes.kind), (Answer::Yes, "gfb", Kind::Sufficient));
+    let dhall = test("g-edf", 2, &[(2, 10, 10), (2, 10, 10), (10, 11, 11)]);
+    assert_eq!(dhall.schedulable, Answer::Unknown);
+    let over = test("g-edf", 2, &[(9, 10, 10), (9, 10, 10), (9, 10, 10)]);
+    assert_eq!((over.schedulable, over.kind), (Answer::No, Kind::Necessary));
+    // Two tasks on two CPUs never meet.
+    assert_eq!(test("g-rm", 2, &[(10, 10, 10), (10, 10, 10)]).schedulable, Answer::Yes);
+    assert_eq!(test("g-rm", 2, &[(5, 10, 10); 3]).schedulable, Answer::Unknown);
+    assert_eq!(test("g-rm", 2, &[(9, 10, 10); 3]).schedulable, Answer::No);
+}
+
+#[test]
+fn what_is_not_known_is_said() {
+    let mut s = system("edf", 1, &[(1, 5, 5), (1, 5, 5)]);
+    s.tasks[1].runtime = None;
+    let v = verdict(&s);
+    assert_eq!((v.schedulable, v.idle_10_percent), (Answer::Unknown, false));
+    assert_eq!(v.to_string(), "not known to be schedulable: task 1 has no runtime");
+    s.tasks[1].runtime = Some(Span::from_ms(2));
+    s.tasks[1].budget = Some(Span::from_ms(1));
+    assert_eq!(verdict(&s).schedulable, Answer::No);
+}
