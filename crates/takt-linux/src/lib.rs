@@ -15,6 +15,7 @@ mod run_id;
 mod spawn;
 mod sys;
 
+pub mod protocol;
 pub mod rt;
 pub mod timer;
 

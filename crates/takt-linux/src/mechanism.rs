@@ -6,6 +6,8 @@
 //! What the kernel does that shaped this:
 //! * v1: freezing something while nothing is frozen, and thawing the last frozen thing, patches kernel code (0.2 ms
 //!   on both CPUs of the machine it was measured on), so an empty group `keep` stays frozen for the whole run.
+//! * A process on its way into the v2 freezer can miss that the v1 freezer wants it, and then runs on once v2 lets go. So
+//!   the two are never combined: under v1, a new process waits for a descriptor until it is in its frozen group.
 //! * v1: a frozen process survives SIGKILL until it is thawed. v2: it dies at once.
 //! * v2: freezing takes the lock that every creation, move and removal of any group takes.
 
@@ -519,7 +521,7 @@ impl Mechanism {
     /// its first thaw.
     ///
     /// Not for the scheduler thread. The calling thread should live as long as the run: without cgroup v2, processes
-    /// that have not been thawed yet are killed when it ends.
+    /// that have not been thawed yet are killed when that thread ends.
     ///
     /// # Errors
     /// When the process cannot be started or put into its place; then nothing is left of it.
@@ -528,9 +530,9 @@ impl Mechanism {
         let name = format!("p{}/t{}", group.partition.0, group.index);
         let env = spec.marked_env(&self.run.to_string(), &name)?;
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
-        let gate = match (&self.unified, self.freezer) {
-            (None, Freezer::V1) => Some(eventfd(0, EventfdFlags::CLOEXEC)?),
-            _ => None,
+        let gate = match self.freezer {
+            Freezer::V1 => Some(eventfd(0, EventfdFlags::CLOEXEC)?),
+            Freezer::V2 | Freezer::Signal => None,
         };
         let hold = match (&gate, self.freezer) {
             (Some(gate), _) => sys::Hold::Gate(gate.as_fd()),
@@ -553,25 +555,12 @@ impl Mechanism {
         };
         let place = self.unified.as_ref().map(|tree| self.path(tree, group));
         let birth = place.as_deref().map(control::open_dir).transpose()?;
-        // With the v1 freezer the v2 group is frozen only from here until the child is in its v1 groups.
-        let v2_state = match (&place, self.freezer) {
-            (Some(path), Freezer::V1) => Some(path.join("cgroup.freeze")),
-            _ => None,
-        };
-        if let Some(path) = &v2_state {
-            control::write(path, "1")?;
+        let pid = sys::spawn(&child, birth.as_ref().map(AsFd::as_fd))?;
+        let placed = self.settle(group, spec, pid, gate.as_ref());
+        if placed.is_err() {
+            self.discard(group, pid);
         }
-        let started = sys::spawn(&child, birth.as_ref().map(AsFd::as_fd)).and_then(|pid| {
-            let placed = self.settle(group, spec, pid, gate.as_ref());
-            if placed.is_err() {
-                self.discard(group, pid);
-            }
-            placed.map(|()| pid)
-        });
-        if let Some(path) = &v2_state {
-            control::write(path, "0")?;
-        }
-        started
+        placed.map(|()| pid)
     }
 
     /// Puts a held child into its place.

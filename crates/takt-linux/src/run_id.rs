@@ -78,6 +78,8 @@ impl FromStr for RunId {
 pub(crate) struct Stat {
     /// One letter, such as `R`, `S`, `T`, `Z`.
     pub(crate) state: char,
+    /// Parent process.
+    pub(crate) parent: i32,
     /// Process group.
     pub(crate) group: i32,
     /// Start time in clock ticks since boot.
@@ -90,9 +92,10 @@ pub(crate) fn stat(pid: i32) -> Option<Stat> {
     // The command name may hold blanks and parentheses, so fields are counted after the last one.
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    let group = fields.nth(1)?.parse().ok()?;
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
     let start = fields.nth(16)?.parse().ok()?;
-    Some(Stat { state, group, start })
+    Some(Stat { state, parent, group, start })
 }
 
 /// Start time of a process that runs (a zombie has none).

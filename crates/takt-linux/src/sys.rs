@@ -29,7 +29,7 @@ struct CloneArgs {
 pub(crate) enum Hold<'a> {
     /// It is born in a frozen v2 group: the kernel holds it before its first instruction.
     Frozen,
-    /// It waits for one read of this descriptor; the parent moves it into its frozen groups meanwhile.
+    /// It waits until this eventfd is written to; the parent moves it into its frozen groups before.
     Gate(BorrowedFd<'a>),
     /// It stops itself by SIGSTOP right before `exec`.
     Stop,
@@ -77,7 +77,7 @@ pub(crate) fn spawn(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>) -> io::Re
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
     if result == 0 {
         // SAFETY: this is the child; both arrays end with a null pointer, and they and the texts they point to live on.
-        unsafe { run(child, &argv, &env, parent) };
+        unsafe { run(child, &argv, &env, cgroup.is_none().then_some(parent)) };
     }
     let error = io::Error::last_os_error();
     // SAFETY: `old` was filled in above.
@@ -89,13 +89,13 @@ pub(crate) fn spawn(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>) -> io::Re
 ///
 /// # Safety
 /// To be called in a freshly forked child only; `argv` and `env` end with a null pointer.
-unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], parent: c_int) -> ! {
+unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], die_with: Option<c_int>) -> ! {
     // SAFETY: only async-signal-safe calls on values prepared by the parent. Descriptors are changed freely because
     // this process is about to become another program.
     unsafe {
         libc::setpgid(0, 0);
-        if !matches!(child.hold, Hold::Frozen) {
-            // Until it carries its run's mark (a group or an environment), nobody could find it after a crash.
+        if let Some(parent) = die_with {
+            // Born in no group, it carries no mark of its run until exec: after a crash nobody could find it.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() != parent {
                 libc::_exit(126);
@@ -197,4 +197,24 @@ pub(crate) fn process_cpu_time(pid: i32) -> Option<i64> {
     let result = unsafe { libc::clock_gettime(clock, &mut time) };
     #[allow(clippy::useless_conversion, reason = "the fields are narrower on other machines")]
     (result == 0).then(|| i64::from(time.tv_sec) * 1_000_000_000 + i64::from(time.tv_nsec))
+}
+
+/// A descriptor that this process was told to have. A wrong number gives `EBADF` when it is used.
+pub(crate) fn own_fd(number: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: descriptors handed over by the parent are not closed by anybody here, and the number is never -1.
+    unsafe { BorrowedFd::borrow_raw(number) }
+}
+
+/// Ignores a signal in the whole process.
+pub(crate) fn ignore(signal: c_int) {
+    // SAFETY: SIG_IGN installs no code.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// Forks this process, which must have one thread only. The child gets 0.
+pub(crate) fn fork_single_threaded() -> io::Result<i32> {
+    assert_eq!(std::fs::read_dir("/proc/self/task")?.count(), 1, "a process with threads must not fork like this");
+    // SAFETY: with one thread no lock can be held by a thread that the child does not have.
+    let result = unsafe { libc::fork() };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

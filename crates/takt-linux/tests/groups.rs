@@ -36,16 +36,21 @@ fn a_process_runs_only_while_thawed() {
 fn a_program_does_not_start_before_the_first_thaw() {
     on_each(|run: &mut Run| {
         let scratch = Scratch::new("born");
-        let partition = run.partition(20);
-        for i in 0..20 {
-            let group = run.mechanism.group(partition, i);
-            run.shell(group, &format!("touch {}", scratch.file(&i.to_string())));
+        let partition = run.partition(60);
+        let groups: Vec<_> = (0..60).map(|i| run.mechanism.group(partition, i)).collect();
+        let mut pids = Vec::new();
+        for (i, group) in groups.iter().enumerate() {
+            pids.push(run.shell(*group, &format!("touch {}", scratch.file(&i.to_string()))));
         }
         pause(100);
+        let own = std::fs::read_link("/proc/self/exe").unwrap();
+        for pid in pids {
+            assert_eq!(std::fs::read_link(format!("/proc/{pid}/exe")).unwrap(), own, "{}: not even exec", run.name);
+        }
         let files = || std::fs::read_dir(&scratch.0).unwrap().count();
         assert_eq!(files(), 0, "{}", run.name);
-        (0..20).for_each(|i| run.mechanism.thaw(run.mechanism.group(partition, i)).unwrap());
-        eventually("all have run", || files() == 20);
+        groups.iter().for_each(|group| run.mechanism.thaw(*group).unwrap());
+        eventually("all have run", || files() == 60);
     });
 }
 
