@@ -195,7 +195,7 @@ fn milliseconds(span: Span) -> String {
 fn scalar(text: &str) -> String {
     let plain_char = |c: char| c.is_ascii_alphanumeric() || "_-./ ".contains(c);
     let plain = text.chars().all(plain_char)
-        && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+        && (text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/') || text.starts_with("./"))
         && !text.ends_with(' ')
         && !text.contains("  ")
         && !matches!(text.to_ascii_lowercase().as_str(), "null" | "nan" | "inf")

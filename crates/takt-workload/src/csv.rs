@@ -66,7 +66,7 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
             (Some(_), Some((_, again))) => reader
                 .push(Diagnostic::error(again, format!("the column `{name}` is there twice")).label("the second one")),
             (None, _) => {
-                let near = nearest(name, titles.iter().map(|c| &text[c.clone()]));
+                let near = nearest(name, titles.iter().map(|c| &text[c.clone()]).filter(|t| !COLUMNS.contains(t)));
                 let near = near.map_or(String::new(), |n| format!("; did you mean it by `{}`?", clipped(n)));
                 reader.push(
                     Diagnostic::error(&header, format!("the column `{name}` is missing"))

@@ -83,21 +83,28 @@ impl Diagnostic {
             // Nothing to show: an empty file, or one that could not be read at all.
             [title.element(Origin::path(source.name.as_str()))]
         } else {
-            // The library prints control characters and very long lines as they are; a binary file must not
-            // reach the terminal.
-            let text: String = source.text.chars().map(visible).collect();
+            // Only the lines between the first and the last place: the library reads all that it is given.
+            let places = || self.related.iter().map(|(span, _)| span).chain([&self.span]);
+            let text = source.text.as_str();
+            let first = places().map(|span| text_offset(text, span.start)).min().unwrap_or(0);
+            let last = places().map(|span| text_offset(text, span.start)).max().unwrap_or(0);
+            let from = text[..first].rfind('\n').map_or(0, |n| n + 1);
+            let to = text[last..].find('\n').map_or(text.len(), |n| last + n);
             let place = |span: &Range<usize>| {
-                let start = text_offset(&source.text, span.start);
-                let end = text_offset(&source.text, span.end.max(span.start));
+                let start = text_offset(text, span.start);
+                let end = text_offset(text, span.end).max(start);
                 // One marked line says enough, also of a long list or block.
-                let line_end = text[start..].find('\n').map_or(text.len(), |n| start + n);
-                start..end.min(line_end).max(start)
+                let line_end = text[start..to].find('\n').map_or(to, |n| start + n);
+                start - from..end.min(line_end) - from
             };
             let mut primary = AnnotationKind::Primary.span(place(&self.span));
             if !self.label.is_empty() {
                 primary = primary.label(printable(&self.label));
             }
-            let mut snippet = Snippet::source(text.clone()).path(source.name.as_str()).annotation(primary);
+            // Control characters must not reach the terminal.
+            let shown: String = text[from..to].chars().map(visible).collect();
+            let line = 1 + text[..from].matches('\n').count();
+            let mut snippet = Snippet::source(shown).line_start(line).path(source.name.as_str()).annotation(primary);
             for (span, label) in &self.related {
                 snippet = snippet.annotation(AnnotationKind::Context.span(place(span)).label(printable(label)));
             }
@@ -118,6 +125,7 @@ impl Diagnostic {
 fn visible(c: char) -> char {
     match c {
         '\n' | '\t' => c,
+        '\r' => ' ',
         c if c.is_control() && c.len_utf8() == 1 => '?',
         c if c.is_control() => '\u{bf}',
         c => c,

@@ -21,7 +21,7 @@ mod yaml;
 pub use canonical::canonical;
 pub use csv::load_sets;
 pub use diagnostic::{Diagnostic, Severity};
-pub use source::{MAX_BYTES, Source};
+pub use source::{MAX_BYTES, Source, Unreadable};
 pub use value::{MAX_DURATION, duration_text, parse_cpus, parse_duration, policy_from_name};
 
 use std::path::PathBuf;

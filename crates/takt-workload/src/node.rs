@@ -68,7 +68,7 @@ impl Node {
         match &self.kind {
             Kind::Map(_) => "a mapping",
             Kind::List(_) => "a list",
-            Kind::Scalar { .. } if self.is_null() => "nothing",
+            Kind::Scalar { .. } if self.is_null() => "empty",
             Kind::Scalar { .. } => "a single value",
         }
     }
@@ -98,8 +98,18 @@ impl<'t> Offsets<'t> {
 }
 
 enum Open {
-    List { start: usize, anchor: usize, items: Vec<Rc<Node>> },
-    Map { start: usize, anchor: usize, entries: Vec<Entry>, key: Option<(String, Place)>, seen: HashMap<String, Place> },
+    List {
+        start: usize,
+        anchor: usize,
+        items: Vec<Rc<Node>>,
+    },
+    Map {
+        start: usize,
+        anchor: usize,
+        entries: Vec<Entry>,
+        key: Option<(Option<String>, Place)>,
+        seen: HashMap<String, Place>,
+    },
 }
 
 struct Builder {
@@ -122,16 +132,17 @@ impl Builder {
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Map { entries, key, seen, .. }) => match key.take() {
                 None => match &node.kind {
-                    Kind::Scalar { text, .. } => *key = Some((text.clone(), place)),
+                    Kind::Scalar { text, .. } => *key = Some((Some(text.clone()), place)),
                     _ => {
                         self.faults.push(
                             Diagnostic::error(&place, "a key must be a single word")
                                 .label(format!("this is {}", node.describe())),
                         );
-                        *key = Some((String::new(), place));
+                        *key = Some((None, place));
                     }
                 },
-                Some((name, key_span)) => match seen.get(&name) {
+                Some((None, _)) => {}
+                Some((Some(name), key_span)) => match seen.get(&name) {
                     Some(first) => self.faults.push(
                         Diagnostic::error(&key_span, format!("the key `{name}` is given twice"))
                             .label("given again here")

@@ -3,6 +3,7 @@
 use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node};
 use crate::value::{self, NS_PER_MS, choices, nearest};
+use std::collections::HashMap;
 use std::rc::Rc;
 use takt_core::cpus::CpuSet;
 use takt_core::policy::PolicySpec;
@@ -29,6 +30,8 @@ pub(crate) enum Cpus {
 #[derive(Default)]
 pub(crate) struct Reader {
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Unknown keys, by their place in the text, with the key that was suggested instead.
+    misspelt: HashMap<usize, String>,
 }
 
 impl Reader {
@@ -49,12 +52,21 @@ impl Reader {
             }
             let fault = Diagnostic::error(&entry.key_span, format!("unknown key `{}` in {of}", clipped(&entry.key)));
             let fault = match nearest(&entry.key, known.iter().copied()) {
-                Some(near) => fault.label(format!("did you mean `{near}`?")),
+                Some(near) => {
+                    self.misspelt.insert(entry.key_span.start, near.to_owned());
+                    fault.label(format!("did you mean `{near}`?"))
+                }
                 None if entry.key == "<<" => fault.label("merge keys are not part of the format"),
                 None => fault,
             };
             self.push(fault.hint(format!("the keys of {of} are {}", choices(known.iter().copied(), "and"))));
         }
+    }
+
+    /// Whether a key is missing, and not just misspelt: that was reported.
+    pub(crate) fn lacks(&self, map: &Node, key: &str) -> bool {
+        let slip = |start: &usize| self.misspelt.get(start).is_some_and(|meant| meant == key);
+        map.get(key).is_none() && !map.entries().iter().any(|e| slip(&e.key_span.start))
     }
 
     /// Reports that the node should be a mapping, unless it is one.
@@ -239,6 +251,11 @@ impl Reader {
         self.push(fault);
         None
     }
+}
+
+/// `CPU 2`, or `CPUs 0-3`.
+pub(crate) fn cpus_text(cpus: &CpuSet) -> String {
+    format!("CPU{} {cpus}", if cpus.len() == 1 { "" } else { "s" })
 }
 
 /// A name for a message: not longer than a line can bear.

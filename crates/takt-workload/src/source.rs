@@ -16,12 +16,33 @@ pub struct Source {
     pub text: String,
 }
 
+/// A file that could not be read as text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unreadable {
+    /// Its name, and as much of its text as helps to show the fault.
+    pub source: Source,
+    /// What is wrong.
+    pub diagnostic: Diagnostic,
+}
+
+impl Unreadable {
+    fn new(source: Source, diagnostic: Diagnostic) -> Box<Unreadable> {
+        Box::new(Unreadable { source, diagnostic })
+    }
+
+    /// The text for a terminal.
+    #[must_use]
+    pub fn render(&self, color: bool) -> String {
+        self.diagnostic.render(&self.source, color)
+    }
+}
+
 impl Source {
     /// Opens and reads a file, at most [`MAX_BYTES`] of it.
     ///
     /// # Errors
-    /// Why it cannot be read as text, with a source to render the diagnostic with.
-    pub fn read(path: &Path) -> Result<Source, (Source, Diagnostic)> {
+    /// Why it cannot be read as text.
+    pub fn read(path: &Path) -> Result<Source, Box<Unreadable>> {
         let name = path.display().to_string();
         let mut bytes = Vec::new();
         let limit = MAX_BYTES as u64 + 1;
@@ -29,7 +50,7 @@ impl Source {
             Ok(_) => Source::from_bytes(name, bytes),
             Err(why) => {
                 let fault = Diagnostic::error(&(0..0), format!("cannot read `{name}`: {why}"));
-                Err((Source { name, text: String::new() }, fault))
+                Err(Unreadable::new(Source { name, text: String::new() }, fault))
             }
         }
     }
@@ -37,29 +58,29 @@ impl Source {
     /// A source of bytes that were read elsewhere.
     ///
     /// # Errors
-    /// That they are no text, with a source to render the diagnostic with.
-    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Source, (Source, Diagnostic)> {
+    /// That they are no text.
+    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Source, Box<Unreadable>> {
         let name = name.into();
         match String::from_utf8(bytes) {
             Ok(text) => {
                 let source = Source { name, text };
                 match source.check() {
                     Ok(()) => Ok(source),
-                    Err(fault) => Err((source, fault)),
+                    Err(fault) => Err(Unreadable::new(source, fault)),
                 }
             }
             Err(why) => {
                 let at = why.utf8_error().valid_up_to();
                 let bytes = why.into_bytes();
                 if bytes.contains(&0) {
-                    return Err((Source { name, text: String::new() }, binary(0)));
+                    return Err(Unreadable::new(Source { name, text: String::new() }, binary(0)));
                 }
                 // Text before the fault keeps its offsets; the replacement character stands at the fault.
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 let fault = Diagnostic::error(&(at..at + 3), "the file is not UTF-8 text")
                     .label(format!("byte 0x{:02x} here", bytes[at]))
                     .hint("save the file as UTF-8");
-                Err((Source { name, text }, fault))
+                Err(Unreadable::new(Source { name, text }, fault))
             }
         }
     }

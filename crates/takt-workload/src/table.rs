@@ -2,7 +2,7 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
-use crate::reader::{Bare, Cpus, Reader, clipped};
+use crate::reader::{Bare, Cpus, Reader, clipped, cpus_text};
 use crate::tasks::{self, Names};
 use crate::value::{MAX_DURATION, choices, nearest};
 use crate::{MAX_TASKS, MAX_WINDOWS, Spawn, TaskInfo, Workload};
@@ -162,11 +162,13 @@ impl Table {
         let length = match node.get("length") {
             Some(entry) => reader.span(&entry.value, "length", Bare::Milliseconds, false),
             None => {
-                reader.push(
-                    Diagnostic::error(&node.head(), "a window has no `length`")
-                        .label("in this window")
-                        .hint("add `length: 100`, a number of milliseconds"),
-                );
+                if reader.lacks(node, "length") {
+                    reader.push(
+                        Diagnostic::error(&node.head(), "a window has no `length`")
+                            .label("in this window")
+                            .hint("add `length: 100`, a number of milliseconds"),
+                    );
+                }
                 None
             }
         };
@@ -202,11 +204,13 @@ impl Table {
             Some(entry) => (reader.cpus(&entry.value, "cpu"), entry.value.span.clone()),
             None if implied => (Some(Cpus::All), node.head()),
             None => {
-                reader.push(
-                    Diagnostic::error(&node.head(), "a slice has no `cpu`")
-                        .label("in this slice")
-                        .hint("add `cpu: 0`, a list such as `cpu: 0,2,5-7`, or `cpu: all`"),
-                );
+                if reader.lacks(node, "cpu") {
+                    reader.push(
+                        Diagnostic::error(&node.head(), "a slice has no `cpu`")
+                            .label("in this slice")
+                            .hint("add `cpu: 0`, a list such as `cpu: 0,2,5-7`, or `cpu: all`"),
+                    );
+                }
                 (None, node.head())
             }
         };
@@ -309,11 +313,13 @@ impl Table {
                     }
                     (None, Some(_)) => self.process(reader, node, online, true).into_iter().collect(),
                     (None, None) => {
-                        reader.push(
-                            Diagnostic::error(&place, "a partition has no `processes`")
-                                .label("in this partition")
-                                .hint("add `processes: [{cmd: ./program, budget: 10}]`"),
-                        );
+                        if reader.lacks(node, "processes") {
+                            reader.push(
+                                Diagnostic::error(&place, "a partition has no `processes`")
+                                    .label("in this partition")
+                                    .hint("add `processes: [{cmd: ./program, budget: 10}]`"),
+                            );
+                        }
                         // It is kept, so that windows that name it are not faulted, too.
                         Vec::new()
                     }
@@ -422,14 +428,14 @@ impl Table {
             }
             sound &= reader.diagnostics.len() == faults;
         }
-        if node.get("cmd").is_none() && node.get("runtime").is_none() {
+        if reader.lacks(node, "cmd") && reader.lacks(node, "runtime") {
             reader.push(
                 Diagnostic::error(&node.head(), "a process has no `cmd`")
                     .label("in this process")
                     .hint("add `cmd: ./program`, or `runtime: 5ms` for a process that is only simulated"),
             );
         }
-        if online && node.get("period").is_none() {
+        if online && reader.lacks(node, "period") {
             reader.push(
                 Diagnostic::error(&node.head(), "a process has no `period`")
                     .label("in a partition with a policy")
@@ -511,7 +517,10 @@ pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workloa
         for (k, process) in partition.processes.iter().enumerate() {
             let default_name = format!("{}-{}", partition.name, k + 1);
             let (name, place) = process.name.clone().unwrap_or((default_name, process.head.clone()));
-            names.add(reader, &name, &place);
+            // Of two partitions of one name only the name is at fault, not that of each process.
+            if process.name.is_some() || index.get(partition.name.as_str()) == Some(&p) {
+                names.add(reader, &name, &place);
+            }
             ids.push(TaskId(workload.system.tasks.len() as u32));
             let affinity = if uses.cpus.is_empty() { *machine } else { uses.cpus };
             let task = process_task(reader, partition, process, &name, default, affinity);
@@ -585,7 +594,7 @@ fn resolve_window(
             if let Some((set, other)) = clash {
                 let shared = set.intersection(&cpus);
                 reader.push(
-                    Diagnostic::error(place, format!("two slices of a window share CPU {shared}"))
+                    Diagnostic::error(place, format!("two slices of a window share {}", cpus_text(&shared)))
                         .label("this slice's CPUs")
                         .also(other, "the other slice's CPUs")
                         .hint("the slices of one window need CPUs of their own; use another window to take turns"),
@@ -649,7 +658,7 @@ fn check_uses(reader: &mut Reader, partition: &RawPartition, uses: &Uses) {
         let policy = policy.entry.name;
         reader.push(
             Diagnostic::error(&partition.place, format!("the policy `{policy}` of partition `{name}` is for one CPU"))
-                .label(format!("its slices have CPUs {}", uses.cpus))
+                .label(format!("its slices have {}", cpus_text(&uses.cpus)))
                 .also(place, "used here")
                 .hint(format!("use a global or partitioned form such as `g-{policy}`, or slices of one CPU")),
         );

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
-use crate::reader::{Bare, Cpus, Reader, clipped};
+use crate::reader::{Bare, Cpus, Reader, clipped, cpus_text};
 use crate::value::policy_text;
 use crate::{MAX_TASKS, Spawn, TaskInfo, Workload};
 use std::collections::HashMap;
@@ -67,8 +67,8 @@ pub(crate) fn too_many(place: &Place) -> Diagnostic {
 }
 
 pub(crate) fn foreign_cpus(place: &Place, foreign: &CpuSet, machine: &CpuSet) -> Diagnostic {
-    Diagnostic::error(place, format!("CPU {foreign} is not part of the machine"))
-        .label(format!("the machine is CPU {machine}"))
+    Diagnostic::error(place, format!("{} outside the machine", cpus_text(foreign)))
+        .label(format!("the machine is {}", cpus_text(machine)))
         .hint("the machine is set by `cpus`, or by `--cpus` on the command line")
 }
 
@@ -215,7 +215,7 @@ fn task(reader: &mut Reader, node: &Node, index: usize, names: &mut Names) -> Op
         }
     }
     names.add(reader, &raw.info.name, &raw.place);
-    if node.get("period").is_none() {
+    if reader.lacks(node, "period") {
         reader.push(
             Diagnostic::error(&raw.place, format!("task `{}` has no `period`", clipped(&raw.info.name)))
                 .label("in this task")

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::{self, Entry, Node, Place};
-use crate::reader::{Bare, Cpus, Reader};
+use crate::reader::{Bare, Cpus, Reader, cpus_text};
 use crate::value::policy_text;
 use crate::{OnCrash, Options, Realtime, Settings, Source, Workload, table, tasks};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,8 @@ pub(crate) fn empty_system(cpus: CpuSet, policy: PolicySpec) -> System {
 
 pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<Diagnostic>> {
     let (root, faults) = node::parse(&source.text).map_err(|fault| vec![fault])?;
-    let mut reader = Reader { diagnostics: faults };
+    let mut reader = Reader::default();
+    reader.diagnostics = faults;
     let hint = "a workload has `windows` and `partitions`, or `tasks` and a `policy`";
     let workload =
         reader.is_map(&root, "a workload", hint).then(|| read(&mut reader, &root, source, options)).flatten();
@@ -144,6 +145,9 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
             }
         }
         (None, None) => {
+            if !reader.lacks(root, "windows") || !reader.lacks(root, "tasks") {
+                return None;
+            }
             let fault = match partitions {
                 Some(entry) => Diagnostic::error(&entry.key_span, "a workload has `partitions` but no `windows`")
                     .label("no window runs them")
@@ -343,7 +347,7 @@ pub(crate) fn fit_machine(
     let instead = if others.is_empty() { String::new() } else { format!("use {}, or ", others.join(" or ")) };
     reader.push(
         Diagnostic::error(place, format!("the policy `{name}` is for one CPU, and the machine has {}", machine.len()))
-            .label(format!("the machine is CPU {machine}"))
+            .label(format!("the machine is {}", cpus_text(machine)))
             .hint(format!("{instead}make the machine one CPU with `cpus: 0` or `--cpus 1`")),
     );
 }

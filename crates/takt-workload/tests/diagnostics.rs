@@ -18,7 +18,7 @@ fn diagnose(path: &Path, options: &Options) -> (String, bool) {
     let name = path.file_name().expect("a file").to_string_lossy().into_owned();
     let source = match Source::from_bytes(name, bytes) {
         Ok(source) => source,
-        Err((source, fault)) => return (fault.render(&source, false), false),
+        Err(fault) => return (fault.render(false), false),
     };
     match load(source.clone(), options) {
         Ok(workload) => (workload.warnings.iter().map(|d| d.render(&source, false)).collect(), true),

@@ -1,0 +1,529 @@
+//! Every form of DEmOS's configuration, and Takt's own keys, against the system that they mean.
+
+use takt_core::cpus::CpuSet;
+use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, PartitionId, Slice, System};
+use takt_core::policy::{PolicySpec, Scope};
+use takt_core::time::Span;
+use takt_workload::{
+    OnCrash, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_name,
+};
+
+const fn ms(n: i64) -> Span {
+    Span::from_ms(n)
+}
+
+fn source(text: &str) -> Source {
+    Source { name: "dir/test.yaml".to_owned(), text: text.to_owned() }
+}
+
+#[track_caller]
+fn load_with(text: &str, options: &Options) -> Workload {
+    let source = source(text);
+    match load(source.clone(), options) {
+        Ok(workload) => workload,
+        Err(faults) => panic!("{}", faults.iter().map(|f| f.render(&source, false)).collect::<String>()),
+    }
+}
+
+#[track_caller]
+fn ok(text: &str) -> Workload {
+    load_with(text, &Options::default())
+}
+
+/// The message of the only fault.
+#[track_caller]
+fn fault(text: &str, options: &Options) -> String {
+    match load(source(text), options) {
+        Ok(_) => panic!("this should not load"),
+        Err(faults) => {
+            assert_eq!(faults.len(), 1, "{faults:?}");
+            faults[0].message.clone()
+        }
+    }
+}
+
+/// Loads a short form and the canonical form that it stands for; both must mean the same.
+#[track_caller]
+fn same(short: &str, long: &str) {
+    let (short, long) = (ok(short), ok(long));
+    assert_eq!(short.system, long.system);
+    assert_eq!(short.tasks, long.tasks);
+    assert_eq!(short.partitions, long.partitions);
+    assert_eq!(short.slice_frequencies_mhz, long.slice_frequencies_mhz);
+}
+
+fn budgets(system: &System) -> Vec<Option<Span>> {
+    system.tasks.iter().map(|t| t.budget).collect()
+}
+
+fn names(workload: &Workload) -> Vec<&str> {
+    workload.tasks.iter().map(|t| t.name.as_str()).collect()
+}
+
+fn cpus(list: &[usize]) -> CpuSet {
+    list.iter().copied().collect()
+}
+
+/// The example of the DEmOS thesis, appendix 2, in its own layout.
+const CANONICAL: &str = "
+set_cwd: yes
+partitions:
+  - name: SC1
+    processes:
+      - cmd: ./safety_critical_application
+        budget: 300
+        init: yes
+  - name: BE1
+    processes:
+      - cmd: ./best_effort_application1
+        budget: 200
+  - name: BE2
+    processes:
+      - cmd: ./best_effort_application2
+        budget: 200
+      - cmd: ./best_effort_application3
+        budget: 200
+windows:
+  - length: 500
+    slices:
+      - cpu: 1
+        sc_partition: SC1
+        be_partition: BE1
+      - cpu: 2,5-7
+        be_partition: BE2
+";
+
+#[test]
+fn the_canonical_form_loads() {
+    let w = ok(CANONICAL);
+    assert_eq!(names(&w), ["SC1-1", "BE1-1", "BE2-1", "BE2-2"]);
+    assert_eq!(w.partitions, ["SC1", "BE1", "BE2"]);
+    assert_eq!(w.system.cpus, cpus(&[1, 2, 5, 6, 7]));
+    assert_eq!(budgets(&w.system), [Some(ms(300)), Some(ms(200)), Some(ms(200)), Some(ms(200))]);
+    assert_eq!(w.tasks.iter().map(|t| t.init).collect::<Vec<_>>(), [true, false, false, false]);
+    assert_eq!(w.tasks[3].cmd.as_deref(), Some("./best_effort_application3"));
+    assert_eq!(w.tasks[3].partition, Some(2));
+    assert_eq!(w.system.tasks[0].affinity, cpus(&[1]));
+    assert_eq!(w.system.tasks[2].affinity, cpus(&[2, 5, 6, 7]));
+    assert_eq!(w.system.windows.len(), 1);
+    assert_eq!(
+        w.system.windows[0].slices,
+        [
+            Slice { cpus: cpus(&[1]), sc: Some(PartitionId(0)), be: Some(PartitionId(1)) },
+            Slice { cpus: cpus(&[2, 5, 6, 7]), sc: None, be: Some(PartitionId(2)) },
+        ]
+    );
+    assert_eq!(w.system.policy.scope, Scope::Table);
+    assert!(w.system.tasks.iter().all(|t| t.arrival == Arrival::Activated && t.deadline.is_none()));
+    assert_eq!(w.settings.directory.as_deref(), Some(std::path::Path::new("dir")));
+    assert!(w.warnings.is_empty() && !w.settings.cpus_from_all);
+}
+
+#[test]
+fn a_window_without_slices_is_one_slice_on_all_cpus() {
+    same(
+        "{partitions: [{name: SC, processes: [{cmd: echo, budget: 100}]}], windows: [{length: 500, sc_partition: SC}]}",
+        "
+partitions: [{name: SC, processes: [{cmd: echo, budget: 100}]}]
+windows: [{length: 500, slices: [{cpu: all, sc_partition: SC}]}]",
+    );
+    let w = ok("windows: [{length: 500, sc_partition: [{cmd: a, budget: 1}]}]");
+    assert!(w.settings.cpus_from_all);
+    assert_eq!(w.system.cpus, CpuSet::single(0));
+}
+
+#[test]
+fn a_window_of_a_length_only_is_idle() {
+    let w = ok("windows: [{length: 500}, {length: 10, slices: []}, {length: 10, slices: }]");
+    assert!(w.system.windows.iter().all(|w| w.slices.is_empty()));
+    assert_eq!(w.system.major_frame(), ms(520));
+    let w = ok("windows: [{length: 500, cpu: 3}]");
+    assert_eq!(w.system.windows[0].slices, [Slice { cpus: cpus(&[3]), sc: None, be: None }]);
+}
+
+#[test]
+fn a_partition_may_be_defined_in_a_window() {
+    same(
+        "windows: [ {length: 500, sc_partition: [{cmd: proc1, budget: 500}] } ]",
+        "
+partitions: [{name: anonymous_0, processes: [{cmd: proc1, budget: 500}]}]
+windows: [{length: 500, slices: [{cpu: all, sc_partition: anonymous_0}]}]",
+    );
+    same(
+        "
+windows:
+  - {length: 100, cpu: 0, be_partition: {name: video, processes: [{cmd: a, budget: 5}]}}
+  - {length: 200, cpu: 1, sc_partition: video}",
+        "
+partitions: [{name: video, processes: [{cmd: a, budget: 5}]}]
+windows:
+  - {length: 100, slices: [{cpu: 0, be_partition: video}]}
+  - {length: 200, slices: [{cpu: 1, sc_partition: video}]}",
+    );
+}
+
+#[test]
+fn anonymous_partitions_are_numbered_as_demos_does() {
+    // Those under `partitions` come first; in a slice the order of its keys counts, in a window's own keys
+    // the safety-critical side comes first.
+    let w = ok("
+partitions:
+  - processes: [{cmd: a, budget: 1}]
+windows:
+  - {length: 100, be_processes: [b], cpu: 0, sc_processes: [c]}
+  - length: 100
+    slices:
+      - {be_partition: [d], cpu: 0, sc_partition: [e]}
+      - {cpu: 1, sc_partition: {name: named, processes: [f]}, be_partition: {cmd: g}}");
+    assert_eq!(
+        w.partitions,
+        ["anonymous_0", "anonymous_1", "anonymous_2", "anonymous_3", "anonymous_4", "named", "anonymous_5"]
+    );
+    let commands: Vec<_> = w.tasks.iter().map(|t| t.cmd.as_deref().unwrap()).collect();
+    assert_eq!(commands, ["a", "c", "b", "d", "e", "f", "g"]);
+}
+
+#[test]
+fn default_budgets_are_exact() {
+    let w = ok("windows: [{length: 500, sc_processes: [proc1, proc2], be_processes: proc3}]");
+    assert_eq!(budgets(&w.system), [Some(ms(150)), Some(ms(150)), Some(ms(500))]);
+    // DEmOS counts whole milliseconds and rejects both of these.
+    let w = ok("windows: [{length: 1, sc_processes: [a], be_processes: [b]}]");
+    assert_eq!(budgets(&w.system), [Some(Span::from_us(600)), Some(ms(1))]);
+    let w = ok("windows: [{length: 10, be_processes: [a, b, c, d, e, f, g]}]");
+    assert_eq!(budgets(&w.system)[6], Some(Span::from_ns(1_428_571)));
+    // One budget given: the default of the other stays its share of all.
+    let w = ok("windows: [{length: 100, sc_partition: [{cmd: a, budget: 5}, {cmd: b}]}]");
+    assert_eq!(budgets(&w.system), [Some(ms(5)), Some(ms(30))]);
+}
+
+#[test]
+fn a_named_partition_takes_its_default_from_the_shortest_window() {
+    let w = ok("
+partitions: [{name: A, processes: [a]}]
+windows: [{length: 100, sc_partition: A}, {length: 40, be_partition: A}]");
+    assert_eq!(budgets(&w.system), [Some(ms(40))]);
+    assert_eq!(w.warnings.len(), 1);
+    let w = ok("
+partitions: [{name: A, processes: [a]}]
+windows: [{length: 100, sc_partition: A}, {length: 60, be_partition: A}]");
+    assert!(w.warnings.is_empty(), "both suggest 60 ms");
+}
+
+#[test]
+fn processes_have_all_their_short_forms() {
+    let long = "
+partitions: [{name: SC, processes: [{cmd: ./a, budget: 60}]}]
+windows: [{length: 100, slices: [{cpu: 0, sc_partition: SC}]}]";
+    for partition in [
+        "{name: SC, processes: [./a]}",
+        "{name: SC, processes: ./a}",
+        "{name: SC, processes: {cmd: ./a}}",
+        "{name: SC, processes: {cmd: ./a, budget: 60, jitter: 0, init: no}}",
+        "{name: SC, cmd: ./a}",
+        "{name: SC, cmd: ./a, budget: 60}",
+    ] {
+        same(&format!("partitions: [{partition}]\nwindows: [{{length: 100, cpu: 0, sc_partition: SC}}]"), long);
+        same(&format!("windows: [{{length: 100, cpu: 0, sc_partition: {partition}}}]"), long);
+    }
+    let anonymous = "
+partitions: [{name: anonymous_0, processes: [{cmd: ./a, budget: 60}]}]
+windows: [{length: 100, slices: [{cpu: 0, sc_partition: anonymous_0}]}]";
+    for window in [
+        "sc_partition: [./a]",
+        "sc_partition: {cmd: ./a}",
+        "sc_processes: ./a",
+        "sc_processes: [./a]",
+        "sc_processes: {cmd: ./a}",
+        "sc_processes: [{cmd: ./a, budget: 60}]",
+    ] {
+        same(&format!("windows: [{{length: 100, cpu: 0, {window}}}]"), anonymous);
+        same(&format!("windows: [{{length: 100, slices: [{{cpu: 0, {window}}}]}}]"), anonymous);
+    }
+}
+
+#[test]
+fn jitter_may_be_twice_the_budget() {
+    let w =
+        ok("windows: [{length: 100, cpu: 0, be_processes: [{cmd: a, budget: 10, jitter: 20}, {cmd: b, jitter: 7}]}]");
+    assert_eq!(w.system.tasks[0].jitter, ms(20));
+    assert_eq!(w.system.tasks[1].jitter, ms(7));
+}
+
+#[test]
+fn frequencies_are_kept_in_every_form() {
+    let w = ok("
+partitions:
+  - {name: A, cmd: ./a, budget: 10, frequency: 1200}
+  - {name: B, processes: [{cmd: ./b, budget: 10, frequency: 1.2e3}]}
+windows:
+  - {length: 100, cpu: 0, frequency: 600.5, sc_partition: A}
+  - length: 100
+    slices:
+      - {cpu: 0, frequency: 896}
+      - {cpu: 1, sc_partition: B}
+  - {length: 50}");
+    assert_eq!(w.tasks.iter().map(|t| t.frequency_mhz).collect::<Vec<_>>(), [Some(1200.0), Some(1200.0)]);
+    assert_eq!(w.slice_frequencies_mhz, [vec![Some(600.5)], vec![Some(896.0), None], vec![]]);
+}
+
+#[test]
+fn booleans_are_those_of_yaml_1_1() {
+    for (word, truth) in
+        [("yes", true), ("Yes", true), ("on", true), ("TRUE", true), ("y", true), ("no", false), ("Off", false)]
+    {
+        let w =
+            ok(&format!("set_cwd: {word}\nwindows: [{{length: 100, cpu: 0, sc_processes: {{cmd: a, init: {word}}}}}]"));
+        assert_eq!((w.settings.directory.is_some(), w.tasks[0].init), (truth, truth), "{word}");
+    }
+}
+
+#[test]
+fn words_that_yaml_would_type_stay_text() {
+    let w = ok("windows: [{length: 100, cpu: 1, sc_processes: [true, 12, 'no']}]");
+    let commands: Vec<_> = w.tasks.iter().map(|t| t.cmd.as_deref().unwrap()).collect();
+    assert_eq!(commands, ["true", "12", "no"]);
+    let w = ok("partitions: [{name: 1, processes: [a]}]\nwindows: [{length: 100, cpu: 0, sc_partition: 1}]");
+    assert_eq!(names(&w), ["1-1"]);
+}
+
+#[test]
+fn anchors_and_aliases_work() {
+    let w = ok("
+partitions:
+  - {name: A, processes: &load [{cmd: ./a, budget: 10}]}
+  - {name: B, processes: *load}
+windows:
+  - {length: 100, cpu: 0, sc_partition: A, be_partition: B}");
+    assert_eq!(names(&w), ["A-1", "B-1"]);
+    assert_eq!(w.system.tasks[0], w.system.tasks[1]);
+}
+
+#[test]
+fn a_partition_runs_where_its_slices_are() {
+    let w = ok("
+partitions: [{name: A, processes: [{cmd: a, budget: 10}]}]
+windows:
+  - {length: 100, cpu: 0-4, sc_partition: A}
+  - {length: 100, cpu: 6, sc_partition: A}
+  - {length: 100, cpu: 7}");
+    assert_eq!(w.system.tasks[0].affinity, cpus(&[0, 1, 2, 3, 4, 6]));
+    assert_eq!(w.system.cpus, cpus(&[0, 1, 2, 3, 4, 6, 7]));
+}
+
+#[test]
+fn times_may_have_units_in_demos_keys() {
+    let w = ok(
+        "windows: [{length: 2ms, cpu: 0, sc_partition: [{cmd: a, budget: 250us, jitter: 1.5us}, {cmd: b, budget: 0.5}]}]",
+    );
+    assert_eq!(w.system.windows[0].length, ms(2));
+    assert_eq!(budgets(&w.system), [Some(Span::from_us(250)), Some(Span::from_us(500))]);
+    assert_eq!(w.system.tasks[0].jitter, Span::from_ns(1_500));
+}
+
+#[test]
+fn the_machine_is_the_option_the_key_or_what_is_named() {
+    let table = "windows: [{length: 100, cpu: 1, sc_processes: [a]}, {length: 100, sc_processes: [b]}]";
+    let machine = |text: &str, cpus, machine| {
+        let w = load_with(text, &Options { cpus, machine, ..Options::default() });
+        (w.system.cpus, w.settings.cpus_from_all)
+    };
+    assert_eq!(machine(table, None, None), (cpus(&[1]), false));
+    assert_eq!(machine(table, Some(3), None), (cpus(&[0, 1, 2]), false));
+    assert_eq!(machine(table, None, Some(cpus(&[0, 1]))), (cpus(&[0, 1]), false));
+    let with_key = format!("cpus: 1-2\n{table}");
+    assert_eq!(machine(&with_key, None, Some(cpus(&[0, 1]))), (cpus(&[1, 2]), false));
+    assert_eq!(machine(&with_key, Some(4), None), (cpus(&[0, 1, 2, 3]), false));
+    let all = "windows: [{length: 100, sc_processes: [a]}]";
+    assert_eq!(machine(all, None, None), (cpus(&[0]), true));
+    assert_eq!(machine(all, None, Some(cpus(&[0, 1]))), (cpus(&[0, 1]), true));
+    assert_eq!(machine(all, Some(2), None), (cpus(&[0, 1]), false));
+    let tasks = "policy: edf\ntasks: [{name: a, period: 10ms}]";
+    assert_eq!(machine(tasks, None, Some(cpus(&[2, 3]))), (cpus(&[2]), true), "one CPU is enough for `edf`");
+    let tasks = "policy: g-edf\ntasks: [{name: a, period: 10ms}]";
+    assert_eq!(machine(tasks, None, Some(cpus(&[2, 3]))), (cpus(&[2, 3]), true));
+    let options = Options { cpus: Some(1), ..Options::default() };
+    assert_eq!(fault(table, &options), "CPU 1 outside the machine");
+    for cpus in [0, 1025] {
+        let options = Options { cpus: Some(cpus), ..Options::default() };
+        assert_eq!(fault(all, &options), format!("a machine of {cpus} CPUs cannot be had"));
+    }
+}
+
+#[test]
+fn online_tasks_load() {
+    let w = ok("
+policy: p-edf
+placement: wf
+cpus: 0-3
+seed: 42
+duration: 1min
+late: abort
+backlog: skip
+init_timeout: 500ms
+realtime: yes
+on_crash: release
+scheduler_cpu: 3
+set_cwd: no
+tasks:
+  - name: camera
+    cmd: ./camera
+    period: 10ms
+    deadline: 8ms
+    runtime: 3ms
+    offset: 1ms
+    budget: 4
+    priority: 7
+    cpu: 0-1
+    init: yes
+    spawn: per-job
+    output: camera.log
+  - {period: 20ms, runtime: 1ms}");
+    let spec = PolicySpec {
+        placement: takt_core::policy::Placement::from_name("wf").unwrap(),
+        ..policy_from_name("p-edf").unwrap()
+    };
+    assert_eq!(w.system.policy, spec);
+    assert_eq!((w.system.late, w.system.backlog, w.system.seed), (Late::Abort, Backlog::Skip, 42));
+    let camera = &w.system.tasks[0];
+    assert_eq!(camera.arrival, Arrival::Periodic { offset: ms(1), period: ms(10) });
+    assert_eq!((camera.deadline, camera.runtime, camera.budget), (Some(ms(8)), Some(ms(3)), Some(ms(4))));
+    assert_eq!((camera.priority, camera.affinity), (7, cpus(&[0, 1])));
+    assert_eq!((w.tasks[0].spawn, w.tasks[0].init), (Spawn::PerJob, true));
+    assert_eq!(w.tasks[0].output.as_deref(), Some(std::path::Path::new("camera.log")));
+    assert_eq!(w.system.tasks[1].deadline, Some(ms(20)), "the period");
+    assert_eq!(w.system.tasks[1].affinity, CpuSet::first(4));
+    assert_eq!(names(&w), ["camera", "T2"]);
+    let s = &w.settings;
+    assert_eq!((s.realtime, s.on_crash, s.init_timeout), (Realtime::Yes, OnCrash::Release, ms(500)));
+    assert_eq!((s.duration, s.scheduler_cpus), (Some(Span::from_secs(60)), Some(CpuSet::single(3))));
+    assert_eq!(s.directory, None);
+}
+
+#[test]
+fn the_command_line_wins_over_the_file() {
+    let text = "policy: rm\nseed: 1\nplacement: bf\ntasks: [{name: a, period: 10ms, runtime: 1ms}]";
+    let policy = policy_from_name("p-edf").unwrap();
+    let w = load_with(text, &Options { policy: Some(policy), seed: Some(2), ..Options::default() });
+    assert_eq!((w.system.policy.entry.name, w.system.seed), ("edf", 2));
+    assert_eq!(Some(w.system.policy.placement), takt_core::policy::Placement::from_name("bf"));
+    let windows = "windows: [{length: 100, cpu: 0, sc_processes: [a]}]";
+    let options = |name: &str| Options { policy: Some(policy_from_name(name).unwrap()), ..Options::default() };
+    assert_eq!(fault(windows, &options("edf")), "`--policy edf` cannot be used with a window table");
+    assert_eq!(load_with(windows, &options("windows")).system.policy.scope, Scope::Table);
+    assert_eq!(fault(text, &options("windows")), "the policy `windows` needs `windows`");
+}
+
+#[test]
+fn a_partition_may_have_a_policy_of_its_own() {
+    let w = ok("
+be_start: slice
+partitions:
+  - name: flight
+    policy: edf
+    processes:
+      - {cmd: ./a, period: 10ms, runtime: 2ms}
+      - {name: slow, cmd: ./b, period: 40ms, deadline: 30ms, offset: 5ms, priority: 3, spawn: per-job, budget: 5}
+  - name: logs
+    policy: fifo
+    processes: [{runtime: 3ms, budget: 10, output: logs.txt}]
+windows:
+  - {length: 100, cpu: 0, sc_partition: flight, be_partition: logs}");
+    assert_eq!(w.system.be_start, BestEffortStart::SliceDone);
+    assert_eq!(w.system.partitions[0].policy, PolicySpec::from_name("edf"));
+    assert_eq!(w.system.partitions[1].policy, None);
+    assert_eq!(names(&w), ["flight-1", "slow", "logs-1"]);
+    let [a, b, c] = &w.system.tasks[..] else { panic!("three tasks") };
+    assert_eq!(a.arrival, Arrival::Periodic { offset: Span::ZERO, period: ms(10) });
+    assert_eq!((a.deadline, a.budget), (Some(ms(10)), None));
+    assert_eq!((b.deadline, b.budget, b.priority), (Some(ms(30)), Some(ms(5)), 3));
+    assert_eq!((c.arrival, c.runtime, c.budget), (Arrival::Activated, Some(ms(3)), Some(ms(10))));
+    assert_eq!((w.tasks[1].spawn, w.tasks[2].cmd.as_deref()), (Spawn::PerJob, None));
+}
+
+#[test]
+fn task_sets_load_from_csv() {
+    let csv = |text: &str| Source { name: "sets/a.CSV".to_owned(), text: text.to_owned() };
+    let options = Options { policy: policy_from_name("g-edf").ok(), cpus: Some(2), ..Options::default() };
+    let text = "\u{feff}set_id,U,task_id, C_us,D_us,T_us\r\n7,0.1,0,1000,5000,6000\r\n\r\n7,0.2,b,1.5,7,8\r\n";
+    let w = load(csv(text), &options).unwrap();
+    assert_eq!(names(&w), ["T0", "Tb"]);
+    assert_eq!(w.system.tasks[0].arrival, Arrival::Periodic { offset: Span::ZERO, period: ms(6) });
+    assert_eq!((w.system.tasks[0].runtime, w.system.tasks[0].deadline), (Some(ms(1)), Some(ms(5))));
+    assert_eq!(w.system.tasks[1].runtime, Some(Span::from_ns(1_500)));
+    assert_eq!(w.system.cpus, CpuSet::first(2));
+    assert_eq!(w.system.tasks[0].affinity, CpuSet::first(2));
+    let many = "set_id,task_id,C_us,D_us,T_us\n9,0,1,2,3\n4,0,9,2,3\n9,1,1,2,3\n";
+    let sets = load_sets(&csv(many)).unwrap();
+    assert_eq!(sets.iter().map(|(id, tasks)| (*id, tasks.len())).collect::<Vec<_>>(), [(9, 2), (4, 1)]);
+    let faults = load(csv(text), &Options::default()).unwrap_err();
+    assert_eq!(faults[0].message, "no policy is set for these tasks");
+}
+
+#[test]
+fn the_directory_is_that_of_the_file() {
+    let at = |name: &str| {
+        let text = "windows: [{length: 1}]".to_owned();
+        load(Source { name: name.to_owned(), text }, &Options::default()).unwrap().settings.directory.unwrap()
+    };
+    assert_eq!(at("a.yaml").to_str(), Some("."));
+    assert_eq!(at("/x/y/a.yaml").to_str(), Some("/x/y"));
+}
+
+#[test]
+fn the_canonical_form_is_demos_own_where_that_is_enough() {
+    let w = ok("
+windows:
+  - {length: 500, cpu: 1, sc_processes: [\"./control --rate 5\", proc2]}
+  - {length: 20}");
+    let expected = "\
+set_cwd: yes
+partitions:
+  - name: anonymous_0
+    processes:
+      - cmd: ./control --rate 5
+        budget: 150
+      - cmd: proc2
+        budget: 150
+windows:
+  - length: 500
+    slices:
+      - cpu: 1
+        sc_partition: anonymous_0
+  - length: 20
+";
+    assert_eq!(canonical(&w), expected);
+}
+
+#[test]
+fn ten_thousand_processes_load_in_time() {
+    let processes: String = (0..10_000).map(|i| format!("      - {{cmd: ./p{i}, budget: 1}}\n")).collect();
+    let text = format!(
+        "partitions:\n  - name: A\n    processes:\n{processes}windows:\n  - {{length: 20000, cpu: 0, be_partition: A}}\n"
+    );
+    let start = std::time::Instant::now();
+    assert_eq!(ok(&text).tasks.len(), 10_000);
+    assert!(start.elapsed().as_secs() < 20, "reading must not be quadratic");
+}
+
+#[test]
+fn offsets_survive_a_byte_order_mark_and_carriage_returns() {
+    let text = "\u{feff}windows:\r\n  - length: 100\r\n    cup: 0\r\n";
+    let faults = load(source(text), &Options::default()).unwrap_err();
+    assert_eq!(&text[faults[0].span.clone()], "cup");
+    let shown = faults[0].render(&source(text), false);
+    assert!(shown.contains("dir/test.yaml:3:5") && !shown.contains('\r'), "{shown}");
+}
+
+#[test]
+fn hostile_texts_are_answered_in_time() {
+    let start = std::time::Instant::now();
+    for unit in ["[", "{", "- ", "? ", "&a [", "a: &a {", "*", "\"", "|\n", "a: 1\n", "a:\n ", "[],", "!", "%a\n", "# "]
+    {
+        let text = unit.repeat(100_000);
+        let faults = load(source(&text), &Options::default()).unwrap_err();
+        assert!(faults.len() <= takt_workload::MAX_DIAGNOSTICS);
+        faults.iter().for_each(|f| assert!(f.render(&source(&text), false).len() < 10_000, "{unit:?}"));
+    }
+    assert!(start.elapsed().as_secs() < 60, "took {:?}", start.elapsed());
+}
