@@ -314,7 +314,8 @@ impl<'a> Checker<'a> {
         if let (Some((window, _, since)), true) = (self.window, self.in_windows()) {
             let late = applied - since;
             if self.at <= since && late > self.tolerance && !self.belongs(task, at_place) {
-                let message = format!("job {job} leaves {late} after the start of window {window}, which is not its own");
+                let message =
+                    format!("job {job} leaves {late} after the start of window {window}, which is not its own");
                 self.find(task, "window", message);
             } else if self.at > since {
                 self.settle_window();
@@ -349,9 +350,7 @@ impl<'a> Checker<'a> {
     /// time passes as fast. Elsewhere a real task uses less CPU time than passes, and only its meter can tell.
     fn elapsed_budget(&self, task: TaskId) -> bool {
         let fifo = match (self.system, self.partition_of.get(task.index())) {
-            (Some(system), Some(Some((p, _)))) => {
-                self.in_windows() && system.partitions[p.index()].policy.is_none()
-            }
+            (Some(system), Some(Some((p, _)))) => self.in_windows() && system.partitions[p.index()].policy.is_none(),
             (Some(_), _) => false,
             (None, _) => !self.trace.header.window_lengths.is_empty(),
         };

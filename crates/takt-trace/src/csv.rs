@@ -10,19 +10,8 @@ use std::borrow::Cow;
 use std::io;
 use takt_core::record::What;
 
-const COLUMNS: [&str; 11] = [
-    "at_ns",
-    "applied_ns",
-    "type",
-    "task",
-    "job",
-    "cpus",
-    "detail",
-    "deadline_ns",
-    "amount_ns",
-    "window",
-    "number",
-];
+const COLUMNS: [&str; 11] =
+    ["at_ns", "applied_ns", "type", "task", "job", "cpus", "detail", "deadline_ns", "amount_ns", "window", "number"];
 const BLOCKED: &str = "waits";
 const GRANTED: &str = "granted";
 
@@ -52,7 +41,8 @@ impl Csv {
 impl Writer for Csv {
     fn record(&mut self, r: &Stamped) -> io::Result<()> {
         let (kind, task, job) = split(&r.record.what);
-        let (mut place, mut detail, mut deadline, mut amount, mut window, mut number) = (None, "", None, None, None, None);
+        let (mut place, mut detail, mut deadline, mut amount, mut window, mut number) =
+            (None, "", None, None, None, None);
         match r.record.what {
             What::Window { window: w, frame } => (window, number) = (Some(w), Some(frame)),
             What::WindowsLost { count } => number = Some(count),

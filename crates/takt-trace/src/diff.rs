@@ -268,7 +268,11 @@ fn align(a: &[Event], b: &[Event]) -> Vec<Step> {
             back.push(Step::Both(same + x as usize, same + y as usize));
         }
         if d > 0 {
-            back.push(if x > from_x { Step::OnlyA(same + from_x as usize) } else { Step::OnlyB(same + from_y as usize) });
+            back.push(if x > from_x {
+                Step::OnlyA(same + from_x as usize)
+            } else {
+                Step::OnlyB(same + from_y as usize)
+            });
             (x, y) = (from_x, from_y);
         }
     }
@@ -304,7 +308,8 @@ impl fmt::Display for Diff {
         }
         let time = |t: Option<Time>| t.map_or("-".to_string(), |t| t.to_string());
         let row = |p: &Point| {
-            let delta = p.delta().map_or("-".to_string(), |d| if d > Span::ZERO { format!("+{d}") } else { d.to_string() });
+            let delta =
+                p.delta().map_or("-".to_string(), |d| if d > Span::ZERO { format!("+{d}") } else { d.to_string() });
             [p.task.clone(), p.job.to_string(), word(p.kind).into(), p.detail.clone(), time(p.a), time(p.b), delta]
         };
         let head = ["task", "job", "event", "cpus/outcome", "a", "b", "b - a"].map(String::from);

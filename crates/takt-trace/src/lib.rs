@@ -173,11 +173,7 @@ impl Format {
 ///
 /// # Errors
 /// What the output says.
-pub fn writer(
-    format: Format,
-    header: &Header,
-    out: Box<dyn io::Write + Send>,
-) -> io::Result<Box<dyn Writer + Send>> {
+pub fn writer(format: Format, header: &Header, out: Box<dyn io::Write + Send>) -> io::Result<Box<dyn Writer + Send>> {
     Ok(match format {
         Format::Perfetto => Box::new(perfetto::Perfetto::new(header, out)?),
         Format::JsonLines => Box::new(jsonl::JsonLines::new(header, out)?),

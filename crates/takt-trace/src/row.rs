@@ -102,8 +102,7 @@ impl Rows {
                     What::Start { task, job, place }
                 } else {
                     let name = need(row.detail.as_deref(), "reason", row)?;
-                    let reason =
-                        names::reason_from(name).ok_or_else(|| format!("`{name}` is not a reason to stop"))?;
+                    let reason = names::reason_from(name).ok_or_else(|| format!("`{name}` is not a reason to stop"))?;
                     What::Stop { task, job, place, reason }
                 }
             }

@@ -39,11 +39,8 @@ pub struct TaskSummary {
 pub fn summarize(trace: &Trace) -> Summary {
     let line = Timeline::of(trace);
     let name = |name| TaskSummary { name, ..TaskSummary::default() };
-    let mut summary = Summary {
-        tasks: trace.header.labels().into_iter().map(name).collect(),
-        end: line.end,
-        ..Summary::default()
-    };
+    let mut summary =
+        Summary { tasks: trace.header.labels().into_iter().map(name).collect(), end: line.end, ..Summary::default() };
     let mut last_on_cpu: Vec<Option<u32>> = vec![None; takt_core::cpus::MAX_CPUS];
     let mut last_run = vec![None; trace.header.tasks.len()];
     for r in &trace.records {

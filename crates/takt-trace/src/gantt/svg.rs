@@ -1,0 +1,448 @@
+//! The chart as a picture.
+
+use super::{cpu_rows, groups, heading, nice, range};
+use crate::timeline::{Interval, Job, Timeline};
+use crate::{Trace, names};
+use std::fmt::Write;
+use takt_core::record::Outcome;
+use takt_core::time::{Span, Time};
+
+/// How a picture is drawn.
+#[derive(Clone, Debug)]
+pub struct SvgOptions {
+    /// Width in pixels; at least 400.
+    pub width: u32,
+    /// The first instant shown.
+    pub from: Time,
+    /// Where the chart ends; by default with the trace.
+    pub to: Option<Time>,
+    /// What stands above; by default policy, workload and source.
+    pub title: Option<String>,
+}
+
+impl Default for SvgOptions {
+    fn default() -> Self {
+        SvgOptions { width: 1200, from: Time::ZERO, to: None, title: None }
+    }
+}
+
+/// Fills of tasks, in turn, and whether white letters stand out on them. From the palette of Okabe and Ito, which
+/// colour-blind eyes tell apart; its red is kept for misses. From the second turn on, hatching is added.
+const FILLS: [(&str, bool); 7] = [
+    ("#0072b2", true),
+    ("#e69f00", false),
+    ("#009e73", true),
+    ("#56b4e9", false),
+    ("#cc79a7", false),
+    ("#f0e442", false),
+    ("#999999", false),
+];
+const RED: &str = "#c1121f";
+/// Characters of a label.
+const LABEL_MOST: usize = 30;
+const MARGIN: f64 = 16.0;
+const CPU_LANE: f64 = 26.0;
+const TASK_LANE: f64 = 26.0;
+const ARROW_ROOM: f64 = 12.0;
+const GROUP_LINE: f64 = 22.0;
+/// Estimated width of a character of the labels' size.
+const CHARACTER: f64 = 6.6;
+/// Things closer than this, in pixels, are drawn as one: a long trace gives a finite picture.
+const FINEST: f64 = 0.4;
+
+struct Picture {
+    body: String,
+    from: Time,
+    to: Time,
+    left: f64,
+    right: f64,
+}
+
+impl Picture {
+    fn x(&self, t: Time) -> f64 {
+        let part = (t - self.from).ns() as f64 / (self.to - self.from).ns() as f64;
+        self.left + part.clamp(0.0, 1.0) * (self.right - self.left)
+    }
+    fn shows(&self, t: Time) -> bool {
+        t >= self.from && t <= self.to
+    }
+    fn add(&mut self, element: std::fmt::Arguments<'_>) {
+        self.body.write_fmt(element).expect("a string takes all");
+        self.body.push('\n');
+    }
+}
+
+/// A coordinate without useless digits.
+fn px(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // XML has no place for other control characters.
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most { text.into() } else { text.chars().take(most - 1).chain(['…']).collect() }
+}
+
+fn fill(task: usize) -> (&'static str, bool) {
+    FILLS[task % FILLS.len()]
+}
+
+/// Draws a trace as SVG: the windows, a lane per CPU that was used, a lane per task with releases (arrow up), deadlines
+/// (arrow down) and misses (red). Hovering over a bar tells what it is.
+#[must_use]
+pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
+    let line = Timeline::of(trace);
+    let (from, to) = range(&line, options.from, options.to).unwrap_or((options.from, options.from + Span::from_ns(1)));
+    let labels = trace.header.labels();
+    let cpus = cpu_rows(trace, &line, from, to);
+    let groups = groups(trace);
+    let grouped = groups.iter().any(|(name, _)| name.is_some());
+
+    let names = labels.iter().map(|l| l.chars().count().min(LABEL_MOST));
+    let longest = names.chain(cpus.iter().map(|(l, _)| l.len().min(LABEL_MOST))).max().unwrap_or(0).max(8);
+    let left = MARGIN + 22.0 + longest as f64 * CHARACTER + 10.0;
+    let width = f64::from(options.width.max(400));
+    let mut p = Picture { body: String::new(), from, to, left, right: width - MARGIN - 24.0 };
+
+    let title = options.title.clone().unwrap_or_else(|| heading(trace));
+    p.add(format_args!(r#"<text x="{}" y="26" class="title">{}</text>"#, px(MARGIN), escape(&title)));
+    let mut y = 44.0;
+    let top = y;
+    let windows_height = if line.windows.is_empty() { 0.0 } else { 22.0 };
+    y += windows_height;
+    let first_cpu = y;
+    y += cpus.len() as f64 * CPU_LANE + 8.0;
+    let mut rows: Vec<(Option<&str>, usize, f64)> = Vec::new();
+    for (name, tasks) in &groups {
+        let mut name = grouped.then(|| name.unwrap_or("no partition"));
+        for &task in tasks {
+            y += if name.is_some() { GROUP_LINE } else { 0.0 };
+            y += if has_deadlines(&line, task) { ARROW_ROOM } else { 0.0 };
+            rows.push((name.take(), task, y));
+            y += TASK_LANE;
+        }
+    }
+    let bottom = y + 6.0;
+
+    grid(&mut p, top, bottom);
+    windows(&mut p, &line, top, bottom);
+    for (i, (label, set)) in cpus.iter().enumerate() {
+        let y = first_cpu + i as f64 * CPU_LANE;
+        let cpu = set.iter().next().unwrap_or(0);
+        let label = short(label, LABEL_MOST);
+        p.add(format_args!(r#"<text x="{}" y="{}">{label}</text>"#, px(MARGIN), px(y + 17.0)));
+        let on = |interval: &&Interval| trace.header.places[interval.place.index()].contains(cpu);
+        bars(&mut p, trace, &labels, line.intervals.iter().filter(on), y + 4.0, CPU_LANE - 8.0, true);
+    }
+    for &(name, task, y) in &rows {
+        if let Some(name) = name {
+            let name = escape(&short(name, 40));
+            p.add(format_args!(
+                r#"<text x="{}" y="{}" class="group">{name}</text>"#,
+                px(MARGIN),
+                px(y - if has_deadlines(&line, task) { ARROW_ROOM } else { 0.0 } - 4.0)
+            ));
+        }
+        task_lane(&mut p, trace, &line, &labels, task, y);
+    }
+    let height = bottom + 62.0;
+    legend(&mut p, &line, bottom + 40.0);
+
+    let (w, h) = (px(width), px(height));
+    let mut out = format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" font-family="sans-serif" font-size="12">
+<style>
+.title {{ font-size: 15px; font-weight: bold }}
+.group {{ font-weight: bold; fill: #555 }}
+.small {{ font-size: 10.5px; fill: #555 }}
+.in {{ font-size: 11px; text-anchor: middle }}
+</style>
+<defs>
+<pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="1.6" height="5" fill="#000" fill-opacity=".55"/></pattern>
+<pattern id="late" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="2" height="5" fill="{RED}"/></pattern>
+</defs>
+<rect width="{w}" height="{h}" fill="#fff"/>
+"##
+    );
+    out += &p.body;
+    out += "</svg>\n";
+    out
+}
+
+/// Vertical lines at round instants, with the time below.
+fn grid(p: &mut Picture, top: f64, bottom: f64) {
+    let least = (p.to - p.from).ns() as f64 * 80.0 / (p.right - p.left);
+    let step = nice(Span::from_ns((least as i64).max(1)), &[10, 20, 25, 50]);
+    let first = -(-p.from.ns()).div_euclid(step.ns());
+    let (right, left) = (p.right, p.left);
+    for k in first.. {
+        let Some(ns) = k.checked_mul(step.ns()).filter(|ns| *ns <= p.to.ns()) else { break };
+        let t = Time::from_ns(ns);
+        let x = px(p.x(t));
+        p.add(format_args!(r##"<path d="M{x} {}V{}" stroke="#e3e3e3"/>"##, px(top), px(bottom)));
+        let y = px(bottom + 15.0);
+        p.add(format_args!(r#"<text x="{x}" y="{y}" class="small" text-anchor="middle">{t}</text>"#));
+    }
+    p.add(format_args!(r##"<path d="M{} {b}H{}" stroke="#444"/>"##, px(left), px(right), b = px(bottom)));
+}
+
+fn windows(p: &mut Picture, line: &Timeline, top: f64, bottom: f64) {
+    if line.windows.is_empty() {
+        return;
+    }
+    p.add(format_args!(r#"<text x="{}" y="{}">windows</text>"#, px(MARGIN), px(top + 14.0)));
+    let (from, to) = (p.from, p.to);
+    let mut drawn_to = f64::NEG_INFINITY;
+    for w in line.windows.iter().filter(|w| w.to > from && w.from < to) {
+        let (x, end) = (p.x(w.from), p.x(w.to));
+        if end < drawn_to + 2.0 {
+            continue;
+        }
+        drawn_to = end;
+        let shade = if w.window % 2 == 0 { "#f1f4f8" } else { "#dfe6ee" };
+        let title = format!("window {} of frame {}: {} to {} ({})", w.window, w.frame, w.from, w.to, w.to - w.from);
+        p.add(format_args!(
+            r#"<rect x="{}" y="{}" width="{}" height="18" fill="{shade}"><title>{title}</title></rect>"#,
+            px(x),
+            px(top),
+            px(end - x)
+        ));
+        p.add(format_args!(
+            r##"<path d="M{} {}V{}" stroke="#8a97a6" stroke-dasharray="3 3"/>"##,
+            px(x),
+            px(top),
+            px(bottom)
+        ));
+        let number = w.window.to_string();
+        if end - x > number.len() as f64 * CHARACTER + 4.0 {
+            let (x, y) = (px((x + end) / 2.0), px(top + 13.0));
+            p.add(format_args!(r#"<text x="{x}" y="{y}" class="in" fill="{}">{number}</text>"#, "#444"));
+        }
+    }
+}
+
+/// Several intervals of one task that are too close to be told apart.
+struct Bar {
+    task: usize,
+    x: f64,
+    end: f64,
+    first: Interval,
+    last: Time,
+    pieces: usize,
+}
+
+fn bars<'a>(
+    p: &mut Picture,
+    trace: &Trace,
+    labels: &[String],
+    intervals: impl Iterator<Item = &'a Interval>,
+    y: f64,
+    height: f64,
+    named: bool,
+) {
+    let mut bars: Vec<Bar> = Vec::new();
+    for i in intervals.filter(|i| i.to > p.from && i.from < p.to || i.from == i.to && p.shows(i.from)) {
+        let (x, end, task) = (p.x(i.from), p.x(i.to), i.task.index());
+        match bars.last_mut() {
+            Some(bar) if end - bar.end < FINEST && x - bar.end < FINEST && bar.task == task => {
+                bar.end = bar.end.max(end);
+                bar.last = bar.last.max(i.to);
+                bar.pieces += 1;
+            }
+            // Another task's sliver in a spot that is drawn already.
+            Some(bar) if end - bar.end < FINEST / 2.0 && bar.task != task => {}
+            _ => bars.push(Bar { task, x, end, first: *i, last: i.to, pieces: 1 }),
+        }
+    }
+    for bar in &bars {
+        let i = &bar.first;
+        let (color, white) = fill(bar.task);
+        let name = escape(&labels[bar.task]);
+        let place = names::cpus_title(&trace.header.places[i.place.index()]);
+        let title = if bar.pieces == 1 {
+            let reason = i.reason.map_or("still running", names::reason);
+            format!("{name} job {} on {place}: {} to {} ({}), {reason}", i.job, i.from, i.to, i.to - i.from)
+        } else {
+            format!("{name} from job {} on: {} pieces, {} to {}", i.job, bar.pieces, i.from, bar.last)
+        };
+        let width = (bar.end - bar.x).max(0.3);
+        let (x, w, h, top) = (px(bar.x), px(width), px(height), px(y));
+        p.add(format_args!(
+            r#"<rect x="{x}" y="{top}" width="{w}" height="{h}" fill="{color}"><title>{title}</title></rect>"#
+        ));
+        if bar.task >= FILLS.len() {
+            p.add(format_args!(
+                r#"<rect x="{x}" y="{top}" width="{w}" height="{h}" fill="url(#hatch)" pointer-events="none"/>"#
+            ));
+        }
+        if width > 3.0 {
+            // An edge tells neighbours of one colour apart.
+            p.add(format_args!(r##"<path d="M{x} {top}v{h}" stroke="#fff" stroke-width=".8"/>"##));
+        }
+        if named && width > labels[bar.task].chars().count() as f64 * CHARACTER + 6.0 {
+            let ink = if white && bar.task < FILLS.len() { "#fff" } else { "#000" };
+            let halo =
+                if bar.task < FILLS.len() { "" } else { r##" stroke="#fff" stroke-width="3" paint-order="stroke""## };
+            let (x, y) = (px(bar.x + width / 2.0), px(y + height / 2.0 + 4.0));
+            p.add(format_args!(
+                r#"<text x="{x}" y="{y}" class="in" fill="{ink}"{halo} pointer-events="none">{name}</text>"#
+            ));
+        }
+    }
+}
+
+fn task_lane(p: &mut Picture, trace: &Trace, line: &Timeline, labels: &[String], task: usize, y: f64) {
+    let base = y + TASK_LANE - 6.0;
+    let (color, _) = fill(task);
+    let (swatch, text) = (px(base - 11.0), px(base - 1.0));
+    p.add(format_args!(r#"<rect x="{}" y="{swatch}" width="12" height="12" fill="{color}"/>"#, px(MARGIN)));
+    if task >= FILLS.len() {
+        p.add(format_args!(r#"<rect x="{}" y="{swatch}" width="12" height="12" fill="url(#hatch)"/>"#, px(MARGIN)));
+    }
+    let name = escape(&short(&labels[task], LABEL_MOST));
+    p.add(format_args!(r#"<text x="{}" y="{text}">{name}</text>"#, px(MARGIN + 18.0)));
+    let (left, right) = (px(p.left), px(p.right));
+    p.add(format_args!(r##"<path d="M{left} {b}H{right}" stroke="#bbb"/>"##, b = px(base)));
+
+    let jobs: Vec<&Job> = line.jobs[task].iter().collect();
+    let mut waits_to = f64::NEG_INFINITY;
+    for job in &jobs {
+        let end = job.finish.map_or(line.end, |(at, _)| at);
+        let (x, end_x) = (p.x(job.release), p.x(end));
+        if end > p.from && job.release < p.to && end_x - x.max(waits_to) > FINEST {
+            let (x, width) = (px(x), px(end_x - x));
+            let (top, title) = (px(base - 5.0), job_title(job, &labels[task]));
+            p.add(format_args!(
+                r##"<rect x="{x}" y="{top}" width="{width}" height="5" fill="#d5d5d5"><title>{title}</title></rect>"##
+            ));
+            waits_to = end_x;
+        }
+    }
+    let own = || line.intervals.iter().filter(|i| i.task.index() == task);
+    bars(p, trace, labels, own(), base - 15.0, 15.0, false);
+    late_parts(p, &jobs, own(), line.end, base);
+    arrows(p, &jobs, &labels[task], line.end, base);
+}
+
+fn has_deadlines(line: &Timeline, task: usize) -> bool {
+    line.jobs[task].iter().any(|j| j.deadline.is_some())
+}
+
+fn job_title(job: &Job, label: &str) -> String {
+    let deadline = job.deadline.map_or(String::new(), |d| format!(", deadline {d}"));
+    let end = job.finish.map_or(", not over at the end".into(), |(at, how)| {
+        format!(", {} at {at} ({} after its release)", names::outcome(how), at - job.release)
+    });
+    format!("{} job {}: released {}{deadline}{end}", escape(label), job.number, job.release)
+}
+
+/// Hatches in red what a job ran after its deadline.
+fn late_parts<'a>(p: &mut Picture, jobs: &[&Job], intervals: impl Iterator<Item = &'a Interval>, end: Time, base: f64) {
+    let (from, to) = (p.from, p.to);
+    let mut drawn_to = f64::NEG_INFINITY;
+    for i in intervals.filter(|i| i.to > from && i.from < to) {
+        let job = jobs.binary_search_by_key(&i.job, |j| j.number).ok().map(|index| jobs[index]);
+        let Some(deadline) = job.filter(|j| j.missed(end)).and_then(|j| j.deadline).filter(|d| *d < i.to) else {
+            continue;
+        };
+        let (x, to) = (p.x(deadline.max(i.from)), p.x(i.to));
+        if to - x.max(drawn_to) < FINEST {
+            continue;
+        }
+        drawn_to = to;
+        let (x, width, top) = (px(x), px(to - x), px(base - 15.0));
+        p.add(format_args!(
+            r#"<rect x="{x}" y="{top}" width="{width}" height="15" fill="url(#late)" stroke="{RED}" pointer-events="none"/>"#
+        ));
+    }
+}
+
+fn arrows(p: &mut Picture, jobs: &[&Job], label: &str, end: Time, base: f64) {
+    let top = base - 28.0;
+    // In a window table a release is a start; an arrow at every bar would say nothing.
+    let releases = jobs.iter().any(|j| j.deadline.is_some());
+    let mut last = f64::NEG_INFINITY;
+    for job in jobs.iter().filter(|j| releases && p.shows(j.release)).collect::<Vec<_>>() {
+        if p.x(job.release) - last > FINEST {
+            last = p.x(job.release);
+            let (x, shaft, tip, foot) = (px(last), px(top + 5.0), px(top), px(base));
+            let title = job_title(job, label);
+            p.add(format_args!(
+                r##"<g stroke="#222" fill="#222"><path d="M{x} {foot}V{shaft}"/><path d="M{x} {tip}l3 6h-6z" stroke="none"/><title>{title}</title></g>"##
+            ));
+        }
+    }
+    // Misses last, so that nothing hides them.
+    for (missed, color, stroke) in [(false, "#222", 1.0), (true, RED, 2.0)] {
+        let mut last = f64::NEG_INFINITY;
+        for job in jobs.iter().filter(|j| j.missed(end) == missed).collect::<Vec<_>>() {
+            let Some(deadline) = job.deadline.filter(|d| p.shows(*d) && p.x(*d) - last > FINEST) else { continue };
+            last = p.x(deadline);
+            let (x, top, shaft, tip) = (px(last), px(top), px(base - 5.0), px(base));
+            let title = job_title(job, label);
+            p.add(format_args!(
+                r#"<g stroke="{color}" stroke-width="{stroke}" fill="{color}"><path d="M{x} {top}V{shaft}"/><path d="M{x} {tip}l3.5 -7h-7z" stroke="none"/><title>{title}</title></g>"#
+            ));
+        }
+    }
+    let mut last = f64::NEG_INFINITY;
+    for job in jobs {
+        let cut = job.finish.filter(|(_, o)| matches!(o, Outcome::Overrun | Outcome::Aborted | Outcome::Skipped));
+        if let Some((at, _)) = cut.filter(|(at, _)| p.shows(*at) && p.x(*at) - last > 1.0) {
+            last = p.x(at);
+            let (x, y, title) = (px(last - 4.0), px(base - 11.5), job_title(job, label));
+            p.add(format_args!(
+                r#"<path d="M{x} {y}l8 8m0 -8l-8 8" stroke="{RED}" stroke-width="2.2"><title>{title}</title></path>"#
+            ));
+        }
+    }
+}
+
+fn legend(p: &mut Picture, line: &Timeline, y: f64) {
+    let mut x = p.left;
+    let (base, text) = (px(y + 4.0), px(y + 1.0));
+    let mut entry = |p: &mut Picture, drawing: String, what: &str| {
+        let shift = px(x);
+        p.add(format_args!(
+            r#"<g transform="translate({shift} 0)">{drawing}<text x="14" y="{text}" class="small">{what}</text></g>"#
+        ));
+        x += 14.0 + what.len() as f64 * 5.8 + 22.0;
+    };
+    let jobs = || line.jobs.iter().flatten();
+    let down = |color: &str| {
+        format!(r#"<path d="M4 {}v11" stroke="{color}"/><path d="M4 {base}l3 -6h-6z" fill="{color}"/>"#, px(y - 10.0))
+    };
+    if jobs().any(|j| j.deadline.is_some()) {
+        let (foot, tip) = (px(y + 4.0), px(y - 10.0));
+        let up = format!(r##"<path d="M4 {foot}v-11" stroke="#222"/><path d="M4 {tip}l3 6h-6z" fill="#222"/>"##);
+        entry(p, up, "release");
+        entry(p, down("#222"), "deadline");
+    }
+    let wait = format!(r##"<rect y="{}" width="10" height="5" fill="#d5d5d5"/>"##, px(y - 3.0));
+    entry(p, wait, "released, not running");
+    if jobs().any(|j| j.missed(line.end) && j.deadline.is_some()) {
+        entry(p, down(RED), "deadline missed");
+        let frame = format!(r#"x="0.5" y="{}" width="10" height="10" stroke="{RED}""#, px(y - 8.0));
+        entry(p, format!(r#"<rect {frame} fill="url(#late)"/>"#), "runs late");
+    }
+    if jobs().any(|j| matches!(j.finish, Some((_, Outcome::Overrun | Outcome::Aborted | Outcome::Skipped)))) {
+        let cross = format!(r#"<path d="M1 {}l8 8m0 -8l-8 8" stroke="{RED}" stroke-width="2.2"/>"#, px(y - 7.0));
+        entry(p, cross, "cut off or skipped");
+    }
+}

@@ -1,1 +1,0 @@
-use perfetto_protos as _;

@@ -1,0 +1,270 @@
+//! Traces to test with: a few written by hand, and arbitrary valid ones.
+
+use proptest::prelude::*;
+use takt_core::cpus::CpuSet;
+use takt_core::model::{ResourceId, TaskId};
+use takt_core::record::{Outcome, Place, Record, StopReason, What};
+use takt_core::time::{Span, Time};
+use takt_trace::{Footer, Format, Header, Stamped, TaskLabel, Trace};
+
+pub(crate) fn ms(ms: i64) -> Time {
+    Time::from_ns(ms * 1_000_000)
+}
+
+/// Writes records in a line each; times are milliseconds.
+pub(crate) struct Story {
+    pub(crate) trace: Trace,
+    late: Span,
+}
+
+impl Story {
+    pub(crate) fn new(policy: &str, scope: &str, cpus: usize, tasks: &[(&str, Option<&str>)]) -> Story {
+        let task = |(name, partition): &(&str, Option<&str>)| TaskLabel {
+            name: name.to_string(),
+            partition: partition.map(String::from),
+            pid: None,
+        };
+        let header = Header {
+            source: "sim".into(),
+            workload: "story.yaml".into(),
+            policy: policy.into(),
+            scope: scope.into(),
+            seed: 7,
+            places: (0..cpus).map(CpuSet::single).collect(),
+            tasks: tasks.iter().map(task).collect(),
+            ..Header::default()
+        };
+        Story { trace: Trace { header, ..Trace::default() }, late: Span::ZERO }
+    }
+    /// From now on things are carried out so much after they were decided.
+    pub(crate) fn late(&mut self, late: Span) -> &mut Self {
+        self.late = late;
+        self
+    }
+    pub(crate) fn push(&mut self, at: i64, what: What) -> &mut Self {
+        let applied = ms(at) + self.late;
+        self.trace.records.push(Stamped { record: Record { at: ms(at), what }, applied });
+        self
+    }
+    pub(crate) fn window(&mut self, at: i64, window: u32, frame: u64) -> &mut Self {
+        self.push(at, What::Window { window, frame })
+    }
+    pub(crate) fn release(&mut self, at: i64, task: u32, job: u64, deadline: Option<i64>) -> &mut Self {
+        self.push(at, What::Release { task: TaskId(task), job, deadline: deadline.map(ms) })
+    }
+    pub(crate) fn budget(&mut self, at: i64, task: u32, job: u64, amount: i64) -> &mut Self {
+        self.push(at, What::Budget { task: TaskId(task), job, amount: Span::from_ms(amount) })
+    }
+    pub(crate) fn start(&mut self, at: i64, task: u32, job: u64, place: u16) -> &mut Self {
+        self.push(at, What::Start { task: TaskId(task), job, place: Place(place) })
+    }
+    pub(crate) fn stop(&mut self, at: i64, task: u32, job: u64, place: u16, reason: StopReason) -> &mut Self {
+        self.push(at, What::Stop { task: TaskId(task), job, place: Place(place), reason })
+    }
+    pub(crate) fn finish(&mut self, at: i64, task: u32, job: u64, outcome: Outcome, consumed: i64) -> &mut Self {
+        self.push(at, What::Finish { task: TaskId(task), job, outcome, consumed: Span::from_ms(consumed) })
+    }
+    /// Ends a running job: the end and the stop that follows.
+    pub(crate) fn done(
+        &mut self,
+        at: i64,
+        task: u32,
+        job: u64,
+        place: u16,
+        outcome: Outcome,
+        consumed: i64,
+    ) -> &mut Self {
+        self.finish(at, task, job, outcome, consumed).stop(at, task, job, place, StopReason::Finished)
+    }
+    pub(crate) fn end(&mut self, at: i64) -> Trace {
+        self.trace.footer = Some(Footer { end: ms(at), dropped: 0 });
+        self.trace.clone()
+    }
+}
+
+/// Global EDF on two CPUs: a preemption, a migration, a miss.
+pub(crate) fn edf() -> Trace {
+    use Outcome::Completed;
+    let mut s = Story::new("edf", "global", 2, &[("camera", None), ("radar", None), ("log <&>", None)]);
+    s.release(0, 0, 0, Some(10)).release(0, 1, 0, Some(12)).release(0, 2, 0, Some(20));
+    s.start(0, 0, 0, 0).start(0, 1, 0, 1);
+    s.done(4, 0, 0, 0, Completed, 4).start(4, 2, 0, 0);
+    s.done(6, 1, 0, 1, Completed, 6);
+    s.release(10, 0, 1, Some(20)).stop(10, 2, 0, 0, StopReason::Migrated).start(10, 2, 0, 1).start(10, 0, 1, 0);
+    s.release(12, 1, 1, Some(24)).done(14, 0, 1, 0, Completed, 4).start(14, 1, 1, 0);
+    s.release(20, 0, 2, Some(30)).release(20, 2, 1, Some(40));
+    s.done(20, 1, 1, 0, Completed, 6).start(20, 0, 2, 0);
+    s.done(23, 2, 0, 1, Completed, 19).start(23, 2, 1, 1);
+    s.done(24, 0, 2, 0, Completed, 4).release(24, 1, 2, Some(36));
+    s.stop(24, 2, 1, 1, StopReason::Preempted).start(24, 1, 2, 1);
+    s.stop(28, 1, 2, 1, StopReason::Suspended);
+    s.end(28)
+}
+
+/// A window table on four CPUs: two slices, best effort behind safety-critical, an overrun, a lost window.
+pub(crate) fn windows() -> Trace {
+    use Outcome::{BudgetUsed, Completed, Overrun};
+    let tasks =
+        [("control", Some("flight")), ("guidance", Some("flight")), ("vision", Some("payload")), ("log", Some("misc"))];
+    let mut s = Story::new("windows", "table", 4, &tasks);
+    s.trace.header.places.push(CpuSet::first(2));
+    s.trace.header.places.push((2..4).collect());
+    s.trace.header.window_lengths = vec![Span::from_ms(10), Span::from_ms(5)];
+    s.window(0, 0, 0);
+    s.release(0, 0, 0, None).budget(0, 0, 0, 4).start(0, 0, 0, 4);
+    s.release(0, 2, 0, None).budget(0, 2, 0, 6).start(0, 2, 0, 5);
+    s.done(3, 0, 0, 4, Completed, 3);
+    s.release(3, 1, 0, None).budget(3, 1, 0, 3).start(3, 1, 0, 4);
+    s.done(6, 1, 0, 4, BudgetUsed, 3).done(6, 2, 0, 5, BudgetUsed, 6);
+    s.release(6, 3, 0, None).budget(6, 3, 0, 8).start(6, 3, 0, 4);
+    s.window(10, 1, 0).stop(10, 3, 0, 4, StopReason::Suspended);
+    s.release(10, 2, 1, None).budget(10, 2, 1, 9).start(10, 2, 1, 5);
+    s.finish(15, 2, 1, Overrun, 5).stop(15, 2, 1, 5, StopReason::Finished);
+    s.window(15, 0, 1).release(15, 0, 1, None).budget(15, 0, 1, 4).start(15, 0, 1, 4);
+    s.done(19, 0, 1, 4, BudgetUsed, 4).start(19, 3, 0, 4);
+    s.push(25, What::LateSignal { task: TaskId(0), job: 1 });
+    s.done(23, 3, 0, 4, BudgetUsed, 8);
+    s.push(30, What::WindowsLost { count: 1 }).window(30, 0, 2).push(30, What::Exit { task: TaskId(1) });
+    s.end(32)
+}
+
+/// Overload on one CPU: a queue, an abort, skipped jobs, blocking and a resource.
+pub(crate) fn overload() -> Trace {
+    use Outcome::{Aborted, Completed, Skipped};
+    let mut s = Story::new("fp", "uniprocessor", 1, &[("high", None), ("low", None), ("low", None)]);
+    s.release(0, 0, 0, Some(5)).release(0, 1, 0, Some(8)).start(0, 0, 0, 0);
+    let request = What::Request { task: TaskId(0), resource: ResourceId(0), granted: false };
+    s.push(1, request).push(1, What::Block { task: TaskId(0), job: 0 });
+    s.stop(1, 0, 0, 0, StopReason::Blocked).start(1, 1, 0, 0);
+    s.push(4, What::Return { task: TaskId(1), resource: ResourceId(0) })
+        .push(4, What::Wake { task: TaskId(0), job: 0 });
+    s.stop(4, 1, 0, 0, StopReason::Preempted).start(4, 0, 0, 0);
+    s.release(5, 0, 1, Some(10)).done(7, 0, 0, 0, Completed, 4).start(7, 0, 1, 0);
+    s.finish(8, 1, 0, Aborted, 3).release(8, 1, 1, Some(16));
+    s.release(9, 2, 0, Some(14)).finish(9, 2, 0, Skipped, 0);
+    s.done(10, 0, 1, 0, Completed, 3).start(10, 1, 1, 0);
+    s.done(12, 1, 1, 0, Completed, 2);
+    s.end(20)
+}
+
+pub(crate) fn samples() -> [(&'static str, Trace); 4] {
+    let nothing = Story::new("edf", "uniprocessor", 1, &[("idle", None)]).end(1000);
+    [("edf", edf()), ("windows", windows()), ("overload", overload()), ("nothing", nothing)]
+}
+
+pub(crate) fn write(trace: &Trace, format: Format) -> Vec<u8> {
+    #[derive(Clone, Default)]
+    struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+    impl std::io::Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let shared = Shared::default();
+    let mut writer = takt_trace::writer(format, &trace.header, Box::new(shared.clone())).unwrap();
+    for record in &trace.records {
+        writer.record(record).unwrap();
+    }
+    match &trace.footer {
+        Some(footer) => writer.finish(footer).unwrap(),
+        None => drop(writer),
+    }
+    std::mem::take(&mut *shared.0.lock().unwrap())
+}
+
+/// One step of a random schedule.
+type Choice = (u8, u8, u8, i64, i64);
+
+/// Traces that keep every rule that needs no system: a random scheduler over random steps.
+pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
+    let name = prop_oneof![3 => "[a-z]{0,6}", 1 => "\\PC{0,5}", 1 => "[\n\r,;\"'\\\\<&]{1,4}"];
+    let label = (name, proptest::option::of("[A-Z ,\"]{0,3}"), proptest::option::of(any::<u32>()))
+        .prop_map(|(name, partition, pid)| TaskLabel { name, partition, pid });
+    let tasks = proptest::collection::vec(label, 1..6);
+    let steps = proptest::collection::vec((any::<u8>(), any::<u8>(), any::<u8>(), 0..5_000_i64, 0..900_i64), 0..120);
+    let numbers = (any::<u64>(), any::<Option<u64>>(), any::<Option<u64>>(), any::<bool>(), any::<u32>());
+    (1..5_usize, tasks, steps, numbers, "\\PC{0,8}").prop_map(|(cpus, tasks, steps, numbers, workload)| {
+        let (seed, start_unix_ns, start_monotonic_ns, closed, dropped) = numbers;
+        let mut places: Vec<CpuSet> = (0..cpus).map(CpuSet::single).collect();
+        if cpus > 2 {
+            places.extend([CpuSet::first(2), CpuSet::first(cpus)]);
+        }
+        let header = Header {
+            source: "run".into(),
+            workload,
+            policy: "random".into(),
+            scope: "global".into(),
+            seed,
+            places,
+            tasks,
+            window_lengths: Vec::new(),
+            duration: None,
+            start_unix_ns,
+            start_monotonic_ns,
+        };
+        let mut trace = Trace { header, ..Trace::default() };
+        schedule(&mut trace, &steps);
+        trace.footer = closed.then(|| Footer { end: trace.end(), dropped: u64::from(dropped) });
+        trace
+    })
+}
+
+fn schedule(trace: &mut Trace, steps: &[Choice]) {
+    let n = trace.header.tasks.len();
+    let mut next = vec![0_u64; n];
+    let mut job: Vec<Option<(u64, bool)>> = vec![None; n];
+    let mut running: Vec<Option<u16>> = vec![None; n];
+    let (mut at, mut applied) = (Time::ZERO, Time::ZERO);
+    for &(what, who, how, wait, late) in steps {
+        at += Span::from_ns(wait);
+        applied = applied.max(at + Span::from_ns(late));
+        let index = usize::from(who) % n;
+        let task = TaskId(index as u32);
+        let mut push = |what| trace.records.push(Stamped { record: Record { at, what }, applied });
+        match (what % 8, job[index], running[index]) {
+            (0..=1, None, _) => {
+                let deadline = how.is_multiple_of(2).then(|| at + Span::from_ns(i64::from(how) * 10));
+                push(What::Release { task, job: next[index], deadline });
+                job[index] = Some((next[index], false));
+                next[index] += 1;
+            }
+            (0..=3, Some((number, _)), None) => {
+                let place = u16::from(how) % trace.header.places.len() as u16;
+                let set = trace.header.places[usize::from(place)];
+                let taken = running.iter().flatten().any(|p| !trace.header.places[usize::from(*p)].is_disjoint(&set));
+                if !taken {
+                    push(What::Start { task, job: number, place: Place(place) });
+                    running[index] = Some(place);
+                    job[index] = Some((number, true));
+                }
+            }
+            (4, Some((number, _)), Some(place)) => {
+                let reasons = [StopReason::Preempted, StopReason::Suspended, StopReason::Blocked];
+                push(What::Stop { task, job: number, place: Place(place), reason: reasons[usize::from(how) % 3] });
+                running[index] = None;
+            }
+            (5, Some((number, ran)), place) => {
+                let outcomes = if ran { &[Outcome::Completed, Outcome::BudgetUsed][..] } else { &[Outcome::Aborted] };
+                let outcome = outcomes[usize::from(how) % outcomes.len()];
+                push(What::Finish { task, job: number, outcome, consumed: Span::from_ns(late) });
+                if let Some(place) = place {
+                    push(What::Stop { task, job: number, place: Place(place), reason: StopReason::Finished });
+                }
+                (job[index], running[index]) = (None, None);
+            }
+            (6, Some((number, _)), _) => push(What::Block { task, job: number }),
+            (7, _, _) => push(match how % 5 {
+                0 => What::LateSignal { task, job: next[index] },
+                1 => What::Exit { task },
+                2 => What::Request { task, resource: ResourceId(how.into()), granted: how > 99 },
+                3 => What::Return { task, resource: ResourceId(how.into()) },
+                _ => What::Wake { task, job: next[index] },
+            }),
+            _ => {}
+        }
+    }
+}

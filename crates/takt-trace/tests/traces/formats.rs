@@ -1,0 +1,117 @@
+//! Text formats give back what was written, and say clearly what they cannot read.
+
+use crate::common::{any_trace, samples, write};
+use proptest::prelude::*;
+use std::path::Path;
+use takt_trace::{Format, ReadError, Trace, read};
+
+const TEXTS: [Format; 2] = [Format::JsonLines, Format::Csv];
+
+fn read_back(bytes: &[u8], format: Format) -> Result<Trace, ReadError> {
+    read(bytes, format)
+}
+
+proptest! {
+    #[test]
+    fn text_formats_are_lossless(trace in any_trace()) {
+        for format in TEXTS {
+            prop_assert_eq!(&read_back(&write(&trace, format), format).unwrap(), &trace);
+        }
+    }
+
+    #[test]
+    fn a_trace_that_was_cut_off_yields_a_prefix(trace in any_trace(), part in 0.0..1.0_f64) {
+        for format in TEXTS {
+            let bytes = write(&trace, format);
+            let cut = (bytes.len() as f64 * part) as usize;
+            match read_back(&bytes[..cut], format) {
+                Ok(read) => {
+                    prop_assert_eq!(&read.header, &trace.header);
+                    prop_assert_eq!(&read.records[..], &trace.records[..read.records.len()]);
+                    let whole_lines = bytes[..cut].iter().filter(|b| **b == b'\n').count();
+                    if format == Format::JsonLines {
+                        prop_assert!(read.records.len() + 1 + usize::from(read.footer.is_some()) >= whole_lines);
+                    }
+                }
+                // Only when the header itself is cut.
+                Err(ReadError::Syntax { .. }) => {
+                    let empty = Trace { records: Vec::new(), footer: None, ..trace.clone() };
+                    prop_assert!(cut < write(&empty, format).len(), "cut at {}", cut);
+                }
+                Err(other) => prop_assert!(false, "{other}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_files_look_like() {
+    let (_, edf) = &samples()[0];
+    let start = |format| {
+        let text = String::from_utf8(write(edf, format)).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        [&lines[..9], &["…"], &lines[lines.len() - 2..]].concat().join("\n")
+    };
+    insta::assert_snapshot!("jsonl", start(Format::JsonLines));
+    insta::assert_snapshot!("csv", start(Format::Csv));
+}
+
+#[test]
+fn samples_round_trip() {
+    for (name, trace) in samples() {
+        for format in TEXTS {
+            assert_eq!(read_back(&write(&trace, format), format).unwrap(), trace, "{name}");
+        }
+    }
+}
+
+#[test]
+fn faults_are_named_with_their_line() {
+    let header = r#"{"takt_trace":1,"source":"sim","workload":"w","policy":"edf","scope":"global","seed":0,"places":["0"],"tasks":[{"name":"a"}]}"#;
+    let message = |lines: &str| read(lines.as_bytes(), Format::JsonLines).unwrap_err().to_string();
+    let after = |line: &str| message(&format!("{header}\n{line}\n{{\"at\":1,\"type\":\"end\"}}\n"));
+    let all = [
+        message(""),
+        message("{}"),
+        message(&header.replace("\"takt_trace\":1", "\"takt_trace\":2")),
+        after("{\"at\":0"),
+        after(r#"{"at":0,"type":"start","task":"b","job":0,"cpus":"0"}"#),
+        after(r#"{"at":0,"type":"start","task":"a","job":0,"cpus":"1"}"#),
+        after(r#"{"at":0,"type":"start","task":"a","job":0,"cpus":"x"}"#),
+        after(r#"{"at":0,"type":"start","task":"a","cpus":"0"}"#),
+        after(r#"{"at":0,"type":"stop","task":"a","job":0,"cpus":"0","reason":"bored"}"#),
+        after(r#"{"at":0,"type":"party"}"#),
+        after(r#"{"at":0,"type":"end"}"#),
+        read(&b"a,b\n"[..], Format::Csv).unwrap_err().to_string(),
+        read(
+            &b"at_ns,applied_ns,type,task,job,cpus,detail,deadline_ns,amount_ns,window,number\n1,,end,,,,,,,,\n"[..],
+            Format::Csv,
+        )
+        .unwrap_err()
+        .to_string(),
+        read(&b""[..], Format::Csv).unwrap_err().to_string(),
+        read(&b""[..], Format::Perfetto).unwrap_err().to_string(),
+    ];
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn a_csv_that_went_through_a_spreadsheet_is_read() {
+    let (_, edf) = &samples()[0];
+    let text = String::from_utf8(write(edf, Format::Csv)).unwrap();
+    let dos = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+    assert_eq!(read_back(dos.as_bytes(), Format::Csv).unwrap(), *edf);
+}
+
+#[test]
+fn formats_go_by_the_ending() {
+    for (path, format) in [
+        ("a.pftrace", Some(Format::Perfetto)),
+        ("b/a.jsonl", Some(Format::JsonLines)),
+        ("a.csv", Some(Format::Csv)),
+        ("a.svg", None),
+        ("csv", None),
+    ] {
+        assert_eq!(Format::from_path(Path::new(path)), format, "{path}");
+    }
+}
