@@ -281,7 +281,7 @@ impl Engine {
             runs: vec![run; n],
             agenda,
             now: Time::ZERO,
-            events: Vec::with_capacity(4 * n + 16),
+            events: Vec::with_capacity(4 * n + 3 * usize::from(system.resources) + 16),
             resources: (0..system.resources)
                 .map(|_| Resource { waiters: VecDeque::with_capacity(n), ..resource.clone() })
                 .collect(),
@@ -344,8 +344,9 @@ impl Engine {
         self.decide(sink)
     }
 
-    /// Ends the run: `inputs` that arrive at its very end still count, nothing is released or decided any more. Jobs
-    /// whose deadline has come by then and that are unfinished are missed; the others stay undecided.
+    /// Ends the run: `inputs` that arrive at its very end still count, and so do budgets, deadlines and windows that end
+    /// with it; nothing is released or decided any more. Jobs whose deadline has come by then and that are unfinished are
+    /// missed; the others stay undecided.
     pub fn close<S: Sink>(&mut self, end: Time, inputs: &[Input], sink: &mut S) {
         let state = &mut self.state;
         state.now = end;
@@ -353,7 +354,20 @@ impl Engine {
             state.input(input, sink);
             state.events.clear();
         }
-        for i in 0..state.runs.len() {
+        let n = state.runs.len();
+        while let Some((at, slot)) = state.agenda.first().filter(|(at, _)| *at <= end) {
+            if slot < 2 * n {
+                state.due(at, slot, sink);
+                deliver(state, &mut *self.policy, sink);
+            } else {
+                state.agenda.remove(slot);
+            }
+        }
+        for i in 0..n {
+            let activated = state.system.tasks[i].arrival == Arrival::Activated;
+            if activated && state.runs[i].has_job() && state.runs[i].deadline <= end {
+                state.end_job(TaskId(i as u32), Outcome::Overrun, false, sink);
+            }
             let (job, place) = (state.runs[i].job, state.runs[i].place);
             if let (Some(place), false) = (place, state.runs[i].stop_recorded) {
                 let stop = What::Stop { task: TaskId(i as u32), job, place, reason: StopReason::Suspended };
@@ -375,22 +389,25 @@ impl Engine {
     }
 
     /// Replaces the policy in the middle of a run. The new one takes over every job in its present state; the change
-    /// shows with the next decision.
+    /// shows with the next decision. This allocates.
     ///
     /// # Errors
     /// When the new policy cannot schedule the system, or needs more timers than the engine was built with; the old one goes on.
-    pub fn switch_policy(&mut self, spec: crate::policy::PolicySpec) -> Result<(), Invalid> {
+    pub fn switch_policy<S: Sink>(&mut self, spec: crate::policy::PolicySpec, sink: &mut S) -> Result<(), Invalid> {
         let tasks: Vec<TaskId> = (0..self.state.runs.len()).map(|i| TaskId(i as u32)).collect();
         let build = Build { system: &self.state.system, tasks: &tasks, places: &self.lent, spec, first_timer: 0 };
         let policy = (spec.entry.build)(&build)?;
-        if policy.timers() > self.policy.timers() {
+        if usize::from(policy.timers()) > self.state.timers() {
             return Err(Invalid::Unsuitable("the new policy needs more timers than the engine has"));
         }
         let first = 2 * self.state.runs.len();
-        (0..usize::from(self.policy.timers())).for_each(|t| self.state.agenda.remove(first + t));
+        (0..self.state.timers()).for_each(|t| self.state.agenda.remove(first + t));
         self.policy = policy;
         self.state.system.policy = spec;
-        self.policy.start(&mut Context { state: &mut self.state, sink: &mut () });
+        if self.started {
+            self.policy.start(&mut Context { state: &mut self.state, sink });
+            deliver(&mut self.state, &mut *self.policy, sink);
+        }
         Ok(())
     }
 
@@ -534,6 +551,11 @@ impl State {
             Input::Block { task } => self.block(task, sink),
             Input::Wake { task } => self.wake(task, sink),
             Input::Request { task, resource } => {
+                // Only a job can hold something, and one that waits cannot ask again: what a task holds goes back with its job.
+                let run = &self.runs[task.index()];
+                if !run.has_job() || run.waits_for.is_some() {
+                    return;
+                }
                 let held = &mut self.resources[usize::from(resource.0)];
                 let granted = match held.owner {
                     None => {
@@ -563,8 +585,14 @@ impl State {
                     return;
                 }
                 if self.runs[task.index()].has_job() {
-                    self.runs[task.index()].pending = 0;
+                    let run = &mut self.runs[task.index()];
+                    let queued = core::mem::take(&mut run.pending);
+                    let last = run.job;
+                    run.counts.missed += queued;
                     self.end_job(task, Outcome::Exited, true, sink);
+                    for job in last + 1..=last + queued {
+                        self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
+                    }
                 }
                 let n = self.runs.len();
                 self.agenda.remove(slot_release(n, self.timers() as u16, task.index()));
@@ -994,6 +1022,10 @@ impl Context<'_> {
         let told = state.events.pop();
         debug_assert!(matches!(told, Some(Event::Release { .. })));
         job
+    }
+    /// Passes over an activation whose drawn budget is zero: its number is used up, so that the next draw is another one.
+    pub fn pass_activation(&mut self, task: TaskId) {
+        self.state.runs[task.index()].next_job += 1;
     }
     /// Ends the task's current job. The policy gets no [`Event::Finish`] for it; the task's next queued job is released as usual.
     pub fn finish(&mut self, task: TaskId, outcome: Outcome) {

@@ -4,6 +4,7 @@
 //! is lent; *global* runs the m most urgent on m CPUs; *partitioned* gives every task a home CPU once, by bin packing, and
 //! runs the most urgent of each home. All of them preempt at once (work-conserving on the CPUs that a task may use).
 
+use crate::cpus::CpuSet;
 use crate::engine::Context;
 use crate::model::{Invalid, System, TaskId};
 use crate::policy::{Budget, Build, Clock, Decision, Event, Fit, Policy, Scope};
@@ -31,7 +32,17 @@ pub fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid>
             ));
         }
         Scope::Uniprocessor | Scope::Global => Box::new(Global::<O>::new(build)),
-        Scope::Partitioned => Box::new(Partitioned::<O>::new(build)),
+        Scope::Partitioned => {
+            let cpus: CpuSet = {
+                let all: Vec<usize> = build.system.cpus.iter().collect();
+                build.places.iter().map(|p| all[p.index()]).collect()
+            };
+            let homeless = |t: &&TaskId| build.system.tasks[t.index()].affinity.is_disjoint(&cpus);
+            if let Some(&task) = build.tasks.iter().find(homeless) {
+                return Err(Invalid::Affinity(task));
+            }
+            Box::new(Partitioned::<O>::new(build))
+        }
         Scope::Table => return Err(Invalid::Unsuitable("an ordering is not a table")),
     };
     Ok(policy)

@@ -4,7 +4,7 @@
 //! Invariant: outside its slices a partition does not run, whatever happens inside it.
 
 use crate::engine::Context;
-use crate::model::{BestEffortStart, Invalid, PartitionId, System, TaskId};
+use crate::model::{Arrival, BestEffortStart, Invalid, PartitionId, System, TaskId};
 use crate::policy::{Budget, Build, Clock, Decision, Entry, Event, Policy, Scope};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
@@ -90,7 +90,19 @@ impl Windows {
         let mut partitions = Vec::with_capacity(system.partitions.len());
         let mut timers = 1;
         for (index, partition) in system.partitions.iter().enumerate() {
-            partition.tasks.iter().for_each(|t| partition_of[t.index()] = Some(index));
+            for &task in &partition.tasks {
+                if partition_of[task.index()].replace(index).is_some() {
+                    return Err(Invalid::Unsuitable("a task is listed twice in the partitions"));
+                }
+                // Who releases its jobs: `fifo` does it itself, a policy of its own expects the engine to.
+                match (system.tasks[task.index()].arrival, partition.policy) {
+                    (Arrival::Periodic { .. }, None) => {
+                        return Err(Invalid::Unsuitable("a periodic task needs a partition with a policy of its own"));
+                    }
+                    (Arrival::Activated, Some(_)) => return Err(Invalid::Needs(task, "period")),
+                    _ => {}
+                }
+            }
             let first_timer = build.first_timer + timers;
             let guest = match partition.policy {
                 None => {
@@ -145,6 +157,8 @@ impl Windows {
                 }
                 if cx.drawn_budget(task, cx.next_job(task)) > Span::ZERO {
                     cx.activate(task, Some(*end));
+                } else {
+                    cx.pass_activation(task);
                 }
             }
         }
@@ -188,8 +202,12 @@ impl Windows {
     fn whose_turn(partition: &mut Partition, best_effort: bool, cx: &mut Context<'_>) -> Option<TaskId> {
         while let Some(task) = partition.current() {
             let idle = cx.job(task).is_none() && !cx.is_gone(task);
-            if best_effort && idle && cx.drawn_budget(task, cx.next_job(task)) > Span::ZERO {
-                cx.activate(task, None);
+            if best_effort && idle {
+                if cx.drawn_budget(task, cx.next_job(task)) > Span::ZERO {
+                    cx.activate(task, None);
+                } else {
+                    cx.pass_activation(task);
+                }
             }
             if cx.job(task).is_some() {
                 return Some(task);
