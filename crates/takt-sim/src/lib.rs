@@ -98,7 +98,7 @@ pub fn simulate<S: Sink>(engine: &mut Engine, duration: Span, sink: &mut S, mut 
         machine.completed(now, &mut inputs);
         machine.apply(engine.step(now, &inputs, sink), now);
         steps = steps.wrapping_add(1);
-        if steps % 65_536 == 0 {
+        if steps.is_multiple_of(65_536) {
             progress(now);
         }
     }
