@@ -16,6 +16,13 @@ pub fn now() -> Span {
     Span::from_ns(time.tv_sec * 1_000_000_000 + time.tv_nsec)
 }
 
+/// CPU time that this process has used, all its threads together.
+#[must_use]
+pub fn cpu_now() -> Span {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Span::from_ns(time.tv_sec * 1_000_000_000 + time.tv_nsec)
+}
+
 /// A timer that becomes readable at an instant of the monotonic clock. Instants are absolute, so a schedule built
 /// on it does not drift.
 #[derive(Debug)]

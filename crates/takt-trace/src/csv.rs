@@ -93,6 +93,10 @@ impl Writer for Csv {
         out.spill()
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.finish()
+    }
+
     fn finish(mut self: Box<Self>, footer: &Footer) -> io::Result<()> {
         self.out.int(footer.end.ns());
         self.out.text(",,end,,,,,,,,");

@@ -79,6 +79,10 @@ impl Writer for JsonLines {
         self.out.spill()
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.finish()
+    }
+
     fn finish(mut self: Box<Self>, footer: &Footer) -> io::Result<()> {
         self.number("{\"at\":", footer.end.ns());
         self.number(",\"type\":\"end\",\"dropped\":", footer.dropped);

@@ -136,6 +136,12 @@ pub trait Writer {
     /// What the output says. Output is buffered, so an error may concern an earlier record.
     fn record(&mut self, record: &Stamped) -> io::Result<()>;
 
+    /// Hands what was written so far to the output, so that it survives this process.
+    ///
+    /// # Errors
+    /// What the output says.
+    fn flush(&mut self) -> io::Result<()>;
+
     /// Writes the end and hands everything to the output.
     ///
     /// # Errors

@@ -598,6 +598,10 @@ impl Writer for Perfetto {
         self.out.spill()
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.finish()
+    }
+
     fn finish(mut self: Box<Self>, footer: &Footer) -> io::Result<()> {
         self.last = self.last.max(footer.end.ns().max(0) as u64);
         for task in 0..self.tasks.len() {
