@@ -26,6 +26,14 @@ fn diagnose(path: &Path, options: &Options) -> (String, bool) {
     }
 }
 
+/// The line, with the list of all policies replaced by a word.
+fn without_policies(line: &str) -> String {
+    match line.starts_with("hint: there are `windows`") {
+        true => "hint: there are POLICIES\n".to_owned(),
+        false => line.to_owned(),
+    }
+}
+
 fn snapshots(folder: &str, usable: bool) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(folder);
@@ -39,6 +47,8 @@ fn snapshots(folder: &str, usable: bool) {
         let policy = name.ends_with(".csv").then(|| policy_from_name("edf").expect("a policy"));
         let (text, is_usable) = diagnose(&path, &Options { policy, ..Options::default() });
         assert_eq!(is_usable, usable, "{name}: {text}");
+        // A new policy must not touch these files.
+        let text: String = text.split_inclusive('\n').map(without_policies).collect();
         settings.bind(|| insta::assert_snapshot!(name, text));
     }
 }
