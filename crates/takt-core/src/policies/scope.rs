@@ -23,10 +23,10 @@ pub trait Ordering: Send + 'static {
 /// Builds the policy for an ordering under the scope that `build` names.
 ///
 /// # Errors
-/// A uniprocessor scope over several CPUs, and a machine without one.
+/// A uniprocessor scope over several CPUs, and a partitioned one with a task that may run on none of those lent.
 pub fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     let policy: Box<dyn Policy> = match build.spec.scope {
-        Scope::Uniprocessor if build.places.len() != 1 => {
+        Scope::Uniprocessor if build.places.len() > 1 => {
             return Err(Invalid::Unsuitable(
                 "this policy is for one CPU; use its global (g-) or partitioned (p-) form",
             ));
@@ -38,7 +38,8 @@ pub fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid>
                 build.places.iter().map(|p| all[p.index()]).collect()
             };
             let homeless = |t: &&TaskId| build.system.tasks[t.index()].affinity.is_disjoint(&cpus);
-            if let Some(&task) = build.tasks.iter().find(homeless) {
+            // A partition that no window names is lent nothing at all, which is for the table check to say.
+            if let Some(&task) = build.tasks.iter().find(homeless).filter(|_| !cpus.is_empty()) {
                 return Err(Invalid::Affinity(task));
             }
             Box::new(Partitioned::<O>::new(build))

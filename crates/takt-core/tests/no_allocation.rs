@@ -1,0 +1,161 @@
+//! After construction the engine and the policies never touch the allocator: counted over thousands of steps.
+
+use std::alloc::{GlobalAlloc, Layout, System as Heap};
+use std::cell::Cell;
+use takt_core::cpus::CpuSet;
+use takt_core::engine::{Engine, Input};
+use takt_core::model::*;
+use takt_core::policy::{PolicySpec, REGISTRY, Scope};
+use takt_core::rng::draw_up_to;
+use takt_core::time::{Span, Time};
+
+struct Counting;
+
+thread_local! {
+    /// Per thread, so that the test harness does not count.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.with(|calls| calls.set(calls.get() + 1));
+        unsafe { Heap.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        CALLS.with(|calls| calls.set(calls.get() + 1));
+        unsafe { Heap.dealloc(pointer, layout) }
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        CALLS.with(|calls| calls.set(calls.get() + 1));
+        unsafe { Heap.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const TASKS: u32 = 12;
+const RESOURCES: u16 = 40;
+
+fn specs() -> impl Iterator<Item = PolicySpec> {
+    let spec = |entry, scope| PolicySpec { entry, scope, placement: takt_core::policy::Placement::DEFAULT };
+    REGISTRY.iter().flat_map(move |entry| entry.scopes.iter().map(move |&scope| spec(entry, scope)))
+}
+
+fn ns(ns: i64) -> Span {
+    Span::from_ns(ns)
+}
+
+fn online(spec: PolicySpec, cpus: usize, late: Late, backlog: Backlog) -> System {
+    let task = |i: u32| Task {
+        arrival: Arrival::Periodic { offset: ns(i64::from(i % 3)), period: ns(20 + 7 * i64::from(i)) },
+        deadline: Some(ns(15 + 8 * i64::from(i))),
+        runtime: Some(ns(5)),
+        budget: (i % 2 == 0).then(|| ns(6)),
+        jitter: Span::ZERO,
+        priority: i % 4,
+        affinity: if i % 3 == 0 { CpuSet::first(1) } else { CpuSet::first(cpus) },
+    };
+    System {
+        cpus: CpuSet::first(cpus),
+        tasks: (0..TASKS).map(task).collect(),
+        partitions: vec![],
+        windows: vec![],
+        be_start: BestEffortStart::AllDone,
+        policy: spec,
+        late,
+        backlog,
+        resources: RESOURCES,
+        seed: 1,
+    }
+}
+
+/// Two `fifo` partitions that are SC in one window and BE in the other, and one under `guest` in both.
+fn windows(table: PolicySpec, guest: PolicySpec, late: Late, backlog: Backlog) -> System {
+    let guest_cpus: CpuSet = if guest.scope == Scope::Uniprocessor { CpuSet::single(1) } else { (1..4).collect() };
+    let mut system = online(table, 4, late, backlog);
+    for (i, task) in system.tasks.iter_mut().enumerate() {
+        task.affinity = CpuSet::first(4);
+        if i < 8 {
+            (task.arrival, task.deadline, task.budget, task.jitter) = (Arrival::Activated, None, Some(ns(9)), ns(18));
+        }
+    }
+    let partition = |tasks: std::ops::Range<u32>, policy| Partition { tasks: tasks.map(TaskId).collect(), policy };
+    system.partitions = vec![partition(0..4, None), partition(4..8, None), partition(8..12, Some(guest))];
+    let slice = |cpus, sc, be| Slice { cpus, sc: Some(PartitionId(sc)), be };
+    let first = vec![slice(CpuSet::single(0), 0, Some(PartitionId(1))), slice(guest_cpus, 2, None)];
+    let other = Slice { cpus: guest_cpus, sc: None, be: Some(PartitionId(2)) };
+    let second = vec![slice(CpuSet::single(0), 1, Some(PartitionId(0))), other];
+    system.windows = vec![Window { length: ns(50), slices: first }, Window { length: ns(31), slices: second }];
+    system
+}
+
+/// Drives the engine through `steps` steps of arbitrary inputs, on time and late, and returns the calls to the allocator.
+fn calls_while_driven(engine: &mut Engine, steps: u64) -> u64 {
+    let tasks = engine.system().tasks.len() as u64;
+    let mut inputs = [Input::Abort { task: TaskId(0) }; 8];
+    let before = CALLS.with(Cell::get);
+    for step in 0..steps {
+        let pick = |what: u64, most: u64| draw_up_to(most, 42, step, what);
+        let due = engine.next_due().unwrap_or(Time::MAX).min(engine.now() + ns(30));
+        let now = match pick(0, 9) {
+            0..=5 => due,
+            6..=8 => engine.now() + ns(pick(1, (due - engine.now()).or_zero().ns() as u64) as i64),
+            _ => due + ns(pick(1, 120) as i64),
+        };
+        let count = pick(2, 8) as usize;
+        for (i, input) in inputs.iter_mut().enumerate().take(count) {
+            let at = 10 + 3 * i as u64;
+            let any = TaskId(pick(at, tasks - 1) as u32);
+            let task = engine.running().get(i / 2).copied().unwrap_or(any);
+            let resource = ResourceId(pick(at + 1, u64::from(RESOURCES) - 1) as u16);
+            *input = match pick(at + 2, 40) {
+                0..=8 => Input::Complete { task },
+                9..=12 => Input::Block { task },
+                13..=22 => Input::Wake { task: any },
+                23..=32 => Input::Request { task, resource },
+                33..=35 => Input::Return { task, resource },
+                36..=37 => Input::Abort { task: any },
+                38..=39 => Input::Usage { task, consumed: engine.job(task).map_or(Span::ZERO, |j| j.consumed) },
+                // Processes end only towards the end, so that there is something to schedule until then.
+                _ if step > steps * 9 / 10 => Input::Exit { task: any },
+                _ => Input::Wake { task: any },
+            };
+        }
+        let _ = engine.step(now, &inputs[..count], &mut ());
+    }
+    engine.close(engine.now(), &[], &mut ());
+    CALLS.with(Cell::get) - before
+}
+
+#[test]
+fn nothing_is_allocated_while_the_engine_runs() {
+    let first = CALLS.with(Cell::get);
+    drop(Vec::<u8>::with_capacity(1));
+    assert_eq!(CALLS.with(Cell::get) - first, 2, "the counter counts");
+    let late_and_backlog = [(Late::Continue, Backlog::Queue), (Late::Abort, Backlog::Skip)];
+    let mut engines = 0;
+    let mut check = |system: System, name: String| {
+        let mut engine = Engine::new(system).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let calls = calls_while_driven(&mut engine, 6_000);
+        assert!(engine.totals().dispatches > 500, "{name}: {:?}", engine.totals());
+        assert_eq!(calls, 0, "{name} called the allocator");
+        engines += 1;
+    };
+    for (late, backlog) in late_and_backlog {
+        for spec in specs() {
+            let name = |guest: &str| format!("{}{} {guest} {late:?} {backlog:?}", spec.prefix(), spec.entry.name);
+            if spec.scope == Scope::Table {
+                for guest in specs().filter(|guest| guest.scope != Scope::Table) {
+                    let inside = format!("with {}{} inside", guest.prefix(), guest.entry.name);
+                    check(windows(spec, guest, late, backlog), name(&inside));
+                }
+            } else {
+                let cpus = if spec.scope == Scope::Uniprocessor { 1 } else { 4 };
+                check(online(spec, cpus, late, backlog), name(""));
+            }
+        }
+    }
+    assert!(engines >= 2 * REGISTRY.len());
+}
