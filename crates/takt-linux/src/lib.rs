@@ -15,9 +15,11 @@ mod run_id;
 mod spawn;
 mod sys;
 
+pub mod leftovers;
 pub mod protocol;
 pub mod rt;
 pub mod timer;
+pub mod watcher;
 
 pub use layout::{Hierarchy, Layout, LayoutKind};
 pub use mechanism::{Choice, Group, Mechanism, PartitionHandle, Unavailable};

@@ -77,7 +77,7 @@ pub(crate) fn spawn(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>) -> io::Re
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
     if result == 0 {
         // SAFETY: this is the child; both arrays end with a null pointer, and they and the texts they point to live on.
-        unsafe { run(child, &argv, &env, cgroup.is_none().then_some(parent)) };
+        unsafe { run(child, &argv, &env, parent, cgroup.is_some()) };
     }
     let error = io::Error::last_os_error();
     // SAFETY: `old` was filled in above.
@@ -89,12 +89,12 @@ pub(crate) fn spawn(child: &Child<'_>, cgroup: Option<BorrowedFd<'_>>) -> io::Re
 ///
 /// # Safety
 /// To be called in a freshly forked child only; `argv` and `env` end with a null pointer.
-unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], die_with: Option<c_int>) -> ! {
+unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], parent: c_int, in_group: bool) -> ! {
     // SAFETY: only async-signal-safe calls on values prepared by the parent. Descriptors are changed freely because
     // this process is about to become another program.
     unsafe {
         libc::setpgid(0, 0);
-        if let Some(parent) = die_with {
+        if !in_group {
             // Born in no group, it carries no mark of its run until exec: after a crash nobody could find it.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() != parent {
@@ -102,9 +102,10 @@ unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], 
             }
         }
         if let Hold::Gate(gate) = &child.hold {
-            let mut word = 0u64;
-            while libc::read(gate.as_raw_fd(), (&raw mut word).cast(), 8) < 0 {
-                if *libc::__errno_location() != libc::EINTR {
+            let mut ready = libc::pollfd { fd: gate.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // The gate stays shut when the parent dies before it opens it.
+            while libc::poll(&mut ready, 1, 100) <= 0 {
+                if libc::getppid() != parent {
                     libc::_exit(126);
                 }
             }
@@ -217,4 +218,28 @@ pub(crate) fn fork_single_threaded() -> io::Result<i32> {
     // SAFETY: with one thread no lock can be held by a thread that the child does not have.
     let result = unsafe { libc::fork() };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Closes every descriptor above 2 except `keep`, and points 0 to 2 to /dev/null. For a process about to do nothing
+/// else: nobody may own one of those descriptors any more.
+pub(crate) fn close_all_but(keep: Option<RawFd>) {
+    let close = |first: u32, last: u32| {
+        // SAFETY: the caller gives up all descriptors in the range; none of their owners is used again.
+        unsafe { libc::syscall(libc::SYS_close_range, c_long::from(first), c_long::from(last), 0 as c_long) };
+    };
+    match keep.and_then(|fd| u32::try_from(fd).ok()) {
+        Some(fd) => {
+            if fd > 3 {
+                close(3, fd - 1);
+            }
+            close(fd + 1, u32::MAX);
+        }
+        None => close(3, u32::MAX),
+    }
+    if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
+        for fd in 0..3 {
+            // SAFETY: a plain system call; standard streams have no owner.
+            unsafe { libc::dup2(null.as_raw_fd(), fd) };
+        }
+    }
 }

@@ -14,16 +14,14 @@ const SPIN: &str = "while :; do :; done";
 fn a_process_runs_only_while_thawed() {
     on_each(|run: &mut Run| {
         let group = run.one();
-        run.shell(group, SPIN);
+        let pid = run.shell(group, SPIN);
         pause(50);
         let born = run.cpu_ms(group);
         run.mechanism.thaw(group).unwrap();
         eventually("progress", || run.cpu_ms(group) > born + 20.0);
         for _ in 0..5 {
             run.mechanism.freeze(group).unwrap();
-            // It stops when it next leaves the kernel, which takes a moment on a busy machine.
-            pause(20);
-            let frozen = run.cpu_ms(group);
+            let frozen = run.stopped_at(group, pid);
             pause(60);
             assert_eq!(run.cpu_ms(group), frozen, "{}: a frozen process used CPU time", run.name);
             run.mechanism.thaw(group).unwrap();
@@ -149,8 +147,8 @@ fn a_program_gets_a_clean_process() {
         let leak = rustix::io::fcntl_dupfd_cloexec(&out, 100).unwrap();
         rustix::io::fcntl_setfd(&leak, rustix::io::FdFlags::empty()).unwrap();
         let (a, b) = (std::fs::File::open("/dev/null").unwrap(), std::fs::File::open("/dev/zero").unwrap());
-        let script = "ls /proc/$$/fd | tr '\\n' ' '; readlink /proc/$$/fd/0; pwd; echo $TAKT_RUN $TAKT_GROUP $X; \
-                      grep -E 'Sig(Blk|Ign)' /proc/$$/status; ulimit -Sn; cut -d' ' -f5,6 /proc/$$/stat; echo $$ >&2";
+        let script = "ls -m /proc/$$/fd; readlink /proc/$$/fd/0; pwd; echo $TAKT_RUN $TAKT_GROUP $X; \
+                      grep -E 'Sig(Blk|Ign)' /proc/self/status; ulimit -Sn; cut -d' ' -f5,6 /proc/$$/stat; echo $$ >&2";
         let mut spec = SpawnSpec::new(&["/bin/sh", "-c", script]).unwrap();
         spec.set_env("X", "1").unwrap();
         spec.set_env("X", "2").unwrap();
@@ -163,13 +161,13 @@ fn a_program_gets_a_clean_process() {
         assert_eq!(wait(pid).exit_status(), Some(0));
         let text = std::fs::read_to_string(scratch.0.join("out")).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "0 1 2 50 51 /dev/null", "{}", run.name);
-        assert_eq!(lines[1], "/");
-        assert_eq!(lines[2], format!("{} p0/t0 2", run.mechanism.run()));
-        assert_eq!(lines[3], "SigBlk:\t0000000000000000");
-        assert_eq!(lines[4], "SigIgn:\t0000000000000000");
-        assert!(lines[5] != "0" && lines[6].starts_with(&format!("{pid} ")), "its own process group: {text}");
-        assert_eq!(lines[7], pid.to_string());
+        assert_eq!(lines[..2], ["0, 1, 2, 50, 51", "/dev/null"], "{}", run.name);
+        assert_eq!(lines[2], "/");
+        assert_eq!(lines[3], format!("{} p0/t0 2", run.mechanism.run()));
+        assert_eq!(lines[4], "SigBlk:\t0000000000000000");
+        assert_eq!(lines[5], "SigIgn:\t0000000000000000");
+        assert!(lines[6] != "0" && lines[7].starts_with(&format!("{pid} ")), "its own process group: {text}");
+        assert_eq!(lines[8], pid.to_string());
         // A number that is another one's source.
         use std::os::fd::AsRawFd;
         spec.pass_fds = vec![(a.as_fd(), b.as_raw_fd()), (b.as_fd(), 51)];
@@ -271,16 +269,13 @@ fn large_runs_keep_few_files_open() {
         let c = run.mechanism.group(many, 399);
         // Other tests open files at the same time, but not hundreds.
         assert!(own_files() < 300, "{}", own_files());
-        for group in [a, b, c] {
-            run.shell(group, SPIN);
-        }
-        for group in [a, b, c, b, a] {
+        let [a, b, c] = [a, b, c].map(|group| (group, run.shell(group, SPIN)));
+        for (group, pid) in [a, b, c, b, a] {
             let before = run.cpu_ms(group);
             run.mechanism.thaw(group).unwrap();
             eventually("progress", || run.cpu_ms(group) > before + 5.0);
             run.mechanism.freeze(group).unwrap();
-            pause(20);
-            let frozen = run.cpu_ms(group);
+            let frozen = run.stopped_at(group, pid);
             pause(20);
             assert_eq!(run.cpu_ms(group), frozen);
         }

@@ -56,6 +56,12 @@ impl Run {
     pub(crate) fn shell(&mut self, group: Group, command: &str) -> i32 {
         self.start(group, &SpawnSpec::shell(command).unwrap())
     }
+    /// Waits until a process that never sleeps by itself has stopped, for which it may first have to get a CPU on a busy
+    /// machine, and tells the CPU time it has used.
+    pub(crate) fn stopped_at(&self, group: Group, pid: i32) -> f64 {
+        eventually("it stops", || !status(pid, "State").starts_with('R'));
+        self.cpu_ms(group)
+    }
     pub(crate) fn cpu_ms(&self, group: Group) -> f64 {
         self.mechanism.cpu_time(group).expect("the process lives").ns() as f64 / 1e6
     }

@@ -1,0 +1,222 @@
+//! What runs that died have left behind, and its removal.
+//!
+//! A run is dead when the process that drove it is. Its groups are known by their name, its processes by their groups
+//! or, where it used no cgroups and for daemons that left theirs, by the variable `TAKT_RUN` in their environment.
+
+use crate::control;
+use crate::layout::Layout;
+use crate::mechanism::{kill_v1, kill_v2, thaw_v1};
+use crate::rt::{self, Class};
+use crate::run_id::{PREFIX, RunId, start_time};
+use crate::spawn::RUN_VARIABLE;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// What becomes of the processes of a run that died (`on_crash`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnCrash {
+    /// They are killed.
+    #[default]
+    Kill,
+    /// They run on, thawed, under Linux's own scheduler and on all CPUs.
+    Release,
+}
+
+impl FromStr for OnCrash {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<OnCrash, &'static str> {
+        match text {
+            "kill" => Ok(OnCrash::Kill),
+            "release" => Ok(OnCrash::Release),
+            _ => Err("`kill` or `release` is expected"),
+        }
+    }
+}
+
+impl std::fmt::Display for OnCrash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            OnCrash::Kill => "kill",
+            OnCrash::Release => "release",
+        })
+    }
+}
+
+/// How much was removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cleaned {
+    /// Groups removed, counted in every hierarchy.
+    pub groups: usize,
+    /// Processes killed or released.
+    pub processes: usize,
+}
+
+/// The remains of one dead run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Remains {
+    /// Its top groups.
+    pub groups: Vec<PathBuf>,
+    /// Its processes in no group.
+    pub processes: Vec<i32>,
+}
+
+/// All remains of dead runs on this machine, as far as this process may see them. What a live run owns is never
+/// among them.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn find() -> io::Result<BTreeMap<RunId, Remains>> {
+    let mut found = groups(|run| !run.is_alive())?;
+    for pid in control::processes() {
+        if let Some(run) = run_of(pid).filter(|run| !run.is_alive()) {
+            found.entry(run).or_default().processes.push(pid);
+        }
+    }
+    Ok(found)
+}
+
+/// Removes all remains of dead runs.
+///
+/// # Errors
+/// The first failure, after everything was tried.
+pub fn clean(on_crash: OnCrash) -> io::Result<Cleaned> {
+    let mut total = Cleaned::default();
+    let mut result = Ok(());
+    for run in find()?.into_keys() {
+        match clean_run(&run, on_crash) {
+            Ok(cleaned) => {
+                total.groups += cleaned.groups;
+                total.processes += cleaned.processes;
+            }
+            Err(e) => result = result.and(Err(e)),
+        }
+    }
+    result.map(|()| total)
+}
+
+/// Removes the remains of one run.
+///
+/// # Errors
+/// When the run is alive, or when something could not be removed within about a second.
+pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
+    if run.is_alive() {
+        return Err(io::Error::other(format!("run {run} is alive")));
+    }
+    let tops = groups(|found| found == run)?.remove(run).unwrap_or_default().groups;
+    let mut counted = BTreeSet::new();
+    let deadline = Instant::now() + Duration::from_secs(1);
+    let mut result = Ok(());
+    for round in 0..8 {
+        // Processes that had forked just before they were stopped or killed show up in the next round.
+        let mut members: Vec<i32> = tops.iter().flat_map(|top| members(top)).collect();
+        members.extend(control::marked(&run.to_string(), None).into_iter().filter(|pid| start_time(*pid).is_some()));
+        let new = members.iter().filter(|pid| counted.insert(**pid)).count();
+        if new == 0 && round > 0 {
+            break;
+        }
+        match on_crash {
+            OnCrash::Kill => kill(&tops, &members)?,
+            OnCrash::Release => release(&tops, &members)?,
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let mut removed = 0;
+    for top in &tops {
+        removed += control::tree(top).len();
+        result = result.and(control::remove_tree(top, deadline));
+    }
+    result.map(|()| Cleaned { groups: removed, processes: counted.len() })
+}
+
+/// Top groups of the runs that `wanted` accepts, in every hierarchy and at any depth.
+fn groups(wanted: impl Fn(&RunId) -> bool) -> io::Result<BTreeMap<RunId, Remains>> {
+    let layout = Layout::read()?;
+    let mut found: BTreeMap<RunId, Remains> = BTreeMap::new();
+    for hierarchy in [&layout.unified, &layout.freezer, &layout.cpuset].into_iter().flatten() {
+        for dir in control::tree(&hierarchy.mount) {
+            let name = dir.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok());
+            if let Some(run) = name.filter(&wanted) {
+                found.entry(run).or_default().groups.push(dir);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The run whose mark a process carries.
+fn run_of(pid: i32) -> Option<RunId> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut values = environment.split(|byte| *byte == 0).filter_map(|entry| {
+        let value = entry.strip_prefix(RUN_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
+        std::str::from_utf8(value).ok()?.parse().ok()
+    });
+    values.next().filter(|_| start_time(pid).is_some())
+}
+
+/// Processes in a group and all groups below it.
+fn members(top: &Path) -> Vec<i32> {
+    control::tree(top).iter().flat_map(|dir| control::pids(&dir.join("cgroup.procs"))).collect()
+}
+
+fn is_v1_freezer(dir: &Path) -> bool {
+    dir.join("freezer.state").exists()
+}
+
+fn kill(tops: &[PathBuf], members: &[i32]) -> io::Result<()> {
+    for top in tops {
+        if top.join("cgroup.events").exists() {
+            kill_v2(top)?;
+        }
+        let occupied = |dir: &&PathBuf| is_v1_freezer(dir) && !control::pids(&dir.join("cgroup.procs")).is_empty();
+        for dir in control::tree(top).iter().filter(occupied) {
+            kill_v1(dir)?;
+        }
+    }
+    for pid in members.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    Ok(())
+}
+
+/// Tries everything even when a part fails, because a process that stays frozen is the worst outcome.
+fn release(tops: &[PathBuf], members: &[i32]) -> io::Result<()> {
+    let mut result = Ok(());
+    for top in tops {
+        let Some(parent) = top.parent() else { continue };
+        for dir in control::tree(top) {
+            if is_v1_freezer(&dir) && dir != *top {
+                result = result.and(thaw_v1(&dir));
+            }
+            if dir.join("cgroup.freeze").exists() {
+                result = result.and(control::write(&dir.join("cgroup.freeze"), "0"));
+            }
+            for pid in control::pids(&dir.join("cgroup.procs")) {
+                let moved = control::write(&parent.join("cgroup.procs"), &pid.to_string());
+                // One that ended meanwhile is no failure.
+                result = result.and(moved.or_else(|e| if start_time(pid).is_none() { Ok(()) } else { Err(e) }));
+            }
+        }
+    }
+    let all = (0..takt_core::cpus::MAX_CPUS).collect();
+    for pid in members {
+        for thread in threads(*pid) {
+            // Best effort: a thread that ended, or a stricter cpuset above, is none of our concern.
+            let _ = rt::set_class(thread, Class::Other);
+            let _ = rt::set_affinity(thread, &all);
+        }
+        if let Some(pid) = Pid::from_raw(*pid) {
+            let _ = kill_process(pid, Signal::CONT);
+        }
+    }
+    result
+}
+
+fn threads(pid: i32) -> Vec<i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}

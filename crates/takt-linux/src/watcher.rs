@@ -1,0 +1,65 @@
+//! A small process of its own that outlives the run and cleans up after it, however the run ended.
+//!
+//! It is started before anything else is created. It ignores the signals that end a terminal's processes, lives in
+//! its own session, holds no descriptor but the one that tells it of the run's end, and is not a child of the run.
+
+use crate::leftovers::{OnCrash, clean_run};
+use crate::run_id::RunId;
+use crate::sys;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio, exit};
+use std::time::Duration;
+
+/// Name of the hidden subcommand: `takt __watch PID RUN kill|release`, which has to call [`watch`].
+pub const SUBCOMMAND: &str = "__watch";
+/// Tries to clean up; each takes up to about a second.
+const TRIES: usize = 5;
+
+/// Starts the watcher of a run of this process and returns once it watches.
+///
+/// # Errors
+/// When it cannot be started or refuses.
+pub fn spawn_watcher(run: &RunId, on_crash: OnCrash) -> io::Result<()> {
+    let arguments = [SUBCOMMAND.to_string(), run.pid().to_string(), run.to_string(), on_crash.to_string()];
+    let mut command = Command::new("/proc/self/exe");
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
+    // Not in the foreground group of the terminal, whose signals it must survive from its first instruction on.
+    let status = rustix::io::retry_on_intr(|| Ok(command.process_group(0).status()))??;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("the watcher did not start: {status}"))) }
+}
+
+/// The body of the hidden subcommand. It ends this process: with 0 in the caller's sight as soon as the watching,
+/// which a child does, has begun.
+///
+/// To be called before any thread is started.
+pub fn watch(pid: i32, run: &RunId, on_crash: OnCrash) -> ! {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGTSTP] {
+        sys::ignore(signal);
+    }
+    let process = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+    // Asked after the descriptor is there: then it belongs to the run, not to a later process of that number.
+    let process = process.and_then(Result::ok).filter(|_| run.is_alive());
+    // The caller waits for this process, so only its child can go on beside it; nobody is the child's parent.
+    match sys::fork_single_threaded() {
+        Ok(0) => {}
+        Ok(_) => exit(0),
+        Err(_) => exit(3),
+    }
+    let _ = rustix::process::setsid();
+    sys::close_all_but(process.as_ref().map(AsRawFd::as_raw_fd));
+    if let Some(process) = &process {
+        // Readable when the process ends.
+        while poll(&mut [PollFd::new(process, PollFlags::IN)], None).is_err() {}
+    }
+    for _ in 0..TRIES {
+        match clean_run(run, on_crash) {
+            Ok(_) => exit(0),
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+    exit(1)
+}
