@@ -1,2 +1,64 @@
-//! The takt command.
-fn main() {}
+//! The `takt` command: one file per subcommand. Only this crate prints, colours and exits.
+
+mod commands;
+mod failure;
+mod input;
+mod report;
+
+use clap::Parser;
+use failure::Failure;
+use std::process::ExitCode;
+
+/// Write a real-time scheduler once, run it everywhere.
+///
+/// Exit status: 0 done; 1 done, and the answer is no; 2 bad input or usage; 3 this machine cannot, with the fix.
+#[derive(Parser)]
+#[command(name = "takt", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Check(commands::check::Args),
+    Sim(commands::sim::Args),
+    Run(commands::run::Args),
+    Policies(commands::policies::Args),
+    Doctor(commands::doctor::Args),
+    Trace(commands::trace::Args),
+    Burn(commands::burn::Args),
+    Done(commands::done::Args),
+    #[command(name = "__watch", hide = true)]
+    Watch(commands::watch::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Check(args) => commands::check::run(&args),
+        Command::Sim(args) => commands::sim::run(&args),
+        Command::Run(args) => commands::run::run(&args),
+        Command::Policies(args) => commands::policies::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Trace(args) => commands::trace::run(&args),
+        Command::Burn(args) => commands::burn::run(&args),
+        Command::Done(args) => commands::done::run(&args),
+        Command::Watch(args) => commands::watch::run(&args),
+    };
+    match result {
+        Ok(verdict) => ExitCode::from(verdict as u8),
+        Err(failure) => failure.report(),
+    }
+}
+
+/// How a command that worked ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Verdict {
+    /// Done.
+    Done = 0,
+    /// Done, and the answer is no.
+    No = 1,
+}
+
+type Outcome = Result<Verdict, Failure>;

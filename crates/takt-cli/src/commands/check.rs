@@ -1,0 +1,173 @@
+//! `takt check`: is this file good, and is the schedule?
+
+use crate::input::Input;
+use crate::report::table;
+use crate::{Outcome, Verdict};
+use serde_json::json;
+use std::io::{self, Write};
+use takt_analysis::{online, table as windows};
+use takt_core::time::Span;
+use takt_workload::Workload;
+
+/// Validate a workload and say whether it is schedulable, and by which test
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Print the file in its canonical form instead
+    #[arg(long)]
+    canonical: bool,
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "canonical")]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let workload = args.input.load(None)?;
+    let mut out = io::stdout().lock();
+    if args.canonical {
+        write!(out, "{}", takt_workload::canonical(&workload))?;
+        return Ok(Verdict::Done);
+    }
+    // The engine has the last word on whether the policy can work on this system at all.
+    takt_core::engine::Engine::new(workload.system.clone()).map_err(|e| super::sim::unsuitable(&workload, &e))?;
+    if workload.system.windows.is_empty() {
+        check_online(&workload, args.json, &mut out)
+    } else {
+        check_table(&workload, args.json, &mut out)
+    }
+}
+
+fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outcome {
+    let verdict = online::verdict(&workload.system);
+    let no = verdict.schedulable == online::Answer::No;
+    if as_json {
+        let tasks = workload.tasks.iter().zip(&verdict.responses);
+        let bounds = tasks.map(|(t, r)| json!({"name": t.name, "response_bound_ns": r.map(Span::ns)}));
+        let object = json!({
+            "schedulable": match verdict.schedulable {
+                online::Answer::Yes => json!(true),
+                online::Answer::No => json!(false),
+                online::Answer::Unknown => json!("unknown"),
+            },
+            "test": verdict.test, "kind": verdict.kind.to_string(), "reason": verdict.reason,
+            "utilisation_per_mille": verdict.utilisation.per_mille(),
+            "hyperperiod_ns": verdict.hyperperiod.map(Span::ns), "tasks": bounds.collect::<Vec<_>>(),
+        });
+        writeln!(out, "{object}")?;
+    } else {
+        let system = &workload.system;
+        let policy = format!("{}{}", system.policy.prefix(), system.policy.entry.name);
+        writeln!(out, "{}: {} tasks, policy {policy}, CPU {}", workload.source.name, system.tasks.len(), system.cpus)?;
+        writeln!(out, "{verdict}")?;
+        if verdict.responses.iter().any(Option::is_some) {
+            let mut rows = vec![["task", "response at most", "deadline"].map(String::from).to_vec()];
+            for ((info, task), response) in workload.tasks.iter().zip(&system.tasks).zip(&verdict.responses) {
+                let text = |span: Option<Span>| span.map_or("-".to_string(), |s| s.to_string());
+                rows.push(vec![info.name.clone(), text(*response), text(task.deadline)]);
+            }
+            writeln!(out)?;
+            table(out, &rows)?;
+        }
+    }
+    Ok(if no { Verdict::No } else { Verdict::Done })
+}
+
+fn percent(part: Span, whole: Span) -> String {
+    let per_mille = i128::from(part.ns()) * 1000 / i128::from(whole.ns().max(1));
+    format!("{}.{} %", per_mille / 10, per_mille % 10)
+}
+
+fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outcome {
+    let system = &workload.system;
+    let report = windows::report(system);
+    let fits = report.windows.iter().all(|w| w.fits);
+    if as_json {
+        let windows = report.windows.iter().map(|w| {
+            let slices = w
+                .slices
+                .iter()
+                .map(|s| json!({"cpus": s.cpus.to_string(), "sc_load_ns": s.load.0.ns(), "fits": s.fits}));
+            json!({"length_ns": w.length.ns(), "fits": w.fits, "slices": slices.collect::<Vec<_>>()})
+        });
+        let partitions = report.partitions.iter().map(|p| {
+            json!({"name": workload.partitions[p.partition.index()], "never_scheduled": p.never_scheduled,
+                   "cpu_time_ns": p.cpu_time.ns(), "longest_gap_ns": p.gap_max.map(Span::ns), "best_effort": p.best_effort})
+        });
+        let cpus = report
+            .cpus
+            .iter()
+            .map(|c| json!({"cpu": c.cpu, "busy_ns": c.busy.ns(), "idle_per_mille": c.idle_per_mille}));
+        let object = json!({
+            "schedulable": fits, "test": "budgets fit their windows", "kind": "exact",
+            "hyperperiod_ns": report.major_frame.ns(), "windows": windows.collect::<Vec<_>>(),
+            "partitions": partitions.collect::<Vec<_>>(), "cpus": cpus.collect::<Vec<_>>(),
+            "idle_for_realtime": report.cpus_with_10_percent_idle,
+        });
+        writeln!(out, "{object}")?;
+        return Ok(if fits { Verdict::Done } else { Verdict::No });
+    }
+    let windows = report.windows.len();
+    writeln!(
+        out,
+        "{}: {} partitions, {} processes, {windows} windows, hyperperiod (major frame) {}\n",
+        workload.source.name,
+        system.partitions.len(),
+        system.tasks.len(),
+        report.major_frame
+    )?;
+    let mut rows = vec![["window", "length", "CPU", "SC partition", "SC load", "of window"].map(String::from).to_vec()];
+    for (index, (window, described)) in report.windows.iter().zip(&system.windows).enumerate() {
+        if window.slices.is_empty() {
+            rows.push(vec![
+                index.to_string(),
+                window.length.to_string(),
+                "-".into(),
+                "idle".into(),
+                "-".into(),
+                "-".into(),
+            ]);
+        }
+        for (slice, d) in window.slices.iter().zip(&described.slices) {
+            let sc = d.sc.map_or("-".to_string(), |p| workload.partitions[p.index()].clone());
+            let guest = d.sc.is_some_and(|p| system.partitions[p.index()].policy.is_some());
+            let (load, share) = match (d.sc, guest) {
+                (None, _) => ("-".into(), "-".into()),
+                (_, true) => ("online".into(), "-".into()),
+                _ => (slice.load.0.to_string(), percent(slice.load.0, window.length)),
+            };
+            rows.push(vec![index.to_string(), window.length.to_string(), slice.cpus.to_string(), sc, load, share]);
+        }
+    }
+    table(out, &rows)?;
+    writeln!(out)?;
+    let mut rows =
+        vec![["partition", "windows", "CPU time per frame", "longest time without"].map(String::from).to_vec()];
+    for p in &report.partitions {
+        let gap = p.gap_max.map_or("for ever".to_string(), |g| g.to_string());
+        let gap = if p.best_effort && p.gap_max.is_some() { format!("{gap} or more (BE)") } else { gap };
+        let name = workload.partitions[p.partition.index()].clone();
+        rows.push(vec![name, p.windows.len().to_string(), p.cpu_time.to_string(), gap]);
+    }
+    table(out, &rows)?;
+    writeln!(out)?;
+    for c in &report.cpus {
+        let idle = c.idle_per_mille;
+        writeln!(out, "CPU {}: idle {}.{} % if every budget is used", c.cpu, idle / 10, idle % 10)?;
+    }
+    for p in report.partitions.iter().filter(|p| p.never_scheduled) {
+        writeln!(out, "warning: partition {} is never scheduled", workload.partitions[p.partition.index()])?;
+    }
+    if !report.cpus_with_10_percent_idle {
+        let text =
+            "note: some CPU has less than 10 % idle, so processes get no real-time class by default (`realtime:`)";
+        writeln!(out, "{text}")?;
+    }
+    if fits {
+        writeln!(out, "schedulable: the SC budgets fit their windows (exact)")?;
+        Ok(Verdict::Done)
+    } else {
+        writeln!(out, "not schedulable: SC budgets do not fit their window (exact)")?;
+        Ok(Verdict::No)
+    }
+}

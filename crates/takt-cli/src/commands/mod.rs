@@ -1,0 +1,13 @@
+//! The subcommands.
+
+pub(crate) mod burn;
+pub(crate) mod check;
+pub(crate) mod doctor;
+pub(crate) mod done;
+pub(crate) mod output;
+pub(crate) mod policies;
+pub(crate) mod run;
+pub(crate) mod sim;
+pub(crate) mod steps;
+pub(crate) mod trace;
+pub(crate) mod watch;

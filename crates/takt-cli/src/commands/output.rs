@@ -1,0 +1,187 @@
+//! What `sim` and `run` can do with a trace while it comes into being: write it, keep it to draw.
+
+use crate::failure::Failure;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use takt_core::time::{Span, Time};
+use takt_trace::{Footer, Format, Header, Stamped, TaskLabel, Trace, Writer, gantt};
+use takt_workload::Workload;
+
+/// More records than this are not drawn: such a picture shows nothing.
+const DRAWN_MAX: usize = 200_000;
+/// A run with at most this many records is drawn in the terminal.
+const TEXT_MAX: usize = 400;
+
+/// Options about traces.
+#[derive(clap::Args, Debug)]
+pub(crate) struct OutputArgs {
+    /// Write a trace: .pftrace (Perfetto), .jsonl or .csv by its ending; `-` is JSON lines on standard output
+    #[arg(long, value_name = "OUT")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Draw a Gantt chart as SVG
+    #[arg(long, value_name = "OUT.svg")]
+    pub(crate) gantt: Option<PathBuf>,
+    /// Print one JSON object and nothing else on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Exit with status 1 when a deadline was missed
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+impl OutputArgs {
+    pub(crate) fn to_stdout(&self) -> bool {
+        self.trace.as_deref() == Some(Path::new("-"))
+    }
+    /// Whether the summary for people is wanted on standard output.
+    pub(crate) fn for_people(&self) -> bool {
+        !self.json && !self.to_stdout()
+    }
+}
+
+/// The header of a trace of this workload.
+pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Header {
+    let system = &workload.system;
+    let label = |task: &takt_workload::TaskInfo| TaskLabel {
+        name: task.name.clone(),
+        partition: task.partition.map(|p| workload.partitions[p].clone()),
+        pid: None,
+    };
+    Header {
+        source: source.into(),
+        workload: workload.source.name.clone(),
+        policy: system.policy.entry.name.into(),
+        scope: system.policy.scope.name().into(),
+        seed: system.seed,
+        places: system.places(),
+        tasks: workload.tasks.iter().map(label).collect(),
+        window_lengths: system.windows.iter().map(|w| w.length).collect(),
+        duration,
+        start_unix_ns: None,
+        start_monotonic_ns: None,
+    }
+}
+
+/// Takes the records of one simulation or run.
+pub(crate) struct Recorder {
+    path: Option<PathBuf>,
+    file: Option<File>,
+    writer: Option<Box<dyn Writer + Send>>,
+    kept: Vec<Stamped>,
+    keep: usize,
+    overflow: bool,
+    gantt: Option<PathBuf>,
+    text: bool,
+    header: Header,
+    error: Option<io::Error>,
+}
+
+impl Recorder {
+    /// Opens the files, so that a wrong path is known before anything starts.
+    pub(crate) fn new(args: &OutputArgs, header: Header) -> Result<Recorder, Failure> {
+        let mut file = None;
+        if let Some(path) = args.trace.as_deref().filter(|_| !args.to_stdout()) {
+            if Format::from_path(path).is_none() {
+                let hint = "name it .pftrace (Perfetto), .jsonl or .csv";
+                return Err(Failure::input(format!("the ending of `{}` names no trace format", path.display()), hint));
+            }
+            file = Some(File::create(path).map_err(|e| Failure::file("write", path, &e))?);
+        }
+        if let Some(path) = &args.gantt {
+            File::create(path).map_err(|e| Failure::file("write", path, &e))?;
+        }
+        let text = args.for_people();
+        let keep = if args.gantt.is_some() {
+            DRAWN_MAX
+        } else if text {
+            TEXT_MAX
+        } else {
+            0
+        };
+        Ok(Recorder {
+            path: args.trace.clone(),
+            file,
+            writer: None,
+            kept: Vec::new(),
+            keep,
+            overflow: false,
+            gantt: args.gantt.clone(),
+            text,
+            header,
+            error: None,
+        })
+    }
+
+    /// Writes the header, once what it says is known.
+    pub(crate) fn begin(&mut self, change: impl FnOnce(&mut Header)) {
+        change(&mut self.header);
+        let Some(path) = &self.path else { return };
+        let (format, out): (_, Box<dyn Write + Send>) = match self.file.as_ref().map(File::try_clone) {
+            Some(Ok(file)) => (Format::from_path(path).unwrap_or(Format::JsonLines), Box::new(file)),
+            Some(Err(e)) => return self.error = Some(e),
+            None => (Format::JsonLines, Box::new(io::stdout())),
+        };
+        match takt_trace::writer(format, &self.header, out) {
+            Ok(writer) => self.writer = Some(writer),
+            Err(e) => self.error = Some(e),
+        }
+    }
+
+    /// Whether nobody wants records.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.writer.is_none() && self.keep == 0
+    }
+
+    pub(crate) fn record(&mut self, record: &Stamped) {
+        if let Some(writer) = &mut self.writer
+            && let Err(e) = writer.record(record)
+        {
+            self.writer = None;
+            self.error = Some(e);
+        }
+        if self.kept.len() < self.keep {
+            self.kept.push(*record);
+        } else {
+            self.overflow = true;
+        }
+    }
+
+    /// Hands what was written so far to the operating system.
+    pub(crate) fn flush(&mut self) {
+        if let Some(writer) = &mut self.writer
+            && let Err(e) = writer.flush()
+        {
+            self.writer = None;
+            self.error = Some(e);
+        }
+    }
+
+    /// Ends the trace and draws what is to be drawn. Returns what went wrong with the files.
+    pub(crate) fn finish(mut self, end: Time, dropped: u64, out: &mut impl Write) -> Result<(), Failure> {
+        let footer = Footer { end, dropped };
+        if let Some(writer) = self.writer.take()
+            && let Err(e) = writer.finish(&footer)
+        {
+            self.error = Some(e);
+        }
+        let truncated = self.overflow;
+        let footer = if truncated { None } else { Some(footer) };
+        let mut trace = Trace { header: self.header, records: self.kept, footer };
+        if truncated {
+            // Drawn as far as it was kept.
+            trace.header.duration = None;
+        }
+        if self.text && !truncated && !trace.records.is_empty() {
+            writeln!(out, "\n{}", gantt::text(&trace, &gantt::TextOptions::default()))?;
+        }
+        if let Some(path) = &self.gantt {
+            let svg = gantt::svg(&trace, &gantt::SvgOptions::default());
+            std::fs::write(path, svg).map_err(|e| Failure::file("write", path, &e))?;
+        }
+        match (self.error, self.path) {
+            (Some(e), Some(path)) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::file("write", &path, &e)),
+            _ => Ok(()),
+        }
+    }
+}

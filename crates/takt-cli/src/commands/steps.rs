@@ -1,0 +1,141 @@
+//! What the engine was told in a run, step by step: one JSON array a line, `[now_ns, [input, …]]`, after a line about the workload.
+//! `takt sim --replay` feeds it to a fresh engine.
+
+use crate::failure::Failure;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use takt_core::engine::Input;
+use takt_core::model::{ResourceId, TaskId};
+use takt_core::time::{Span, Time};
+use takt_sim::Step;
+use takt_workload::Workload;
+
+/// Writes steps, if anybody wants them.
+pub(crate) struct Writer {
+    out: Option<(PathBuf, BufWriter<File>)>,
+    error: Option<io::Error>,
+}
+
+impl Writer {
+    pub(crate) fn create(path: Option<&Path>, workload: &Workload) -> Result<Writer, Failure> {
+        let mut writer = Writer { out: None, error: None };
+        if let Some(path) = path {
+            let file = File::create(path).map_err(|e| Failure::file("write", path, &e))?;
+            writer.out = Some((path.to_path_buf(), BufWriter::new(file)));
+            writer.put(&json!({"takt_steps": 1, "workload": workload.source.name, "tasks": workload.tasks.len(),
+                               "seed": workload.system.seed}));
+        }
+        Ok(writer)
+    }
+
+    fn put(&mut self, line: &Value) {
+        if let (Some((_, out)), None) = (&mut self.out, &self.error) {
+            self.error = writeln!(out, "{line}").err();
+        }
+    }
+
+    pub(crate) fn step(&mut self, now: Time, inputs: &[Input]) {
+        if self.out.is_some() {
+            self.put(&json!([now.ns(), inputs.iter().map(to_json).collect::<Vec<_>>()]));
+        }
+    }
+
+    pub(crate) fn flush(&mut self) {
+        if let (Some((_, out)), None) = (&mut self.out, &self.error) {
+            self.error = out.flush().err();
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        self.flush();
+        match (self.out, self.error) {
+            (Some((path, _)), Some(e)) => Err(Failure::file("write", &path, &e)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads the steps of a run.
+pub(crate) fn read(path: &Path, workload: &Workload) -> Result<Vec<Step>, Failure> {
+    let file = File::open(path).map_err(|e| Failure::file("read", path, &e))?;
+    let mut lines = BufReader::new(file).lines();
+    let wrong = |line: usize, why: &str| {
+        let message = format!("{}:{line}: {why}", path.display());
+        Failure::input(message, "give the file that `takt run --record` wrote for this workload")
+    };
+    let header: Option<Value> = lines.next().and_then(Result::ok).and_then(|l| serde_json::from_str(&l).ok());
+    let header = header.filter(|h| h["takt_steps"] == 1).ok_or_else(|| wrong(1, "this is not a record of steps"))?;
+    if header["tasks"] != workload.tasks.len() || header["seed"] != workload.system.seed {
+        return Err(wrong(1, "it was recorded with another number of tasks or another seed"));
+    }
+    let mut steps = Vec::new();
+    for (number, line) in lines.enumerate() {
+        let line = line.map_err(|e| Failure::file("read", path, &e))?;
+        let step = serde_json::from_str::<(i64, Vec<Value>)>(&line).ok().and_then(|(now, inputs)| {
+            let tasks = workload.tasks.len() as u64;
+            let inputs = inputs.iter().map(|v| from_json(v, tasks)).collect::<Option<Vec<_>>>()?;
+            Some(Step { now: Time::from_ns(now), inputs })
+        });
+        let step = step.ok_or_else(|| wrong(number + 2, "this is not a step"))?;
+        if steps.last().is_some_and(|last: &Step| last.now > step.now) {
+            return Err(wrong(number + 2, "time runs backwards"));
+        }
+        steps.push(step);
+    }
+    Ok(steps)
+}
+
+fn to_json(input: &Input) -> Value {
+    match *input {
+        Input::Usage { task, consumed } => json!(["usage", task.0, consumed.ns()]),
+        Input::Complete { task } => json!(["complete", task.0]),
+        Input::Block { task } => json!(["block", task.0]),
+        Input::Wake { task } => json!(["wake", task.0]),
+        Input::Request { task, resource } => json!(["request", task.0, resource.0]),
+        Input::Return { task, resource } => json!(["return", task.0, resource.0]),
+        Input::Abort { task } => json!(["abort", task.0]),
+        Input::Exit { task } => json!(["exit", task.0]),
+    }
+}
+
+fn from_json(value: &Value, tasks: u64) -> Option<Input> {
+    let task = TaskId(value[1].as_u64().filter(|t| *t < tasks)? as u32);
+    let resource = || Some(ResourceId(u16::try_from(value[2].as_u64()?).ok()?));
+    Some(match value[0].as_str()? {
+        "usage" => Input::Usage { task, consumed: Span::from_ns(value[2].as_i64()?) },
+        "complete" => Input::Complete { task },
+        "block" => Input::Block { task },
+        "wake" => Input::Wake { task },
+        "request" => Input::Request { task, resource: resource()? },
+        "return" => Input::Return { task, resource: resource()? },
+        "abort" => Input::Abort { task },
+        "exit" => Input::Exit { task },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_input_survives_the_file() {
+        let (task, resource) = (TaskId(3), ResourceId(1));
+        let inputs = [
+            Input::Usage { task, consumed: Span::from_us(5) },
+            Input::Complete { task },
+            Input::Block { task },
+            Input::Wake { task },
+            Input::Request { task, resource },
+            Input::Return { task, resource },
+            Input::Abort { task },
+            Input::Exit { task },
+        ];
+        for input in inputs {
+            assert_eq!(from_json(&to_json(&input), 4), Some(input));
+            assert_eq!(from_json(&to_json(&input), 3), None, "a task that is not there");
+        }
+    }
+}

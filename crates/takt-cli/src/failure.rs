@@ -1,0 +1,63 @@
+//! Why a command could not do its work, and what it says about it.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use takt_workload::{Diagnostic, Source, Unreadable};
+
+/// A failure and its exit status.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: u8,
+    text: String,
+}
+
+impl Failure {
+    /// Status 2: the input or the way it was called is wrong.
+    pub(crate) fn input(message: impl std::fmt::Display, hint: &str) -> Failure {
+        Failure { status: 2, text: format!("error: {message}\nhint: {hint}") }
+    }
+    /// Status 2: faults of a workload file.
+    pub(crate) fn diagnostics(source: &Source, faults: &[Diagnostic]) -> Failure {
+        let color = io::stderr().is_terminal();
+        let text: Vec<String> = faults.iter().map(|d| d.render(source, color).trim_end().to_string()).collect();
+        Failure { status: 2, text: text.join("\n\n") }
+    }
+    /// Status 2: a workload file that is no text.
+    pub(crate) fn unreadable(fault: &Unreadable) -> Failure {
+        Failure { status: 2, text: fault.render(io::stderr().is_terminal()).trim_end().to_string() }
+    }
+    /// Status 3: this machine cannot.
+    pub(crate) fn machine(message: impl std::fmt::Display, fix: &str) -> Failure {
+        Failure { status: 3, text: format!("error: {message}\nfix: {fix}") }
+    }
+    /// Another status, for commands that stand in for DEmOS's.
+    pub(crate) fn status(status: u8, message: impl std::fmt::Display) -> Failure {
+        Failure { status, text: format!("error: {message}") }
+    }
+    /// A file could not be written or read.
+    pub(crate) fn file(action: &str, path: &std::path::Path, error: &io::Error) -> Failure {
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound => "check the path",
+            io::ErrorKind::PermissionDenied => "check the permissions, or name another file",
+            io::ErrorKind::StorageFull => "free some space, or name a file on another disk",
+            _ => "name another file",
+        };
+        Failure::input(format!("cannot {action} `{}`: {error}", path.display()), hint)
+    }
+
+    pub(crate) fn report(&self) -> ExitCode {
+        // Nothing is left to do if even this cannot be said.
+        let _ = writeln!(io::stderr(), "{}", self.text);
+        ExitCode::from(self.status)
+    }
+}
+
+/// Standard output or a reader of it has gone: there is nobody to tell.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure { status: 0, text: String::new() },
+            _ => Failure { status: 3, text: format!("error: {error}") },
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Summaries of a simulation or a run: a table for people, an object for programs.
+
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use takt_core::stats::{Counts, Histogram};
+use takt_core::time::Span;
+use takt_workload::Workload;
+
+/// What both drivers measure.
+pub(crate) struct Summary<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) duration: Span,
+    pub(crate) counts: &'a [Counts],
+    pub(crate) responses: &'a [Histogram],
+    pub(crate) context_switches: u64,
+    pub(crate) windows_lost: u64,
+}
+
+impl Summary<'_> {
+    pub(crate) fn totals(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.counts.iter().for_each(|c| sum += *c);
+        sum
+    }
+
+    /// The one JSON object of `--json`, with the driver's own keys added.
+    pub(crate) fn json(&self, more: Value) -> Value {
+        let (system, totals) = (&self.workload.system, self.totals());
+        let tasks = self.workload.tasks.iter().zip(self.counts).zip(self.responses).map(|((task, c), h)| {
+            json!({
+                "name": task.name, "partition": task.partition.map(|p| &self.workload.partitions[p]),
+                "released": c.released, "completed": c.completed, "met": c.met, "missed": c.missed, "aborted": c.aborted,
+                "overruns": c.overruns, "late_signals": c.late_signals,
+                "dispatches": c.dispatches, "preemptions": c.preemptions, "migrations": c.migrations,
+                "response_ns": response(h),
+            })
+        });
+        let mut object = json!({
+            "policy": system.policy.entry.name, "scope": system.policy.scope.name(), "cpus": system.cpus.len(),
+            "duration_ns": self.duration.ns(), "seed": system.seed,
+            "jobs": {"released": totals.released, "completed": totals.completed, "met": totals.met,
+                     "missed": totals.missed, "aborted": totals.aborted},
+            "utility": {"accrued": totals.met, "total": totals.released},
+            "dispatches": totals.dispatches, "preemptions": totals.preemptions, "migrations": totals.migrations,
+            "context_switches": self.context_switches,
+            "overruns": totals.overruns, "late_signals": totals.late_signals, "windows_lost": self.windows_lost,
+            "tasks": tasks.collect::<Vec<_>>(),
+        });
+        if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+            object.extend(more);
+        }
+        object
+    }
+
+    /// The table and the lines under it.
+    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut rows = vec![
+            ["task", "released", "completed", "met", "missed", "aborted", "min", "mean", "p99", "max"]
+                .map(String::from)
+                .to_vec(),
+        ];
+        let row = |name: &str, c: &Counts, h: Option<&Histogram>| {
+            let counts = [c.released, c.completed, c.met, c.missed, c.aborted].map(|n| n.to_string());
+            let times = match h.filter(|h| h.count() > 0) {
+                Some(h) => [h.min(), h.mean(), h.quantile(990), h.max()].map(short),
+                None => ["-"; 4].map(String::from),
+            };
+            [&[name.to_string()][..], &counts, &times].concat()
+        };
+        for ((task, c), h) in self.workload.tasks.iter().zip(self.counts).zip(self.responses) {
+            rows.push(row(&task.name, c, Some(h)));
+        }
+        let totals = self.totals();
+        if self.counts.len() > 1 {
+            rows.push(row("all", &totals, None));
+        }
+        table(out, &rows)?;
+        writeln!(
+            out,
+            "response times from release to completion; dispatches {}, preemptions {}, migrations {}, context switches {}",
+            totals.dispatches, totals.preemptions, totals.migrations, self.context_switches
+        )?;
+        for (task, c) in self.workload.tasks.iter().zip(self.counts) {
+            if c.overruns > 0 {
+                writeln!(out, "warning: {} overran its window {} times", task.name, c.overruns)?;
+            }
+            if c.late_signals > 0 {
+                let n = c.late_signals;
+                writeln!(out, "note: {} signalled completion {n} times after its turn was over", task.name)?;
+            }
+        }
+        if self.windows_lost > 0 {
+            writeln!(out, "warning: {} windows were lost because the scheduler came too late", self.windows_lost)?;
+        }
+        Ok(())
+    }
+}
+
+fn response(h: &Histogram) -> Value {
+    json!({"min": h.min().ns(), "mean": h.mean().ns(), "p99": h.quantile(990).ns(), "max": h.max().ns()})
+}
+
+/// A histogram's figures in nanoseconds, for `--json`.
+pub(crate) fn figures(h: &Histogram) -> Value {
+    json!({"count": h.count(), "p50": h.quantile(500).ns(), "p99": h.quantile(990).ns(), "max": h.max().ns()})
+}
+
+/// A span to four digits, for tables.
+pub(crate) fn short(span: Span) -> String {
+    let ns = span.ns();
+    let (unit, name) = match ns.abs() {
+        n if n >= 1_000_000_000 => (1_000_000_000, "s"),
+        n if n >= 1_000_000 => (1_000_000, "ms"),
+        n if n >= 1_000 => (1_000, "us"),
+        _ => return format!("{ns}ns"),
+    };
+    let whole = ns / unit;
+    let decimals = match whole.abs() {
+        0..10 => 3,
+        10..100 => 2,
+        100..1000 => 1,
+        _ => 0,
+    };
+    let scale = 10_i64.pow(decimals);
+    // Rounded to the nearest digit shown, in integers.
+    let value = (i128::from(ns) * i128::from(scale) + i128::from(unit) / 2) / i128::from(unit);
+    let (whole, rest) = (value / i128::from(scale), value % i128::from(scale));
+    if decimals == 0 { format!("{whole}{name}") } else { format!("{whole}.{rest:0w$}{name}", w = decimals as usize) }
+}
+
+/// Prints rows with aligned columns: the first to the left, the others to the right.
+pub(crate) fn table(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns)
+        .map(|c| rows.iter().filter_map(|r| r.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0))
+        .collect();
+    for row in rows {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(c, (cell, &width))| if c == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") });
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_shown_to_four_digits() {
+        for (ns, text) in [
+            (999, "999ns"),
+            (1_000, "1.000us"),
+            (12_345_678, "12.35ms"),
+            (123_456_789, "123.5ms"),
+            (3_000_000_000, "3.000s"),
+        ] {
+            assert_eq!(short(Span::from_ns(ns)), text);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What the executive is asked to run, and who watches.
+
+use std::io;
+use std::path::PathBuf;
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Input;
+use takt_core::model::System;
+use takt_core::time::{Span, Time};
+use takt_linux::Choice;
+use takt_linux::leftovers::OnCrash;
+use takt_trace::Stamped;
+
+/// A system and the processes behind its tasks.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is scheduled.
+    pub system: System,
+    /// One process per task, in the same order.
+    pub processes: Vec<Process>,
+    /// Working directory of the processes; `None` is the caller's.
+    pub directory: Option<PathBuf>,
+    /// CPUs of the scheduler thread. By default the schedule's CPU when it uses only one, else wherever Linux puts it.
+    pub scheduler_cpus: Option<CpuSet>,
+    /// How long the processes with `init` may take in all.
+    pub init_timeout: Span,
+    /// Whether the processes get a real-time class.
+    pub realtime: bool,
+    /// What becomes of the processes when the executive dies.
+    pub on_crash: OnCrash,
+    /// When to end; `None` when all processes have ended.
+    pub duration: Option<Span>,
+    /// How processes are stopped and started.
+    pub mechanism: Choice,
+    /// Whether the processes' standard output goes to standard error.
+    pub output_to_stderr: bool,
+    /// Called by the scheduler thread around its loop; for tests that count what happens inside.
+    pub hooks: Hooks,
+}
+
+/// See [`Plan::hooks`].
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Hooks {
+    /// Before the first instant.
+    pub enter: Option<fn()>,
+    /// After the last.
+    pub leave: Option<fn()>,
+}
+
+/// The process of a task.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// The task's name, for messages.
+    pub name: String,
+    /// Command for `/bin/sh -c`.
+    pub cmd: String,
+    /// Whether it runs before the schedule starts, until it signals.
+    pub init: bool,
+    /// Whether each job is a process of its own, which completes by ending.
+    pub per_job: bool,
+    /// File that its standard output is appended to.
+    pub output: Option<PathBuf>,
+}
+
+/// Watches a run from the supervisor's thread; never from the scheduler's.
+pub trait Observer {
+    /// The processes exist and the schedule starts at `start` on the monotonic clock, with these process ids by task.
+    fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {
+        let _ = (start, pids);
+        Ok(())
+    }
+    /// A trace record. After an error no more are handed over.
+    fn record(&mut self, record: &Stamped) -> io::Result<()>;
+    /// A step of the engine; these are what a replay needs.
+    fn step(&mut self, now: Time, inputs: &[Input]) -> io::Result<()> {
+        let _ = (now, inputs);
+        Ok(())
+    }
+    /// Called some twenty times a second with the instant reached. What was recorded should reach the disk now.
+    fn tick(&mut self, now: Time) -> io::Result<()> {
+        let _ = now;
+        Ok(())
+    }
+}

@@ -1,0 +1,432 @@
+//! The scheduler thread: waits, steps the engine, carries out its commands.
+//!
+//! Nothing in here may allocate, block on anything but its own epoll, or look at a file system.
+
+use crate::plan::Hooks;
+use rtrb::{Consumer, Producer};
+use rustix::event::epoll::{self, Event as EpollEvent, EventData, EventFlags};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use takt_core::cpus::CpuSet;
+use takt_core::engine::{Command, Engine, Input};
+use takt_core::model::TaskId;
+use takt_core::record::{Record, Sink};
+use takt_core::stats::{Histogram, Responses};
+use takt_core::time::{Span, Time};
+use takt_linux::rt::{self, Class};
+use takt_linux::timer::{self, Timer};
+use takt_linux::{Group, Mechanism, PartitionHandle, protocol};
+use takt_trace::Stamped;
+
+/// Data of the epoll entries that are no task's completion descriptor.
+pub(crate) const TIMER: u64 = u64::MAX;
+pub(crate) const CONTROL: u64 = u64::MAX - 1;
+
+/// How many events one wait takes in. More stay ready for the next wait of the same instant.
+const BATCH: usize = 256;
+
+/// From the supervisor to the scheduler.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// The task's last process has ended.
+    Exit(TaskId),
+    /// A per-job process has ended, and with it its job.
+    JobDone(TaskId),
+    /// The next per-job process waits in its frozen group.
+    Ready(TaskId),
+    /// A copy of the descriptor that lets the task go on after a completion.
+    ContinueFd(TaskId, OwnedFd),
+    /// End the run.
+    Stop,
+}
+
+/// From the scheduler to the supervisor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Item {
+    /// A trace record.
+    Record(Stamped),
+    /// An input of the step that follows.
+    Input(Input),
+    /// A step of the engine.
+    Step(Time),
+    /// The end of the run: the last step.
+    Close(Time),
+    /// The task has signalled for the first time: its continue descriptor is needed.
+    WantContinueFd(TaskId),
+}
+
+/// What the scheduler needs to know of a task.
+pub(crate) struct Slot {
+    pub(crate) group: Group,
+    pub(crate) partition: PartitionHandle,
+    /// It has signalled completion (or initialisation) and waits to be let on.
+    pub(crate) signalled: bool,
+    pub(crate) continue_fd: Option<OwnedFd>,
+    /// Its descriptor has been asked for.
+    pub(crate) asked: bool,
+    /// It should have been let on before its descriptor was here.
+    pub(crate) owed: bool,
+    /// A per-job task has a process that waits.
+    pub(crate) has_process: bool,
+    pub(crate) per_job: bool,
+    /// Its jobs have a CPU-time budget, so its CPU time is measured.
+    pub(crate) budgeted: bool,
+}
+
+pub(crate) struct Setup {
+    pub(crate) engine: Engine,
+    pub(crate) mechanism: Arc<Mechanism>,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) epoll: OwnedFd,
+    pub(crate) inbox: Consumer<Message>,
+    pub(crate) outbox: Producer<Item>,
+    /// Wakes the supervisor when something should not wait for its next round.
+    pub(crate) wake_supervisor: OwnedFd,
+    pub(crate) cpus: Option<CpuSet>,
+    pub(crate) duration: Option<Span>,
+    pub(crate) hooks: Hooks,
+    /// Nanoseconds on the monotonic clock at which the schedule starts; set by the scheduler.
+    pub(crate) start: Arc<AtomicU64>,
+}
+
+/// What the scheduler thread leaves.
+pub(crate) struct Outcome {
+    pub(crate) engine: Engine,
+    pub(crate) responses: Responses,
+    /// How late planned instants were handled.
+    pub(crate) lateness: Histogram,
+    /// How long stopping and starting took per step that did so.
+    pub(crate) effort: Histogram,
+    pub(crate) end: Time,
+    pub(crate) dropped: u64,
+    pub(crate) failures: u64,
+    pub(crate) first_failure: Option<io::Error>,
+    pub(crate) class: &'static str,
+    pub(crate) stopped: bool,
+}
+
+/// Records of one step, in memory that is there already.
+struct StepSink {
+    records: Vec<Record>,
+    responses: Responses,
+    dropped: u64,
+}
+
+impl Sink for StepSink {
+    fn record(&mut self, record: Record) {
+        if self.records.len() < self.records.capacity() {
+            self.records.push(record);
+        } else {
+            self.dropped += 1;
+        }
+    }
+    fn response(&mut self, task: TaskId, response: Span) {
+        self.responses.response(task, response);
+    }
+}
+
+struct Scheduler {
+    setup: Setup,
+    places: Vec<CpuSet>,
+    sink: StepSink,
+    inputs: Vec<Input>,
+    /// Shortest window: a planned instant handled later than this has lost a window. `None` without a window table.
+    tolerance: Option<Span>,
+    start: Span,
+    /// CPU time that each task's process had used when its current job began.
+    cpu_base: Vec<Span>,
+    per_job: Vec<TaskId>,
+    results: Results,
+}
+
+#[derive(Default)]
+struct Results {
+    lateness: Histogram,
+    effort: Histogram,
+    failures: u64,
+    first_failure: Option<io::Error>,
+}
+
+/// The body of the scheduler thread. Its descriptors, rings and vectors are ready; it takes its scheduling class, fixes time
+/// zero and runs until the end of the run.
+pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
+    let timer = Timer::new()?;
+    epoll::add(&setup.epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
+    let n = setup.engine.system().tasks.len();
+    let windows = &setup.engine.system().windows;
+    let mut scheduler = Scheduler {
+        places: setup.engine.places().to_vec(),
+        sink: StepSink { records: Vec::with_capacity(8 * n + 256), responses: Responses::new(n), dropped: 0 },
+        inputs: Vec::with_capacity(4 * n + BATCH),
+        tolerance: windows.iter().map(|w| w.length).min(),
+        start: Span::ZERO,
+        cpu_base: vec![Span::ZERO; n],
+        per_job: (0..n as u32).map(TaskId).filter(|t| setup.slots[t.index()].per_job).collect(),
+        results: Results::default(),
+        setup,
+    };
+    let mut events: Vec<EpollEvent> = Vec::with_capacity(BATCH);
+    if let Some(cpus) = scheduler.setup.cpus {
+        // A CPU that the caller may not use is no reason to fail: the thread then stays where it may run.
+        let _ = rt::set_affinity(0, &cpus);
+    }
+    let class = match rt::set_class(0, Class::Fifo(80)) {
+        Ok(()) => "fifo",
+        Err(_) => {
+            let _ = rt::set_timer_slack(Span::from_ns(1));
+            "other"
+        }
+    };
+    // A lead of two milliseconds: time zero is an instant that the first wait can still be on time for.
+    scheduler.start = timer::now() + Span::from_ms(2);
+    scheduler.setup.start.store(scheduler.start.ns() as u64, Ordering::Release);
+    let hooks = scheduler.setup.hooks;
+    if let Some(enter) = hooks.enter {
+        enter();
+    }
+    let ended = scheduler.loop_until_end(&timer, &mut events);
+    if let Some(leave) = hooks.leave {
+        leave();
+    }
+    let _ = rt::set_class(0, Class::Other);
+    let (end, stopped) = ended?;
+    let _ = rustix::io::write(&scheduler.setup.wake_supervisor, &1u64.to_ne_bytes());
+    let Scheduler { setup, sink, results, .. } = scheduler;
+    let Results { lateness, effort, failures, first_failure } = results;
+    let StepSink { responses, dropped, .. } = sink;
+    let engine = setup.engine;
+    Ok(Outcome { engine, responses, lateness, effort, end, dropped, failures, first_failure, class, stopped })
+}
+
+impl Scheduler {
+    fn now(&self) -> Time {
+        Time::ZERO + (timer::now() - self.start)
+    }
+
+    fn loop_until_end(&mut self, timer: &Timer, events: &mut Vec<EpollEvent>) -> io::Result<(Time, bool)> {
+        let end = self.setup.duration.map_or(Time::MAX, |d| Time::ZERO + d);
+        let mut armed = None;
+        loop {
+            let due = self.setup.engine.next_due().unwrap_or(Time::MAX).min(end);
+            if armed != Some(due) {
+                armed = Some(due);
+                if due == Time::MAX {
+                    timer.disarm()?;
+                } else {
+                    timer.arm(self.start + (due - Time::ZERO))?;
+                }
+            }
+            events.clear();
+            match epoll::wait(&self.setup.epoll, rustix::buffer::spare_capacity(events), None) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(e) => return Err(e.into()),
+            }
+            let stop = self.collect(events);
+            let now = self.now().min(end);
+            let last = stop || now == end;
+            self.catch_up(now, last);
+            if last || self.setup.engine.all_gone() {
+                let at = now.max(self.setup.engine.now());
+                self.close(at);
+                return Ok((at, stop));
+            }
+        }
+    }
+
+    /// Takes in what the descriptors told; `true` when the run is to end.
+    fn collect(&mut self, events: &[EpollEvent]) -> bool {
+        let mut stop = false;
+        for event in events {
+            match event.data.u64() {
+                TIMER => {}
+                CONTROL => stop |= self.read_inbox(),
+                task => {
+                    let task = TaskId(task as u32);
+                    let slot = &mut self.setup.slots[task.index()];
+                    slot.signalled = true;
+                    if !std::mem::replace(&mut slot.asked, true) {
+                        self.tell(Item::WantContinueFd(task));
+                        let _ = rustix::io::write(&self.setup.wake_supervisor, &1u64.to_ne_bytes());
+                    }
+                    self.inputs.push(Input::Complete { task });
+                }
+            }
+        }
+        stop
+    }
+
+    fn read_inbox(&mut self) -> bool {
+        let mut stop = false;
+        while let Ok(message) = self.setup.inbox.pop() {
+            match message {
+                Message::Exit(task) => self.inputs.push(Input::Exit { task }),
+                Message::JobDone(task) => {
+                    self.setup.slots[task.index()].has_process = false;
+                    self.inputs.push(Input::Complete { task });
+                }
+                Message::Ready(task) => {
+                    self.setup.slots[task.index()].has_process = true;
+                    self.inputs.push(Input::Wake { task });
+                }
+                Message::ContinueFd(task, fd) => {
+                    let slot = &mut self.setup.slots[task.index()];
+                    if std::mem::replace(&mut slot.owed, false) {
+                        let _ = protocol::send_continue(&fd);
+                    }
+                    slot.continue_fd = Some(fd);
+                }
+                Message::Stop => stop = true,
+            }
+        }
+        stop
+    }
+
+    /// Steps the engine through everything that is due by `now`, and hands it what was collected. At the very end of the
+    /// run nothing new begins, and what was collected is left for the close.
+    fn catch_up(&mut self, now: Time, last: bool) {
+        while let Some(due) = self.setup.engine.next_due().filter(|due| if last { *due < now } else { *due <= now }) {
+            self.results.lateness.add(now - due);
+            // Planned instants are handled as of when they were planned, so that window borders and budgets do not drift. Only
+            // when a whole window has gone by is the engine told the truth, so that the table can count what it lost.
+            // Online policies have no grid to keep and always get the true instant.
+            let on_time = self.tolerance.is_some_and(|shortest| now - due < shortest);
+            let at = if on_time { due } else { now };
+            self.step(at.max(self.setup.engine.now()));
+        }
+        if !last && !self.inputs.is_empty() {
+            self.step(now.max(self.setup.engine.now()));
+        }
+    }
+
+    fn step(&mut self, at: Time) {
+        self.measure();
+        self.step_once(at);
+        // A per-job task whose next process is not there yet cannot run: to the engine it is blocked.
+        for index in 0..self.per_job.len() {
+            let task = self.per_job[index];
+            let waiting = !self.setup.slots[task.index()].has_process;
+            if waiting && self.setup.engine.job(task).is_some_and(|job| job.ready) {
+                self.inputs.push(Input::Block { task });
+            }
+        }
+        if !self.inputs.is_empty() {
+            self.step_once(at);
+        }
+    }
+
+    /// Puts the CPU time of tasks with a CPU-time budget before the other inputs.
+    fn measure(&mut self) {
+        let Scheduler { setup, inputs, cpu_base, .. } = self;
+        for &task in setup.engine.running() {
+            if setup.engine.wants_usage(task) {
+                if let Some(total) = setup.mechanism.cpu_time(setup.slots[task.index()].group) {
+                    let consumed = (total - cpu_base[task.index()]).or_zero();
+                    inputs.insert(0, Input::Usage { task, consumed });
+                }
+            }
+        }
+    }
+
+    fn step_once(&mut self, at: Time) {
+        let Scheduler { setup, places, sink, inputs, cpu_base, results, .. } = self;
+        let began = timer::now();
+        let commands = setup.engine.step(at, inputs, sink);
+        let acted = !commands.is_empty();
+        for command in commands {
+            let done = match *command {
+                Command::Stop { task, .. } => setup.mechanism.freeze(setup.slots[task.index()].group),
+                Command::Move { task, to, new_job, .. } => {
+                    let slot = &mut setup.slots[task.index()];
+                    if new_job {
+                        let_on(slot);
+                    }
+                    setup.mechanism.set_cpus(slot.partition, &places[to.index()])
+                }
+                Command::Start { task, place, new_job } => {
+                    let slot = &mut setup.slots[task.index()];
+                    if slot.budgeted && new_job {
+                        cpu_base[task.index()] = setup.mechanism.cpu_time(slot.group).unwrap_or_default();
+                    }
+                    start(&setup.mechanism, slot, &places[place.index()], new_job)
+                }
+                Command::Continue { task, .. } => {
+                    let slot = &mut setup.slots[task.index()];
+                    if slot.budgeted {
+                        cpu_base[task.index()] = setup.mechanism.cpu_time(slot.group).unwrap_or_default();
+                    }
+                    let_on(slot);
+                    Ok(())
+                }
+            };
+            match done {
+                // The group or process is gone: its exit will be reported by the supervisor.
+                Err(e) if matches!(e.raw_os_error(), Some(GONE_DEVICE | GONE_ENTRY | GONE_PROCESS)) => {}
+                Err(e) => {
+                    results.failures += 1;
+                    results.first_failure.get_or_insert(e);
+                }
+                Ok(()) => {}
+            }
+        }
+        let applied = timer::now();
+        if acted {
+            results.effort.add(applied - began);
+        }
+        self.report(at, Item::Step(at), Time::ZERO + (applied - self.start));
+    }
+
+    fn close(&mut self, at: Time) {
+        self.setup.engine.close(at, &self.inputs, &mut self.sink);
+        self.report(at, Item::Close(at), at);
+    }
+
+    /// Hands the step to the supervisor: its inputs, itself, its records.
+    fn report(&mut self, at: Time, step: Item, applied: Time) {
+        for index in 0..self.inputs.len() {
+            let input = self.inputs[index];
+            self.tell(Item::Input(input));
+        }
+        self.inputs.clear();
+        self.tell(step);
+        for index in 0..self.sink.records.len() {
+            let record = self.sink.records[index];
+            self.tell(Item::Record(Stamped { record, applied: applied.max(at).max(record.at) }));
+        }
+        self.sink.records.clear();
+    }
+
+    fn tell(&mut self, item: Item) {
+        if self.setup.outbox.push(item).is_err() {
+            self.sink.dropped += 1;
+        }
+    }
+}
+
+const GONE_DEVICE: i32 = rustix::io::Errno::NODEV.raw_os_error();
+const GONE_ENTRY: i32 = rustix::io::Errno::NOENT.raw_os_error();
+const GONE_PROCESS: i32 = rustix::io::Errno::SRCH.raw_os_error();
+
+fn start(mechanism: &Mechanism, slot: &mut Slot, cpus: &CpuSet, new_job: bool) -> io::Result<()> {
+    mechanism.set_cpus(slot.partition, cpus)?;
+    if new_job {
+        let_on(slot);
+    }
+    if slot.per_job && !slot.has_process {
+        return Ok(());
+    }
+    mechanism.thaw(slot.group)
+}
+
+/// Lets a process that has signalled go on with its next job.
+fn let_on(slot: &mut Slot) {
+    if std::mem::replace(&mut slot.signalled, false) {
+        match &slot.continue_fd {
+            // It can only fail when the process is gone, and then there is nobody to let on.
+            Some(fd) => drop(protocol::send_continue(fd)),
+            None => slot.owed = true,
+        }
+    }
+}

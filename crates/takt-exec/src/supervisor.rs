@@ -1,0 +1,661 @@
+//! The supervisor: everything around the scheduler thread that may block.
+
+use crate::plan::{Observer, Plan};
+use crate::scheduler::{self, CONTROL, Item, Message, Outcome, Setup, Slot};
+use rtrb::{Consumer, Producer, RingBuffer};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::process::WaitOptions;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use std::collections::{HashMap, VecDeque};
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use takt_core::cpus::CpuSet;
+use takt_core::engine::{Engine, Input};
+use takt_core::model::{Invalid, System, TaskId};
+use takt_core::stats::{Counts, Histogram};
+use takt_core::time::{Span, Time};
+use takt_linux::rt::Class;
+use takt_linux::{
+    Group, Mechanism, Output, PartitionHandle, RunId, SpawnSpec, Unavailable, leftovers, protocol, watcher,
+};
+
+/// Real-time priority of scheduled processes, where they get one; the scheduler itself has 80.
+const PROCESS_PRIORITY: u8 = 10;
+/// Records that fit between two rounds of the supervisor.
+const RING: usize = 1 << 16;
+const ROUND: Duration = Duration::from_millis(50);
+
+/// Why a run could not be started, or had to be given up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// This machine cannot do it.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The schedule names CPUs that are not there.
+    #[error("CPU {missing} is not available on this machine, which offers {present}")]
+    NoSuchCpu {
+        /// The missing ones.
+        missing: CpuSet,
+        /// Those that are there.
+        present: CpuSet,
+    },
+    /// The system is not valid.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Some processes did not finish their initialisation in time.
+    #[error("{names} did not signal the end of initialisation within {timeout}")]
+    InitTimeout {
+        /// Which.
+        names: String,
+        /// The limit.
+        timeout: Span,
+    },
+    /// The operating system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// The scheduler thread ended by a fault of the program.
+    #[error("the scheduler thread failed: {0}")]
+    Scheduler(String),
+}
+
+trait What<T> {
+    fn what(self, what: impl Into<String>) -> Result<T, Error>;
+}
+impl<T, E: Into<io::Error>> What<T> for Result<T, E> {
+    fn what(self, what: impl Into<String>) -> Result<T, Error> {
+        self.map_err(|e| Error::System { what: what.into(), source: e.into() })
+    }
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// Its time was over.
+    Duration,
+    /// All processes have ended.
+    AllExited,
+    /// A signal asked for it.
+    Signal,
+}
+
+/// How a task's process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskEnd {
+    /// By itself, with this status.
+    Exited(i32),
+    /// By this signal, not sent by Takt.
+    Signalled(i32),
+}
+
+/// What a run was.
+#[derive(Debug)]
+pub struct Report {
+    /// Counts by task.
+    pub counts: Vec<Counts>,
+    /// Response times by task.
+    pub responses: Vec<Histogram>,
+    /// See [`Engine::context_switches`].
+    pub context_switches: u64,
+    /// See [`Engine::windows_lost`].
+    pub windows_lost: u64,
+    /// Length of the run.
+    pub length: Span,
+    /// Why it ended.
+    pub ended: Ended,
+    /// How each task's process ended by itself, if it did. For per-job tasks the last one that failed, or the last one.
+    pub ends: Vec<Option<TaskEnd>>,
+    /// The mechanism that was used, and what is weaker about it than the best.
+    pub mechanism: &'static str,
+    /// See [`Mechanism::notes`].
+    pub notes: Vec<String>,
+    /// Scheduling class of the scheduler thread.
+    pub scheduler_class: &'static str,
+    /// How late planned instants were handled.
+    pub lateness: Histogram,
+    /// How long one step's stops and starts took to carry out.
+    pub effort: Histogram,
+    /// Records that did not fit into the ring.
+    pub dropped: u64,
+    /// Stops, starts or moves that the kernel refused, and its first answer.
+    pub failures: u64,
+    /// See `failures`.
+    pub first_failure: Option<io::Error>,
+    /// The observer's first error, after which it was told nothing more.
+    pub observer_error: Option<io::Error>,
+    /// From the call to the start of the schedule.
+    pub startup: Duration,
+    /// Something of the run could not be removed.
+    pub cleanup_error: Option<io::Error>,
+}
+
+/// Runs a plan to its end. Whatever happens, when this returns no process of the run is left and no group.
+///
+/// # Errors
+/// See [`Error`]. Nothing is left running then either.
+pub fn run(plan: Plan, observer: &mut dyn Observer) -> Result<Report, Error> {
+    let began = Instant::now();
+    let signals = Signals::new().what("cannot watch for signals")?;
+    let engine = Engine::new(plan.system.clone())?;
+    let id = RunId::new().what("cannot name the run")?;
+    // What dead runs left is removed if it can be; this run does not depend on it.
+    let _ = leftovers::clean(plan.on_crash);
+    watcher::spawn_watcher(&id, plan.on_crash).what("cannot start the watcher")?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).what("cannot become a subreaper")?;
+    let result = Supervisor::set_up(plan, id, engine, signals).and_then(|s| s.run(began, observer));
+    let _ = rustix::process::set_child_subreaper(None);
+    result
+}
+
+struct Signals {
+    pipe: UnixStream,
+    stop: Arc<AtomicBool>,
+    registered: Vec<signal_hook::SigId>,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        let (pipe, write) = UnixStream::pair()?;
+        pipe.set_nonblocking(true)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut signals = Signals { pipe, stop, registered: Vec::new() };
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signals.registered.push(signal_hook::flag::register(signal, signals.stop.clone())?);
+        }
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGCHLD] {
+            signals.registered.push(signal_hook::low_level::pipe::register(signal, write.try_clone()?)?);
+        }
+        Ok(signals)
+    }
+    fn stop(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+    fn drain(&self) {
+        let mut buffer = [0; 256];
+        while matches!(rustix::io::read(&self.pipe, &mut buffer), Ok(n) if n > 0) {}
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for id in self.registered.drain(..) {
+            signal_hook::low_level::unregister(id);
+        }
+    }
+}
+
+/// Where a task's process lives.
+#[derive(Clone, Copy)]
+struct Home {
+    group: Group,
+    partition: PartitionHandle,
+}
+
+struct Supervisor {
+    plan: Plan,
+    mechanism: Arc<Mechanism>,
+    homes: Vec<Home>,
+    tasks_by_group: HashMap<Group, TaskId>,
+    tasks_by_pid: HashMap<i32, TaskId>,
+    pids: Vec<Option<i32>>,
+    ends: Vec<Option<TaskEnd>>,
+    gone: Vec<bool>,
+    specs: Vec<Prepared>,
+    engine: Option<Engine>,
+    epoll: OwnedFd,
+    control: OwnedFd,
+    wake: OwnedFd,
+    signals: Signals,
+    /// Messages that did not fit into the ring yet.
+    outgoing: VecDeque<Message>,
+    signalled: Vec<bool>,
+    /// Number of the continue descriptor in each task's process.
+    continue_numbers: Vec<RawFd>,
+}
+
+/// What is needed to start a task's process, again and again for a per-job task.
+struct Prepared {
+    output: Option<std::fs::File>,
+}
+
+impl Supervisor {
+    fn set_up(plan: Plan, id: RunId, engine: Engine, signals: Signals) -> Result<Supervisor, Error> {
+        let n = plan.system.tasks.len();
+        let mut mechanism = Mechanism::open(plan.mechanism, &id)?;
+        let present = mechanism.cpus();
+        if !plan.system.cpus.is_subset(&present) {
+            return Err(Error::NoSuchCpu { missing: plan.system.cpus.difference(&present), present });
+        }
+        let homes = homes(&plan.system, &mut mechanism).what("cannot create the groups of the processes")?;
+        let mut specs = Vec::with_capacity(n);
+        for process in &plan.processes {
+            let output = match &process.output {
+                None => None,
+                Some(path) => {
+                    let path = plan.directory.as_ref().map_or_else(|| path.clone(), |dir| dir.join(path));
+                    let file = OpenOptions::new().append(true).create(true).open(&path);
+                    Some(file.what(format!("cannot open the output of {}, {}", process.name, path.display()))?)
+                }
+            };
+            specs.push(Prepared { output });
+        }
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).what("epoll")?;
+        let control = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
+        epoll::add(&epoll, &control, EventData::new_u64(CONTROL), EventFlags::IN | EventFlags::ET).what("epoll")?;
+        let mut supervisor = Supervisor {
+            mechanism: Arc::new(mechanism),
+            tasks_by_group: homes.iter().enumerate().map(|(i, h)| (h.group, TaskId(i as u32))).collect(),
+            homes,
+            tasks_by_pid: HashMap::with_capacity(n),
+            pids: vec![None; n],
+            ends: vec![None; n],
+            gone: vec![false; n],
+            specs,
+            engine: Some(engine),
+            epoll,
+            control,
+            wake,
+            signals,
+            outgoing: VecDeque::new(),
+            signalled: vec![false; n],
+            continue_numbers: vec![-1; n],
+            plan,
+        };
+        for task in (0..n as u32).map(TaskId) {
+            supervisor.spawn(task)?;
+            if supervisor.signals.stop() {
+                break;
+            }
+        }
+        supervisor.initialise()?;
+        Ok(supervisor)
+    }
+
+    fn spawn(&mut self, task: TaskId) -> Result<(), Error> {
+        let (index, process) = (task.index(), &self.plan.processes[task.index()]);
+        let what = || format!("cannot start {}", process.name);
+        let mut spec = SpawnSpec::shell(&process.cmd).what(what())?;
+        if let Some(directory) = &self.plan.directory {
+            use std::os::unix::ffi::OsStrExt;
+            spec.cwd =
+                Some(std::ffi::CString::new(directory.as_os_str().as_bytes()).map_err(io::Error::other).what(what())?);
+        }
+        if let Some(file) = &self.specs[index].output {
+            spec.stdout = Output::Fd(file.as_fd());
+        }
+        let stderr = std::io::stderr();
+        if self.plan.output_to_stderr && self.specs[index].output.is_none() {
+            spec.stdout = Output::Fd(stderr.as_fd());
+        }
+        if self.plan.realtime {
+            spec.class = Class::Fifo(PROCESS_PRIORITY);
+        }
+        let channel = protocol::Channel::new(process.init).what(what())?;
+        channel.register_completion(&self.epoll, u64::from(task.0)).what(what())?;
+        // So that a command finds `takt burn` and `takt done` wherever this program was started from.
+        if let Some(own) = std::env::current_exe().ok().as_deref().and_then(|exe| exe.parent()) {
+            let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
+            spec.set_env("PATH", &format!("{path}:{}", own.display())).what(what())?;
+        }
+        spec.set_env(protocol::VARIABLE, &channel.variable()).what(what())?;
+        spec.pass_fds.extend(channel.pass_fds());
+        self.continue_numbers[index] = channel.continue_number();
+        let pid = self.mechanism.spawn(self.homes[index].group, &spec).what(what())?;
+        self.tasks_by_pid.insert(pid, task);
+        self.pids[index] = Some(pid);
+        Ok(())
+    }
+
+    /// Lets the processes that want it run before the schedule, all at once, until each has signalled or ended.
+    fn initialise(&mut self) -> Result<(), Error> {
+        let mut waiting: Vec<bool> = self.plan.processes.iter().map(|p| p.init).collect();
+        if !waiting.contains(&true) {
+            return Ok(());
+        }
+        for (index, _) in waiting.iter().enumerate().filter(|(_, init)| **init) {
+            self.mechanism.thaw(self.homes[index].group).what("cannot start the initialisation")?;
+        }
+        let limit = Instant::now() + Duration::from_nanos(self.plan.init_timeout.ns().max(0) as u64);
+        while waiting.contains(&true) && !self.signals.stop() {
+            let left = limit.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let late = (0..waiting.len()).filter(|i| waiting[*i]).map(|i| self.plan.processes[i].name.as_str());
+                let names = late.collect::<Vec<_>>().join(", ");
+                return Err(Error::InitTimeout { names, timeout: self.plan.init_timeout });
+            }
+            self.wait(left.min(ROUND), true)?;
+            self.reap();
+            let mut events = Vec::with_capacity(64);
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)).what("epoll")?;
+            for task in events.iter().map(|e| e.data.u64()).filter(|data| *data < CONTROL) {
+                let index = task as usize;
+                self.signalled[index] = true;
+                if std::mem::replace(&mut waiting[index], false) {
+                    self.mechanism.freeze(self.homes[index].group).what("cannot end the initialisation")?;
+                }
+            }
+            for (index, waiting) in waiting.iter_mut().enumerate() {
+                *waiting &= !self.gone[index];
+            }
+        }
+        Ok(())
+    }
+
+    /// Sleeps until a signal, a child's end, the scheduler's call, an emptied group or the limit.
+    fn wait(&self, limit: Duration, completions: bool) -> Result<(), Error> {
+        let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
+        let mut fds = vec![
+            PollFd::new(&self.signals.pipe, PollFlags::IN),
+            PollFd::new(&self.wake, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.mechanism.emptied(), PollFlags::IN),
+        ];
+        if completions {
+            fds.push(PollFd::new(&self.epoll, PollFlags::IN));
+        }
+        match poll(&mut fds, Some(&limit)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e).what("poll"),
+        }
+        self.signals.drain();
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        Ok(())
+    }
+
+    /// Collects ended processes and emptied groups.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = rustix::process::waitpid(None, WaitOptions::NOHANG) {
+            let Some(task) = self.tasks_by_pid.remove(&pid.as_raw_nonzero().get()) else { continue };
+            let end = match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => TaskEnd::Exited(code),
+                (None, signal) => TaskEnd::Signalled(signal.unwrap_or(0)),
+            };
+            let keep = self.plan.processes[task.index()].per_job && end == TaskEnd::Exited(0);
+            if !(keep && self.ends[task.index()].is_some()) {
+                self.ends[task.index()] = Some(end);
+            }
+            // A group that cannot be read is one that is gone.
+            if self.mechanism.leader_exited(self.homes[task.index()].group).unwrap_or(true) {
+                self.emptied(task);
+            }
+        }
+        let mut found = Vec::new();
+        // An unreadable queue of events is caught up with by the check below.
+        let _ = self.mechanism.drain_emptied(|group| found.push(group));
+        for group in found {
+            self.emptied(self.tasks_by_group[&group]);
+        }
+        if !self.mechanism.notifies() {
+            for task in (0..self.homes.len() as u32).map(TaskId) {
+                let left_behind = self.ends[task.index()].is_some() && !self.gone[task.index()];
+                let led = self.pids[task.index()].is_some_and(|pid| self.tasks_by_pid.contains_key(&pid));
+                if left_behind && !led && !self.mechanism.populated(self.homes[task.index()].group).unwrap_or(false) {
+                    self.emptied(task);
+                }
+            }
+        }
+    }
+
+    /// The last process of a task has ended.
+    fn emptied(&mut self, task: TaskId) {
+        let index = task.index();
+        if self.gone[index] {
+            return;
+        }
+        if !self.plan.processes[index].per_job {
+            self.gone[index] = true;
+            self.outgoing.push_back(Message::Exit(task));
+            return;
+        }
+        self.outgoing.push_back(Message::JobDone(task));
+        // The next process is born frozen and waits for the next release.
+        let next = self.mechanism.freeze(self.homes[index].group).what("cannot freeze an empty group");
+        match next.and_then(|()| self.spawn(task)) {
+            Ok(()) => self.outgoing.push_back(Message::Ready(task)),
+            Err(_) => {
+                self.gone[index] = true;
+                self.outgoing.push_back(Message::Exit(task));
+            }
+        }
+    }
+
+    fn run(mut self, began: Instant, observer: &mut dyn Observer) -> Result<Report, Error> {
+        let n = self.plan.system.tasks.len();
+        let (mut inbox, scheduler_inbox) = RingBuffer::new(4 * n + 16);
+        let (scheduler_outbox, mut outbox) = RingBuffer::new(RING + 16 * n);
+        let start = Arc::new(AtomicU64::new(0));
+        let budgeted = |t: usize| {
+            let task = &self.plan.system.tasks[t];
+            task.budget.is_some() && matches!(task.arrival, takt_core::model::Arrival::Periodic { .. })
+        };
+        let slots = (0..n).map(|t| Slot {
+            group: self.homes[t].group,
+            partition: self.homes[t].partition,
+            signalled: self.signalled[t],
+            continue_fd: None,
+            asked: self.signalled[t],
+            owed: false,
+            has_process: true,
+            per_job: self.plan.processes[t].per_job,
+            budgeted: budgeted(t),
+        });
+        let single = (self.plan.system.cpus.len() == 1).then_some(self.plan.system.cpus);
+        let setup = Setup {
+            slots: slots.collect(),
+            engine: self.engine.take().expect("the engine waits here for the scheduler thread"),
+            mechanism: self.mechanism.clone(),
+            epoll: self.epoll.try_clone().what("epoll")?,
+            inbox: scheduler_inbox,
+            outbox: scheduler_outbox,
+            wake_supervisor: self.wake.try_clone().what("eventfd")?,
+            cpus: self.plan.scheduler_cpus.or(single),
+            duration: self.plan.duration,
+            hooks: self.plan.hooks,
+            start: start.clone(),
+        };
+        for task in (0..n as u32).map(TaskId) {
+            if self.signalled[task.index()] {
+                self.fetch_continue_fd(task);
+            }
+        }
+        let mut observer = Watched { observer, error: None, inputs: Vec::new() };
+        // Memory is locked only now: a fork of locked memory would copy it.
+        let locked = takt_linux::rt::lock_memory();
+        let thread: JoinHandle<io::Result<Outcome>> = std::thread::Builder::new()
+            .name("takt-scheduler".into())
+            .spawn(move || scheduler::run(setup))
+            .what("cannot start the scheduler thread")?;
+        while start.load(Ordering::Acquire) == 0 && !thread.is_finished() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        let start = Span::from_ns(start.load(Ordering::Acquire) as i64);
+        let startup = began.elapsed();
+        observer.call(|o| o.started(start, &self.pids));
+        let mut stopping = false;
+        while !thread.is_finished() {
+            if let Err(e) = self.wait(ROUND, false) {
+                self.tell(&mut inbox, Message::Stop);
+                let _ = thread.join();
+                return Err(e);
+            }
+            self.reap();
+            self.drain(&mut outbox, &mut observer);
+            if self.signals.stop() && !std::mem::replace(&mut stopping, true) {
+                self.outgoing.push_back(Message::Stop);
+            }
+            self.send(&mut inbox);
+            observer.call(|o| o.tick(Time::ZERO + (takt_linux::timer::now() - start)));
+        }
+        let joined = thread.join();
+        let destroyed = self.mechanism.destroy();
+        self.reap();
+        self.drain(&mut outbox, &mut observer);
+        let outcome = match joined {
+            Ok(outcome) => outcome.what("the scheduler thread failed")?,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_string()));
+                return Err(Error::Scheduler(text.unwrap_or_default()));
+            }
+        };
+        let Outcome { engine, responses, lateness, effort, end, dropped, failures, first_failure, class, stopped } =
+            outcome;
+        let mut notes = self.mechanism.notes();
+        if let Err(e) = locked {
+            notes.push(format!("memory is not locked ({e}): a page fault may delay the scheduler"));
+        }
+        if class != "fifo" {
+            notes.push("the scheduler has no real-time class: other load delays it".into());
+        }
+        let ended = match (stopped, engine.all_gone()) {
+            (true, _) => Ended::Signal,
+            (false, true) => Ended::AllExited,
+            (false, false) => Ended::Duration,
+        };
+        Ok(Report {
+            counts: (0..n as u32).map(|t| engine.counts(TaskId(t))).collect(),
+            responses: responses.0,
+            context_switches: engine.context_switches(),
+            windows_lost: engine.windows_lost(),
+            length: end - Time::ZERO,
+            ended,
+            ends: std::mem::take(&mut self.ends),
+            mechanism: self.mechanism.name(),
+            notes,
+            scheduler_class: class,
+            lateness,
+            effort,
+            dropped,
+            failures,
+            first_failure,
+            observer_error: observer.error,
+            startup,
+            cleanup_error: destroyed.err(),
+        })
+    }
+
+    /// Gets a copy of the descriptor that lets a task's process go on. Without one the process waits for ever after its first
+    /// completion, which shows as overruns; that can only be when it is gone or belongs to somebody else now.
+    fn fetch_continue_fd(&mut self, task: TaskId) {
+        let pid = self.pids[task.index()].filter(|pid| self.tasks_by_pid.contains_key(pid));
+        if let Some(fd) = pid.and_then(|pid| protocol::fetch_continue_fd(pid, self.continue_numbers[task.index()]).ok())
+        {
+            self.outgoing.push_back(Message::ContinueFd(task, fd));
+        }
+    }
+
+    fn drain(&mut self, outbox: &mut Consumer<Item>, observer: &mut Watched<'_>) {
+        while let Ok(item) = outbox.pop() {
+            match item {
+                Item::Record(record) => observer.call(|o| o.record(&record)),
+                Item::Input(input) => observer.inputs.push(input),
+                Item::Step(now) | Item::Close(now) => {
+                    let inputs = std::mem::take(&mut observer.inputs);
+                    observer.call(|o| o.step(now, &inputs));
+                    observer.inputs = inputs;
+                    observer.inputs.clear();
+                }
+                Item::WantContinueFd(task) => self.fetch_continue_fd(task),
+            }
+        }
+    }
+
+    fn send(&mut self, inbox: &mut Producer<Message>) {
+        let mut sent = false;
+        while let Some(message) = self.outgoing.pop_front() {
+            match inbox.push(message) {
+                Ok(()) => sent = true,
+                Err(rtrb::PushError::Full(message)) => {
+                    self.outgoing.push_front(message);
+                    break;
+                }
+            }
+        }
+        if sent {
+            let _ = rustix::io::write(&self.control, &1u64.to_ne_bytes());
+        }
+    }
+
+    fn tell(&mut self, inbox: &mut Producer<Message>, message: Message) {
+        self.outgoing.push_back(message);
+        self.send(inbox);
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        // Also on the way out of an error: the groups go, and with them every process.
+        let _ = self.mechanism.destroy();
+        self.reap();
+    }
+}
+
+/// The observer, until its first error.
+struct Watched<'a> {
+    observer: &'a mut dyn Observer,
+    error: Option<io::Error>,
+    inputs: Vec<Input>,
+}
+
+impl Watched<'_> {
+    fn call(&mut self, f: impl FnOnce(&mut dyn Observer) -> io::Result<()>) {
+        if self.error.is_none() {
+            self.error = f(self.observer).err();
+        }
+    }
+}
+
+/// Makes the groups: one partition per `fifo` partition, and one per task where tasks are placed one by one.
+fn homes(system: &System, mechanism: &mut Mechanism) -> io::Result<Vec<Home>> {
+    let mut homes: Vec<Option<Home>> = vec![None; system.tasks.len()];
+    for (index, partition) in system.partitions.iter().enumerate() {
+        let mut sets: Vec<CpuSet> = Vec::new();
+        for slice in system.windows.iter().flat_map(|w| &w.slices) {
+            let used = [slice.sc, slice.be].iter().flatten().any(|p| p.index() == index);
+            if used && !sets.contains(&slice.cpus) {
+                sets.push(slice.cpus);
+            }
+        }
+        // The widest set that it will ever get: what it finds while it initialises.
+        let widest = sets.iter().copied().max_by_key(CpuSet::len).unwrap_or(system.cpus);
+        if partition.policy.is_none() {
+            let handle = mechanism.add_partition(&widest, partition.tasks.len())?;
+            if sets.len() > 1 {
+                mechanism.expect_cpu_changes(handle)?;
+            }
+            for (i, task) in partition.tasks.iter().enumerate() {
+                homes[task.index()] = Some(Home { group: mechanism.group(handle, i), partition: handle });
+            }
+        } else {
+            for task in &partition.tasks {
+                homes[task.index()] = Some(own_partition(mechanism, &widest)?);
+            }
+        }
+    }
+    let rest = homes.into_iter().zip(&system.tasks);
+    rest.map(|(home, task)| match home {
+        Some(home) => Ok(home),
+        None => own_partition(mechanism, &task.affinity.intersection(&system.cpus)),
+    })
+    .collect()
+}
+
+fn own_partition(mechanism: &mut Mechanism, cpus: &CpuSet) -> io::Result<Home> {
+    let partition = mechanism.add_partition(cpus, 1)?;
+    if cpus.len() > 1 {
+        mechanism.expect_cpu_changes(partition)?;
+    }
+    Ok(Home { group: mechanism.group(partition, 0), partition })
+}
