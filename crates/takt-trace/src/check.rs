@@ -2,7 +2,7 @@
 //!
 //! Every rule is judged from the records alone, so that a fault of an engine, a policy or a driver shows. Rules about
 //! the order of records are exact. Rules about time use the instants of carrying out and allow a tolerance, which is
-//! zero for a simulation and the machine's latency for a real run.
+//! zero for a simulation and the machine's latency for a real run. A job that ran in pieces may be late with each.
 //!
 //! | rule | what it says |
 //! |---|---|
@@ -17,6 +17,7 @@
 //! | `affinity` | a task runs only on CPUs that it may run on (needs the system) |
 //! | `fifo` | tasks of a partition without a policy run one at a time, in order if it is safety-critical (needs the system) |
 //! | `best-effort` | where best effort waits for all, it does not start beside safety-critical work (needs the system) |
+//! | `system` | trace and system have the same tasks |
 //! | `dropped` | no records are missing |
 
 use crate::Trace;
@@ -60,7 +61,7 @@ pub fn check(trace: &Trace, system: Option<&System>, tolerance: Span) -> Vec<Fin
             checker.partition_of = partitions(system);
         } else {
             let message = format!("the trace has {n} tasks and the system {known}: they do not belong together");
-            checker.findings.push(Finding { at: Time::ZERO, task: None, rule: "window", message });
+            checker.findings.push(Finding { at: Time::ZERO, task: None, rule: "system", message });
         }
     }
     for r in &trace.records {
@@ -95,9 +96,18 @@ struct TaskState {
     last_released: Option<JobId>,
     last_started: Option<JobId>,
     last_finished: Option<(JobId, Time)>,
-    /// The present grant: job, amount, and what has been used of it.
-    budget: Option<(JobId, Span, Span)>,
+    budget: Option<Grant>,
     granted: Span,
+}
+
+/// The budget that a job has at present.
+#[derive(Clone, Copy)]
+struct Grant {
+    job: JobId,
+    amount: Span,
+    used: Span,
+    /// In how many pieces; each may be carried out late.
+    pieces: i64,
 }
 
 struct Checker<'a> {
@@ -161,9 +171,9 @@ impl<'a> Checker<'a> {
             What::Budget { task, job, amount } => {
                 self.use_budget(task, applied);
                 let state = &mut self.tasks[task.index()];
-                let before = state.budget.filter(|b| b.0 == job).map_or(Span::ZERO, |_| state.granted);
+                let before = state.budget.filter(|b| b.job == job).map_or(Span::ZERO, |_| state.granted);
                 state.granted = Span::from_ns(before.ns().saturating_add(amount.ns()));
-                state.budget = Some((job, amount, Span::ZERO));
+                state.budget = Some(Grant { job, amount, used: Span::ZERO, pieces: 0 });
             }
             What::Start { task, job, place } => self.start(task, job, place, applied),
             What::Stop { task, job, place, .. } => self.stop(task, job, place, applied),
@@ -306,10 +316,10 @@ impl<'a> Checker<'a> {
         if applied < since {
             self.find(task, "alternation", format!("job {job} stops {} before its start", since - applied));
         }
-        if let Some((over, end)) = self.tasks[task.index()].last_finished.filter(|(over, _)| *over == started) {
-            if self.at > end {
-                self.find(task, "job-order", format!("job {over} runs on {} after its end", self.at - end));
-            }
+        let at = self.at;
+        let over = self.tasks[task.index()].last_finished.filter(|(over, end)| *over == started && at > *end);
+        if let Some((over, end)) = over {
+            self.find(task, "job-order", format!("job {over} runs on {} after its end", at - end));
         }
         if let (Some((window, _, since)), true) = (self.window, self.in_windows()) {
             let late = applied - since;
@@ -331,17 +341,17 @@ impl<'a> Checker<'a> {
     /// Adds to what is used of a budget the time up to `now`, and judges it.
     fn use_budget(&mut self, task: TaskId, now: Time) {
         let state = &mut self.tasks[task.index()];
-        let (Some((job, place, since)), Some((granted_to, amount, used))) = (state.running, state.budget) else {
-            return;
-        };
+        let (Some((job, place, since)), Some(grant)) = (state.running, &mut state.budget) else { return };
         state.running = Some((job, place, since.max(now)));
-        if job != granted_to {
+        if job != grant.job {
             return;
         }
-        let used = used + (now - since).or_zero();
-        state.budget = Some((job, amount, used));
-        let over = used - amount;
-        if self.elapsed_budget(task) && over > self.tolerance {
+        grant.used += (now - since).or_zero();
+        grant.pieces += 1;
+        let Grant { amount, used, pieces, .. } = *grant;
+        let allowed = Span::from_ns(self.tolerance.ns().saturating_mul(pieces));
+        if self.elapsed_budget(task) && used - amount > allowed {
+            let over = used - amount;
             self.find(task, "budget", format!("job {job} has run {used}, {over} more than its budget of {amount}"));
         }
     }
@@ -361,7 +371,7 @@ impl<'a> Checker<'a> {
         let at = self.at;
         let state = &mut self.tasks[task.index()];
         let known = state.jobs.iter().position(|(number, _, _)| *number == job).map(|i| state.jobs.remove(i));
-        let granted = state.budget.filter(|b| b.0 == job).map(|_| state.granted);
+        let granted = state.budget.filter(|b| b.job == job).map(|_| state.granted);
         if outcome != Outcome::Skipped {
             state.last_finished = Some((job, at));
         }

@@ -606,6 +606,13 @@ impl Writer for Perfetto {
         self.last = self.last.max(footer.end.ns().max(0) as u64);
         for task in 0..self.tasks.len() {
             self.stop(task, StopReason::Suspended);
+            // Jobs that are over have told of their misses; these never will.
+            while let Some((job, deadline)) = self.tasks[task].jobs.pop_front() {
+                if let Some(deadline) = deadline.filter(|d| *d <= footer.end) {
+                    let notes = [(key::JOB, Note::Int(job as i64)), (key::DEADLINE, Note::Int(deadline.ns()))];
+                    self.instant(task, event::MISS, &notes);
+                }
+            }
             self.end_job(task, &[]);
         }
         if self.window_open {

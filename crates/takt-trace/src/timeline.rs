@@ -3,7 +3,7 @@
 use crate::Trace;
 use takt_core::model::TaskId;
 use takt_core::record::{JobId, Outcome, Place, StopReason, What};
-use takt_core::time::{Span, Time};
+use takt_core::time::Time;
 
 /// A job on its CPUs without a break. Times are those of carrying out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,12 +122,5 @@ impl Timeline {
         let jobs = &mut self.jobs[task.index()];
         let index = jobs.binary_search_by_key(&number, |j| j.number).ok()?;
         Some(&mut jobs[index])
-    }
-
-    /// How long a task ran between two instants.
-    #[must_use]
-    pub fn ran(&self, task: TaskId, from: Time, to: Time) -> Span {
-        let overlap = |i: &Interval| (i.to.min(to) - i.from.max(from)).or_zero();
-        self.intervals.iter().filter(|i| i.task == task).fold(Span::ZERO, |sum, i| sum + overlap(i))
     }
 }

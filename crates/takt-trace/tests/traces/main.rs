@@ -1,6 +1,9 @@
 //! Tests of the crate from outside, in one program.
-
 mod common;
+mod compare;
+mod counting;
+mod engine;
 mod formats;
 mod gantt;
 mod perfetto;
+mod rules;

@@ -1,0 +1,132 @@
+//! Comparing traces.
+
+use crate::common::{any_trace, edf, ms, windows};
+use proptest::prelude::*;
+use takt_core::model::TaskId;
+use takt_core::record::{Outcome, What};
+use takt_core::time::{Span, Time};
+use takt_trace::Trace;
+use takt_trace::diff::diff;
+
+fn shifted(trace: &Trace, by: impl Fn(usize) -> Span) -> Trace {
+    let mut trace = trace.clone();
+    trace.records.iter_mut().enumerate().for_each(|(i, r)| r.applied += by(i));
+    trace
+}
+
+proptest! {
+    #[test]
+    fn a_trace_equals_itself(trace in any_trace()) {
+        let d = diff(&trace, &trace, Span::ZERO);
+        prop_assert!(d.is_equal() && d.points.is_empty() && d.largest == Span::ZERO);
+        let points = trace.records.iter().filter(|r| {
+            matches!(r.record.what, What::Start { .. } | What::Stop { .. } | What::Finish { .. })
+        });
+        prop_assert_eq!(d.compared, points.count());
+    }
+
+    #[test]
+    fn a_shift_is_measured(trace in any_trace(), shift in 1..1_000_i64) {
+        let later = shifted(&trace, |_| Span::from_ns(shift));
+        let d = diff(&trace, &later, Span::from_ns(shift));
+        prop_assert!(d.is_equal(), "{}", d);
+        let strict = diff(&trace, &later, Span::from_ns(shift - 1));
+        prop_assert_eq!(strict.beyond, strict.compared);
+        prop_assert!(strict.order_equal && strict.points.iter().all(|p| p.delta() == Some(Span::from_ns(shift))));
+    }
+
+    #[test]
+    fn what_was_removed_is_reported(trace in any_trace(), pick in any::<prop::sample::Index>()) {
+        let points: Vec<usize> = (0..trace.records.len()).filter(|i| {
+            let r = trace.records[*i];
+            r.applied < trace.end() && matches!(r.record.what, What::Start { .. } | What::Stop { .. } | What::Finish { .. })
+        }).collect();
+        prop_assume!(!points.is_empty());
+        let mut less = trace.clone();
+        let gone = less.records.remove(*pick.get(&points));
+        // Both must have the same length, or the end is left out of the comparison.
+        less.footer = Some(takt_trace::Footer { end: trace.end(), dropped: 0 });
+        let d = diff(&trace, &less, Span::ZERO);
+        prop_assert!(!d.order_equal);
+        prop_assert_eq!(d.points.len(), 1);
+        prop_assert_eq!((d.points[0].a, d.points[0].b), (Some(gone.applied), None));
+    }
+}
+
+#[test]
+fn the_order_between_cpus_does_not_matter_but_on_one_it_does() {
+    let trace = edf();
+    let start = |t: &Trace, task: u32| {
+        let of = |w: &What| matches!(w, What::Start { task: t, job: 0, .. } if t.0 == task);
+        t.records.iter().position(|r| of(&r.record.what)).unwrap()
+    };
+    let mut other = trace.clone();
+    let (a, b) = (start(&other, 0), start(&other, 1));
+    other.records.swap(a, b);
+    assert!(diff(&trace, &other, Span::ZERO).is_equal());
+
+    // Both tasks do what they did before, but take turns on CPU 0 in another order.
+    let mut other = windows();
+    let first = other.records.iter().position(|r| r.record.at == ms(3)).unwrap();
+    let second = other.records.iter().position(|r| r.record.at == ms(6)).unwrap();
+    let third = other.records.iter().position(|r| r.record.at == ms(10)).unwrap();
+    let moved: Vec<_> = other.records.drain(second..third).collect();
+    moved.into_iter().rev().for_each(|r| other.records.insert(first, r));
+    other.records.iter_mut().for_each(|r| r.applied = Time::ZERO);
+    let flat = shifted(&windows(), |_| Span::ZERO);
+    let d = diff(&flat, &other, Span::MAX);
+    assert!(!d.order_equal && d.beyond == 0 && d.points.is_empty(), "{d}");
+    insta::assert_snapshot!(d.to_string());
+}
+
+#[test]
+fn differences_make_a_table() {
+    let a = edf();
+    let mut b = shifted(&a, |i| Span::from_us(if i % 5 == 0 { 1500 } else { 20 }));
+    // A job that ended otherwise, and one that ran once more.
+    for r in &mut b.records {
+        if let What::Finish { outcome, job: 1, task: TaskId(0), .. } = &mut r.record.what {
+            *outcome = Outcome::Aborted;
+        }
+    }
+    let extra = b.records.iter().position(|r| matches!(r.record.what, What::Start { job: 1, .. })).unwrap();
+    let mut twice = b.records[extra];
+    twice.applied += Span::from_us(5);
+    b.records.insert(extra + 1, twice);
+    insta::assert_snapshot!(diff(&a, &b, Span::from_ms(1)).to_string());
+}
+
+#[test]
+fn traces_of_different_length_are_compared_as_far_as_both_go() {
+    let long = windows();
+    let mut short = long.clone();
+    short.records.retain(|r| r.record.at < ms(15));
+    short.footer = Some(takt_trace::Footer { end: ms(15), dropped: 0 });
+    let d = diff(&long, &short, Span::ZERO);
+    assert!(d.is_equal(), "{d}");
+    assert_eq!(d.up_to, Some(ms(15)));
+    assert!(d.to_string().contains("compared up to 15ms"));
+}
+
+#[test]
+fn tasks_go_by_their_names() {
+    let a = edf();
+    let mut b = edf();
+    b.header.tasks.swap(0, 1);
+    for r in &mut b.records {
+        match &mut r.record.what {
+            What::Release { task, .. }
+            | What::Start { task, .. }
+            | What::Stop { task, .. }
+            | What::Finish { task, .. }
+                if task.0 < 2 =>
+            {
+                task.0 = 1 - task.0;
+            }
+            _ => {}
+        }
+    }
+    assert!(diff(&a, &b, Span::ZERO).is_equal());
+    b.header.tasks[0].name = "someone else".into();
+    assert!(!diff(&a, &b, Span::ZERO).order_equal);
+}

@@ -1,0 +1,170 @@
+//! Traces of the real engine: the checker finds nothing, and counting them gives what the engine counted.
+
+use crate::common::write;
+use proptest::prelude::*;
+use takt_core::cpus::CpuSet;
+use takt_core::engine::{Command, Engine, Input};
+use takt_core::model::{
+    Arrival, Backlog, BestEffortStart, Late, Partition, PartitionId, Slice, System, Task, TaskId, Window,
+};
+use takt_core::policy::PolicySpec;
+use takt_core::record::Record;
+use takt_core::stats::Responses;
+use takt_core::time::{Span, Time};
+use takt_trace::check::check;
+use takt_trace::summary::summarize;
+use takt_trace::{Footer, Format, Header, Stamped, TaskLabel, Trace};
+
+/// Runs a system to `end`: each job completes when it has run for its task's runtime.
+fn run(system: &System, end: Time) -> (Engine, Trace, Responses) {
+    let mut engine = Engine::new(system.clone()).expect("the system is valid");
+    let n = system.tasks.len();
+    let mut sink: (Vec<Record>, Responses) = (Vec::new(), Responses::new(n));
+    let mut left = vec![Span::ZERO; n];
+    let mut now = Time::ZERO;
+    loop {
+        let ends = engine.running().iter().map(|t| now.saturating_add(left[t.index()])).min();
+        let next = ends.into_iter().chain(engine.next_due()).min().unwrap_or(end).max(now).min(end);
+        let running = engine.running().to_vec();
+        running.iter().for_each(|t| left[t.index()] = left[t.index()] - (next - now));
+        now = next;
+        let inputs: Vec<Input> = (running.iter())
+            .filter(|t| left[t.index()] == Span::ZERO)
+            .map(|task| Input::Complete { task: *task })
+            .collect();
+        if now == end {
+            engine.close(end, &inputs, &mut sink);
+            break;
+        }
+        let mut renew = |task: TaskId| left[task.index()] = system.tasks[task.index()].runtime.unwrap_or(Span::MAX);
+        for command in engine.step(now, &inputs, &mut sink) {
+            match *command {
+                Command::Move { task, new_job: true, .. } | Command::Start { task, new_job: true, .. } => renew(task),
+                Command::Continue { task, .. } => renew(task),
+                Command::Move { .. } | Command::Start { .. } | Command::Stop { .. } => {}
+            }
+        }
+    }
+    let label = |t: usize| TaskLabel { name: format!("t{t}"), ..TaskLabel::default() };
+    let header = Header {
+        source: "sim".into(),
+        policy: system.policy.entry.name.into(),
+        places: system.places(),
+        tasks: (0..n).map(label).collect(),
+        window_lengths: system.windows.iter().map(|w| w.length).collect(),
+        ..Header::default()
+    };
+    let records = sink.0.into_iter().map(|record| Stamped { record, applied: record.at }).collect();
+    (engine, Trace { header, records, footer: Some(Footer { end, dropped: 0 }) }, sink.1)
+}
+
+fn agree(system: &System, end: Time) {
+    let (engine, trace, responses) = run(system, end);
+    let findings: Vec<String> = check(&trace, Some(system), Span::ZERO).iter().map(ToString::to_string).collect();
+    assert_eq!(findings, [""; 0], "{system:#?}");
+    let summary = summarize(&trace);
+    for (i, task) in summary.tasks.iter().enumerate() {
+        assert_eq!(task.counts, engine.counts(TaskId(i as u32)), "task {i} of {system:#?}");
+        let (own, its) = (&task.responses, &responses.0[i]);
+        assert_eq!((own.count(), own.min(), own.max(), own.mean()), (its.count(), its.min(), its.max(), its.mean()));
+    }
+    assert_eq!(summary.total, engine.totals());
+    assert_eq!(summary.context_switches, engine.context_switches());
+    assert_eq!(summary.windows_lost, engine.windows_lost());
+    let text = write(&trace, Format::JsonLines);
+    assert_eq!(takt_trace::read(&text[..], Format::JsonLines).unwrap(), trace);
+}
+
+fn blank(cpus: usize, policy: &str) -> System {
+    System {
+        cpus: CpuSet::first(cpus),
+        tasks: Vec::new(),
+        partitions: Vec::new(),
+        windows: Vec::new(),
+        be_start: BestEffortStart::AllDone,
+        policy: PolicySpec::from_name(policy).unwrap(),
+        late: Late::Continue,
+        backlog: Backlog::Queue,
+        resources: 0,
+        seed: 1,
+    }
+}
+
+fn span(range: std::ops::Range<i64>) -> impl Strategy<Value = Span> {
+    range.prop_map(Span::from_us)
+}
+
+prop_compose! {
+    fn periodic(cpus: usize)(
+        offset in span(0..50), period in span(10..100), deadline in span(5..150), runtime in span(1..60), priority in 0..4_u32,
+    ) -> Task {
+        Task {
+            arrival: Arrival::Periodic { offset, period },
+            deadline: Some(deadline),
+            runtime: Some(runtime),
+            budget: None,
+            jitter: Span::ZERO,
+            priority,
+            affinity: CpuSet::first(cpus),
+        }
+    }
+}
+
+prop_compose! {
+    fn online()(cpus in 1..4_usize, name in prop::sample::select(vec!["edf", "rm", "fp"]), abort in any::<bool>(), skip in any::<bool>())
+        (tasks in prop::collection::vec(periodic(cpus), 1..6), cpus in Just(cpus), name in Just(name),
+         abort in Just(abort), skip in Just(skip)) -> System {
+        let policy = if cpus == 1 { name.to_string() } else { format!("g-{name}") };
+        System {
+            tasks,
+            late: if abort { Late::Abort } else { Late::Continue },
+            backlog: if skip { Backlog::Skip } else { Backlog::Queue },
+            ..blank(cpus, &policy)
+        }
+    }
+}
+
+prop_compose! {
+    fn table()(
+        lengths in prop::collection::vec(span(10..40), 1..4),
+        sides in prop::collection::vec((0..4_u32, 0..4_u32), 4),
+        tasks in prop::collection::vec((span(1..30), 0..20_i64, prop::option::of(span(1..40))), 8),
+        slice_done in any::<bool>(), seed in any::<u64>(),
+    ) -> System {
+        let affinity = CpuSet::first(4);
+        let task = |(budget, jitter, runtime): &(Span, i64, Option<Span>)| Task {
+            arrival: Arrival::Activated, deadline: None, runtime: *runtime, budget: Some(*budget),
+            jitter: (*budget * 2).scaled(*jitter, 20), priority: 0, affinity,
+        };
+        let partition = |p: u32| Partition { tasks: vec![TaskId(2 * p), TaskId(2 * p + 1)], policy: None };
+        let window = |(i, length): (usize, &Span)| {
+            let (sc, be) = sides[i];
+            let distinct = |p: u32| (p != sc).then_some(PartitionId(p));
+            let other = (0..4).find(|p| *p != sc && *p != be).map(PartitionId);
+            let first = Slice { cpus: CpuSet::first(2), sc: Some(PartitionId(sc)), be: distinct(be) };
+            Window { length: *length, slices: vec![first, Slice { cpus: (2..4).collect(), sc: other, be: None }] }
+        };
+        System {
+            tasks: tasks.iter().map(task).collect(),
+            partitions: (0..4).map(partition).collect(),
+            windows: lengths.iter().enumerate().map(window).collect(),
+            be_start: if slice_done { BestEffortStart::SliceDone } else { BestEffortStart::AllDone },
+            seed,
+            ..blank(4, "windows")
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn online_policies_keep_the_rules(system in online(), end in 100..1_000_i64) {
+        agree(&system, Time::ZERO + Span::from_us(end));
+    }
+
+    #[test]
+    fn window_tables_keep_the_rules(system in table(), end in 50..600_i64) {
+        agree(&system, Time::ZERO + Span::from_us(end));
+    }
+}

@@ -1,0 +1,260 @@
+//! The checker finds each kind of fault, and only where there is one.
+
+use crate::common::{Story, any_trace, edf, ms, overload, samples, windows};
+use proptest::prelude::*;
+use takt_core::cpus::CpuSet;
+use takt_core::model::{
+    Arrival, Backlog, BestEffortStart, Late, Partition, PartitionId, Slice, System, Task, TaskId, Window,
+};
+use takt_core::policy::PolicySpec;
+use takt_core::record::{Outcome, Place, Record, StopReason, What};
+use takt_core::time::Span;
+use takt_trace::check::check;
+use takt_trace::{Footer, Stamped, Trace};
+
+/// The system that the sample `windows` is a trace of.
+fn system() -> System {
+    let task = Task {
+        arrival: Arrival::Activated,
+        deadline: None,
+        runtime: None,
+        budget: Some(Span::from_ms(4)),
+        jitter: Span::ZERO,
+        priority: 0,
+        affinity: CpuSet::first(4),
+    };
+    let partition = |tasks: &[u32]| Partition { tasks: tasks.iter().map(|t| TaskId(*t)).collect(), policy: None };
+    let (left, right) = (CpuSet::first(2), (2..4).collect());
+    let slice = |cpus, sc, be| Slice { cpus, sc: Some(PartitionId(sc)), be };
+    System {
+        cpus: CpuSet::first(4),
+        tasks: vec![task; 4],
+        partitions: vec![partition(&[0, 1]), partition(&[2]), partition(&[3])],
+        windows: vec![
+            Window {
+                length: Span::from_ms(10),
+                slices: vec![slice(left, 0, Some(PartitionId(2))), slice(right, 1, None)],
+            },
+            Window { length: Span::from_ms(5), slices: vec![slice(right, 1, None)] },
+        ],
+        be_start: BestEffortStart::AllDone,
+        policy: PolicySpec::from_name("windows").unwrap(),
+        late: Late::Continue,
+        backlog: Backlog::Queue,
+        resources: 0,
+        seed: 0,
+    }
+}
+
+fn found(trace: &Trace, system: Option<&System>) -> Vec<String> {
+    check(trace, system, Span::ZERO).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn valid_traces_have_no_findings() {
+    assert_eq!(found(&edf(), None), [""; 0]);
+    assert_eq!(found(&overload(), None), [""; 0]);
+    assert_eq!(found(&windows(), None), [""; 0]);
+    assert_eq!(found(&windows(), Some(&system())), [""; 0]);
+}
+
+/// Each fault is injected into a valid trace; the snapshot shows what is found.
+#[test]
+fn each_fault_is_found() {
+    use Outcome::Completed;
+    let one = || Story::new("edf", "global", 2, &[("a", None), ("b", None)]);
+    let mut cases: Vec<(&str, Trace, Option<System>)> = Vec::new();
+    let mut case = |name, trace, system| cases.push((name, trace, system));
+
+    let mut s = one();
+    s.release(0, 0, 0, None).release(0, 1, 0, None).start(0, 0, 0, 0).start(1, 1, 0, 0);
+    case("two tasks on one CPU", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).release(0, 1, 0, None).start(0, 0, 0, 0);
+    s.late(Span::from_us(70)).done(2, 0, 0, 0, Completed, 2).late(Span::from_us(20)).start(2, 1, 0, 0);
+    case("carried out in the wrong order", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).start(0, 0, 0, 0).start(1, 0, 0, 1);
+    case("started twice", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).stop(1, 0, 0, 1, StopReason::Preempted);
+    case("stopped without running", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).start(0, 0, 0, 0).stop(1, 0, 0, 1, StopReason::Preempted);
+    case("stopped elsewhere", s.end(5), None);
+    let mut s = one();
+    s.start(0, 0, 0, 0).done(1, 0, 0, 0, Completed, 1);
+    case("never released", s.end(5), None);
+    let mut s = one();
+    s.release(2, 0, 0, None).start(1, 0, 0, 0);
+    case("started before its release", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 1, None).release(0, 0, 0, None);
+    case("job numbers go back", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).release(0, 0, 1, None).start(0, 0, 1, 0);
+    case("overtaken", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).start(0, 0, 0, 0).done(1, 0, 0, 0, Completed, 1).start(2, 0, 0, 0);
+    case("resumed after its end", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).start(0, 0, 0, 0).finish(1, 0, 0, Completed, 1).stop(2, 0, 0, 0, StopReason::Finished);
+    case("runs on after its end", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).finish(1, 0, 0, Completed, 0).finish(2, 0, 0, Outcome::Aborted, 0);
+    case("ends without running, and twice", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).budget(0, 0, 0, 2).start(0, 0, 0, 0).stop(1, 0, 0, 0, StopReason::Preempted);
+    s.start(2, 0, 0, 0).done(4, 0, 0, 0, Completed, 3);
+    case("runs longer than its budget", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).budget(0, 0, 0, 2).start(0, 0, 0, 0).budget(2, 0, 0, 2).done(4, 0, 0, 0, Completed, 4);
+    case("is replenished in time", s.end(5), None);
+
+    let table = |change: &dyn Fn(&mut Vec<Stamped>)| {
+        let mut trace = windows();
+        change(&mut trace.records);
+        trace
+    };
+    let index = |records: &[Stamped], what: What| records.iter().position(|r| r.record.what == what).unwrap();
+    let second = What::Window { window: 1, frame: 0 };
+    case(
+        "a window is missing",
+        table(&|r| {
+            r.remove(index(r, second));
+        }),
+        Some(system()),
+    );
+    case(
+        "a window is late",
+        table(&|r| {
+            let i = index(r, second);
+            r[i].record.at = ms(10) + Span::from_us(1);
+        }),
+        Some(system()),
+    );
+    let suspended = What::Stop { task: TaskId(3), job: 0, place: Place(4), reason: StopReason::Suspended };
+    case(
+        "runs on into a foreign window",
+        table(&|r| {
+            let i = index(r, suspended);
+            let mut stop = r.remove(i);
+            (stop.record.at, stop.applied) = (ms(12), ms(12));
+            let later = r.iter().position(|x| x.record.at > ms(12)).unwrap();
+            r.insert(later, stop);
+        }),
+        Some(system()),
+    );
+    case(
+        "is carried out late at the window's end",
+        table(&|r| {
+            let i = index(r, suspended);
+            r[i].applied = ms(10) + Span::from_us(300);
+        }),
+        Some(system()),
+    );
+    let swap = |r: &mut Vec<Stamped>, task: u32, to: u16| {
+        for record in r {
+            match &mut record.record.what {
+                What::Start { task: t, place, .. } | What::Stop { task: t, place, .. } if t.0 == task => {
+                    *place = Place(to);
+                }
+                _ => {}
+            }
+        }
+    };
+    case("in a foreign slice", table(&|r| swap(r, 1, 5)), Some(system()));
+    let mut other_order = system();
+    other_order.partitions[0].tasks.reverse();
+    case("out of order in its partition", windows(), Some(other_order));
+    let mut waits = system();
+    waits.windows[0].slices[1].cpus = (2..4).collect();
+    case(
+        "best effort beside safety-critical",
+        table(&|r| {
+            let i = index(
+                r,
+                What::Finish { task: TaskId(2), job: 0, outcome: Outcome::BudgetUsed, consumed: Span::from_ms(6) },
+            );
+            for mut record in r.drain(i..i + 2).collect::<Vec<_>>() {
+                (record.record.at, record.applied) = (ms(7), ms(7));
+                let later = r.iter().position(|x| x.record.at > ms(7)).unwrap();
+                r.insert(later, record);
+            }
+        }),
+        Some(waits),
+    );
+    let mut pinned = system();
+    pinned.windows.clear();
+    pinned.tasks[2].affinity = CpuSet::first(2);
+    case("not where it may run", windows(), Some(pinned));
+    case("another system", edf(), Some(system()));
+    let mut lossy = edf();
+    lossy.footer = Some(Footer { end: ms(28), dropped: 3 });
+    case("records are missing", lossy, None);
+
+    let say = |(name, trace, system): &(&str, Trace, Option<System>)| {
+        format!("{name}:\n    {}", found(trace, system.as_ref()).join("\n    "))
+    };
+    insta::assert_snapshot!(cases.iter().map(say).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn a_tolerance_covers_what_a_machine_adds() {
+    let mut s = Story::new("windows", "table", 1, &[("a", None), ("b", None)]);
+    s.trace.header.source = "run".into();
+    s.trace.header.window_lengths = vec![Span::from_ms(10)];
+    s.window(0, 0, 0).release(0, 0, 0, None).release(0, 1, 0, None).budget(0, 0, 0, 2).start(0, 0, 0, 0);
+    s.late(Span::from_us(80)).done(2, 0, 0, 0, Outcome::BudgetUsed, 2);
+    s.late(Span::from_us(60)).start(2, 1, 0, 0);
+    let trace = s.end(10);
+    assert_eq!(check(&trace, None, Span::from_us(100)), []);
+    let rules: Vec<&str> = check(&trace, None, Span::from_us(10)).iter().map(|f| f.rule).collect();
+    assert_eq!(rules, ["budget", "overlap"]);
+    let rules: Vec<&str> = check(&trace, None, Span::from_us(50)).iter().map(|f| f.rule).collect();
+    assert_eq!(rules, ["budget"]);
+}
+
+proptest! {
+    #[test]
+    fn valid_schedules_pass(trace in any_trace()) {
+        let at_all_budgets = Span::from_ns(i64::from(u16::MAX));
+        prop_assert_eq!(check(&trace, None, at_all_budgets).iter().filter(|f| f.rule != "dropped").count(), 0);
+    }
+
+    /// A task is started on top of another that runs; whatever else the trace does, this is found.
+    #[test]
+    fn an_injected_overlap_is_found(trace in any_trace(), pick in any::<prop::sample::Index>()) {
+        let mut trace = trace;
+        let starts: Vec<usize> = (0..trace.records.len())
+            .filter(|i| matches!(trace.records[*i].record.what, What::Start { .. }))
+            .collect();
+        prop_assume!(!starts.is_empty());
+        let at = *pick.get(&starts);
+        let What::Start { place, .. } = trace.records[at].record.what else { unreachable!() };
+        let intruder = TaskId(trace.header.tasks.len() as u32);
+        trace.header.tasks.push(takt_trace::TaskLabel { name: "intruder".into(), ..Default::default() });
+        let Stamped { record: Record { at: instant, .. }, applied } = trace.records[at];
+        let whats = [
+            What::Release { task: intruder, job: 0, deadline: None },
+            What::Start { task: intruder, job: 0, place },
+            What::Stop { task: intruder, job: 0, place, reason: StopReason::Suspended },
+        ];
+        for (i, what) in whats.into_iter().enumerate() {
+            trace.records.insert(at + 1 + i, Stamped { record: Record { at: instant, what }, applied });
+        }
+        let findings = check(&trace, None, Span::ZERO);
+        let label = trace.header.labels().pop();
+        prop_assert!(findings.iter().any(|f| f.rule == "overlap" && f.task == label), "{findings:?}");
+    }
+}
+
+#[test]
+fn every_rule_is_in_the_table_of_the_module() {
+    let table = include_str!("../../src/check.rs");
+    let rules = table.lines().filter(|l| l.starts_with("//! | `")).count();
+    let used: std::collections::BTreeSet<&str> =
+        table.split('"').filter(|w| table.contains(&format!("//! | `{w}` |"))).collect();
+    assert_eq!(rules, used.len());
+    assert!(samples().iter().all(|(_, trace)| check(trace, None, Span::ZERO).is_empty()));
+}
