@@ -566,10 +566,8 @@ impl Mechanism {
     /// Puts a held child into its place.
     fn settle(&self, group: Group, spec: &SpawnSpec<'_>, pid: i32, gate: Option<&OwnedFd>) -> io::Result<()> {
         let id = pid_of(pid)?;
-        match setpgid(Some(id), Some(id)) {
-            // Under `signal` the child may have done it and even ended already.
-            Ok(()) | Err(Errno::ACCESS | Errno::SRCH) => {}
-            Err(e) => return Err(e.into()),
+        if self.freezer != Freezer::Signal {
+            setpgid(Some(id), Some(id))?;
         }
         if let Some(tree) = &self.cpuset {
             control::write(&tree.path.join(format!("p{}/cgroup.procs", group.partition.0)), &pid.to_string())?;

@@ -93,7 +93,13 @@ unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], 
     // SAFETY: only async-signal-safe calls on values prepared by the parent. Descriptors are changed freely because
     // this process is about to become another program.
     unsafe {
-        libc::setpgid(0, 0);
+        if matches!(child.hold, Hold::Stop) {
+            // Its own session, not only its own process group: when the parent dies, the kernel hangs up on stopped
+            // process groups of the parent's session.
+            libc::setsid();
+        } else {
+            libc::setpgid(0, 0);
+        }
         if !in_group {
             // Born in no group, it carries no mark of its run until exec: after a crash nobody could find it.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
