@@ -5,6 +5,7 @@ use crate::{Outcome, Verdict};
 use serde_json::json;
 use std::io::{self, IsTerminal, Write};
 use takt_linux::leftovers::{self, OnCrash};
+use takt_linux::probe::{self, Status};
 
 /// Show what this machine can do, and the fix for what it cannot
 #[derive(clap::Args, Debug)]
@@ -21,14 +22,40 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut out = io::stdout().lock();
     if args.clean {
         let cleaned = leftovers::clean(OnCrash::Kill);
-        let cleaned =
-            cleaned.map_err(|e| Failure::machine(format!("not everything could be removed: {e}"), "run it as root"))?;
+        let cleaned = cleaned.map_err(|e| Failure::machine(format!("not everything could be removed: {e}"), "run it as root"))?;
         if args.json {
             writeln!(out, "{}", json!({"groups": cleaned.groups, "processes": cleaned.processes}))?;
         } else {
             writeln!(out, "removed {} groups and ended {} processes of dead runs", cleaned.groups, cleaned.processes)?;
         }
         return Ok(Verdict::Done);
+    }
+    let report = probe::probe();
+    if args.json {
+        let findings = report.findings.iter().map(|f| {
+            let status = match f.status {
+                Status::Ok => "ok",
+                Status::Weak => "weak",
+                Status::Missing => "missing",
+            };
+            json!({"name": f.name, "status": status, "found": f.found, "fix": f.fix})
+        });
+        writeln!(out, "{}", json!({"findings": findings.collect::<Vec<_>>()}))?;
+        return Ok(Verdict::Done);
+    }
+    let color = io::stdout().is_terminal();
+    let width = report.findings.iter().map(|f| f.name.len()).max().unwrap_or(0);
+    for f in &report.findings {
+        let (mark, code) = match f.status {
+            Status::Ok => ("ok     ", "32"),
+            Status::Weak => ("weak   ", "33"),
+            Status::Missing => ("missing", "31"),
+        };
+        let mark = if color { format!("\x1b[{code}m{mark}\x1b[0m") } else { mark.to_string() };
+        writeln!(out, "{mark}  {:<width$}  {}", f.name, f.found)?;
+        if let Some(fix) = &f.fix {
+            writeln!(out, "         {:<width$}  fix: {fix}", "")?;
+        }
     }
     Ok(Verdict::Done)
 }
