@@ -21,6 +21,8 @@ pub struct Plan {
     pub directory: Option<PathBuf>,
     /// CPUs of the scheduler thread. By default the schedule's CPU when it uses only one, else wherever Linux puts it.
     pub scheduler_cpus: Option<CpuSet>,
+    /// Scheduling class of the scheduler thread.
+    pub scheduler_class: SchedulerClass,
     /// How long the processes with `init` may take in all.
     pub init_timeout: Span,
     /// Whether the processes get a real-time class.
@@ -35,6 +37,16 @@ pub struct Plan {
     pub output_to_stderr: bool,
     /// Called by the scheduler thread around its loop; for tests that count what happens inside.
     pub hooks: Hooks,
+}
+
+/// Scheduling class of the scheduler thread.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum SchedulerClass {
+    /// `SCHED_FIFO`, and the ordinary class where that is not allowed. It can be pinned to the CPU of the schedule.
+    #[default]
+    Fifo,
+    /// `SCHED_DEADLINE` with 0.2 ms in every 1 ms. Not even the kernel's fair server delays it, but it cannot be pinned.
+    Deadline,
 }
 
 /// See [`Plan::hooks`].

@@ -2,7 +2,7 @@
 //!
 //! Nothing in here may allocate, block on anything but its own epoll, or look at a file system.
 
-use crate::plan::Hooks;
+use crate::plan::{Hooks, SchedulerClass};
 use rtrb::{Consumer, Producer};
 use rustix::event::epoll::{self, Event as EpollEvent, EventData, EventFlags};
 use std::io;
@@ -85,6 +85,7 @@ pub(crate) struct Setup {
     /// Wakes the supervisor when something should not wait for its next round.
     pub(crate) wake_supervisor: OwnedFd,
     pub(crate) cpus: Option<CpuSet>,
+    pub(crate) class: SchedulerClass,
     pub(crate) duration: Option<Span>,
     pub(crate) hooks: Hooks,
     /// Nanoseconds on the monotonic clock at which the schedule starts; set by the scheduler.
@@ -168,17 +169,7 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
         setup,
     };
     let mut events: Vec<EpollEvent> = Vec::with_capacity(BATCH);
-    if let Some(cpus) = scheduler.setup.cpus {
-        // A CPU that the caller may not use is no reason to fail: the thread then stays where it may run.
-        let _ = rt::set_affinity(0, &cpus);
-    }
-    let class = match rt::set_class(0, Class::Fifo(80)) {
-        Ok(()) => "fifo",
-        Err(_) => {
-            let _ = rt::set_timer_slack(Span::from_ns(1));
-            "other"
-        }
-    };
+    let class = take_class(&scheduler.setup);
     // A lead of two milliseconds: time zero is an instant that the first wait can still be on time for.
     scheduler.start = timer::now() + Span::from_ms(2);
     scheduler.setup.start.store(scheduler.start.ns() as u64, Ordering::Release);
@@ -198,6 +189,24 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
     let StepSink { responses, dropped, .. } = sink;
     let engine = setup.engine;
     Ok(Outcome { engine, responses, lateness, effort, end, dropped, failures, first_failure, class, stopped })
+}
+
+/// Gives this thread its scheduling class and CPUs, and says which class it got.
+fn take_class(setup: &Setup) -> &'static str {
+    let (runtime, period) = (Span::from_us(200), Span::from_ms(1));
+    let deadline = Class::Deadline { runtime, deadline: period, period };
+    if setup.class == SchedulerClass::Deadline && rt::set_class(0, deadline).is_ok() {
+        return "deadline";
+    }
+    if let Some(cpus) = setup.cpus {
+        // A CPU that the caller may not use is no reason to fail: the thread then stays where it may run.
+        let _ = rt::set_affinity(0, &cpus);
+    }
+    if rt::set_class(0, Class::Fifo(80)).is_ok() {
+        return "fifo";
+    }
+    let _ = rt::set_timer_slack(Span::from_ns(1));
+    "other"
 }
 
 impl Scheduler {
@@ -321,11 +330,11 @@ impl Scheduler {
     fn measure(&mut self) {
         let Scheduler { setup, inputs, cpu_base, .. } = self;
         for &task in setup.engine.running() {
-            if setup.engine.wants_usage(task) {
-                if let Some(total) = setup.mechanism.cpu_time(setup.slots[task.index()].group) {
-                    let consumed = (total - cpu_base[task.index()]).or_zero();
-                    inputs.insert(0, Input::Usage { task, consumed });
-                }
+            if setup.engine.wants_usage(task)
+                && let Some(total) = setup.mechanism.cpu_time(setup.slots[task.index()].group)
+            {
+                let consumed = (total - cpu_base[task.index()]).or_zero();
+                inputs.insert(0, Input::Usage { task, consumed });
             }
         }
     }

@@ -42,9 +42,9 @@ pub enum Error {
     #[error("CPU {missing} is not available on this machine, which offers {present}")]
     NoSuchCpu {
         /// The missing ones.
-        missing: CpuSet,
+        missing: Box<CpuSet>,
         /// Those that are there.
-        present: CpuSet,
+        present: Box<CpuSet>,
     },
     /// The system is not valid.
     #[error(transparent)]
@@ -235,7 +235,8 @@ impl Supervisor {
         let mut mechanism = Mechanism::open(plan.mechanism, &id)?;
         let present = mechanism.cpus();
         if !plan.system.cpus.is_subset(&present) {
-            return Err(Error::NoSuchCpu { missing: plan.system.cpus.difference(&present), present });
+            let missing = Box::new(plan.system.cpus.difference(&present));
+            return Err(Error::NoSuchCpu { missing, present: Box::new(present) });
         }
         let homes = homes(&plan.system, &mut mechanism).what("cannot create the groups of the processes")?;
         let mut specs = Vec::with_capacity(n);
@@ -461,6 +462,7 @@ impl Supervisor {
             outbox: scheduler_outbox,
             wake_supervisor: self.wake.try_clone().what("eventfd")?,
             cpus: self.plan.scheduler_cpus.or(single),
+            class: self.plan.scheduler_class,
             duration: self.plan.duration,
             hooks: self.plan.hooks,
             start: start.clone(),
@@ -516,7 +518,7 @@ impl Supervisor {
         if let Err(e) = locked {
             notes.push(format!("memory is not locked ({e}): a page fault may delay the scheduler"));
         }
-        if class != "fifo" {
+        if class == "other" {
             notes.push("the scheduler has no real-time class: other load delays it".into());
         }
         let ended = match (stopped, engine.all_gone()) {

@@ -27,11 +27,22 @@ pub(crate) struct Args {
     /// How processes are stopped and started
     #[arg(long, value_enum, default_value_t = MechanismName::Auto)]
     mechanism: MechanismName,
+    /// Scheduling class of Takt's own scheduler thread
+    #[arg(long, value_enum, default_value_t = ClassName::Fifo)]
+    scheduler_class: ClassName,
     /// Write what the engine was told, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
     record: Option<std::path::PathBuf>,
     #[command(flatten)]
     output: output::OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ClassName {
+    /// SCHED_FIFO, pinned when the schedule uses one CPU
+    Fifo,
+    /// SCHED_DEADLINE, not pinned
+    Deadline,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -104,6 +115,10 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
         processes,
         directory: workload.settings.directory.clone(),
         scheduler_cpus: workload.settings.scheduler_cpus,
+        scheduler_class: match args.scheduler_class {
+            ClassName::Fifo => takt_exec::SchedulerClass::Fifo,
+            ClassName::Deadline => takt_exec::SchedulerClass::Deadline,
+        },
         init_timeout: workload.settings.init_timeout,
         realtime: realtime(workload),
         on_crash: match workload.settings.on_crash {
