@@ -756,7 +756,10 @@ impl State {
         run.account(now);
         run.phase = Phase::Blocked;
         let (job, consumed) = (run.job, run.consumed);
-        self.agenda.remove(task.index());
+        // A budget that ends in this very instant is used up all the same.
+        if run.budget.is_none_or(|left| left > Span::ZERO) {
+            self.agenda.remove(task.index());
+        }
         self.record(sink, What::Block { task, job });
         self.events.push(Event::Block { task, consumed });
     }

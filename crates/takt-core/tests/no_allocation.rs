@@ -52,10 +52,10 @@ fn online(spec: PolicySpec, cpus: usize, late: Late, backlog: Backlog) -> System
         arrival: Arrival::Periodic { offset: ns(i64::from(i % 3)), period: ns(20 + 7 * i64::from(i)) },
         deadline: Some(ns(15 + 8 * i64::from(i))),
         runtime: Some(ns(5)),
-        budget: (i % 2 == 0).then(|| ns(6)),
+        budget: i.is_multiple_of(2).then(|| ns(6)),
         jitter: Span::ZERO,
         priority: i % 4,
-        affinity: if i % 3 == 0 { CpuSet::first(1) } else { CpuSet::first(cpus) },
+        affinity: if i.is_multiple_of(3) { CpuSet::first(1) } else { CpuSet::first(cpus) },
     };
     System {
         cpus: CpuSet::first(cpus),
