@@ -16,6 +16,7 @@ mod spawn;
 mod sys;
 
 pub mod leftovers;
+pub mod probe;
 pub mod protocol;
 pub mod rt;
 pub mod timer;

@@ -24,7 +24,7 @@ use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitOptions, getrlimit, kill_process, kill_process_group,
     setpgid, setrlimit, waitid, waitpid,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
@@ -812,12 +812,15 @@ impl Mechanism {
 
     /// Processes of a group without cgroups: its process group, and whoever carries its marks.
     fn members_by_search(&self, group: Group) -> Vec<i32> {
-        let process_group = self.member(group).process_group.load(Acquire);
+        let own = self.member(group).process_group.load(Acquire);
         let name = format!("p{}/t{}", group.partition.0, group.index);
-        let mut found = control::marked(&self.run.to_string(), Some(&name));
-        if process_group > 0 {
-            found.extend(control::processes().filter(|pid| stat(*pid).is_some_and(|s| s.group == process_group)));
-        }
+        self.search(Some(&name), |process_group| own > 0 && process_group == own)
+    }
+
+    /// Live processes that carry the marks of the run (and group) or are in a process group that is asked for.
+    fn search(&self, name: Option<&str>, in_group: impl Fn(i32) -> bool) -> Vec<i32> {
+        let mut found = control::marked(&self.run.to_string(), name);
+        found.extend(control::processes().filter(|pid| stat(*pid).is_some_and(|s| in_group(s.group))));
         found.retain(|pid| stat(*pid).is_some_and(|s| !matches!(s.state, 'Z' | 'X')));
         found.sort_unstable();
         found.dedup();
@@ -840,17 +843,7 @@ impl Mechanism {
             return kill_v1(&self.path(tree, group));
         }
         self.signal(group, Signal::KILL)?;
-        // Killed ones cannot fork, so each round finds only children of those that were missed.
-        for _ in 0..16 {
-            let found = self.members_by_search(group);
-            if found.is_empty() {
-                break;
-            }
-            for pid in found.into_iter().filter_map(Pid::from_raw) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-            sleep(Duration::from_millis(1));
-        }
+        kill_found(|| self.members_by_search(group), Instant::now() + Duration::from_millis(50));
         Ok(())
     }
 
@@ -864,22 +857,30 @@ impl Mechanism {
         for member in self.partitions.iter().flat_map(|p| &p.members) {
             member.killed.store(true, Release);
         }
-        let groups = || {
-            self.partitions.iter().enumerate().flat_map(|(p, partition)| {
-                let partition_handle = PartitionHandle(p as u32);
-                (0..partition.members.len()).map(move |i| Group { partition: partition_handle, index: i as u32 })
-            })
-        };
-        if let Some(tree) = &self.unified {
-            kill_v2(&tree.path)?;
-            if let Some(freezer) = &self.v1_freezer {
-                for group in groups() {
-                    thaw_v1(&self.path(freezer, group))?;
+        let handles = (0..).map(PartitionHandle).zip(&self.partitions);
+        let groups = handles.flat_map(|(partition, state)| {
+            (0..state.members.len() as u32).map(move |index| Group { partition, index })
+        });
+        match (&self.unified, &self.v1_freezer) {
+            (Some(tree), freezer) => {
+                kill_v2(&tree.path)?;
+                if let Some(freezer) = freezer {
+                    groups.into_iter().try_for_each(|group| thaw_v1(&self.path(freezer, group)))?;
                 }
             }
-        } else {
-            for group in groups() {
-                self.kill(group)?;
+            (None, Some(freezer)) => groups.into_iter().try_for_each(|group| kill_v1(&self.path(freezer, group)))?,
+            (None, None) => {
+                let process_groups: HashSet<i32> = groups
+                    .map(|group| {
+                        self.signal(group, Signal::KILL)?;
+                        Ok(self.member(group).process_group.load(Acquire))
+                    })
+                    .collect::<io::Result<_>>()?;
+                let found =
+                    || self.search(None, |process_group| process_group > 0 && process_groups.contains(&process_group));
+                if !kill_found(found, deadline) {
+                    return Err(io::Error::other("some processes could not be killed"));
+                }
             }
         }
         let trees = [&self.unified, &self.v1_freezer, &self.cpuset];
@@ -890,6 +891,21 @@ impl Mechanism {
 impl Drop for Mechanism {
     fn drop(&mut self) {
         let _ = self.destroy();
+    }
+}
+
+/// Kills what a search finds until it finds nothing more, which is its result, or time is up. Killed processes
+/// cannot fork, so each round finds only children of those that were missed.
+fn kill_found(search: impl Fn() -> Vec<i32>, deadline: Instant) -> bool {
+    loop {
+        let found = search();
+        if found.is_empty() || Instant::now() > deadline {
+            return found.is_empty();
+        }
+        for pid in found.into_iter().filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        sleep(Duration::from_millis(1));
     }
 }
 

@@ -1,0 +1,339 @@
+//! What this machine can do for Takt, found out by trying, and the fix for what it cannot.
+
+use crate::control;
+use crate::layout::{Hierarchy, Layout, LayoutKind};
+use crate::mechanism::{Choice, Mechanism};
+use crate::rt;
+use crate::run_id::RunId;
+use rustix::process::{Resource, getrlimit};
+use std::fs;
+use std::path::Path;
+use takt_core::cpus::CpuSet;
+
+/// How good a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// As good as it gets.
+    Ok,
+    /// Works, with a drawback.
+    Weak,
+    /// Does not work.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What was looked at, in a word or two.
+    pub name: &'static str,
+    /// How good it is.
+    pub status: Status,
+    /// What is there.
+    pub found: String,
+    /// What makes it better: an exact command where one exists.
+    pub fix: Option<String>,
+}
+
+/// All findings, in a fixed order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// One per thing looked at.
+    pub findings: Vec<Finding>,
+}
+
+fn ok(name: &'static str, found: impl Into<String>) -> Finding {
+    Finding { name, status: Status::Ok, found: found.into(), fix: None }
+}
+
+fn weak(name: &'static str, found: impl Into<String>, fix: &str) -> Finding {
+    Finding { name, status: Status::Weak, found: found.into(), fix: Some(fix.into()) }
+}
+
+fn missing(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding { name, status: Status::Missing, found: found.into(), fix: Some(fix.into()) }
+}
+
+/// Looks at this machine. Groups are created and frozen for real, and removed again; nothing else is changed.
+#[must_use]
+pub fn probe() -> Report {
+    let layout = Layout::read().unwrap_or_default();
+    let mut findings = vec![cgroups(&layout), controllers(&layout)];
+    let mut groups = [mechanism("v1", Choice::V1), mechanism("v2", Choice::V2)];
+    if groups.iter().any(|g| g.status != Status::Missing) {
+        // One of the two is enough.
+        groups.iter_mut().filter(|g| g.status == Status::Missing).for_each(|g| g.status = Status::Weak);
+    }
+    findings.extend(groups);
+    findings.push(mechanism("signal", Choice::Signal));
+    findings.extend([
+        real_time(&layout),
+        throttling(),
+        kernel(),
+        clock(),
+        cpus(),
+        isolation(),
+        frequency(),
+        open_files(),
+        locked_memory(),
+    ]);
+    Report { findings }
+}
+
+fn cgroups(layout: &Layout) -> Finding {
+    let mount = |name: &str, h: &Option<Hierarchy>| h.as_ref().map(|h| format!("{name} on {}", h.mount.display()));
+    let mounts = [("v2", &layout.unified), ("v1 freezer", &layout.freezer), ("v1 cpuset", &layout.cpuset)];
+    let mounts: Vec<String> = mounts.iter().filter_map(|(name, h)| mount(name, h)).collect();
+    let mounts = mounts.join(", ");
+    match layout.kind() {
+        LayoutKind::Unified => ok("cgroups", format!("unified: {mounts}")),
+        LayoutKind::Hybrid => ok("cgroups", format!("hybrid: {mounts}")),
+        LayoutKind::V1 => {
+            weak("cgroups", format!("v1: {mounts}"), "mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified # after mkdir")
+        }
+        LayoutKind::None => missing("cgroups", "none mounted", "mount -t cgroup2 cgroup2 /sys/fs/cgroup"),
+    }
+}
+
+fn controllers(layout: &Layout) -> Finding {
+    let v2 = layout.unified.as_ref().map(|h| control::read(&h.own.join("cgroup.controllers")).unwrap_or_default());
+    let v2 = v2.unwrap_or_default();
+    let found = if v2.is_empty() { "none in v2".to_string() } else { format!("v2: {v2}") };
+    if v2.split(' ').any(|c| c == "cpuset") {
+        ok("cpuset", found)
+    } else if let Some(v1) = &layout.cpuset {
+        ok("cpuset", format!("v1 on {} ({found})", v1.mount.display()))
+    } else {
+        let fix = layout.unified.as_ref().map_or_else(
+            || "mount -t cgroup -o cpuset cgroup /sys/fs/cgroup/cpuset # after mkdir".to_string(),
+            |h| {
+                format!(
+                    "echo +cpuset > {}/cgroup.subtree_control # in every group from the top down",
+                    h.mount.display()
+                )
+            },
+        );
+        weak("cpuset", format!("no cpuset controller ({found}): CPU sets by sched_setaffinity"), &fix)
+    }
+}
+
+/// Opens the mechanism with one group, so creation, freezing and removal are all tried.
+fn mechanism(name: &'static str, choice: Choice) -> Finding {
+    let opened = RunId::new().map_err(|e| (e.to_string(), String::from("mount -t proc proc /proc"))).and_then(|run| {
+        let mut mechanism = Mechanism::open(choice, &run).map_err(|e| (e.reason, e.fix))?;
+        let cpus = mechanism.cpus();
+        let tried = mechanism.add_partition(&cpus, 1).and_then(|partition| {
+            let group = mechanism.group(partition, 0);
+            mechanism.thaw(group)?;
+            mechanism.freeze(group)?;
+            mechanism.destroy()
+        });
+        tried.map_err(|e| (e.to_string(), String::from("run as root")))?;
+        Ok(mechanism.notes())
+    });
+    match opened {
+        Ok(notes) if notes.is_empty() => ok(name, "groups can be created, frozen and removed"),
+        Ok(notes) => Finding { name, status: Status::Weak, found: format!("works; {}", notes.join("; ")), fix: None },
+        Err((reason, fix)) => missing(name, reason, fix),
+    }
+}
+
+fn real_time(layout: &Layout) -> Finding {
+    let quota =
+        layout.cpu.as_ref().map(|h| (h.own.join("cpu.rt_runtime_us"), control::read(&h.own.join("cpu.rt_runtime_us"))));
+    if rt::rt_allowed() {
+        let found = match quota {
+            Some((path, Ok(us))) => format!("SCHED_FIFO is allowed; {} is {us}", path.display()),
+            _ => "SCHED_FIFO is allowed".to_string(),
+        };
+        return ok("real time", found);
+    }
+    match quota {
+        Some((path, Ok(us))) if us == "0" => missing(
+            "real time",
+            format!("SCHED_FIFO is refused: {} is 0", path.display()),
+            format!("echo 900000 > {} # or run outside of this group", path.display()),
+        ),
+        _ => {
+            missing("real time", "SCHED_FIFO is refused", "run as root, or: setcap cap_sys_nice=ep $(command -v takt)")
+        }
+    }
+}
+
+fn throttling() -> Finding {
+    match rt::throttle() {
+        Ok((None, _)) => ok("throttling", "real-time classes may use all CPU time"),
+        Ok((Some(runtime), period)) => Finding {
+            name: "throttling",
+            status: Status::Weak,
+            found: format!("real-time classes are stopped for {} of every {period} that they use up", period - runtime),
+            fix: Some("sysctl kernel.sched_rt_runtime_us=-1 # then a runaway real-time process holds its CPU".into()),
+        },
+        Err(e) => Finding { name: "throttling", status: Status::Ok, found: format!("none known ({e})"), fix: None },
+    }
+}
+
+fn kernel() -> Finding {
+    let uname = rustix::system::uname();
+    let (release, version) = (uname.release().to_string_lossy(), uname.version().to_string_lossy());
+    let found = format!("Linux {release}, {}", preemption(&version, Path::new("/sys/kernel/realtime").exists()));
+    if found.ends_with("PREEMPT_RT") {
+        ok("kernel", found)
+    } else {
+        weak("kernel", found, "a PREEMPT_RT kernel for latencies that are bounded, not only small on average")
+    }
+}
+
+/// The preemption model in words. The dynamic model's choice is in debugfs, which is not readable for everybody.
+fn preemption(version: &str, realtime: bool) -> String {
+    let has = |word: &str| version.split_whitespace().any(|w| w == word);
+    if realtime || has("PREEMPT_RT") {
+        return "PREEMPT_RT".into();
+    }
+    if has("PREEMPT_DYNAMIC") {
+        let chosen = fs::read_to_string("/sys/kernel/debug/sched/preempt").unwrap_or_default();
+        let chosen = chosen.split_whitespace().find_map(|w| w.strip_prefix('(')?.strip_suffix(')'));
+        return chosen.map_or_else(|| "PREEMPT_DYNAMIC".into(), |c| format!("PREEMPT_DYNAMIC ({c})"));
+    }
+    if has("PREEMPT") { "PREEMPT".into() } else { "not preemptible".into() }
+}
+
+fn clock() -> Finding {
+    let dir = Path::new("/sys/devices/system/clocksource/clocksource0");
+    let current = control::read(&dir.join("current_clocksource")).unwrap_or_else(|_| "unknown".into());
+    match current.as_str() {
+        "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies" => weak(
+            "clock source",
+            format!("{current}: reading the time is a slow system call"),
+            "boot with clocksource=tsc tsc=reliable",
+        ),
+        _ => ok("clock source", current),
+    }
+}
+
+fn cpu_list(path: &str) -> CpuSet {
+    control::parse_cpus(&fs::read_to_string(path).unwrap_or_default())
+}
+
+fn cpus() -> Finding {
+    let online = cpu_list("/sys/devices/system/cpu/online");
+    let allowed = rt::affinity(0).unwrap_or(online);
+    let found = format!("{} online ({online}), {} allowed ({allowed})", online.len(), allowed.len());
+    if online.is_subset(&allowed) {
+        ok("CPUs", found)
+    } else {
+        weak("CPUs", found, &format!("taskset -c {online} takt …, or widen the cpuset of this group"))
+    }
+}
+
+fn isolation() -> Finding {
+    let isolated = cpu_list("/sys/devices/system/cpu/isolated");
+    let tickless = cpu_list("/sys/devices/system/cpu/nohz_full");
+    if isolated.is_empty() {
+        let fix = "boot with isolcpus=managed_irq,domain,LIST nohz_full=LIST, or keep other work away by cpusets";
+        return weak("isolation", "no CPU is isolated", fix);
+    }
+    ok(
+        "isolation",
+        format!(
+            "isolated {isolated}; without tick {}",
+            if tickless.is_empty() { "none".into() } else { tickless.to_string() }
+        ),
+    )
+}
+
+fn frequency() -> Finding {
+    let policies: Vec<_> = fs::read_dir("/sys/devices/system/cpu/cpufreq").into_iter().flatten().flatten().collect();
+    let mut governors: Vec<String> =
+        policies.iter().filter_map(|p| control::read(&p.path().join("scaling_governor")).ok()).collect();
+    let count = governors.len();
+    governors.sort_unstable();
+    governors.dedup();
+    if count == 0 {
+        return Finding { name: "frequency", status: Status::Weak, found: "no cpufreq driver".into(), fix: None };
+    }
+    let found = format!("{count} policies, governor {}", governors.join(", "));
+    if governors.iter().all(|g| g == "performance") {
+        ok("frequency", found)
+    } else {
+        weak("frequency", found, "cpupower frequency-set -g performance")
+    }
+}
+
+fn open_files() -> Finding {
+    let limit = getrlimit(Resource::Nofile);
+    let number = |n: Option<u64>| n.map_or("unlimited".to_string(), |n| n.to_string());
+    let found = format!("{} (soft), {} (hard)", number(limit.current), number(limit.maximum));
+    // One per partition, and some of its own.
+    if limit.maximum.is_some_and(|max| max < 4096) {
+        weak("open files", found, "ulimit -Hn 20000 # or LimitNOFILE= in the service")
+    } else {
+        ok("open files", found)
+    }
+}
+
+fn locked_memory() -> Finding {
+    let limit = getrlimit(Resource::Memlock).maximum;
+    let size = |n: u64| if n.is_multiple_of(1 << 20) { format!("{} MiB", n >> 20) } else { format!("{} KiB", n >> 10) };
+    let text = limit.map_or("unlimited".to_string(), size);
+    // CAP_IPC_LOCK lifts the limit.
+    let capable = fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|caps| caps & (1 << 14) != 0)
+    });
+    match limit {
+        _ if capable => ok("locked memory", format!("no limit for this user (limit of others {text})")),
+        Some(max) if max < 64 << 20 => weak("locked memory", text, "ulimit -l unlimited # or LimitMEMLOCK=infinity"),
+        _ => ok("locked memory", text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_finding_says_what_is_there_and_what_is_missing_has_a_fix() {
+        let report = probe();
+        for finding in &report.findings {
+            println!("{finding:?}");
+            assert!(!finding.found.is_empty() && !finding.found.contains('\n'), "{finding:?}");
+            assert!(finding.status != Status::Missing || finding.fix.is_some(), "{finding:?}");
+        }
+        let names: Vec<_> = report.findings.iter().map(|f| f.name).collect();
+        let mut unique = names.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), names.len());
+        // Signals work everywhere.
+        assert_ne!(report.findings.iter().find(|f| f.name == "signal").unwrap().status, Status::Missing);
+        let here = std::process::id().to_string();
+        if let Some(hierarchy) = Layout::read().unwrap().unified {
+            let left = fs::read_dir(hierarchy.own).unwrap().flatten().map(|e| e.file_name().into_string().unwrap());
+            let left: Vec<String> = left.filter(|name| name.starts_with(&format!("takt-{here}-"))).collect();
+            assert_eq!(left, Vec::<String>::new(), "probing leaves nothing behind");
+        }
+    }
+
+    #[test]
+    fn the_preemption_model_is_read_from_the_version() {
+        assert_eq!(preemption("#1 SMP PREEMPT_RT Mon", false), "PREEMPT_RT");
+        assert_eq!(preemption("#1 SMP PREEMPT Mon", false), "PREEMPT");
+        assert_eq!(preemption("#1 SMP Mon", false), "not preemptible");
+        assert_eq!(preemption("#1 SMP PREEMPT Mon", true), "PREEMPT_RT");
+        assert!(preemption("#1 SMP PREEMPT_DYNAMIC Mon", false).starts_with("PREEMPT_DYNAMIC"));
+    }
+
+    #[test]
+    fn missing_hierarchies_are_named_with_the_command_that_mounts_them() {
+        let none = Layout::default();
+        assert_eq!(cgroups(&none).status, Status::Missing);
+        assert_eq!(controllers(&none).status, Status::Weak);
+        let e = Mechanism::open_on(&none, Choice::V2, &RunId::new().unwrap()).err().unwrap();
+        assert!(e.fix.contains("mount -t cgroup2"), "{e:?}");
+        let e = Mechanism::open_on(&none, Choice::V1, &RunId::new().unwrap()).err().unwrap();
+        assert!(e.fix.contains("-o freezer"), "{e:?}");
+        let auto = Mechanism::open_on(&none, Choice::Auto, &RunId::new().unwrap()).unwrap();
+        assert_eq!(auto.name(), "signal");
+        assert!(auto.notes().iter().any(|note| note.contains("no cgroup v2")), "{:?}", auto.notes());
+    }
+}
