@@ -1,0 +1,8 @@
+//! The `takt` command from outside: what it prints, what it starts, and what it leaves behind (nothing).
+//!
+//! Tests that need something this machine may not have say `skipped: REASON`. Those over real processes take a lock of the
+//! whole machine, so that they do not disturb one another. `UPDATE=1` writes the expected texts anew.
+
+mod common;
+mod golden;
+mod order;
