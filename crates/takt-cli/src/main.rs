@@ -31,6 +31,8 @@ enum Command {
     Done(commands::done::Args),
     #[command(name = "__watch", hide = true)]
     Watch(commands::watch::Args),
+    #[command(name = "__reference", hide = true)]
+    Reference(commands::reference::Args),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Burn(args) => commands::burn::run(&args),
         Command::Done(args) => commands::done::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
+        Command::Reference(args) => commands::reference::run(&args),
     };
     match result {
         Ok(verdict) => ExitCode::from(verdict as u8),

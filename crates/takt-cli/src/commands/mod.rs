@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod done;
 pub(crate) mod output;
 pub(crate) mod policies;
+pub(crate) mod reference;
 pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod steps;

@@ -1,0 +1,105 @@
+//! `takt __reference`: the command line as a page of Markdown, for docs/cli.md.
+
+use crate::{Cli, Outcome, Verdict};
+use clap::{Arg, Command, CommandFactory};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+/// Internal
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {}
+
+const HEAD: &str = "\
+# Command line
+
+<!-- Written by `takt __reference`; do not edit. -->
+
+Every duration on the command line has a unit: `500ms`, `2s`, `250us`, `1min`.
+
+| exit status | meaning |
+|---|---|
+| 0 | done; also when a test that is only sufficient says nothing (`unknown`) |
+| 1 | done, and the answer is no: not schedulable, deadlines missed under `--strict`, a trace breaks a rule, traces differ, every process failed, an initialisation took too long |
+| 2 | bad input or usage, with file, line and column where there are any |
+| 3 | this machine cannot: permission, kernel feature, a CPU that is not there; with the fix |
+
+`takt done` and `takt burn` have the exit status of DEmOS's clients beside these: 100 when no scheduler started them, 101 when
+`DEMOS_PARAMETERS` is malformed, 1 and 2 when a descriptor could not be written or read. `takt burn` without a scheduler
+just burns.
+";
+
+pub(crate) fn run(_: &Args) -> Outcome {
+    let mut command = Cli::command();
+    command.build();
+    let mut text = String::from(HEAD);
+    visible(&command).for_each(|c| describe(&mut text, c, "takt", 2));
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(Verdict::Done)
+}
+
+fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help")
+}
+
+/// Writing to a string cannot fail, so the results are dropped here.
+fn describe(out: &mut String, command: &Command, parent: &str, level: usize) {
+    let name = format!("{parent} {}", command.get_name());
+    let _ = writeln!(out, "\n{} {name}\n", "#".repeat(level));
+    if let Some(about) = command.get_long_about().or(command.get_about()) {
+        let about = about.to_string();
+        let _ = writeln!(out, "{}\n", about.trim_end());
+    }
+    let own = || command.get_arguments().filter(|a| !a.is_hide_set() && !matches!(a.get_id().as_str(), "help" | "version"));
+    let _ = write!(out, "```text\n{name}");
+    if own().any(|a| !a.is_positional()) {
+        out.push_str(" [OPTIONS]");
+    }
+    for arg in own().filter(|a| a.is_positional()) {
+        let _ = if arg.is_required_set() { write!(out, " <{}>", value(arg)) } else { write!(out, " [{}]", value(arg)) };
+    }
+    if command.has_subcommands() {
+        out.push_str(" <COMMAND>");
+    }
+    out.push_str("\n```\n");
+    if own().next().is_some() {
+        out.push_str("\n| argument | default | meaning |\n|---|---|---|\n");
+    }
+    for arg in own() {
+        let defaults: Vec<String> = match arg.get_action().takes_values() {
+            true => arg.get_default_values().iter().map(|v| format!("`{}`", v.to_string_lossy())).collect(),
+            false => Vec::new(),
+        };
+        let _ = writeln!(out, "| `{}` | {} | {} |", title(arg), defaults.join(", "), meaning(arg));
+    }
+    visible(command).for_each(|c| describe(out, c, &name, level + 1));
+}
+
+fn value(arg: &Arg) -> String {
+    let names = arg.get_value_names().unwrap_or_default();
+    names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+fn title(arg: &Arg) -> String {
+    match (arg.get_long(), arg.get_action().takes_values()) {
+        (None, _) => value(arg),
+        (Some(long), false) => format!("--{long}"),
+        (Some(long), true) => format!("--{long} <{}>", value(arg)),
+    }
+}
+
+/// The help text in one cell of a table, with the values that are possible.
+fn meaning(arg: &Arg) -> String {
+    let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let mut text = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    if arg.get_action().takes_values() {
+        let values = arg.get_possible_values().into_iter().map(|v| {
+            let help = v.get_help().map(|h| format!(" ({h})")).unwrap_or_default();
+            format!("`{}`{help}", v.get_name())
+        });
+        let values = values.collect::<Vec<_>>();
+        if !values.is_empty() {
+            let _ = write!(text, ": {}", values.join(", "));
+        }
+    }
+    text.replace('|', "\\|")
+}
