@@ -46,8 +46,10 @@ impl Failure {
     }
 
     pub(crate) fn report(&self) -> ExitCode {
-        // Nothing is left to do if even this cannot be said.
-        let _ = writeln!(io::stderr(), "{}", self.text);
+        if !self.text.is_empty() {
+            // Nothing is left to do if even this cannot be said.
+            let _ = writeln!(io::stderr(), "{}", self.text);
+        }
         ExitCode::from(self.status)
     }
 }

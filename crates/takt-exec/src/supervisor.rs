@@ -217,6 +217,8 @@ struct Supervisor {
     control: OwnedFd,
     wake: OwnedFd,
     signals: Signals,
+    /// From here on processes end because the run does: that says nothing about them, and nothing follows from it.
+    closing: bool,
     /// Messages that did not fit into the ring yet.
     outgoing: VecDeque<Message>,
     signalled: Vec<bool>,
@@ -269,6 +271,7 @@ impl Supervisor {
             control,
             wake,
             signals,
+            closing: false,
             outgoing: VecDeque::new(),
             signalled: vec![false; n],
             continue_numbers: vec![-1; n],
@@ -377,8 +380,12 @@ impl Supervisor {
 
     /// Collects ended processes and emptied groups.
     fn reap(&mut self) {
-        while let Ok(Some((pid, status))) = rustix::process::waitpid(None, WaitOptions::NOHANG) {
+        // Any child, since each is in a process group of its own; also those that the processes left to this subreaper.
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let Some(task) = self.tasks_by_pid.remove(&pid.as_raw_nonzero().get()) else { continue };
+            if self.closing {
+                continue;
+            }
             let end = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => TaskEnd::Exited(code),
                 (None, signal) => TaskEnd::Signalled(signal.unwrap_or(0)),
@@ -391,6 +398,9 @@ impl Supervisor {
             if self.mechanism.leader_exited(self.homes[task.index()].group).unwrap_or(true) {
                 self.emptied(task);
             }
+        }
+        if self.closing {
+            return;
         }
         let mut found = Vec::new();
         // An unreadable queue of events is caught up with by the check below.
@@ -485,7 +495,11 @@ impl Supervisor {
         let start = Span::from_ns(start.load(Ordering::Acquire) as i64);
         let startup = began.elapsed();
         observer.call(|o| o.started(start, &self.pids));
-        let mut stopping = false;
+        let mut stopping = self.signals.stop();
+        if stopping {
+            // Asked to stop while it was still starting processes.
+            self.tell(&mut inbox, Message::Stop);
+        }
         while !thread.is_finished() {
             if let Err(e) = self.wait(ROUND, false) {
                 self.tell(&mut inbox, Message::Stop);
@@ -501,6 +515,8 @@ impl Supervisor {
             observer.call(|o| o.tick(Time::ZERO + (takt_linux::timer::now() - start)));
         }
         let joined = thread.join();
+        self.reap();
+        self.closing = true;
         let destroyed = self.mechanism.destroy();
         self.reap();
         self.drain(&mut outbox, &mut observer);
@@ -598,6 +614,7 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
+        self.closing = true;
         // Also on the way out of an error: the groups go, and with them every process.
         let _ = self.mechanism.destroy();
         self.reap();

@@ -843,7 +843,7 @@ impl Mechanism {
             return kill_v1(&self.path(tree, group));
         }
         self.signal(group, Signal::KILL)?;
-        kill_found(|| self.members_by_search(group), Instant::now() + Duration::from_millis(50));
+        kill_found(|| self.members_by_search(group), Instant::now() + Duration::from_secs(1));
         Ok(())
     }
 

@@ -22,7 +22,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut out = io::stdout().lock();
     if args.clean {
         let cleaned = leftovers::clean(OnCrash::Kill);
-        let cleaned = cleaned.map_err(|e| Failure::machine(format!("not everything could be removed: {e}"), "run it as root"))?;
+        let cleaned =
+            cleaned.map_err(|e| Failure::machine(format!("not everything could be removed: {e}"), "run it as root"))?;
         if args.json {
             writeln!(out, "{}", json!({"groups": cleaned.groups, "processes": cleaned.processes}))?;
         } else {

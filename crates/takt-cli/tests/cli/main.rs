@@ -4,5 +4,7 @@
 //! whole machine, so that they do not disturb one another. `UPDATE=1` writes the expected texts anew.
 
 mod common;
+mod ends;
 mod golden;
 mod order;
+mod protocol;
