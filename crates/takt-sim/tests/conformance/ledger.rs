@@ -31,6 +31,8 @@ struct Account {
     /// What its current job was granted last and has used of it in elapsed time.
     granted: Option<Span>,
     used: Span,
+    /// Elapsed time that its current job has run.
+    ran_for: Span,
     /// The jobs of it that ran in the current window.
     ran: Vec<JobId>,
 }
@@ -79,6 +81,7 @@ impl Ledger {
             let a = &mut self.accounts[index];
             if a.place.is_some() && !a.blocked {
                 a.used += passed;
+                a.ran_for += passed;
                 if let (Some(granted), true, true) = (a.granted, on_time, elapsed_budget) {
                     assert!(a.used <= granted, "task {index} used {} of {granted} at {now}", a.used);
                 }
@@ -168,7 +171,7 @@ impl Ledger {
                 assert!(a.blocked == (reason == StopReason::Blocked) || over, "{record:?} but {a:?}");
                 a.counts.preemptions += u64::from(reason == StopReason::Preempted);
             }
-            What::Finish { task, job, outcome, .. } => self.finish(task, job, outcome, record.at),
+            What::Finish { task, job, outcome, consumed } => self.finish(task, job, outcome, consumed, record.at),
             What::Block { task, job } => {
                 let a = &mut self.accounts[task.index()];
                 assert!(!a.blocked && a.open.keys().next() == Some(&job), "{record:?} but {a:?}");
@@ -205,13 +208,11 @@ impl Ledger {
         }
         a.next_job = job + 1;
         a.counts.released += 1;
-        if a.open.is_empty() {
-            (a.granted, a.used) = (None, Span::ZERO);
-        }
         a.open.insert(job, Open { release: at, deadline, last_place: None });
     }
 
-    fn finish(&mut self, task: TaskId, job: JobId, outcome: Outcome, at: Time) {
+    fn finish(&mut self, task: TaskId, job: JobId, outcome: Outcome, consumed: Span, at: Time) {
+        let elapsed = self.in_turn(task.index()) || !self.metered;
         let a = &mut self.accounts[task.index()];
         let current = a.open.keys().next() == Some(&job);
         let open = a.open.remove(&job).unwrap_or_else(|| panic!("job {job} of {task:?} is over twice or never was"));
@@ -231,8 +232,9 @@ impl Ledger {
             }
         }
         if current {
+            assert!(!elapsed || consumed == a.ran_for, "job {job} of {task:?} ran for {}, not {consumed}", a.ran_for);
             a.blocked = false;
-            (a.granted, a.used) = (None, Span::ZERO);
+            (a.granted, a.used, a.ran_for) = (None, Span::ZERO, Span::ZERO);
         }
     }
 
@@ -250,6 +252,8 @@ impl Ledger {
             if let (Some(job), Some((_, open))) = (job, first) {
                 assert_eq!((job.release, job.ready), (open.release, !a.blocked), "{task:?} at {now}");
                 assert_eq!(job.deadline, open.deadline.unwrap_or(Time::MAX), "{task:?} at {now}");
+                let elapsed = self.in_turn(index) || !self.metered;
+                assert!(!elapsed || job.consumed == a.ran_for, "{task:?} ran for {}, not {}", a.ran_for, job.consumed);
                 let periodic = matches!(self.system.tasks[index].arrival, Arrival::Periodic { .. });
                 let late = periodic && self.system.late == Late::Abort && job.deadline <= now;
                 assert!(!late, "{task:?} should have been aborted at {}", job.deadline);
@@ -359,6 +363,7 @@ impl Ledger {
 
     /// The run is over: counters, and every start has its stop.
     pub(crate) fn closed(&mut self, end: Time, records: &[Record], engine: &Engine) {
+        self.time_passes(end, false);
         records.iter().for_each(|r| self.record(r, end));
         for (index, a) in self.accounts.iter_mut().enumerate() {
             let task = TaskId(index as u32);

@@ -1,0 +1,126 @@
+//! The schedulability tests against the simulator: what is proved must be seen.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use takt_analysis::online::{Answer, Kind, Verdict, verdict};
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
+use takt_core::model::*;
+use takt_core::policy::PolicySpec;
+use takt_core::stats::{Counts, Responses};
+use takt_core::time::Span;
+
+/// Runtime, deadline, period and offset; deadlines from the runtime to `stretch` times the period.
+fn tasks(stretch: i64, most: usize) -> impl Strategy<Value = Vec<[i64; 4]>> {
+    let times = (prop::sample::select(&[2i64, 3, 4, 5, 6, 8, 10, 12][..]), 0.02f64..0.7, 0.0f64..1.6);
+    let task = times.prop_map(move |(period, load, tight)| {
+        let runtime = ((period as f64 * load).round() as i64).max(1);
+        let longest = stretch * period;
+        // Above 1 the deadline is the period: those sets deserve more than a rare visit.
+        let deadline = if tight > 1.0 { period } else { runtime + (tight * (longest - runtime) as f64) as i64 };
+        [runtime, deadline, period, 0]
+    });
+    vec(task, 1..most)
+}
+
+fn system(policy: &str, cpus: usize, tasks: &[[i64; 4]], priorities: &[u32]) -> System {
+    System {
+        cpus: CpuSet::first(cpus),
+        tasks: (tasks.iter().enumerate())
+            .map(|(i, &[runtime, deadline, period, offset])| Task {
+                arrival: Arrival::Periodic { offset: Span::from_ns(offset), period: Span::from_ns(period) },
+                deadline: Some(Span::from_ns(deadline)),
+                runtime: Some(Span::from_ns(runtime)),
+                budget: None,
+                jitter: Span::ZERO,
+                priority: priorities.get(i).copied().unwrap_or(0),
+                affinity: CpuSet::first(cpus),
+            })
+            .collect(),
+        partitions: vec![],
+        windows: vec![],
+        be_start: BestEffortStart::AllDone,
+        policy: PolicySpec::from_name(policy).unwrap(),
+        late: Late::Continue,
+        backlog: Backlog::Queue,
+        resources: 0,
+        seed: 0,
+    }
+}
+
+/// The verdict, and two hyperperiods and some of simulation.
+fn both(system: &System) -> (Verdict, Counts, Vec<Span>) {
+    let verdict = verdict(system);
+    let mut engine = Engine::new(system.clone()).unwrap();
+    let mut responses = Responses::new(system.tasks.len());
+    let duration = verdict.hyperperiod.unwrap() * 2 + Span::from_ns(30);
+    takt_sim::simulate(&mut engine, duration, &mut responses, |_| ());
+    (verdict, engine.totals(), responses.0.iter().map(|h| h.max()).collect())
+}
+
+/// An exact answer must be what is seen, and a sufficient yes too.
+fn agree(system: &System) -> Result<Verdict, TestCaseError> {
+    let (verdict, counts, seen) = both(system);
+    match verdict.schedulable {
+        Answer::Yes => prop_assert_eq!(counts.missed, 0, "{}", verdict),
+        Answer::No => prop_assert!(counts.missed > 0, "{}", verdict),
+        Answer::Unknown => {}
+    }
+    for (bound, seen) in verdict.responses.iter().zip(seen) {
+        if let (Some(bound), Answer::Yes) = (bound, verdict.schedulable) {
+            prop_assert!(seen <= *bound, "a response of {} above {}", seen, bound);
+            prop_assert!(verdict.kind != Kind::Exact || seen == *bound, "a response of {} below {}", seen, bound);
+        }
+    }
+    Ok(verdict)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn edf_on_one_cpu_is_exact(tasks in tasks(1, 6)) {
+        prop_assert!(agree(&system("edf", 1, &tasks, &[]))?.schedulable != Answer::Unknown);
+    }
+
+    #[test]
+    fn edf_with_deadlines_beyond_the_periods_is_no_promise_too_much(tasks in tasks(3, 6)) {
+        let system = system("edf", 1, &tasks, &[]);
+        let verdict = verdict(&system);
+        prop_assert_eq!(verdict.kind, Kind::Exact);
+        // An overload may take long to show with long deadlines.
+        if verdict.utilisation.at_most(1) == Some(true) {
+            agree(&system)?;
+        }
+    }
+
+    #[test]
+    fn rate_monotonic_on_one_cpu_is_exact(tasks in tasks(1, 6)) {
+        prop_assert!(agree(&system("rm", 1, &tasks, &[]))?.schedulable != Answer::Unknown);
+    }
+
+    #[test]
+    fn distinct_priorities_on_one_cpu_are_exact(tasks in tasks(1, 6), order in Just([0u32, 1, 2, 3, 4]).prop_shuffle()) {
+        prop_assert!(agree(&system("fp", 1, &tasks, &order))?.schedulable != Answer::Unknown);
+    }
+
+    #[test]
+    fn ties_offsets_and_long_deadlines_are_no_promise_too_much(
+        mut tasks in tasks(2, 6),
+        offsets in vec(0i64..12, 6),
+        priorities in vec(0u32..3, 6),
+        policy in prop::sample::select(&["fp", "rm", "edf"][..]),
+    ) {
+        tasks.iter_mut().zip(&offsets).for_each(|(task, offset)| task[3] = *offset);
+        let system = system(policy, 1, &tasks, &priorities);
+        if verdict(&system).schedulable == Answer::Yes {
+            agree(&system)?;
+        }
+    }
+
+    #[test]
+    fn several_cpus(tasks in tasks(1, 9), cpus in 2usize..4, policy in prop::sample::select(&["p-edf", "p-rm", "g-edf", "g-rm"][..])) {
+        let verdict = agree(&system(policy, cpus, &tasks, &[]))?;
+        prop_assert!(policy.starts_with('g') || verdict.schedulable != Answer::Unknown);
+    }
+}
