@@ -741,7 +741,8 @@ impl Mechanism {
     }
 
     /// To be called once the process that was started in the group has been reaped. Says whether the group is
-    /// empty; if not, its end is reported by [`Mechanism::drain_emptied`] where [`Mechanism::notifies`].
+    /// empty; if not, its end is reported by [`Mechanism::drain_emptied`] where [`Mechanism::notifies`]. Some kernels
+    /// take a process out of its group a moment after it can be reaped, so that happens without a child too.
     ///
     /// # Errors
     /// When the group cannot be read or watched.

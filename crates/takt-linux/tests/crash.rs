@@ -54,9 +54,11 @@ fn drive(mechanism: &str, mode: &str, program: &str) -> ! {
             spec.class = Class::Fifo(2);
         }
         let group = mechanism.group(partition, i);
-        mechanism.spawn(group, &spec).unwrap();
+        let pid = mechanism.spawn(group, &spec).unwrap();
         if i < 3 {
             mechanism.thaw(group).unwrap();
+            let own = std::fs::read_link("/proc/self/exe").unwrap();
+            eventually("exec", || std::fs::read_link(format!("/proc/{pid}/exe")).unwrap() != own);
         }
         if i == 2 {
             std::thread::sleep(Duration::from_millis(50));

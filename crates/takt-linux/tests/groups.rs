@@ -127,7 +127,9 @@ fn exits_are_told_apart() {
             let pid = run.mechanism.spawn(group, &SpawnSpec::new(argv).unwrap()).unwrap();
             run.mechanism.thaw(group).unwrap();
             assert_eq!(wait(pid).exit_status(), Some(status), "{}: {argv:?}", run.name);
-            assert!(run.mechanism.leader_exited(group).unwrap());
+            // Some kernels take the process out of its group a moment after it was reaped.
+            let empty = run.mechanism.leader_exited(group).unwrap();
+            eventually("it is empty", || empty || !run.mechanism.populated(group).unwrap());
             assert_eq!(run.mechanism.cpu_time(group), None);
         }
         let mut spec = SpawnSpec::shell("true").unwrap();
@@ -147,10 +149,9 @@ fn a_program_gets_a_clean_process() {
         let leak = rustix::io::fcntl_dupfd_cloexec(&out, 100).unwrap();
         rustix::io::fcntl_setfd(&leak, rustix::io::FdFlags::empty()).unwrap();
         let (a, b) = (std::fs::File::open("/dev/null").unwrap(), std::fs::File::open("/dev/zero").unwrap());
-        let script = "ls /proc/$$/fd >$LIST; readlink /proc/$$/fd/0; pwd; echo $TAKT_RUN $TAKT_GROUP $X; \
+        let script = "readlink /proc/$$/fd/0; pwd; echo $TAKT_RUN $TAKT_GROUP $X; \
                       grep -E 'Sig(Blk|Ign)' /proc/self/status; ulimit -Sn; cut -d' ' -f5,6 /proc/$$/stat; echo $$ >&2";
         let mut spec = SpawnSpec::new(&["/bin/sh", "-c", script]).unwrap();
-        spec.set_env("LIST", &scratch.file("fds")).unwrap();
         spec.set_env("X", "1").unwrap();
         spec.set_env("X", "2").unwrap();
         spec.cwd = Some(c"/".into());
@@ -162,7 +163,6 @@ fn a_program_gets_a_clean_process() {
         assert_eq!(wait(pid).exit_status(), Some(0));
         let text = std::fs::read_to_string(scratch.0.join("out")).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(std::fs::read_to_string(scratch.file("fds")).unwrap(), "0\n1\n2\n50\n51\n", "{}", run.name);
         assert_eq!(lines[0], "/dev/null");
         assert_eq!(lines[1], "/");
         assert_eq!(lines[2], format!("{} p0/t0 2", run.mechanism.run()));
@@ -170,6 +170,16 @@ fn a_program_gets_a_clean_process() {
         assert_eq!(lines[4], "SigIgn:\t0000000000000000");
         assert!(lines[5] != "0" && lines[6].starts_with(&format!("{pid} ")), "its own process group: {text}");
         assert_eq!(lines[7], pid.to_string());
+        // Looked at from outside, since a shell opens descriptors of its own.
+        spec.argv = [c"sleep", c"1000"].map(Into::into).to_vec();
+        run.mechanism.freeze(group).unwrap();
+        let pid = run.start(group, &spec);
+        run.mechanism.thaw(group).unwrap();
+        eventually("exec", || status(pid, "Name") == "sleep");
+        let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+        let mut open: Vec<i32> = entries.map(|e| e.file_name().to_str().unwrap().parse().unwrap()).collect();
+        open.sort_unstable();
+        assert_eq!(open, [0, 1, 2, 50, 51], "{}", run.name);
         // A number that is another one's source.
         use std::os::fd::AsRawFd;
         spec.pass_fds = vec![(a.as_fd(), b.as_raw_fd()), (b.as_fd(), 51)];
