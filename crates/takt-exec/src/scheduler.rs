@@ -217,6 +217,8 @@ impl Scheduler {
     fn loop_until_end(&mut self, timer: &Timer, events: &mut Vec<EpollEvent>) -> io::Result<(Time, bool)> {
         let end = self.setup.duration.map_or(Time::MAX, |d| Time::ZERO + d);
         let mut armed = None;
+        // What happened before the start belongs to the first instant.
+        self.read_inbox();
         loop {
             let due = self.setup.engine.next_due().unwrap_or(Time::MAX).min(end);
             if armed != Some(due) {
@@ -305,7 +307,8 @@ impl Scheduler {
             let at = if on_time { due } else { now };
             self.step(at.max(self.setup.engine.now()));
         }
-        if !last && !self.inputs.is_empty() {
+        // Before the start nothing is decided; what comes then waits for the first instant.
+        if !last && now >= Time::ZERO && !self.inputs.is_empty() {
             self.step(now.max(self.setup.engine.now()));
         }
     }

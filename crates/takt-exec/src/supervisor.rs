@@ -455,7 +455,8 @@ impl Supervisor {
             group: self.homes[t].group,
             partition: self.homes[t].partition,
             signalled: self.signalled[t],
-            continue_fd: None,
+            // Here in time for the first window of those that have initialised.
+            continue_fd: if self.signalled[t] { self.continue_fd(TaskId(t as u32)) } else { None },
             asked: self.signalled[t],
             owed: false,
             has_process: true,
@@ -477,9 +478,11 @@ impl Supervisor {
             hooks: self.plan.hooks,
             start: start.clone(),
         };
-        for task in (0..n as u32).map(TaskId) {
-            if self.signalled[task.index()] {
-                self.fetch_continue_fd(task);
+        // What ended during the initialisation; the scheduler looks before the first window, so it need not be woken.
+        while let Some(message) = self.outgoing.pop_front() {
+            if let Err(rtrb::PushError::Full(message)) = inbox.push(message) {
+                self.outgoing.push_front(message);
+                break;
             }
         }
         let mut observer = Watched { observer, error: None, inputs: Vec::new() };
@@ -564,14 +567,11 @@ impl Supervisor {
         })
     }
 
-    /// Gets a copy of the descriptor that lets a task's process go on. Without one the process waits for ever after its first
+    /// A copy of the descriptor that lets a task's process go on. Without one the process waits for ever after its first
     /// completion, which shows as overruns; that can only be when it is gone or belongs to somebody else now.
-    fn fetch_continue_fd(&mut self, task: TaskId) {
-        let pid = self.pids[task.index()].filter(|pid| self.tasks_by_pid.contains_key(pid));
-        if let Some(fd) = pid.and_then(|pid| protocol::fetch_continue_fd(pid, self.continue_numbers[task.index()]).ok())
-        {
-            self.outgoing.push_back(Message::ContinueFd(task, fd));
-        }
+    fn continue_fd(&self, task: TaskId) -> Option<OwnedFd> {
+        let pid = self.pids[task.index()].filter(|pid| self.tasks_by_pid.contains_key(pid))?;
+        protocol::fetch_continue_fd(pid, self.continue_numbers[task.index()]).ok()
     }
 
     fn drain(&mut self, outbox: &mut Consumer<Item>, observer: &mut Watched<'_>) {
@@ -585,7 +585,10 @@ impl Supervisor {
                     observer.inputs = inputs;
                     observer.inputs.clear();
                 }
-                Item::WantContinueFd(task) => self.fetch_continue_fd(task),
+                Item::WantContinueFd(task) => {
+                    let fd = self.continue_fd(task);
+                    self.outgoing.extend(fd.map(|fd| Message::ContinueFd(task, fd)));
+                }
             }
         }
     }
