@@ -48,7 +48,11 @@ const GROUP_LINE: f64 = 22.0;
 /// Estimated width of a character of the labels' size.
 const CHARACTER: f64 = 6.6;
 /// Things closer than this, in pixels, are drawn as one: a long trace gives a finite picture.
-const FINEST: f64 = 0.4;
+const FINEST: f64 = 0.6;
+/// The same of arrows, whose heads are wider. A lane with more jobs than fit shows only misses.
+const FINEST_ARROW: f64 = 4.0;
+/// Fill of what several tasks did in too little space.
+const MIXED: &str = "#5f5f5f";
 
 struct Picture {
     body: String,
@@ -237,9 +241,10 @@ fn windows(p: &mut Picture, line: &Timeline, top: f64, bottom: f64) {
     }
 }
 
-/// Several intervals of one task that are too close to be told apart.
+/// One interval, or several that are too close to be told apart.
 struct Bar {
-    task: usize,
+    /// Whose; `None` when they are of several tasks.
+    task: Option<usize>,
     x: f64,
     end: f64,
     first: Interval,
@@ -258,35 +263,40 @@ fn bars<'a>(
 ) {
     let mut bars: Vec<Bar> = Vec::new();
     for i in intervals.filter(|i| i.to > p.from && i.from < p.to || i.from == i.to && p.shows(i.from)) {
-        let (x, end, task) = (p.x(i.from), p.x(i.to), i.task.index());
+        let (x, end, task) = (p.x(i.from), p.x(i.to), Some(i.task.index()));
         match bars.last_mut() {
-            Some(bar) if end - bar.end < FINEST && x - bar.end < FINEST && bar.task == task => {
+            Some(bar)
+                if end - bar.end < FINEST
+                    && x - bar.end < FINEST
+                    && (bar.task == task || bar.task.is_none() || bar.end - bar.x < FINEST) =>
+            {
+                bar.task = bar.task.filter(|_| bar.task == task);
                 bar.end = bar.end.max(end);
                 bar.last = bar.last.max(i.to);
                 bar.pieces += 1;
             }
-            // Another task's sliver in a spot that is drawn already.
-            Some(bar) if end - bar.end < FINEST / 2.0 && bar.task != task => {}
             _ => bars.push(Bar { task, x, end, first: *i, last: i.to, pieces: 1 }),
         }
     }
     for bar in &bars {
         let i = &bar.first;
-        let (color, white) = fill(bar.task);
-        let name = escape(&labels[bar.task]);
+        let (color, white) = bar.task.map_or((MIXED, true), fill);
+        let hatched = bar.task.is_some_and(|t| t >= FILLS.len());
+        let name = bar.task.map_or("several tasks", |t| &labels[t]);
+        let (name, characters) = (escape(name), name.chars().count());
         let place = names::cpus_title(&trace.header.places[i.place.index()]);
         let title = if bar.pieces == 1 {
             let reason = i.reason.map_or("still running", names::reason);
             format!("{name} job {} on {place}: {} to {} ({}), {reason}", i.job, i.from, i.to, i.to - i.from)
         } else {
-            format!("{name} from job {} on: {} pieces, {} to {}", i.job, bar.pieces, i.from, bar.last)
+            format!("{name}: {} pieces, {} to {}", bar.pieces, i.from, bar.last)
         };
         let width = (bar.end - bar.x).max(0.3);
         let (x, w, h, top) = (px(bar.x), px(width), px(height), px(y));
         p.add(format_args!(
             r#"<rect x="{x}" y="{top}" width="{w}" height="{h}" fill="{color}"><title>{title}</title></rect>"#
         ));
-        if bar.task >= FILLS.len() {
+        if hatched {
             p.add(format_args!(
                 r#"<rect x="{x}" y="{top}" width="{w}" height="{h}" fill="url(#hatch)" pointer-events="none"/>"#
             ));
@@ -295,10 +305,9 @@ fn bars<'a>(
             // An edge tells neighbours of one colour apart.
             p.add(format_args!(r##"<path d="M{x} {top}v{h}" stroke="#fff" stroke-width=".8"/>"##));
         }
-        if named && width > labels[bar.task].chars().count() as f64 * CHARACTER + 6.0 {
-            let ink = if white && bar.task < FILLS.len() { "#fff" } else { "#000" };
-            let halo =
-                if bar.task < FILLS.len() { "" } else { r##" stroke="#fff" stroke-width="3" paint-order="stroke""## };
+        if named && width > characters as f64 * CHARACTER + 6.0 {
+            let ink = if white && !hatched { "#fff" } else { "#000" };
+            let halo = if !hatched { "" } else { r##" stroke="#fff" stroke-width="3" paint-order="stroke""## };
             let (x, y) = (px(bar.x + width / 2.0), px(y + height / 2.0 + 4.0));
             p.add(format_args!(
                 r#"<text x="{x}" y="{y}" class="in" fill="{ink}"{halo} pointer-events="none">{name}</text>"#
@@ -377,9 +386,11 @@ fn arrows(p: &mut Picture, jobs: &[&Job], label: &str, end: Time, base: f64) {
     let top = base - 28.0;
     // In a window table a release is a start; an arrow at every bar would say nothing.
     let releases = jobs.iter().any(|j| j.deadline.is_some());
+    let room = (p.right - p.left) / FINEST_ARROW;
+    let dense = jobs.iter().filter(|j| p.shows(j.release)).count() as f64 > room;
     let mut last = f64::NEG_INFINITY;
-    for job in jobs.iter().filter(|j| releases && p.shows(j.release)).collect::<Vec<_>>() {
-        if p.x(job.release) - last > FINEST {
+    for job in jobs.iter().filter(|j| releases && !dense && p.shows(j.release)).collect::<Vec<_>>() {
+        if p.x(job.release) - last > FINEST_ARROW {
             last = p.x(job.release);
             let (x, shaft, tip, foot) = (px(last), px(top + 5.0), px(top), px(base));
             let title = job_title(job, label);
@@ -391,8 +402,10 @@ fn arrows(p: &mut Picture, jobs: &[&Job], label: &str, end: Time, base: f64) {
     // Misses last, so that nothing hides them.
     for (missed, color, stroke) in [(false, "#222", 1.0), (true, RED, 2.0)] {
         let mut last = f64::NEG_INFINITY;
-        for job in jobs.iter().filter(|j| j.missed(end) == missed).collect::<Vec<_>>() {
-            let Some(deadline) = job.deadline.filter(|d| p.shows(*d) && p.x(*d) - last > FINEST) else { continue };
+        for job in jobs.iter().filter(|j| j.missed(end) == missed && (missed || !dense)).collect::<Vec<_>>() {
+            let Some(deadline) = job.deadline.filter(|d| p.shows(*d) && p.x(*d) - last > FINEST_ARROW) else {
+                continue;
+            };
             last = p.x(deadline);
             let (x, top, shaft, tip) = (px(last), px(top), px(base - 5.0), px(base));
             let title = job_title(job, label);

@@ -1,6 +1,6 @@
 //! Charts of the sample traces, as golden files.
 
-use crate::common::{any_trace, ms, samples, windows};
+use crate::common::{Story, any_trace, ms, samples, windows};
 use proptest::prelude::*;
 use takt_trace::gantt::{SvgOptions, TextOptions, svg, text};
 
@@ -42,4 +42,19 @@ proptest! {
         prop_assert_eq!(picture.matches("<text").count(), picture.matches("</text>").count());
         prop_assert_eq!(picture.matches("<title>").count(), picture.matches("</title>").count());
     }
+}
+
+#[test]
+fn a_long_trace_gives_a_small_picture_that_does_not_pretend() {
+    use takt_core::record::Outcome;
+    let mut s = Story::new("edf", "uniprocessor", 1, &[("a", None), ("b", None)]);
+    for job in 0..20_000 {
+        let (at, n) = (2 * job, job as u64);
+        s.release(at, 0, n, Some(at + 2)).release(at, 1, n, Some(at + 2)).start(at, 0, n, 0);
+        s.done(at + 1, 0, n, 0, Outcome::Completed, 1).start(at + 1, 1, n, 0);
+        s.done(at + 2, 1, n, 0, Outcome::Completed, 1);
+    }
+    let picture = svg(&s.end(40_000), &SvgOptions::default());
+    assert!(picture.len() < 20_000, "{} bytes", picture.len());
+    assert!(picture.contains("several tasks: 40000 pieces"));
 }
