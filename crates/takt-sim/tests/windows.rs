@@ -600,6 +600,25 @@ fn the_slice_waits_for_a_blocked_process_whose_turn_it_is() {
 }
 
 #[test]
+fn a_budget_that_ends_as_its_process_blocks_is_used_up() {
+    expect(
+        "process a 40
+         process b 40
+         partition P a b
+         window 100
+         slice 0 sc P
+         at 40 block a
+         until 100",
+        "0 window 0
+         0 start a on 0
+         40 block a
+         40 finish a budget-used
+         40 start b on 0
+         80 finish b budget-used",
+    );
+}
+
+#[test]
 fn a_resource_is_handed_on_in_the_order_of_asking() {
     expect(
         "cpus 3

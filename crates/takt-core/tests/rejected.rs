@@ -1,0 +1,93 @@
+//! Systems that an engine refuses, and switches of policy that it allows.
+
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
+use takt_core::model::*;
+use takt_core::policy::PolicySpec;
+use takt_core::time::{Span, Time};
+
+fn ms(ms: i64) -> Span {
+    Span::from_ms(ms)
+}
+
+fn spec(name: &str) -> PolicySpec {
+    PolicySpec::from_name(name).unwrap()
+}
+
+/// One window of 10 ms on CPU 0 of two, with one partition of one periodic task under `inner`.
+fn table(inner: Option<&str>) -> System {
+    let task = Task {
+        arrival: Arrival::Periodic { offset: Span::ZERO, period: ms(20) },
+        deadline: Some(ms(20)),
+        runtime: Some(ms(2)),
+        budget: Some(ms(2)),
+        jitter: Span::ZERO,
+        priority: 0,
+        affinity: CpuSet::first(2),
+    };
+    let slice = Slice { cpus: CpuSet::single(0), sc: Some(PartitionId(0)), be: None };
+    System {
+        cpus: CpuSet::first(2),
+        tasks: vec![task],
+        partitions: vec![Partition { tasks: vec![TaskId(0)], policy: inner.map(spec) }],
+        windows: vec![Window { length: ms(10), slices: vec![slice] }],
+        be_start: BestEffortStart::AllDone,
+        policy: spec("windows"),
+        late: Late::Continue,
+        backlog: Backlog::Queue,
+        resources: 0,
+        seed: 0,
+    }
+}
+
+fn refusal(system: System) -> Option<Invalid> {
+    Engine::new(system).err()
+}
+
+#[test]
+fn who_releases_a_job_must_be_clear() {
+    assert_eq!(refusal(table(Some("edf"))), None);
+    assert!(matches!(refusal(table(None)), Some(Invalid::Unsuitable(_))));
+    let mut activated = table(Some("edf"));
+    activated.tasks[0].arrival = Arrival::Activated;
+    assert_eq!(refusal(activated), Some(Invalid::Needs(TaskId(0), "period")));
+}
+
+#[test]
+fn a_task_belongs_to_one_partition() {
+    let mut system = table(Some("edf"));
+    system.partitions.push(system.partitions[0].clone());
+    assert!(matches!(refusal(system), Some(Invalid::Unsuitable(_))));
+}
+
+#[test]
+fn a_partitioned_policy_needs_a_cpu_for_every_task() {
+    let mut system = table(Some("p-edf"));
+    assert_eq!(refusal(system.clone()), None);
+    // CPU 1 is on the machine, but the partition is never lent it.
+    system.tasks[0].affinity = CpuSet::single(1);
+    assert_eq!(refusal(system), Some(Invalid::Affinity(TaskId(0))));
+}
+
+#[test]
+fn a_partition_that_is_never_scheduled_is_no_reason_to_refuse() {
+    for inner in ["edf", "g-edf", "p-edf"] {
+        let mut system = table(Some(inner));
+        system.windows[0].slices.clear();
+        assert_eq!(refusal(system), None, "{inner}");
+    }
+}
+
+#[test]
+fn a_table_can_be_left_and_taken_up_again() {
+    let mut engine = Engine::new(table(Some("edf"))).unwrap();
+    let _ = engine.step(Time::ZERO, &[], &mut ());
+    assert!(engine.switch_policy(spec("edf"), &mut ()).is_err(), "two CPUs are too many for plain edf");
+    for name in ["g-edf", "windows", "p-rm", "windows"] {
+        engine.switch_policy(spec(name), &mut ()).unwrap();
+        let due = engine.next_due().unwrap();
+        let _ = engine.step(due, &[], &mut ());
+        assert_eq!(engine.system().policy, spec(name));
+    }
+    assert!(engine.totals().released > 0);
+}
