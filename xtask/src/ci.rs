@@ -1,0 +1,81 @@
+//! `cargo xtask ci`: exactly what continuous integration runs.
+
+use crate::{Outcome, cargo, has_target, in_ci, tidy, vm};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// A bare-metal machine without an operating system, on which the core must build.
+const BARE_METAL: &str = "thumbv7m-none-eabi";
+
+struct Step {
+    name: &'static str,
+    run: fn() -> Outcome,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "format", run: || command(&["fmt", "--all", "--check"], &[]) },
+    Step { name: "tidy", run: tidy::run },
+    Step {
+        name: "clippy",
+        run: || command(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
+    },
+    Step { name: "tests", run: || command(&["test", "--locked", "--workspace"], &[]) },
+    Step { name: "the core on bare metal", run: bare_metal },
+    Step {
+        name: "documentation",
+        run: || command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
+    },
+    Step { name: "virtual machines", run: || vm::run(&vm::Options::default()) },
+];
+
+/// Runs the steps up to the first failure.
+pub(crate) fn run() -> ExitCode {
+    let (mut passed, mut failed, mut skipped) = (0, None, Vec::new());
+    for step in STEPS {
+        println!("== {}", step.name);
+        let start = Instant::now();
+        let outcome = (step.run)();
+        let time = start.elapsed().as_secs_f32();
+        match outcome {
+            Outcome::Passed => {
+                passed += 1;
+                println!("== {}: passed in {time:.1} s", step.name);
+            }
+            Outcome::Skipped(why) => {
+                println!("== {}: SKIPPED: {why}", step.name);
+                skipped.push((step.name, why));
+            }
+            Outcome::Failed(why) => {
+                println!("== {}: FAILED in {time:.1} s: {why}", step.name);
+                failed = Some(step.name);
+                break;
+            }
+        }
+    }
+    println!();
+    for (name, why) in &skipped {
+        println!("SKIPPED: {name}: {why}");
+    }
+    if let Some(name) = failed {
+        let rest: Vec<&str> = STEPS.iter().map(|s| s.name).skip_while(|n| *n != name).skip(1).collect();
+        println!("FAILED: {name}; not run: {}", if rest.is_empty() { "none".into() } else { rest.join(", ") });
+    }
+    println!("{passed} passed, {} failed, {} skipped", usize::from(failed.is_some()), skipped.len());
+    if failed.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
+    match cargo(arguments).envs(environment.iter().copied()).status() {
+        Ok(status) if status.success() => Outcome::Passed,
+        Ok(status) => Outcome::Failed(format!("cargo {}: {status}", arguments[0])),
+        Err(e) => Outcome::Failed(format!("cargo cannot be started: {e}")),
+    }
+}
+
+fn bare_metal() -> Outcome {
+    if has_target(BARE_METAL) {
+        return command(&["build", "--locked", "-p", "takt-core", "--target", BARE_METAL], &[]);
+    }
+    let why = format!("the Rust target {BARE_METAL} is not installed: rustup target add {BARE_METAL}");
+    if in_ci() { Outcome::Failed(why) } else { Outcome::Skipped(why) }
+}

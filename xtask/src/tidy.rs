@@ -1,0 +1,5 @@
+//! t
+use crate::Outcome;
+pub(crate) fn run() -> Outcome {
+    Outcome::Passed
+}

@@ -1,0 +1,277 @@
+//! `cargo xtask vm`: the tests in virtual machines.
+//!
+//! Three things are there that a build machine rarely has: a unified cgroup v2 tree of one's own, a PREEMPT_RT kernel, and
+//! time that does not depend on what else goes on. QEMU emulates the processor and counts its instructions as time, so
+//! a run is the same every time. That proves logic, order and counts, and says nothing about the latencies of hardware.
+
+mod initramfs;
+mod kernel;
+
+use crate::{Outcome, cargo, has_target, in_ci, metadata, root};
+use anyhow::{Context, Result, ensure};
+use initramfs::Archive;
+use kernel::Kernel;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const TARGET: &str = "x86_64-unknown-linux-musl";
+const QEMU: &str = "qemu-system-x86_64";
+const BUSYBOX: &str = "/bin/busybox";
+/// A boot that takes longer is ended.
+const BOOT_TIME_MAX: Duration = Duration::from_secs(300);
+/// Crates whose tests need the machine they run on; they run in the virtual machine too.
+const TESTED: [&str; 1] = ["takt-linux"];
+
+/// What to boot.
+#[derive(Default)]
+pub(crate) struct Options {
+    kernel: Option<String>,
+    image: Option<PathBuf>,
+    multi: bool,
+    verbose: bool,
+}
+
+impl Options {
+    pub(crate) fn parse(arguments: &[&str]) -> Option<Options> {
+        let mut options = Options::default();
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            match *argument {
+                "--kernel" => {
+                    let name = rest.next().filter(|name| ["cloud", "rt", "all"].contains(name))?;
+                    options.kernel = Some((*name).to_string()).filter(|name| name != "all");
+                }
+                "--image" => options.image = Some(PathBuf::from(rest.next()?)),
+                "--multi" => options.multi = true,
+                "--verbose" => options.verbose = true,
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
+/// How time passes in a boot; see `vm/init.sh`.
+#[derive(Clone, Copy)]
+enum Mode {
+    Exact,
+    Order,
+    Multi,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Exact => "exact",
+            Mode::Order => "order",
+            Mode::Multi => "multi",
+        }
+    }
+    fn arguments(self) -> &'static str {
+        match self {
+            Mode::Exact => {
+                "-smp 1 -accel tcg,thread=single -icount shift=1,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
+            }
+            Mode::Order => {
+                "-smp 2 -accel tcg,thread=single -icount shift=1,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
+            }
+            Mode::Multi => "-smp 4 -accel tcg,thread=multi",
+        }
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    if let Err(why) = requirements() {
+        return Outcome::Skipped(why);
+    }
+    let prepared = target_dir().and_then(|dir| {
+        fs::create_dir_all(&dir)?;
+        Ok((initramfs(&dir)?, dir))
+    });
+    let (initramfs, dir) = match prepared {
+        Ok(prepared) => prepared,
+        Err(e) => return Outcome::Failed(format!("{e:#}")),
+    };
+    let kernels = match &options.image {
+        Some(image) => {
+            let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            vec![Kernel { name, image: image.clone() }]
+        }
+        None => {
+            let flavours = options.kernel.as_deref().map_or(vec!["cloud", "rt"], |name| vec![name]);
+            match kernels(&dir.join("kernels"), &flavours) {
+                Ok(kernels) => kernels,
+                Err(e) => return Outcome::Skipped(format!("{e:#}")),
+            }
+        }
+    };
+    let mut modes = vec![Mode::Exact, Mode::Order];
+    if options.multi {
+        modes.push(Mode::Multi);
+    }
+    let mut total = Counts::default();
+    for kernel in &kernels {
+        for mode in &modes {
+            println!("-- Linux {}, {}", kernel.name, mode.name());
+            let start = Instant::now();
+            match boot(kernel, &initramfs, *mode, options.verbose) {
+                Ok(counts) => {
+                    total.passed += counts.passed;
+                    total.failed += counts.failed;
+                }
+                Err(e) => {
+                    println!("vm: FAILED Linux {}, {}: {e:#}", kernel.name, mode.name());
+                    total.failed += 1;
+                }
+            }
+            println!("-- {:.1} s", start.elapsed().as_secs_f32());
+        }
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    if total.failed > 0 {
+        Outcome::Failed(format!("{} tests in virtual machines", total.failed))
+    } else {
+        Outcome::Passed
+    }
+}
+
+/// A mirror can be out of order for a moment, so continuous integration asks it twice.
+fn kernels(dir: &Path, flavours: &[&str]) -> Result<Vec<Kernel>> {
+    let first = kernel::fetch(dir, flavours);
+    match first {
+        Err(e) if in_ci() => {
+            println!("{e:#}; once more");
+            std::thread::sleep(Duration::from_secs(10));
+            kernel::fetch(dir, flavours)
+        }
+        other => other,
+    }
+}
+
+/// What this machine has to have, or what it lacks with the way to get it.
+fn requirements() -> std::result::Result<(), String> {
+    let works = |program: &str| Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
+    if !works(QEMU) {
+        return Err("QEMU is not installed: apt-get install --no-install-recommends qemu-system-x86".into());
+    }
+    // A dynamically linked program names the loader that it needs.
+    let loader: &[u8] = b"/ld-linux";
+    let busybox = fs::read(BUSYBOX).unwrap_or_default();
+    if busybox.is_empty() || busybox.windows(loader.len()).any(|bytes| bytes == loader) {
+        return Err(format!("{BUSYBOX} is not there or not static: apt-get install busybox-static"));
+    }
+    if !has_target(TARGET) {
+        return Err(format!("the Rust target {TARGET} is not installed: rustup target add {TARGET}"));
+    }
+    Ok(())
+}
+
+fn target_dir() -> Result<PathBuf> {
+    let metadata = metadata()?;
+    Ok(Path::new(metadata["target_directory"].as_str().context("no target directory")?).join("vm-machine"))
+}
+
+/// Builds the static programs and packs them.
+fn initramfs(dir: &Path) -> Result<PathBuf> {
+    let takt = build(&["build", "-p", "takt-cli", "--bin", "takt"])?;
+    ensure!(takt.len() == 1, "{} programs were built instead of takt alone", takt.len());
+    let mut arguments = vec!["test", "--no-run"];
+    TESTED.iter().for_each(|name| arguments.extend(["-p", name]));
+    let tests = build(&arguments)?;
+    let path = dir.join("initramfs.cpio");
+    let mut archive = Archive::new(BufWriter::new(File::create(&path)?));
+    for name in ["bin", "dev", "proc", "sys", "tmp", "root", "tests", "workloads", "workloads/features"] {
+        archive.directory(name)?;
+    }
+    archive.console()?;
+    archive.program("init", &fs::read(root().join("xtask/vm/init.sh"))?)?;
+    archive.program("bin/busybox", &fs::read(BUSYBOX)?)?;
+    archive.symlink("bin/sh", Path::new("busybox"))?;
+    archive.program("bin/takt", &fs::read(&takt[0].1)?)?;
+    for (name, program) in &tests {
+        archive.program(&format!("tests/{name}"), &fs::read(program)?)?;
+    }
+    for folder in ["workloads", "workloads/features"] {
+        for entry in fs::read_dir(root().join(folder))? {
+            let file = entry?.path();
+            if file.extension().is_some_and(|e| e == "yaml") {
+                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                archive.program(&format!("{folder}/{name}"), &fs::read(&file)?)?;
+            }
+        }
+    }
+    archive.finish()?.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    Ok(path)
+}
+
+/// Builds for the virtual machine and gives the programs with their names.
+fn build(arguments: &[&str]) -> Result<Vec<(String, PathBuf)>> {
+    let mut command = cargo(arguments);
+    command.args(["--locked", "--quiet", "--profile", "vm", "--target", TARGET]);
+    command.args(["--message-format", "json-render-diagnostics"]);
+    let output = command.stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "cargo {}: {}", arguments.join(" "), output.status);
+    let mut programs = Vec::new();
+    for line in output.stdout.split(|byte| *byte == b'\n') {
+        let Ok(message) = serde_json::from_slice::<serde_json::Value>(line) else { continue };
+        if let Some(program) = message["executable"].as_str() {
+            let name = message["target"]["name"].as_str().unwrap_or("unnamed").to_string();
+            programs.push((name, PathBuf::from(program)));
+        }
+    }
+    Ok(programs)
+}
+
+#[derive(Default)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+}
+
+/// Boots, shows what the machine says about its tests, and counts.
+fn boot(kernel: &Kernel, initramfs: &Path, mode: Mode, verbose: bool) -> Result<Counts> {
+    let append = format!("console=ttyS0 panic=-1 quiet nokaslr takt.mode={}", mode.name());
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", &BOOT_TIME_MAX.as_secs().to_string(), QEMU]);
+    command.args("-machine q35 -cpu max -m 1024 -nodefaults -no-user-config -display none".split(' '));
+    command.args("-no-reboot -monitor none -serial stdio".split(' ')).args(mode.arguments().split(' '));
+    command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initramfs).args(["-append", &append]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("QEMU cannot be started")?;
+    let console = child.stdout.take().context("no console")?;
+    let (mut counts, mut ended, mut explains, mut last) = (Counts::default(), false, false, Vec::new());
+    for line in BufReader::new(console).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).trim_end().to_string();
+        let test = line.strip_prefix("vm: ");
+        if let Some(test) = test {
+            counts.passed += usize::from(test.starts_with("ok "));
+            counts.failed += usize::from(test.starts_with("FAILED "));
+            ended |= test == "end";
+            explains = test.starts_with("FAILED ");
+        }
+        // The lines below a failure are indented.
+        explains &= test.is_some() || line.starts_with("    ");
+        if verbose || test.is_some_and(|t| t != "end") || explains {
+            println!("{line}");
+        }
+        last.push(line);
+        if last.len() > 20 {
+            last.remove(0);
+        }
+    }
+    let status = child.wait()?;
+    if !ended {
+        if !verbose {
+            last.iter().for_each(|line| println!("    {line}"));
+        }
+        let late = status.code() == Some(124);
+        anyhow::bail!(if late {
+            format!("not done within {BOOT_TIME_MAX:?}")
+        } else {
+            format!("it ended early: {status}")
+        });
+    }
+    Ok(counts)
+}

@@ -1,0 +1,144 @@
+#!/bin/busybox sh
+# Process 1 of the test machine: a unified cgroup v2 tree, as most Linux machines have it, and the static takt in /bin.
+# What it finds goes to the console as `vm: ok NAME` or `vm: FAILED NAME: why`; `cargo xtask vm` counts these lines.
+#
+# The kernel's command line says how time passes. takt.mode=exact: one CPU whose virtual time counts instructions, so
+# instants are compared. takt.mode=order: two CPUs that take turns, so only order and counts are. takt.mode=multi: really
+# parallel on a slow emulator, where only counts and clean ends mean something.
+
+/bin/busybox mount -t proc proc /proc
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/root
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev 2>/dev/null
+mount -t tmpfs tmpfs /tmp
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t tracefs tracefs /sys/kernel/tracing
+echo "+cpuset +cpu" > /sys/fs/cgroup/cgroup.subtree_control
+mode=$(sed -n 's/.*takt\.mode=\([a-z]*\).*/\1/p' /proc/cmdline)
+cpus=$(nproc)
+cd /tmp || poweroff -f
+
+ok() { echo "vm: ok $1"; }
+bad() {
+    echo "vm: FAILED $1: $2"
+    [ -z "$3" ] || head -n 20 "$3" | sed 's/^/    /'
+}
+# expect STATUS NAME COMMAND...: runs a command, whose output is shown only if its exit status is another.
+expect() {
+    wanted=$1 name=$2
+    shift 2
+    "$@" > out 2>&1
+    status=$?
+    if [ $status = "$wanted" ]; then ok "$name"; else bad "$name" "status $status instead of $wanted: $*" out; fi
+}
+# The first number behind a key of a JSON object on one line; the totals come before the tasks.
+number() { sed -n "s/.*\"$2\":\\(-\\{0,1\\}[0-9]*\\).*/\\1/p" "$1" | head -n 1; }
+totals() { sed 's/"tasks".*//' "$1" > totals.json; number totals.json "$2"; }
+# Groups and processes of runs: there must be none between two tests.
+leftovers() {
+    find /sys/fs/cgroup -maxdepth 1 -name 'takt-*'
+    pidof takt
+}
+clean_after() {
+    # The watcher of a run that was killed has a second.
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+        [ -z "$(leftovers)" ] && break
+        sleep 0.1
+    done
+    left=$(leftovers | tr '\n' ' ')
+    if [ -z "$left" ]; then ok "$1: nothing is left"; else bad "$1: nothing is left" "$left"; fi
+}
+
+tolerance=1s
+[ "$mode" = exact ] && tolerance=1ms
+
+# Simulates and runs a workload, and compares.
+workload() {
+    file=$1 mechanism=$2
+    name="$(basename "$file" .yaml) ($mechanism)"
+    takt sim "$file" --json > sim.json 2> out || { bad "$name" "takt sim: $?" out; return; }
+    # On a machine with fewer CPUs than the file names, takt says so.
+    if [ "$(totals sim.json cpus)" -gt "$cpus" ]; then
+        expect 3 "$name: too few CPUs" takt run "$file" --duration 100ms --mechanism "$mechanism"
+        return
+    fi
+    length=$(totals sim.json duration_ns)
+    [ "$length" -ge 100000000 ] || length=100000000
+    takt sim "$file" --json --duration "${length}ns" --trace sim.jsonl > sim.json 2> out ||
+        { bad "$name" "takt sim: $?" out; return; }
+    takt run "$file" --json --duration "${length}ns" --mechanism "$mechanism" --trace run.jsonl > run.json 2> out ||
+        { bad "$name" "takt run: $?" out; return; }
+    refused=$(sed -n 's/.*"refused":\([0-9]*\).*/\1/p' run.json)
+    [ "$refused" = 0 ] || { bad "$name" "the kernel refused $refused stops or starts"; return; }
+    # What has run up to a job's end depends on the process where it says itself that it is done; a plan of windows and
+    # budgets alone is kept to the letter.
+    if grep -Eq 'policy:|init: yes|--runtime|takt done' "$file"; then
+        simulated=$(totals sim.json released) run=$(totals run.json released)
+        [ "$simulated" = "$run" ] || { bad "$name" "$simulated jobs in the simulation, $run in the run"; return; }
+    elif [ "$mode" != multi ]; then
+        takt trace diff sim.jsonl run.jsonl --tolerance $tolerance > out 2>&1 ||
+            { bad "$name" "the run differs from the simulation" out; return; }
+    fi
+    if [ "$mode" != multi ]; then
+        takt trace check run.jsonl "$file" --tolerance $tolerance > out 2>&1 || { bad "$name" "its trace" out; return; }
+    fi
+    ok "$name"
+}
+
+# What the kernel says about who ran, against the trace.
+ground_truth() {
+    tracing=/sys/kernel/tracing
+    echo 0 > $tracing/tracing_on
+    echo mono > $tracing/trace_clock
+    echo 16384 > $tracing/buffer_size_kb
+    echo 1 > $tracing/events/sched/sched_switch/enable
+    for file in /workloads/demos-example.yaml /workloads/features/two-sc-slices.yaml /workloads/features/rm.yaml; do
+        name="kernel's account of $(basename "$file" .yaml)"
+        [ "$cpus" = 1 ] && ! grep -q 'policy: rm' "$file" && continue
+        echo > $tracing/trace
+        echo 1 > $tracing/tracing_on
+        takt run "$file" --json --duration 400ms --mechanism v2 --trace run.jsonl > run.json 2> out ||
+            { bad "$name" "takt run: $?" out; continue; }
+        echo 0 > $tracing/tracing_on
+        cat $tracing/trace > switches.txt
+        expect 0 "$name" takt trace kernel run.jsonl switches.txt --tolerance $1
+    done
+    echo 0 > $tracing/events/sched/sched_switch/enable
+}
+
+# Ends a run by a signal, and looks at what is left.
+ends_clean() {
+    signal=$1 mechanism=$2 wanted=$3
+    name="a run ended by $signal ($mechanism)"
+    takt run /workloads/quickstart.yaml --json --duration 60s --mechanism "$mechanism" > run.json 2> out &
+    run=$!
+    sleep 0.7
+    [ "$(pidof gzip sha256sum | wc -w)" -gt 0 ] || bad "$name" "its processes do not run" out
+    kill -"$signal" $run
+    wait $run
+    status=$?
+    if [ $status = "$wanted" ]; then ok "$name"; else bad "$name" "status $status instead of $wanted" out; fi
+    clean_after "$name"
+    [ -z "$(pidof gzip sha256sum)" ] || bad "$name" "processes of the workload are left"
+}
+
+echo "vm: Linux $(uname -r), $cpus CPUs, mode $mode"
+expect 0 doctor takt doctor
+expect 0 "doctor --json" takt doctor --json
+for mechanism in v2 signal; do
+    for file in /workloads/*.yaml /workloads/features/*.yaml; do
+        workload "$file" $mechanism
+    done
+    clean_after "workloads ($mechanism)"
+    if [ "$cpus" -gt 1 ]; then
+        ends_clean TERM $mechanism 0
+        ends_clean KILL $mechanism 137
+    fi
+done
+if [ "$mode" = exact ]; then ground_truth 1ms; elif [ "$mode" = order ]; then ground_truth 20ms; fi
+for test in /tests/*; do
+    [ -x "$test" ] && expect 0 "test $(basename "$test")" "$test"
+done
+echo "vm: end"
+poweroff -f
