@@ -79,7 +79,7 @@ impl Ledger {
         for index in 0..self.accounts.len() {
             let elapsed_budget = self.in_turn(index) || !self.metered;
             let a = &mut self.accounts[index];
-            if a.place.is_some() && !a.blocked {
+            if a.place.is_some() && !a.blocked && !a.open.is_empty() {
                 a.used += passed;
                 a.ran_for += passed;
                 if let (Some(granted), true, true) = (a.granted, on_time, elapsed_budget) {
