@@ -136,14 +136,15 @@ fn unknown(why: &str) -> Finding {
 ///
 /// Response times over the busy period of each level (Lehoczky, "Fixed Priority Scheduling of Periodic Task Sets with
 /// Arbitrary Deadlines", RTSS 1990). Equal ranks are served by release and then by task number; that is exactly a
-/// lower number first when the periods agree and no job outlives its period, and otherwise each is taken to wait for the others.
+/// lower number first when periods and offsets agree and no job outlives its period; otherwise each is taken to wait for the others.
 pub(crate) fn fixed_priority(tasks: &[Demand], queue: bool) -> Finding {
     let within = tasks.iter().all(|t| t.deadline.is_some_and(|d| d <= t.period));
     if !queue && tasks.iter().any(|t| t.deadline.is_some_and(|d| d > t.period)) {
         return unknown("a deadline beyond the period with `backlog: skip`");
     }
     let tied = |a: &Demand, b: &Demand| a.rank == b.rank && a.task != b.task;
-    let ordered = within && tasks.iter().all(|a| tasks.iter().all(|b| !tied(a, b) || a.period == b.period));
+    let alike = |a: &Demand, b: &Demand| (a.period, a.offset) == (b.period, b.offset);
+    let ordered = within && tasks.iter().all(|a| tasks.iter().all(|b| !tied(a, b) || alike(a, b)));
     let kind = if synchronous(tasks) && ordered { Kind::Exact } else { Kind::Sufficient };
     let mut responses = Vec::with_capacity(tasks.len());
     let mut over = None;

@@ -93,6 +93,16 @@ fn a_deadline_beyond_the_period_needs_the_whole_busy_period() {
 }
 
 #[test]
+fn a_tie_goes_to_the_earlier_release() {
+    // Released together, the first task comes first and its deadline of 1 ms holds. With an offset it is released while
+    // the second, which is no less important, runs.
+    let mut s = system("rm", 1, &[(1, 1, 5), (2, 4, 5)]);
+    assert_eq!(verdict(&s).schedulable, Answer::Yes);
+    s.tasks[0].arrival = Arrival::Periodic { offset: Span::from_ms(1), period: Span::from_ms(5) };
+    assert_eq!(verdict(&s).schedulable, Answer::Unknown);
+}
+
+#[test]
 fn partitioned_tests_every_cpu_as_the_core_packs() {
     let fits = test("p-edf", 2, &[(6, 10, 10), (6, 10, 10), (4, 10, 10)]);
     assert_eq!((fits.schedulable, fits.kind, fits.idle_10_percent), (Answer::Yes, Kind::Exact, false));
