@@ -29,8 +29,11 @@ enum Command {
     Trace(commands::trace::Args),
     Burn(commands::burn::Args),
     Done(commands::done::Args),
+    Bench(commands::bench::Args),
     #[command(name = "__watch", hide = true)]
     Watch(commands::watch::Args),
+    #[command(name = "__probe", hide = true)]
+    Probe(commands::probe::Args),
     #[command(name = "__reference", hide = true)]
     Reference(commands::reference::Args),
 }
@@ -45,7 +48,9 @@ fn main() -> ExitCode {
         Command::Trace(args) => commands::trace::run(&args),
         Command::Burn(args) => commands::burn::run(&args),
         Command::Done(args) => commands::done::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
+        Command::Probe(args) => commands::probe::run(&args),
         Command::Reference(args) => commands::reference::run(&args),
     };
     match result {

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 /// Uses `amount` of this process's CPU time.
-fn burn(amount: Span) {
+pub(crate) fn burn(amount: Span) {
     let end = timer::cpu_now() + amount;
     while timer::cpu_now() < end {
         for _ in 0..64 {

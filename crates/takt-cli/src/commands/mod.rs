@@ -1,11 +1,13 @@
 //! The subcommands.
 
+pub(crate) mod bench;
 pub(crate) mod burn;
 pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod done;
 pub(crate) mod output;
 pub(crate) mod policies;
+pub(crate) mod probe;
 pub(crate) mod reference;
 pub(crate) mod run;
 pub(crate) mod sim;

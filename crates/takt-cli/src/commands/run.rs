@@ -46,7 +46,7 @@ enum ClassName {
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum MechanismName {
+pub(crate) enum MechanismName {
     /// The best that works here
     Auto,
     /// cgroup v2
@@ -55,6 +55,17 @@ enum MechanismName {
     V1,
     /// SIGSTOP and SIGCONT, without cgroups
     Signal,
+}
+
+impl MechanismName {
+    pub(crate) fn choice(self) -> Choice {
+        match self {
+            MechanismName::Auto => Choice::Auto,
+            MechanismName::V2 => Choice::V2,
+            MechanismName::V1 => Choice::V1,
+            MechanismName::Signal => Choice::Signal,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -78,7 +89,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         context_switches: report.context_switches,
         windows_lost: report.windows_lost,
     };
-    let mut out = BufWriter::new(io::stdout().lock());
+    // Who asked for the end must get it, even if standard output is a pipe that nobody reads.
+    let heard = report.ended != Ended::Signal || takt_exec::is_writable(io::stdout());
+    let mut out: Box<dyn Write> =
+        if heard { Box::new(BufWriter::new(io::stdout().lock())) } else { Box::new(io::sink()) };
     if args.output.json {
         writeln!(out, "{}", summary.json(more(&report)))?;
     } else if args.output.for_people() {
@@ -126,12 +140,7 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
             OnCrash::Release => leftovers::OnCrash::Release,
         },
         duration: args.duration.or(workload.settings.duration),
-        mechanism: match args.mechanism {
-            MechanismName::Auto => Choice::Auto,
-            MechanismName::V2 => Choice::V2,
-            MechanismName::V1 => Choice::V1,
-            MechanismName::Signal => Choice::Signal,
-        },
+        mechanism: args.mechanism.choice(),
         output_to_stderr: !args.output.for_people(),
         hooks: takt_exec::Hooks::default(),
     })

@@ -1,0 +1,308 @@
+//! What the benches share: the machine, the place for files, runs of Takt itself, and the way results are shown.
+
+use super::Common;
+use crate::failure::Failure;
+use crate::report::table;
+use crate::{Outcome, Verdict};
+use serde_json::{Value, json};
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use takt_core::cpus::CpuSet;
+use takt_core::time::Span;
+use takt_linux::leftovers::OnCrash;
+use takt_linux::{Choice, Mechanism, RunId, rt, watcher};
+
+/// A line under a result: does it hold?
+pub(super) struct Claim {
+    pub(super) what: String,
+    pub(super) measured: String,
+    pub(super) limit: String,
+    /// `None` when the measurement is too coarse to tell.
+    pub(super) holds: Option<bool>,
+}
+
+impl Claim {
+    fn verdict(&self) -> &'static str {
+        match self.holds {
+            Some(true) => "ok",
+            Some(false) => "over",
+            None => "too coarse",
+        }
+    }
+}
+
+/// The place where a bench measures.
+pub(super) struct Lab {
+    name: &'static str,
+    dir: tempfile::TempDir,
+    exe: PathBuf,
+    /// Names the groups of the bare mechanism, one use after the other.
+    pub(super) run_id: RunId,
+    /// The CPU that is measured on.
+    pub(super) cpu: usize,
+    /// The other CPUs that may be used.
+    pub(super) others: CpuSet,
+    pub(super) choice: Choice,
+    pub(super) mechanism: &'static str,
+    pub(super) rounds: u32,
+    pub(super) quick: bool,
+    load_before: String,
+    json: bool,
+    strict: bool,
+    files: Cell<u32>,
+    shown: Cell<bool>,
+}
+
+/// A run of Takt that ended well.
+pub(super) struct TaktRun {
+    /// What `--json` printed.
+    pub(super) json: Value,
+    /// Time zero on the monotonic clock.
+    pub(super) start: Span,
+}
+
+/// What `takt run` is given besides the workload.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RunOptions<'a> {
+    pub(super) policy: Option<&'a str>,
+    pub(super) duration: Option<Span>,
+}
+
+impl Lab {
+    /// Finds out whether this machine can be measured on.
+    pub(super) fn new(name: &'static str, common: &Common) -> Result<Lab, Failure> {
+        if !rt::rt_allowed() {
+            let fix = format!("run it as root: sudo takt bench {name}");
+            return Err(Failure::machine("a bench needs the right to real-time classes", &fix));
+        }
+        let run_id = RunId::new()?;
+        let mechanism =
+            Mechanism::open(common.mechanism.choice(), &run_id).map_err(|e| Failure::machine(&e.reason, &e.fix))?;
+        let found = mechanism.name();
+        if found == "signal" && common.mechanism.choice() == Choice::Auto {
+            let fix = "run it as root with cgroups mounted (see `takt doctor`), or ask for `--mechanism signal`";
+            return Err(Failure::machine("a bench needs cgroups that can be frozen", fix));
+        }
+        let choice = match found {
+            "v1" => Choice::V1,
+            "v2" => Choice::V2,
+            _ => Choice::Signal,
+        };
+        let cpus = mechanism.cpus().intersection(&rt::affinity(0)?);
+        let Some(cpu) = common.cpu.or_else(|| cpus.iter().last()).filter(|&cpu| cpus.contains(cpu)) else {
+            return Err(Failure::machine(
+                format!("CPU {} cannot be used", common.cpu.unwrap_or(0)),
+                &format!("name one of CPU {cpus}"),
+            ));
+        };
+        watcher::spawn_watcher(&run_id, OnCrash::Kill)?;
+        Ok(Lab {
+            name,
+            run_id,
+            dir: tempfile::Builder::new().prefix("takt-bench-").tempdir()?,
+            exe: std::env::current_exe()?,
+            cpu,
+            others: cpus.difference(&CpuSet::single(cpu)),
+            choice,
+            mechanism: found,
+            rounds: if common.quick { 1 } else { common.rounds },
+            quick: common.quick,
+            load_before: load(),
+            json: common.json,
+            strict: common.strict,
+            files: Cell::new(0),
+            shown: Cell::new(false),
+        })
+    }
+
+    /// A path that was not used before.
+    pub(super) fn path(&self, ending: &str) -> PathBuf {
+        self.files.set(self.files.get() + 1);
+        self.dir.path().join(format!("{}.{ending}", self.files.get()))
+    }
+
+    /// The arguments that start a probe of this program.
+    pub(super) fn probe<S: AsRef<OsStr>>(&self, args: &[S]) -> Vec<String> {
+        let args = args.iter().map(|a| a.as_ref().to_string_lossy().into_owned());
+        [self.exe.to_string_lossy().into_owned(), "__probe".into()].into_iter().chain(args).collect()
+    }
+
+    /// A `cmd:` for the workload that starts this program without a shell left in between.
+    pub(super) fn cmd(&self, args: &[String]) -> String {
+        let words: Vec<String> = args.iter().map(|a| format!("'{}'", a.replace('\'', r"'\''"))).collect();
+        // A JSON string is a YAML string.
+        Value::from(format!("exec {}", words.join(" "))).to_string()
+    }
+
+    /// The arguments that start a subcommand of this program.
+    pub(super) fn own(&self, args: &[&str]) -> Vec<String> {
+        std::iter::once(self.exe.to_string_lossy().into_owned()).chain(args.iter().map(|a| (*a).into())).collect()
+    }
+
+    /// Says on a terminal what is going on.
+    pub(super) fn progress(&self, round: u32, what: &str) {
+        if io::stderr().is_terminal() && takt_exec::is_writable(io::stderr()) {
+            let _ = write!(io::stderr(), "\r\x1b[K{}: round {round} of {}, {what}", self.name, self.rounds);
+            self.shown.set(true);
+        }
+    }
+
+    /// Writes a workload to a file.
+    pub(super) fn workload(&self, yaml: &str) -> Result<PathBuf, Failure> {
+        let path = self.path("yaml");
+        fs::write(&path, yaml).map_err(|e| Failure::file("write", &path, &e))?;
+        Ok(path)
+    }
+
+    /// The command that runs a workload with this bench's mechanism.
+    pub(super) fn takt_run(&self, file: &Path, trace: &Path, options: RunOptions<'_>) -> Command {
+        let mut command = Command::new(&self.exe);
+        command.arg("run").arg(file).args(["--json", "--mechanism", self.mechanism, "--trace"]).arg(trace);
+        if let Some(policy) = options.policy {
+            command.args(["--policy", policy]);
+        }
+        if let Some(duration) = options.duration {
+            command.args(["--duration", &format!("{}ns", duration.ns())]);
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a workload to its end.
+    pub(super) fn run(&self, file: &Path, options: RunOptions<'_>) -> Result<TaktRun, Failure> {
+        let trace = self.path("jsonl");
+        let output = self.takt_run(file, &trace, options).output()?;
+        let json = parse(&output, "run")?;
+        let start = start_of(&trace)?;
+        let start =
+            start.ok_or_else(|| Failure::status(101, "the trace of `takt run` does not say when it started"))?;
+        fs::remove_file(&trace)?;
+        Ok(TaktRun { json, start })
+    }
+
+    /// Simulates a workload and returns what `--json` printed.
+    pub(super) fn simulate(&self, file: &Path, options: RunOptions<'_>) -> Result<Value, Failure> {
+        let mut command = Command::new(&self.exe);
+        command.arg("sim").arg(file).arg("--json");
+        if let Some(policy) = options.policy {
+            command.args(["--policy", policy]);
+        }
+        if let Some(duration) = options.duration {
+            command.args(["--duration", &format!("{}ns", duration.ns())]);
+        }
+        parse(&command.stdin(Stdio::null()).output()?, "sim")
+    }
+
+    /// Shows results: `settings` in words, tables with their headings, limits, and all of it as JSON.
+    pub(super) fn show(
+        &self,
+        settings: &str,
+        tables: &[(String, Vec<Vec<String>>)],
+        claims: &[Claim],
+        results: &Value,
+    ) -> Outcome {
+        if self.shown.get() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+        let (machine, after) = (Machine::read(), load());
+        let mut out = io::stdout().lock();
+        if self.json {
+            let claims = claims
+                .iter()
+                .map(|c| json!({"what": c.what, "measured": c.measured, "limit": c.limit, "holds": c.holds}));
+            let object = json!({
+                "bench": self.name, "rounds": self.rounds, "quick": self.quick, "settings": settings,
+                "machine": {"cpu_model": machine.model, "cpus": machine.cpus, "kernel": machine.kernel,
+                            "load_before": self.load_before, "load_after": after},
+                "cpu": self.cpu, "mechanism": self.mechanism,
+                "results": results, "limits": claims.collect::<Vec<_>>(),
+            });
+            writeln!(out, "{object}")?;
+        } else {
+            let quick = if self.quick { " (quick: the numbers mean nothing)" } else { "" };
+            let rounds = if self.rounds == 1 { "1 round".into() } else { format!("medians of {} rounds", self.rounds) };
+            writeln!(out, "{}: {rounds}{quick}, CPU {}, mechanism {}", self.name, self.cpu, self.mechanism)?;
+            writeln!(out, "{settings}")?;
+            writeln!(out, "machine: {}, {} CPUs, Linux {}", machine.model, machine.cpus, machine.kernel)?;
+            writeln!(out, "load average before {}, after {after}", self.load_before)?;
+            for (heading, rows) in tables {
+                writeln!(out, "\n{heading}")?;
+                table(&mut out, rows)?;
+            }
+            if !claims.is_empty() {
+                writeln!(out)?;
+                let heading = ["limit", "measured", "at most", "verdict"].map(String::from).to_vec();
+                let row = |c: &Claim| vec![c.what.clone(), c.measured.clone(), c.limit.clone(), c.verdict().into()];
+                let rows: Vec<_> = std::iter::once(heading).chain(claims.iter().map(row)).collect();
+                table(&mut out, &rows)?;
+            }
+        }
+        let over = claims.iter().any(|c| c.holds == Some(false));
+        Ok(if self.strict && over { Verdict::No } else { Verdict::Done })
+    }
+}
+
+fn parse(output: &std::process::Output, what: &str) -> Result<Value, Failure> {
+    let fault = |why: &str| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Failure::machine(format!("`takt {what}` {why}: {}", said.trim()), "see `takt doctor`")
+    };
+    if !output.status.success() {
+        return Err(fault(&format!("ended with {}", output.status)));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|_| fault("did not print a JSON object"))
+}
+
+/// Time zero of a run on the monotonic clock, from the first line of its trace; `None` as long as it is not there.
+pub(super) fn start_of(trace: &Path) -> Result<Option<Span>, Failure> {
+    let mut line = String::new();
+    match fs::File::open(trace) {
+        Ok(file) => io::BufReader::new(file).read_line(&mut line)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => 0,
+        Err(e) => return Err(Failure::file("read", trace, &e)),
+    };
+    let header = serde_json::from_str::<Value>(&line).ok();
+    Ok(header.and_then(|h| h["start_monotonic_ns"].as_i64()).map(Span::from_ns))
+}
+
+/// A process that is ended when it goes out of scope.
+pub(super) struct Child(pub(super) std::process::Child);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+}
+
+struct Machine {
+    model: String,
+    cpus: usize,
+    kernel: String,
+}
+
+impl Machine {
+    fn read() -> Machine {
+        let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        let models: Vec<&str> =
+            fields.filter(|(key, _)| key.trim() == "model name").map(|(_, value)| value.trim()).collect();
+        let uname = rustix::system::uname();
+        let kernel =
+            [uname.release(), uname.version(), uname.machine()].map(|t| t.to_string_lossy().into_owned()).join(" ");
+        Machine {
+            model: models.first().map_or("CPU of unknown model".into(), |m| (*m).to_string()),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel,
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! `takt bench overhead`: what a process loses at each window border.
+
+use super::Common;
+use super::bare::{self, Step};
+use super::figures::{median, ratio, text};
+use super::lab::{Child, Claim, Lab, RunOptions};
+use crate::Outcome;
+use crate::failure::Failure;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use takt_core::cpus::CpuSet;
+use takt_core::time::Span;
+use takt_linux::rt::Class;
+
+/// Measure what a process loses per window: Takt, the bare mechanism and nothing at all in turn
+///
+/// One process does a fixed amount of work; the time that it takes longer than alone on the CPU is divided by the number of windows.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    #[command(flatten)]
+    common: Common,
+}
+
+const LENGTHS_MS: [i64; 5] = [1, 2, 5, 10, 100];
+/// CPU time of the work.
+const WORK: Span = Span::from_ms(2000);
+const WORK_QUICK: Span = Span::from_ms(100);
+
+/// What the process is given of each window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    /// All of it: Takt lets the process run on and stops nothing, while the bare mechanism stops and starts it.
+    Full,
+    /// Nine tenths, so that everybody stops it once and starts it once per window.
+    Gap,
+}
+
+impl Form {
+    const ALL: [Form; 2] = [Form::Full, Form::Gap];
+
+    fn name(self) -> &'static str {
+        match self {
+            Form::Full => "full",
+            Form::Gap => "nine tenths",
+        }
+    }
+    /// How much of a window the process is given.
+    fn granted(self, length: Span) -> Span {
+        match self {
+            Form::Full => length,
+            Form::Gap => length.scaled(9, 10),
+        }
+    }
+    fn steps(self, length: Span) -> Vec<Step> {
+        match self {
+            Form::Full => vec![Step { at: Span::ZERO, stop: Some(0), start: Some(0) }],
+            Form::Gap => vec![
+                Step { at: Span::ZERO, stop: None, start: Some(0) },
+                Step { at: self.granted(length), stop: Some(0), start: None },
+            ],
+        }
+    }
+}
+
+/// What the process wrote about its work.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    start: Span,
+    end: Span,
+    cpu_time: Span,
+}
+
+impl Work {
+    fn read(path: &Path) -> Result<Work, Failure> {
+        let text = std::fs::read_to_string(path).map_err(|e| Failure::file("read", path, &e))?;
+        let numbers: Vec<i64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        match numbers[..] {
+            [start, end, cpu_time] => {
+                let [start, end, cpu_time] = [start, end, cpu_time].map(Span::from_ns);
+                Ok(Work { start, end, cpu_time })
+            }
+            _ => Err(Failure::status(101, format!("the work process wrote `{}`", text.trim()))),
+        }
+    }
+    fn elapsed(&self) -> Span {
+        self.end - self.start
+    }
+}
+
+/// A schedule of one repeating window, as it meets the work.
+#[derive(Clone, Copy, Debug)]
+struct Windows {
+    start: Span,
+    length: Span,
+    granted: Span,
+}
+
+impl Windows {
+    /// Time between time zero and `at` that was the process's.
+    fn granted_until(&self, at: Span) -> i64 {
+        let since = (at - self.start).ns();
+        let (whole, rest) = (since.div_euclid(self.length.ns()), since.rem_euclid(self.length.ns()));
+        whole * self.granted.ns() + rest.min(self.granted.ns())
+    }
+    /// Time that was the process's while it worked.
+    fn granted_to(&self, work: &Work) -> i64 {
+        self.granted_until(work.end) - self.granted_until(work.start)
+    }
+    /// Borders that the work met.
+    fn borders(&self, work: &Work) -> i64 {
+        let number = |at: Span| (at - self.start).ns().div_euclid(self.length.ns());
+        number(work.end) - number(work.start)
+    }
+}
+
+/// Nanoseconds lost per window.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    /// By the time that the work took longer than alone.
+    elapsed: i64,
+    /// By the time that the process had the CPU granted, but did not have it.
+    cpu_time: i64,
+}
+
+impl Loss {
+    fn of(work: &Work, windows: &Windows, alone: Span) -> Loss {
+        let (granted, borders) = (windows.granted_to(work), windows.borders(work).max(1));
+        Loss { elapsed: (granted - alone.ns()) / borders, cpu_time: (granted - work.cpu_time.ns()) / borders }
+    }
+}
+
+/// One line of the result.
+struct Case {
+    length: Span,
+    form: Form,
+    controller: usize,
+    alone: Vec<i64>,
+    bare: Vec<Loss>,
+    takt: Vec<Loss>,
+}
+
+impl Case {
+    fn loss(rounds: &[Loss]) -> Loss {
+        Loss { elapsed: median(rounds.iter().map(|l| l.elapsed)), cpu_time: median(rounds.iter().map(|l| l.cpu_time)) }
+    }
+    /// How far apart the rounds' times without any scheduler are, per window: no smaller loss can be told. One round alone
+    /// says nothing about it.
+    fn noise(&self) -> Option<i64> {
+        if self.alone.len() < 2 {
+            return None;
+        }
+        let spread = self.alone.iter().max()? - self.alone.iter().min()?;
+        let windows = median(self.alone.iter().copied()) / self.form.granted(self.length).ns();
+        Some(spread / windows.max(1))
+    }
+    fn row(&self, lab: &Lab) -> Vec<String> {
+        let (bare, takt) = (Case::loss(&self.bare), Case::loss(&self.takt));
+        vec![
+            self.length.to_string(),
+            self.form.name().into(),
+            if self.controller == lab.cpu { "same".into() } else { format!("CPU {}", self.controller) },
+            text(median(self.alone.iter().copied())),
+            text(bare.elapsed),
+            text(takt.elapsed),
+            ratio(takt.elapsed, bare.elapsed),
+            self.noise().map_or("-".into(), text),
+            text(bare.cpu_time),
+            text(takt.cpu_time),
+            ratio(takt.cpu_time, bare.cpu_time),
+        ]
+    }
+    fn json(&self) -> Value {
+        let rounds = |losses: &[Loss]| {
+            losses.iter().map(|l| json!({"elapsed": l.elapsed, "cpu_time": l.cpu_time})).collect::<Vec<_>>()
+        };
+        let (bare, takt) = (Case::loss(&self.bare), Case::loss(&self.takt));
+        json!({
+            "window_ns": self.length.ns(), "form": self.form.name(), "controller_cpu": self.controller,
+            "alone_ns": self.alone, "noise_per_window_ns": self.noise(),
+            "bare_per_window_ns": {"elapsed": bare.elapsed, "cpu_time": bare.cpu_time, "rounds": rounds(&self.bare)},
+            "takt_per_window_ns": {"elapsed": takt.elapsed, "cpu_time": takt.cpu_time, "rounds": rounds(&self.takt)},
+        })
+    }
+    fn claim(&self, lab: &Lab) -> Claim {
+        let (bare, takt) = (Case::loss(&self.bare), Case::loss(&self.takt));
+        let controller = if self.controller == lab.cpu { "same CPU" } else { "other CPU" };
+        // What is lost in elapsed time is the whole truth, but where it drowns in noise, lost CPU time can still be told.
+        let coarse = self.noise().is_none_or(|noise| noise > bare.elapsed);
+        let (bare, takt, measure) = match coarse {
+            false => (bare.elapsed, takt.elapsed, ""),
+            true => (bare.cpu_time, takt.cpu_time, " (CPU)"),
+        };
+        let limit = bare * 3 / 2;
+        Claim {
+            what: format!("{} window, {}, {controller}{measure}", self.length, self.form.name()),
+            measured: text(takt),
+            limit: format!("1.5 x {} = {}", text(bare), text(limit)),
+            holds: if bare > 0 && self.alone.len() > 1 { Some(takt <= limit) } else { None },
+        }
+    }
+}
+
+pub(super) fn run(args: &Args) -> Outcome {
+    let lab = Lab::new("overhead", &args.common)?;
+    let amount = if lab.quick { WORK_QUICK } else { WORK };
+    lab.progress(1, "calibrating");
+    let iterations = calibrate(&lab, amount)?;
+    let controllers: Vec<usize> = std::iter::once(lab.cpu).chain(lab.others.iter().next()).collect();
+    let mut cases = Vec::new();
+    for &ms in if lab.quick { &LENGTHS_MS[2..4] } else { &LENGTHS_MS[..] } {
+        for form in Form::ALL {
+            for &controller in &controllers {
+                let length = Span::from_ms(ms);
+                cases.push(Case { length, form, controller, alone: vec![], bare: vec![], takt: vec![] });
+            }
+        }
+    }
+    for round in 1..=lab.rounds {
+        for case in &mut cases {
+            let controller = case.controller;
+            lab.progress(
+                round,
+                &format!("windows of {}, {}, controller on CPU {controller}", case.length, case.form.name()),
+            );
+            let alone = alone(&lab, iterations)?.elapsed();
+            case.alone.push(alone.ns());
+            case.bare.push(bare(&lab, case, iterations, alone, amount)?);
+            case.takt.push(takt(&lab, case, iterations, alone, amount)?);
+        }
+    }
+    let heading = [
+        "window",
+        "given",
+        "controller",
+        "alone",
+        "bare",
+        "takt",
+        "ratio",
+        "noise",
+        "bare (CPU)",
+        "takt (CPU)",
+        "ratio",
+    ];
+    let rows: Vec<_> =
+        std::iter::once(heading.map(String::from).to_vec()).chain(cases.iter().map(|c| c.row(&lab))).collect();
+    let claims: Vec<_> = cases.iter().map(|c| c.claim(&lab)).collect();
+    let settings = format!(
+        "work of about {amount} in one process of class SCHED_OTHER; controllers SCHED_FIFO 80. In `full` windows Takt lets the \
+         process run on and stops nothing; in those of `nine tenths` all stop and start it once per window"
+    );
+    let results = json!({"iterations": iterations, "cases": cases.iter().map(Case::json).collect::<Vec<_>>()});
+    let title = "lost per window: work's time beyond that alone; (CPU): time granted beyond CPU time used";
+    lab.show(&settings, &[(title.into(), rows)], &claims, &results)
+}
+
+/// Work by itself on the lab's CPU.
+fn alone(lab: &Lab, iterations: u64) -> Result<Work, Failure> {
+    let out = lab.path("work");
+    let args = lab.probe(&["work", &iterations.to_string(), &out.to_string_lossy(), "--cpu", &lab.cpu.to_string()]);
+    let mut child = Child(Command::new(&args[0]).args(&args[1..]).stdin(Stdio::null()).spawn()?);
+    child.0.wait()?;
+    Work::read(&out)
+}
+
+/// How many iterations take that much CPU time.
+fn calibrate(lab: &Lab, amount: Span) -> Result<u64, Failure> {
+    let mut iterations = 1_000_000;
+    loop {
+        let used = alone(lab, iterations)?.cpu_time.ns().max(1) as u64;
+        // Enough to tell the speed; then scale.
+        if used > 20_000_000 {
+            let scaled = u128::from(iterations) * amount.ns() as u128 / u128::from(used);
+            return Ok(scaled as u64);
+        }
+        iterations *= 4;
+    }
+}
+
+/// Twice what the work needs and two seconds: then something is wrong, and the run ends anyway.
+fn cap(amount: Span) -> Span {
+    Span::from_ns(amount.ns() * 2) + Span::from_secs(2)
+}
+
+fn bare(lab: &Lab, case: &Case, iterations: u64, alone: Span, amount: Span) -> Result<Loss, Failure> {
+    let out = lab.path("work");
+    let measured = bare::run(
+        lab,
+        &bare::Plan {
+            processes: vec![lab.probe(&["work", &iterations.to_string(), &out.to_string_lossy()])],
+            class: Class::Other,
+            controller: CpuSet::single(case.controller),
+            frame: case.length,
+            steps: case.form.steps(case.length),
+            frames: (cap(amount).ns() / case.length.ns()) as usize,
+            until_exit: true,
+        },
+    )?;
+    let windows = Windows { start: measured.start, length: case.length, granted: case.form.granted(case.length) };
+    Ok(Loss::of(&Work::read(&out)?, &windows, alone))
+}
+
+fn takt(lab: &Lab, case: &Case, iterations: u64, alone: Span, amount: Span) -> Result<Loss, Failure> {
+    let out = lab.path("work");
+    let cmd = lab.cmd(&lab.probe(&["work", &iterations.to_string(), &out.to_string_lossy()]));
+    let (length, granted) = (case.length.ns(), case.form.granted(case.length).ns());
+    let yaml = format!(
+        "realtime: no\nscheduler_cpu: {}\nwindows: [{{length: {length}ns, cpu: {}, sc_partition: W}}]\n\
+         partitions:\n  - name: W\n    processes: [{{budget: {granted}ns, cmd: {cmd}}}]\n",
+        case.controller, lab.cpu,
+    );
+    let file = lab.workload(&yaml)?;
+    let run = lab.run(&file, RunOptions { duration: Some(cap(amount)), ..RunOptions::default() })?;
+    let windows = Windows { start: run.start, length: case.length, granted: case.form.granted(case.length) };
+    Ok(Loss::of(&Work::read(&out)?, &windows, alone))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_given_is_not_lost() {
+        let ms = Span::from_ms;
+        let windows = Windows { start: ms(100), length: ms(10), granted: ms(9) };
+        // From the middle of window 0 to the middle of window 2: two pauses of 1 ms, two borders.
+        let work = Work { start: ms(105), end: ms(125), cpu_time: ms(17) };
+        assert_eq!((windows.granted_to(&work), windows.borders(&work)), (18_000_000, 2));
+        let loss = Loss::of(&work, &windows, ms(16));
+        assert_eq!((loss.elapsed, loss.cpu_time), (1_000_000, 500_000));
+    }
+
+    #[test]
+    fn a_full_window_gives_all_time() {
+        let ms = Span::from_ms;
+        let windows = Windows { start: ms(0), length: ms(10), granted: ms(10) };
+        let work = Work { start: ms(3), end: ms(43), cpu_time: ms(40) };
+        assert_eq!((windows.granted_to(&work), windows.borders(&work)), (40_000_000, 4));
+    }
+}

@@ -1,0 +1,171 @@
+//! The processes that `takt bench` measures with; not for people.
+
+use super::burn::burn;
+use crate::failure::Failure;
+use crate::input::duration;
+use crate::{Outcome, Verdict};
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
+use rustix::time::Timespec;
+use std::fs::OpenOptions;
+use std::hint::black_box;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use takt_core::cpus::CpuSet;
+use takt_core::time::Span;
+use takt_linux::rt::{self, Class};
+use takt_linux::timer::{cpu_now, now};
+
+/// Internal
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    probe: Probe,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Probe {
+    /// Spin, and write down both ends of each pause longer than the threshold
+    Gaps {
+        out: PathBuf,
+        #[arg(value_parser = duration)]
+        threshold: Span,
+    },
+    /// Do a fixed amount of work, and write down start, end and CPU time
+    Work {
+        iterations: u64,
+        out: PathBuf,
+        #[arg(long)]
+        cpu: Option<usize>,
+    },
+    /// Burn CPU time in each period by the kernel's own scheduling, and write down each job's response time
+    Periodic(Periodic),
+    /// Start so many sleepers by a plain loop, say how long it took, and end them when standard input ends
+    Spawn { count: usize },
+    /// Keep these CPUs busy until the parent is gone
+    Hog {
+        #[arg(required = true)]
+        cpus: Vec<usize>,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+struct Periodic {
+    out: PathBuf,
+    #[arg(long, value_parser = duration)]
+    period: Span,
+    #[arg(long, value_parser = duration)]
+    runtime: Span,
+    #[arg(long)]
+    count: usize,
+    /// The first release, in nanoseconds of the monotonic clock
+    #[arg(long)]
+    start: i64,
+    #[arg(long)]
+    cpu: usize,
+    /// Priority in SCHED_FIFO
+    #[arg(long)]
+    priority: u8,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    match &args.probe {
+        Probe::Gaps { out, threshold } => gaps(out, *threshold),
+        Probe::Work { iterations, out, cpu } => work(*iterations, out, *cpu),
+        Probe::Periodic(args) => periodic(args),
+        Probe::Spawn { count } => spawn(*count),
+        Probe::Hog { cpus } => hog(cpus),
+    }?;
+    Ok(Verdict::Done)
+}
+
+/// Sleeps until an instant of the monotonic clock.
+pub(crate) fn sleep_until(at: Span) {
+    let at = Timespec { tv_sec: at.ns() / 1_000_000_000, tv_nsec: at.ns() % 1_000_000_000 };
+    while clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(rustix::io::Errno::INTR) {}
+}
+
+fn gaps(out: &PathBuf, threshold: Span) -> Result<(), Failure> {
+    let file = OpenOptions::new().create(true).append(true).open(out);
+    let mut file = file.map_err(|e| Failure::file("write", out, &e))?;
+    let mut last = now();
+    loop {
+        let next = now();
+        if next - last > threshold {
+            // One write, so that a kill cannot leave half a record.
+            let mut record = [0; 16];
+            record[..8].copy_from_slice(&last.ns().to_ne_bytes());
+            record[8..].copy_from_slice(&next.ns().to_ne_bytes());
+            file.write_all(&record)?;
+        }
+        last = next;
+    }
+}
+
+fn work(iterations: u64, out: &PathBuf, cpu: Option<usize>) -> Result<(), Failure> {
+    if let Some(cpu) = cpu {
+        rt::set_affinity(0, &CpuSet::single(cpu))?;
+    }
+    let (start, used) = (now(), cpu_now());
+    let mut state = 1u64;
+    for _ in 0..iterations {
+        state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    }
+    let (used, end) = (cpu_now() - used, now());
+    std::fs::write(out, format!("{} {} {}\n", start.ns(), end.ns(), used.ns()))
+        .map_err(|e| Failure::file("write", out, &e))
+}
+
+fn periodic(args: &Periodic) -> Result<(), Failure> {
+    let mut responses = Vec::with_capacity(args.count);
+    rt::set_affinity(0, &CpuSet::single(args.cpu))?;
+    rt::set_class(0, Class::Fifo(args.priority))?;
+    for job in 0..args.count as i64 {
+        let release = Span::from_ns(args.start + job * args.period.ns());
+        sleep_until(release);
+        burn(args.runtime);
+        responses.push(now() - release);
+    }
+    rt::set_class(0, Class::Other)?;
+    let lines: String = responses.iter().map(|r| format!("{}\n", r.ns())).collect();
+    std::fs::write(&args.out, lines).map_err(|e| Failure::file("write", &args.out, &e))
+}
+
+fn spawn(count: usize) -> Result<(), Failure> {
+    let began = now();
+    let mut children = Vec::with_capacity(count);
+    let mut failed = None;
+    for _ in 0..count {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec sleep 100000"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        match command.spawn() {
+            Ok(child) => children.push(child),
+            Err(e) => {
+                failed = Some(e);
+                break;
+            }
+        }
+    }
+    let took = now() - began;
+    let said = if failed.is_none() { writeln!(io::stdout(), "{}", took.ns()) } else { Ok(()) };
+    if said.is_ok() && failed.is_none() {
+        // Whoever started this has seen the number when it closes its end, or is gone.
+        let _ = io::stdin().read(&mut [0]);
+    }
+    for child in &mut children {
+        let _ = child.kill();
+    }
+    for child in &mut children {
+        let _ = child.wait();
+    }
+    failed.map_or(said, Err).map_err(Failure::from)
+}
+
+fn hog(cpus: &[usize]) -> Result<(), Failure> {
+    rt::set_affinity(0, &cpus.iter().copied().collect())?;
+    let parent = rustix::process::getppid();
+    while rustix::process::getppid() == parent {
+        burn(Span::from_ms(10));
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Every bench runs through in its quick form and says what it has measured. Times are never asserted here.
+
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// One bench at a time: they all want the same CPU.
+static CPU: Mutex<()> = Mutex::new(());
+
+/// A bench that takes longer than this hangs.
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn takt(args: &[&str]) -> Output {
+    let _turn = CPU.lock().unwrap_or_else(|e| e.into_inner());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_takt"));
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let began = Instant::now();
+    // Its output is a few kilobytes, which the pipes hold.
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > LIMIT {
+            child.kill().unwrap();
+            panic!("takt {args:?} hangs");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// Runs a bench; `None` on a machine that cannot, which the bench says itself with status 3 and a fix.
+fn bench(args: &[&str]) -> Option<serde_json::Value> {
+    let output = takt(&[&["bench"], args, &["--quick", "--json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        assert!(said.contains("fix: "), "{said}");
+        println!("skipped: {said}");
+        return None;
+    }
+    assert!(output.status.success(), "{}: {said}", output.status);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["rounds"], &json["quick"]), (&1.into(), &true.into()));
+    for key in ["cpu_model", "kernel", "load_before", "load_after"] {
+        assert!(json["machine"][key].as_str().is_some_and(|text| !text.is_empty()), "{key}");
+    }
+    assert!(!json["limits"].as_array().unwrap().is_empty());
+    Some(json)
+}
+
+#[test]
+fn latency_sees_windows_begin() {
+    for more in [&[][..], &["--realtime"]] {
+        let Some(json) = bench(&[&["latency"], more].concat()) else { return };
+        let series = json["results"]["series"].as_array().unwrap();
+        let windows = json["results"]["windows"].as_u64().unwrap();
+        for key in ["floor", "bare_wake", "bare_first", "takt_wake", "takt_first"] {
+            let found = series.iter().find(|s| s["name"] == key).unwrap();
+            assert!(found["median_ns"]["count"].as_u64().unwrap() > 0, "{key} saw nothing: {found}");
+        }
+        let takt = series.iter().find(|s| s["name"] == "takt_first").unwrap();
+        let seen = takt["median_ns"]["count"].as_u64().unwrap();
+        assert_eq!(seen + takt["unseen"].as_u64().unwrap(), windows);
+    }
+}
+
+#[test]
+fn overhead_compares_both_forms() {
+    let Some(json) = bench(&["overhead"]) else { return };
+    let cases = json["results"]["cases"].as_array().unwrap();
+    for form in ["full", "nine tenths"] {
+        assert!(cases.iter().any(|c| c["form"] == form), "{form}");
+    }
+    for case in cases {
+        assert!(case["alone_ns"][0].as_i64().unwrap() > 0);
+        for who in ["bare_per_window_ns", "takt_per_window_ns"] {
+            assert!(case[who]["elapsed"].is_i64() && case[who]["cpu_time"].is_i64(), "{case}");
+        }
+    }
+}
+
+#[test]
+fn startup_counts_descriptors() {
+    let Some(json) = bench(&["startup"]) else { return };
+    for case in json["results"]["cases"].as_array().unwrap() {
+        for key in ["first_window_ns", "plain_loop_ns", "startup_ns", "descriptors", "peak_rss_kib", "stop_ns"] {
+            assert!(case[key].as_i64().unwrap() > 0, "{key} in {case}");
+        }
+    }
+    // Descriptors are counted, not timed: what holds here holds for any number of partitions.
+    let limits = json["limits"].as_array().unwrap();
+    let descriptors: Vec<_> = limits.iter().filter(|l| l["what"].as_str().unwrap().contains("descriptors")).collect();
+    assert_eq!(descriptors.len(), 2);
+    assert!(descriptors.iter().all(|l| l["holds"] == true), "{descriptors:?}");
+}
+
+#[test]
+fn misses_runs_the_same_jobs_everywhere() {
+    let Some(json) = bench(&["misses"]) else { return };
+    let results = &json["results"];
+    let jobs = |set: &str, index: usize| results[set][index]["rounds"][0]["jobs"].as_u64().unwrap();
+    // 300 ms of periods of 10, 14, 25, 60 and 100 ms.
+    assert_eq!(jobs("u70", 2), 30 + 22 + 12 + 5 + 3);
+    assert_eq!((jobs("u70", 0), jobs("u70", 1)), (jobs("u70", 2), jobs("u70", 2)));
+    let simulated = |index: usize| results["u96_simulated"][index]["missed"].as_u64().unwrap();
+    assert_eq!(simulated(0), 0);
+    assert!(simulated(1) > 0, "RM cannot schedule the second set");
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_named() {
+    let output = takt(&["bench", "latency", "--quick", "--cpu", "1023"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("fix: "), "{said}");
+}
