@@ -27,6 +27,9 @@ pub(crate) const CONTROL: u64 = u64::MAX - 1;
 /// How many events one wait takes in. More stay ready for the next wait of the same instant.
 const BATCH: usize = 256;
 
+/// With CPU-time budgets the scheduler leaves the CPU for at least so long. Several times what a step takes.
+const GRAIN: Span = Span::from_us(100);
+
 /// From the supervisor to the scheduler.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -139,6 +142,8 @@ struct Scheduler {
     /// CPU time that each task's process had used when its current job began.
     cpu_base: Vec<Span>,
     per_job: Vec<TaskId>,
+    /// Some jobs have a budget in CPU time.
+    metered: bool,
     results: Results,
 }
 
@@ -165,6 +170,7 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
         start: Span::ZERO,
         cpu_base: vec![Span::ZERO; n],
         per_job: (0..n as u32).map(TaskId).filter(|t| setup.slots[t.index()].per_job).collect(),
+        metered: setup.slots.iter().any(|slot| slot.budgeted),
         results: Results::default(),
         setup,
     };
@@ -220,7 +226,12 @@ impl Scheduler {
         // What happened before the start belongs to the first instant.
         self.read_inbox();
         loop {
-            let due = self.setup.engine.next_due().unwrap_or(Time::MAX).min(end);
+            let mut due = self.setup.engine.next_due().unwrap_or(Time::MAX).min(end);
+            if self.metered {
+                // A budget in CPU time that is nearly used up is due at once. Where this thread shares the process's CPU,
+                // the process would never get to use the rest of it.
+                due = due.max(self.now() + GRAIN).min(end);
+            }
             if armed != Some(due) {
                 armed = Some(due);
                 if due == Time::MAX {
@@ -355,7 +366,12 @@ impl Scheduler {
                     if new_job {
                         let_on(slot);
                     }
-                    setup.mechanism.set_cpus(slot.partition, &places[to.index()])
+                    let moved = setup.mechanism.set_cpus(slot.partition, &places[to.index()]);
+                    if new_job && slot.per_job && slot.has_process {
+                        moved.and(setup.mechanism.thaw(slot.group))
+                    } else {
+                        moved
+                    }
                 }
                 Command::Start { task, place, new_job } => {
                     let slot = &mut setup.slots[task.index()];
@@ -370,7 +386,8 @@ impl Scheduler {
                         cpu_base[task.index()] = setup.mechanism.cpu_time(slot.group).unwrap_or_default();
                     }
                     let_on(slot);
-                    Ok(())
+                    // The process of the next job is another one, and was born stopped.
+                    if slot.per_job && slot.has_process { setup.mechanism.thaw(slot.group) } else { Ok(()) }
                 }
             };
             match done {

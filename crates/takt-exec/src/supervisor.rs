@@ -12,8 +12,8 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
@@ -158,6 +158,20 @@ pub fn run(plan: Plan, observer: &mut dyn Observer) -> Result<Report, Error> {
     result
 }
 
+/// Nobody listens any more, so that signals mean again what they mean to any program. The actions for that stay registered
+/// for good: the kernel's own default does not come back when the last action of a signal goes.
+fn unheard() -> &'static AtomicBool {
+    static UNHEARD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    UNHEARD.get_or_init(|| {
+        let unheard = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // These signals are known, and a process that cannot handle them cannot register those of the run either.
+            let _ = signal_hook::flag::register_conditional_default(signal, unheard.clone());
+        }
+        unheard
+    })
+}
+
 struct Signals {
     pipe: UnixStream,
     stop: Arc<AtomicBool>,
@@ -169,6 +183,7 @@ impl Signals {
         let (pipe, write) = UnixStream::pair()?;
         pipe.set_nonblocking(true)?;
         let stop = Arc::new(AtomicBool::new(false));
+        unheard().store(false, Ordering::Release);
         let mut signals = Signals { pipe, stop, registered: Vec::new() };
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signals.registered.push(signal_hook::flag::register(signal, signals.stop.clone())?);
@@ -192,6 +207,7 @@ impl Drop for Signals {
         for id in self.registered.drain(..) {
             signal_hook::low_level::unregister(id);
         }
+        unheard().store(true, Ordering::Release);
     }
 }
 

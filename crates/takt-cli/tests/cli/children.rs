@@ -1,0 +1,304 @@
+//! Processes and surroundings that do not behave.
+
+use crate::common::{
+    Room, Running, TAKT, cpus, find_processes, groups, has_cpus, mechanisms, pause, processes, until, watchers,
+};
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use takt_core::record::What;
+
+/// One process in windows of 20 ms.
+fn alone(cmd: &str) -> Room {
+    Room::with(&format!(
+        "windows: [{{length: 20ms, cpu: 0, sc_partition: SC}}]\n\
+         partitions: [{{name: SC, processes: [{{cmd: '{cmd}', budget: 15ms}}]}}]\n"
+    ))
+}
+
+#[test]
+fn who_ignores_signals_forks_or_hides_is_ended_all_the_same() {
+    let _cpus = cpus();
+    for mechanism in mechanisms() {
+        for (what, cmd) in [
+            ("ignores signals", "trap \"\" TERM INT HUP QUIT; touch here; while :; do sleep 0.01; done"),
+            ("forks on", "touch here; while :; do sleep 100 & sleep 0.005; done"),
+            ("is a daemon", "setsid sh -c \"(setsid sleep 100 &) & exit\" < /dev/null & touch here; exit 0"),
+        ] {
+            let room = alone(cmd);
+            let running = room.start(&["run", "w.yaml", "--duration", "10s", "--mechanism", mechanism]);
+            until("it runs", || room.path("here").exists());
+            pause(100);
+            assert!(!processes(running.pid()).is_empty(), "{mechanism}: who {what} lives");
+            running.signal(Signal::TERM);
+            let done = running.wait().expect(0);
+            assert!(done.took < Duration::from_secs(8), "{mechanism}: who {what}: {:?}", done.took);
+        }
+    }
+}
+
+#[test]
+fn a_daemon_keeps_its_run_alive() {
+    let _cpus = cpus();
+    for mechanism in mechanisms() {
+        let room = alone("(setsid sh -c \"sleep 0.3; touch late\" &) ; exit 0");
+        let done = room.takt(&["run", "w.yaml", "--mechanism", mechanism, "--json"]);
+        assert_eq!(done.json()["ended"], "all exited", "{mechanism}");
+        assert!(room.path("late").exists(), "{mechanism}: it was given its windows until it had ended");
+    }
+}
+
+#[test]
+fn who_ends_at_once_ends_the_run() {
+    let _cpus = cpus();
+    let done = alone("exit 0").takt(&["run", "w.yaml"]).expect(0);
+    assert!(done.stdout.contains("all processes ended"), "{}", done.stdout);
+    let done = alone("exit 7").takt(&["run", "w.yaml"]).expect(1);
+    assert!(done.stdout.contains("warning: SC-1 ended with status 7"), "{}", done.stdout);
+}
+
+#[test]
+fn a_command_that_is_not_there_is_a_failure() {
+    let _cpus = cpus();
+    for mechanism in mechanisms() {
+        let done = alone("/nonexistent/program").takt(&["run", "w.yaml", "--mechanism", mechanism]).expect(1);
+        let warning = "warning: SC-1 ended with status 127: its command was not found";
+        assert!(done.stdout.contains(warning), "{mechanism}: {}", done.stdout);
+    }
+    let room = Room::with(
+        "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
+         partitions: [{name: SC, processes: [{cmd: /nonexistent/program, budget: 5ms}, {cmd: exec takt burn --runtime 1ms --jobs 2, budget: 5ms}]}]\n",
+    );
+    let done = room.takt(&["run", "w.yaml"]).expect(0);
+    assert!(done.stdout.contains("status 127"), "one of two failed: {}", done.stdout);
+}
+
+/// A pipe that is full, and that nobody reads: both its ends.
+fn full_pipe() -> (OwnedFd, OwnedFd) {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    let flags = rustix::fs::fcntl_getfl(&write).unwrap();
+    rustix::fs::fcntl_setfl(&write, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
+    while rustix::io::write(&write, &[b'x'; 4096]).is_ok() {}
+    rustix::fs::fcntl_setfl(&write, flags).unwrap();
+    (read, write)
+}
+
+#[test]
+fn a_full_pipe_holds_up_neither_the_schedule_nor_its_end() {
+    let _cpus = cpus();
+    for which in ["stdout", "stderr"] {
+        for by_signal in [false, true] {
+            // One writes into the pipe for ever; the other goes on, and shows it.
+            let room = Room::with(
+                "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
+                 partitions:\n\
+                 - name: SC\n  \
+                   processes: [{cmd: 'yes; yes >&2', budget: 5ms},\n              \
+                   {cmd: 'while takt done; do echo job >> jobs; done', budget: 10ms}]\n",
+            );
+            let (_read, write) = full_pipe();
+            let duration = if by_signal { "60s" } else { "600ms" };
+            let mut command = room.command(&["run", "w.yaml", "--duration", duration, "--trace", "t.jsonl"]);
+            let (stdout, stderr) = match which {
+                "stdout" => (Stdio::from(write), Stdio::null()),
+                _ => (Stdio::null(), Stdio::from(write)),
+            };
+            let running = Running::start_with_own_output(command.stdout(stdout).stderr(stderr));
+            drop(command);
+            let pid = running.pid();
+            until("the schedule goes on", || room.text("jobs").lines().count() >= 5);
+            if by_signal {
+                running.signal(Signal::TERM);
+            }
+            until("everything of the run is gone", || processes(pid).is_empty() && groups(pid).is_empty());
+            if !by_signal {
+                // The summary waits for a reader of the pipe, as any program's output; but it can be interrupted.
+                pause(200);
+                running.signal(Signal::TERM);
+            }
+            let (_, done) = running.wait_unchecked();
+            assert!(done.took < Duration::from_secs(10), "{which}: {:?}", done.took);
+            until("the watcher has ended", || watchers(pid).is_empty());
+            let trace = room.trace("t.jsonl");
+            let windows = trace.records.iter().filter(|r| matches!(r.record.what, What::Window { .. })).count();
+            assert!(windows >= 5, "{which}: {windows} windows");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_after_a_run_in_order() {
+    let _cpus = cpus();
+    if !Path::new("/dev/full").exists() {
+        println!("skipped: there is no /dev/full");
+        return;
+    }
+    for (option, file) in
+        [("--trace", "t.jsonl"), ("--trace", "t.pftrace"), ("--record", "t.steps"), ("--gantt", "t.svg")]
+    {
+        let room = alone("exec takt burn");
+        std::os::unix::fs::symlink("/dev/full", room.path(file)).unwrap();
+        let done = room.takt(&["run", "w.yaml", "--duration", "400ms", option, file]).expect(2);
+        let error = format!("error: cannot write `{file}`: No space left on device");
+        assert!(done.stderr.contains(&error), "{option}: {}", done.stderr);
+        assert!(done.stdout.contains("SC-1"), "{option}: the summary is there: {}", done.stdout);
+        assert!(done.took >= Duration::from_millis(400), "{option}: the schedule goes on");
+    }
+}
+
+#[test]
+fn windows_that_a_stopped_scheduler_missed_are_lost_and_counted() {
+    let _cpus = cpus();
+    const LENGTH: i64 = 20_000_000;
+    let room = alone("exec takt burn");
+    let args = ["run", "w.yaml", "--duration", "2s", "--trace", "t.jsonl", "--json"];
+    let running = room.start(&args);
+    until("the schedule runs", || room.text("t.jsonl").lines().count() > 20);
+    running.signal(Signal::STOP);
+    pause(500);
+    running.signal(Signal::CONT);
+    let run = running.wait().json();
+    let lost = run["windows_lost"].as_u64().unwrap();
+    assert!(lost >= 20, "{run}");
+    let trace = room.trace("t.jsonl");
+    let (mut windows, mut counted, mut next) = (0, 0, 0);
+    for r in &trace.records {
+        match r.record.what {
+            What::Window { frame, .. } => {
+                assert_eq!(frame, next, "each window once, none of the lost ones");
+                assert_eq!(r.record.at.ns() % LENGTH * i64::from(counted == 0), 0, "on the grid before");
+                next += 1;
+                windows += 1;
+            }
+            What::WindowsLost { count } => {
+                counted += count;
+                next += count;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((counted, windows + lost), (lost, 100), "of 100 windows");
+    let last = trace.records.iter().filter(|r| matches!(r.record.what, What::Window { .. })).next_back().unwrap();
+    assert_eq!(last.record.at.ns(), 99 * LENGTH, "on the grid afterwards");
+    let after: Vec<_> = trace.records.iter().filter(|r| matches!(r.record.what, What::Window { .. })).collect();
+    let close = after.windows(2).filter(|w| (w[1].applied - w[0].applied).ns() < LENGTH / 2).count();
+    assert!(close <= 2, "no burst: {close} windows follow within half a length");
+}
+
+/// `count` partitions of one process each, in windows of a millisecond each, after one idle window.
+fn many(count: usize, idle: &str, cmd: impl Fn(usize) -> String) -> String {
+    let (mut windows, mut partitions) = (format!("windows:\n- {{length: {idle}}}\n"), "partitions:\n".to_string());
+    for i in 0..count {
+        writeln!(windows, "- {{length: 2ms, cpu: 0, be_partition: P{i}}}").unwrap();
+        writeln!(partitions, "- {{name: P{i}, processes: [{{cmd: '{}', budget: 2ms}}]}}", cmd(i)).unwrap();
+    }
+    windows + &partitions
+}
+
+#[test]
+fn a_child_has_its_own_descriptors_only() {
+    let _cpus = cpus();
+    for mechanism in mechanisms() {
+        let cmd = |i| format!("echo $DEMOS_PARAMETERS > par{i}; exec ls /proc/self/fd > fds{i}");
+        let room = Room::with(&many(50, "1ms", cmd));
+        room.takt(&["run", "w.yaml", "--mechanism", mechanism]).expect(0);
+        for i in 0..50 {
+            let parameters = room.text(&format!("par{i}"));
+            let own = parameters.trim().split(',').take(2).chain(["0", "1", "2"]);
+            let mut own: BTreeSet<i32> = own.map(|n| n.parse().unwrap()).collect();
+            // `ls` has the directory open that it lists.
+            own.extend((3..).find(|n| !own.contains(n)));
+            let there = room.text(&format!("fds{i}"));
+            let there = there.split_whitespace().map(|n| n.parse().unwrap()).collect::<BTreeSet<i32>>();
+            assert_eq!(there, own, "{mechanism}: process {i}");
+        }
+    }
+}
+
+#[test]
+fn three_hundred_partitions_take_one_descriptor_each() {
+    let _cpus = cpus();
+    for mechanism in mechanisms() {
+        let room = Room::with(&many(300, "300ms", |_| "exec sleep 100".into()));
+        let running = room.start(&["run", "w.yaml", "--mechanism", mechanism, "--trace", "t.jsonl"]);
+        until("the schedule runs", || room.text("t.jsonl").lines().count() > 1000);
+        let count = fs::read_dir(format!("/proc/{}/fd", running.pid())).unwrap().count();
+        println!("{mechanism}: {count} descriptors for 300 partitions");
+        running.signal(Signal::INT);
+        running.wait().expect(0);
+        assert!(count <= 300 + 40, "{mechanism}: {count}");
+    }
+}
+
+/// Whether a process is in a group of the run in a hierarchy that the mechanism uses.
+fn is_inside(pid: i32, run: i32) -> bool {
+    // One that has ended meanwhile did not escape.
+    fs::read_to_string(format!("/proc/{pid}/cgroup")).map_or(true, |text| text.contains(&format!("/takt-{run}-")))
+}
+
+#[test]
+fn of_a_thousand_that_fork_at_once_none_escapes() {
+    const EACH: usize = 250;
+    let _cpus = cpus();
+    if !has_cpus(1) {
+        return;
+    }
+    let programs = |run: i32| {
+        find_processes(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.starts_with(b"sleep\0") && processes_mark(pid, run)
+        })
+    };
+    for mechanism in mechanisms() {
+        if mechanism == "signal" {
+            continue;
+        }
+        for round in 0..2 {
+            // Nobody may run in the idle window that comes first, and lasts longer than the check.
+            let room = Room::with(&many(EACH, "700ms", |_| "sleep 100 & sleep 100".into()));
+            let running = room.start(&["run", "w.yaml", "--mechanism", mechanism, "--trace", "t.jsonl"]);
+            let pid = running.pid();
+            until("the schedule starts", || room.path("t.jsonl").exists() && !room.text("t.jsonl").is_empty());
+            let early = programs(pid);
+            let begun = room.text("t.jsonl").contains("\"type\":\"start\"");
+            assert!(begun || early.is_empty(), "{mechanism}: {} forked before their first window", early.len());
+            until("all have forked", || {
+                let all = processes(pid);
+                let outside = all.iter().filter(|p| !is_inside(**p, pid)).count();
+                assert_eq!(outside, 0, "{mechanism}: outside of the run's groups");
+                all.len() >= 3 * EACH
+            });
+            if round == 0 {
+                running.signal(Signal::TERM);
+                running.wait().expect(0);
+            } else {
+                let took = running.kill_and_wait();
+                println!("{mechanism}: {} processes were gone {took:?} after kill -9", 3 * EACH);
+            }
+        }
+    }
+}
+
+/// Whether the process belongs to the run of process `run`.
+fn processes_mark(pid: i32, run: i32) -> bool {
+    let mark = format!("TAKT_RUN={run}-");
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|text| String::from_utf8_lossy(&text).contains(&mark))
+}
+
+#[test]
+fn standard_input_is_empty() {
+    let _cpus = cpus();
+    let room = alone("cat > in; echo read >> in; exec sleep 100");
+    let mut command = std::process::Command::new(TAKT);
+    command.args(["run", "w.yaml", "--duration", "300ms"]).current_dir(room.path(""));
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    rustix::io::write(&write, b"typed").unwrap();
+    let running = Running::start(command.stdin(Stdio::from(read)));
+    running.wait().expect(0);
+    assert_eq!(room.text("in"), "read\n");
+}

@@ -1,0 +1,229 @@
+//! The scheduler thread allocates nothing between its start and the end of the run.
+//!
+//! This program is its own watcher and its own load, so it has no test harness: `allocation __watch …` and
+//! `allocation __load …`.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use takt_core::time::Span;
+use takt_exec::{Ended, Hooks, Observer, Plan, Process, Report, SchedulerClass};
+use takt_linux::leftovers::OnCrash;
+use takt_linux::protocol::Client;
+use takt_linux::{Choice, Mechanism, RunId, timer, watcher};
+use takt_trace::Stamped;
+use takt_workload::{Options, Source, Spawn};
+
+struct Counting;
+
+thread_local! {
+    static COUNTS: Cell<bool> = const { Cell::new(false) };
+}
+/// Calls of the allocator, of any kind, by the thread that counts.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+static ENTERED: AtomicU64 = AtomicU64::new(0);
+static LEFT: AtomicU64 = AtomicU64::new(0);
+
+fn count() {
+    if COUNTS.with(Cell::get) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn enter() {
+    COUNTS.with(|counts| counts.set(true));
+    ENTERED.fetch_add(1, Ordering::Relaxed);
+}
+
+fn leave() {
+    COUNTS.with(|counts| counts.set(false));
+    LEFT.fetch_add(1, Ordering::Relaxed);
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[1..] {
+        [watcher::SUBCOMMAND, pid, run, mode] => {
+            watcher::watch(pid.parse().unwrap(), &run.parse().unwrap(), mode.parse().unwrap())
+        }
+        ["__load", us] => load(Span::from_us(us.parse().unwrap())),
+        _ => {}
+    }
+    // One test at a time on this machine's CPUs, whichever test program it is in.
+    let name = format!("takt-tests-{}.lock", rustix::process::getuid().as_raw());
+    let cpus = std::fs::File::options().create(true).append(true).open(std::env::temp_dir().join(name)).unwrap();
+    cpus.lock().unwrap();
+    // A scheduler that never comes back must not hang whoever tests it.
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(120));
+        eprintln!("not within 120 s");
+        std::process::abort();
+    });
+    the_counter_counts();
+    let load = std::env::current_exe().unwrap();
+    for (name, choice) in [("v1", Choice::V1), ("v2", Choice::V2), ("signal", Choice::Signal)] {
+        if let Err(e) = Mechanism::open(choice, &RunId::new().unwrap()) {
+            println!("skipped: {name}: {e}; {}", e.fix);
+            continue;
+        }
+        for (what, text) in workloads(&load.display().to_string()) {
+            let report = run(&text, choice);
+            let calls = CALLS.swap(0, Ordering::Relaxed);
+            let marks = (ENTERED.swap(0, Ordering::Relaxed), LEFT.swap(0, Ordering::Relaxed));
+            let completed: u64 = report.counts.iter().map(|c| c.completed).sum();
+            println!("{name}, {what}: {calls} calls of the allocator in {completed} jobs");
+            assert_eq!(marks, (1, 1), "the scheduler thread was watched");
+            assert_eq!(report.ended, Ended::Duration);
+            assert!(completed >= 5, "{name}, {what}: it did something: {:?}", report.counts);
+            assert_eq!(calls, 0, "{name}, {what}");
+        }
+    }
+}
+
+/// If nothing were counted, nothing would be shown.
+fn the_counter_counts() {
+    enter();
+    drop(std::hint::black_box(Vec::<u64>::with_capacity(10)));
+    leave();
+    drop(std::hint::black_box(Vec::<u64>::with_capacity(10)));
+    assert_eq!(CALLS.swap(0, Ordering::Relaxed), 2);
+    (ENTERED.swap(0, Ordering::Relaxed), LEFT.swap(0, Ordering::Relaxed));
+}
+
+/// A task that uses CPU time and signals completion, again and again.
+fn load(amount: Span) -> ! {
+    let client = Client::from_env().unwrap();
+    loop {
+        let end = timer::cpu_now() + amount;
+        while timer::cpu_now() < end {
+            std::hint::spin_loop();
+        }
+        client.completed().unwrap();
+    }
+}
+
+/// What takes every path of the scheduler: completions, budgets that end, overruns, best effort, CPU sets that change, late jobs
+/// and their abortion, processes that end, and one process per job.
+fn workloads(program: &str) -> [(&'static str, String); 4] {
+    let load = |us: u64| format!("exec {program} __load {us}");
+    [
+        (
+            "windows",
+            format!(
+                "windows:\n\
+                 - {{length: 20ms, cpu: 0, sc_partition: A, be_partition: C}}\n\
+                 - {{length: 10ms, cpu: 0, sc_partition: B, be_partition: D}}\n\
+                 partitions:\n\
+                 - {{name: A, processes: [{{cmd: {0}, budget: 10ms}}, {{cmd: {1}, budget: 2ms}}]}}\n\
+                 - {{name: B, processes: [{{cmd: {1}, budget: 20ms}}, {{cmd: 'sleep 0.1', budget: 1ms}}]}}\n\
+                 - {{name: C, processes: [{{cmd: {1}, budget: 20ms}}]}}\n\
+                 - {{name: D, processes: [{{cmd: 'exit 0', budget: 20ms}}]}}\n",
+                load(1000),
+                load(100_000)
+            ),
+        ),
+        (
+            "edf with budgets",
+            format!(
+                "policy: edf\n\
+                 tasks:\n\
+                 - {{cmd: {}, period: 20ms, runtime: 4ms, budget: 6ms}}\n\
+                 - {{cmd: {}, period: 30ms, runtime: 4ms, budget: 5ms}}\n",
+                load(3000),
+                load(50_000)
+            ),
+        ),
+        (
+            "rate monotonic, one process per job",
+            "policy: rm\n\
+             tasks:\n\
+             - {cmd: 'exit 0', period: 50ms, runtime: 5ms, spawn: per-job}\n\
+             - {cmd: 'exit 0', period: 100ms, runtime: 5ms, spawn: per-job}\n"
+                .into(),
+        ),
+        (
+            "edf inside a window",
+            format!(
+                "partitions:\n\
+                 - {{name: A, policy: edf, processes: [{{cmd: {0}, period: 20ms, runtime: 2ms}}, {{cmd: {0}, period: 40ms, runtime: 2ms}}]}}\n\
+                 - {{name: B, processes: [{{cmd: {1}, budget: 4ms}}]}}\n\
+                 windows:\n\
+                 - {{length: 15ms, cpu: 0, sc_partition: A}}\n\
+                 - {{length: 5ms, cpu: 0, sc_partition: B}}\n",
+                load(1000),
+                load(100_000)
+            ),
+        ),
+    ]
+}
+
+/// Looks at everything that it is told.
+#[derive(Default)]
+struct Watch {
+    records: usize,
+}
+
+impl Observer for Watch {
+    fn record(&mut self, _: &Stamped) -> std::io::Result<()> {
+        self.records += 1;
+        Ok(())
+    }
+}
+
+fn run(text: &str, mechanism: Choice) -> Report {
+    let source = Source::from_bytes("allocation.yaml", text.into()).unwrap();
+    let workload = takt_workload::load(source.clone(), &Options::default()).unwrap_or_else(|faults| {
+        let faults: Vec<String> = faults.iter().map(|f| f.render(&source, false)).collect();
+        panic!("{}", faults.join("\n"))
+    });
+    let process = |task: &takt_workload::TaskInfo| Process {
+        name: task.name.clone(),
+        cmd: task.cmd.clone().unwrap(),
+        init: false,
+        per_job: task.spawn == Spawn::PerJob,
+        output: None,
+    };
+    let plan = Plan {
+        processes: workload.tasks.iter().map(process).collect(),
+        system: workload.system,
+        directory: None,
+        scheduler_cpus: None,
+        scheduler_class: SchedulerClass::default(),
+        init_timeout: Span::from_ms(1000),
+        realtime: false,
+        on_crash: OnCrash::Kill,
+        duration: Some(Span::from_ms(600)),
+        mechanism,
+        output_to_stderr: true,
+        hooks: Hooks { enter: Some(enter), leave: Some(leave) },
+    };
+    let mut watch = Watch::default();
+    let report = takt_exec::run(plan, &mut watch).unwrap();
+    assert!(report.observer_error.is_none() && report.dropped == 0 && watch.records > 20);
+    assert!(report.cleanup_error.is_none(), "{:?}", report.cleanup_error);
+    report
+}
