@@ -1,0 +1,334 @@
+//! `takt run`: a workload over real processes.
+
+use super::output::{self, Recorder};
+use super::sim::unsuitable;
+use crate::failure::Failure;
+use crate::input::{Input, duration};
+use crate::report::{Summary, figures, short};
+use crate::{Outcome, Verdict};
+use serde_json::json;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use takt_core::engine::Input as EngineInput;
+use takt_core::time::{Span, Time};
+use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
+use takt_linux::Choice;
+use takt_linux::leftovers;
+use takt_trace::Stamped;
+use takt_workload::{OnCrash, Realtime, Spawn, Workload};
+
+/// Run a workload over real processes
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// How long to run, such as 2s; by default until all processes have ended
+    #[arg(long, value_parser = duration)]
+    duration: Option<Span>,
+    /// How processes are stopped and started
+    #[arg(long, value_enum, default_value_t = MechanismName::Auto)]
+    mechanism: MechanismName,
+    /// Scheduling class of Takt's own scheduler thread
+    #[arg(long, value_enum, default_value_t = ClassName::Fifo)]
+    scheduler_class: ClassName,
+    /// Write what the engine was told, for `takt sim --replay`
+    #[arg(long, value_name = "OUT.steps")]
+    record: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    output: output::OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ClassName {
+    /// SCHED_FIFO, pinned when the schedule uses one CPU
+    Fifo,
+    /// SCHED_DEADLINE, not pinned
+    Deadline,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum MechanismName {
+    /// The best that works here
+    Auto,
+    /// cgroup v2
+    V2,
+    /// The v1 freezer and cpuset (with v2 where mounted)
+    V1,
+    /// SIGSTOP and SIGCONT, without cgroups
+    Signal,
+}
+
+impl MechanismName {
+    pub(crate) fn choice(self) -> Choice {
+        match self {
+            MechanismName::Auto => Choice::Auto,
+            MechanismName::V2 => Choice::V2,
+            MechanismName::V1 => Choice::V1,
+            MechanismName::Signal => Choice::Signal,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let machine = takt_linux::rt::affinity(0).ok();
+    let workload = args.input.load(machine)?;
+    let plan = plan(args, &workload)?;
+    let length = plan.duration;
+    let mut recorder = Recorder::new(&args.output, output::header(&workload, "run", length))?;
+    let mut steps = super::steps::Writer::create(args.record.as_deref(), &workload)?;
+    let mut watch =
+        Watch { recorder: &mut recorder, steps: &mut steps, length, bar: Bar::new(args.output.for_people()) };
+    let report = takt_exec::run(plan, &mut watch);
+    watch.bar.clear();
+    let report = report.map_err(|e| failure(&workload, e))?;
+    let counts = report.counts.clone();
+    let summary = Summary {
+        workload: &workload,
+        duration: report.length,
+        counts: &counts,
+        responses: &report.responses,
+        context_switches: report.context_switches,
+        windows_lost: report.windows_lost,
+    };
+    // Who asked for the end must get it, even if standard output is a pipe that nobody reads.
+    let heard = report.ended != Ended::Signal || takt_exec::is_writable(io::stdout());
+    let mut out: Box<dyn Write> =
+        if heard { Box::new(BufWriter::new(io::stdout().lock())) } else { Box::new(io::sink()) };
+    if args.output.json {
+        writeln!(out, "{}", summary.json(more(&report)))?;
+    } else if args.output.for_people() {
+        print(&mut out, &workload, &report, &summary)?;
+    }
+    steps.finish()?;
+    recorder.finish(Time::ZERO + report.length, report.dropped, &mut out)?;
+    out.flush()?;
+    let failed = |end: &Option<TaskEnd>| end.is_some_and(|e| e != TaskEnd::Exited(0));
+    let all_failed = report.ended == Ended::AllExited && !report.ends.is_empty() && report.ends.iter().all(failed);
+    let missed = args.output.strict && summary.totals().missed > 0;
+    Ok(if all_failed || missed { Verdict::No } else { Verdict::Done })
+}
+
+fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
+    let mut processes = Vec::with_capacity(workload.tasks.len());
+    for task in &workload.tasks {
+        let Some(cmd) = task.cmd.clone() else {
+            let hint = "give it a `cmd:`, or use `takt sim`";
+            return Err(Failure::input(format!("task `{}` has no command to run", task.name), hint));
+        };
+        processes.push(Process {
+            name: task.name.clone(),
+            cmd,
+            init: task.init,
+            per_job: task.spawn == Spawn::PerJob,
+            output: task.output.clone(),
+        });
+    }
+    // Invalid systems are the file's fault and not the machine's, so they are found before anything is tried on it.
+    takt_core::engine::Engine::new(workload.system.clone()).map_err(|e| unsuitable(workload, &e))?;
+    Ok(Plan {
+        system: workload.system.clone(),
+        processes,
+        directory: workload.settings.directory.clone(),
+        scheduler_cpus: workload.settings.scheduler_cpus,
+        scheduler_class: match args.scheduler_class {
+            ClassName::Fifo => takt_exec::SchedulerClass::Fifo,
+            ClassName::Deadline => takt_exec::SchedulerClass::Deadline,
+        },
+        init_timeout: workload.settings.init_timeout,
+        realtime: realtime(workload),
+        on_crash: match workload.settings.on_crash {
+            OnCrash::Kill => leftovers::OnCrash::Kill,
+            OnCrash::Release => leftovers::OnCrash::Release,
+        },
+        duration: args.duration.or(workload.settings.duration),
+        mechanism: args.mechanism.choice(),
+        output_to_stderr: !args.output.for_people(),
+        hooks: takt_exec::Hooks::default(),
+    })
+}
+
+/// Whether every CPU keeps a tenth of its time in this schedule.
+fn leaves_room(system: &takt_core::model::System) -> bool {
+    if system.windows.is_empty() {
+        takt_analysis::online::verdict(system).idle_10_percent
+    } else {
+        takt_analysis::table::report(system).cpus_with_10_percent_idle
+    }
+}
+
+/// Whether the processes get a real-time class: by default only if the schedule leaves every CPU a tenth of its time. A CPU
+/// that real-time processes fill is throttled by the kernel for 50 ms of each second, in the middle of somebody's window.
+fn realtime(workload: &Workload) -> bool {
+    let room = leaves_room(&workload.system);
+    match workload.settings.realtime {
+        Realtime::No => false,
+        Realtime::Auto => room && takt_linux::rt::rt_allowed(),
+        Realtime::Yes => {
+            if !room {
+                let text = "warning: `realtime: yes`, but the schedule leaves some CPU less than 10 % idle: \
+                            real-time throttling will cut up to 50 ms out of each second";
+                let _ = writeln!(io::stderr(), "{text}");
+            }
+            true
+        }
+    }
+}
+
+fn failure(workload: &Workload, error: takt_exec::Error) -> Failure {
+    use takt_exec::Error as E;
+    match error {
+        E::Unavailable(u) => Failure::machine(&u.reason, &u.fix),
+        E::NoSuchCpu { .. } => {
+            Failure::machine(error, "change the CPU numbers in the file, or run it on a larger machine")
+        }
+        E::Invalid(e) => unsuitable(workload, &e),
+        E::InitTimeout { .. } => {
+            let text =
+                format!("{error}\nhint: a process with `init: yes` must signal (`takt done`); or raise `init_timeout`");
+            Failure::status(1, text)
+        }
+        E::System { .. } => Failure::machine(error, "see `takt doctor`"),
+        E::Scheduler(_) => Failure::status(101, error),
+    }
+}
+
+struct Watch<'a> {
+    recorder: &'a mut Recorder,
+    steps: &'a mut super::steps::Writer,
+    length: Option<Span>,
+    bar: Bar,
+}
+
+impl Observer for Watch<'_> {
+    fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {
+        let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let since = takt_linux::timer::now() - start;
+        self.recorder.begin(|header| {
+            header.start_monotonic_ns = Some(start.ns() as u64);
+            header.start_unix_ns = Some((unix.as_nanos() as i64 - since.ns()) as u64);
+            for (task, pid) in header.tasks.iter_mut().zip(pids) {
+                task.pid = pid.map(|p| p as u32);
+            }
+        });
+        Ok(())
+    }
+    fn record(&mut self, record: &Stamped) -> io::Result<()> {
+        self.recorder.record(record);
+        Ok(())
+    }
+    fn step(&mut self, now: Time, inputs: &[EngineInput]) -> io::Result<()> {
+        self.steps.step(now, inputs);
+        Ok(())
+    }
+    fn tick(&mut self, now: Time) -> io::Result<()> {
+        self.recorder.flush();
+        self.steps.flush();
+        self.bar.show(now, self.length);
+        Ok(())
+    }
+}
+
+/// One line of progress on a terminal. It is written only when the terminal takes it at once, so that one that has been
+/// stopped (Ctrl-S) cannot hold up the run.
+struct Bar {
+    shown: bool,
+    next: Time,
+}
+
+impl Bar {
+    fn new(wanted: bool) -> Bar {
+        Bar {
+            shown: false,
+            next: if wanted && io::stderr().is_terminal() { Time::from_ns(500_000_000) } else { Time::MAX },
+        }
+    }
+    fn show(&mut self, now: Time, length: Option<Span>) {
+        if now < self.next || !writable() {
+            return;
+        }
+        self.next = now + Span::from_ms(200);
+        self.shown = true;
+        let now = Span::from_ms((now - Time::ZERO).ns() / 1_000_000);
+        let of = length.map_or_else(|| "until all processes have ended".to_string(), |l| format!("of {l}"));
+        let _ = write!(io::stderr(), "\r\x1b[Krunning: {now} {of}");
+    }
+    fn clear(&self) {
+        if self.shown && writable() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn writable() -> bool {
+    takt_exec::is_writable(io::stderr())
+}
+
+fn more(report: &Report) -> serde_json::Value {
+    json!({
+        "source": "run", "mechanism": report.mechanism, "scheduler_class": report.scheduler_class,
+        "ended": match report.ended { Ended::Duration => "duration", Ended::AllExited => "all exited", Ended::Signal => "signal" },
+        "startup_ns": report.startup.as_nanos() as u64,
+        "lateness_ns": figures(&report.lateness), "switch_ns": figures(&report.effort),
+        "dropped_records": report.dropped, "refused": report.failures,
+        "ends": report.ends.iter().map(|end| match end {
+            None => serde_json::Value::Null,
+            Some(TaskEnd::Exited(code)) => json!({"exited": code}),
+            Some(TaskEnd::Signalled(signal)) => json!({"signal": signal}),
+        }).collect::<Vec<_>>(),
+    })
+}
+
+fn print(out: &mut impl Write, workload: &Workload, report: &Report, summary: &Summary<'_>) -> io::Result<()> {
+    let system = &workload.system;
+    let (policy, scope) = (system.policy.entry.name, system.policy.scope.name());
+    let ended = match report.ended {
+        Ended::Duration => "",
+        Ended::AllExited => ", all processes ended",
+        Ended::Signal => ", stopped by a signal",
+    };
+    let length = Span::from_us(report.length.ns() / 1000);
+    writeln!(
+        out,
+        "{}: policy {policy} ({scope}), CPU {}, mechanism {}, ran {length}{ended}, seed {}\n",
+        workload.source.name, system.cpus, report.mechanism, system.seed
+    )?;
+    summary.print(out)?;
+    let (late, effort) = (&report.lateness, &report.effort);
+    writeln!(
+        out,
+        "scheduler ({}): planned instants handled {} late at the median, {} at p99, {} at most; a switch took {}, {}, {}",
+        report.scheduler_class,
+        short(late.quantile(500)),
+        short(late.quantile(990)),
+        short(late.max()),
+        short(effort.quantile(500)),
+        short(effort.quantile(990)),
+        short(effort.max())
+    )?;
+    for note in &report.notes {
+        writeln!(out, "note: {note}")?;
+    }
+    for (task, end) in workload.tasks.iter().zip(&report.ends) {
+        match end {
+            Some(TaskEnd::Exited(127)) => {
+                writeln!(out, "warning: {} ended with status 127: its command was not found", task.name)?;
+            }
+            Some(TaskEnd::Exited(code)) if *code != 0 => {
+                writeln!(out, "warning: {} ended with status {code}", task.name)?
+            }
+            Some(TaskEnd::Signalled(signal)) if report.ended == Ended::AllExited => {
+                writeln!(out, "warning: {} was ended by signal {signal}", task.name)?;
+            }
+            _ => {}
+        }
+    }
+    if report.dropped > 0 {
+        writeln!(out, "warning: {} trace records were lost because nobody took them in time", report.dropped)?;
+    }
+    if let Some(e) = &report.first_failure {
+        writeln!(out, "warning: the kernel refused {} stops or starts, first with: {e}", report.failures)?;
+    }
+    if let Some(e) = &report.cleanup_error {
+        writeln!(out, "warning: something of this run could not be removed: {e}; `takt doctor --clean` tries again")?;
+    }
+    Ok(())
+}
