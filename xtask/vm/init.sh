@@ -72,11 +72,12 @@ workload() {
     refused=$(sed -n 's/.*"refused":\([0-9]*\).*/\1/p' run.json)
     [ "$refused" = 0 ] || { bad "$name" "the kernel refused $refused stops or starts"; return; }
     # What has run up to a job's end depends on the process where it says itself that it is done; a plan of windows and
-    # budgets alone is kept to the letter.
+    # budgets alone is kept to the letter. Two CPUs that take turns are late by up to some 10 ms, which is more than whole
+    # windows of the file with microseconds.
     if grep -Eq 'policy:|init: yes|--runtime|takt done' "$file"; then
         simulated=$(totals sim.json released) run=$(totals run.json released)
         [ "$simulated" = "$run" ] || { bad "$name" "$simulated jobs in the simulation, $run in the run"; return; }
-    elif [ "$mode" != multi ]; then
+    elif [ "$mode" = exact ] || { [ "$mode" = order ] && ! grep -q '[0-9]us' "$file"; }; then
         takt trace diff sim.jsonl run.jsonl --tolerance $tolerance > out 2>&1 ||
             { bad "$name" "the run differs from the simulation" out; return; }
     fi
@@ -93,16 +94,18 @@ ground_truth() {
     echo mono > $tracing/trace_clock
     echo 16384 > $tracing/buffer_size_kb
     echo 1 > $tracing/events/sched/sched_switch/enable
-    for file in /workloads/demos-example.yaml /workloads/features/two-sc-slices.yaml /workloads/features/rm.yaml; do
+    for file in $2; do
         name="kernel's account of $(basename "$file" .yaml)"
-        [ "$cpus" = 1 ] && ! grep -q 'policy: rm' "$file" && continue
         echo > $tracing/trace
         echo 1 > $tracing/tracing_on
         takt run "$file" --json --duration 400ms --mechanism v2 --trace run.jsonl > run.json 2> out ||
             { bad "$name" "takt run: $?" out; continue; }
         echo 0 > $tracing/tracing_on
         cat $tracing/trace > switches.txt
-        expect 0 "$name" takt trace kernel run.jsonl switches.txt --tolerance $1
+        # The tasks of windows burn without end, those of `rm` sleep between their jobs.
+        busy=--busy
+        grep -q 'policy:' "$file" && busy=
+        expect 0 "$name" takt trace kernel run.jsonl switches.txt --tolerance $1 $busy
     done
     echo 0 > $tracing/events/sched/sched_switch/enable
 }
@@ -136,9 +139,13 @@ for mechanism in v2 signal; do
         ends_clean KILL $mechanism 137
     fi
 done
-if [ "$mode" = exact ]; then ground_truth 1ms; elif [ "$mode" = order ]; then ground_truth 20ms; fi
-for test in /tests/*; do
-    [ -x "$test" ] && expect 0 "test $(basename "$test")" "$test"
-done
+if [ "$mode" = exact ]; then
+    ground_truth 1ms "/workloads/features/sc-overrun.yaml /workloads/features/rm.yaml"
+else
+    [ "$mode" = order ] && ground_truth 20ms "/workloads/demos-example.yaml /workloads/features/two-sc-slices.yaml"
+    for test in /tests/*; do
+        expect 0 "test $(basename "$test")" "$test"
+    done
+fi
 echo "vm: end"
 poweroff -f

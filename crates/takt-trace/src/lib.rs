@@ -3,7 +3,8 @@
 //! A [`Writer`] takes the engine's records as they come and needs no more memory for a long run than for a short one.
 //! JSON lines and CSV can be read back without loss ([`read`]); Perfetto's format is for looking at in its viewer.
 //! What was read can be drawn ([`gantt`]), counted ([`summary`]), checked against the rules of scheduling ([`check`])
-//! and compared with another trace ([`diff`]). [`kernel`] reads the Linux kernel's own account of who ran.
+//! and compared with another trace ([`diff`]). [`kernel`] reads the Linux kernel's own account of who ran, and
+//! [`kernel_check`] checks a run against it.
 
 use std::io;
 use std::path::Path;
@@ -17,6 +18,7 @@ pub mod diff;
 pub mod gantt;
 mod jsonl;
 pub mod kernel;
+pub mod kernel_check;
 mod names;
 mod out;
 mod perfetto;

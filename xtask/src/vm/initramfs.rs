@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 const DIRECTORY: u32 = 0o040_755;
+const FILE: u32 = 0o100_644;
 const PROGRAM: u32 = 0o100_755;
 const SYMLINK: u32 = 0o120_777;
 const CONSOLE: u32 = 0o020_600;
@@ -23,6 +24,10 @@ impl<W: Write> Archive<W> {
 
     pub(crate) fn directory(&mut self, path: &str) -> io::Result<()> {
         self.entry(path, DIRECTORY, [0, 0], &[])
+    }
+
+    pub(crate) fn file(&mut self, path: &str, content: &[u8]) -> io::Result<()> {
+        self.entry(path, FILE, [0, 0], content)
     }
 
     pub(crate) fn program(&mut self, path: &str, content: &[u8]) -> io::Result<()> {
@@ -82,6 +87,7 @@ mod tests {
         archive.directory("bin").unwrap();
         archive.program("bin/a", b"xyz").unwrap();
         archive.symlink("bin/b", Path::new("a")).unwrap();
+        archive.file("c", b"").unwrap();
         let bytes = archive.finish().unwrap();
         assert_eq!(bytes.len() % 4, 0);
         // Reads it back as the kernel does.
@@ -104,8 +110,8 @@ mod tests {
             found.push((name, mode as u32, content));
         }
         assert!(rest.is_empty());
-        let expected =
-            [("bin", DIRECTORY, vec![]), ("bin/a", PROGRAM, b"xyz".to_vec()), ("bin/b", SYMLINK, b"a".to_vec())];
-        assert_eq!(found, expected);
+        let expected: [(&str, u32, &[u8]); 4] =
+            [("bin", DIRECTORY, b""), ("bin/a", PROGRAM, b"xyz"), ("bin/b", SYMLINK, b"a"), ("c", FILE, b"")];
+        assert_eq!(found, expected.map(|(name, mode, content)| (name, mode, content.to_vec())));
     }
 }

@@ -15,6 +15,8 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const TARGET: &str = "x86_64-unknown-linux-musl";
@@ -22,8 +24,8 @@ const QEMU: &str = "qemu-system-x86_64";
 const BUSYBOX: &str = "/bin/busybox";
 /// A boot that takes longer is ended.
 const BOOT_TIME_MAX: Duration = Duration::from_secs(300);
-/// Crates whose tests need the machine they run on; they run in the virtual machine too.
-const TESTED: [&str; 1] = ["takt-linux"];
+/// Tests that look at the machine they run on; they run in the virtual machine too.
+const TESTS: [&str; 8] = ["-p", "takt-linux", "--lib", "--test", "groups", "--test", "crash", "--no-run"];
 
 /// What to boot.
 #[derive(Default)]
@@ -73,10 +75,10 @@ impl Mode {
     fn arguments(self) -> &'static str {
         match self {
             Mode::Exact => {
-                "-smp 1 -accel tcg,thread=single -icount shift=1,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
+                "-smp 1 -accel tcg,thread=single -icount shift=2,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
             }
             Mode::Order => {
-                "-smp 2 -accel tcg,thread=single -icount shift=1,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
+                "-smp 2 -accel tcg,thread=single -icount shift=2,sleep=off -rtc base=2026-01-01,clock=vm -seed 1"
             }
             Mode::Multi => "-smp 4 -accel tcg,thread=multi",
         }
@@ -112,30 +114,37 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if options.multi {
         modes.push(Mode::Multi);
     }
-    let mut total = Counts::default();
-    for kernel in &kernels {
-        for mode in &modes {
-            println!("-- Linux {}, {}", kernel.name, mode.name());
-            let start = Instant::now();
-            match boot(kernel, &initramfs, *mode, options.verbose) {
-                Ok(counts) => {
-                    total.passed += counts.passed;
-                    total.failed += counts.failed;
-                }
-                Err(e) => {
-                    println!("vm: FAILED Linux {}, {}: {e:#}", kernel.name, mode.name());
-                    total.failed += 1;
-                }
-            }
-            println!("-- {:.1} s", start.elapsed().as_secs_f32());
-        }
-    }
+    let boots = kernels.iter().flat_map(|kernel| modes.iter().map(move |mode| (kernel, *mode))).collect::<Vec<_>>();
+    let total = boot_all(&boots, &initramfs, options.verbose);
     println!("{} passed, {} failed", total.passed, total.failed);
     if total.failed > 0 {
         Outcome::Failed(format!("{} tests in virtual machines", total.failed))
     } else {
         Outcome::Passed
     }
+}
+
+/// As many at a time as there are CPUs: one that counts instructions uses one.
+fn boot_all(boots: &[(&Kernel, Mode)], initramfs: &Path, verbose: bool) -> Counts {
+    let (next, total) = (AtomicUsize::new(0), Mutex::new(Counts::default()));
+    let worker = || {
+        while let Some((kernel, mode)) = boots.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let start = Instant::now();
+            let mut lines = Vec::new();
+            let counts = boot(kernel, initramfs, *mode, verbose, &mut lines).unwrap_or_else(|e| {
+                lines.push(format!("vm: FAILED Linux {}, {}: {e:#}", kernel.name, mode.name()));
+                Counts { passed: 0, failed: 1 }
+            });
+            let mut total = total.lock().expect("no boot panics");
+            println!("-- Linux {}, {}: {:.1} s", kernel.name, mode.name(), start.elapsed().as_secs_f32());
+            lines.iter().for_each(|line| println!("{line}"));
+            total.passed += counts.passed;
+            total.failed += counts.failed;
+        }
+    };
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(boots.len());
+    std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(worker))));
+    total.into_inner().expect("no boot panics")
 }
 
 /// A mirror can be out of order for a moment, so continuous integration asks it twice.
@@ -178,18 +187,18 @@ fn target_dir() -> Result<PathBuf> {
 fn initramfs(dir: &Path) -> Result<PathBuf> {
     let takt = build(&["build", "-p", "takt-cli", "--bin", "takt"])?;
     ensure!(takt.len() == 1, "{} programs were built instead of takt alone", takt.len());
-    let mut arguments = vec!["test", "--no-run"];
-    TESTED.iter().for_each(|name| arguments.extend(["-p", name]));
-    let tests = build(&arguments)?;
+    let tests = build(&[&["test"], &TESTS[..]].concat())?;
     let path = dir.join("initramfs.cpio");
     let mut archive = Archive::new(BufWriter::new(File::create(&path)?));
-    for name in ["bin", "dev", "proc", "sys", "tmp", "root", "tests", "workloads", "workloads/features"] {
+    for name in ["bin", "dev", "etc", "proc", "sys", "tmp", "root", "tests", "workloads", "workloads/features"] {
         archive.directory(name)?;
     }
     archive.console()?;
     archive.program("init", &fs::read(root().join("xtask/vm/init.sh"))?)?;
     archive.program("bin/busybox", &fs::read(BUSYBOX)?)?;
     archive.symlink("bin/sh", Path::new("busybox"))?;
+    // A file that is no program, for the tests that try to run one.
+    archive.file("etc/passwd", b"root:x:0:0::/root:/bin/sh\n")?;
     archive.program("bin/takt", &fs::read(&takt[0].1)?)?;
     for (name, program) in &tests {
         archive.program(&format!("tests/{name}"), &fs::read(program)?)?;
@@ -199,7 +208,7 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
             let file = entry?.path();
             if file.extension().is_some_and(|e| e == "yaml") {
                 let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                archive.program(&format!("{folder}/{name}"), &fs::read(&file)?)?;
+                archive.file(&format!("{folder}/{name}"), &fs::read(&file)?)?;
             }
         }
     }
@@ -231,8 +240,8 @@ struct Counts {
     failed: usize,
 }
 
-/// Boots, shows what the machine says about its tests, and counts.
-fn boot(kernel: &Kernel, initramfs: &Path, mode: Mode, verbose: bool) -> Result<Counts> {
+/// Boots, collects what the machine says about its tests, and counts.
+fn boot(kernel: &Kernel, initramfs: &Path, mode: Mode, verbose: bool, out: &mut Vec<String>) -> Result<Counts> {
     let append = format!("console=ttyS0 panic=-1 quiet nokaslr takt.mode={}", mode.name());
     let mut command = Command::new("timeout");
     command.args(["-k", "5", &BOOT_TIME_MAX.as_secs().to_string(), QEMU]);
@@ -254,7 +263,7 @@ fn boot(kernel: &Kernel, initramfs: &Path, mode: Mode, verbose: bool) -> Result<
         // The lines below a failure are indented.
         explains &= test.is_some() || line.starts_with("    ");
         if verbose || test.is_some_and(|t| t != "end") || explains {
-            println!("{line}");
+            out.push(line.clone());
         }
         last.push(line);
         if last.len() > 20 {
@@ -264,7 +273,7 @@ fn boot(kernel: &Kernel, initramfs: &Path, mode: Mode, verbose: bool) -> Result<
     let status = child.wait()?;
     if !ended {
         if !verbose {
-            last.iter().for_each(|line| println!("    {line}"));
+            out.extend(last.iter().map(|line| format!("    {line}")));
         }
         let late = status.code() == Some(124);
         anyhow::bail!(if late {

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::input::{Input, duration};
+use crate::report::table;
 use crate::{Outcome, Verdict};
 use serde_json::json;
 use std::fs::File;
@@ -9,7 +10,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use takt_core::time::{Span, Time};
 use takt_trace::gantt::{SvgOptions, TextOptions};
-use takt_trace::{Format, Trace, check, diff, gantt, summary};
+use takt_trace::{Format, Trace, check, diff, gantt, kernel_check, summary};
 
 /// Show, convert, check or compare traces
 #[derive(clap::Args, Debug)]
@@ -50,6 +51,24 @@ enum Command {
         /// How late the real world may be behind the plan
         #[arg(long, default_value = "1ms", value_parser = takt_workload::parse_duration)]
         tolerance: Span,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check the trace of a run against the kernel's own account of who ran
+    ///
+    /// The account is the text of tracefs's `trace` with the event sched_switch and the clock `mono`, taken during the run.
+    Kernel {
+        /// A .jsonl or .csv trace of a run
+        trace: PathBuf,
+        /// The text of /sys/kernel/tracing/trace
+        switches: PathBuf,
+        /// Differences up to this at each start and stop are none
+        #[arg(long, default_value = "1ms", value_parser = takt_workload::parse_duration)]
+        tolerance: Span,
+        /// The processes never sleep: also report where one is given a CPU and does not run
+        #[arg(long)]
+        busy: bool,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -126,6 +145,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
             }
             Ok(if findings.is_empty() { Verdict::Done } else { Verdict::No })
         }
+        Command::Kernel { trace, switches, tolerance, busy, json } => {
+            kernel(&read(trace)?, switches, *tolerance, *busy, *json, &mut out)
+        }
         Command::Diff { a, b, tolerance, allow, json } => {
             let diff = diff::diff(&read(a)?, &read(b)?, *tolerance);
             let equal = diff.order_equal && diff.beyond * 100 <= diff.compared * usize::from(*allow);
@@ -146,6 +168,46 @@ pub(crate) fn run(args: &Args) -> Outcome {
             Ok(if equal { Verdict::Done } else { Verdict::No })
         }
     }
+}
+
+fn kernel(trace: &Trace, path: &Path, tolerance: Span, busy: bool, as_json: bool, out: &mut impl Write) -> Outcome {
+    let hint = "record the event sched_switch with the trace clock `mono` while `takt run --trace` runs";
+    let Some(origin) = trace.header.start_monotonic_ns else {
+        return Err(Failure::input("the trace does not say when its run started, so it is none of a run", hint));
+    };
+    let text = std::fs::read(path).map_err(|e| Failure::file("read", path, &e))?;
+    let switches = takt_trace::kernel::parse(&String::from_utf8_lossy(&text), origin);
+    if switches.lines == 0 {
+        return Err(Failure::input(format!("`{}` holds no sched_switch lines", path.display()), hint));
+    }
+    let comparison = kernel_check::compare(trace, &switches, tolerance, busy);
+    let agree = comparison.findings.is_empty();
+    if as_json {
+        let findings = comparison.findings.iter();
+        let findings = findings
+            .map(|f| json!({"at_ns": f.at.ns(), "task": f.task, "rule": f.rule, "message": f.message}))
+            .collect::<Vec<_>>();
+        let tasks = comparison.accounts.iter();
+        let tasks = tasks
+            .map(|a| {
+                json!({"name": a.task, "pid": a.pid, "given_ns": a.given.ns(), "ran_ns": a.ran.ns(),
+                       "outside_ns": a.outside.ns()})
+            })
+            .collect::<Vec<_>>();
+        let object = json!({"switches": switches.lines, "gaps": switches.gaps, "tasks": tasks, "findings": findings});
+        writeln!(out, "{object}")?;
+    } else {
+        let mut rows = vec![["task", "process", "given", "ran", "ran outside"].map(String::from).to_vec()];
+        for a in &comparison.accounts {
+            let pid = a.pid.map_or("unknown".to_string(), |pid| pid.to_string());
+            rows.push(vec![a.task.clone(), pid, a.given.to_string(), a.ran.to_string(), a.outside.to_string()]);
+        }
+        table(out, &rows)?;
+        comparison.findings.iter().try_for_each(|f| writeln!(out, "{f}"))?;
+        let (lines, gaps, findings) = (switches.lines, switches.gaps, comparison.findings.len());
+        writeln!(out, "{lines} switches, {gaps} places where one is missing, {findings} findings")?;
+    }
+    Ok(if agree { Verdict::Done } else { Verdict::No })
 }
 
 fn read(path: &Path) -> Result<Trace, Failure> {
