@@ -49,7 +49,8 @@ fn describe(out: &mut String, command: &Command, parent: &str, level: usize) {
         let about = about.to_string();
         let _ = writeln!(out, "{}\n", about.trim_end());
     }
-    let own = || command.get_arguments().filter(|a| !a.is_hide_set() && !matches!(a.get_id().as_str(), "help" | "version"));
+    let own =
+        || command.get_arguments().filter(|a| !a.is_hide_set() && !matches!(a.get_id().as_str(), "help" | "version"));
     let _ = write!(out, "```text\n{name}");
     if own().any(|a| !a.is_positional()) {
         out.push_str(" [OPTIONS]");

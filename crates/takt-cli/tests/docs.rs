@@ -1,0 +1,372 @@
+//! The documents are true: their commands run, their output is what comes out, their links lead somewhere, and the
+//! reference pages have what the code has.
+//!
+//! * A block ` ```console ` holds commands after `$ ` and what they print. They run in a directory that holds `workloads/`;
+//!   the commands of one document share it. A command that does not end with status 0 says so: `# exits 1`, or `# exits 0 or 1` where it depends. A line `…` of
+//!   the output stands for any number of lines. Output that is not shown is not compared.
+//! * In ` ```console measured ` the output depends on the machine: the commands run, the output is not compared.
+//! * A block whose first line is a comment with a file's name (`# hello.yaml`, `// client.c`) is that file.
+//! * Commands in ` ```sh ` are not run; [`NOT_RUN`] says why.
+//!
+//! `UPDATE=1 cargo test -p takt-cli --test docs` rewrites what differs (and, in measured blocks, an output of `?`).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const TAKT: &str = env!("CARGO_BIN_EXE_takt");
+/// No command of a document takes longer; a run that hangs is a failure.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How commands begin that the documents name and this test does not run, and why.
+const NOT_RUN: [(&str, &str); 7] = [
+    ("cargo install", "changes the user's installation"),
+    ("cargo test", "would run this test"),
+    ("cargo xtask", "would run this test"),
+    ("sudo ", "asks for a password"),
+    ("systemd-run ", "needs a user session of systemd"),
+    ("mkdir ", "changes the machine's cgroup mounts"),
+    ("UPDATE=1 ", "would rewrite the documents"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+fn updating() -> bool {
+    std::env::var_os("UPDATE").is_some()
+}
+
+/// All documents of the repository's root and of `docs/`.
+fn documents() -> Vec<PathBuf> {
+    let files = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut all: Vec<PathBuf> = files(root()).chain(files(root().join("docs"))).collect();
+    all.retain(|path| path.extension().is_some_and(|e| e == "md"));
+    all.sort();
+    assert!(all.iter().any(|p| p.ends_with("README.md")) && all.iter().any(|p| p.ends_with("docs/guide.md")));
+    all
+}
+
+fn name(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// A fenced block: what follows the fence, the number of its first line, and its lines.
+struct Block<'t> {
+    info: &'t str,
+    first: usize,
+    lines: Vec<&'t str>,
+}
+
+fn blocks(text: &str) -> Vec<Block<'_>> {
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    let mut open = false;
+    for (number, line) in text.lines().enumerate() {
+        match (line.strip_prefix("```"), open) {
+            (Some(info), false) => {
+                blocks.push(Block { info: info.trim(), first: number + 1, lines: Vec::new() });
+                open = true;
+            }
+            (Some(_), true) => open = false,
+            (None, true) => blocks.last_mut().expect("one is open").lines.push(line),
+            (None, false) => {}
+        }
+    }
+    assert!(!open, "a block is not closed");
+    blocks
+}
+
+/// Runs a shell command, both its outputs in one.
+fn execute(command: &str, dir: &Path) -> (i32, String) {
+    let (mut read, write) = std::io::pipe().expect("a pipe");
+    let bin = Path::new(TAKT).parent().expect("a directory");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .current_dir(dir)
+        .env("PATH", path)
+        .stdin(Stdio::null())
+        .stdout(write.try_clone().expect("a pipe"))
+        .stderr(write)
+        .spawn()
+        .expect("sh");
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        read.read_to_string(&mut text).map(|_| text)
+    });
+    let end = Instant::now() + LIMIT;
+    let status = loop {
+        match child.try_wait().expect("our own child") {
+            Some(status) => break status,
+            None if Instant::now() > end => {
+                let _ = child.kill();
+                panic!("`{command}` did not end within {LIMIT:?}");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    (status.code().unwrap_or(-1), reader.join().expect("the reader").expect("text"))
+}
+
+/// Whether `output` is what the document shows.
+fn matches(shown: &[&str], output: &[String]) -> bool {
+    match shown.iter().position(|line| line.trim() == "…") {
+        None => shown.iter().map(|l| l.trim_end()).eq(output.iter().map(|l| l.trim_end())),
+        Some(at) => {
+            let (head, tail) = (&shown[..at], &shown[at + 1..]);
+            let same = |a: &[&str], b: &[String]| a.iter().map(|l| l.trim_end()).eq(b.iter().map(|l| l.trim_end()));
+            output.len() >= head.len()
+                && same(head, &output[..head.len()])
+                && (head.len()..=output.len()).any(|from| matches(tail, &output[from..]))
+        }
+    }
+}
+
+/// Runs one document's commands; returns its text with the output that came out, and the faults.
+fn run_document(path: &Path) -> (String, Vec<String>) {
+    let text = fs::read_to_string(path).expect("a document");
+    let dir = tempfile::tempdir().expect("a directory");
+    copy(&root().join("workloads"), &dir.path().join("workloads"));
+    let mut lines: Vec<String> = text.lines().map(String::from).collect();
+    let (mut faults, mut shift) = (Vec::new(), 0isize);
+    'document: for block in blocks(&text) {
+        let file = block.lines.first().and_then(|line| line.strip_prefix("# ").or(line.strip_prefix("// ")));
+        if let Some(file) = file.filter(|f| !f.contains(' ') && f.contains('.') && !block.info.starts_with("console")) {
+            fs::write(dir.path().join(file), block.lines.join("\n") + "\n").expect("a file of the document");
+        }
+        if !block.info.starts_with("console") {
+            continue;
+        }
+        let measured = match block.info {
+            "console" => false,
+            "console measured" => true,
+            other => panic!("{}: an unknown kind of block, `{other}`", name(path)),
+        };
+        let commands: Vec<usize> = (0..block.lines.len()).filter(|&i| block.lines[i].starts_with("$ ")).collect();
+        assert!(commands.first() == Some(&0), "{}:{}: a console begins with a command", name(path), block.first + 1);
+        for (k, &at) in commands.iter().enumerate() {
+            let end = commands.get(k + 1).copied().unwrap_or(block.lines.len());
+            let mut shown = &block.lines[at + 1..end];
+            while let [rest @ .., ""] = shown {
+                shown = rest;
+            }
+            let place = format!("{}:{}", name(path), block.first + at + 1);
+            let command = block.lines[at][2..].replace("cargo run --release -- ", "takt ");
+            let known = ["takt ", "cc ", "head "].iter().any(|start| command.starts_with(start));
+            assert!(known, "{place}: `{command}` is no command of Takt: put it into a block of `sh`");
+            if command.starts_with("cc ") && execute("command -v cc", dir.path()).0 != 0 {
+                println!("{place}: the rest of the document is skipped: there is no C compiler");
+                break 'document;
+            }
+            let status_of = |text: &str| text.trim().parse::<i32>().expect("a status");
+            let expected = command.split_once("# exits ").map_or("0", |(_, statuses)| statuses);
+            let expected: Vec<i32> = expected.split(" or ").map(status_of).collect();
+            let (status, output) = execute(&command, dir.path());
+            // A machine of one CPU cannot run what the documents show on two.
+            if status == 3 && !expected.contains(&3) && std::thread::available_parallelism().is_ok_and(|n| n.get() < 2)
+            {
+                println!("{place}: skipped: {output}");
+                continue;
+            }
+            if !expected.contains(&status) {
+                faults.push(format!("{place}: `{command}` ended with {status}, not {expected:?}:\n{output}"));
+            }
+            let output: Vec<String> = output.trim_end().lines().map(|l| l.trim_end().to_string()).collect();
+            let differs = !measured && !shown.is_empty() && !matches(shown, &output);
+            if differs && shown != ["?"] {
+                let (shown, output) = (shown.join("\n"), output.join("\n"));
+                faults.push(format!("{place}: `{command}` printed\n{output}\n\nand the document shows\n{shown}"));
+            }
+            if differs || shown == ["?"] {
+                let first = (block.first + at + 1).checked_add_signed(shift).expect("a line");
+                shift += output.len() as isize - shown.len() as isize;
+                lines.splice(first..first + shown.len(), output);
+            }
+        }
+    }
+    (lines.join("\n") + "\n", faults)
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory").flatten() {
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).expect("a copy");
+        }
+    }
+}
+
+/// What a generated page should be, against what it is.
+fn compare(path: &Path, expected: &str) -> Option<String> {
+    let found = fs::read_to_string(path).unwrap_or_default();
+    if found == expected {
+        return None;
+    }
+    if updating() {
+        fs::write(path, expected).expect("a document");
+        return None;
+    }
+    let line = found.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count() + 1;
+    Some(format!("{} is out of date from line {line}; UPDATE=1 cargo test -p takt-cli --test docs", name(path)))
+}
+
+#[test]
+fn every_command_works_and_prints_what_is_shown() {
+    let mut faults = Vec::new();
+    for path in documents() {
+        let (text, found) = run_document(&path);
+        if updating() {
+            fs::write(&path, text).expect("a document");
+            faults.extend(found.into_iter().filter(|fault| fault.contains("` ended with ")));
+        } else {
+            faults.extend(found);
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+#[test]
+fn every_command_that_is_not_run_is_listed_with_the_reason() {
+    for path in documents() {
+        let text = fs::read_to_string(&path).expect("a document");
+        for block in blocks(&text) {
+            let kinds = ["sh", "console", "console measured", "yaml", "text", "c", "json", "csv", "toml", "rust"];
+            assert!(kinds.contains(&block.info), "{}:{}: a block of `{}`", name(&path), block.first, block.info);
+            for (at, line) in block.lines.iter().enumerate().filter(|(_, line)| block.info == "sh" && !line.is_empty())
+            {
+                let listed = line.starts_with('#') || NOT_RUN.iter().any(|(start, _)| line.starts_with(start));
+                assert!(listed, "{}:{}: `{line}` is neither run nor in NOT_RUN", name(&path), block.first + at + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn generated_pages_are_what_the_code_generates() {
+    let mut faults = Vec::new();
+    for (page, command) in [("docs/cli.md", "takt __reference"), ("docs/policies.md", "takt policies --markdown")] {
+        let (status, output) = execute(command, &root());
+        assert_eq!(status, 0, "{command}: {output}");
+        faults.extend(compare(&root().join(page), &output));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The words in backticks of a text.
+fn quoted(text: &str) -> BTreeSet<String> {
+    text.split('`').skip(1).step_by(2).map(String::from).collect()
+}
+
+/// What `takt check` says about a file.
+fn diagnostics(file: &str) -> String {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("w.yaml"), file).expect("a file");
+    let (status, output) = execute("takt check w.yaml", dir.path());
+    assert_eq!(status, 2, "{file}\n{output}");
+    output
+}
+
+/// The rows of the table below a heading of docs/workload.md: the first cell's word and the whole row.
+fn rows(page: &str, heading: &str) -> Vec<(String, String)> {
+    let section = page.split("\n## ").find(|s| s.starts_with(heading)).unwrap_or_else(|| panic!("no `## {heading}`"));
+    let row = |line: &str| Some((line.strip_prefix("| `")?.split_once('`')?.0.to_string(), line.to_string()));
+    section.lines().filter_map(row).collect()
+}
+
+#[test]
+fn the_workload_page_has_exactly_the_keys_of_the_code() {
+    let page = fs::read_to_string(root().join("docs/workload.md")).expect("the page");
+    // The diagnostic for an unknown key lists the known ones, so the code itself says what there is.
+    let known = |file: &str, of: &str| {
+        let output = diagnostics(file);
+        let start = format!("hint: the keys of {of} are ");
+        let line =
+            output.lines().find_map(|l| l.strip_prefix(start.as_str())).unwrap_or_else(|| panic!("{of}:\n{output}"));
+        quoted(line)
+    };
+    let shown = |heading: &str| rows(&page, heading).into_iter().map(|(key, _)| key).collect::<BTreeSet<_>>();
+    assert_eq!(shown("The file"), known("zzz: 1", "a workload"));
+    assert_eq!(shown("Window"), known("windows: [{length: 1, zzz: 1}]", "a window"));
+    assert_eq!(shown("Slice"), known("windows: [{length: 1, slices: [{cpu: 0, zzz: 1}]}]", "a slice"));
+    assert_eq!(shown("Task"), known("policy: edf\ntasks: [{zzz: 1}]", "a task"));
+    let process = "windows: [{length: 1}]\npartitions: [{processes: [{zzz: 1}]}]";
+    assert_eq!(shown("Process"), known(process, "a process"));
+    let both: BTreeSet<String> = shown("Partition").union(&shown("Process")).cloned().collect();
+    assert_eq!(both, known("windows: [{length: 1}]\npartitions: [{zzz: 1}]", "a partition"));
+}
+
+#[test]
+fn the_workload_page_has_the_values_of_the_code() {
+    let page = fs::read_to_string(root().join("docs/workload.md")).expect("the page");
+    let table = "windows: [{length: 1}]\n";
+    for (heading, key, file) in [
+        ("The file", "late", format!("{table}late: zzz")),
+        ("The file", "backlog", format!("{table}backlog: zzz")),
+        ("The file", "be_start", format!("{table}be_start: zzz")),
+        ("The file", "realtime", format!("{table}realtime: zzz")),
+        ("The file", "on_crash", format!("{table}on_crash: zzz")),
+        ("The file", "placement", "policy: p-edf\nplacement: zzz\ntasks: [{period: 1ms}]".to_string()),
+        ("Task", "spawn", "policy: edf\ntasks: [{period: 1ms, spawn: zzz}]".to_string()),
+    ] {
+        let output = diagnostics(&file);
+        let line =
+            output.lines().find(|l| l.contains(&format!("`{key}` must be "))).unwrap_or_else(|| panic!("{output}"));
+        let values: BTreeSet<String> = quoted(line).into_iter().filter(|v| v != key).collect();
+        let (_, row) = rows(&page, heading).into_iter().find(|(k, _)| k == key).expect("a row");
+        assert!(values.len() > 1 && values.is_subset(&quoted(&row)), "{values:?} in: {row}");
+    }
+}
+
+/// The anchor that a heading gets.
+fn anchor(heading: &str) -> String {
+    let keep = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    heading.trim().to_lowercase().chars().filter(|c| keep(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The text outside of fenced blocks.
+fn prose(text: &str) -> Vec<&str> {
+    let mut inside = false;
+    text.lines()
+        .filter(|line| {
+            let fence = line.starts_with("```");
+            inside ^= fence;
+            !inside && !fence
+        })
+        .collect()
+}
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    let mut faults = Vec::new();
+    for path in documents() {
+        let text = fs::read_to_string(&path).expect("a document");
+        let targets: Vec<String> = prose(&text)
+            .iter()
+            .flat_map(|line| line.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_string())))
+            .collect();
+        for target in targets.iter().filter(|t| !t.contains("://")) {
+            let (file, fragment) = target.split_once('#').map_or((target.as_str(), None), |(f, a)| (f, Some(a)));
+            let file = if file.is_empty() { path.clone() } else { path.parent().expect("a directory").join(file) };
+            if !file.exists() {
+                faults.push(format!("{}: `{target}` leads to no file", name(&path)));
+            } else if let Some(fragment) = fragment {
+                let linked = fs::read(&file).unwrap_or_default();
+                let linked = String::from_utf8_lossy(&linked).into_owned();
+                let headings = prose(&linked)
+                    .into_iter()
+                    .filter(|l| l.starts_with('#'))
+                    .map(|l| anchor(l.trim_start_matches('#')));
+                if !headings.into_iter().any(|a| a == fragment) {
+                    faults.push(format!("{}: `{target}` leads to no heading", name(&path)));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
