@@ -67,7 +67,7 @@ pub struct Process {
     pub cmd: String,
     /// Whether it runs before the schedule starts, until it signals.
     pub init: bool,
-    /// Whether each job is a process of its own, which completes by ending.
+    /// Whether each job is a process of its own, which completes by ending. It cannot signal completion.
     pub per_job: bool,
     /// File that its standard output is appended to.
     pub output: Option<PathBuf>,

@@ -322,16 +322,22 @@ impl Supervisor {
         if self.plan.realtime {
             spec.class = Class::Fifo(PROCESS_PRIORITY);
         }
-        let channel = protocol::Channel::new(process.init).what(what())?;
-        channel.register_completion(&self.epoll, u64::from(task.0)).what(what())?;
         // So that a command finds `takt burn` and `takt done` wherever this program was started from.
         if let Some(own) = std::env::current_exe().ok().as_deref().and_then(|exe| exe.parent()) {
             let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
             spec.set_env("PATH", &format!("{path}:{}", own.display())).what(what())?;
         }
-        spec.set_env(protocol::VARIABLE, &channel.variable()).what(what())?;
-        spec.pass_fds.extend(channel.pass_fds());
-        self.continue_numbers[index] = channel.continue_number();
+        let channel = protocol::Channel::new(process.init).what(what())?;
+        if process.per_job {
+            // Its end completes its job. One that signalled would wait to be let on, and end its successor's job instead.
+            let variable = format!("{}=", protocol::VARIABLE);
+            spec.env.retain(|entry| !entry.to_bytes().starts_with(variable.as_bytes()));
+        } else {
+            channel.register_completion(&self.epoll, u64::from(task.0)).what(what())?;
+            spec.set_env(protocol::VARIABLE, &channel.variable()).what(what())?;
+            spec.pass_fds.extend(channel.pass_fds());
+            self.continue_numbers[index] = channel.continue_number();
+        }
         let pid = self.mechanism.spawn(self.homes[index].group, &spec).what(what())?;
         self.tasks_by_pid.insert(pid, task);
         self.pids[index] = Some(pid);
