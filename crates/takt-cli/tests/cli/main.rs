@@ -5,7 +5,11 @@
 
 mod children;
 mod common;
+mod contract;
 mod ends;
 mod golden;
+mod kernel;
+mod online;
 mod order;
 mod protocol;
+mod replay;

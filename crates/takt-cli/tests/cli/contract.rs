@@ -1,0 +1,201 @@
+//! What scripts rely on: exit statuses, the JSON object, where output goes, where files are written.
+
+use crate::common::{Room, cpus, workloads};
+use serde_json::Value;
+use std::fs;
+
+const BURN: &str = "\
+windows: [{length: 50ms, cpu: 0, sc_partition: SC}]
+partitions: [{name: SC, processes: [{cmd: exec takt burn, budget: 20ms}]}]
+";
+
+fn feature(name: &str) -> String {
+    workloads().join("features").join(name).to_str().unwrap().to_string()
+}
+
+#[test]
+fn two_is_bad_input_or_usage() {
+    let room = Room::with(BURN);
+    fs::write(room.path("tasks.csv"), "set_id,task_id,C_us,D_us,T_us\n0,0,1000,5000,5000\n").unwrap();
+    fs::write(room.path("long.yaml"), "policy: edf\ntasks: [{runtime: 5ms, period: 10ms, deadline: 3ms}]\n").unwrap();
+    fs::write(room.path("note.txt"), "no trace").unwrap();
+    for (args, says) in [
+        (&["run", "nothing.yaml"][..], "nothing.yaml"),
+        (&["sim", "w.yaml", "--policy", "efd"], "did you mean `edf`?"),
+        (&["sim", "w.yaml", "--policy", "g-emf"], "did you mean `g-edf`?"),
+        (&["sim", "w.yaml", "--duration", "10"], "unit"),
+        (&["sim", "w.yaml", "--duration", "0s"], "above zero"),
+        (&["sim", "w.yaml", "--cpus", "0"], "--cpus"),
+        (&["sim", "w.yaml", "--nonsense"], "--nonsense"),
+        (&["run", "w.yaml", "--mechanism", "v3"], "v3"),
+        (&["run", "tasks.csv", "--policy", "edf"], "has no command to run"),
+        (&["check", "long.yaml"], "runtime"),
+        (&["sim", "w.yaml", "--trace", "t.txt"], "names no trace format"),
+        (&["sim", "w.yaml", "--trace", "missing/t.jsonl"], "missing/t.jsonl"),
+        (&["run", "w.yaml", "--gantt", "missing/t.svg"], "missing/t.svg"),
+        (&["sim", "w.yaml", "--replay", "w.yaml"], "not a record of steps"),
+        (&["trace", "show", "note.txt"], "names no trace format"),
+        (&["trace", "check", "nothing.jsonl"], "nothing.jsonl"),
+        (&["policies", "efd"], "did you mean `edf`?"),
+        (&["frobnicate"], "frobnicate"),
+        (&[], "Usage"),
+    ] {
+        let done = room.takt(args).expect(2);
+        assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
+        assert!(done.stdout.is_empty(), "{args:?}: {}", done.stdout);
+    }
+}
+
+#[test]
+fn three_is_a_machine_that_cannot() {
+    let room = Room::with(&BURN.replace("cpu: 0", "cpu: \"0,900\""));
+    let done = room.takt(&["run", "w.yaml", "--duration", "100ms"]).expect(3);
+    assert!(done.stderr.contains("error: CPU 900 is not available"), "{}", done.stderr);
+    assert!(done.stderr.contains("fix: "), "{}", done.stderr);
+    room.takt(&["sim", "w.yaml"]).expect(0);
+    room.takt(&["check", "w.yaml"]).expect(0);
+}
+
+#[test]
+fn one_is_no() {
+    let room = Room::with("policy: edf\ntasks: [{runtime: 6ms, period: 10ms}, {runtime: 6ms, period: 11ms}]\n");
+    let said = room.takt(&["check", "w.yaml"]).expect(1).stdout;
+    assert!(said.contains("not schedulable"), "{said}");
+    let json: Value = serde_json::from_str(&room.takt(&["check", "w.yaml", "--json"]).expect(1).stdout).unwrap();
+    assert_eq!(json["schedulable"], false);
+    room.takt(&["sim", "w.yaml", "--duration", "1s"]).expect(0);
+    room.takt(&["sim", "w.yaml", "--duration", "1s", "--strict"]).expect(1);
+    room.takt(&["sim", &feature("edf.yaml"), "--strict"]).expect(0);
+    room.takt(&["sim", &feature("edf.yaml"), "--policy", "rm", "--strict"]).expect(1);
+}
+
+#[test]
+fn a_merely_sufficient_test_that_says_nothing_is_no_failure() {
+    let task = "{runtime: 6ms, period: 10ms}";
+    let room = Room::with(&format!("policy: g-edf\ncpus: 0-1\ntasks: [{task}, {task}, {task}]\n"));
+    let json = room.takt(&["check", "w.yaml", "--json"]).json();
+    assert_eq!(json["schedulable"], "unknown", "{json}");
+}
+
+#[test]
+fn a_run_is_strict_too() {
+    let _cpus = cpus();
+    let file = feature("sc-overrun.yaml");
+    let room = Room::new();
+    room.takt(&["run", &file, "--duration", "300ms"]).expect(0);
+    let done = room.takt(&["run", &file, "--duration", "300ms", "--strict"]).expect(1);
+    assert!(done.stdout.contains("warning: SC-2 overran its window"), "{}", done.stdout);
+}
+
+/// The keys that the house fixes.
+fn assert_keys(object: &Value) {
+    for (pointer, of) in [
+        ("", "policy scope cpus duration_ns jobs utility dispatches preemptions migrations context_switches tasks"),
+        ("/jobs", "released completed met missed aborted"),
+        ("/utility", "accrued total"),
+        ("/tasks/0", "name released completed met missed aborted response_ns"),
+        ("/tasks/0/response_ns", "min mean p99 max"),
+    ] {
+        let part = object.pointer(pointer).unwrap_or_else(|| panic!("{pointer} in {object}"));
+        for key in of.split(' ') {
+            assert!(part.get(key).is_some_and(|v| !v.is_null()), "{pointer}/{key} in {object}");
+        }
+    }
+}
+
+#[test]
+fn json_is_one_object_and_nothing_else() {
+    let _cpus = cpus();
+    let room = Room::with(&BURN.replace("exec takt burn", "'echo told; exec takt burn'"));
+    for args in [
+        &["sim", "w.yaml", "--duration", "200ms", "--json"][..],
+        &["run", "w.yaml", "--duration", "200ms", "--json", "--gantt", "g.svg", "--trace", "t.jsonl"],
+    ] {
+        let done = room.takt(args);
+        let object = done.json();
+        assert_keys(&object);
+        assert_eq!(done.stdout.lines().count(), 1);
+        assert_eq!(
+            (&object["policy"], &object["scope"], &object["cpus"]),
+            (&"windows".into(), &"table".into(), &1.into())
+        );
+        assert_eq!((&object["duration_ns"], &object["jobs"]["released"]), (&200_000_000.into(), &4.into()));
+        if args[0] == "run" {
+            assert_eq!(done.stderr, "told\n", "a process's output gives way to the object");
+        }
+    }
+    assert!(room.text("g.svg").starts_with("<svg") && room.text("t.jsonl").lines().count() > 10);
+    assert_keys(&room.takt(&["sim", &feature("g-edf.yaml"), "--json"]).json());
+    for args in
+        [&["check", "w.yaml", "--json"][..], &["trace", "check", "t.jsonl", "w.yaml", "--tolerance", "20ms", "--json"]]
+    {
+        assert!(room.takt(args).json().is_object(), "{args:?}");
+    }
+    let diff = room.takt(&["trace", "diff", "t.jsonl", "t.jsonl", "--json"]).json();
+    assert_eq!((&diff["beyond"], &diff["order_equal"]), (&0.into(), &true.into()));
+}
+
+#[test]
+fn output_goes_where_it_is_told() {
+    let _cpus = cpus();
+    let room = Room::with(
+        "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
+         partitions: [{name: SC, processes: [{cmd: echo into a file, output: out.txt, budget: 9ms}, {cmd: echo told, budget: 9ms}]}]\n",
+    );
+    fs::write(room.path("out.txt"), "before\n").unwrap();
+    let done = room.takt(&["run", "w.yaml"]).expect(0);
+    assert!(done.stdout.starts_with("told\n"), "{}", done.stdout);
+    assert_eq!(room.text("out.txt"), "before\ninto a file\n", "appended");
+    let done = room.takt(&["run", "w.yaml", "--trace", "-"]).expect(0);
+    assert_eq!(done.stderr, "told\n");
+    assert!(done.stdout.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{}", done.stdout);
+    fs::write(room.path("t.jsonl"), &done.stdout).unwrap();
+    assert!(room.trace("t.jsonl").footer.is_some());
+    assert_eq!(room.text("out.txt").lines().count(), 3);
+}
+
+#[test]
+fn a_trace_is_the_same_in_every_format() {
+    let room = Room::new();
+    let file = feature("edf.yaml");
+    for name in ["t.jsonl", "t.csv", "t.pftrace"] {
+        room.takt(&["sim", &file, "--trace", name]).expect(0);
+        assert!(fs::metadata(room.path(name)).unwrap().len() > 500);
+    }
+    assert_eq!(room.trace("t.jsonl"), room.trace("t.csv"));
+    room.takt(&["trace", "convert", "t.csv", "u.jsonl"]).expect(0);
+    assert_eq!(room.text("u.jsonl"), room.text("t.jsonl"));
+    room.takt(&["trace", "convert", "t.csv", "u.pftrace"]).expect(0);
+    assert_eq!(fs::read(room.path("u.pftrace")).unwrap(), fs::read(room.path("t.pftrace")).unwrap());
+    room.takt(&["trace", "convert", "t.csv", "u.svg"]).expect(0);
+    let shown = room.takt(&["trace", "show", "t.jsonl"]).expect(0).stdout;
+    assert!(shown.contains("released 12, completed 12, met 12"), "{shown}");
+}
+
+#[test]
+fn traces_that_differ_or_break_a_rule_are_told() {
+    let room = Room::new();
+    let file = feature("edf.yaml");
+    room.takt(&["sim", &file, "--trace", "edf.jsonl"]).expect(0);
+    room.takt(&["sim", &file, "--policy", "rm", "--trace", "rm.jsonl"]).expect(0);
+    let said = room.takt(&["trace", "diff", "edf.jsonl", "rm.jsonl"]).expect(1).stdout;
+    assert!(said.contains("a different order"), "{said}");
+    room.takt(&["trace", "check", "edf.jsonl", &file, "--tolerance", "0ms"]).expect(0);
+    // Somebody else runs while the first still does.
+    let broken = room.text("edf.jsonl").replacen("\"type\":\"stop\"", "\"type\":\"block\"", 1);
+    fs::write(room.path("broken.jsonl"), broken).unwrap();
+    let said = room.takt(&["trace", "check", "broken.jsonl", &file]).expect(1).stdout;
+    assert!(said.contains("[overlap]"), "{said}");
+}
+
+#[test]
+fn the_seed_decides_what_is_drawn() {
+    let room = Room::new();
+    let file = feature("jitter.yaml");
+    for (name, seed) in [("a.csv", "1"), ("b.csv", "1"), ("c.csv", "2")] {
+        let said = room.takt(&["sim", &file, "--seed", seed, "--trace", name]).expect(0).stdout;
+        assert!(said.contains(&format!("seed {seed}")), "{said}");
+    }
+    assert_eq!(room.text("a.csv"), room.text("b.csv"));
+    assert_ne!(room.trace("a.csv").records, room.trace("c.csv").records);
+}
