@@ -22,7 +22,9 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 7] = [
+const NOT_RUN: [(&str, &str); 9] = [
+    ("takt bench", "takes minutes and needs the machine for itself"),
+    ("cargo run --release -- bench", "takes minutes and needs the machine for itself"),
     ("cargo install", "changes the user's installation"),
     ("cargo test", "would run this test"),
     ("cargo xtask", "would run this test"),
@@ -236,7 +238,7 @@ fn every_command_that_is_not_run_is_listed_with_the_reason() {
     for path in documents() {
         let text = fs::read_to_string(&path).expect("a document");
         for block in blocks(&text) {
-            let kinds = ["sh", "console", "console measured", "yaml", "text", "c", "json", "csv", "toml", "rust"];
+            let kinds = ["", "sh", "console", "console measured", "yaml", "text", "c", "json", "csv", "toml", "rust"];
             assert!(kinds.contains(&block.info), "{}:{}: a block of `{}`", name(&path), block.first, block.info);
             for (at, line) in block.lines.iter().enumerate().filter(|(_, line)| block.info == "sh" && !line.is_empty())
             {
