@@ -95,14 +95,20 @@ fn startup_counts_descriptors() {
 #[test]
 fn misses_runs_the_same_jobs_everywhere() {
     let Some(json) = bench(&["misses"]) else { return };
-    let results = &json["results"];
-    let jobs = |set: &str, index: usize| results[set][index]["rounds"][0]["jobs"].as_u64().unwrap();
+    let variants = |set: usize| json["results"]["sets"][set]["variants"].as_array().unwrap();
+    let count = |set: usize, name: &str, key: &str| {
+        let variant = variants(set).iter().find(|v| v["name"] == name).unwrap();
+        variant["rounds"][0][key].as_u64().unwrap()
+    };
     // 300 ms of periods of 10, 14, 25, 60 and 100 ms.
-    assert_eq!(jobs("u70", 2), 30 + 22 + 12 + 5 + 3);
-    assert_eq!((jobs("u70", 0), jobs("u70", 1)), (jobs("u70", 2), jobs("u70", 2)));
-    let simulated = |index: usize| results["u96_simulated"][index]["missed"].as_u64().unwrap();
-    assert_eq!(simulated(0), 0);
-    assert!(simulated(1) > 0, "RM cannot schedule the second set");
+    for name in ["takt_edf", "takt_rm", "kernel"] {
+        assert_eq!(count(0, name, "jobs"), 30 + 22 + 12 + 5 + 3, "{name}");
+    }
+    for set in [1, 2] {
+        assert_eq!(count(set, "takt_edf", "jobs"), count(set, "sim_edf", "jobs"));
+        assert_eq!(count(set, "sim_edf", "missed"), 0);
+        assert!(count(set, "sim_rm", "missed") > 0, "RM cannot schedule this set");
+    }
 }
 
 #[test]
