@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let machine = takt_linux::rt::affinity(0).ok();
     let workload = args.input.load(machine)?;
     let plan = plan(args, &workload)?;
-    let length = plan.duration;
+    let (length, realtime) = (plan.duration, plan.realtime);
     let mut recorder = Recorder::new(&args.output, output::header(&workload, "run", length))?;
     let mut steps = super::steps::Writer::create(args.record.as_deref(), &workload)?;
     let mut watch =
@@ -94,9 +94,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut out: Box<dyn Write> =
         if heard { Box::new(BufWriter::new(io::stdout().lock())) } else { Box::new(io::sink()) };
     if args.output.json {
-        writeln!(out, "{}", summary.json(more(&report)))?;
+        writeln!(out, "{}", summary.json(more(&report, realtime)))?;
     } else if args.output.for_people() {
-        print(&mut out, &workload, &report, &summary)?;
+        print(&mut out, &workload, &report, &summary, realtime)?;
     }
     steps.finish()?;
     recorder.finish(Time::ZERO + report.length, report.dropped, &mut out)?;
@@ -262,9 +262,9 @@ fn writable() -> bool {
     takt_exec::is_writable(io::stderr())
 }
 
-fn more(report: &Report) -> serde_json::Value {
+fn more(report: &Report, realtime: bool) -> serde_json::Value {
     json!({
-        "source": "run", "mechanism": report.mechanism, "scheduler_class": report.scheduler_class,
+        "source": "run", "mechanism": report.mechanism, "scheduler_class": report.scheduler_class, "realtime": realtime,
         "ended": match report.ended { Ended::Duration => "duration", Ended::AllExited => "all exited", Ended::Signal => "signal" },
         "startup_ns": report.startup.as_nanos() as u64,
         "lateness_ns": figures(&report.lateness), "switch_ns": figures(&report.effort),
@@ -277,7 +277,13 @@ fn more(report: &Report) -> serde_json::Value {
     })
 }
 
-fn print(out: &mut impl Write, workload: &Workload, report: &Report, summary: &Summary<'_>) -> io::Result<()> {
+fn print(
+    out: &mut impl Write,
+    workload: &Workload,
+    report: &Report,
+    summary: &Summary<'_>,
+    realtime: bool,
+) -> io::Result<()> {
     let system = &workload.system;
     let (policy, scope) = (system.policy.entry.name, system.policy.scope.name());
     let ended = match report.ended {
@@ -304,6 +310,12 @@ fn print(out: &mut impl Write, workload: &Workload, report: &Report, summary: &S
         short(effort.quantile(990)),
         short(effort.max())
     )?;
+    if summary.totals().missed > 0 && !realtime {
+        writeln!(
+            out,
+            "note: the processes have no real-time class, so other load delays them (`realtime:`, see `takt check`)"
+        )?;
+    }
     for note in &report.notes {
         writeln!(out, "note: {note}")?;
     }
