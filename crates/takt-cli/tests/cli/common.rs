@@ -128,9 +128,6 @@ impl Running {
     pub(crate) fn signal(&self, signal: Signal) {
         kill(self.pid(), signal);
     }
-    pub(crate) fn child(&mut self) -> &mut Child {
-        &mut self.child
-    }
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(&self.output[1]).unwrap_or_default()
     }

@@ -2,6 +2,7 @@
 
 use crate::common::{Room, cpus, has_cpus, workloads};
 use serde_json::Value;
+use takt_core::record::{Outcome, What};
 use takt_core::time::Span;
 use takt_trace::diff::{self, Diff};
 
@@ -51,7 +52,7 @@ fn every_window_table_runs_as_simulated() {
     if !has_cpus(2) {
         return;
     }
-    // With completion signals in it, `init` is compared by what it does and not by how its jobs end; see below.
+    // `init` has a test of its own, since its process ends its jobs itself.
     for (name, duration) in [
         ("be-after-all-sc", "600ms"),
         ("be-after-slice", "600ms"),
@@ -66,4 +67,29 @@ fn every_window_table_runs_as_simulated() {
         let (diff, _) = both(file.to_str().unwrap(), duration);
         assert!(diff.order_equal && diff.compared >= 12, "{name}: {diff}");
     }
+}
+
+/// A simulation cannot know how much of its budget a script will give back. All else is the same.
+#[test]
+fn a_process_that_signals_starts_as_simulated() {
+    let _cpus = cpus();
+    let file = workloads().join("features/init.yaml");
+    let (file, room) = (file.to_str().unwrap(), Room::new());
+    for (command, name) in [("sim", "sim.jsonl"), ("run", "run.jsonl")] {
+        room.takt(&[command, file, "--duration", "1s", "--trace", name]).expect(0);
+    }
+    let starts = |name| {
+        let records = room.trace(name).records;
+        let what = records.into_iter().map(|r| r.record.what);
+        what.filter(|what| matches!(what, What::Start { .. } | What::Release { .. } | What::Window { .. }))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(starts("run.jsonl"), starts("sim.jsonl"));
+    let finishes = room
+        .trace("run.jsonl")
+        .records
+        .into_iter()
+        .filter(|r| matches!(r.record.what, What::Finish { outcome: Outcome::Completed, .. }));
+    assert!(finishes.count() >= 15, "most of 20 jobs end by their signal");
+    room.takt(&["trace", "check", "run.jsonl", file, "--tolerance", "20ms"]).expect(0);
 }
