@@ -1,5 +1,5 @@
-//! The bare mechanism: a thread that wakes at fixed instants, stops one process and starts the next. It is what any scheduler
-//! over the same mechanism has to do at least.
+//! The bare mechanism: a thread that wakes at fixed instants, stops one process and starts the next. It is what any
+//! scheduler over the same mechanism has to do at least.
 
 use super::lab::Lab;
 use crate::failure::Failure;

@@ -51,6 +51,7 @@ pub(super) struct Lab {
     pub(super) rounds: u32,
     pub(super) quick: bool,
     load_before: String,
+    stolen_before: i64,
     json: bool,
     strict: bool,
     files: Cell<u32>,
@@ -112,6 +113,7 @@ impl Lab {
             rounds: if common.quick { 1 } else { common.rounds },
             quick: common.quick,
             load_before: load(),
+            stolen_before: stolen(cpu),
             json: common.json,
             strict: common.strict,
             files: Cell::new(0),
@@ -209,6 +211,7 @@ impl Lab {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
         let (machine, after) = (Machine::read(), load());
+        let stolen = Span::from_ms((stolen(self.cpu) - self.stolen_before) * 10);
         let mut out = io::stdout().lock();
         if self.json {
             let claims = claims
@@ -217,7 +220,7 @@ impl Lab {
             let object = json!({
                 "bench": self.name, "rounds": self.rounds, "quick": self.quick, "settings": settings,
                 "machine": {"cpu_model": machine.model, "cpus": machine.cpus, "kernel": machine.kernel,
-                            "load_before": self.load_before, "load_after": after},
+                            "load_before": self.load_before, "load_after": after, "stolen_ns": stolen.ns()},
                 "cpu": self.cpu, "mechanism": self.mechanism,
                 "results": results, "limits": claims.collect::<Vec<_>>(),
             });
@@ -228,7 +231,12 @@ impl Lab {
             writeln!(out, "{}: {rounds}{quick}, CPU {}, mechanism {}", self.name, self.cpu, self.mechanism)?;
             writeln!(out, "{settings}")?;
             writeln!(out, "machine: {}, {} CPUs, Linux {}", machine.model, machine.cpus, machine.kernel)?;
-            writeln!(out, "load average before {}, after {after}", self.load_before)?;
+            let cpu = self.cpu;
+            writeln!(
+                out,
+                "load average before {}, after {after}; the host stole {stolen} from CPU {cpu}",
+                self.load_before
+            )?;
             for (heading, rows) in tables {
                 writeln!(out, "\n{heading}")?;
                 table(&mut out, rows)?;
@@ -282,6 +290,14 @@ impl Drop for Child {
 fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+}
+
+/// Time that a CPU of a virtual machine wanted to run and its host did not let it, in hundredths of a second since
+/// the boot.
+fn stolen(cpu: usize) -> i64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")));
+    line.and_then(|line| line.split_whitespace().nth(7)?.parse().ok()).unwrap_or(0)
 }
 
 struct Machine {

@@ -16,8 +16,8 @@ use takt_linux::rt::Class;
 
 /// Measure how late windows start: Takt, the bare mechanism and cyclictest in turn
 ///
-/// Two partitions alternate on one CPU. A window's lateness is the time from its ideal beginning to the first instruction of its
-/// process, which that process notices itself.
+/// Two partitions alternate on one CPU. A window's lateness is the time from its ideal beginning to the first
+/// instruction of its process, which that process notices itself.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]

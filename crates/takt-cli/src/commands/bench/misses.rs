@@ -33,8 +33,8 @@ const SET: [Task; 5] = [
     Task { period: 60_000, runtime: 8_400 },
     Task { period: 100_000, runtime: 12_000 },
 ];
-/// U = 0.44 + 0.443 = 0.883: leaves the tenth of the CPU that real-time processes must leave. Under RM the second task gets 26 of
-/// its 31 ms before its first deadline.
+/// U = 0.44 + 0.443 = 0.883: leaves the tenth of the CPU that real-time processes must leave. Under RM the second
+/// task gets 26 of its 31 ms before its first deadline.
 const TIGHT_SET: [Task; 2] = [Task { period: 50_000, runtime: 22_000 }, Task { period: 70_000, runtime: 31_000 }];
 /// U = 0.5 + 0.457 = 0.957. Under RM the second task gets 30 of its 32 ms before its first deadline.
 const FULL_SET: [Task; 2] = [Task { period: 40_000, runtime: 20_000 }, Task { period: 70_000, runtime: 32_000 }];
@@ -195,8 +195,8 @@ fn parts(lab: &Lab) -> [Part; 3] {
     [
         Part { name: "U = 0.70", set: &SET, realtime: "yes", hogs, variants: against_kernel },
         Part { name: "U = 0.883", set: &TIGHT_SET, realtime: "yes", hogs, variants: simulated() },
-        // Real-time processes on a CPU as full as this would be throttled by the kernel; ordinary ones share it with whatever
-        // else there is, and so nothing is driven onto it from the other CPUs.
+        // Real-time processes on a CPU as full as this would be throttled by the kernel; ordinary ones share it with
+        // whatever else there is, and so nothing is driven onto it from the other CPUs.
         Part { name: "U = 0.957", set: &FULL_SET, realtime: "no", hogs: 0, variants: simulated() },
     ]
 }

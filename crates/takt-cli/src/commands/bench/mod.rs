@@ -14,8 +14,8 @@ use crate::commands::run::MechanismName;
 
 /// Measure Takt against a peer on this machine
 ///
-/// Takt and its peer take turns for several rounds; medians over the rounds are shown. The machine should have nothing else
-/// to do. What each bench does is told in `docs/benchmarks.md`.
+/// Takt and its peer take turns for several rounds; medians over the rounds are shown. The machine should have
+/// nothing else to do. What each bench does is told in `docs/benchmarks.md`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -6,6 +6,7 @@ use super::figures::{median, ratio, text};
 use super::lab::{Child, Claim, Lab, RunOptions};
 use crate::Outcome;
 use crate::failure::Failure;
+use crate::input::duration;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,14 +16,19 @@ use takt_linux::rt::Class;
 
 /// Measure what a process loses per window: Takt, the bare mechanism and nothing at all in turn
 ///
-/// One process does a fixed amount of work; the time that it takes longer than alone on the CPU is divided by the number of windows.
+/// One process does a fixed amount of work; the time that it takes longer than alone on the CPU is divided by the
+/// number of windows.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
+    /// Length of the windows; more than once for several lengths, by default 1, 2, 5, 10 and 100ms
+    #[arg(long = "window", value_name = "LENGTH", value_parser = duration)]
+    windows: Vec<Span>,
 }
 
-const LENGTHS_MS: [i64; 5] = [1, 2, 5, 10, 100];
+const LENGTHS: [Span; 5] =
+    [Span::from_ms(1), Span::from_ms(2), Span::from_ms(5), Span::from_ms(10), Span::from_ms(100)];
 /// CPU time of the work.
 const WORK: Span = Span::from_ms(2000);
 const WORK_QUICK: Span = Span::from_ms(100);
@@ -144,8 +150,8 @@ impl Case {
     fn loss(rounds: &[Loss]) -> Loss {
         Loss { elapsed: median(rounds.iter().map(|l| l.elapsed)), cpu_time: median(rounds.iter().map(|l| l.cpu_time)) }
     }
-    /// How far apart the rounds' times without any scheduler are, per window: no smaller loss can be told. One round alone
-    /// says nothing about it.
+    /// How far apart the rounds' times without any scheduler are, per window: no smaller loss can be told. One round
+    /// alone says nothing about it.
     fn noise(&self) -> Option<i64> {
         if self.alone.len() < 2 {
             return None;
@@ -185,7 +191,8 @@ impl Case {
     fn claim(&self, lab: &Lab) -> Claim {
         let (bare, takt) = (Case::loss(&self.bare), Case::loss(&self.takt));
         let controller = if self.controller == lab.cpu { "same CPU" } else { "other CPU" };
-        // What is lost in elapsed time is the whole truth, but where it drowns in noise, lost CPU time can still be told.
+        // What is lost in elapsed time is the whole truth, but where it drowns in noise, lost CPU time can still be
+        // told.
         let coarse = self.noise().is_none_or(|noise| noise > bare.elapsed);
         let (bare, takt, measure) = match coarse {
             false => (bare.elapsed, takt.elapsed, ""),
@@ -207,11 +214,15 @@ pub(super) fn run(args: &Args) -> Outcome {
     lab.progress(1, "calibrating");
     let iterations = calibrate(&lab, amount)?;
     let controllers: Vec<usize> = std::iter::once(lab.cpu).chain(lab.others.iter().next()).collect();
+    let lengths = match (&args.windows[..], lab.quick) {
+        ([], false) => &LENGTHS[..],
+        ([], true) => &LENGTHS[2..4],
+        (asked, _) => asked,
+    };
     let mut cases = Vec::new();
-    for &ms in if lab.quick { &LENGTHS_MS[2..4] } else { &LENGTHS_MS[..] } {
+    for &length in lengths {
         for form in Form::ALL {
             for &controller in &controllers {
-                let length = Span::from_ms(ms);
                 cases.push(Case { length, form, controller, alone: vec![], bare: vec![], takt: vec![] });
             }
         }
