@@ -30,7 +30,8 @@ use takt_linux::{
 const PROCESS_PRIORITY: u8 = 10;
 /// Records that fit between two rounds of the supervisor.
 const RING: usize = 1 << 16;
-const ROUND: Duration = Duration::from_millis(50);
+/// Not a round number, so that its wake-ups do not fall on the same windows again and again.
+const ROUND: Duration = Duration::from_millis(47);
 
 /// Why a run could not be started, or had to be given up.
 #[derive(Debug, thiserror::Error)]
@@ -170,6 +171,29 @@ fn unheard() -> &'static AtomicBool {
         }
         unheard
     })
+}
+
+/// Keeps the supervisor off the CPUs of the schedule for as long as it lives, where the machine has others. Its wake-ups
+/// would otherwise delay the scheduled processes that have no real-time class.
+struct StayAway(Option<CpuSet>);
+
+impl StayAway {
+    fn from(plan: &Plan) -> StayAway {
+        // A process that is started later would inherit the restriction.
+        let spawns = plan.processes.iter().any(|p| p.per_job);
+        let allowed = takt_linux::rt::affinity(0).ok().filter(|_| !spawns);
+        let others = allowed.map(|all| all.difference(&plan.system.cpus)).filter(|others| !others.is_empty());
+        let moved = others.is_some_and(|others| takt_linux::rt::set_affinity(0, &others).is_ok());
+        StayAway(allowed.filter(|_| moved))
+    }
+}
+
+impl Drop for StayAway {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = takt_linux::rt::set_affinity(0, before);
+        }
+    }
 }
 
 struct Signals {
@@ -520,6 +544,7 @@ impl Supervisor {
         let start = Span::from_ns(start.load(Ordering::Acquire) as i64);
         let startup = began.elapsed();
         observer.call(|o| o.started(start, &self.pids));
+        let away = StayAway::from(&self.plan);
         let mut stopping = self.signals.stop();
         if stopping {
             // Asked to stop while it was still starting processes.
@@ -539,6 +564,7 @@ impl Supervisor {
             self.send(&mut inbox);
             observer.call(|o| o.tick(Time::ZERO + (takt_linux::timer::now() - start)));
         }
+        drop(away);
         let joined = thread.join();
         self.reap();
         self.closing = true;
