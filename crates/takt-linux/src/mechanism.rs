@@ -807,7 +807,14 @@ impl Mechanism {
         match (&self.unified, &self.v1_freezer) {
             (Some(tree), _) => control::populated(&self.path(tree, group)),
             (None, Some(tree)) => Ok(!control::pids(&self.path(tree, group).join("cgroup.procs")).is_empty()),
-            (None, None) => Ok(!self.members_by_search(group).is_empty()),
+            (None, None) => {
+                // A process that is just becoming another program has no environment to be found by, for a moment.
+                let found = || !self.members_by_search(group).is_empty();
+                Ok(found() || {
+                    sleep(Duration::from_millis(1));
+                    found()
+                })
+            }
         }
     }
 

@@ -106,14 +106,17 @@ fn processes_can_be_released_instead() {
         running.wait_unchecked();
         until("the watcher is done", || watchers(pid).is_empty());
         let after = processes(pid);
-        let moving = after.iter().all(|pid| !matches!(state(*pid), 'T' | 'D'));
+        // A shell that forks waits like a frozen process, but not for long.
+        for pid in &after {
+            until("it is not frozen", || !matches!(state(*pid), 'T' | 'D'));
+        }
         // With the signal mechanism a process that never ran cannot be told from the run itself, and ends with it.
         let kept = before.iter().filter(|pid| after.contains(pid)).count();
         let left = groups(pid);
         after.iter().for_each(|pid| kill(*pid, Signal::KILL));
         until("they are killed", || processes(pid).is_empty());
         assert!(kept >= 4, "{mechanism}: {before:?} became {after:?}");
-        assert!(moving && left.is_empty(), "{mechanism}: {left:?}");
+        assert!(left.is_empty(), "{mechanism}: {left:?}");
     }
 }
 
@@ -166,5 +169,6 @@ fn a_crash_of_a_task_ends_only_that_task() {
     pause(100);
     let run = running.wait().json();
     assert_eq!((&run["ends"][1]["signal"], &run["ends"][0]), (&11.into(), &serde_json::Value::Null), "{run}");
-    assert_eq!(run["tasks"][0]["released"], 50);
+    let lost = run["windows_lost"].as_u64().unwrap();
+    assert_eq!(run["tasks"][0]["released"].as_u64().unwrap() + lost, 50, "the other one goes on");
 }
