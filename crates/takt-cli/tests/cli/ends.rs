@@ -94,6 +94,15 @@ fn after_kill_nothing_is_left_within_a_second() {
     }
 }
 
+/// Kills what is left of the run of a process that is dead on purpose, also when the test fails.
+struct Released(i32);
+
+impl Drop for Released {
+    fn drop(&mut self) {
+        processes(self.0).into_iter().for_each(|pid| kill(pid, Signal::KILL));
+    }
+}
+
 #[test]
 fn processes_can_be_released_instead() {
     let _cpus = cpus();
@@ -102,6 +111,7 @@ fn processes_can_be_released_instead() {
         let running = under_way(&room, &["--mechanism", mechanism]);
         let pid = running.pid();
         let before = processes(pid);
+        let released = Released(pid);
         running.signal(Signal::KILL);
         running.wait_unchecked();
         until("the watcher is done", || watchers(pid).is_empty());
@@ -113,7 +123,7 @@ fn processes_can_be_released_instead() {
         // With the signal mechanism a process that never ran cannot be told from the run itself, and ends with it.
         let kept = before.iter().filter(|pid| after.contains(pid)).count();
         let left = groups(pid);
-        after.iter().for_each(|pid| kill(*pid, Signal::KILL));
+        drop(released);
         until("they are killed", || processes(pid).is_empty());
         assert!(kept >= 4, "{mechanism}: {before:?} became {after:?}");
         assert!(left.is_empty(), "{mechanism}: {left:?}");
