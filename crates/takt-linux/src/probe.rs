@@ -175,7 +175,7 @@ fn throttling() -> Finding {
 fn kernel() -> Finding {
     let uname = rustix::system::uname();
     let (release, version) = (uname.release().to_string_lossy(), uname.version().to_string_lossy());
-    let found = format!("Linux {release}, {}", preemption(&version, Path::new("/sys/kernel/realtime").exists()));
+    let found = format!("Linux {release}, {}", preemption(&version, rt::preempt_rt()));
     if found.ends_with("PREEMPT_RT") {
         ok("kernel", found)
     } else {

@@ -6,6 +6,7 @@ use crate::sys::{self, SchedAttr};
 use rustix::mm::MlockAllFlags;
 use rustix::process::Pid;
 use std::io;
+use std::path::Path;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 
@@ -94,6 +95,15 @@ pub fn rt_allowed() -> bool {
         .is_ok_and(|helper| helper.join().unwrap_or(false))
 }
 
+/// Whether the kernel is PREEMPT_RT. Its own threads for timers and for RCU have the lowest real-time priority there, so that
+/// real-time processes which fill a CPU hold them up, and with them whoever changes control groups.
+#[must_use]
+pub fn preempt_rt() -> bool {
+    let version = rustix::system::uname();
+    let version = version.version().to_string_lossy();
+    version.split(' ').any(|word| word == "PREEMPT_RT") || Path::new("/sys/kernel/realtime").exists()
+}
+
 /// Share of CPU time that real-time classes may use, as the kernel's global throttle sets it:
 /// `(runtime, period)`; a runtime of `None` is no limit.
 ///
@@ -104,8 +114,10 @@ pub fn throttle() -> io::Result<(Option<Span>, Span)> {
         let text = crate::control::read(format!("/proc/sys/kernel/sched_rt_{name}_us").as_ref())?;
         text.parse().map_err(io::Error::other)
     };
-    let runtime = value("runtime")?;
-    Ok(((runtime >= 0).then(|| Span::from_us(runtime)), Span::from_us(value("period")?)))
+    let (runtime, period) = (value("runtime")?, value("period")?);
+    // Newer kernels keep time for ordinary processes in another way, and set the limit to the whole period.
+    let limited = (0..period).contains(&runtime);
+    Ok((limited.then(|| Span::from_us(runtime)), Span::from_us(period)))
 }
 
 #[cfg(test)]

@@ -157,12 +157,20 @@ fn leaves_room(system: &takt_core::model::System) -> bool {
 
 /// Whether the processes get a real-time class: by default only if the schedule leaves every CPU a tenth of its time. A CPU
 /// that real-time processes fill is throttled by the kernel for 50 ms of each second, in the middle of somebody's window.
+/// And not on PREEMPT_RT: a machine of two CPUs filled by such processes stood still for good when changing a control group
+/// had to wait for the kernel's RCU thread, which in turn waited for a CPU.
 fn realtime(workload: &Workload) -> bool {
     let room = leaves_room(&workload.system);
     match workload.settings.realtime {
         Realtime::No => false,
-        Realtime::Auto => room && takt_linux::rt::rt_allowed(),
+        Realtime::Auto => room && takt_linux::rt::rt_allowed() && !takt_linux::rt::preempt_rt(),
         Realtime::Yes => {
+            if takt_linux::rt::preempt_rt() {
+                let text = "warning: `realtime: yes` on a PREEMPT_RT kernel: its own timer and RCU threads have priority 1 \
+                            and can be held up for ever; boot with rcutree.kthread_prio=20 and run chrt -f -p 20 on \
+                            each ktimers thread";
+                let _ = writeln!(io::stderr(), "{text}");
+            }
             if !room {
                 let text = "warning: `realtime: yes`, but the schedule leaves some CPU less than 10 % idle: \
                             real-time throttling will cut up to 50 ms out of each second";
