@@ -185,6 +185,7 @@ fn task(reader: &mut Reader, node: &Node, index: usize, names: &mut Names) -> Op
     };
     let (mut period, mut offset, mut jitter) = (None, Span::ZERO, None);
     let faults_before = reader.diagnostics.len();
+    let mut init_place = None;
     for entry in node.entries() {
         let (key, value) = (entry.key.as_str(), &entry.value);
         let mut span = |bare: Bare, zero: bool| reader.span(value, key, bare, zero);
@@ -207,7 +208,10 @@ fn task(reader: &mut Reader, node: &Node, index: usize, names: &mut Names) -> Op
                     raw.cpus = Some((set, value.span.clone()));
                 }
             }
-            "init" => raw.info.init = reader.boolean(value, key).unwrap_or(false),
+            "init" => {
+                raw.info.init = reader.boolean(value, key).unwrap_or(false);
+                init_place = Some(value.span.clone());
+            }
             "spawn" => raw.info.spawn = reader.choice(value, key, &SPAWN).unwrap_or_default(),
             "output" => raw.info.output = reader.text(value, key, "a file name").map(Into::into),
             "frequency" => raw.info.frequency_mhz = reader.frequency(value),
@@ -224,6 +228,16 @@ fn task(reader: &mut Reader, node: &Node, index: usize, names: &mut Names) -> Op
     }
     if reader.diagnostics.len() > faults_before {
         return Some(raw);
+    }
+    if let (Some(place), true, Spawn::PerJob) = (&init_place, raw.info.init, raw.info.spawn) {
+        reader.push(
+            Diagnostic::error(
+                place,
+                format!("task `{}` starts anew for every job and cannot initialise before", clipped(&raw.info.name)),
+            )
+            .label("a process per job completes by ending, and signals nothing")
+            .hint("remove `init`, or `spawn: per-job`"),
+        );
     }
     if let Some((jitter, place)) = jitter {
         match raw.task.budget {

@@ -376,9 +376,8 @@ tasks:
     priority: 7
     cpu: 0-1
     init: yes
-    spawn: per-job
     output: camera.log
-  - {period: 20ms, runtime: 1ms}");
+  - {period: 20ms, runtime: 1ms, spawn: per-job}");
     let spec = PolicySpec {
         placement: takt_core::policy::Placement::from_name("wf").unwrap(),
         ..policy_from_name("p-edf").unwrap()
@@ -389,7 +388,7 @@ tasks:
     assert_eq!(camera.arrival, Arrival::Periodic { offset: ms(1), period: ms(10) });
     assert_eq!((camera.deadline, camera.runtime, camera.budget), (Some(ms(8)), Some(ms(3)), Some(ms(4))));
     assert_eq!((camera.priority, camera.affinity), (7, cpus(&[0, 1])));
-    assert_eq!((w.tasks[0].spawn, w.tasks[0].init), (Spawn::PerJob, true));
+    assert_eq!((w.tasks[0].init, w.tasks[1].spawn), (true, Spawn::PerJob));
     assert_eq!(w.tasks[0].output.as_deref(), Some(std::path::Path::new("camera.log")));
     assert_eq!(w.system.tasks[1].deadline, Some(ms(20)), "the period");
     assert_eq!(w.system.tasks[1].affinity, CpuSet::first(4));

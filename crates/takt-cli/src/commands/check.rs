@@ -107,13 +107,14 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
         writeln!(out, "{object}")?;
         return Ok(if fits { Verdict::Done } else { Verdict::No });
     }
-    let windows = report.windows.len();
+    let several = |n: usize, thing: &str, things: &str| format!("{n} {}", if n == 1 { thing } else { things });
     writeln!(
         out,
-        "{}: {} partitions, {} processes, {windows} windows, hyperperiod (major frame) {}\n",
+        "{}: {}, {}, {}, hyperperiod (major frame) {}\n",
         workload.source.name,
-        system.partitions.len(),
-        system.tasks.len(),
+        several(system.partitions.len(), "partition", "partitions"),
+        several(system.tasks.len(), "process", "processes"),
+        several(report.windows.len(), "window", "windows"),
         report.major_frame
     )?;
     let mut rows = vec![["window", "length", "CPU", "SC partition", "SC load", "of window"].map(String::from).to_vec()];
