@@ -162,8 +162,6 @@ struct Results {
 /// The body of the scheduler thread. Its descriptors, rings and vectors are ready; it takes its scheduling class, fixes time
 /// zero and runs until the end of the run.
 pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
-    let timer = Timer::new()?;
-    epoll::add(&setup.epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
     let n = setup.engine.system().tasks.len();
     let windows = &setup.engine.system().windows;
     let mut scheduler = Scheduler {
@@ -181,6 +179,10 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
     };
     let mut events: Vec<EpollEvent> = Vec::with_capacity(BATCH);
     let class = take_class(&scheduler.setup);
+    let timer = if class == "other" { Some(Timer::new()?) } else { None };
+    if let Some(timer) = &timer {
+        epoll::add(&scheduler.setup.epoll, timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
+    }
     // A lead of two milliseconds: time zero is an instant that the first wait can still be on time for.
     scheduler.start = timer::now() + Span::from_ms(2);
     scheduler.setup.start.store(scheduler.start.ns() as u64, Ordering::Release);
@@ -188,7 +190,7 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
     if let Some(enter) = hooks.enter {
         enter();
     }
-    let ended = scheduler.loop_until_end(&timer, &mut events);
+    let ended = scheduler.loop_until_end(timer.as_ref(), &mut events);
     if let Some(leave) = hooks.leave {
         leave();
     }
@@ -225,9 +227,8 @@ impl Scheduler {
         Time::ZERO + (timer::now() - self.start)
     }
 
-    fn loop_until_end(&mut self, timer: &Timer, events: &mut Vec<EpollEvent>) -> io::Result<(Time, bool)> {
+    fn loop_until_end(&mut self, timer: Option<&Timer>, events: &mut Vec<EpollEvent>) -> io::Result<(Time, bool)> {
         let end = self.setup.duration.map_or(Time::MAX, |d| Time::ZERO + d);
-        let mut armed = None;
         // What happened before the start belongs to the first instant.
         self.read_inbox();
         loop {
@@ -237,16 +238,7 @@ impl Scheduler {
                 // the process would never get to use the rest of it.
                 due = due.max(self.now() + GRAIN).min(end);
             }
-            if armed != Some(due) {
-                armed = Some(due);
-                if due == Time::MAX {
-                    timer.disarm()?;
-                } else {
-                    timer.arm(self.start + (due - Time::ZERO))?;
-                }
-            }
-            events.clear();
-            match self.wait(due, events) {
+            match self.wait(due, timer, events) {
                 Ok(()) => {}
                 Err(Errno::INTR) => continue,
                 Err(e) => return Err(e.into()),
@@ -263,20 +255,26 @@ impl Scheduler {
         }
     }
 
-    /// Sleeps until a descriptor has something to tell, the timer's among them, or until `due`.
+    /// Sleeps until a descriptor has something to tell or until `due`, and takes in what there is.
     ///
-    /// The timer alone is not enough on PREEMPT_RT: there the kernel handles it in a thread of priority 1, which a busy
-    /// real-time process on that CPU keeps from running for ever. A real-time thread's timeout comes straight from the
-    /// interrupt. The timeout alone is not enough either: without a real-time class it is late by 0.1 %. It is a timeout of
-    /// `poll`, because that of `epoll_wait` counts milliseconds.
-    fn wait(&self, due: Time, events: &mut Vec<EpollEvent>) -> Result<(), Errno> {
-        let left = (due - self.now()).or_zero().ns();
-        let limit = Timespec { tv_sec: left / 1_000_000_000, tv_nsec: left % 1_000_000_000 };
-        let limit = (due != Time::MAX).then_some(&limit);
-        if poll(&mut [PollFd::new(&self.setup.epoll, PollFlags::IN)], limit)? > 0 {
-            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-            epoll::wait(&self.setup.epoll, rustix::buffer::spare_capacity(events), Some(&at_once))?;
+    /// A real-time thread sleeps by a timeout, which comes straight from the timer's interrupt. A timer descriptor would not do:
+    /// on PREEMPT_RT the kernel handles it in a thread of priority 1, which a busy real-time process on that CPU keeps from
+    /// running for ever. Without a real-time class it is the other way round, since timeouts then are late by 0.1 %. It is a
+    /// timeout of `poll`, because that of `epoll_wait` counts milliseconds.
+    fn wait(&self, due: Time, timer: Option<&Timer>, events: &mut Vec<EpollEvent>) -> Result<(), Errno> {
+        events.clear();
+        let mut limit = None;
+        if let Some(timer) = timer {
+            let at = self.start.ns().saturating_add((due - Time::ZERO).ns());
+            timer.arm(Span::from_ns(at)).map_err(|_| Errno::INVAL)?;
+        } else if due != Time::MAX {
+            let left = (due - self.now()).or_zero().ns();
+            limit = Some(Timespec { tv_sec: left / 1_000_000_000, tv_nsec: left % 1_000_000_000 });
         }
+        poll(&mut [PollFd::new(&self.setup.epoll, PollFlags::IN)], limit.as_ref())?;
+        // Also after a timeout: a completion that came before the instant is handled must be seen before it.
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        epoll::wait(&self.setup.epoll, rustix::buffer::spare_capacity(events), Some(&at_once))?;
         Ok(())
     }
 
