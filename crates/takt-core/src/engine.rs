@@ -589,7 +589,9 @@ impl State {
                     let queued = core::mem::take(&mut run.pending);
                     let last = run.job;
                     run.counts.missed += queued;
-                    self.end_job(task, Outcome::Exited, true, sink);
+                    // A job that never ran did not complete by its process's end.
+                    let outcome = if self.runs[task.index()].fresh { Outcome::Skipped } else { Outcome::Exited };
+                    self.end_job(task, outcome, true, sink);
                     for job in last + 1..=last + queued {
                         self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
                     }
@@ -709,7 +711,7 @@ impl State {
                 run.counts.missed += 1;
                 run.counts.aborted += 1;
             }
-            Outcome::Skipped => unreachable!("a skipped job never became current"),
+            Outcome::Skipped => run.counts.missed += 1,
         }
         run.phase = Phase::Idle;
         run.budget = None;

@@ -165,7 +165,7 @@ pub enum Outcome {
     Aborted,
     /// Its process ended.
     Exited,
-    /// It was never started: its task was still busy with an earlier job (`backlog: skip`), or its process ended before its turn.
+    /// It never ran: its task was still busy with an earlier job (`backlog: skip`), or its process ended before its turn.
     Skipped,
 }
 

@@ -448,7 +448,7 @@ fn a_process_that_ends_before_its_turn_is_passed_over() {
          until 100",
         "0 window 0
          0 start a on 0
-         20 finish b exited
+         20 finish b skipped
          20 exit b
          30 finish c aborted
          40 finish a budget-used",
