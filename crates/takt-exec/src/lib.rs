@@ -1,6 +1,6 @@
 //! The executive: a real clock and Linux processes under the same engine that the simulator drives.
 //!
-//! Two threads. The *scheduler* ([`scheduler`]) keeps time: it waits for the engine's next instant or a completion
+//! Two threads. The *scheduler* (`scheduler`) keeps time: it waits for the engine's next instant or a completion
 //! signal, steps the engine, and stops and starts process groups. It allocates nothing, forks nothing, reaps nothing
 //! and touches no disk. The *supervisor* ([`run`], on the caller's thread, ordinary class) does all that: it spawns, reaps,
 //! fetches descriptors, takes the records out of a ring, and cleans up. Two rings connect them.
