@@ -141,6 +141,8 @@ struct Scheduler {
     /// Shortest window: a planned instant handled later than this has lost a window. `None` without a window table.
     tolerance: Option<Span>,
     start: Span,
+    /// What the timer descriptor is set to.
+    armed: Option<Time>,
     /// When the step before was carried out.
     applied: Time,
     /// CPU time that each task's process had used when its current job began.
@@ -170,6 +172,7 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
         inputs: Vec::with_capacity(4 * n + BATCH),
         tolerance: windows.iter().map(|w| w.length).min(),
         start: Span::ZERO,
+        armed: None,
         applied: Time::ZERO,
         cpu_base: vec![Span::ZERO; n],
         per_job: (0..n as u32).map(TaskId).filter(|t| setup.slots[t.index()].per_job).collect(),
@@ -179,7 +182,8 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
     };
     let mut events: Vec<EpollEvent> = Vec::with_capacity(BATCH);
     let class = take_class(&scheduler.setup);
-    let timer = if class == "other" { Some(Timer::new()?) } else { None };
+    let by_timeout = class != "other" && rt::preempt_rt();
+    let timer = if by_timeout { None } else { Some(Timer::new()?) };
     if let Some(timer) = &timer {
         epoll::add(&scheduler.setup.epoll, timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
     }
@@ -257,21 +261,24 @@ impl Scheduler {
 
     /// Sleeps until a descriptor has something to tell or until `due`, and takes in what there is.
     ///
-    /// A real-time thread sleeps by a timeout, which comes straight from the timer's interrupt. A timer descriptor would not do:
-    /// on PREEMPT_RT the kernel handles it in a thread of priority 1, which a busy real-time process on that CPU keeps from
-    /// running for ever. Without a real-time class it is the other way round, since timeouts then are late by 0.1 %. It is a
-    /// timeout of `poll`, because that of `epoll_wait` counts milliseconds.
-    fn wait(&self, due: Time, timer: Option<&Timer>, events: &mut Vec<EpollEvent>) -> Result<(), Errno> {
+    /// Usually by a timer descriptor in the same wait. On PREEMPT_RT the kernel handles such a timer in a thread of priority 1,
+    /// which a busy real-time process on that CPU keeps from running for ever; the timeout of a real-time thread's own wait
+    /// comes straight from the interrupt. It is a timeout of `poll`, because that of `epoll_wait` counts milliseconds.
+    fn wait(&mut self, due: Time, timer: Option<&Timer>, events: &mut Vec<EpollEvent>) -> Result<(), Errno> {
         events.clear();
-        let mut limit = None;
         if let Some(timer) = timer {
-            let at = self.start.ns().saturating_add((due - Time::ZERO).ns());
-            timer.arm(Span::from_ns(at)).map_err(|_| Errno::INVAL)?;
-        } else if due != Time::MAX {
-            let left = (due - self.now()).or_zero().ns();
-            limit = Some(Timespec { tv_sec: left / 1_000_000_000, tv_nsec: left % 1_000_000_000 });
+            if self.armed != Some(due) {
+                let at = self.start.ns().saturating_add((due - Time::ZERO).ns());
+                timer.arm(Span::from_ns(at)).map_err(|_| Errno::INVAL)?;
+                self.armed = Some(due);
+            }
+            epoll::wait(&self.setup.epoll, rustix::buffer::spare_capacity(events), None)?;
+            return Ok(());
         }
-        poll(&mut [PollFd::new(&self.setup.epoll, PollFlags::IN)], limit.as_ref())?;
+        let left = (due - self.now()).or_zero().ns();
+        let limit = Timespec { tv_sec: left / 1_000_000_000, tv_nsec: left % 1_000_000_000 };
+        let limit = (due != Time::MAX).then_some(&limit);
+        poll(&mut [PollFd::new(&self.setup.epoll, PollFlags::IN)], limit)?;
         // Also after a timeout: a completion that came before the instant is handled must be seen before it.
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         epoll::wait(&self.setup.epoll, rustix::buffer::spare_capacity(events), Some(&at_once))?;
