@@ -22,7 +22,7 @@ cd /tmp || poweroff -f
 ok() { echo "vm: ok $1"; }
 bad() {
     echo "vm: FAILED $1: $2"
-    [ -z "$3" ] || head -n 20 "$3" | sed 's/^/    /'
+    [ -z "$3" ] || grep -v '^$' "$3" | head -n 40 | sed 's/^/    /'
 }
 # expect STATUS NAME COMMAND...: runs a command, whose output is shown only if its exit status is another.
 expect() {

@@ -59,7 +59,12 @@ impl Run {
     /// Waits until a process that never sleeps by itself has stopped, for which it may first have to get a CPU on a busy
     /// machine, and tells the CPU time it has used.
     pub(crate) fn stopped_at(&self, group: Group, pid: i32) -> f64 {
-        eventually("it stops", || !status(pid, "State").starts_with('R'));
+        eventually("it stops", || {
+            // It is marked as asleep a moment before it has left the CPU.
+            let before = self.cpu_ms(group);
+            pause(10);
+            !status(pid, "State").starts_with('R') && self.cpu_ms(group) == before
+        });
         self.cpu_ms(group)
     }
     pub(crate) fn cpu_ms(&self, group: Group) -> f64 {
