@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Engine, Input};
 use takt_core::model::TaskId;
@@ -35,10 +35,10 @@ const GRAIN: Span = Span::from_us(100);
 /// From the supervisor to the scheduler.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// The task's last process has ended.
-    Exit(TaskId),
-    /// A per-job process has ended, and with it its job.
-    JobDone(TaskId),
+    /// The task's last process has ended; whether well.
+    Exit(TaskId, bool),
+    /// A per-job process has ended, and with it its job; whether well.
+    JobDone(TaskId, bool),
     /// The next per-job process waits in its frozen group.
     Ready(TaskId),
     /// A copy of the descriptor that lets the task go on after a completion.
@@ -58,8 +58,39 @@ pub(crate) enum Item {
     Step(Time),
     /// The end of the run: the last step.
     Close(Time),
-    /// The task has signalled for the first time: its continue descriptor is needed.
-    WantContinueFd(TaskId),
+}
+
+/// What the scheduler asks of the supervisor, a byte per task. Unlike the ring of records it cannot be full: a process would wait
+/// for ever for what was dropped.
+pub(crate) struct Requests {
+    any: AtomicBool,
+    tasks: Vec<AtomicU8>,
+}
+
+/// The descriptor that lets the task go on is needed.
+pub(crate) const CONTINUE_FD: u8 = 1;
+/// The next process of a per-job task is needed; the engine knows that the one before has ended.
+pub(crate) const PROCESS: u8 = 2;
+
+impl Requests {
+    pub(crate) fn new(tasks: usize) -> Requests {
+        Requests { any: AtomicBool::new(false), tasks: (0..tasks).map(|_| AtomicU8::new(0)).collect() }
+    }
+    fn ask(&self, task: TaskId, what: u8) {
+        self.tasks[task.index()].fetch_or(what, Ordering::AcqRel);
+        self.any.store(true, Ordering::Release);
+    }
+    /// Takes the requests that have come since the last call.
+    pub(crate) fn take(&self, mut each: impl FnMut(TaskId, u8)) {
+        if self.any.swap(false, Ordering::AcqRel) {
+            for (index, asked) in self.tasks.iter().enumerate() {
+                let what = asked.swap(0, Ordering::AcqRel);
+                if what != 0 {
+                    each(TaskId(index as u32), what);
+                }
+            }
+        }
+    }
 }
 
 /// What the scheduler needs to know of a task.
@@ -76,6 +107,8 @@ pub(crate) struct Slot {
     /// A per-job task has a process that waits.
     pub(crate) has_process: bool,
     pub(crate) per_job: bool,
+    /// Its next process has been asked for.
+    pub(crate) expects_process: bool,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) budgeted: bool,
 }
@@ -87,6 +120,7 @@ pub(crate) struct Setup {
     pub(crate) epoll: OwnedFd,
     pub(crate) inbox: Consumer<Message>,
     pub(crate) outbox: Producer<Item>,
+    pub(crate) requests: Arc<Requests>,
     /// Wakes the supervisor when something should not wait for its next round.
     pub(crate) wake_supervisor: OwnedFd,
     pub(crate) cpus: Option<CpuSet>,
@@ -169,7 +203,8 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
     let mut scheduler = Scheduler {
         places: setup.engine.places().to_vec(),
         sink: StepSink { records: Vec::with_capacity(8 * n + 256), responses: Responses::new(n), dropped: 0 },
-        inputs: Vec::with_capacity(4 * n + BATCH),
+        // Everything that one wait can bring: a full inbox, a batch of signals, a measurement per running task.
+        inputs: Vec::with_capacity(10 * n + 2 * BATCH),
         tolerance: windows.iter().map(|w| w.length).min(),
         start: Span::ZERO,
         armed: None,
@@ -251,7 +286,7 @@ impl Scheduler {
             let now = self.now().min(end);
             let last = stop || now == end;
             self.catch_up(now, last);
-            if last || self.setup.engine.all_gone() {
+            if last || (!self.setup.slots.is_empty() && self.setup.engine.all_gone()) {
                 let at = now.max(self.setup.engine.now());
                 self.close(at);
                 return Ok((at, stop));
@@ -297,7 +332,7 @@ impl Scheduler {
                     let slot = &mut self.setup.slots[task.index()];
                     slot.signalled = true;
                     if !std::mem::replace(&mut slot.asked, true) {
-                        self.tell(Item::WantContinueFd(task));
+                        self.setup.requests.ask(task, CONTINUE_FD);
                         let _ = rustix::io::write(&self.setup.wake_supervisor, &1u64.to_ne_bytes());
                     }
                     self.inputs.push(Input::Complete { task });
@@ -311,13 +346,19 @@ impl Scheduler {
         let mut stop = false;
         while let Ok(message) = self.setup.inbox.pop() {
             match message {
-                Message::Exit(task) => self.inputs.push(Input::Exit { task }),
-                Message::JobDone(task) => {
+                Message::Exit(task, well) => {
+                    if !well {
+                        self.inputs.push(Input::Abort { task });
+                    }
+                    self.inputs.push(Input::Exit { task });
+                }
+                Message::JobDone(task, well) => {
                     self.setup.slots[task.index()].has_process = false;
-                    self.inputs.push(Input::Complete { task });
+                    self.inputs.push(if well { Input::Complete { task } } else { Input::Abort { task } });
                 }
                 Message::Ready(task) => {
-                    self.setup.slots[task.index()].has_process = true;
+                    let slot = &mut self.setup.slots[task.index()];
+                    (slot.has_process, slot.expects_process) = (true, false);
                     self.inputs.push(Input::Wake { task });
                 }
                 Message::ContinueFd(task, fd) => {
@@ -336,12 +377,16 @@ impl Scheduler {
     /// Steps the engine through everything that is due by `now`, and hands it what was collected. At the very end of the
     /// run nothing new begins, and what was collected is left for the close.
     fn catch_up(&mut self, now: Time, last: bool) {
+        let mut before = Time::from_ns(i64::MIN / 2);
         while let Some(due) = self.setup.engine.next_due().filter(|due| if last { *due < now } else { *due <= now }) {
             self.results.lateness.add(now - due);
             // Planned instants are handled as of when they were planned, so that window borders and budgets do not drift. Only
             // when a whole window has gone by is the engine told the truth, so that the table can count what it lost.
             // Online policies have no grid to keep and always get the true instant.
-            let on_time = self.tolerance.is_some_and(|shortest| now - due < shortest);
+            // A budget in CPU time that is nearly used up comes due again and again; the true instant ends that.
+            let again = self.metered && due - before < GRAIN;
+            before = due;
+            let on_time = !again && self.tolerance.is_some_and(|shortest| now - due < shortest);
             let at = if on_time { due } else { now };
             self.step(at.max(self.setup.engine.now()));
         }
@@ -364,6 +409,15 @@ impl Scheduler {
         }
         if !self.inputs.is_empty() {
             self.step_once(at);
+        }
+        // Only now may the next process be born: the group is stopped, and is not started before that process is there.
+        for index in 0..self.per_job.len() {
+            let task = self.per_job[index];
+            let slot = &mut self.setup.slots[task.index()];
+            if !slot.has_process && !std::mem::replace(&mut slot.expects_process, true) {
+                self.setup.requests.ask(task, PROCESS);
+                let _ = rustix::io::write(&self.setup.wake_supervisor, &1u64.to_ne_bytes());
+            }
         }
     }
 
@@ -390,6 +444,9 @@ impl Scheduler {
                 Command::Stop { task, .. } => setup.mechanism.freeze(setup.slots[task.index()].group),
                 Command::Move { task, to, new_job, .. } => {
                     let slot = &mut setup.slots[task.index()];
+                    if slot.budgeted && new_job {
+                        cpu_base[task.index()] = setup.mechanism.cpu_time(slot.group).unwrap_or_default();
+                    }
                     if new_job {
                         let_on(slot);
                     }

@@ -1,7 +1,7 @@
 //! The supervisor: everything around the scheduler thread that may block.
 
 use crate::plan::{Observer, Plan};
-use crate::scheduler::{self, CONTROL, Item, Message, Outcome, Setup, Slot};
+use crate::scheduler::{self, CONTINUE_FD, CONTROL, Item, Message, Outcome, PROCESS, Requests, Setup, Slot};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -115,6 +115,10 @@ pub struct Report {
     pub length: Span,
     /// Why it ended.
     pub ended: Ended,
+    /// Every task's process has ended badly, none of them ever well.
+    pub all_failed: bool,
+    /// Why a process of a per-job task could not be started; its task has ended with it.
+    pub spawn_error: Option<Error>,
     /// How each task's process ended by itself, if it did. For per-job tasks the last one that failed, or the last one.
     pub ends: Vec<Option<TaskEnd>>,
     /// The mechanism that was used, and what is weaker about it than the best.
@@ -251,6 +255,11 @@ struct Supervisor {
     pids: Vec<Option<i32>>,
     ends: Vec<Option<TaskEnd>>,
     gone: Vec<bool>,
+    /// Whether each task's last process ended well, and whether any did.
+    well: Vec<bool>,
+    succeeded: Vec<bool>,
+    requests: Arc<Requests>,
+    first_spawn_error: Option<Error>,
     specs: Vec<Prepared>,
     engine: Option<Engine>,
     epoll: OwnedFd,
@@ -287,7 +296,7 @@ impl Supervisor {
                 None => None,
                 Some(path) => {
                     let path = plan.directory.as_ref().map_or_else(|| path.clone(), |dir| dir.join(path));
-                    let file = OpenOptions::new().append(true).create(true).open(&path);
+                    let file = open_output(&path);
                     Some(file.what(format!("cannot open the output of {}, {}", process.name, path.display()))?)
                 }
             };
@@ -305,6 +314,10 @@ impl Supervisor {
             pids: vec![None; n],
             ends: vec![None; n],
             gone: vec![false; n],
+            well: vec![true; n],
+            succeeded: vec![false; n],
+            requests: Arc::new(Requests::new(n)),
+            first_spawn_error: None,
             specs,
             engine: Some(engine),
             epoll,
@@ -436,6 +449,8 @@ impl Supervisor {
                 (Some(code), _) => TaskEnd::Exited(code),
                 (None, signal) => TaskEnd::Signalled(signal.unwrap_or(0)),
             };
+            self.well[task.index()] = end == TaskEnd::Exited(0);
+            self.succeeded[task.index()] |= end == TaskEnd::Exited(0);
             let keep = self.plan.processes[task.index()].per_job && end == TaskEnd::Exited(0);
             if !(keep && self.ends[task.index()].is_some()) {
                 self.ends[task.index()] = Some(end);
@@ -473,17 +488,32 @@ impl Supervisor {
         }
         if !self.plan.processes[index].per_job {
             self.gone[index] = true;
-            self.outgoing.push_back(Message::Exit(task));
+            self.outgoing.push_back(Message::Exit(task, self.well[index]));
             return;
         }
-        self.outgoing.push_back(Message::JobDone(task));
-        // The next process is born frozen and waits for the next release.
-        let next = self.mechanism.freeze(self.homes[index].group).what("cannot freeze an empty group");
-        match next.and_then(|()| self.spawn(task)) {
-            Ok(()) => self.outgoing.push_back(Message::Ready(task)),
-            Err(_) => {
-                self.gone[index] = true;
-                self.outgoing.push_back(Message::Exit(task));
+        self.outgoing.push_back(Message::JobDone(task, self.well[index]));
+    }
+
+    /// Does what the scheduler has asked for.
+    fn serve(&mut self) {
+        let mut asked = Vec::new();
+        self.requests.take(|task, what| asked.push((task, what)));
+        for (task, what) in asked {
+            if what & CONTINUE_FD != 0 {
+                let fd = self.continue_fd(task);
+                self.outgoing.extend(fd.map(|fd| Message::ContinueFd(task, fd)));
+            }
+            if what & PROCESS != 0 && !self.gone[task.index()] {
+                // The next process is born frozen and waits for the next release.
+                let frozen = self.mechanism.freeze(self.homes[task.index()].group).what("cannot freeze an empty group");
+                match frozen.and_then(|()| self.spawn(task)) {
+                    Ok(()) => self.outgoing.push_back(Message::Ready(task)),
+                    Err(e) => {
+                        self.first_spawn_error.get_or_insert(e);
+                        self.gone[task.index()] = true;
+                        self.outgoing.push_back(Message::Exit(task, false));
+                    }
+                }
             }
         }
     }
@@ -506,6 +536,7 @@ impl Supervisor {
             asked: self.signalled[t],
             owed: false,
             has_process: true,
+            expects_process: false,
             per_job: self.plan.processes[t].per_job,
             budgeted: budgeted(t),
         });
@@ -517,6 +548,7 @@ impl Supervisor {
             epoll: self.epoll.try_clone().what("epoll")?,
             inbox: scheduler_inbox,
             outbox: scheduler_outbox,
+            requests: self.requests.clone(),
             wake_supervisor: self.wake.try_clone().what("eventfd")?,
             cpus: self.plan.scheduler_cpus.or(single),
             class: self.plan.scheduler_class,
@@ -557,6 +589,7 @@ impl Supervisor {
                 return Err(e);
             }
             self.reap();
+            self.serve();
             self.drain(&mut outbox, &mut observer);
             if self.signals.stop() && !std::mem::replace(&mut stopping, true) {
                 self.outgoing.push_back(Message::Stop);
@@ -600,6 +633,8 @@ impl Supervisor {
             windows_lost: engine.windows_lost(),
             length: end - Time::ZERO,
             ended,
+            all_failed: n > 0 && self.ends.iter().zip(&self.succeeded).all(|(end, well)| end.is_some() && !well),
+            spawn_error: self.first_spawn_error.take(),
             ends: std::mem::take(&mut self.ends),
             mechanism: self.mechanism.name(),
             notes,
@@ -632,10 +667,6 @@ impl Supervisor {
                     observer.call(|o| o.step(now, &inputs));
                     observer.inputs = inputs;
                     observer.inputs.clear();
-                }
-                Item::WantContinueFd(task) => {
-                    let fd = self.continue_fd(task);
-                    self.outgoing.extend(fd.map(|fd| Message::ContinueFd(task, fd)));
                 }
             }
         }
@@ -685,6 +716,17 @@ impl Watched<'_> {
             self.error = f(self.observer).err();
         }
     }
+}
+
+/// Opens a file for a process's output. A named pipe that nobody reads is an error instead of a wait without end.
+fn open_output(path: &std::path::Path) -> io::Result<std::fs::File> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path)?;
+    let plain = fcntl_getfl(&file)?.difference(OFlags::NONBLOCK);
+    fcntl_setfl(&file, plain)?;
+    Ok(file)
 }
 
 /// Makes the groups: one partition per `fifo` partition, and one per task where tasks are placed one by one.

@@ -101,10 +101,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     steps.finish()?;
     recorder.finish(Time::ZERO + report.length, report.dropped, &mut out)?;
     out.flush()?;
-    let failed = |end: &Option<TaskEnd>| end.is_some_and(|e| e != TaskEnd::Exited(0));
-    let all_failed = report.ended == Ended::AllExited && !report.ends.is_empty() && report.ends.iter().all(failed);
     let missed = args.output.strict && summary.totals().missed > 0;
-    Ok(if all_failed || missed { Verdict::No } else { Verdict::Done })
+    Ok(if report.all_failed || missed { Verdict::No } else { Verdict::Done })
 }
 
 fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
@@ -335,11 +333,17 @@ fn print(
             Some(TaskEnd::Exited(code)) if *code != 0 => {
                 writeln!(out, "warning: {} ended with status {code}", task.name)?
             }
-            Some(TaskEnd::Signalled(signal)) if report.ended == Ended::AllExited => {
+            Some(TaskEnd::Signalled(signal)) => {
                 writeln!(out, "warning: {} was ended by signal {signal}", task.name)?;
             }
             _ => {}
         }
+    }
+    if let Some(e) = &report.spawn_error {
+        writeln!(out, "warning: a task has ended because its next process could not be started: {e}")?;
+    }
+    if let Some(e) = &report.observer_error {
+        writeln!(out, "warning: the run could not be watched to its end: {e}")?;
     }
     if report.dropped > 0 {
         writeln!(out, "warning: {} trace records were lost because nobody took them in time", report.dropped)?;
