@@ -621,7 +621,7 @@ impl Supervisor {
         if class == "other" {
             notes.push("the scheduler has no real-time class: other load delays it".into());
         }
-        let ended = match (stopped, engine.all_gone()) {
+        let ended = match (stopped, n > 0 && engine.all_gone()) {
             (true, _) => Ended::Signal,
             (false, true) => Ended::AllExited,
             (false, false) => Ended::Duration,

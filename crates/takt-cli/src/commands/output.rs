@@ -4,6 +4,9 @@ use crate::failure::Failure;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 use takt_core::time::{Span, Time};
 use takt_trace::{Footer, Format, Header, Stamped, TaskLabel, Trace, Writer, gantt};
 use takt_workload::Workload;
@@ -63,11 +66,87 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
     }
 }
 
+/// A run's trace may pile up to so many bytes before nobody is taken to read it.
+const PILE_MAX: usize = 64 << 20;
+
+/// Writes on a thread of its own: a reader that stops, or a disk that does, must not hold up who watches the run.
+struct Behind {
+    chunks: mpsc::Sender<Vec<u8>>,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    piled: AtomicUsize,
+    error: Mutex<Option<io::Error>>,
+}
+
+impl State {
+    fn take_error(&self) -> Option<io::Error> {
+        self.error.lock().unwrap_or_else(|e| e.into_inner()).take()
+    }
+}
+
+/// The other end of [`Behind`].
+struct Thread {
+    state: Arc<State>,
+    done: mpsc::Receiver<()>,
+}
+
+impl Thread {
+    /// Waits until everything is written, at most for `limit`. Returns what went wrong.
+    fn finish(&self, limit: Option<Duration>) -> Option<io::Error> {
+        let written = match limit {
+            Some(limit) => self.done.recv_timeout(limit) != Err(mpsc::RecvTimeoutError::Timeout),
+            None => self.done.recv().is_ok(),
+        };
+        let unread = || Some(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it"));
+        self.state.take_error().or_else(|| if written { None } else { unread() })
+    }
+}
+
+fn behind(mut out: Box<dyn Write + Send>) -> (Behind, Thread) {
+    let (chunks, to_write) = mpsc::channel::<Vec<u8>>();
+    let (tell, done) = mpsc::channel();
+    let state = Arc::new(State::default());
+    let shared = state.clone();
+    std::thread::spawn(move || {
+        for chunk in to_write {
+            let written = out.write_all(&chunk).and_then(|()| out.flush());
+            shared.piled.fetch_sub(chunk.len(), Ordering::AcqRel);
+            if let Err(e) = written {
+                *shared.error.lock().unwrap_or_else(|e| e.into_inner()) = Some(e);
+                break;
+            }
+        }
+        // Nobody listens any more when the wait for it was given up.
+        let _ = tell.send(());
+    });
+    (Behind { chunks, state: state.clone() }, Thread { state, done })
+}
+
+impl Write for Behind {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(e) = self.state.take_error() {
+            return Err(e);
+        }
+        if self.state.piled.fetch_add(bytes.len(), Ordering::AcqRel) > PILE_MAX {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it"));
+        }
+        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        self.chunks.send(bytes.to_vec()).map(|()| bytes.len()).map_err(gone)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Takes the records of one simulation or run.
 pub(crate) struct Recorder {
     path: Option<PathBuf>,
     file: Option<File>,
     writer: Option<Box<dyn Writer + Send>>,
+    thread: Option<Thread>,
     kept: Vec<Stamped>,
     keep: usize,
     overflow: bool,
@@ -103,6 +182,7 @@ impl Recorder {
             path: args.trace.clone(),
             file,
             writer: None,
+            thread: None,
             kept: Vec::new(),
             keep,
             overflow: false,
@@ -113,15 +193,19 @@ impl Recorder {
         })
     }
 
-    /// Writes the header, once what it says is known.
-    pub(crate) fn begin(&mut self, change: impl FnOnce(&mut Header)) {
+    /// Writes the header, once what it says is known. In a run, what follows is written by another thread.
+    pub(crate) fn begin(&mut self, in_run: bool, change: impl FnOnce(&mut Header)) {
         change(&mut self.header);
         let Some(path) = &self.path else { return };
-        let (format, out): (_, Box<dyn Write + Send>) = match self.file.as_ref().map(File::try_clone) {
+        let (format, mut out): (_, Box<dyn Write + Send>) = match self.file.as_ref().map(File::try_clone) {
             Some(Ok(file)) => (Format::from_path(path).unwrap_or(Format::JsonLines), Box::new(file)),
             Some(Err(e)) => return self.error = Some(e),
             None => (Format::JsonLines, Box::new(io::stdout())),
         };
+        if in_run {
+            let (writer, thread) = behind(out);
+            (out, self.thread) = (Box::new(writer), Some(thread));
+        }
         match takt_trace::writer(format, &self.header, out) {
             Ok(writer) => self.writer = Some(writer),
             Err(e) => self.error = Some(e),
@@ -157,13 +241,23 @@ impl Recorder {
         }
     }
 
-    /// Ends the trace and draws what is to be drawn. Returns what went wrong with the files.
-    pub(crate) fn finish(mut self, end: Time, dropped: u64, out: &mut impl Write) -> Result<(), Failure> {
+    /// Ends the trace and draws what is to be drawn. Returns what went wrong with the files. A run that was asked to end waits
+    /// only so `long` for who reads its trace.
+    pub(crate) fn finish(
+        mut self,
+        end: Time,
+        dropped: u64,
+        long: Option<Duration>,
+        out: &mut impl Write,
+    ) -> Result<(), Failure> {
         let footer = Footer { end, dropped };
         if let Some(writer) = self.writer.take()
             && let Err(e) = writer.finish(&footer)
         {
             self.error = Some(e);
+        }
+        if let Some(e) = self.thread.take().and_then(|thread| thread.finish(long)) {
+            self.error.get_or_insert(e);
         }
         let truncated = self.overflow;
         let footer = if truncated { None } else { Some(footer) };

@@ -8,6 +8,7 @@ use crate::report::{Summary, figures, short};
 use crate::{Outcome, Verdict};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::time::Duration;
 use takt_core::engine::Input as EngineInput;
 use takt_core::time::{Span, Time};
 use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
@@ -99,7 +100,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         print(&mut out, &workload, &report, &summary, realtime)?;
     }
     steps.finish()?;
-    recorder.finish(Time::ZERO + report.length, report.dropped, &mut out)?;
+    let patience = (report.ended == Ended::Signal).then_some(Duration::from_secs(1));
+    recorder.finish(Time::ZERO + report.length, report.dropped, patience, &mut out)?;
     out.flush()?;
     let missed = args.output.strict && summary.totals().missed > 0;
     Ok(if report.all_failed || missed { Verdict::No } else { Verdict::Done })
@@ -208,7 +210,7 @@ impl Observer for Watch<'_> {
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {
         let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let since = takt_linux::timer::now() - start;
-        self.recorder.begin(|header| {
+        self.recorder.begin(true, |header| {
             header.start_monotonic_ns = Some(start.ns() as u64);
             header.start_unix_ns = Some((unix.as_nanos() as i64 - since.ns()) as u64);
             for (task, pid) in header.tasks.iter_mut().zip(pids) {

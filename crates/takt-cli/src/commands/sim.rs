@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let tick = |now: Time| progress.set_position((now.ns() / 1_000_000) as u64);
     let mut out = BufWriter::new(io::stdout().lock());
     let mut recorder = Recorder::new(&args.output, output::header(&workload, "sim", Some(length)))?;
-    recorder.begin(|_| ());
+    recorder.begin(false, |_| ());
     if let Some(steps) = &replayed {
         takt_sim::replay(&mut engine, steps, &mut (&mut responses, Traced(&mut recorder)));
     } else if recorder.is_idle() {
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         writeln!(out)?;
         summary.print(&mut out)?;
     }
-    recorder.finish(Time::ZERO + length, 0, &mut out)?;
+    recorder.finish(Time::ZERO + length, 0, None, &mut out)?;
     out.flush()?;
     let missed = summary.totals().missed > 0;
     Ok(if args.output.strict && missed { Verdict::No } else { Verdict::Done })
