@@ -75,6 +75,11 @@ impl Room {
         let format = Format::from_path(&path).expect("a trace's name");
         takt_trace::read(File::open(path).unwrap(), format).unwrap()
     }
+    /// Whether a trace keeps the rules, with times up to 20 ms late.
+    pub(crate) fn check(&self, trace: &str, workload: &str) -> Result<(), String> {
+        let done = self.takt(&["trace", "check", trace, workload, "--tolerance", "20ms"]);
+        ensure(done.code() == 0, || done.stdout + &done.stderr)
+    }
     /// `takt` with these arguments, in this directory.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(TAKT);
@@ -140,11 +145,12 @@ impl Running {
         until("the watcher has ended", || watchers(pid).is_empty());
         done.1
     }
-    /// Kills it without a chance to clean up, and waits until the watcher has done so; tells how long that took.
+    /// Kills it without a chance to clean up, and waits until the watcher has done so; tells how long that took from its
+    /// death on.
     pub(crate) fn kill_and_wait(self) -> Duration {
         self.signal(Signal::KILL);
-        let began = Instant::now();
         let (pid, _) = self.wait_unchecked();
+        let began = Instant::now();
         until("the watcher has cleaned up", || groups(pid).is_empty() && processes(pid).is_empty());
         let took = began.elapsed();
         until("the watcher has ended", || watchers(pid).is_empty());
@@ -202,6 +208,25 @@ pub(crate) fn kill(pid: i32, signal: Signal) {
 
 pub(crate) fn pause(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
+}
+
+/// Tries up to `times` times what a stall of this machine can spoil, and says why each try failed. What must hold however
+/// late everything is, is asserted within.
+#[track_caller]
+pub(crate) fn attempts<T>(times: usize, mut once: impl FnMut() -> Result<T, String>) -> T {
+    for attempt in 1.. {
+        match once() {
+            Ok(made) => return made,
+            Err(why) if attempt == times => panic!("attempt {attempt}, the last: {why}"),
+            Err(why) => println!("attempt {attempt}: {why}"),
+        }
+    }
+    unreachable!("the last attempt returns or panics")
+}
+
+/// A condition on times, for [`attempts`].
+pub(crate) fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(why()) }
 }
 
 /// Polls for up to 10 s.

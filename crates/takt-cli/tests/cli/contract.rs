@@ -1,6 +1,6 @@
 //! What scripts rely on: exit statuses, the JSON object, where output goes, where files are written.
 
-use crate::common::{Room, cpus, workloads};
+use crate::common::{Room, attempts, cpus, ensure, workloads};
 use serde_json::Value;
 use std::fs;
 
@@ -82,8 +82,8 @@ fn a_run_is_strict_too() {
     let _cpus = cpus();
     let file = feature("sc-overrun.yaml");
     let room = Room::new();
-    room.takt(&["run", &file, "--duration", "300ms"]).expect(0);
-    let done = room.takt(&["run", &file, "--duration", "300ms", "--strict"]).expect(1);
+    room.takt(&["run", &file, "--duration", "1s"]).expect(0);
+    let done = room.takt(&["run", &file, "--duration", "1s", "--strict"]).expect(1);
     assert!(done.stdout.contains("warning: SC-2 overran its window"), "{}", done.stdout);
 }
 
@@ -111,18 +111,22 @@ fn json_is_one_object_and_nothing_else() {
         &["sim", "w.yaml", "--duration", "200ms", "--json"][..],
         &["run", "w.yaml", "--duration", "200ms", "--json", "--gantt", "g.svg", "--trace", "t.jsonl"],
     ] {
-        let done = room.takt(args);
-        let object = done.json();
-        assert_keys(&object);
-        assert_eq!(done.stdout.lines().count(), 1);
-        assert_eq!(
-            (&object["policy"], &object["scope"], &object["cpus"]),
-            (&"windows".into(), &"table".into(), &1.into())
-        );
-        assert_eq!((&object["duration_ns"], &object["jobs"]["released"]), (&200_000_000.into(), &4.into()));
-        if args[0] == "run" {
-            assert_eq!(done.stderr, "told\n", "a process's output gives way to the object");
-        }
+        attempts(5, || {
+            let done = room.takt(args);
+            let object = done.json();
+            ensure(args[0] == "sim" || object["windows_lost"] == 0, || object.to_string())?;
+            assert_keys(&object);
+            assert_eq!(done.stdout.lines().count(), 1);
+            assert_eq!(
+                (&object["policy"], &object["scope"], &object["cpus"]),
+                (&"windows".into(), &"table".into(), &1.into())
+            );
+            assert_eq!((&object["duration_ns"], &object["jobs"]["released"]), (&200_000_000.into(), &4.into()));
+            if args[0] == "run" {
+                assert_eq!(done.stderr, "told\n", "a process's output gives way to the object");
+            }
+            Ok(())
+        });
     }
     assert!(room.text("g.svg").starts_with("<svg") && room.text("t.jsonl").lines().count() > 10);
     assert_keys(&room.takt(&["sim", &feature("g-edf.yaml"), "--json"]).json());

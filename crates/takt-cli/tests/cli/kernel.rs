@@ -1,6 +1,6 @@
 //! The trace of a run agrees with the kernel's own account of who ran (`sched_switch` in tracefs).
 
-use crate::common::{Room, cpus};
+use crate::common::{Room, attempts, cpus, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -97,8 +97,19 @@ fn a_run_agrees_with_the_kernels_own_trace() {
          - {name: A, processes: [{cmd: exec takt burn, budget: 15ms}]}\n\
          - {name: B, processes: [{cmd: exec takt burn, budget: 8ms}]}\n",
     );
-    room.takt(&["run", "w.yaml", "--duration", "1200ms", "--trace", "t.jsonl"]).expect(0);
+    attempts(5, || compare(&room, &instance));
+}
+
+/// One run under the eyes of the kernel. An error is what a stall of this machine can bring about: a lost window, a process
+/// that is stopped late or is not run.
+fn compare(room: &Room, instance: &Instance) -> Result<(), String> {
+    instance.write("trace", "").unwrap();
+    instance.write("tracing_on", "1").unwrap();
+    let args = ["run", "w.yaml", "--duration", "1200ms", "--trace", "t.jsonl", "--json"];
+    let run = room.takt(&args).json();
     instance.write("tracing_on", "0").unwrap();
+    let lost = run["windows_lost"].as_u64().unwrap();
+    ensure(lost == 0, || format!("{lost} windows lost"))?;
     let text = String::from_utf8_lossy(&fs::read(instance.0.join("trace")).unwrap()).into_owned();
     let trace = room.trace("t.jsonl");
     let switches = kernel::parse(&text, trace.header.start_monotonic_ns.unwrap());
@@ -121,7 +132,9 @@ fn a_run_agrees_with_the_kernels_own_trace() {
             let outside = |(start, stop): (Time, Time)| (start - from).max(interval.to - stop).max(Span::ZERO);
             let (turn, outside) =
                 planned.iter().map(|p| outside(*p)).enumerate().min_by_key(|(_, distance)| *distance).unwrap();
-            assert!(outside < LIMIT, "task {task} ran from {} to {}, {outside} outside", interval.from, interval.to);
+            ensure(outside < LIMIT, || {
+                format!("task {task} ran from {} to {}, {outside} outside", interval.from, interval.to)
+            })?;
             largest = largest.max(outside);
             sum += outside;
             seen += 1;
@@ -139,7 +152,8 @@ fn a_run_agrees_with_the_kernels_own_trace() {
         sum / seen.max(1)
     );
     println!("in at least {share} % of the turns the kernel saw the task run for most of its time");
-    assert!(seen >= 40, "{seen}");
-    assert!(share >= 50, "{share} %");
-    assert!((70..=80).contains(&turns.len()), "they take turns: {} turns", turns.len());
+    assert!(turns.len() <= 80, "they take turns: {} turns", turns.len());
+    ensure(seen >= 40 && share >= 50 && turns.len() >= 70, || {
+        format!("{seen} intervals, {share} % of the turns, {} turns", turns.len())
+    })
 }

@@ -1,6 +1,6 @@
 //! Online policies over real processes.
 
-use crate::common::{Room, cpus, has_cpus, mechanisms, workloads};
+use crate::common::{Room, attempts, cpus, ensure, has_cpus, mechanisms, workloads};
 use takt_core::record::What;
 use takt_core::time::Span;
 use takt_trace::diff;
@@ -16,14 +16,19 @@ fn the_online_workloads_release_as_simulated() {
         let file = file.to_str().unwrap();
         let room = Room::new();
         let sim = room.takt(&["sim", file, "--duration", "1500ms", "--json"]).json();
-        let run = room.takt(&["run", file, "--duration", "1500ms", "--trace", "t.jsonl", "--json"]).json();
-        for (a, b) in sim["tasks"].as_array().unwrap().iter().zip(run["tasks"].as_array().unwrap()) {
-            assert_eq!((&a["name"], &a["released"]), (&b["name"], &b["released"]), "{name}");
-        }
-        let (released, met) = (&run["jobs"]["released"], &run["jobs"]["met"]);
-        println!("{name}: {released} released, {met} met, where the simulation meets {}", sim["jobs"]["met"]);
-        assert!(run["jobs"]["completed"].as_u64().unwrap() >= 3, "{name}: {run}");
-        room.takt(&["trace", "check", "t.jsonl", file, "--tolerance", "20ms"]).expect(0);
+        attempts(5, || {
+            let run = room.takt(&["run", file, "--duration", "1500ms", "--trace", "t.jsonl", "--json"]).json();
+            for (a, b) in sim["tasks"].as_array().unwrap().iter().zip(run["tasks"].as_array().unwrap()) {
+                assert_eq!(a["name"], b["name"], "{name}");
+                ensure(a["released"] == b["released"], || {
+                    format!("{name}: {} released, not {}", b["released"], a["released"])
+                })?;
+            }
+            let (released, met) = (&run["jobs"]["released"], &run["jobs"]["met"]);
+            println!("{name}: {released} released, {met} met, where the simulation meets {}", sim["jobs"]["met"]);
+            ensure(run["jobs"]["completed"].as_u64().unwrap() >= 3, || format!("{name}: {run}"))?;
+            room.check("t.jsonl", file)
+        });
     }
 }
 
@@ -79,11 +84,15 @@ fn a_process_per_job() {
              - {name: a, cmd: 'echo $$ >> pids; exec takt burn --runtime 2ms --jobs 1', period: 100ms, runtime: 10ms, spawn: per-job}\n",
         );
         let args = ["run", "w.yaml", "--duration", "1s", "--mechanism", mechanism, "--json"];
-        let run = room.takt(&args).json();
-        let (released, completed) =
-            (run["jobs"]["released"].as_u64().unwrap(), run["jobs"]["completed"].as_u64().unwrap());
-        assert_eq!(released, 10, "{mechanism}");
-        assert!(completed >= 6, "{mechanism}: {run}");
+        let (run, completed) = attempts(5, || {
+            let _ = std::fs::remove_file(room.path("pids"));
+            let run = room.takt(&args).json();
+            let (released, completed) =
+                (run["jobs"]["released"].as_u64().unwrap(), run["jobs"]["completed"].as_u64().unwrap());
+            assert_eq!(released, 10, "{mechanism}");
+            ensure(completed >= 6, || format!("{mechanism}: {run}"))?;
+            Ok((run, completed))
+        });
         let mut pids: Vec<_> = room.text("pids").lines().map(String::from).collect();
         assert!(pids.len() as u64 >= completed && pids.len() as u64 <= completed + 1, "{mechanism}: {pids:?}");
         pids.sort();
@@ -104,21 +113,26 @@ fn a_budget_of_cpu_time_is_enforced() {
              - {name: bad, cmd: exec takt burn --runtime 20ms --init 1ms, init: yes, period: 100ms, runtime: 4ms, budget: 5ms}\n",
         );
         let args = ["run", "w.yaml", "--duration", "1s", "--mechanism", mechanism, "--trace", "t.jsonl", "--json"];
-        let run = room.takt(&args).json();
-        let (good, bad) = (&run["tasks"][0], &run["tasks"][1]);
-        assert!(bad["aborted"].as_u64().unwrap() >= 6, "{mechanism}: {run}");
-        assert!(good["completed"].as_u64().unwrap() >= 15 && good["aborted"] == 0, "{mechanism}: {run}");
-        let trace = room.trace("t.jsonl");
-        let mut over = Span::ZERO;
-        for record in &trace.records {
-            if let What::Finish { task, outcome: takt_core::record::Outcome::Aborted, consumed, .. } =
-                record.record.what
-            {
-                assert_eq!(task.0, 1);
-                over = over.max(consumed - Span::from_ms(5));
+        attempts(5, || {
+            let run = room.takt(&args).json();
+            let (good, bad) = (&run["tasks"][0], &run["tasks"][1]);
+            ensure(bad["aborted"].as_u64().unwrap() >= 6, || format!("{mechanism}: {run}"))?;
+            // A virtual machine may count what its host took as CPU time of the process that it was taken from.
+            ensure(good["completed"].as_u64().unwrap() >= 15 && good["aborted"] == 0, || {
+                format!("{mechanism}: {run}")
+            })?;
+            let trace = room.trace("t.jsonl");
+            let mut over = Span::ZERO;
+            for record in &trace.records {
+                if let What::Finish { task, outcome: takt_core::record::Outcome::Aborted, consumed, .. } =
+                    record.record.what
+                {
+                    assert_eq!(task.0, 1);
+                    over = over.max(consumed - Span::from_ms(5));
+                }
             }
-        }
-        println!("{mechanism}: at most {over} over a budget of 5 ms of CPU time");
-        assert!(over < Span::from_ms(5), "{mechanism}: {over}");
+            println!("{mechanism}: at most {over} over a budget of 5 ms of CPU time");
+            ensure(over < Span::from_ms(5), || format!("{mechanism}: {over}"))
+        });
     }
 }
