@@ -439,7 +439,13 @@ impl Scheduler {
         let began = timer::now();
         let commands = setup.engine.step(at, inputs, sink);
         let acted = !commands.is_empty();
+        let mut started = None;
         for command in commands {
+            // Stops come first. Records are stamped before the first start: a process that is started may take the CPU from this
+            // thread, if it has no real-time class, before it gets to look at the clock again.
+            if started.is_none() && !matches!(command, Command::Stop { .. }) {
+                started = Some(timer::now());
+            }
             let done = match *command {
                 Command::Stop { task, .. } => setup.mechanism.freeze(setup.slots[task.index()].group),
                 Command::Move { task, to, new_job, .. } => {
@@ -484,11 +490,11 @@ impl Scheduler {
                 Ok(()) => {}
             }
         }
-        let applied = timer::now();
+        let done = timer::now();
         if acted {
-            results.effort.add(applied - began);
+            results.effort.add(done - began);
         }
-        self.report(at, Item::Step(at), Time::ZERO + (applied - self.start));
+        self.report(at, Item::Step(at), Time::ZERO + (started.unwrap_or(done) - self.start));
     }
 
     fn close(&mut self, at: Time) {

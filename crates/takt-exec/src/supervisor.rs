@@ -1,6 +1,6 @@
 //! The supervisor: everything around the scheduler thread that may block.
 
-use crate::plan::{Observer, Plan};
+use crate::plan::{Observer, Plan, SchedulerClass};
 use crate::scheduler::{self, CONTINUE_FD, CONTROL, Item, Message, Outcome, PROCESS, Requests, Setup, Slot};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -617,6 +617,9 @@ impl Supervisor {
         let mut notes = self.mechanism.notes();
         if let Err(e) = locked {
             notes.push(format!("memory is not locked ({e}): a page fault may delay the scheduler"));
+        }
+        if self.plan.scheduler_class == SchedulerClass::Deadline && class != "deadline" {
+            notes.push("SCHED_DEADLINE was refused for the scheduler".into());
         }
         if class == "other" {
             notes.push("the scheduler has no real-time class: other load delays it".into());

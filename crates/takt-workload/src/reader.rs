@@ -116,6 +116,13 @@ impl Reader {
             self.push(Diagnostic::error(&node.span, format!("`{key}` is empty")).label("nothing here"));
             return None;
         }
+        if text.contains('\0') {
+            let label = "no program can be given such a text";
+            self.push(
+                Diagnostic::error(&node.span, format!("`{key}` holds a zero byte")).label(label).hint("remove `\\0`"),
+            );
+            return None;
+        }
         Some(text.to_owned())
     }
 

@@ -168,6 +168,10 @@ impl Recorder {
             file = Some(File::create(path).map_err(|e| Failure::file("write", path, &e))?);
         }
         if let Some(path) = &args.gantt {
+            if path.extension().is_none_or(|e| e != "svg") {
+                let message = format!("`{}` does not end in .svg", path.display());
+                return Err(Failure::input(message, "a Gantt chart is written as SVG: name it .svg"));
+            }
             File::create(path).map_err(|e| Failure::file("write", path, &e))?;
         }
         let text = args.for_people();

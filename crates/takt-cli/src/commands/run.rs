@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut out: Box<dyn Write> =
         if heard { Box::new(BufWriter::new(io::stdout().lock())) } else { Box::new(io::sink()) };
     if args.output.json {
-        writeln!(out, "{}", summary.json(more(&report, realtime)))?;
+        writeln!(out, "{}", summary.json(more(&workload, &report, realtime)))?;
     } else if args.output.for_people() {
         print(&mut out, &workload, &report, &summary, realtime)?;
     }
@@ -270,13 +270,13 @@ fn writable() -> bool {
     takt_exec::is_writable(io::stderr())
 }
 
-fn more(report: &Report, realtime: bool) -> serde_json::Value {
+fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Value {
     json!({
         "source": "run", "mechanism": report.mechanism, "scheduler_class": report.scheduler_class, "realtime": realtime,
         "ended": match report.ended { Ended::Duration => "duration", Ended::AllExited => "all exited", Ended::Signal => "signal" },
         "startup_ns": report.startup.as_nanos() as u64,
         "lateness_ns": figures(&report.lateness), "switch_ns": figures(&report.effort),
-        "dropped_records": report.dropped, "refused": report.failures,
+        "dropped_records": report.dropped, "refused": report.failures, "notes": remarks(workload, report, realtime),
         "ends": report.ends.iter().map(|end| match end {
             None => serde_json::Value::Null,
             Some(TaskEnd::Exited(code)) => json!({"exited": code}),
@@ -318,43 +318,49 @@ fn print(
         short(effort.quantile(990)),
         short(effort.max())
     )?;
-    if summary.totals().missed > 0 && !realtime {
-        writeln!(
-            out,
-            "note: the processes have no real-time class, so other load delays them (`realtime:`, see `takt check`)"
-        )?;
+    remarks(workload, report, realtime).iter().try_for_each(|remark| writeln!(out, "{remark}"))
+}
+
+/// What is worth knowing beside the figures: notes and warnings.
+fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if !realtime {
+        let note =
+            "note: the processes have no real-time class, so other load delays them (`realtime:`, see `takt check`)";
+        remarks.push(note.to_string());
     }
-    for note in &report.notes {
-        writeln!(out, "note: {note}")?;
+    if workload.settings.cpus_from_all {
+        remarks.push(format!("note: the file names no CPU by number; here that is CPU {}", workload.system.cpus));
     }
+    remarks.extend(report.notes.iter().map(|note| format!("note: {note}")));
     for (task, end) in workload.tasks.iter().zip(&report.ends) {
+        let name = &task.name;
         match end {
             Some(TaskEnd::Exited(127)) => {
-                writeln!(out, "warning: {} ended with status 127: its command was not found", task.name)?;
+                remarks.push(format!("warning: {name} ended with status 127: its command was not found"));
             }
             Some(TaskEnd::Exited(code)) if *code != 0 => {
-                writeln!(out, "warning: {} ended with status {code}", task.name)?
+                remarks.push(format!("warning: {name} ended with status {code}"));
             }
-            Some(TaskEnd::Signalled(signal)) => {
-                writeln!(out, "warning: {} was ended by signal {signal}", task.name)?;
-            }
+            Some(TaskEnd::Signalled(signal)) => remarks.push(format!("warning: {name} was ended by signal {signal}")),
             _ => {}
         }
     }
     if let Some(e) = &report.spawn_error {
-        writeln!(out, "warning: a task has ended because its next process could not be started: {e}")?;
+        remarks.push(format!("warning: a task has ended because its next process could not be started: {e}"));
     }
     if let Some(e) = &report.observer_error {
-        writeln!(out, "warning: the run could not be watched to its end: {e}")?;
+        remarks.push(format!("warning: the run could not be watched to its end: {e}"));
     }
     if report.dropped > 0 {
-        writeln!(out, "warning: {} trace records were lost because nobody took them in time", report.dropped)?;
+        remarks.push(format!("warning: {} trace records were lost because nobody took them in time", report.dropped));
     }
     if let Some(e) = &report.first_failure {
-        writeln!(out, "warning: the kernel refused {} stops or starts, first with: {e}", report.failures)?;
+        remarks.push(format!("warning: the kernel refused {} stops or starts, first with: {e}", report.failures));
     }
     if let Some(e) = &report.cleanup_error {
-        writeln!(out, "warning: something of this run could not be removed: {e}; `takt doctor --clean` tries again")?;
+        let next = "`takt doctor --clean` tries again";
+        remarks.push(format!("warning: something of this run could not be removed: {e}; {next}"));
     }
-    Ok(())
+    remarks
 }

@@ -138,10 +138,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
                     .iter()
                     .map(|f| json!({"at_ns": f.at.ns(), "task": f.task, "rule": f.rule, "message": f.message}))
                     .collect();
-                writeln!(out, "{}", json!({"records": trace.records.len(), "findings": all}))?;
+                writeln!(
+                    out,
+                    "{}",
+                    json!({"records": trace.records.len(), "complete": trace.footer.is_some(), "findings": all})
+                )?;
             } else {
                 findings.iter().try_for_each(|f| writeln!(out, "{f}"))?;
                 writeln!(out, "{} records, {} findings", trace.records.len(), findings.len())?;
+                if trace.footer.is_none() {
+                    writeln!(out, "note: the trace has no end; its writer was interrupted")?;
+                }
             }
             Ok(if findings.is_empty() { Verdict::Done } else { Verdict::No })
         }
