@@ -137,6 +137,16 @@ fn find(wanted: impl Fn(&[u8]) -> bool) -> Vec<i32> {
 }
 
 fn everything_is_gone_within_a_second(mechanism: &str) {
+    // A stall of the machine can spoil a try.
+    let quick = (0..3).any(|_| {
+        let took = time_to_clean_up(mechanism);
+        println!("{mechanism}: all is gone after {took:?}");
+        took < Duration::from_secs(1)
+    });
+    assert!(quick, "{mechanism}");
+}
+
+fn time_to_clean_up(mechanism: &str) -> Duration {
     let mut driver = Driver::start(mechanism, "kill");
     assert_eq!(driver.watchers().len(), 1);
     let watcher = driver.watchers()[0];
@@ -150,7 +160,7 @@ fn everything_is_gone_within_a_second(mechanism: &str) {
     driver.kill();
     let start = Instant::now();
     eventually("all is gone", || driver.is_gone());
-    assert!(start.elapsed() < Duration::from_secs(1), "{mechanism}: {:?}", start.elapsed());
+    start.elapsed()
 }
 
 fn released_processes_run_on(mechanism: &str) {
@@ -163,7 +173,7 @@ fn released_processes_run_on(mechanism: &str) {
     eventually("all run", || driver.processes().len() == expected);
     let all = rt::affinity(0).unwrap().to_string();
     for pid in driver.processes() {
-        assert!(status(pid, "State").starts_with('S'), "{mechanism}");
+        eventually("it sleeps", || status(pid, "State").starts_with('S'));
         assert_eq!(status(pid, "Cpus_allowed_list"), all, "{mechanism}");
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         assert!(stat.trim_end().split(' ').rev().nth(11) == Some("0"), "{mechanism}: the ordinary class: {stat}");

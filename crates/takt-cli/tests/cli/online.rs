@@ -136,3 +136,28 @@ fn a_budget_of_cpu_time_is_enforced() {
         });
     }
 }
+
+/// A job that is stopped and continued many times is still one process, and its successor is there before it is needed.
+#[test]
+fn a_preempted_process_per_job_starts_once_per_job() {
+    let _cpus = cpus();
+    for mechanism in mechanisms() {
+        let room = Room::with(
+            "policy: edf\n\
+             tasks:\n\
+             - {name: h, cmd: exec takt burn --runtime 100us, period: 1ms, runtime: 200us}\n\
+             - {name: j, cmd: 'echo $$ >> pids; exec takt burn --runtime 1ms --jobs 1', period: 200ms, runtime: 10ms, spawn: per-job}\n",
+        );
+        let args = ["run", "w.yaml", "--duration", "2s", "--mechanism", mechanism, "--json"];
+        attempts(5, || {
+            let _ = std::fs::remove_file(room.path("pids"));
+            let run = room.takt(&args).json();
+            let [released, completed] = ["released", "completed"].map(|key| run["tasks"][1][key].as_u64().unwrap());
+            let started = room.text("pids").lines().count() as u64;
+            println!("{mechanism}: {released} released, {completed} completed, {started} processes");
+            assert_eq!(released, 10, "{mechanism}");
+            assert!(started <= released + 1, "{mechanism}: {started} processes for {released} jobs");
+            ensure(completed + 1 >= released, || format!("{mechanism}: {run}"))
+        });
+    }
+}
