@@ -92,8 +92,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     // Who asked for the end must get it, even if standard output is a pipe that nobody reads.
     let heard = report.ended != Ended::Signal || takt_exec::is_writable(io::stdout());
-    let mut out: Box<dyn Write> =
-        if heard { Box::new(BufWriter::new(io::stdout().lock())) } else { Box::new(io::sink()) };
+    let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
     if args.output.json {
         writeln!(out, "{}", summary.json(more(&workload, &report, realtime)))?;
     } else if args.output.for_people() {
