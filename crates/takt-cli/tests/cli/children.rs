@@ -309,3 +309,61 @@ fn standard_input_is_empty() {
     running.wait().expect(0);
     assert_eq!(room.text("in"), "read\n");
 }
+
+#[test]
+fn a_trace_that_nobody_reads_does_not_hold_up_the_end() {
+    let _cpus = cpus();
+    let room = Room::with(
+        "windows: [{length: 1ms, cpu: 0, sc_processes: [{cmd: 'while takt done; do echo job >> jobs; done', budget: 0.8}]}]\n",
+    );
+    let (_read, write) = full_pipe();
+    let mut command = room.command(&["run", "w.yaml", "--duration", "60s", "--trace", "-"]);
+    let running = Running::start_with_own_output(command.stdout(Stdio::from(write)).stderr(Stdio::null()));
+    drop(command);
+    until("the schedule goes on", || room.text("jobs").lines().count() >= 5);
+    running.signal(Signal::TERM);
+    let (pid, done) = running.wait_unchecked();
+    assert!(done.took < Duration::from_secs(20), "{:?}", done.took);
+    until("everything of the run is gone", || processes(pid).is_empty() && groups(pid).is_empty());
+    until("the watcher has ended", || watchers(pid).is_empty());
+}
+
+#[test]
+fn what_ends_badly_has_not_met_its_deadline() {
+    let _cpus = cpus();
+    // A program that is not there, started anew for every job: no job is met, and every process failed.
+    let room = Room::with(
+        "policy: edf\ntasks: [{name: j, spawn: per-job, period: 50ms, cmd: exec /nonexistent 2> /dev/null}]\n",
+    );
+    let done = room.takt(&["run", "w.yaml", "--duration", "400ms", "--json"]).expect(1);
+    let json: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let jobs = &json["jobs"];
+    assert_eq!((&jobs["met"], &jobs["completed"]), (&0.into(), &0.into()), "{jobs}");
+    assert!(jobs["aborted"].as_u64().unwrap() > 0, "{jobs}");
+    // A crash beside a task that lives is told, and its job is missed.
+    let room = Room::with(
+        "policy: edf\ntasks: [{name: j, period: 50ms, cmd: 'kill -SEGV $$'}, {name: k, period: 50ms, cmd: exec takt burn --runtime 1ms}]\n",
+    );
+    let done = room.takt(&["run", "w.yaml", "--duration", "400ms", "--json"]).expect(0);
+    let json = done.json();
+    assert_eq!(json["tasks"][0]["aborted"], 1, "{json}");
+    assert!(json["notes"].to_string().contains("j was ended by signal 11"), "{json}");
+}
+
+#[test]
+fn an_idle_table_and_a_pipe_without_a_reader() {
+    let _cpus = cpus();
+    let done = Room::with("windows: [{length: 10ms}]\n").takt(&["run", "w.yaml", "--duration", "100ms", "--json"]);
+    assert_eq!(done.expect(0).json()["duration_ns"], 100_000_000);
+    let room = Room::with("policy: edf\ntasks: [{name: j, period: 50ms, cmd: echo, output: pipe}]\n");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        room.path("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    let done = room.takt(&["run", "w.yaml", "--duration", "100ms"]).expect(3);
+    assert!(done.stderr.contains("cannot open the output of j"), "{}", done.stderr);
+}
