@@ -224,10 +224,7 @@ fn idle_tenth(tasks: &[Demand], cpus: u64) -> bool {
 }
 
 fn hyperperiod(system: &System) -> Option<Span> {
-    let periods = system.tasks.iter().filter_map(|t| match t.arrival {
-        Arrival::Periodic { period, .. } => Some(period.ns() as u128),
-        Arrival::Activated => None,
-    });
+    let periods = system.tasks.iter().filter_map(|t| t.arrival.period().map(|p| p.ns() as u128));
     let lcm =
         |a: Option<u128>, b: u128| a.and_then(|a| (a / gcd(a, b)).checked_mul(b)).filter(|l| *l <= i64::MAX as u128);
     periods.fold(Some(1), lcm).map(|l| Span::from_ns(l as i64))

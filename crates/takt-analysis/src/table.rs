@@ -212,6 +212,7 @@ mod tests {
                     jitter: ms(jitter),
                     priority: 0,
                     affinity: CpuSet::first(cpus),
+                    ..Task::default()
                 })
                 .collect(),
             partitions: (partitions.iter())
@@ -223,6 +224,8 @@ mod tests {
             late: Late::Continue,
             backlog: Backlog::Queue,
             resources: 0,
+            locking: Default::default(),
+            timing: Default::default(),
             seed: 0,
         }
     }

@@ -19,6 +19,7 @@ fn system(policy: &str, cpus: usize, tasks: &[(i64, i64, i64)]) -> System {
                 jitter: Span::ZERO,
                 priority: 100 - i as u32,
                 affinity: CpuSet::first(cpus),
+                ..Task::default()
             })
             .collect(),
         partitions: vec![],
@@ -28,6 +29,8 @@ fn system(policy: &str, cpus: usize, tasks: &[(i64, i64, i64)]) -> System {
         late: Late::Continue,
         backlog: Backlog::Queue,
         resources: 0,
+        locking: Default::default(),
+        timing: Default::default(),
         seed: 0,
     }
 }

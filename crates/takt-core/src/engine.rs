@@ -11,7 +11,7 @@
 //! Each step costs O(events × (log n + policy)) + O(m) for n tasks and m CPUs.
 
 use crate::cpus::CpuSet;
-use crate::model::{Arrival, Backlog, Invalid, Late, ResourceId, System, Task, TaskId};
+use crate::model::{Arrival, Backlog, Invalid, Late, Locking, ResourceId, Step, System, Task, TaskId};
 use crate::policy::{Budget, Build, Clock, Decision, Event, Policy};
 use crate::queue::Agenda;
 use crate::record::{JobId, Outcome, Place, Record, Sink, StopReason, What};
@@ -22,6 +22,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+
+// What is drawn for different purposes must not be the same numbers.
+const LATENESS: u64 = 0x4c41_5445_4e45_5353;
 
 /// What a driver saw happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +66,36 @@ pub enum Input {
         /// What.
         resource: ResourceId,
     },
-    /// The current job of the task is given up.
+    /// The running task lets others run and stays ready.
+    Yield {
+        /// Who.
+        task: TaskId,
+    },
+    /// From now on the ends of the task's budgets are noticed so much later, or earlier: a late timer, a stretch of code that
+    /// cannot be preempted, a task that gives up the rest of its burst.
+    Skew {
+        /// Whose.
+        task: TaskId,
+        /// How much.
+        by: Span,
+    },
+    /// The task's wanted share of a CPU and its importance change.
+    Share {
+        /// Whose.
+        task: TaskId,
+        /// In millionths.
+        share: Option<u32>,
+        /// Its importance.
+        importance: u32,
+    },
+    /// A setting of the policy changes. A policy that cannot take it over is built anew, which allocates.
+    Configure {
+        /// Index of the setting in [`crate::policy::Entry::settings`].
+        setting: u8,
+        /// Its new value; `None` is the default.
+        value: Option<i64>,
+    },
+    /// The current job of the task is given up; if it has a handler, that follows.
     Abort {
         /// Who.
         task: TaskId,
@@ -73,6 +105,17 @@ pub enum Input {
         /// Who.
         task: TaskId,
     },
+}
+
+/// What a task goes on with when it is let run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// A job that has not run yet.
+    Fresh,
+    /// The job that it was at.
+    Resumed,
+    /// The handler of an aborted job, which has not run yet.
+    Handler,
 }
 
 /// What a driver must do. Stops come first, then moves, then starts.
@@ -93,8 +136,8 @@ pub enum Command {
         from: Place,
         /// Where it goes on.
         to: Place,
-        /// Whether it goes on with a job that has not run yet.
-        new_job: bool,
+        /// What it goes on with.
+        work: Work,
     },
     /// Let the task run.
     Start {
@@ -102,15 +145,17 @@ pub enum Command {
         task: TaskId,
         /// Where.
         place: Place,
-        /// Whether its job has not run yet.
-        new_job: bool,
+        /// What it goes on with.
+        work: Work,
     },
-    /// The running task stays where it is and begins its next job.
+    /// The running task stays where it is and begins its next job, or the handler of the one that was aborted.
     Continue {
         /// Who.
         task: TaskId,
         /// Where it runs.
         place: Place,
+        /// What it goes on with.
+        work: Work,
     },
 }
 
@@ -133,13 +178,22 @@ struct Run {
     /// Number of the current job, or of the last one when idle.
     job: JobId,
     release: Time,
+    /// When the current job was to be released; `release` may be another instant by the rule for late jobs.
+    planned: Time,
     deadline: Time,
+    /// The current job was aborted and its handler is at work.
+    handler: bool,
     consumed: Span,
     /// Consumption is accounted up to here while it runs.
     since: Time,
     budget: Option<Span>,
     clock: Clock,
     metered: bool,
+    /// How many budgets it was granted, and how much later than planned the end of the present one is noticed.
+    grants: u64,
+    lateness: Span,
+    /// What is added to that by [`Input::Skew`].
+    skew: Span,
     place: Option<Place>,
     last_place: Option<Place>,
     /// The job has not run yet.
@@ -148,8 +202,12 @@ struct Run {
     stop_recorded: bool,
     /// Number of the next job to arrive.
     next_job: JobId,
-    /// Jobs that have arrived and wait for their predecessors.
+    /// When that is released.
+    next_release: Option<Time>,
+    /// Jobs that have arrived and wait for their predecessors; by Hartstone's rule, periods that have passed.
     pending: u64,
+    /// What the policy said of its urgency when it last ranked it.
+    urgency: i64,
     waits_for: Option<ResourceId>,
     /// Decision round in which it was last chosen, and where.
     round: u64,
@@ -174,12 +232,22 @@ impl Run {
     fn has_job(&self) -> bool {
         matches!(self.phase, Phase::Ready | Phase::Blocked)
     }
+    fn work(&self) -> Work {
+        match (self.fresh, self.handler) {
+            (true, true) => Work::Handler,
+            (true, false) => Work::Fresh,
+            (false, _) => Work::Resumed,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
 struct Resource {
     owner: Option<TaskId>,
+    /// In the order of asking.
     waiters: VecDeque<TaskId>,
+    /// The tasks whose steps lock it.
+    users: Vec<TaskId>,
 }
 
 /// A job as a policy sees it.
@@ -216,6 +284,8 @@ struct State {
     round: u64,
     context_switches: u64,
     windows_lost: u64,
+    deadlocks: u64,
+    visited: u64,
     alive: usize,
 }
 
@@ -246,26 +316,33 @@ impl Engine {
         let n = system.tasks.len();
         let mut agenda = Agenda::new(3 * n + usize::from(policy.timers()));
         for (i, task) in system.tasks.iter().enumerate() {
-            if let Arrival::Periodic { offset, .. } = task.arrival {
-                agenda.set(slot_release(n, policy.timers(), i), Time::ZERO + offset);
+            if let Some(first) = task.arrival.first() {
+                agenda.set(slot_release(n, policy.timers(), i), first.round_up(system.timing.tick));
             }
         }
         let run = Run {
             phase: Phase::Idle,
             job: 0,
             release: Time::ZERO,
+            planned: Time::ZERO,
             deadline: Time::MAX,
+            handler: false,
             consumed: Span::ZERO,
             since: Time::ZERO,
             budget: None,
             clock: Clock::Elapsed,
             metered: false,
+            grants: 0,
+            lateness: Span::ZERO,
+            skew: Span::ZERO,
             place: None,
             last_place: None,
             fresh: true,
             stop_recorded: false,
             next_job: 0,
+            next_release: None,
             pending: 0,
+            urgency: 0,
             waits_for: None,
             round: 0,
             wanted: Place(0),
@@ -274,16 +351,17 @@ impl Engine {
         let place_cpus =
             places.iter().map(|set| (0..cpus.len()).filter(|&i| set.contains(cpus[i])).map(|i| i as u16).collect());
         let most = n.min(cpus.len());
-        let resource = Resource { owner: None, waiters: VecDeque::with_capacity(n) };
+        let locks = |task: &Task, r: u16| task.steps.contains(&Step::Lock(ResourceId(r)));
+        let users = |r: u16| tasks.iter().copied().filter(|t| locks(&system.tasks[t.index()], r)).collect();
         let state = State {
             place_cpus: place_cpus.collect(),
             places,
-            runs: vec![run; n],
+            runs: system.tasks.iter().map(|t| Run { next_release: t.arrival.first(), ..run.clone() }).collect(),
             agenda,
             now: Time::ZERO,
             events: Vec::with_capacity(4 * n + 3 * usize::from(system.resources) + 16),
             resources: (0..system.resources)
-                .map(|_| Resource { waiters: VecDeque::with_capacity(n), ..resource.clone() })
+                .map(|r| Resource { owner: None, waiters: VecDeque::with_capacity(n), users: users(r) })
                 .collect(),
             cpu_task: vec![None; cpus.len()],
             cpu_last: vec![None; cpus.len()],
@@ -292,6 +370,8 @@ impl Engine {
             round: 0,
             context_switches: 0,
             windows_lost: 0,
+            deadlocks: 0,
+            visited: 0,
             alive: n,
             system,
         };
@@ -324,16 +404,22 @@ impl Engine {
         let state = &mut self.state;
         assert!(now >= state.now, "time runs backwards: {now} after {}", state.now);
         state.now = now;
-        let policy = &mut *self.policy;
+        state.visited = 0;
         if !self.started {
             self.started = true;
-            policy.start(&mut Context { state, sink });
-            deliver(state, policy, sink);
+            self.policy.start(&mut Context { state, sink });
+            deliver(state, &mut *self.policy, sink);
         }
         for input in inputs {
+            if let Input::Configure { setting, value } = *input {
+                self.configure(setting, value, sink);
+                continue;
+            }
+            let state = &mut self.state;
             state.input(input, sink);
-            deliver(state, policy, sink);
+            deliver(state, &mut *self.policy, sink);
         }
+        let (state, policy) = (&mut self.state, &mut *self.policy);
         while let Some((at, slot)) = state.agenda.first() {
             if at > now {
                 break;
@@ -373,18 +459,19 @@ impl Engine {
                 let stop = What::Stop { task: TaskId(i as u32), job, place, reason: StopReason::Suspended };
                 sink.record(Record { at: end, what: stop });
             }
-            let task = &state.system.tasks[i];
-            let run = &mut state.runs[i];
-            let late = |run: &Run, job: JobId| match (task.arrival, task.deadline) {
-                (Arrival::Periodic { offset, period }, Some(d)) => Time::ZERO + offset + period * job as i64 + d <= end,
-                _ => run.deadline <= end,
-            };
-            if run.has_job() {
-                run.counts.missed += u64::from(late(run, run.job));
-                for job in run.job + 1..=run.job + run.pending {
-                    run.counts.missed += u64::from(late(run, job));
-                }
+            // Hartstone notices a miss when the late job ends, which it did not.
+            if !state.runs[i].has_job() || state.system.backlog == Backlog::Hartstone {
+                continue;
             }
+            let deadline = state.system.tasks[i].deadline;
+            let mut missed = u64::from(!state.runs[i].handler && state.runs[i].deadline <= end);
+            let mut planned = state.runs[i].planned;
+            for job in state.runs[i].job..state.runs[i].job + state.runs[i].pending {
+                planned =
+                    state.next_release(TaskId(i as u32), job, planned).expect("a job that has arrived was planned");
+                missed += u64::from(deadline.is_some_and(|d| planned + d <= end));
+            }
+            state.runs[i].counts.missed += missed;
         }
     }
 
@@ -409,6 +496,20 @@ impl Engine {
             deliver(&mut self.state, &mut *self.policy, sink);
         }
         Ok(())
+    }
+
+    /// Changes a setting of the policy, in place if it can take that over.
+    fn configure<S: Sink>(&mut self, setting: u8, value: Option<i64>, sink: &mut S) {
+        let mut spec = self.state.system.policy;
+        spec.values[usize::from(setting)] = value;
+        let cx = &mut Context { state: &mut self.state, sink };
+        if self.policy.configure(&spec, cx) {
+            self.state.system.policy = spec;
+            deliver(&mut self.state, &mut *self.policy, sink);
+        } else {
+            // A value that the policy refuses changes nothing: whoever makes the input checks it.
+            let _ = self.switch_policy(spec, sink);
+        }
     }
 
     /// The system that is scheduled.
@@ -469,6 +570,27 @@ impl Engine {
     pub fn windows_lost(&self) -> u64 {
         self.state.windows_lost
     }
+    /// How many requests for a resource closed a circle of jobs that wait for each other.
+    #[must_use]
+    pub fn deadlocks(&self) -> u64 {
+        self.state.deadlocks
+    }
+    /// How many tasks the policy has looked at one by one in the last step, beyond handling its events
+    /// ([`Context::visited`]): what a simulator charges for.
+    #[must_use]
+    pub fn visited(&self) -> u64 {
+        self.state.visited
+    }
+    /// What is left of the task's budget; `None` when it has none.
+    #[must_use]
+    pub fn budget_left(&self, task: TaskId) -> Option<Span> {
+        self.state.budget_left(task)
+    }
+    /// Whether the task waits for a resource.
+    #[must_use]
+    pub fn waits(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].waits_for.is_some()
+    }
     /// Whether every task's processes have ended.
     #[must_use]
     pub fn all_gone(&self) -> bool {
@@ -525,6 +647,17 @@ impl State {
         })
     }
 
+    fn budget_left(&self, task: TaskId) -> Option<Span> {
+        let run = &self.runs[task.index()];
+        let running = run.place.is_some() && run.phase == Phase::Ready && !(run.metered && run.clock == Clock::Cpu);
+        let extra = if running { self.now - run.since } else { Span::ZERO };
+        run.budget.map(|left| left - extra)
+    }
+
+    fn next_release(&self, task: TaskId, job: JobId, release: Time) -> Option<Time> {
+        self.system.tasks[task.index()].arrival.next(self.system.seed, task, job, release)
+    }
+
     fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
         match *input {
             Input::Usage { task, consumed } => {
@@ -569,12 +702,36 @@ impl State {
                     self.runs[task.index()].waits_for = Some(resource);
                 }
                 self.record(sink, What::Request { task, resource, granted });
+                if !granted && self.closes_circle(task) {
+                    self.deadlocks += 1;
+                    self.record(sink, What::Deadlock { task, resource });
+                }
                 self.events.push(Event::Request { task, resource, granted });
                 if !granted {
                     self.block(task, sink);
                 }
             }
             Input::Return { task, resource } => self.give_back(task, resource, sink),
+            Input::Yield { task } => {
+                let now = self.now;
+                let run = &mut self.runs[task.index()];
+                if run.phase == Phase::Ready && run.place.is_some() && !run.fresh {
+                    run.account(now);
+                    let (job, consumed) = (run.job, run.consumed);
+                    self.record(sink, What::Yield { task, job });
+                    self.events.push(Event::Yield { task, consumed });
+                }
+            }
+            Input::Skew { task, by } => {
+                self.runs[task.index()].skew = by;
+                self.arm_budget(task, self.now);
+            }
+            Input::Share { task, share, importance } => {
+                let described = &mut self.system.tasks[task.index()];
+                (described.share, described.importance) = (share, importance);
+                self.events.push(Event::Changed { task });
+            }
+            Input::Configure { .. } => unreachable!("settings are the engine's own business"),
             Input::Abort { task } => {
                 if self.runs[task.index()].has_job() {
                     self.end_job(task, Outcome::Aborted, true, sink);
@@ -587,6 +744,7 @@ impl State {
                 if self.runs[task.index()].has_job() {
                     let run = &mut self.runs[task.index()];
                     let queued = core::mem::take(&mut run.pending);
+                    let queued = if self.system.backlog == Backlog::Hartstone { 0 } else { queued };
                     let last = run.job;
                     run.counts.missed += queued;
                     // A job that never ran did not complete by its process's end.
@@ -616,7 +774,7 @@ impl State {
             // Counted at the planned instant and not when a late timer fired: what ran on in between is the driver's lateness.
             let run = &mut self.runs[slot];
             run.account(at.max(run.since).min(now));
-            if run.budget.is_some_and(|left| left > Span::ZERO) {
+            if run.budget.is_some_and(|left| left + run.lateness + run.skew > Span::ZERO) {
                 // A measurement said that less was consumed than time has passed.
                 self.arm_budget(task, now);
                 return;
@@ -635,27 +793,45 @@ impl State {
             self.events.push(Event::Timer { timer: (slot - 2 * n) as u16, due: at });
         } else {
             let index = slot - 2 * n - timers;
-            let Arrival::Periodic { period, .. } = self.system.tasks[index].arrival else {
-                unreachable!("only periodic tasks have a release on the agenda");
-            };
-            self.agenda.set(slot, at + period);
-            self.arrive(TaskId(index as u32), at, sink);
+            let (task, run) = (TaskId(index as u32), &self.runs[index]);
+            let planned = run.next_release.expect("a release on the agenda was planned");
+            let next = self.next_release(task, run.next_job, planned);
+            self.plan(task, next);
+            self.arrive(task, planned, sink);
         }
     }
 
-    /// A periodic job comes into being at `release`.
+    /// Puts the task's next release on the agenda.
+    fn plan(&mut self, task: TaskId, next: Option<Time>) {
+        let slot = slot_release(self.runs.len(), self.timers() as u16, task.index());
+        self.runs[task.index()].next_release = next;
+        match next {
+            Some(at) => self.agenda.set(slot, at.round_up(self.system.timing.tick)),
+            None => self.agenda.remove(slot),
+        }
+    }
+
+    fn absolute_deadline(&self, task: TaskId, release: Time) -> Option<Time> {
+        self.system.tasks[task.index()].deadline.map(|d| release + d)
+    }
+
+    /// A job comes into being at `release`.
     fn arrive(&mut self, task: TaskId, release: Time, sink: &mut dyn Sink) {
-        let deadline = self.system.tasks[task.index()].deadline.map(|d| release + d);
-        let skip = self.system.backlog == Backlog::Skip;
+        let deadline = self.absolute_deadline(task, release);
+        let backlog = self.system.backlog;
         let run = &mut self.runs[task.index()];
         let job = run.next_job;
         run.next_job += 1;
+        if run.has_job() && backlog == Backlog::Hartstone {
+            run.pending += 1;
+            return;
+        }
         run.counts.released += 1;
         sink.record(Record { at: release, what: What::Release { task, job, deadline } });
         if !run.has_job() {
             run.job = job;
-            self.begin_job(task, release, deadline.unwrap_or(Time::MAX));
-        } else if skip {
+            self.begin_job(task, release, release, deadline.unwrap_or(Time::MAX));
+        } else if backlog == Backlog::Skip {
             run.counts.missed += 1;
             let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO };
             sink.record(Record { at: release, what });
@@ -664,16 +840,18 @@ impl State {
         }
     }
 
-    /// Job number `run.job` becomes the task's current job.
-    fn begin_job(&mut self, task: TaskId, release: Time, deadline: Time) {
+    /// Job number `run.job`, which was to come at `planned`, becomes the task's current job as if it came at `release`.
+    fn begin_job(&mut self, task: TaskId, release: Time, planned: Time, deadline: Time) {
         let now = self.now;
-        let periodic = matches!(self.system.tasks[task.index()].arrival, Arrival::Periodic { .. });
-        let abort = self.system.late == Late::Abort && deadline < Time::MAX && periodic;
+        let timed = self.system.tasks[task.index()].arrival != Arrival::Activated;
+        let abort = self.system.late == Late::Abort && deadline < Time::MAX && timed;
         let n = self.runs.len();
         let run = &mut self.runs[task.index()];
         run.phase = Phase::Ready;
         run.release = release;
+        run.planned = planned;
         run.deadline = deadline;
+        run.handler = false;
         run.consumed = Span::ZERO;
         run.since = now;
         run.budget = None;
@@ -681,7 +859,7 @@ impl State {
         run.fresh = true;
         let job = run.job;
         if abort {
-            self.agenda.set(n + task.index(), deadline.max(now));
+            self.agenda.set(n + task.index(), deadline.max(now).round_up(self.system.timing.tick));
         }
         self.events.push(Event::Release { task, job });
     }
@@ -689,11 +867,14 @@ impl State {
     /// The current job is over. `tell` says whether the policy learns of it (it does not when it ended the job itself).
     fn end_job(&mut self, task: TaskId, outcome: Outcome, tell: bool, sink: &mut dyn Sink) {
         let (index, now, n) = (task.index(), self.now, self.runs.len());
+        let rule = self.system.backlog;
+        let judged = if rule == Backlog::Hartstone { now.round_down(self.system.timing.tick) } else { now };
         let run = &mut self.runs[index];
         run.account(now);
-        let (job, consumed) = (run.job, run.consumed);
-        let in_time = now <= run.deadline;
+        let (job, consumed, was_handler) = (run.job, run.consumed, run.handler);
+        let in_time = judged <= run.deadline;
         match outcome {
+            _ if was_handler => {}
             Outcome::Completed | Outcome::BudgetUsed | Outcome::Exited => {
                 run.counts.completed += 1;
                 if in_time {
@@ -720,12 +901,26 @@ impl State {
         run.stop_recorded |= stop.is_some();
         self.agenda.remove(index);
         self.agenda.remove(n + index);
-        self.record(sink, What::Finish { task, job, outcome, consumed });
+        let over = What::Finish { task, job, outcome, consumed };
+        self.record(sink, if was_handler { What::HandlerEnd { task, job, consumed } } else { over });
         if let Some(place) = stop {
             self.record(sink, What::Stop { task, job, place, reason: StopReason::Finished });
         }
         if let Some(resource) = waits_for {
             self.resources[usize::from(resource.0)].waiters.retain(|t| *t != task);
+        }
+        if let (Outcome::Aborted, false, Some(handler)) = (outcome, was_handler, self.system.tasks[index].handler) {
+            let deadline = handler.deadline.map(|d| now + d);
+            let run = &mut self.runs[index];
+            run.phase = Phase::Ready;
+            run.handler = true;
+            run.fresh = true;
+            run.deadline = deadline.unwrap_or(Time::MAX);
+            run.consumed = Span::ZERO;
+            run.metered = false;
+            self.record(sink, What::Handler { task, job, deadline });
+            self.events.push(Event::Handler { task, job });
+            return;
         }
         for resource in 0..self.resources.len() {
             if self.resources[resource].owner == Some(task) {
@@ -735,18 +930,82 @@ impl State {
         if tell {
             self.events.push(Event::Finish { task, job, consumed });
         }
-        let run = &mut self.runs[index];
+        let aborted = was_handler || outcome == Outcome::Aborted;
+        match rule {
+            // Its process has ended: nothing follows.
+            _ if matches!(outcome, Outcome::Exited | Outcome::Skipped) => {}
+            Backlog::Hartstone => self.pass_periods(task, judged, sink),
+            Backlog::Chronos if aborted || !in_time => self.succeed(task, Some(now), sink),
+            _ => self.succeed(task, None, sink),
+        }
+    }
+
+    /// The next job of a task that is now idle begins, if it has arrived, or if a late predecessor calls it in (`at`).
+    fn succeed(&mut self, task: TaskId, at: Option<Time>, sink: &mut dyn Sink) {
+        let run = &self.runs[task.index()];
         if run.pending > 0 {
+            let planned = self.next_release(task, run.job, run.planned).expect("a job that has arrived was planned");
+            let deadline = self.absolute_deadline(task, planned).unwrap_or(Time::MAX);
+            let run = &mut self.runs[task.index()];
             run.pending -= 1;
             run.job += 1;
-            let (job, description) = (run.job, &self.system.tasks[index]);
-            let Arrival::Periodic { offset, period } = description.arrival else {
-                unreachable!("only periodic tasks queue jobs");
-            };
-            let release = Time::ZERO + offset + period * job as i64;
-            let deadline = description.deadline.map_or(Time::MAX, |d| release + d);
-            self.begin_job(task, release, deadline);
+            self.begin_job(task, at.unwrap_or(planned), planned, deadline);
+        } else if let (Some(at), Some(planned)) = (at, run.next_release) {
+            let next = self.next_release(task, run.next_job, planned);
+            self.plan(task, next);
+            let deadline = self.absolute_deadline(task, planned);
+            let run = &mut self.runs[task.index()];
+            (run.job, run.next_job) = (run.next_job, run.next_job + 1);
+            run.counts.released += 1;
+            let job = run.job;
+            self.record(sink, What::Release { task, job, deadline });
+            self.begin_job(task, at, planned, deadline.unwrap_or(Time::MAX));
         }
+    }
+
+    /// Hartstone's task loop at the end of a job: periods that ended before `judged` are missed or passed over, and one that
+    /// begins with the present tick is late only by what the clock cannot show. O(periods passed).
+    fn pass_periods(&mut self, task: TaskId, judged: Time, sink: &mut dyn Sink) {
+        let run = &mut self.runs[task.index()];
+        let passed = core::mem::take(&mut run.pending);
+        let (mut job, mut planned) = (run.job, run.planned);
+        let mut over: Option<(JobId, Option<Time>)> = None;
+        for _ in 0..passed {
+            planned = self.next_release(task, job, planned).expect("a period that has passed was planned");
+            job += 1;
+            let deadline = self.absolute_deadline(task, planned);
+            if planned >= judged {
+                // There is at most one, since a period is longer than a tick.
+                let run = &mut self.runs[task.index()];
+                run.counts.released += 1;
+                run.job = job;
+                self.record(sink, What::Release { task, job, deadline });
+                self.begin_job(task, planned, planned, deadline.unwrap_or(Time::MAX));
+                return;
+            }
+            // The period in which the late job ends is passed over in silence; those before it are jobs that never ran.
+            if let Some((job, deadline)) = over.replace((job, deadline)) {
+                let run = &mut self.runs[task.index()];
+                run.counts.released += 1;
+                run.counts.missed += 1;
+                self.record(sink, What::Release { task, job, deadline });
+                self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
+            }
+        }
+    }
+
+    /// Whether the task waits for itself through those that hold what the others wait for. O(tasks).
+    fn closes_circle(&self, task: TaskId) -> bool {
+        let mut at = task;
+        for _ in 0..self.runs.len() {
+            let Some(resource) = self.runs[at.index()].waits_for else { return false };
+            let Some(owner) = self.resources[usize::from(resource.0)].owner else { return false };
+            if owner == task {
+                return true;
+            }
+            at = owner;
+        }
+        false
     }
 
     fn block(&mut self, task: TaskId, sink: &mut dyn Sink) {
@@ -759,7 +1018,7 @@ impl State {
         run.phase = Phase::Blocked;
         let (job, consumed) = (run.job, run.consumed);
         // A budget that ends in this very instant is used up all the same.
-        if run.budget.is_none_or(|left| left > Span::ZERO) {
+        if run.budget.is_none_or(|left| left + run.lateness + run.skew > Span::ZERO) {
             self.agenda.remove(task.index());
         }
         self.record(sink, What::Block { task, job });
@@ -787,7 +1046,15 @@ impl State {
         if held.owner != Some(task) {
             return;
         }
-        held.owner = held.waiters.pop_front();
+        let next = match self.system.locking {
+            Locking::Fifo => 0,
+            // The most urgent; among equals, who asked first.
+            Locking::Inheritance | Locking::Ceiling => {
+                let waiters = held.waiters.iter().enumerate();
+                waiters.min_by_key(|(_, t)| self.runs[t.index()].urgency).map_or(0, |(i, _)| i)
+            }
+        };
+        held.owner = held.waiters.remove(next);
         let next = held.owner;
         self.record(sink, What::Return { task, resource });
         self.events.push(Event::Return { task, resource });
@@ -804,7 +1071,8 @@ impl State {
         let run = &self.runs[task.index()];
         match run.budget {
             Some(left) if run.place.is_some() && run.phase == Phase::Ready => {
-                self.agenda.set(task.index(), now.max(run.since + left));
+                let at = now.max(run.since + left + run.lateness + run.skew);
+                self.agenda.set(task.index(), at.round_up(self.system.timing.resolution));
             }
             _ => self.agenda.remove(task.index()),
         }
@@ -816,6 +1084,11 @@ impl State {
         run.account(now);
         run.budget = Some(budget.amount);
         run.clock = budget.clock;
+        run.grants += 1;
+        if self.system.timing.lateness > Span::ZERO {
+            let (most, seed) = (self.system.timing.lateness.ns() as u64, self.system.seed ^ LATENESS);
+            run.lateness = Span::from_ns(rng::draw_up_to(most, seed, u64::from(task.0), run.grants) as i64);
+        }
         let job = run.job;
         self.record(sink, What::Budget { task, job, amount: budget.amount });
         self.arm_budget(task, now);
@@ -879,14 +1152,14 @@ impl State {
                     let what = What::Stop { task, job: run.job, place: from, reason: StopReason::Migrated };
                     self.record(sink, what);
                 }
-                commands.push(Command::Move { task, from, to, new_job: run.fresh });
+                commands.push(Command::Move { task, from, to, work: run.work() });
             }
         }
         // Starts, moves and next jobs in the order of the decision.
         for a in &decision.assignments {
             let (task, to) = (a.task, a.place);
             let run = &mut self.runs[task.index()];
-            let (before, fresh) = (run.place, run.fresh);
+            let (before, fresh, work) = (run.place, run.fresh, run.work());
             if before != Some(to) || fresh {
                 run.account(now);
                 run.since = now;
@@ -907,9 +1180,9 @@ impl State {
                 match before {
                     None => {
                         self.running.push(task);
-                        commands.push(Command::Start { task, place: to, new_job: fresh });
+                        commands.push(Command::Start { task, place: to, work });
                     }
-                    Some(place) if place == to => commands.push(Command::Continue { task, place }),
+                    Some(place) if place == to => commands.push(Command::Continue { task, place, work }),
                     Some(_) => {}
                 }
                 match a.budget {
@@ -984,10 +1257,65 @@ impl Context<'_> {
     /// What is left of the task's budget; `None` when it has none.
     #[must_use]
     pub fn budget_left(&self, task: TaskId) -> Option<Span> {
+        self.state.budget_left(task)
+    }
+    /// CPU time that the task's current job still needs by its declaration, or its handler: zero when it has overrun it,
+    /// `None` when nothing was declared or there is no job.
+    #[must_use]
+    pub fn remaining(&self, task: TaskId) -> Option<Span> {
+        let job = self.state.job(task)?;
+        let described = self.task(task);
+        let handler = described.handler.filter(|_| self.state.runs[task.index()].handler);
+        let declared = handler.map(|h| h.runtime).or(described.runtime)?;
+        Some((declared - job.consumed).max(Span::ZERO))
+    }
+    /// Whether the task's current job has not run yet.
+    #[must_use]
+    pub fn is_fresh(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].fresh
+    }
+    /// Whether the task is at the handler of an aborted job.
+    #[must_use]
+    pub fn in_handler(&self, task: TaskId) -> bool {
         let run = &self.state.runs[task.index()];
-        let running = run.place.is_some() && run.phase == Phase::Ready && !(run.metered && run.clock == Clock::Cpu);
-        let extra = if running { self.state.now - run.since } else { Span::ZERO };
-        run.budget.map(|left| left - extra)
+        run.handler && run.has_job()
+    }
+    /// When the task's next job will be released, as far as the engine releases it.
+    #[must_use]
+    pub fn next_release(&self, task: TaskId) -> Option<Time> {
+        self.state.runs[task.index()].next_release
+    }
+    /// How resources are handed out.
+    #[must_use]
+    pub fn locking(&self) -> Locking {
+        self.state.system.locking
+    }
+    /// What the task waits for.
+    #[must_use]
+    pub fn waits_for(&self, task: TaskId) -> Option<ResourceId> {
+        self.state.runs[task.index()].waits_for
+    }
+    /// Who waits for a resource, in the order of asking.
+    pub fn waiters(&self, resource: ResourceId) -> impl Iterator<Item = TaskId> + '_ {
+        self.state.resources[usize::from(resource.0)].waiters.iter().copied()
+    }
+    /// The tasks whose steps lock a resource.
+    #[must_use]
+    pub fn users(&self, resource: ResourceId) -> &[TaskId] {
+        &self.state.resources[usize::from(resource.0)].users
+    }
+    /// Tells the engine how urgent the task's job is; lower is more urgent. It decides who of those that wait for a resource
+    /// gets it, and holds until it is told anew.
+    pub fn set_urgency(&mut self, task: TaskId, urgency: i64) {
+        self.state.runs[task.index()].urgency = urgency;
+    }
+    /// The policy has looked at `tasks` tasks one by one, as a regulator does once per round. A simulator may charge for it.
+    pub fn visited(&mut self, tasks: usize) {
+        self.state.visited += tasks as u64;
+    }
+    /// Writes something that only the policy knows into the trace: [`What::Round`] and [`What::Burst`].
+    pub fn record(&mut self, what: What) {
+        self.state.record(self.sink, what);
     }
     /// Who holds a resource.
     #[must_use]
@@ -999,7 +1327,7 @@ impl Context<'_> {
     pub fn set_timer(&mut self, timer: u16, at: Time) {
         assert!(usize::from(timer) < self.state.timers(), "timer {timer} was not asked for");
         let slot = 2 * self.state.runs.len() + usize::from(timer);
-        self.state.agenda.set(slot, at.max(self.state.now));
+        self.state.agenda.set(slot, at.max(self.state.now).round_up(self.state.system.timing.tick));
     }
     /// Cancels a timer.
     pub fn cancel_timer(&mut self, timer: u16) {
@@ -1023,7 +1351,7 @@ impl Context<'_> {
         run.next_job += 1;
         run.counts.released += 1;
         self.sink.record(Record { at: now, what: What::Release { task, job, deadline } });
-        state.begin_job(task, now, deadline.unwrap_or(Time::MAX));
+        state.begin_job(task, now, now, deadline.unwrap_or(Time::MAX));
         let told = state.events.pop();
         debug_assert!(matches!(told, Some(Event::Release { .. })));
         job

@@ -14,5 +14,6 @@ pub mod policy;
 mod queue;
 pub mod record;
 pub mod rng;
+pub mod scenario;
 pub mod stats;
 pub mod time;

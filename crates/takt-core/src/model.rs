@@ -5,7 +5,8 @@
 
 use crate::cpus::CpuSet;
 use crate::policy::PolicySpec;
-use crate::time::Span;
+use crate::rng;
+use crate::time::{Span, Time};
 use alloc::vec::Vec;
 
 /// A task: the index into [`System::tasks`].
@@ -36,7 +37,7 @@ impl PartitionId {
 }
 
 /// How jobs of a task come into being.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Arrival {
     /// Released by the engine at `offset + k * period`, k = 0, 1, 2 …
     Periodic {
@@ -45,8 +46,105 @@ pub enum Arrival {
         /// Time between releases; above zero.
         period: Span,
     },
+    /// Released by the engine, each job a random time between `period` and `period + spread` after the one before. The
+    /// times are drawn by (seed, task, job), evenly.
+    Sporadic {
+        /// First release after the start of the schedule.
+        offset: Span,
+        /// Least time between releases; above zero.
+        period: Span,
+        /// How much longer it may take at most.
+        spread: Span,
+    },
+    /// Released by the engine at these instants after the start of the schedule, in ascending order. A batch job is one at zero.
+    Listed {
+        /// The instants; none is a task that never has a job.
+        instants: Vec<Span>,
+    },
     /// Released by its policy: a process of a window table is activated once per window.
     Activated,
+}
+
+impl Arrival {
+    /// The period, or the least time between releases. `None` where releases are a list or the policy's business.
+    #[must_use]
+    pub fn period(&self) -> Option<Span> {
+        match self {
+            Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } => Some(*period),
+            Arrival::Listed { .. } | Arrival::Activated => None,
+        }
+    }
+
+    /// When job 0 is released by the engine.
+    #[must_use]
+    pub fn first(&self) -> Option<Time> {
+        match self {
+            Arrival::Periodic { offset, .. } | Arrival::Sporadic { offset, .. } => Some(Time::ZERO + *offset),
+            Arrival::Listed { instants } => instants.first().map(|i| Time::ZERO + *i),
+            Arrival::Activated => None,
+        }
+    }
+
+    /// When the job after number `job` is released, which itself was released at `release`. O(1).
+    #[must_use]
+    pub fn next(&self, seed: u64, task: TaskId, job: u64, release: Time) -> Option<Time> {
+        match self {
+            Arrival::Periodic { period, .. } => Some(release + *period),
+            Arrival::Sporadic { period, spread, .. } => {
+                let drawn = rng::draw_up_to(spread.ns() as u64, seed ^ SPORADIC, u64::from(task.0), job);
+                Some(release + *period + Span::from_ns(drawn as i64))
+            }
+            Arrival::Listed { instants } => {
+                usize::try_from(job).ok().and_then(|j| instants.get(j + 1)).map(|i| Time::ZERO + *i)
+            }
+            Arrival::Activated => None,
+        }
+    }
+}
+
+// Draws of different kinds for the same task and job must not be the same numbers.
+const SPORADIC: u64 = 0x5350_4f52_4144_4943;
+const EXECUTION: u64 = 0x4558_4543_5554_494f;
+
+/// One thing that a job does; the simulator carries it out. On Linux a job does what its program does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It needs the CPU for so long.
+    Run(Span),
+    /// It blocks itself for so long: it sleeps or waits for a device.
+    Sleep(Span),
+    /// It asks for a resource and blocks until it has it.
+    Lock(ResourceId),
+    /// It gives a resource back.
+    Unlock(ResourceId),
+    /// It lets others run and stays ready.
+    Yield,
+}
+
+/// How much CPU time jobs really need, whatever is declared. A job that needs more than its task's runtime overruns it.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub enum Execution {
+    /// The declared runtime.
+    #[default]
+    Declared,
+    /// Drawn evenly by (seed, task, job).
+    Uniform {
+        /// The least; above zero.
+        least: Span,
+        /// The most.
+        most: Span,
+    },
+    /// Job k needs entry k, again from the start after the last one.
+    Series(Vec<Span>),
+}
+
+/// What is left to do when a job is aborted: its exception handler, work like any other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handler {
+    /// CPU time that it needs.
+    pub runtime: Span,
+    /// Its deadline after the abort; without one it has none.
+    pub deadline: Option<Span>,
 }
 
 /// One task: a stream of jobs. On Linux it is one process (and its children).
@@ -56,17 +154,64 @@ pub struct Task {
     pub arrival: Arrival,
     /// Relative deadline. `None`: none is ever missed.
     pub deadline: Option<Span>,
-    /// CPU time one job needs, as declared. The simulator lets a job complete after it; without it an
-    /// activation uses its whole budget.
+    /// CPU time one job needs, as declared. The simulator lets a job complete after it (but see `steps` and `execution`);
+    /// without it an activation uses its whole budget, and a job never completes.
     pub runtime: Option<Span>,
+    /// What a simulated job does, in order; empty is to run for its runtime. The sum of its runs is what the job really
+    /// needs and may differ from `runtime`.
+    pub steps: Vec<Step>,
+    /// What simulated jobs without `steps` really need.
+    pub execution: Execution,
+    /// What an aborted job still has to do.
+    pub handler: Option<Handler>,
     /// Budget of one job. In a window it is elapsed time; under an online policy it is CPU time.
     pub budget: Option<Span>,
     /// The budget of each activation is drawn uniformly from `budget ± jitter / 2`; at most `2 * budget`.
     pub jitter: Span,
     /// Fixed priority; a higher number is more important. Used by the `fp` policy.
     pub priority: u32,
+    /// The part of a CPU that it should get, in millionths; used by policies that hand out shares.
+    pub share: Option<u32>,
+    /// How much its share counts when there is not enough for all; used by policies that hand out shares.
+    pub importance: u32,
     /// CPUs that it may run on.
     pub affinity: CpuSet,
+}
+
+/// A task that has only its policy to release it, may run everywhere, and needs nothing: the base for struct updates.
+impl Default for Task {
+    fn default() -> Task {
+        Task {
+            arrival: Arrival::Activated,
+            deadline: None,
+            runtime: None,
+            steps: Vec::new(),
+            execution: Execution::Declared,
+            handler: None,
+            budget: None,
+            jitter: Span::ZERO,
+            priority: 0,
+            share: None,
+            importance: 1,
+            affinity: CpuSet::first(crate::cpus::MAX_CPUS),
+        }
+    }
+}
+
+impl Task {
+    /// What job number `job` of the task really needs when it has no `steps`; `None` when it never completes by itself.
+    #[must_use]
+    pub fn demand(&self, seed: u64, task: TaskId, job: u64) -> Option<Span> {
+        match &self.execution {
+            Execution::Declared => self.runtime,
+            Execution::Uniform { least, most } => {
+                let spread = (*most - *least).ns().max(0) as u64;
+                let drawn = rng::draw_up_to(spread, seed ^ EXECUTION, u64::from(task.0), job);
+                Some(*least + Span::from_ns(drawn as i64))
+            }
+            Execution::Series(spans) => spans.get((job % spans.len().max(1) as u64) as usize).copied().or(self.runtime),
+        }
+    }
 }
 
 /// A group of tasks that owns slices of windows.
@@ -126,6 +271,37 @@ pub enum Backlog {
     Queue,
     /// It is skipped and counted as released and missed.
     Skip,
+    /// ChronOS's rule: like `Queue`, but the successor of a job that is late or aborted is released at that job's end, even
+    /// if that is before its time. Absolute deadlines keep to the grid of the period.
+    Chronos,
+    /// Hartstone's rule: a job that ends after its deadline counts one miss for each period that ended before, the periods in
+    /// between pass without a job, and its successor is released at the first end of a period that is not in the past. All of
+    /// it is noticed when the late job ends, by a clock of the resolution [`Timing::tick`].
+    Hartstone,
+}
+
+/// How shared resources are handed out.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Locking {
+    /// In the order of asking; who holds one keeps its own urgency.
+    Fifo,
+    /// To the most urgent of those that wait; who holds one is as urgent as the most urgent that waits for it.
+    #[default]
+    Inheritance,
+    /// As `Inheritance`, and who holds one is as urgent as any task that ever uses it would be if released at the moment
+    /// of locking: the immediate priority ceiling, under EDF the deadline floor.
+    Ceiling,
+}
+
+/// When the clock lets things happen. Zero is exact.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// Releases, deadlines and the policy's own timers are noticed at multiples of this: a periodic tick.
+    pub tick: Span,
+    /// The ends of budgets are noticed at multiples of this: the resolution of a one-shot timer.
+    pub resolution: Span,
+    /// The ends of budgets are noticed up to so much later, drawn evenly by (seed, task, number of the grant).
+    pub lateness: Span,
 }
 
 /// A whole system: the input of an engine.
@@ -149,11 +325,34 @@ pub struct System {
     pub backlog: Backlog,
     /// Number of shared resources.
     pub resources: u16,
+    /// How they are handed out.
+    pub locking: Locking,
+    /// When the clock lets things happen.
+    pub timing: Timing,
     /// Seed of everything drawn at random (budget jitter).
     pub seed: u64,
 }
 
 impl System {
+    /// A system of these CPUs under this policy with nothing in it: the base for struct updates.
+    #[must_use]
+    pub fn new(cpus: CpuSet, policy: PolicySpec) -> System {
+        System {
+            cpus,
+            tasks: Vec::new(),
+            partitions: Vec::new(),
+            windows: Vec::new(),
+            be_start: BestEffortStart::default(),
+            policy,
+            late: Late::default(),
+            backlog: Backlog::default(),
+            resources: 0,
+            locking: Locking::default(),
+            timing: Timing::default(),
+            seed: 0,
+        }
+    }
+
     /// Length of the major frame; zero without windows.
     #[must_use]
     pub fn major_frame(&self) -> Span {
@@ -182,9 +381,31 @@ impl System {
         sure(!self.cpus.is_empty(), Invalid::NoCpu)?;
         for (i, task) in self.tasks.iter().enumerate() {
             let id = TaskId(i as u32);
-            if let Arrival::Periodic { offset, period } = task.arrival {
-                sure(period > Span::ZERO && offset >= Span::ZERO, Invalid::Period(id))?;
+            match &task.arrival {
+                Arrival::Periodic { offset, period } => {
+                    sure(*period > Span::ZERO && *offset >= Span::ZERO, Invalid::Period(id))?;
+                }
+                Arrival::Sporadic { offset, period, spread } => {
+                    let sound = *period > Span::ZERO && *offset >= Span::ZERO && *spread >= Span::ZERO;
+                    sure(sound, Invalid::Period(id))?;
+                }
+                Arrival::Listed { instants } => {
+                    let sound = instants.first().is_none_or(|i| *i >= Span::ZERO) && instants.is_sorted();
+                    sure(sound, Invalid::Instants(id))?;
+                }
+                Arrival::Activated => {}
             }
+            sure(self.sound_steps(task), Invalid::Steps(id))?;
+            match &task.execution {
+                Execution::Declared => {}
+                Execution::Uniform { least, most } => sure(*least > Span::ZERO && least <= most, Invalid::Length(id))?,
+                Execution::Series(spans) => {
+                    sure(!spans.is_empty() && spans.iter().all(|s| *s > Span::ZERO), Invalid::Length(id))?;
+                }
+            }
+            let handled =
+                task.handler.is_none_or(|h| h.runtime > Span::ZERO && h.deadline.is_none_or(|d| d > Span::ZERO));
+            sure(handled, Invalid::Length(id))?;
             let positive = |span: Option<Span>| span.is_none_or(|s| s > Span::ZERO);
             sure(positive(task.deadline) && positive(task.runtime), Invalid::Length(id))?;
             sure(positive(task.budget) && task.jitter >= Span::ZERO, Invalid::Length(id))?;
@@ -207,11 +428,36 @@ impl System {
                 }
             }
         }
+        let timing = self.timing.tick >= Span::ZERO && self.timing.resolution >= Span::ZERO;
+        let timing = timing && self.timing.lateness >= Span::ZERO;
+        sure(timing, Invalid::Timing)?;
         for partition in &self.partitions {
             let known = partition.tasks.iter().all(|t| t.index() < self.tasks.len());
             sure(known, Invalid::Partition)?;
         }
         Ok(())
+    }
+
+    /// Whether the runs and sleeps are above zero, the resources exist, and locks and unlocks come in pairs.
+    fn sound_steps(&self, task: &Task) -> bool {
+        let mut held: Vec<ResourceId> = Vec::new();
+        let sound = task.steps.iter().all(|step| match *step {
+            Step::Run(span) | Step::Sleep(span) => span > Span::ZERO,
+            Step::Lock(r) => {
+                let free = r.0 < self.resources && !held.contains(&r);
+                held.push(r);
+                free
+            }
+            Step::Unlock(r) => {
+                let at = held.iter().position(|h| *h == r);
+                at.is_some_and(|at| {
+                    held.swap_remove(at);
+                    true
+                })
+            }
+            Step::Yield => true,
+        });
+        sound && held.is_empty()
     }
 }
 
@@ -234,6 +480,14 @@ pub enum Invalid {
     Slices(usize),
     /// A partition names a task that does not exist.
     Partition,
+    /// Release instants that are negative or out of order.
+    Instants(TaskId),
+    /// Steps of length zero, of an unknown resource, or with locks and unlocks that do not match.
+    Steps(TaskId),
+    /// A negative tick or timer resolution.
+    Timing,
+    /// A setting of the policy outside of its range.
+    Setting(&'static str),
     /// The policy needs what the task does not have.
     Needs(TaskId, &'static str),
     /// The policy cannot work on this machine or system.
@@ -251,6 +505,12 @@ impl core::fmt::Display for Invalid {
             Invalid::Window(w) => write!(f, "window {w}: its length must be above zero"),
             Invalid::Slices(w) => write!(f, "window {w}: slices overlap, leave the machine or repeat a partition"),
             Invalid::Partition => write!(f, "a partition names a task that does not exist"),
+            Invalid::Instants(t) => write!(f, "task {}: release instants must ascend from zero or later", t.0),
+            Invalid::Steps(t) => {
+                write!(f, "task {}: steps must be longer than zero and give back each resource that they take", t.0)
+            }
+            Invalid::Timing => write!(f, "a tick or timer resolution is negative"),
+            Invalid::Setting(name) => write!(f, "the policy's setting `{name}` is out of range"),
             Invalid::Needs(t, what) => write!(f, "task {}: the policy needs its {what}", t.0),
             Invalid::Unsuitable(why) => write!(f, "{why}"),
         }

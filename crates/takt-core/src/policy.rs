@@ -72,6 +72,26 @@ pub enum Event {
         /// What it gives back.
         resource: ResourceId,
     },
+    /// A job was aborted and goes on with its handler, with a new deadline and nothing consumed. If it waited for a resource,
+    /// it waits no longer and is ready. It keeps the resources that it holds until the handler is over.
+    Handler {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+    },
+    /// A running job lets others run; it stays ready.
+    Yield {
+        /// Its task.
+        task: TaskId,
+        /// What the job has consumed so far.
+        consumed: Span,
+    },
+    /// The task's share or importance has changed.
+    Changed {
+        /// The task.
+        task: TaskId,
+    },
     /// A timer that the policy set is due.
     Timer {
         /// Its number, from zero below [`Policy::timers`].
@@ -99,6 +119,9 @@ impl Event {
             | Event::Deadline { task, .. }
             | Event::Request { task, .. }
             | Event::Return { task, .. }
+            | Event::Handler { task, .. }
+            | Event::Yield { task, .. }
+            | Event::Changed { task }
             | Event::Exit { task } => Some(task),
             Event::Timer { .. } => None,
         }
@@ -178,6 +201,12 @@ pub trait Policy: Send {
     fn timers(&self) -> u16 {
         0
     }
+
+    /// Takes over changed settings without forgetting what it knows. `false`: it cannot, and is built anew.
+    fn configure(&mut self, spec: &PolicySpec, cx: &mut Context<'_>) -> bool {
+        let _ = (spec, cx);
+        false
+    }
 }
 
 /// How an ordering is spread over several CPUs.
@@ -189,6 +218,8 @@ pub enum Scope {
     Global,
     /// Each task belongs to one CPU (`p-`).
     Partitioned,
+    /// Each task belongs to a group of CPUs, which has one ready queue (`c-`; the setting `cluster` is its size).
+    Clustered,
     /// The policy itself is about several CPUs (`windows`).
     Table,
 }
@@ -201,6 +232,7 @@ impl Scope {
             Scope::Uniprocessor => "uniprocessor",
             Scope::Global => "global",
             Scope::Partitioned => "partitioned",
+            Scope::Clustered => "clustered",
             Scope::Table => "table",
         }
     }
@@ -247,6 +279,43 @@ impl Placement {
     }
 }
 
+/// What kind of value a [`Setting`] takes. Every value is kept as one integer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A duration in nanoseconds, between two bounds.
+    Duration(Span, Span),
+    /// A number with up to six decimals, in millionths, between two bounds (in millionths, too).
+    Ratio(i64, i64),
+    /// A whole number between two bounds.
+    Count(i64, i64),
+    /// One of these words, as its index.
+    Choice(&'static [&'static str]),
+}
+
+/// A number that tunes a policy, set in the workload or on the command line (`rr:quantum=2ms`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// What it is when nobody sets it, in words.
+    pub default: &'static str,
+    /// One line about it.
+    pub summary: &'static str,
+}
+
+/// How many settings a policy may have.
+pub const MAX_SETTINGS: usize = 24;
+
+/// The setting of every policy with a clustered scope.
+pub const CLUSTER: Setting = Setting {
+    name: "cluster",
+    kind: Kind::Count(1, 1024),
+    default: "2",
+    summary: "CPUs of a cluster, for the clustered form (c-)",
+};
+
 /// A policy as a workload or the command line names it.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicySpec {
@@ -254,56 +323,76 @@ pub struct PolicySpec {
     pub entry: &'static Entry,
     /// Its scope.
     pub scope: Scope,
-    /// The placement rule of a partitioned scope.
+    /// The placement rule of a partitioned or clustered scope.
     pub placement: Placement,
+    /// Its settings, in the order of [`Entry::settings`]; `None` is the default.
+    pub values: [Option<i64>; MAX_SETTINGS],
+    /// CPUs of a cluster under [`Scope::Clustered`].
+    pub cluster: u16,
 }
 
 impl PartialEq for PolicySpec {
     fn eq(&self, other: &Self) -> bool {
-        (self.entry.name, self.scope, self.placement) == (other.entry.name, other.scope, other.placement)
+        let key = |s: &PolicySpec| (s.entry.name, s.scope, s.placement, s.values, s.cluster);
+        key(self) == key(other)
     }
 }
 impl Eq for PolicySpec {}
 
 impl PolicySpec {
-    /// Looks up a name such as `edf`, `g-edf` or `p-rm`.
+    /// The policy under this scope with default placement and settings.
+    #[must_use]
+    pub const fn new(entry: &'static Entry, scope: Scope) -> PolicySpec {
+        PolicySpec { entry, scope, placement: Placement::DEFAULT, values: [None; MAX_SETTINGS], cluster: 2 }
+    }
+
+    /// Looks up a name such as `edf`, `g-edf` or `p-rm`. Settings are not part of it.
     #[must_use]
     pub fn from_name(name: &str) -> Option<PolicySpec> {
-        let (scope, plain) = match name.split_once('-') {
-            Some(("g", plain)) => (Scope::Global, plain),
-            Some(("p", plain)) => (Scope::Partitioned, plain),
-            _ => (Scope::Uniprocessor, name),
-        };
-        let entry = REGISTRY.iter().find(|e| e.name == plain)?;
-        let scope = if entry.scopes.contains(&scope) {
-            scope
-        } else if scope == Scope::Uniprocessor && entry.scopes == [Scope::Table] {
-            Scope::Table
-        } else {
-            return None;
-        };
-        Some(PolicySpec { entry, scope, placement: Placement::DEFAULT })
+        let find = |plain: &str| REGISTRY.iter().find(|e| e.name == plain);
+        if let Some(entry) = find(name) {
+            // A policy that has one scope only is called by its plain name.
+            let scope = match entry.scopes {
+                [only] => *only,
+                scopes if scopes.contains(&Scope::Uniprocessor) => Scope::Uniprocessor,
+                _ => return None,
+            };
+            return Some(PolicySpec::new(entry, scope));
+        }
+        let (prefix, plain) = name.split_once('-')?;
+        let entry = find(plain)?;
+        let scope = entry.scopes.iter().copied().find(|s| {
+            let spec = PolicySpec::new(entry, *s);
+            spec.prefix().strip_suffix('-') == Some(prefix)
+        })?;
+        Some(PolicySpec::new(entry, scope))
     }
 
-    /// All names that [`PolicySpec::from_name`] knows.
+    /// All names that [`PolicySpec::from_name`] knows, each as its prefix and its plain name.
     pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-        REGISTRY.iter().flat_map(|e| {
-            e.scopes.iter().map(|s| match s {
-                Scope::Global => ("g-", e.name),
-                Scope::Partitioned => ("p-", e.name),
-                Scope::Uniprocessor | Scope::Table => ("", e.name),
-            })
-        })
+        REGISTRY.iter().flat_map(|e| e.scopes.iter().map(move |s| (PolicySpec::new(e, *s).prefix(), e.name)))
     }
 
-    /// The prefix that its scope gives its name: `g-`, `p-` or nothing.
+    /// The prefix that its scope gives its name: `g-`, `p-`, `c-` or nothing.
     #[must_use]
     pub const fn prefix(&self) -> &'static str {
         match self.scope {
+            _ if self.entry.scopes.len() == 1 => "",
             Scope::Global => "g-",
             Scope::Partitioned => "p-",
+            Scope::Clustered => "c-",
             Scope::Uniprocessor | Scope::Table => "",
         }
+    }
+
+    /// The value of a setting, if it was set. O(settings).
+    ///
+    /// # Panics
+    /// When the policy has no such setting: a fault of the program.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<i64> {
+        let index = self.entry.settings.iter().position(|s| s.name == name);
+        self.values[index.expect("a policy asks for its own settings")]
     }
 }
 
@@ -345,6 +434,8 @@ pub struct Entry {
     pub scopes: &'static [Scope],
     /// What every task must have.
     pub needs: &'static [Need],
+    /// What can be tuned.
+    pub settings: &'static [Setting],
     /// Builds it.
     pub build: fn(&Build<'_>) -> Result<Box<dyn Policy>, Invalid>,
 }

@@ -123,6 +123,60 @@ pub enum What {
         /// What it gives back.
         resource: ResourceId,
     },
+    /// An aborted job goes on with its handler. Its [`What::Finish`] comes before this.
+    Handler {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// The handler's absolute deadline.
+        deadline: Option<Time>,
+    },
+    /// The handler of an aborted job is over.
+    HandlerEnd {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// Time it was given.
+        consumed: Span,
+    },
+    /// A job lets others run.
+    Yield {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+    },
+    /// A request for a resource closes a circle: each job of it waits for a resource that the next one holds.
+    Deadlock {
+        /// The task whose request closes the circle.
+        task: TaskId,
+        /// What it asks for.
+        resource: ResourceId,
+    },
+    /// A regulator that hands out time in rounds has come to the end of one.
+    Round {
+        /// The CPU whose regulator it is.
+        place: Place,
+        /// How long the round should have been.
+        set_point: Span,
+        /// How long it was, without idle time.
+        measured: Span,
+        /// What the outer loop adds to the next one.
+        correction: Span,
+    },
+    /// A task's part of a round, recorded with [`What::Round`].
+    Burst {
+        /// The task.
+        task: TaskId,
+        /// The burst that it should have had.
+        set_point: Span,
+        /// The burst that it had.
+        measured: Span,
+        /// The burst that it is given in the next round.
+        next: Span,
+    },
     /// A completion signal arrived after its job was over: it belongs to that job, not to the next.
     LateSignal {
         /// Its task.

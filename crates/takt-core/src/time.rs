@@ -25,6 +25,16 @@ impl Time {
     pub const fn from_ns(ns: i64) -> Time {
         Time(ns)
     }
+    /// The first multiple of `grid` that is not before this; itself when `grid` is zero.
+    #[must_use]
+    pub const fn round_up(self, grid: Span) -> Time {
+        if grid.0 <= 0 || self.0 == i64::MAX { self } else { Time(self.0 + (grid.0 - self.0 % grid.0) % grid.0) }
+    }
+    /// The last multiple of `grid` that is not after this; itself when `grid` is zero.
+    #[must_use]
+    pub const fn round_down(self, grid: Span) -> Time {
+        if grid.0 <= 0 { self } else { Time(self.0 - self.0 % grid.0) }
+    }
     /// Nanoseconds since the start.
     #[must_use]
     pub const fn ns(self) -> i64 {

@@ -39,7 +39,7 @@ const TASKS: u32 = 12;
 const RESOURCES: u16 = 40;
 
 fn specs() -> impl Iterator<Item = PolicySpec> {
-    let spec = |entry, scope| PolicySpec { entry, scope, placement: takt_core::policy::Placement::DEFAULT };
+    let spec = |entry, scope| PolicySpec::new(entry, scope);
     REGISTRY.iter().flat_map(move |entry| entry.scopes.iter().map(move |&scope| spec(entry, scope)))
 }
 
@@ -56,6 +56,7 @@ fn online(spec: PolicySpec, cpus: usize, late: Late, backlog: Backlog) -> System
         jitter: Span::ZERO,
         priority: i % 4,
         affinity: if i.is_multiple_of(3) { CpuSet::first(1) } else { CpuSet::first(cpus) },
+        ..Task::default()
     };
     System {
         cpus: CpuSet::first(cpus),
@@ -67,6 +68,8 @@ fn online(spec: PolicySpec, cpus: usize, late: Late, backlog: Backlog) -> System
         late,
         backlog,
         resources: RESOURCES,
+        locking: Default::default(),
+        timing: Default::default(),
         seed: 1,
     }
 }

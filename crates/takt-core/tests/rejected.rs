@@ -24,6 +24,7 @@ fn table(inner: Option<&str>) -> System {
         jitter: Span::ZERO,
         priority: 0,
         affinity: CpuSet::first(2),
+        ..Task::default()
     };
     let slice = Slice { cpus: CpuSet::single(0), sc: Some(PartitionId(0)), be: None };
     System {
@@ -36,6 +37,8 @@ fn table(inner: Option<&str>) -> System {
         late: Late::Continue,
         backlog: Backlog::Queue,
         resources: 0,
+        locking: Default::default(),
+        timing: Default::default(),
         seed: 0,
     }
 }

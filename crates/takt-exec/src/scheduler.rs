@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Command, Engine, Input};
+use takt_core::engine::{Command, Engine, Input, Work};
 use takt_core::model::TaskId;
 use takt_core::record::{Record, Sink};
 use takt_core::stats::{Histogram, Responses};
@@ -448,7 +448,8 @@ impl Scheduler {
             }
             let done = match *command {
                 Command::Stop { task, .. } => setup.mechanism.freeze(setup.slots[task.index()].group),
-                Command::Move { task, to, new_job, .. } => {
+                Command::Move { task, to, work, .. } => {
+                    let new_job = work == Work::Fresh;
                     let slot = &mut setup.slots[task.index()];
                     if slot.budgeted && new_job {
                         cpu_base[task.index()] = setup.mechanism.cpu_time(slot.group).unwrap_or_default();
@@ -463,7 +464,8 @@ impl Scheduler {
                         moved
                     }
                 }
-                Command::Start { task, place, new_job } => {
+                Command::Start { task, place, work } => {
+                    let new_job = work == Work::Fresh;
                     let slot = &mut setup.slots[task.index()];
                     if slot.budgeted && new_job {
                         cpu_base[task.index()] = setup.mechanism.cpu_time(slot.group).unwrap_or_default();

@@ -3,14 +3,16 @@
 //! A simulated job completes when it has run for its declared runtime; an activation without one runs until its budget is used.
 //! Nothing costs time but the jobs themselves. Memory does not grow with the simulated time.
 
-use takt_core::engine::{Command, Engine, Input};
+use takt_core::engine::{Command, Engine, Input, Work};
 use takt_core::model::{System, TaskId};
 use takt_core::record::Sink;
+use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 
 /// The execution of jobs in virtual time.
 struct Machine {
     demand: Vec<Option<Span>>,
+    handler: Vec<Option<Span>>,
     /// What the task's current job still needs; [`Span::MAX`] for ever.
     left: Vec<Span>,
     since: Vec<Time>,
@@ -23,16 +25,19 @@ impl Machine {
         let n = system.tasks.len();
         Machine {
             demand: system.tasks.iter().map(|t| t.runtime).collect(),
+            handler: system.tasks.iter().map(|t| t.handler.map(|h| h.runtime)).collect(),
             left: vec![Span::ZERO; n],
             since: vec![Time::ZERO; n],
             running: Vec::with_capacity(n.min(system.cpus.len())),
         }
     }
 
-    fn start(&mut self, task: TaskId, new_job: bool, now: Time) {
+    fn start(&mut self, task: TaskId, work: Work, now: Time) {
         let i = task.index();
-        if new_job {
-            self.left[i] = self.demand[i].unwrap_or(Span::MAX);
+        match work {
+            Work::Fresh => self.left[i] = self.demand[i].unwrap_or(Span::MAX),
+            Work::Handler => self.left[i] = self.handler[i].unwrap_or(Span::MAX),
+            Work::Resumed => {}
         }
         self.since[i] = now;
         self.running.push((now.saturating_add(self.left[i]), task));
@@ -50,12 +55,12 @@ impl Machine {
         for command in commands {
             match *command {
                 Command::Stop { task, .. } => self.stop(task, now),
-                Command::Start { task, new_job, .. } => self.start(task, new_job, now),
+                Command::Start { task, work, .. } => self.start(task, work, now),
                 // Moving costs nothing, so only a new job matters.
-                Command::Move { new_job: false, .. } => {}
-                Command::Move { task, .. } | Command::Continue { task, .. } => {
+                Command::Move { work: Work::Resumed, .. } => {}
+                Command::Move { task, work, .. } | Command::Continue { task, work, .. } => {
                     self.stop(task, now);
-                    self.start(task, true, now);
+                    self.start(task, work, now);
                 }
             }
         }
@@ -81,7 +86,14 @@ impl Machine {
 /// Simulates from time zero to `duration`: releases before it, completions up to and including it.
 ///
 /// `progress` is called now and then with the instant reached. Costs what the engine's steps cost plus O(m) per step for m CPUs.
-pub fn simulate<S: Sink>(engine: &mut Engine, duration: Span, sink: &mut S, mut progress: impl FnMut(Time)) {
+pub fn simulate<S: Sink>(
+    engine: &mut Engine,
+    scenario: &Scenario,
+    duration: Span,
+    sink: &mut S,
+    mut progress: impl FnMut(Time),
+) {
+    let _ = scenario;
     let end = Time::ZERO + duration;
     let mut machine = Machine::new(engine.system());
     let mut inputs = Vec::new();

@@ -35,6 +35,7 @@ fn system(policy: &str, cpus: usize, tasks: &[[i64; 4]], priorities: &[u32]) -> 
                 jitter: Span::ZERO,
                 priority: priorities.get(i).copied().unwrap_or(0),
                 affinity: CpuSet::first(cpus),
+                ..Task::default()
             })
             .collect(),
         partitions: vec![],
@@ -44,6 +45,8 @@ fn system(policy: &str, cpus: usize, tasks: &[[i64; 4]], priorities: &[u32]) -> 
         late: Late::Continue,
         backlog: Backlog::Queue,
         resources: 0,
+        locking: Default::default(),
+        timing: Default::default(),
         seed: 0,
     }
 }
@@ -54,7 +57,7 @@ fn both(system: &System) -> (Verdict, Counts, Vec<Span>) {
     let mut engine = Engine::new(system.clone()).unwrap();
     let mut responses = Responses::new(system.tasks.len());
     let duration = verdict.hyperperiod.unwrap() * 2 + Span::from_ns(30);
-    takt_sim::simulate(&mut engine, duration, &mut responses, |_| ());
+    takt_sim::simulate(&mut engine, &takt_core::scenario::Scenario::default(), duration, &mut responses, |_| ());
     (verdict, engine.totals(), responses.0.iter().map(|h| h.max()).collect())
 }
 

@@ -21,6 +21,7 @@ fn read(csv: &str, cpus: usize, policy: &str) -> System {
             jitter: Span::ZERO,
             priority: 0,
             affinity: CpuSet::first(cpus),
+            ..Task::default()
         }
     });
     System {
@@ -33,13 +34,15 @@ fn read(csv: &str, cpus: usize, policy: &str) -> System {
         late: Late::Continue,
         backlog: Backlog::Queue,
         resources: 0,
+        locking: Default::default(),
+        timing: Default::default(),
         seed: 0,
     }
 }
 
 fn run(csv: &str, cpus: usize, policy: &str) -> Engine {
     let mut engine = Engine::new(read(csv, cpus, policy)).unwrap();
-    takt_sim::simulate(&mut engine, Span::from_secs(1000), &mut (), |_| ());
+    takt_sim::simulate(&mut engine, &takt_core::scenario::Scenario::default(), Span::from_secs(1000), &mut (), |_| ());
     engine
 }
 

@@ -182,6 +182,12 @@ impl<'a> Checker<'a> {
             | What::Wake { .. }
             | What::Request { .. }
             | What::Return { .. }
+            | What::Handler { .. }
+            | What::HandlerEnd { .. }
+            | What::Yield { .. }
+            | What::Deadlock { .. }
+            | What::Round { .. }
+            | What::Burst { .. }
             | What::LateSignal { .. }
             | What::Exit { .. } => {}
         }

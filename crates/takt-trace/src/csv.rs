@@ -55,7 +55,7 @@ impl Writer for Csv {
                 (detail, number) = (if granted { GRANTED } else { BLOCKED }, Some(resource.0.into()));
             }
             What::Return { resource, .. } => number = Some(resource.0.into()),
-            What::Block { .. } | What::Wake { .. } | What::LateSignal { .. } | What::Exit { .. } => {}
+            _ => {}
         }
         let out = &mut self.out;
         out.int(r.record.at.ns());

@@ -105,6 +105,12 @@ pub(crate) fn split(what: &What) -> (&'static str, Option<usize>, Option<u64>) {
         What::Wake { task, job } => ("wake", Some(task.index()), Some(job)),
         What::Request { task, .. } => ("request", Some(task.index()), None),
         What::Return { task, .. } => ("return", Some(task.index()), None),
+        What::Handler { task, job, .. } => ("handler", Some(task.index()), Some(job)),
+        What::HandlerEnd { task, job, .. } => ("handler_end", Some(task.index()), Some(job)),
+        What::Yield { task, job } => ("yield", Some(task.index()), Some(job)),
+        What::Deadlock { task, .. } => ("deadlock", Some(task.index()), None),
+        What::Round { .. } => ("round", None, None),
+        What::Burst { task, .. } => ("burst", Some(task.index()), None),
         What::LateSignal { task, job } => ("late_signal", Some(task.index()), Some(job)),
         What::Exit { task } => ("exit", Some(task.index()), None),
     }

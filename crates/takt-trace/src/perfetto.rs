@@ -594,6 +594,7 @@ impl Writer for Perfetto {
             }
             What::LateSignal { task, job } => self.instant(task.index(), event::LATE_SIGNAL, &[job_note(job)]),
             What::Exit { task } => self.instant(task.index(), event::EXIT, &[]),
+            _ => {}
         }
         self.out.spill()
     }

@@ -127,6 +127,7 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
             jitter: Span::ZERO,
             priority: 0,
             affinity: CpuSet::first(MAX_CPUS),
+            ..Task::default()
         };
         let (runtime, deadline) = (cell(2), cell(3));
         rows.push(Row { set, set_place: cell(0), id: id.to_owned(), place: cell(1), task, runtime, deadline });
@@ -238,6 +239,8 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
         tasks: infos,
         partitions: Vec::new(),
         slice_frequencies_mhz: Vec::new(),
+        resources: Vec::new(),
+        scenario: takt_core::scenario::Scenario::default(),
         settings: Settings { cpus_from_all: from_all, ..Settings::default() },
         warnings: reader.diagnostics,
     })

@@ -28,6 +28,7 @@ use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::model::System;
 use takt_core::policy::PolicySpec;
+use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 
 /// The most tasks that a workload may have.
@@ -52,6 +53,10 @@ pub struct Workload {
     pub partitions: Vec<String>,
     /// Requested frequency in megahertz of each slice of each window, parallel to [`System::windows`].
     pub slice_frequencies_mhz: Vec<Vec<Option<f64>>>,
+    /// Names of the shared resources.
+    pub resources: Vec<String>,
+    /// What a simulated machine costs and what happens to it.
+    pub scenario: Scenario,
     /// Everything else.
     pub settings: Settings,
     /// What is legal but suspicious, in the order of the file.

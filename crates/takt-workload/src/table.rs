@@ -757,6 +757,7 @@ fn process_task(
         jitter,
         priority: process.priority,
         affinity,
+        ..Task::default()
     };
     tasks::check_runtime(reader, name, &task, process.runtime.as_ref(), process.deadline.as_ref());
     if let Some(policy) = &partition.policy {

@@ -177,6 +177,7 @@ fn task(reader: &mut Reader, node: &Node, index: usize, names: &mut Names) -> Op
             jitter: Span::ZERO,
             priority: 0,
             affinity: CpuSet::EMPTY,
+            ..Task::default()
         },
         cpus: None,
         runtime: None,

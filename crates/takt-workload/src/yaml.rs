@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{Backlog, BestEffortStart, Late, System};
 use takt_core::policy::{Placement, PolicySpec, Scope};
+use takt_core::scenario::Scenario;
 
 const KEYS: [&str; 17] = [
     "windows",
@@ -54,6 +55,8 @@ pub(crate) fn empty_system(cpus: CpuSet, policy: PolicySpec) -> System {
         late: Late::default(),
         backlog: Backlog::default(),
         resources: 0,
+        locking: Default::default(),
+        timing: Default::default(),
         seed: 0,
     }
 }
@@ -102,6 +105,8 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
         tasks: Vec::new(),
         partitions: Vec::new(),
         slice_frequencies_mhz: Vec::new(),
+        resources: Vec::new(),
+        scenario: Scenario::default(),
         settings,
         warnings: Vec::new(),
     };

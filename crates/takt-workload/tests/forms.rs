@@ -436,7 +436,7 @@ windows:
     assert_eq!(a.arrival, Arrival::Periodic { offset: Span::ZERO, period: ms(10) });
     assert_eq!((a.deadline, a.budget), (Some(ms(10)), None));
     assert_eq!((b.deadline, b.budget, b.priority), (Some(ms(30)), Some(ms(5)), 3));
-    assert_eq!((c.arrival, c.runtime, c.budget), (Arrival::Activated, Some(ms(3)), Some(ms(10))));
+    assert_eq!((c.arrival.clone(), c.runtime, c.budget), (Arrival::Activated, Some(ms(3)), Some(ms(10))));
     assert_eq!((w.tasks[1].spawn, w.tasks[2].cmd.as_deref()), (Spawn::PerJob, None));
 }
 

@@ -47,12 +47,8 @@ fn left(rows: &mut [Vec<String>]) {
     }
 }
 
-fn forms(entry: &takt_core::policy::Entry) -> String {
-    let form = |scope: &Scope| match scope {
-        Scope::Uniprocessor | Scope::Table => entry.name.to_string(),
-        Scope::Global => format!("g-{}", entry.name),
-        Scope::Partitioned => format!("p-{}", entry.name),
-    };
+fn forms(entry: &'static takt_core::policy::Entry) -> String {
+    let form = |scope: &Scope| format!("{}{}", PolicySpec::new(entry, *scope).prefix(), entry.name);
     entry.scopes.iter().map(form).collect::<Vec<_>>().join(" ")
 }
 
@@ -65,7 +61,7 @@ fn needs(entry: &takt_core::policy::Entry) -> String {
     if entry.needs.is_empty() { "-".into() } else { entry.needs.iter().map(need).collect::<Vec<_>>().join(" ") }
 }
 
-fn names(entry: &takt_core::policy::Entry) -> String {
+fn names(entry: &'static takt_core::policy::Entry) -> String {
     format!("Forms: {}. Every task needs: {}.", forms(entry), needs(entry))
 }
 

@@ -55,9 +55,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(steps) = &replayed {
         takt_sim::replay(&mut engine, steps, &mut (&mut responses, Traced(&mut recorder)));
     } else if recorder.is_idle() {
-        takt_sim::simulate(&mut engine, length, &mut responses, tick);
+        takt_sim::simulate(&mut engine, &workload.scenario, length, &mut responses, tick);
     } else {
-        takt_sim::simulate(&mut engine, length, &mut (&mut responses, Traced(&mut recorder)), tick);
+        takt_sim::simulate(&mut engine, &workload.scenario, length, &mut (&mut responses, Traced(&mut recorder)), tick);
     }
     progress.finish_and_clear();
     let counts: Vec<_> = (0..n as u32).map(|t| engine.counts(TaskId(t))).collect();

@@ -8,6 +8,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use takt_core::engine::Input;
 use takt_core::model::{ResourceId, TaskId};
+use takt_core::policy::MAX_SETTINGS;
 use takt_core::time::{Span, Time};
 use takt_sim::Step;
 use takt_workload::Workload;
@@ -95,12 +96,20 @@ fn to_json(input: &Input) -> Value {
         Input::Wake { task } => json!(["wake", task.0]),
         Input::Request { task, resource } => json!(["request", task.0, resource.0]),
         Input::Return { task, resource } => json!(["return", task.0, resource.0]),
+        Input::Yield { task } => json!(["yield", task.0]),
+        Input::Skew { task, by } => json!(["skew", task.0, by.ns()]),
+        Input::Share { task, share, importance } => json!(["share", task.0, share, importance]),
+        Input::Configure { setting, value } => json!(["configure", setting, value]),
         Input::Abort { task } => json!(["abort", task.0]),
         Input::Exit { task } => json!(["exit", task.0]),
     }
 }
 
 fn from_json(value: &Value, tasks: u64) -> Option<Input> {
+    if value[0] == "configure" {
+        let setting = u8::try_from(value[1].as_u64()?).ok().filter(|s| usize::from(*s) < MAX_SETTINGS)?;
+        return Some(Input::Configure { setting, value: value[2].as_i64() });
+    }
     let task = TaskId(value[1].as_u64().filter(|t| *t < tasks)? as u32);
     let resource = || Some(ResourceId(u16::try_from(value[2].as_u64()?).ok()?));
     Some(match value[0].as_str()? {
@@ -110,6 +119,12 @@ fn from_json(value: &Value, tasks: u64) -> Option<Input> {
         "wake" => Input::Wake { task },
         "request" => Input::Request { task, resource: resource()? },
         "return" => Input::Return { task, resource: resource()? },
+        "yield" => Input::Yield { task },
+        "skew" => Input::Skew { task, by: Span::from_ns(value[2].as_i64()?) },
+        "share" => {
+            let number = |i: usize| value[i].as_u64().and_then(|n| u32::try_from(n).ok());
+            Input::Share { task, share: number(2), importance: number(3)? }
+        }
         "abort" => Input::Abort { task },
         "exit" => Input::Exit { task },
         _ => return None,
@@ -130,6 +145,10 @@ mod tests {
             Input::Wake { task },
             Input::Request { task, resource },
             Input::Return { task, resource },
+            Input::Yield { task },
+            Input::Skew { task, by: Span::from_ms(-2) },
+            Input::Share { task, share: Some(250_000), importance: 3 },
+            Input::Share { task, share: None, importance: 1 },
             Input::Abort { task },
             Input::Exit { task },
         ];

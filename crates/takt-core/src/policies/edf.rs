@@ -38,5 +38,6 @@ Under overload it is unfair: which job is late is not under control.
 has a utilisation of 0.97; EDF meets every deadline, rate monotonic misses one.",
     scopes: &[Scope::Uniprocessor, Scope::Global, Scope::Partitioned],
     needs: &[Need::Period, Need::Deadline],
+    settings: &[],
     build: scope::build::<Edf>,
 };

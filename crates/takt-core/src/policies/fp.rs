@@ -36,5 +36,6 @@ another kernel. Like SCHED_FIFO, a higher number is more important. Tasks withou
 {name: control, runtime: 2ms, period: 20ms, priority: 2}]` runs `control` first although its period is longer.",
     scopes: &[Scope::Uniprocessor, Scope::Global, Scope::Partitioned],
     needs: &[],
+    settings: &[],
     build: scope::build::<FixedPriority>,
 };

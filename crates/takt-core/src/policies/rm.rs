@@ -4,18 +4,16 @@
 //! Invariant: on the CPUs that it is lent, no ready job waits while a job of a task with a longer period runs.
 
 use crate::engine::Context;
-use crate::model::{Arrival, TaskId};
+use crate::model::TaskId;
 use crate::policies::scope::{self, Ordering};
 use crate::policy::{Entry, Need, Scope};
+use crate::time::Span;
 
 struct Rm;
 
 impl Ordering for Rm {
     fn rank(task: TaskId, cx: &Context<'_>) -> i64 {
-        match cx.task(task).arrival {
-            Arrival::Periodic { period, .. } => period.ns(),
-            Arrival::Activated => i64::MAX,
-        }
+        cx.task(task).arrival.period().map_or(i64::MAX, Span::ns)
     }
 }
 
@@ -39,5 +37,6 @@ n(2^(1/n) - 1), 69 % for many tasks, and often beyond; under overload the tasks 
 has a utilisation of 0.97; the first job of `b` needs until 8 ms and misses its deadline at 7 ms.",
     scopes: &[Scope::Uniprocessor, Scope::Global, Scope::Partitioned],
     needs: &[Need::Period],
+    settings: &[],
     build: scope::build::<Rm>,
 };

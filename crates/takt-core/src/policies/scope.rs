@@ -32,7 +32,7 @@ pub fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid>
             ));
         }
         Scope::Uniprocessor | Scope::Global => Box::new(Global::<O>::new(build)),
-        Scope::Partitioned => {
+        Scope::Partitioned | Scope::Clustered => {
             let cpus: CpuSet = {
                 let all: Vec<usize> = build.system.cpus.iter().collect();
                 build.places.iter().map(|p| all[p.index()]).collect()
@@ -227,10 +227,8 @@ impl<O: Ordering> Policy for Partitioned<O> {
 /// Utilisation of a task in units of 2^-32, rounded up, so that a CPU that is full by these is truly full.
 fn utilisation(system: &System, task: TaskId) -> u64 {
     let t = &system.tasks[task.index()];
-    match (t.runtime, t.arrival) {
-        (Some(c), crate::model::Arrival::Periodic { period, .. }) => {
-            ((c.ns() as u128) << 32).div_ceil(period.ns() as u128) as u64
-        }
+    match (t.runtime, t.arrival.period()) {
+        (Some(c), Some(period)) => ((c.ns() as u128) << 32).div_ceil(period.ns() as u128) as u64,
         _ => 0,
     }
 }

@@ -95,8 +95,8 @@ impl Windows {
                     return Err(Invalid::Unsuitable("a task is listed twice in the partitions"));
                 }
                 // Who releases its jobs: `fifo` does it itself, a policy of its own expects the engine to.
-                match (system.tasks[task.index()].arrival, partition.policy) {
-                    (Arrival::Periodic { .. }, None) => {
+                match (&system.tasks[task.index()].arrival, partition.policy) {
+                    (Arrival::Periodic { .. } | Arrival::Sporadic { .. } | Arrival::Listed { .. }, None) => {
                         return Err(Invalid::Unsuitable("a periodic task needs a partition with a policy of its own"));
                     }
                     (Arrival::Activated, Some(_)) => return Err(Invalid::Needs(task, "period")),
@@ -355,5 +355,6 @@ the BE side whenever it has nothing ready.
 **Example.** `windows: [{length: 100, slices: [{cpu: 0, sc_processes: [{cmd: ./control, budget: 40}], be_processes: [./log]}]}]`",
     scopes: &[Scope::Table],
     needs: &[],
+    settings: &[],
     build: |build| Ok(Box::new(Windows::new(build)?)),
 };

@@ -76,6 +76,8 @@ pub(crate) fn scene(text: &str) -> Scene {
             late: Late::Continue,
             backlog: Backlog::Queue,
             resources: 0,
+            locking: Default::default(),
+            timing: Default::default(),
             seed: 0,
         },
         names: vec![],
@@ -109,6 +111,7 @@ pub(crate) fn scene(text: &str) -> Scene {
                     jitter: span("jitter").unwrap_or(Span::ZERO),
                     priority: after(&words, "priority").map_or(0, |p| p.parse().unwrap()),
                     affinity: CpuSet::first(8),
+                    ..Task::default()
                 });
             }
             "partition" => {
@@ -155,7 +158,13 @@ impl Scene {
         let mut engine = Engine::new(self.system.clone()).unwrap();
         let mut records: Vec<Record> = vec![];
         if self.inputs.is_empty() && self.stall.is_none() {
-            takt_sim::simulate(&mut engine, self.until - Time::ZERO, &mut records, |_| ());
+            takt_sim::simulate(
+                &mut engine,
+                &takt_core::scenario::Scenario::default(),
+                self.until - Time::ZERO,
+                &mut records,
+                |_| (),
+            );
         } else {
             let mut inputs = self.inputs.as_slice();
             while let Some(mut now) = engine.next_due().into_iter().chain(inputs.first().map(|i| i.0)).min() {
@@ -196,6 +205,7 @@ impl Scene {
             What::LateSignal { task, job } => format!("late-signal {} of job {job}", name(task)),
             What::Exit { task } => format!("exit {}", name(task)),
             What::Release { .. } | What::Budget { .. } => return None,
+            other => format!("{other:?}"),
         };
         Some(format!("{} {text}\n", ms(record.at)))
     }

@@ -55,7 +55,7 @@ enum Kind {
 
 /// Every entry of the registry under each of its scopes.
 pub(crate) fn specs() -> Vec<PolicySpec> {
-    let spec = |entry, scope| PolicySpec { entry, scope, placement: Placement::DEFAULT };
+    let spec = |entry, scope| PolicySpec::new(entry, scope);
     REGISTRY.iter().flat_map(|entry| entry.scopes.iter().map(move |&scope| spec(entry, scope))).collect()
 }
 
@@ -151,6 +151,7 @@ fn periodic(cpus: usize) -> impl Strategy<Value = Task> {
         jitter: Span::ZERO,
         priority,
         affinity,
+        ..Task::default()
     })
 }
 
@@ -163,6 +164,7 @@ fn process(cpus: usize) -> impl Strategy<Value = Task> {
         jitter: Span::from_ns(if jitter { (2.0 * budget as f64 * share).round() as i64 } else { 0 }),
         priority: 0,
         affinity: CpuSet::first(cpus),
+        ..Task::default()
     })
 }
 
@@ -205,6 +207,8 @@ fn online(specs: Vec<PolicySpec>) -> impl Strategy<Value = System> {
             late,
             backlog,
             resources: RESOURCES,
+            locking: Default::default(),
+            timing: Default::default(),
             seed,
         }
     })
@@ -235,6 +239,8 @@ fn table(spec: PolicySpec, guests: bool) -> impl Strategy<Value = System> {
             late,
             backlog,
             resources: RESOURCES,
+            locking: Default::default(),
+            timing: Default::default(),
             seed,
         };
         for (index, (policy, mut tasks)) in members.into_iter().enumerate() {

@@ -131,7 +131,7 @@ impl Ledger {
                         assert!(other.is_none(), "CPU {cpu} has tasks {} and {other:?}", task.0);
                     }
                 }
-                Command::Continue { task, place } => {
+                Command::Continue { task, place, .. } => {
                     assert!(self.accounts[task.index()].place == Some(place), "task {} cannot continue", task.0);
                 }
                 Command::Stop { .. } => {}
@@ -188,7 +188,7 @@ impl Ledger {
                 assert!(!a.gone && a.open.is_empty(), "{record:?} but {a:?}");
                 a.gone = true;
             }
-            What::Request { .. } | What::Return { .. } => {}
+            _ => {}
         }
     }
 
@@ -199,6 +199,10 @@ impl Ledger {
             Arrival::Periodic { offset, period } => {
                 assert_eq!(job, a.next_job, "{task:?}");
                 assert_eq!(at, Time::ZERO + offset + period * job as i64, "job {job} of {task:?}");
+                assert_eq!(deadline, described.deadline.map(|d| at + d), "job {job} of {task:?}");
+            }
+            Arrival::Sporadic { .. } | Arrival::Listed { .. } => {
+                assert_eq!(job, a.next_job, "{task:?}");
                 assert_eq!(deadline, described.deadline.map(|d| at + d), "job {job} of {task:?}");
             }
             Arrival::Activated => {
@@ -298,7 +302,7 @@ impl Ledger {
         }
         let rank = |task: TaskId| {
             let (described, job) = (&self.system.tasks[task.index()], engine.job(task).expect("it is ready or runs"));
-            let rank = match (spec.entry.name, described.arrival) {
+            let rank = match (spec.entry.name, &described.arrival) {
                 ("edf", _) => job.deadline.ns(),
                 ("rm", Arrival::Periodic { period, .. }) => period.ns(),
                 ("fp", _) => -i64::from(described.priority),

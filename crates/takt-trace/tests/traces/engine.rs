@@ -3,7 +3,7 @@
 use crate::common::write;
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Command, Engine, Input};
+use takt_core::engine::{Command, Engine, Input, Work};
 use takt_core::model::{
     Arrival, Backlog, BestEffortStart, Late, Partition, PartitionId, Slice, System, Task, TaskId, Window,
 };
@@ -39,7 +39,9 @@ fn run(system: &System, end: Time) -> (Engine, Trace, Responses) {
         let mut renew = |task: TaskId| left[task.index()] = system.tasks[task.index()].runtime.unwrap_or(Span::MAX);
         for command in engine.step(now, &inputs, &mut sink) {
             match *command {
-                Command::Move { task, new_job: true, .. } | Command::Start { task, new_job: true, .. } => renew(task),
+                Command::Move { task, work: Work::Fresh, .. } | Command::Start { task, work: Work::Fresh, .. } => {
+                    renew(task)
+                }
                 Command::Continue { task, .. } => renew(task),
                 Command::Move { .. } | Command::Start { .. } | Command::Stop { .. } => {}
             }
@@ -86,6 +88,8 @@ fn blank(cpus: usize, policy: &str) -> System {
         late: Late::Continue,
         backlog: Backlog::Queue,
         resources: 0,
+        locking: Default::default(),
+        timing: Default::default(),
         seed: 1,
     }
 }
@@ -106,6 +110,7 @@ prop_compose! {
             jitter: Span::ZERO,
             priority,
             affinity: CpuSet::first(cpus),
+            ..Task::default()
         }
     }
 }
@@ -134,8 +139,7 @@ prop_compose! {
         let affinity = CpuSet::first(4);
         let task = |(budget, jitter, runtime): &(Span, i64, Option<Span>)| Task {
             arrival: Arrival::Activated, deadline: None, runtime: *runtime, budget: Some(*budget),
-            jitter: (*budget * 2).scaled(*jitter, 20), priority: 0, affinity,
-        };
+            jitter: (*budget * 2).scaled(*jitter, 20), priority: 0, affinity, ..Task::default() };
         let partition = |p: u32| Partition { tasks: vec![TaskId(2 * p), TaskId(2 * p + 1)], policy: None };
         let window = |(i, length): (usize, &Span)| {
             let (sc, be) = sides[i];

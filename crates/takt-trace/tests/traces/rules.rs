@@ -22,6 +22,7 @@ fn system() -> System {
         jitter: Span::ZERO,
         priority: 0,
         affinity: CpuSet::first(4),
+        ..Task::default()
     };
     let partition = |tasks: &[u32]| Partition { tasks: tasks.iter().map(|t| TaskId(*t)).collect(), policy: None };
     let (left, right) = (CpuSet::first(2), (2..4).collect());
@@ -42,6 +43,8 @@ fn system() -> System {
         late: Late::Continue,
         backlog: Backlog::Queue,
         resources: 0,
+        locking: Default::default(),
+        timing: Default::default(),
         seed: 0,
     }
 }

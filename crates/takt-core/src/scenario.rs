@@ -1,0 +1,81 @@
+//! What a simulated machine costs, and what happens to it while it runs.
+//!
+//! Only plain data, so that readers of files and the simulator agree on it. On Linux the real machine has costs of its own.
+
+use crate::model::TaskId;
+use crate::time::{Span, Time};
+use alloc::vec::Vec;
+
+/// Overheads of a simulated machine, each zero by default. They are CPU time in which the job that runs next on the CPU makes
+/// no progress.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Costs {
+    /// When the running task of a CPU changes.
+    pub context_switch: Span,
+    /// In addition, when a job resumes on another CPU than before.
+    pub migration: Span,
+    /// In addition, when a job resumes that was preempted: its caches are cold.
+    pub cache_reload: Span,
+    /// Each time the scheduler is asked.
+    pub scheduler: Span,
+    /// In addition, for each task that it looks at in passes over all of them ([`crate::engine::Context::visited`]).
+    pub scheduler_task: Span,
+}
+
+/// Time that somebody else takes from each CPU: a hypervisor, an interrupt, a task of another class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Steal {
+    /// How often; above zero.
+    pub period: Span,
+    /// How long each time; at most the period.
+    pub length: Span,
+}
+
+/// Something that happens to a running system at a planned instant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Happening {
+    /// The task wants another share, or is of other importance.
+    Share {
+        /// Whose.
+        task: TaskId,
+        /// In millionths.
+        share: Option<u32>,
+        /// Its importance.
+        importance: u32,
+    },
+    /// A setting of the policy gets another value ([`crate::engine::Input::Configure`]).
+    Configure {
+        /// Index of the setting.
+        setting: u8,
+        /// Its new value; `None` is the default.
+        value: Option<i64>,
+    },
+    /// From now on the ends of the task's bursts are noticed so much later, or earlier ([`crate::engine::Input::Skew`]).
+    Skew {
+        /// Whose.
+        task: TaskId,
+        /// How much.
+        by: Span,
+    },
+    /// The task's job blocks until it is woken.
+    Block {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task's blocked job can go on.
+    Wake {
+        /// Who.
+        task: TaskId,
+    },
+}
+
+/// The surroundings of a simulated system.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Scenario {
+    /// What the machine costs.
+    pub costs: Costs,
+    /// What others take.
+    pub steal: Option<Steal>,
+    /// What happens, in ascending order of time.
+    pub changes: Vec<(Time, Happening)>,
+}
