@@ -88,6 +88,24 @@ pub enum Input {
         /// Its importance.
         importance: u32,
     },
+    /// A mode change: from its next release on, the task's jobs come at this period and have this relative deadline and declared
+    /// runtime. It waits until no released job of the task waits behind another. A task whose releases are a list or its policy's
+    /// business keeps them.
+    Retime {
+        /// Whose.
+        task: TaskId,
+        /// Above zero.
+        period: Span,
+        /// Above zero.
+        deadline: Option<Span>,
+        /// Above zero.
+        runtime: Option<Span>,
+    },
+    /// A task that had ended ([`Input::Exit`]) begins anew: its first job comes after its offset, or at the next instant of its list.
+    Enter {
+        /// Who.
+        task: TaskId,
+    },
     /// A setting of the policy changes. A policy that cannot take it over is built anew, which allocates.
     Configure {
         /// Index of the setting in [`crate::policy::Entry::settings`].
@@ -206,6 +224,8 @@ struct Run {
     next_release: Option<Time>,
     /// Jobs that have arrived and wait for their predecessors; by Hartstone's rule, periods that have passed.
     pending: u64,
+    /// A mode change that waits for those: period, deadline, runtime.
+    mode: Option<(Span, Option<Span>, Option<Span>)>,
     /// What the policy said of its urgency when it last ranked it.
     urgency: i64,
     waits_for: Option<ResourceId>,
@@ -342,6 +362,7 @@ impl Engine {
             next_job: 0,
             next_release: None,
             pending: 0,
+            mode: None,
             urgency: 0,
             waits_for: None,
             round: 0,
@@ -731,6 +752,11 @@ impl State {
                 (described.share, described.importance) = (share, importance);
                 self.events.push(Event::Changed { task });
             }
+            Input::Retime { task, period, deadline, runtime } => {
+                self.runs[task.index()].mode = Some((period, deadline, runtime));
+                self.retime(task);
+            }
+            Input::Enter { task } => self.enter(task),
             Input::Configure { .. } => unreachable!("settings are the engine's own business"),
             Input::Abort { task } => {
                 if self.runs[task.index()].has_job() {
@@ -938,6 +964,49 @@ impl State {
             Backlog::Chronos if aborted || !in_time => self.succeed(task, Some(now), sink),
             _ => self.succeed(task, None, sink),
         }
+        self.retime(task);
+    }
+
+    /// Carries out a mode change as soon as nothing waits that was released before it.
+    fn retime(&mut self, task: TaskId) {
+        let seed = self.system.seed;
+        let (run, described) = (&mut self.runs[task.index()], &mut self.system.tasks[task.index()]);
+        if run.pending > 0 {
+            return;
+        }
+        let Some((new, deadline, runtime)) = run.mode.take() else { return };
+        if let Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } = &mut described.arrival {
+            *period = new;
+        }
+        (described.deadline, described.runtime) = (deadline, runtime);
+        // The next release is where it was, and successors of the present job are reckoned from its planned release.
+        let gap =
+            described.arrival.next(seed, task, run.job, Time::ZERO).filter(|_| described.arrival.period().is_some());
+        if let (Some(gap), Some(next)) = (gap, run.next_release) {
+            run.planned = next - (gap - Time::ZERO);
+        }
+        self.events.push(Event::Changed { task });
+    }
+
+    fn enter(&mut self, task: TaskId) {
+        if self.runs[task.index()].phase != Phase::Gone {
+            return;
+        }
+        let now = self.now;
+        let run = &mut self.runs[task.index()];
+        run.phase = Phase::Idle;
+        let next = match &self.system.tasks[task.index()].arrival {
+            Arrival::Periodic { offset, .. } | Arrival::Sporadic { offset, .. } => Some(now + *offset),
+            Arrival::Listed { instants } => {
+                let next = instants.partition_point(|i| Time::ZERO + *i < now);
+                run.next_job = run.next_job.max(next as u64);
+                instants.get(next).map(|i| Time::ZERO + *i)
+            }
+            Arrival::Activated => None,
+        };
+        self.alive += 1;
+        self.plan(task, next);
+        self.events.push(Event::Changed { task });
     }
 
     /// The next job of a task that is now idle begins, if it has arrived, or if a late predecessor calls it in (`at`).

@@ -87,7 +87,7 @@ pub enum Event {
         /// What the job has consumed so far.
         consumed: Span,
     },
-    /// The task's share or importance has changed.
+    /// The task's share, importance, period, deadline or runtime has changed, or it came back after its [`Event::Exit`].
     Changed {
         /// The task.
         task: TaskId,

@@ -57,6 +57,27 @@ pub enum Happening {
         /// How much.
         by: Span,
     },
+    /// The task changes its mode ([`crate::engine::Input::Retime`]).
+    Retime {
+        /// Whose.
+        task: TaskId,
+        /// Its period from now on.
+        period: Span,
+        /// Its relative deadline from now on.
+        deadline: Option<Span>,
+        /// Its declared runtime from now on.
+        runtime: Option<Span>,
+    },
+    /// The task comes, or comes back ([`crate::engine::Input::Enter`]).
+    Enter {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task goes; its job is over ([`crate::engine::Input::Exit`]).
+    Exit {
+        /// Who.
+        task: TaskId,
+    },
     /// The task's job blocks until it is woken.
     Block {
         /// Who.

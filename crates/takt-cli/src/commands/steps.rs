@@ -102,6 +102,10 @@ fn to_json(input: &Input) -> Value {
         Input::Configure { setting, value } => json!(["configure", setting, value]),
         Input::Abort { task } => json!(["abort", task.0]),
         Input::Exit { task } => json!(["exit", task.0]),
+        Input::Retime { task, period, deadline, runtime } => {
+            json!(["retime", task.0, period.ns(), deadline.map(Span::ns), runtime.map(Span::ns)])
+        }
+        Input::Enter { task } => json!(["enter", task.0]),
     }
 }
 
@@ -127,6 +131,12 @@ fn from_json(value: &Value, tasks: u64) -> Option<Input> {
         }
         "abort" => Input::Abort { task },
         "exit" => Input::Exit { task },
+        "retime" => {
+            let span = |value: &Value| value.as_i64().map(Span::from_ns);
+            let period = span(&value[2]).filter(|p| *p > Span::ZERO)?;
+            Input::Retime { task, period, deadline: span(&value[3]), runtime: span(&value[4]) }
+        }
+        "enter" => Input::Enter { task },
         _ => return None,
     })
 }
@@ -151,6 +161,8 @@ mod tests {
             Input::Share { task, share: None, importance: 1 },
             Input::Abort { task },
             Input::Exit { task },
+            Input::Retime { task, period: Span::from_ms(3), deadline: Some(Span::from_ms(2)), runtime: None },
+            Input::Enter { task },
         ];
         for input in inputs {
             assert_eq!(from_json(&to_json(&input), 4), Some(input));
