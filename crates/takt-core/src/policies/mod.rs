@@ -1,7 +1,9 @@
-//! The policies, one file each, and what they share: [`scope`] spreads an ordering over CPUs.
+//! The policies, one file each, and what they share: [`scope`] spreads an ordering over CPUs, and
+//! [`mapping`] chooses the CPU of each job that a global policy has chosen.
 
 pub mod edf;
 pub mod fp;
+pub mod mapping;
 pub mod rm;
 pub mod scope;
 pub mod windows;

@@ -7,6 +7,7 @@
 use crate::cpus::CpuSet;
 use crate::engine::Context;
 use crate::model::{Invalid, System, TaskId};
+use crate::policies::mapping::Mapper;
 use crate::policy::{Budget, Build, Clock, Decision, Event, Fit, Policy, Scope};
 use crate::queue::{Key, ReadyQueue};
 use crate::record::{Outcome, Place};
@@ -78,67 +79,17 @@ fn update<O: Ordering>(event: &Event, queue: &mut ReadyQueue, cx: &mut Context<'
 struct Global<O> {
     tasks: Vec<TaskId>,
     ready: ReadyQueue,
-    /// Whether every task may run on every CPU, so that the first m jobs of the queue always fit.
-    unrestricted: bool,
-    /// Scratch: CPUs not yet given away, and jobs not yet mapped.
-    free: Vec<bool>,
-    unmapped: Vec<TaskId>,
+    mapper: Mapper,
     ordering: core::marker::PhantomData<fn() -> O>,
 }
 
 impl<O: Ordering> Global<O> {
     fn new(build: &Build<'_>) -> Self {
-        let machine = build.system.cpus;
         Global {
             tasks: build.tasks.to_vec(),
             ready: ReadyQueue::new(build.tasks.len()),
-            unrestricted: build.tasks.iter().all(|t| machine.is_subset(&build.system.tasks[t.index()].affinity)),
-            free: vec![false; machine.len()],
-            unmapped: Vec::with_capacity(build.tasks.len()),
+            mapper: Mapper::new(build.system, build.tasks, build.places),
             ordering: core::marker::PhantomData,
-        }
-    }
-
-    /// Every task may run everywhere: who runs stays where it is, who comes back returns to its last CPU if that is
-    /// free, and the rest take the lowest CPUs left.
-    fn map_unrestricted(&mut self, lent: &[Place], cx: &Context<'_>, decision: &mut Decision) {
-        self.unmapped.clear();
-        for key in &self.ready.as_slice()[..lent.len().min(self.ready.as_slice().len())] {
-            match cx.place_of(key.task).filter(|p| self.free.get(p.index()) == Some(&true)) {
-                Some(place) => {
-                    self.free[place.index()] = false;
-                    decision.run(key.task, place);
-                }
-                None => self.unmapped.push(key.task),
-            }
-        }
-        let free = &mut self.free;
-        self.unmapped.retain(|&task| match cx.last_place(task).filter(|p| free.get(p.index()) == Some(&true)) {
-            Some(place) => {
-                free[place.index()] = false;
-                decision.run(task, place);
-                false
-            }
-            None => true,
-        });
-        let mut rest = lent.iter().filter(|p| free[p.index()]);
-        for &task in &self.unmapped {
-            let place = rest.next().expect("there are no more jobs than CPUs");
-            decision.run(task, *place);
-        }
-    }
-
-    /// Some tasks are bound to some CPUs: in order of urgency each job takes a CPU that it may use and that no more
-    /// urgent one has taken; a job that finds none is passed over.
-    fn map_restricted(&mut self, lent: &[Place], cx: &Context<'_>, decision: &mut Decision) {
-        for key in self.ready.as_slice() {
-            let usable = |place: &Place| self.free.get(place.index()) == Some(&true) && cx.may_run(key.task, *place);
-            let stays = cx.place_of(key.task).filter(usable);
-            let returns = || cx.last_place(key.task).filter(usable);
-            if let Some(place) = stays.or_else(returns).or_else(|| lent.iter().copied().find(usable)) {
-                self.free[place.index()] = false;
-                decision.run(key.task, place);
-            }
         }
     }
 }
@@ -158,19 +109,7 @@ impl<O: Ordering> Policy for Global<O> {
     }
 
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
-        if let (&[place], true) = (lent, self.unrestricted) {
-            if let Some(key) = self.ready.as_slice().first() {
-                decision.run(key.task, place);
-            }
-            return;
-        }
-        self.free.fill(false);
-        lent.iter().for_each(|p| self.free[p.index()] = true);
-        if self.unrestricted {
-            self.map_unrestricted(lent, cx, decision);
-        } else {
-            self.map_restricted(lent, cx, decision);
-        }
+        self.mapper.map(self.ready.as_slice().iter().map(|key| key.task), lent, cx, decision);
     }
 }
 

@@ -1,0 +1,87 @@
+//! The mapping of chosen jobs to CPUs, seen from outside: who runs where, and who has migrated.
+
+use takt_core::cpus::CpuSet;
+use takt_core::engine::{Engine, Input};
+use takt_core::model::{Arrival, System, Task, TaskId};
+use takt_core::policy::PolicySpec;
+use takt_core::record::Place;
+use takt_core::time::{Span, Time};
+
+/// One task under fixed priorities that is released once.
+fn once(at: i64, priority: u32) -> Task {
+    Task { arrival: Arrival::Listed { instants: vec![Span::from_ns(at)] }, priority, ..Task::default() }
+}
+
+fn engine(cpus: usize, tasks: Vec<Task>) -> Engine {
+    let policy = PolicySpec::from_name("g-fp").unwrap();
+    Engine::new(System { tasks, ..System::new(CpuSet::first(cpus), policy) }).unwrap()
+}
+
+fn step(engine: &mut Engine, at: i64, inputs: &[Input]) {
+    let _ = engine.step(Time::from_ns(at), inputs, &mut ());
+}
+
+fn running(engine: &Engine, cpus: u16) -> Vec<Option<u32>> {
+    let on = |place| engine.running().iter().find(|t| engine.place_of(**t) == Some(Place(place)));
+    (0..cpus).map(|place| on(place).map(|t| t.0)).collect()
+}
+
+/// Figure 4 of "ChronOS Linux: A Best-Effort Real-Time Multiprocessor Linux Kernel" (DAC 2011): RT2, RT5, RT9 and RT7 run on
+/// P0 to P3; RT1 and RT4 were last on P0, RT8 on P2; chosen are RT5, RT8, RT1, RT4. Task numbers are those of the figure.
+#[test]
+fn the_figure_of_the_paper_costs_one_migration() {
+    let urgency = |rt: usize| [5, 8, 1, 4, 2, 9, 7].iter().position(|x| *x == rt);
+    let released = |rt| [(1, 0), (4, 1), (2, 2), (5, 3), (8, 4), (9, 5), (7, 6)].iter().find(|(t, _)| *t == rt);
+    let tasks = (0..10).map(|rt| match (urgency(rt), released(rt)) {
+        (Some(place), Some(&(_, at))) => once(at, 100 - place as u32),
+        _ => once(1_000, 0),
+    });
+    let mut engine = engine(4, tasks.collect());
+    let block = |task| Input::Block { task: TaskId(task) };
+    let wake = |task| Input::Wake { task: TaskId(task) };
+    for (at, inputs) in [
+        (0, vec![]),
+        (1, vec![block(1)]),
+        (2, vec![block(4)]),
+        (3, vec![]),
+        (4, vec![]),
+        (5, vec![block(8)]),
+        (6, vec![]),
+    ] {
+        step(&mut engine, at, &inputs);
+    }
+    assert_eq!(running(&engine, 4), [Some(2), Some(5), Some(9), Some(7)]);
+    step(&mut engine, 7, &[wake(1), wake(4), wake(8)]);
+    assert_eq!(running(&engine, 4), [Some(4), Some(5), Some(8), Some(1)]);
+    let migrations: Vec<u64> = (0..10).map(|t| engine.counts(TaskId(t)).migrations).collect();
+    assert_eq!(migrations, [0, 1, 0, 0, 0, 0, 0, 0, 0, 0], "RT1 alone has migrated");
+}
+
+/// The worst case of the paper: of m chosen jobs that ran last on one CPU, m - 1 migrate.
+#[test]
+fn jobs_that_ran_last_on_one_cpu_spread_with_one_migration_less_than_cpus() {
+    let mut engine = engine(3, (0..3).map(|t| once(t, 1)).collect());
+    step(&mut engine, 0, &[]);
+    step(&mut engine, 1, &[Input::Block { task: TaskId(0) }]);
+    step(&mut engine, 2, &[Input::Block { task: TaskId(1) }]);
+    step(&mut engine, 3, &[Input::Wake { task: TaskId(0) }, Input::Wake { task: TaskId(1) }]);
+    assert_eq!(running(&engine, 3), [Some(2), Some(0), Some(1)]);
+    assert_eq!(engine.totals().migrations, 2);
+}
+
+/// A job that may use one CPU only takes it from a job that could go elsewhere; that one finds another.
+#[test]
+fn bound_jobs_take_their_cpus_in_order_of_urgency() {
+    let bound = Task { affinity: CpuSet::single(0), ..once(1, 2) };
+    let second = Task { affinity: CpuSet::single(0), ..once(2, 1) };
+    let mut engine = engine(2, vec![once(0, 0), bound, second]);
+    step(&mut engine, 0, &[]);
+    assert_eq!(running(&engine, 2), [Some(0), None]);
+    step(&mut engine, 1, &[]);
+    assert_eq!(running(&engine, 2), [Some(1), Some(0)]);
+    // The second one bound to CPU 0 is passed over, and the least urgent of the three keeps CPU 1.
+    step(&mut engine, 2, &[]);
+    assert_eq!(running(&engine, 2), [Some(1), Some(0)]);
+    step(&mut engine, 3, &[Input::Complete { task: TaskId(1) }]);
+    assert_eq!(running(&engine, 2), [Some(2), Some(0)]);
+}
