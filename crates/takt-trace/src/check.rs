@@ -11,6 +11,10 @@
 //! | `release` | a job starts and ends only after its release; job numbers increase |
 //! | `job-order` | a task's jobs run one at a time in their order; none runs after its end |
 //! | `finish` | a job ends once; one that completed has run |
+//! | `handler` | a handler follows the abort of its job, once, in the same instant, and ends once |
+//! | `resource` | a resource has one owner; only what is held is given back; who waits for one does not run on |
+//! | `deadlock` | a deadlock is recorded where a request closes a circle, and nowhere else |
+//! | `round` | the bursts of a round sum to its duration, and no task has two of them |
 //! | `budget` | no job runs longer than the budget it was granted |
 //! | `window-order` | windows follow each other in the order and at the distances of the table |
 //! | `window` | a task runs only in windows, and on CPUs, of its partition (needs the system) |
@@ -20,10 +24,14 @@
 //! | `system` | trace and system have the same tasks |
 //! | `dropped` | no records are missing |
 
+mod rules;
+
 use crate::Trace;
+use rules::Round;
+use std::collections::HashMap;
 use std::fmt;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{BestEffortStart, PartitionId, System, TaskId};
+use takt_core::model::{BestEffortStart, PartitionId, ResourceId, System, TaskId};
 use takt_core::record::{JobId, Outcome, Place, What};
 use takt_core::time::{Span, Time};
 
@@ -66,8 +74,11 @@ pub fn check(trace: &Trace, system: Option<&System>, tolerance: Span) -> Vec<Fin
     }
     for r in &trace.records {
         checker.at = r.record.at;
+        checker.before(&r.record.what);
         checker.record(r.record.what, r.applied);
     }
+    checker.settle_circle(None);
+    checker.settle_round();
     checker.settle_window();
     if let Some(footer) = trace.footer.filter(|f| f.dropped > 0) {
         let message = format!("{} records are missing, so other findings may be due to that", footer.dropped);
@@ -96,8 +107,16 @@ struct TaskState {
     last_released: Option<JobId>,
     last_started: Option<JobId>,
     last_finished: Option<(JobId, Time)>,
+    /// That job was aborted, and no handler has begun since.
+    aborted: bool,
+    /// The job whose handler is at work.
+    handler: Option<JobId>,
+    /// What it waits for, and since when.
+    waits_for: Option<(ResourceId, Time)>,
     budget: Option<Grant>,
+    /// The sum of what its job was granted, and how many grants that were.
     granted: Span,
+    grants: i64,
 }
 
 /// The budget that a job has at present.
@@ -128,6 +147,12 @@ struct Checker<'a> {
     unsettled: bool,
     /// Per partition: the window in which it last started a task, and that task's position.
     fifo: Vec<(u64, usize)>,
+    /// Who holds each resource, as far as the trace has told.
+    owners: HashMap<ResourceId, TaskId>,
+    /// The request before closed a circle, so that the next record must say so.
+    circle: Option<(TaskId, ResourceId)>,
+    /// The round whose bursts are being told.
+    round: Option<Round>,
     findings: Vec<Finding>,
 }
 
@@ -147,6 +172,9 @@ impl<'a> Checker<'a> {
             lost: 0,
             unsettled: false,
             fifo: Vec::new(),
+            owners: HashMap::new(),
+            circle: None,
+            round: None,
             findings: Vec::new(),
         }
     }
@@ -171,25 +199,42 @@ impl<'a> Checker<'a> {
             What::Budget { task, job, amount } => {
                 self.use_budget(task, applied);
                 let state = &mut self.tasks[task.index()];
-                let before = state.budget.filter(|b| b.job == job).map_or(Span::ZERO, |_| state.granted);
+                let (before, grants) =
+                    state.budget.filter(|b| b.job == job).map_or((Span::ZERO, 0), |_| (state.granted, state.grants));
                 state.granted = Span::from_ns(before.ns().saturating_add(amount.ns()));
+                state.grants = grants + 1;
                 state.budget = Some(Grant { job, amount, used: Span::ZERO, pieces: 0 });
             }
             What::Start { task, job, place } => self.start(task, job, place, applied),
             What::Stop { task, job, place, .. } => self.stop(task, job, place, applied),
             What::Finish { task, job, outcome, consumed } => self.finish(task, job, outcome, consumed),
-            What::Block { .. }
+            What::Handler { task, job, .. } => self.handler(task, job),
+            What::HandlerEnd { task, job, consumed } => self.handler_end(task, job, consumed),
+            What::Request { task, resource, granted } => self.request(task, resource, granted),
+            What::Return { task, resource } => self.give_back(task, resource),
+            What::Round { place, measured, .. } => {
+                self.round = Some(Round { at: self.at, place, measured, bursts: Span::ZERO, tasks: Vec::new() });
+            }
+            What::Burst { task, measured, .. } => self.burst(task, measured),
+            // Whether a deadlock was due has been judged by what came before.
+            What::Deadlock { .. }
+            | What::Block { .. }
             | What::Wake { .. }
-            | What::Request { .. }
-            | What::Return { .. }
-            | What::Handler { .. }
-            | What::HandlerEnd { .. }
             | What::Yield { .. }
-            | What::Deadlock { .. }
-            | What::Round { .. }
-            | What::Burst { .. }
             | What::LateSignal { .. }
             | What::Exit { .. } => {}
+        }
+    }
+
+    /// Settles what only the next record can show.
+    fn before(&mut self, next: &What) {
+        let deadlock = match *next {
+            What::Deadlock { task, resource } => Some((task, resource)),
+            _ => None,
+        };
+        self.settle_circle(deadlock);
+        if !matches!(next, What::Burst { .. }) {
+            self.settle_round();
         }
     }
 
@@ -213,7 +258,12 @@ impl<'a> Checker<'a> {
             self.leave(task);
         }
         let at = self.at;
+        if let Some((resource, _)) = self.tasks[task.index()].waits_for {
+            let name = self.trace.header.resource(resource);
+            self.find(task, "resource", format!("job {job} starts while it waits for {name}"));
+        }
         let state = &mut self.tasks[task.index()];
+        let in_handler = state.handler;
         let earlier = state.jobs.iter().filter(|(number, _, _)| *number < job).map(|(number, _, _)| *number).min();
         let known = state.jobs.iter_mut().find(|(number, _, _)| *number == job).map(|known| {
             known.2 = true;
@@ -222,6 +272,7 @@ impl<'a> Checker<'a> {
         let last_started = state.last_started.replace(job);
         let last_finished = state.last_finished;
         match known {
+            _ if in_handler == Some(job) => {}
             Some(release) if release > at => {
                 self.find(task, "release", format!("job {job} starts before its release at {release}"));
             }
@@ -231,7 +282,9 @@ impl<'a> Checker<'a> {
             }
             None => self.find(task, "release", format!("job {job} starts without having been released")),
         }
-        if let Some(earlier) = earlier {
+        if let Some(aborted) = in_handler.filter(|h| *h != job) {
+            self.find(task, "job-order", format!("job {job} starts before the handler of job {aborted} is over"));
+        } else if let Some(earlier) = earlier {
             self.find(task, "job-order", format!("job {job} starts before job {earlier} is over"));
         } else if let Some(last) = last_started.filter(|l| *l > job) {
             self.find(task, "job-order", format!("job {job} starts after job {last}"));
@@ -322,8 +375,11 @@ impl<'a> Checker<'a> {
         if applied < since {
             self.find(task, "alternation", format!("job {job} stops {} before its start", since - applied));
         }
+        self.waited(task);
         let at = self.at;
-        let over = self.tasks[task.index()].last_finished.filter(|(over, end)| *over == started && at > *end);
+        let state = &self.tasks[task.index()];
+        let in_handler = state.handler == Some(started);
+        let over = state.last_finished.filter(|(over, end)| *over == started && at > *end && !in_handler);
         if let Some((over, end)) = over {
             self.find(task, "job-order", format!("job {over} runs on {} after its end", at - end));
         }
@@ -355,11 +411,17 @@ impl<'a> Checker<'a> {
         grant.used += (now - since).or_zero();
         grant.pieces += 1;
         let Grant { amount, used, pieces, .. } = *grant;
-        let allowed = Span::from_ns(self.tolerance.ns().saturating_mul(pieces));
+        let allowed = Span::from_ns(self.slack().ns().saturating_mul(pieces));
         if self.elapsed_budget(task) && used - amount > allowed {
             let over = used - amount;
             self.find(task, "budget", format!("job {job} has run {used}, {over} more than its budget of {amount}"));
         }
+    }
+
+    /// How late the end of a budget may be noticed: by the tolerance, and by what the system says of its timer.
+    fn slack(&self) -> Span {
+        let timing = self.system.map(|s| s.timing.resolution + s.timing.lateness);
+        timing.map_or(self.tolerance, |late| self.tolerance + late)
     }
 
     /// Whether the task's budget counts elapsed time: in a window table under `fifo`, and in a simulation, where CPU
@@ -377,9 +439,9 @@ impl<'a> Checker<'a> {
         let at = self.at;
         let state = &mut self.tasks[task.index()];
         let known = state.jobs.iter().position(|(number, _, _)| *number == job).map(|i| state.jobs.remove(i));
-        let granted = state.budget.filter(|b| b.job == job).map(|_| state.granted);
         if outcome != Outcome::Skipped {
             state.last_finished = Some((job, at));
+            state.aborted = outcome == Outcome::Aborted;
         }
         match known {
             None => self.find(task, "finish", format!("job {job} ends without having been released, or twice")),
@@ -391,7 +453,18 @@ impl<'a> Checker<'a> {
             }
             Some(_) => {}
         }
-        if let Some(granted) = granted.filter(|g| consumed - *g > self.tolerance) {
+        if outcome != Outcome::Skipped {
+            self.waited(task);
+            self.tasks[task.index()].waits_for = None;
+        }
+        self.judge_budget(task, job, consumed);
+    }
+
+    fn judge_budget(&mut self, task: TaskId, job: JobId, consumed: Span) {
+        let state = &self.tasks[task.index()];
+        let granted = state.budget.filter(|b| b.job == job).map(|_| state.granted);
+        let slack = self.slack().ns().saturating_mul(state.grants);
+        if let Some(granted) = granted.filter(|g| (consumed - *g).ns() > slack) {
             let message = format!("job {job} has consumed {consumed} of the {granted} it was granted");
             self.find(task, "budget", message);
         }

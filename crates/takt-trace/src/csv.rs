@@ -1,6 +1,7 @@
 //! Comma-separated values: a row of column names, a `meta` row whose `detail` is the header as JSON, a row per record,
 //! an `end` row. Empty cells are what a record does not have. `number` is the frame of a window, the count of lost
-//! windows, the number of a resource, or the records dropped (in the `end` row).
+//! windows, the number of a resource, or the records dropped (in the `end` row). `next_ns` is the next burst, or the correction
+//! of the next round. The last three columns were added later: a file may end without them.
 
 use crate::jsonl::split;
 use crate::out::Out;
@@ -9,9 +10,26 @@ use crate::{Footer, Header, ReadError, Stamped, Trace, Writer, names};
 use std::borrow::Cow;
 use std::io;
 use takt_core::record::What;
+use takt_core::time::Span;
 
-const COLUMNS: [&str; 11] =
-    ["at_ns", "applied_ns", "type", "task", "job", "cpus", "detail", "deadline_ns", "amount_ns", "window", "number"];
+const COLUMNS: [&str; 14] = [
+    "at_ns",
+    "applied_ns",
+    "type",
+    "task",
+    "job",
+    "cpus",
+    "detail",
+    "deadline_ns",
+    "amount_ns",
+    "window",
+    "number",
+    "set_point_ns",
+    "measured_ns",
+    "next_ns",
+];
+/// How many there were at first.
+const COLUMNS_LEAST: usize = 11;
 const BLOCKED: &str = "waits";
 const GRANTED: &str = "granted";
 
@@ -31,7 +49,7 @@ impl Csv {
         out.text(&COLUMNS.join(","));
         out.text("\n,,meta,,,,");
         out.text(&quoted(&header_to_json(header)));
-        out.text(",,,,\n");
+        out.text(",,,,,,,\n");
         let tasks = header.labels().iter().map(|l| quoted(l)).collect();
         let places = header.places.iter().map(|p| quoted(&p.to_string())).collect();
         Ok(Csv { out, tasks, places })
@@ -43,10 +61,11 @@ impl Writer for Csv {
         let (kind, task, job) = split(&r.record.what);
         let (mut place, mut detail, mut deadline, mut amount, mut window, mut number) =
             (None, "", None, None, None, None);
+        let mut regulated: Option<[Span; 3]> = None;
         match r.record.what {
             What::Window { window: w, frame } => (window, number) = (Some(w), Some(frame)),
             What::WindowsLost { count } => number = Some(count),
-            What::Release { deadline: d, .. } => deadline = d,
+            What::Release { deadline: d, .. } | What::Handler { deadline: d, .. } => deadline = d,
             What::Budget { amount: a, .. } => amount = Some(a),
             What::Start { place: p, .. } => place = Some(p),
             What::Stop { place: p, reason, .. } => (place, detail) = (Some(p), names::reason(reason)),
@@ -54,8 +73,17 @@ impl Writer for Csv {
             What::Request { resource, granted, .. } => {
                 (detail, number) = (if granted { GRANTED } else { BLOCKED }, Some(resource.0.into()));
             }
-            What::Return { resource, .. } => number = Some(resource.0.into()),
-            _ => {}
+            What::Return { resource, .. } | What::Deadlock { resource, .. } => number = Some(resource.0.into()),
+            What::HandlerEnd { consumed, .. } => amount = Some(consumed),
+            What::Round { place: p, set_point, measured, correction } => {
+                (place, regulated) = (Some(p), Some([set_point, measured, correction]));
+            }
+            What::Burst { set_point, measured, next, .. } => regulated = Some([set_point, measured, next]),
+            What::Block { .. }
+            | What::Wake { .. }
+            | What::Yield { .. }
+            | What::LateSignal { .. }
+            | What::Exit { .. } => {}
         }
         let out = &mut self.out;
         out.int(r.record.at.ns());
@@ -89,7 +117,16 @@ impl Writer for Csv {
         if let Some(number) = number {
             out.int(number);
         }
-        out.text("\n");
+        match regulated {
+            None => out.text(",,,\n"),
+            Some(spans) => {
+                for span in spans {
+                    out.text(",");
+                    out.int(span.ns());
+                }
+                out.text("\n");
+            }
+        }
         out.spill()
     }
 
@@ -101,7 +138,7 @@ impl Writer for Csv {
         self.out.int(footer.end.ns());
         self.out.text(",,end,,,,,,,,");
         self.out.int(footer.dropped);
-        self.out.text("\n");
+        self.out.text(",,,\n");
         self.out.finish()
     }
 }
@@ -157,6 +194,8 @@ fn row<'a>(c: &[&'a str]) -> Result<Row<'a>, String> {
         ("request", BLOCKED) => Some(false),
         _ => None,
     };
+    // A file of the first form has no such columns.
+    let later = |column: usize| number(c.get(column).copied().unwrap_or(""), COLUMNS[column]);
     Ok(Row {
         at: number(c[0], COLUMNS[0])?.ok_or("the first column, `at_ns`, is empty")?,
         applied: number(c[1], COLUMNS[1])?,
@@ -171,6 +210,9 @@ fn row<'a>(c: &[&'a str]) -> Result<Row<'a>, String> {
         window: number(c[9], COLUMNS[9])?,
         number: number(c[10], COLUMNS[10])?,
         granted,
+        set_point: later(11)?,
+        measured: later(12)?,
+        next: later(13)?,
     })
 }
 
@@ -181,6 +223,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
     let mut rest = bytes;
     let mut rows: Option<Rows> = None;
     let mut first = true;
+    let mut columns = COLUMNS.len();
     while let Some((raw, after)) = cells(rest).map_err(|m| fail(line, m))? {
         let here = line;
         line += rest[..rest.len() - after.len()].iter().filter(|b| **b == b'\n').count();
@@ -190,13 +233,13 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
         if texts.iter().all(|t| t.is_empty()) {
             continue;
         }
-        if texts.len() != COLUMNS.len() {
-            return Err(fail(here, format!("{} columns instead of {}", texts.len(), COLUMNS.len())));
-        }
         if std::mem::take(&mut first) {
-            if texts != COLUMNS {
+            columns = texts.len();
+            if !COLUMNS.starts_with(&texts) || columns < COLUMNS_LEAST {
                 return Err(fail(here, format!("the columns of a trace are {}", COLUMNS.join(","))));
             }
+        } else if texts.len() != columns {
+            return Err(fail(here, format!("{} columns instead of {columns}", texts.len())));
         } else if let Some(rows) = &mut rows {
             row(&texts).and_then(|row| rows.push(&row)).map_err(|m| fail(here, m))?;
         } else if texts[2] == "meta" {

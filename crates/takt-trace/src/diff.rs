@@ -17,9 +17,12 @@ pub enum Kind {
     Start,
     /// It left its CPUs.
     Stop,
-    /// It was over.
+    /// It was over, or its handler was.
     Finish,
 }
+
+/// How the end of an aborted job's handler is told from that of the job.
+const HANDLER: &str = "handler";
 
 /// One point of comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +33,7 @@ pub struct Point {
     pub job: JobId,
     /// What happened.
     pub kind: Kind,
-    /// The CPUs of a start or stop, or how the job ended.
+    /// The CPUs of a start or stop, or how the job ended; `handler` for the end of an aborted job's handler.
     pub detail: String,
     /// When it was carried out in the first trace; `None` when it is not in it.
     pub a: Option<Time>,
@@ -116,6 +119,9 @@ fn sequences(trace: &Trace, limit: Option<Time>) -> Sequences {
             What::Finish { task, job, outcome, .. } => {
                 let word = names::outcome(outcome);
                 (Kind::Finish, task, job, outcomes.entry(word).or_insert_with(|| word.into()).clone())
+            }
+            What::HandlerEnd { task, job, .. } => {
+                (Kind::Finish, task, job, outcomes.entry(HANDLER).or_insert_with(|| HANDLER.into()).clone())
             }
             _ => continue,
         };

@@ -53,7 +53,11 @@ impl Writer for JsonLines {
                 self.number(",\"frame\":", frame);
             }
             What::WindowsLost { count } => self.number(",\"count\":", count),
-            What::Release { deadline: Some(deadline), .. } => self.number(",\"deadline\":", deadline.ns()),
+            What::Release { deadline, .. } | What::Handler { deadline, .. } => {
+                if let Some(deadline) = deadline {
+                    self.number(",\"deadline\":", deadline.ns());
+                }
+            }
             What::Budget { amount, .. } => self.number(",\"amount\":", amount.ns()),
             What::Start { place, .. } => {
                 self.out.text(",\"cpus\":");
@@ -72,8 +76,27 @@ impl Writer for JsonLines {
                 self.number(",\"resource\":", resource.0);
                 self.out.text(if granted { ",\"granted\":true" } else { ",\"granted\":false" });
             }
-            What::Return { resource, .. } => self.number(",\"resource\":", resource.0),
-            _ => {}
+            What::Return { resource, .. } | What::Deadlock { resource, .. } => {
+                self.number(",\"resource\":", resource.0);
+            }
+            What::HandlerEnd { consumed, .. } => self.number(",\"consumed\":", consumed.ns()),
+            What::Round { place, set_point, measured, correction } => {
+                self.out.text(",\"cpus\":");
+                self.out.text(&self.places[place.index()]);
+                self.number(",\"set_point\":", set_point.ns());
+                self.number(",\"measured\":", measured.ns());
+                self.number(",\"correction\":", correction.ns());
+            }
+            What::Burst { set_point, measured, next, .. } => {
+                self.number(",\"set_point\":", set_point.ns());
+                self.number(",\"measured\":", measured.ns());
+                self.number(",\"next\":", next.ns());
+            }
+            What::Block { .. }
+            | What::Wake { .. }
+            | What::Yield { .. }
+            | What::LateSignal { .. }
+            | What::Exit { .. } => {}
         }
         self.out.text("}\n");
         self.out.spill()

@@ -9,6 +9,7 @@
 use std::io;
 use std::path::Path;
 use takt_core::cpus::CpuSet;
+use takt_core::model::ResourceId;
 use takt_core::record::Record;
 use takt_core::time::{Span, Time};
 
@@ -35,7 +36,7 @@ pub struct Header {
     pub workload: String,
     /// The policy's name.
     pub policy: String,
-    /// The policy's scope: `uniprocessor`, `global`, `partitioned`, `table`.
+    /// The policy's scope: `uniprocessor`, `global`, `partitioned`, `clustered`, `table`.
     pub scope: String,
     /// Seed of everything that was drawn at random.
     pub seed: u64,
@@ -43,6 +44,8 @@ pub struct Header {
     pub places: Vec<CpuSet>,
     /// The tasks that records name by index.
     pub tasks: Vec<TaskLabel>,
+    /// Names of the shared resources that records name by number; empty when nobody knows them.
+    pub resources: Vec<String>,
     /// Lengths of the windows of the major frame; empty without a window table.
     pub window_lengths: Vec<Span>,
     /// How long the run was to last.
@@ -65,6 +68,13 @@ pub struct TaskLabel {
 }
 
 impl Header {
+    /// How a resource is called: by its name if it has one, else by its number.
+    #[must_use]
+    pub fn resource(&self, resource: ResourceId) -> String {
+        let name = self.resources.get(usize::from(resource.0)).filter(|name| !name.is_empty());
+        name.cloned().unwrap_or_else(|| format!("resource {}", resource.0))
+    }
+
     /// One name per task, no two alike: the task's name, with its number (`camera#3`) where names repeat.
     #[must_use]
     pub fn labels(&self) -> Vec<String> {

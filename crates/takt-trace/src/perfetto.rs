@@ -5,164 +5,26 @@
 //!   as several threads ("lanes"), since a thread can only be on one; the first keeps the task's own number.
 //! * One track per task, grouped by partition as threads of a process: a slice per job from its release (or, if it had
 //!   to wait for its predecessor, from its first start) to its end, slices inside it while it runs, and instants.
+//! * The handler of an aborted job is a slice of its own after the job's, with the job's number.
 //! * A `windows` track.
+//! * Counter tracks of regulators: the duration and set point of each CPU's rounds, and of each task's bursts.
 //!
 //! Timestamps are those of carrying out, in order. Field numbers are those of Perfetto's `trace_packet.proto`,
 //! `track_event.proto`, `track_descriptor.proto`, `interned_data.proto` and `generic_task.proto`.
+
+mod wire;
 
 use crate::out::Out;
 use crate::{Footer, Header, Stamped, Writer, names};
 use std::collections::VecDeque;
 use std::io;
+use takt_core::cpus::MAX_CPUS;
 use takt_core::record::{JobId, Outcome, Place, StopReason, What};
-use takt_core::time::Time;
-
-/// Interned names of annotations.
-mod key {
-    pub(super) const ALL: [(u64, &str); 14] = [
-        (JOB, "job"),
-        (DEADLINE, "deadline_ns"),
-        (FRAME, "frame"),
-        (CPUS, "cpus"),
-        (LATENESS, "lateness_ns"),
-        (AMOUNT, "amount_ns"),
-        (CONSUMED, "consumed_ns"),
-        (OUTCOME, "outcome"),
-        (RESOURCE, "resource"),
-        (COUNT, "count"),
-        (REASON, "stopped"),
-        (GRANTED, "granted"),
-        (RELEASE, "release_ns"),
-        (WINDOW, "window"),
-    ];
-    pub(super) const JOB: u64 = 1;
-    pub(super) const DEADLINE: u64 = 2;
-    pub(super) const FRAME: u64 = 3;
-    pub(super) const CPUS: u64 = 4;
-    pub(super) const LATENESS: u64 = 5;
-    pub(super) const AMOUNT: u64 = 6;
-    pub(super) const CONSUMED: u64 = 7;
-    pub(super) const OUTCOME: u64 = 8;
-    pub(super) const RESOURCE: u64 = 9;
-    pub(super) const COUNT: u64 = 10;
-    pub(super) const REASON: u64 = 11;
-    pub(super) const GRANTED: u64 = 12;
-    pub(super) const RELEASE: u64 = 13;
-    pub(super) const WINDOW: u64 = 14;
-}
-
-/// Interned names of events that every trace may have.
-mod event {
-    pub(super) const ALL: [(u64, &str); 14] = [
-        (RELEASE, "release"),
-        (MISS, "deadline missed"),
-        (OVERRUN, "overrun"),
-        (ABORTED, "aborted"),
-        (SKIPPED, "skipped"),
-        (LATE_SIGNAL, "late signal"),
-        (BUDGET, "budget"),
-        (BLOCK, "blocked"),
-        (WAKE, "woken"),
-        (REQUEST, "resource requested"),
-        (RETURN, "resource returned"),
-        (EXIT, "exit"),
-        (WINDOWS_LOST, "windows lost"),
-        (DROPPED, "records dropped"),
-    ];
-    pub(super) const RELEASE: u64 = 1;
-    pub(super) const MISS: u64 = 2;
-    pub(super) const OVERRUN: u64 = 3;
-    pub(super) const ABORTED: u64 = 4;
-    pub(super) const SKIPPED: u64 = 5;
-    pub(super) const LATE_SIGNAL: u64 = 6;
-    pub(super) const BUDGET: u64 = 7;
-    pub(super) const BLOCK: u64 = 8;
-    pub(super) const WAKE: u64 = 9;
-    pub(super) const REQUEST: u64 = 10;
-    pub(super) const RETURN: u64 = 11;
-    pub(super) const EXIT: u64 = 12;
-    pub(super) const WINDOWS_LOST: u64 = 13;
-    pub(super) const DROPPED: u64 = 14;
-    /// Names of tasks, places and windows follow from here.
-    pub(super) const FIRST_FREE: u64 = 15;
-}
-
-/// `TrackEvent.Type`.
-const SLICE_BEGIN: u64 = 1;
-const SLICE_END: u64 = 2;
-const INSTANT: u64 = 3;
-
-/// `GenericKernelTaskStateEvent.TaskStateEnum`.
-const RUNNABLE: u64 = 2;
-const RUNNING: u64 = 3;
-const SLEEPING: u64 = 4;
-const STOPPED: u64 = 6;
-
-const SEQUENCE: u64 = 1;
-const STATE_CLEARED: u64 = 1;
-const NEEDS_STATE: u64 = 2;
-
-/// A length-delimited message whose length is not known yet.
-#[must_use]
-struct Open(usize);
-
-/// Protobuf's wire format.
-trait Encode {
-    fn varint(&mut self, value: u64);
-    fn number(&mut self, field: u32, value: u64);
-    fn bytes(&mut self, field: u32, value: &[u8]);
-    fn open(&mut self, field: u32) -> Open;
-    fn close(&mut self, open: Open);
-}
-
-impl Encode for Vec<u8> {
-    #[inline]
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.push(value as u8);
-    }
-    #[inline]
-    fn number(&mut self, field: u32, value: u64) {
-        self.varint(u64::from(field) << 3);
-        self.varint(value);
-    }
-    #[inline]
-    fn bytes(&mut self, field: u32, value: &[u8]) {
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(value.len() as u64);
-        self.extend_from_slice(value);
-    }
-    /// Leaves one byte for the length: messages of 128 bytes or more are rare and pay for it with a move.
-    #[inline]
-    fn open(&mut self, field: u32) -> Open {
-        self.varint(u64::from(field) << 3 | 2);
-        self.push(0);
-        Open(self.len())
-    }
-    #[inline]
-    fn close(&mut self, open: Open) {
-        let length = self.len() - open.0;
-        if length < 0x80 {
-            self[open.0 - 1] = length as u8;
-            return;
-        }
-        let mut rest = length >> 7;
-        let mut more = 0;
-        while rest > 0 {
-            more += 1;
-            rest >>= 7;
-        }
-        self.extend_from_slice(&[0; 10][..more]);
-        self.copy_within(open.0..open.0 + length, open.0 + more);
-        for i in 0..=more {
-            let last = if i == more { 0 } else { 0x80 };
-            self[open.0 - 1 + i] = (length >> (7 * i)) as u8 & 0x7f | last;
-        }
-    }
-}
+use takt_core::time::{Span, Time};
+use wire::{
+    COUNTER, Encode, INSTANT, NEEDS_STATE, Open, RUNNABLE, RUNNING, SEQUENCE, SLEEPING, SLICE_BEGIN, SLICE_END,
+    STATE_CLEARED, STOPPED, UNIT_TIME_NS, event, key,
+};
 
 /// What an annotation says.
 #[derive(Clone, Copy)]
@@ -185,6 +47,10 @@ struct TaskState {
     jobs: VecDeque<(JobId, Option<Time>)>,
     /// Lanes that have a track.
     lanes: u64,
+    /// Its bursts have tracks.
+    bursts: bool,
+    /// The deadline of the handler that it is at.
+    handler: Option<Time>,
 }
 
 pub(crate) struct Perfetto {
@@ -192,6 +58,8 @@ pub(crate) struct Perfetto {
     tasks: Vec<TaskState>,
     /// The CPUs of each place.
     cpus: Vec<Vec<u32>>,
+    /// What rounds are counted under, and whether they have tracks.
+    rounds: Vec<(String, bool)>,
     /// The process (pid) of each task.
     process: Vec<u64>,
     processes: u64,
@@ -221,11 +89,14 @@ impl Perfetto {
             running_open: false,
             jobs: VecDeque::new(),
             lanes: 1,
+            bursts: false,
+            handler: None,
         };
         let mut p = Perfetto {
             out: Out::new(out),
             tasks: header.labels().into_iter().map(state).collect(),
             cpus: header.places.iter().map(|p| p.iter().map(|c| c as u32).collect()).collect(),
+            rounds: header.places.iter().map(|p| (names::cpus_title(p), false)).collect(),
             process,
             processes: groups.len() as u64,
             windows: header.window_lengths.len() as u64,
@@ -276,6 +147,13 @@ impl Perfetto {
             0 => self.task_track(task),
             _ => self.process_track(self.processes) + (lane - 1) * self.tasks.len() as u64 + task as u64,
         }
+    }
+    /// Tracks of counters come in pairs: what was measured, and what it should have been. They lie above all lanes.
+    fn burst_track(&self, task: usize) -> u64 {
+        self.process_track(self.processes) + (MAX_CPUS * self.tasks.len() + 2 * task) as u64
+    }
+    fn round_track(&self, place: Place) -> u64 {
+        self.burst_track(self.tasks.len()) + 2 * u64::from(place.0)
     }
     /// Thread numbers lie above the processes', because a process's number is also that of its first thread.
     fn tid(&self, task: usize, lane: u64) -> u64 {
@@ -388,6 +266,72 @@ impl Perfetto {
         b.close(packet);
     }
 
+    /// Declares a pair of counters; `parent` is the track that they belong to.
+    fn describe_counters(&mut self, first: u64, names: [String; 2], parent: Option<u64>) {
+        for (uuid, name) in (first..).zip(names) {
+            let (packet, track) = self.open_track(uuid);
+            let b = &mut self.out.buffer;
+            b.bytes(2, name.as_bytes());
+            if let Some(parent) = parent {
+                b.number(5, parent);
+            }
+            let counter = b.open(8);
+            b.number(3, UNIT_TIME_NS);
+            b.close(counter);
+            b.close(track);
+            b.close(packet);
+        }
+    }
+
+    /// Values of a pair of counters.
+    fn count(&mut self, first: u64, values: [Span; 2]) {
+        for (track, value) in (first..).zip(values) {
+            let (packet, event) = self.open_event(COUNTER, track);
+            let b = &mut self.out.buffer;
+            b.number(30, value.ns() as u64);
+            b.close(event);
+            b.close(packet);
+        }
+    }
+
+    fn round(&mut self, place: Place, measured: Span, set_point: Span) {
+        let track = self.round_track(place);
+        if !std::mem::replace(&mut self.rounds[place.index()].1, true) {
+            let cpus = &self.rounds[place.index()].0;
+            let names = [format!("{cpus} round"), format!("{cpus} round set point")];
+            self.describe_counters(track, names, None);
+        }
+        self.count(track, [measured, set_point]);
+    }
+
+    fn burst(&mut self, task: usize, measured: Span, set_point: Span) {
+        let track = self.burst_track(task);
+        if !std::mem::replace(&mut self.tasks[task].bursts, true) {
+            let name = &self.tasks[task].name;
+            let names = [format!("{name} burst"), format!("{name} burst set point")];
+            self.describe_counters(track, names, Some(self.task_track(task)));
+        }
+        self.count(track, [measured, set_point]);
+    }
+
+    fn begin_handler(&mut self, task: usize, job: JobId, deadline: Option<Time>) {
+        self.end_job(task, &[]);
+        if self.tasks[task].running.is_none() {
+            self.task_state(task, 0, None, RUNNABLE);
+        }
+        self.begin_slice(task, event::HANDLER, job, deadline);
+        self.tasks[task].handler = deadline;
+    }
+
+    fn end_handler(&mut self, at: Time, task: usize, job: JobId, consumed: Span) {
+        let late = self.tasks[task].handler.take().filter(|d| at > *d);
+        if self.tasks[task].job_open == Some(job) {
+            let lateness = late.map_or(0, |d| (at - d).ns());
+            let notes = [(key::CONSUMED, Note::Int(consumed.ns())), (key::LATENESS, Note::Int(lateness))];
+            self.end_job(task, if late.is_some() { &notes } else { &notes[..1] });
+        }
+    }
+
     #[inline]
     fn open_event(&mut self, kind: u64, track: u64) -> (Open, Open) {
         let b = &mut self.out.buffer;
@@ -490,10 +434,14 @@ impl Perfetto {
     }
 
     fn begin_job(&mut self, task: usize, job: JobId, deadline: Option<Time>) {
+        self.begin_slice(task, self.task_name(task), job, deadline);
+    }
+
+    fn begin_slice(&mut self, task: usize, name: u64, job: JobId, deadline: Option<Time>) {
         let notes = [(key::JOB, Note::Int(job as i64)), (key::DEADLINE, Note::Int(deadline.map_or(0, Time::ns)))];
         let notes = if deadline.is_some() { &notes[..] } else { &notes[..1] };
         let track = self.task_track(task);
-        self.event(SLICE_BEGIN, track, Some(self.task_name(task)), notes);
+        self.event(SLICE_BEGIN, track, Some(name), notes);
         self.tasks[task].job_open = Some(job);
     }
 
@@ -593,8 +541,15 @@ impl Writer for Perfetto {
                 self.instant(task.index(), event::RETURN, &[(key::RESOURCE, Note::Int(resource.0.into()))]);
             }
             What::LateSignal { task, job } => self.instant(task.index(), event::LATE_SIGNAL, &[job_note(job)]),
+            What::Handler { task, job, deadline } => self.begin_handler(task.index(), job, deadline),
+            What::HandlerEnd { task, job, consumed } => self.end_handler(r.record.at, task.index(), job, consumed),
+            What::Yield { task, job } => self.instant(task.index(), event::YIELD, &[job_note(job)]),
+            What::Deadlock { task, resource } => {
+                self.instant(task.index(), event::DEADLOCK, &[(key::RESOURCE, Note::Int(resource.0.into()))]);
+            }
+            What::Round { place, set_point, measured, .. } => self.round(place, measured, set_point),
+            What::Burst { task, set_point, measured, .. } => self.burst(task.index(), measured, set_point),
             What::Exit { task } => self.instant(task.index(), event::EXIT, &[]),
-            _ => {}
         }
         self.out.spill()
     }

@@ -35,6 +35,13 @@ pub(crate) struct Row<'a> {
     pub(crate) number: Option<u64>,
     #[serde(default)]
     pub(crate) granted: Option<bool>,
+    #[serde(default)]
+    pub(crate) set_point: Option<i64>,
+    #[serde(default)]
+    pub(crate) measured: Option<i64>,
+    /// What follows from it: the next burst, or what is added to the next round.
+    #[serde(default, alias = "correction")]
+    pub(crate) next: Option<i64>,
 }
 
 /// Turns rows into records of one trace.
@@ -78,6 +85,7 @@ impl Rows {
         let number = |name| need(row.number, name, row);
         let job = || need(row.job, "job", row);
         let amount = |name| need(row.amount, name, row).map(Span::from_ns);
+        let span = |value: Option<i64>, name| need(value, name, row).map(Span::from_ns);
         let resource = || {
             let n = number("resource")?;
             u16::try_from(n).map(ResourceId).map_err(|_| format!("there is no resource {n}"))
@@ -118,6 +126,22 @@ impl Rows {
                 What::Request { task: task()?, resource: resource()?, granted }
             }
             "return" => What::Return { task: task()?, resource: resource()? },
+            "handler" => What::Handler { task: task()?, job: job()?, deadline: row.deadline.map(Time::from_ns) },
+            "handler_end" => What::HandlerEnd { task: task()?, job: job()?, consumed: amount("consumed")? },
+            "yield" => What::Yield { task: task()?, job: job()? },
+            "deadlock" => What::Deadlock { task: task()?, resource: resource()? },
+            "round" => What::Round {
+                set_point: span(row.set_point, "set_point")?,
+                measured: span(row.measured, "measured")?,
+                correction: span(row.next, "correction")?,
+                place: self.place(need(row.cpus.as_deref(), "cpus", row)?)?,
+            },
+            "burst" => What::Burst {
+                task: task()?,
+                set_point: span(row.set_point, "set_point")?,
+                measured: span(row.measured, "measured")?,
+                next: span(row.next, "next")?,
+            },
             "late_signal" => What::LateSignal { task: task()?, job: job()? },
             "exit" => What::Exit { task: task()? },
             other => return Err(format!("`{other}` is not a type of record")),
@@ -128,7 +152,8 @@ impl Rows {
     }
 }
 
-/// The version of the text formats.
+/// The version of the text formats. What is only added (keys of the header, types of records, columns at the end) does not
+/// change it: traces without the additions are read as before.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -141,6 +166,8 @@ struct HeaderJson {
     seed: u64,
     places: Vec<String>,
     tasks: Vec<TaskJson>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    resources: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     window_lengths_ns: Vec<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -171,6 +198,7 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         seed: h.seed,
         places: h.places.iter().map(CpuSet::to_string).collect(),
         tasks: h.tasks.iter().map(task).collect(),
+        resources: h.resources.clone(),
         window_lengths_ns: h.window_lengths.iter().map(|s| s.ns()).collect(),
         duration_ns: h.duration.map(Span::ns),
         start_unix_ns: h.start_unix_ns,
@@ -194,6 +222,7 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
         seed: h.seed,
         places: h.places.iter().map(place).collect::<Result<_, _>>()?,
         tasks: h.tasks.into_iter().map(task).collect(),
+        resources: h.resources,
         window_lengths: h.window_lengths_ns.into_iter().map(Span::from_ns).collect(),
         duration: h.duration_ns.map(Span::from_ns),
         start_unix_ns: h.start_unix_ns,

@@ -19,6 +19,8 @@ pub struct Summary {
     pub context_switches: u64,
     /// Windows that passed unserved.
     pub windows_lost: u64,
+    /// Requests that closed a circle of jobs that wait for each other.
+    pub deadlocks: u64,
     /// The end of the trace, up to which jobs are judged.
     pub end: Time,
 }
@@ -32,6 +34,8 @@ pub struct TaskSummary {
     pub counts: Counts,
     /// Times from release to completion.
     pub responses: Histogram,
+    /// Handlers of aborted jobs that began.
+    pub handlers: u64,
 }
 
 /// Counts a trace.
@@ -60,6 +64,12 @@ pub fn summarize(trace: &Trace) -> Summary {
             }
             What::LateSignal { task, .. } => summary.tasks[task.index()].counts.late_signals += 1,
             What::WindowsLost { count } => summary.windows_lost += count,
+            What::Handler { task, .. } => {
+                summary.tasks[task.index()].handlers += 1;
+                // It is fresh work, wherever its job ran.
+                last_run[task.index()] = None;
+            }
+            What::Deadlock { .. } => summary.deadlocks += 1,
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! The records of a trace put together: who ran where from when to when, and the life of each job.
 
 use crate::Trace;
-use takt_core::model::TaskId;
+use takt_core::model::{ResourceId, TaskId};
 use takt_core::record::{JobId, Outcome, Place, StopReason, What};
 use takt_core::time::Time;
 
@@ -20,6 +20,45 @@ pub struct Interval {
     pub to: Time,
     /// Why it left; `None` when it still ran at the end of the trace.
     pub reason: Option<StopReason>,
+    /// It ran the handler of its job, which had been aborted.
+    pub handler: bool,
+}
+
+/// The handler of an aborted job, in the engine's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handler {
+    /// When the job was aborted.
+    pub from: Time,
+    /// Its own absolute deadline.
+    pub deadline: Option<Time>,
+    /// Its end, if the trace has it.
+    pub end: Option<Time>,
+}
+
+/// A job that waits for something other than a CPU. Times are those of carrying out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Whose.
+    pub task: TaskId,
+    /// The resource that it waits for; `None` when it sleeps or waits for something that the trace does not know.
+    pub resource: Option<ResourceId>,
+    /// When it blocked.
+    pub from: Time,
+    /// When it could go on or was over, or the end of the trace.
+    pub to: Time,
+}
+
+/// A task that holds a resource. Times are those of carrying out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Whose.
+    pub task: TaskId,
+    /// What it holds.
+    pub resource: ResourceId,
+    /// When it got it.
+    pub from: Time,
+    /// When it gave it back, or the end of the trace.
+    pub to: Time,
 }
 
 /// The life of one job.
@@ -35,9 +74,17 @@ pub struct Job {
     pub deadline: Option<Time>,
     /// When and how it ended, in the engine's time.
     pub finish: Option<(Time, Outcome)>,
+    /// What was left to do when it had been aborted.
+    pub handler: Option<Handler>,
 }
 
 impl Job {
+    /// Up to when the task was busy with it or with its handler; `None` when that was not over.
+    #[must_use]
+    pub fn over(&self) -> Option<Time> {
+        self.handler.map_or(self.finish.map(|(at, _)| at), |h| h.end)
+    }
+
     /// Whether it had passed its deadline unfinished by `end`, was cut off, or was skipped.
     #[must_use]
     pub fn missed(&self, end: Time) -> bool {
@@ -71,6 +118,10 @@ pub struct Timeline {
     pub jobs: Vec<Vec<Job>>,
     /// In their order.
     pub windows: Vec<WindowSpan>,
+    /// In the order of their starts.
+    pub waits: Vec<Wait>,
+    /// In the order of their starts.
+    pub holds: Vec<Hold>,
     /// The end of the trace.
     pub end: Time,
 }
@@ -83,6 +134,9 @@ impl Timeline {
         let n = trace.header.tasks.len();
         let mut line = Timeline { jobs: vec![Vec::new(); n], end, ..Timeline::default() };
         let mut running: Vec<Option<usize>> = vec![None; n];
+        let mut waiting: Vec<Option<usize>> = vec![None; n];
+        let mut asked: Vec<Option<ResourceId>> = vec![None; n];
+        let mut in_handler = vec![false; n];
         for r in &trace.records {
             match r.record.what {
                 What::Window { window, frame } => {
@@ -93,17 +147,61 @@ impl Timeline {
                 }
                 What::Release { task, job, deadline } => {
                     let release = r.record.at;
-                    line.jobs[task.index()].push(Job { task, number: job, release, deadline, finish: None });
+                    line.jobs[task.index()].push(Job {
+                        task,
+                        number: job,
+                        release,
+                        deadline,
+                        finish: None,
+                        handler: None,
+                    });
                 }
                 What::Finish { task, job, outcome, .. } => {
                     if let Some(job) = line.job_mut(task, job) {
                         job.finish = Some((r.record.at, outcome));
                     }
+                    if outcome != Outcome::Skipped {
+                        asked[task.index()] = None;
+                        line.end_wait(&mut waiting[task.index()], r.applied);
+                    }
+                }
+                What::Handler { task, job, deadline } => {
+                    in_handler[task.index()] = true;
+                    if let Some(job) = line.job_mut(task, job) {
+                        job.handler = Some(Handler { from: r.record.at, deadline, end: None });
+                    }
+                }
+                What::HandlerEnd { task, job, .. } => {
+                    in_handler[task.index()] = false;
+                    line.end_wait(&mut waiting[task.index()], r.applied);
+                    if let Some(handler) = line.job_mut(task, job).and_then(|j| j.handler.as_mut()) {
+                        handler.end = Some(r.record.at);
+                    }
+                }
+                What::Block { task, .. } => {
+                    waiting[task.index()] = Some(line.waits.len());
+                    let (resource, from) = (asked[task.index()], r.applied);
+                    line.waits.push(Wait { task, resource, from, to: end.max(from) });
+                }
+                What::Wake { task, .. } => line.end_wait(&mut waiting[task.index()], r.applied),
+                What::Request { task, resource, granted } => {
+                    asked[task.index()] = (!granted).then_some(resource);
+                    if granted {
+                        let (from, to) = (r.applied, end.max(r.applied));
+                        line.holds.push(Hold { task, resource, from, to });
+                    }
+                }
+                What::Return { task, resource } => {
+                    let held = |h: &&mut Hold| (h.task, h.resource) == (task, resource);
+                    if let Some(hold) = line.holds.iter_mut().rev().find(held) {
+                        hold.to = r.applied.max(hold.from);
+                    }
                 }
                 What::Start { task, job, place } => {
                     running[task.index()] = Some(line.intervals.len());
                     let (from, to) = (r.applied, end.max(r.applied));
-                    line.intervals.push(Interval { task, job, place, from, to, reason: None });
+                    let handler = in_handler[task.index()];
+                    line.intervals.push(Interval { task, job, place, from, to, reason: None, handler });
                 }
                 What::Stop { task, reason, .. } => {
                     if let Some(index) = running[task.index()].take() {
@@ -112,10 +210,24 @@ impl Timeline {
                         interval.reason = Some(reason);
                     }
                 }
-                _ => {}
+                What::WindowsLost { .. }
+                | What::Budget { .. }
+                | What::Yield { .. }
+                | What::Deadlock { .. }
+                | What::Round { .. }
+                | What::Burst { .. }
+                | What::LateSignal { .. }
+                | What::Exit { .. } => {}
             }
         }
         line
+    }
+
+    fn end_wait(&mut self, waiting: &mut Option<usize>, at: Time) {
+        if let Some(index) = waiting.take() {
+            let wait = &mut self.waits[index];
+            wait.to = at.max(wait.from);
+        }
     }
 
     fn job_mut(&mut self, task: TaskId, number: JobId) -> Option<&mut Job> {

@@ -59,6 +59,7 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         seed: system.seed,
         places: system.places(),
         tasks: workload.tasks.iter().map(label).collect(),
+        resources: workload.resources.clone(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),
         duration,
         start_unix_ns: None,

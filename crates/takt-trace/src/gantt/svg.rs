@@ -51,6 +51,9 @@ const CHARACTER: f64 = 6.6;
 const FINEST: f64 = 0.6;
 /// The same of arrows, whose heads are wider. A lane with more jobs than fit shows only misses.
 const FINEST_ARROW: f64 = 4.0;
+/// Lines of those that wait for a resource, and of those that sleep.
+const LOCKED_OUT: &str = "#d55e00";
+const ASLEEP: &str = "#9ecae1";
 /// Fill of what several tasks did in too little space.
 const MIXED: &str = "#5f5f5f";
 
@@ -179,6 +182,7 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
 </style>
 <defs>
 <pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="1.6" height="5" fill="#000" fill-opacity=".55"/></pattern>
+<pattern id="handler" width="4" height="4" patternUnits="userSpaceOnUse"><rect width="4" height="1.6" fill="#fff"/></pattern>
 <pattern id="late" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="2" height="5" fill="{RED}"/></pattern>
 </defs>
 <rect width="{w}" height="{h}" fill="#fff"/>
@@ -250,6 +254,8 @@ struct Bar {
     first: Interval,
     last: Time,
     pieces: usize,
+    /// Nothing but handlers.
+    handler: bool,
 }
 
 fn bars<'a>(
@@ -274,8 +280,9 @@ fn bars<'a>(
                 bar.end = bar.end.max(end);
                 bar.last = bar.last.max(i.to);
                 bar.pieces += 1;
+                bar.handler &= i.handler;
             }
-            _ => bars.push(Bar { task, x, end, first: *i, last: i.to, pieces: 1 }),
+            _ => bars.push(Bar { task, x, end, first: *i, last: i.to, pieces: 1, handler: i.handler }),
         }
     }
     for bar in &bars {
@@ -287,7 +294,8 @@ fn bars<'a>(
         let place = names::cpus_title(&trace.header.places[i.place.index()]);
         let title = if bar.pieces == 1 {
             let reason = i.reason.map_or("still running", names::reason);
-            format!("{name} job {} on {place}: {} to {} ({}), {reason}", i.job, i.from, i.to, i.to - i.from)
+            let job = if i.handler { "handler of job" } else { "job" };
+            format!("{name} {job} {} on {place}: {} to {} ({}), {reason}", i.job, i.from, i.to, i.to - i.from)
         } else {
             format!("{name}: {} pieces, {} to {}", bar.pieces, i.from, bar.last)
         };
@@ -296,6 +304,11 @@ fn bars<'a>(
         p.add(format_args!(
             r#"<rect x="{x}" y="{top}" width="{w}" height="{h}" fill="{color}"><title>{title}</title></rect>"#
         ));
+        if bar.handler {
+            p.add(format_args!(
+                r#"<rect x="{x}" y="{top}" width="{w}" height="{h}" fill="url(#handler)" pointer-events="none"/>"#
+            ));
+        }
         if hatched {
             p.add(format_args!(
                 r#"<rect x="{x}" y="{top}" width="{w}" height="{h}" fill="url(#hatch)" pointer-events="none"/>"#
@@ -332,7 +345,7 @@ fn task_lane(p: &mut Picture, trace: &Trace, line: &Timeline, labels: &[String],
     let jobs: Vec<&Job> = line.jobs[task].iter().collect();
     let mut waits_to = f64::NEG_INFINITY;
     for job in &jobs {
-        let end = job.finish.map_or(line.end, |(at, _)| at);
+        let end = job.over().unwrap_or(line.end);
         let (x, end_x) = (p.x(job.release), p.x(end));
         if end > p.from && job.release < p.to && end_x - x.max(waits_to) > FINEST {
             let (x, width) = (px(x), px(end_x - x));
@@ -343,10 +356,52 @@ fn task_lane(p: &mut Picture, trace: &Trace, line: &Timeline, labels: &[String],
             waits_to = end_x;
         }
     }
+    blocked(p, trace, line, &labels[task], task, base);
     let own = || line.intervals.iter().filter(|i| i.task.index() == task);
     bars(p, trace, labels, own(), base - 15.0, 15.0, false);
     late_parts(p, &jobs, own(), line.end, base);
+    holds(p, trace, line, &labels[task], task, base);
     arrows(p, &jobs, &labels[task], line.end, base);
+}
+
+/// What the task waits for other than a CPU, in place of the grey line of mere waiting.
+fn blocked(p: &mut Picture, trace: &Trace, line: &Timeline, label: &str, task: usize, base: f64) {
+    let mut drawn_to = f64::NEG_INFINITY;
+    for wait in line.waits.iter().filter(|w| w.task.index() == task) {
+        let (x, end) = (p.x(wait.from), p.x(wait.to));
+        if wait.to <= p.from || wait.from >= p.to || end - x.max(drawn_to) < FINEST {
+            continue;
+        }
+        drawn_to = end;
+        let (color, what) = match wait.resource {
+            Some(resource) => (LOCKED_OUT, format!("waits for {}", trace.header.resource(resource))),
+            None => (ASLEEP, "sleeps".into()),
+        };
+        let title = escape(&format!("{label} {what}: {} to {} ({})", wait.from, wait.to, wait.to - wait.from));
+        let (x, width, top) = (px(x), px(end - x), px(base - 5.0));
+        p.add(format_args!(
+            r#"<rect x="{x}" y="{top}" width="{width}" height="5" fill="{color}"><title>{title}</title></rect>"#
+        ));
+    }
+}
+
+/// Lines above the bars while the task holds a resource, in the resource's colour.
+fn holds(p: &mut Picture, trace: &Trace, line: &Timeline, label: &str, task: usize, base: f64) {
+    let mut drawn_to = f64::NEG_INFINITY;
+    for hold in line.holds.iter().filter(|h| h.task.index() == task) {
+        let (x, end) = (p.x(hold.from), p.x(hold.to));
+        if hold.to <= p.from || hold.from >= p.to || end - x.max(drawn_to) < FINEST {
+            continue;
+        }
+        drawn_to = end;
+        let (color, _) = fill(usize::from(hold.resource.0));
+        let name = trace.header.resource(hold.resource);
+        let title = escape(&format!("{label} holds {name}: {} to {} ({})", hold.from, hold.to, hold.to - hold.from));
+        let (x, width, top) = (px(x), px(end - x), px(base - 18.5));
+        p.add(format_args!(
+            r##"<rect x="{x}" y="{top}" width="{width}" height="3" fill="{color}" stroke="#222" stroke-width=".5"><title>{title}</title></rect>"##
+        ));
+    }
 }
 
 fn has_deadlines(line: &Timeline, task: usize) -> bool {
@@ -358,14 +413,18 @@ fn job_title(job: &Job, label: &str) -> String {
     let end = job.finish.map_or(", not over at the end".into(), |(at, how)| {
         format!(", {} at {at} ({} after its release)", names::outcome(how), at - job.release)
     });
-    format!("{} job {}: released {}{deadline}{end}", escape(label), job.number, job.release)
+    let handler = job.handler.map_or(String::new(), |h| {
+        let end = h.end.map_or("not over at the end".into(), |at| format!("over at {at}"));
+        format!(", handler from {}, {end}", h.from)
+    });
+    format!("{} job {}: released {}{deadline}{end}{handler}", escape(label), job.number, job.release)
 }
 
 /// Hatches in red what a job ran after its deadline.
 fn late_parts<'a>(p: &mut Picture, jobs: &[&Job], intervals: impl Iterator<Item = &'a Interval>, end: Time, base: f64) {
     let (from, to) = (p.from, p.to);
     let mut drawn_to = f64::NEG_INFINITY;
-    for i in intervals.filter(|i| i.to > from && i.from < to) {
+    for i in intervals.filter(|i| i.to > from && i.from < to && !i.handler) {
         let job = jobs.binary_search_by_key(&i.job, |j| j.number).ok().map(|index| jobs[index]);
         let Some(deadline) = job.filter(|j| j.missed(end)).and_then(|j| j.deadline).filter(|d| *d < i.to) else {
             continue;
@@ -449,6 +508,22 @@ fn legend(p: &mut Picture, line: &Timeline, y: f64) {
     }
     let wait = format!(r##"<rect y="{}" width="10" height="5" fill="#d5d5d5"/>"##, px(y - 3.0));
     entry(p, wait, "released, not running");
+    let line_of = |color: &str| format!(r#"<rect y="{}" width="10" height="5" fill="{color}"/>"#, px(y - 3.0));
+    if line.waits.iter().any(|w| w.resource.is_some()) {
+        entry(p, line_of(LOCKED_OUT), "waits for a resource");
+    }
+    if line.waits.iter().any(|w| w.resource.is_none()) {
+        entry(p, line_of(ASLEEP), "sleeps");
+    }
+    if !line.holds.is_empty() {
+        let frame = format!(r##"y="{}" width="10" height="3" fill="#fff" stroke="#222""##, px(y - 3.0));
+        entry(p, format!(r#"<rect {frame} stroke-width=".5"/>"#), "holds a resource");
+    }
+    if line.intervals.iter().any(|i| i.handler) {
+        let square = format!(r#"y="{}" width="10" height="10""#, px(y - 8.0));
+        let drawing = format!(r##"<rect {square} fill="#888"/><rect {square} fill="url(#handler)"/>"##);
+        entry(p, drawing, "handler");
+    }
     if jobs().any(|j| j.missed(line.end) && j.deadline.is_some()) {
         entry(p, down(RED), "deadline missed");
         let frame = format!(r#"x="0.5" y="{}" width="10" height="10" stroke="{RED}""#, px(y - 8.0));

@@ -108,7 +108,7 @@ fn short(label: &str) -> String {
 }
 
 /// Draws a trace as text: the windows, then a row per CPU, then per task a row with what it did and, if it has
-/// deadlines, a row with releases, deadlines and misses. The same trace always gives the same text.
+/// deadlines or locks something, a row with releases, deadlines, misses and locks. The same trace always gives the same text.
 #[must_use]
 pub fn text(trace: &Trace, options: &TextOptions) -> String {
     let line = Timeline::of(trace);
@@ -231,20 +231,31 @@ fn cpu_cells(chart: &Chart, trace: &Trace, line: &Timeline, cpu: usize) -> Vec<C
 
 fn task_cells(chart: &Chart, line: &Timeline, task: usize, used: &mut Used) -> Vec<Cell> {
     let mut running = vec![0; chart.columns];
+    let mut handling = vec![0; chart.columns];
     let mut alive = vec![0; chart.columns];
+    let (mut locked_out, mut asleep) = (vec![0; chart.columns], vec![0; chart.columns]);
     for interval in line.intervals.iter().filter(|i| i.task.index() == task) {
-        chart.spread(interval.from, interval.to, |column, ns| running[column] += ns);
+        chart.spread(interval.from, interval.to, |column, ns| {
+            running[column] += ns;
+            handling[column] += if interval.handler { ns } else { 0 };
+        });
     }
     for job in &line.jobs[task] {
-        let end = job.finish.map_or(line.end, |(at, _)| at);
-        chart.spread(job.release, end, |column, ns| alive[column] += ns);
+        chart.spread(job.release, job.over().unwrap_or(line.end), |column, ns| alive[column] += ns);
+    }
+    for wait in line.waits.iter().filter(|w| w.task.index() == task) {
+        let what = if wait.resource.is_some() { &mut locked_out } else { &mut asleep };
+        chart.spread(wait.from, wait.to, |column, ns| what[column] += ns);
     }
     let cell = |column: usize| {
         let (ran, length) = (running[column], chart.length(column));
         let c = match ran {
+            _ if ran > 0 && 2 * handling[column] >= ran => '▒',
             _ if ran >= length => '█',
             _ if 2 * ran >= length => '▓',
             _ if ran > 0 => '░',
+            _ if 2 * locked_out[column] >= length => '~',
+            _ if 2 * asleep[column] >= length => '-',
             _ if 2 * alive[column] >= length => '·',
             _ => ' ',
         };
@@ -254,11 +265,12 @@ fn task_cells(chart: &Chart, line: &Timeline, task: usize, used: &mut Used) -> V
     (0..chart.columns).map(cell).collect()
 }
 
-/// Releases, deadlines and misses. A task that has none of the latter two gets no such row: in a window table its
-/// releases are its starts.
+/// Releases, deadlines, misses, and where resources are taken and given back. A task that has none but releases gets no such
+/// row: in a window table they are its starts.
 fn mark_cells(chart: &Chart, line: &Timeline, task: usize, used: &mut Used) -> Option<Vec<Cell>> {
     let jobs = &line.jobs[task];
-    if !jobs.iter().any(|j| j.deadline.is_some() || j.missed(line.end)) {
+    let holds = || line.holds.iter().filter(|h| h.task.index() == task);
+    if holds().next().is_none() && !jobs.iter().any(|j| j.deadline.is_some() || j.missed(line.end)) {
         return None;
     }
     let mut cells: Vec<Cell> = vec![(' ', None); chart.columns + 1];
@@ -268,10 +280,18 @@ fn mark_cells(chart: &Chart, line: &Timeline, task: usize, used: &mut Used) -> O
         let both = matches!((cell.0, c), ('↑' | '↕', '↓') | ('↓' | '↕', '↑'));
         *cell = match (cell.0, c) {
             ('!', _) | (_, '!') => ('!', Some(RED)),
+            // Releases and deadlines come after the locks and win over them.
+            (']', '[') | ('[', ']') => ('I', None),
             _ if both => ('↕', None),
             _ => (c, None),
         };
     };
+    for hold in holds() {
+        mark(hold.from, '[');
+        if hold.to < line.end {
+            mark(hold.to, ']');
+        }
+    }
     for job in jobs {
         mark(job.release, '↑');
         if let Some(deadline) = job.deadline {
@@ -302,7 +322,13 @@ impl Used {
             ('█', "runs"),
             ('▓', "at least half a column"),
             ('░', "less"),
+            ('▒', "handler"),
             ('·', "waits"),
+            ('~', "waits for a resource"),
+            ('-', "sleeps"),
+            ('[', "lock"),
+            (']', "unlock"),
+            ('I', "lock and unlock"),
             ('↑', "release"),
             ('↓', "deadline"),
             ('↕', "both"),

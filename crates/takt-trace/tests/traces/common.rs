@@ -61,6 +61,20 @@ impl Story {
     pub(crate) fn stop(&mut self, at: i64, task: u32, job: u64, place: u16, reason: StopReason) -> &mut Self {
         self.push(at, What::Stop { task: TaskId(task), job, place: Place(place), reason })
     }
+    pub(crate) fn request(&mut self, at: i64, task: u32, resource: u16, granted: bool) -> &mut Self {
+        self.push(at, What::Request { task: TaskId(task), resource: ResourceId(resource), granted })
+    }
+    pub(crate) fn give_back(&mut self, at: i64, task: u32, resource: u16) -> &mut Self {
+        self.push(at, What::Return { task: TaskId(task), resource: ResourceId(resource) })
+    }
+    pub(crate) fn round(&mut self, at: i64, place: u16, set_point: i64, measured: i64, correction: i64) -> &mut Self {
+        let [set_point, measured, correction] = [set_point, measured, correction].map(Span::from_ms);
+        self.push(at, What::Round { place: Place(place), set_point, measured, correction })
+    }
+    pub(crate) fn burst(&mut self, at: i64, task: u32, set_point: i64, measured: i64, next: i64) -> &mut Self {
+        let [set_point, measured, next] = [set_point, measured, next].map(Span::from_ms);
+        self.push(at, What::Burst { task: TaskId(task), set_point, measured, next })
+    }
     pub(crate) fn finish(&mut self, at: i64, task: u32, job: u64, outcome: Outcome, consumed: i64) -> &mut Self {
         self.push(at, What::Finish { task: TaskId(task), job, outcome, consumed: Span::from_ms(consumed) })
     }
@@ -132,14 +146,13 @@ pub(crate) fn windows() -> Trace {
 pub(crate) fn overload() -> Trace {
     use Outcome::{Aborted, Completed, Skipped};
     let mut s = Story::new("fp", "uniprocessor", 1, &[("high", None), ("low", None), ("low", None)]);
-    s.release(0, 0, 0, Some(5)).release(0, 1, 0, Some(8)).start(0, 0, 0, 0);
-    let request = What::Request { task: TaskId(0), resource: ResourceId(0), granted: false };
-    s.push(1, request).push(1, What::Block { task: TaskId(0), job: 0 });
-    s.stop(1, 0, 0, 0, StopReason::Blocked).start(1, 1, 0, 0);
-    s.push(4, What::Return { task: TaskId(1), resource: ResourceId(0) })
-        .push(4, What::Wake { task: TaskId(0), job: 0 });
+    s.release(0, 1, 0, Some(8)).start(0, 1, 0, 0).request(1, 1, 0, true);
+    s.release(1, 0, 0, Some(6)).stop(1, 1, 0, 0, StopReason::Preempted).start(1, 0, 0, 0);
+    s.request(2, 0, 0, false).push(2, What::Block { task: TaskId(0), job: 0 });
+    s.stop(2, 0, 0, 0, StopReason::Blocked).start(2, 1, 0, 0);
+    s.give_back(4, 1, 0).request(4, 0, 0, true).push(4, What::Wake { task: TaskId(0), job: 0 });
     s.stop(4, 1, 0, 0, StopReason::Preempted).start(4, 0, 0, 0);
-    s.release(5, 0, 1, Some(10)).done(7, 0, 0, 0, Completed, 4).start(7, 0, 1, 0);
+    s.release(6, 0, 1, Some(11)).give_back(7, 0, 0).done(7, 0, 0, 0, Completed, 4).start(7, 0, 1, 0);
     s.finish(8, 1, 0, Aborted, 3).release(8, 1, 1, Some(16));
     s.release(9, 2, 0, Some(14)).finish(9, 2, 0, Skipped, 0);
     s.done(10, 0, 1, 0, Completed, 3).start(10, 1, 1, 0);
@@ -147,9 +160,40 @@ pub(crate) fn overload() -> Trace {
     s.end(20)
 }
 
-pub(crate) fn samples() -> [(&'static str, Trace); 4] {
+/// A deadlock of two, the handlers of both aborted jobs, a yield, a sleep, and the rounds of a regulator.
+pub(crate) fn rounds() -> Trace {
+    use Outcome::{Aborted, Completed};
+    let mut s = Story::new("ipi", "uniprocessor", 1, &[("left", None), ("right", None), ("log", None)]);
+    s.trace.header.resources = vec!["bus".into(), "disk".into()];
+    let block = |task, job| What::Block { task: TaskId(task), job };
+    s.release(0, 0, 0, Some(10)).release(0, 1, 0, Some(12)).release(0, 2, 0, None);
+    s.budget(0, 0, 0, 2).start(0, 0, 0, 0).request(1, 0, 0, true);
+    s.stop(2, 0, 0, 0, StopReason::Preempted).budget(2, 1, 0, 3).start(2, 1, 0, 0).request(3, 1, 1, true);
+    s.request(4, 1, 0, false).push(4, block(1, 0)).stop(4, 1, 0, 0, StopReason::Blocked);
+    s.budget(4, 2, 0, 4).start(4, 2, 0, 0).push(5, What::Yield { task: TaskId(2), job: 0 });
+    s.stop(5, 2, 0, 0, StopReason::Preempted).round(5, 0, 6, 5, 1);
+    s.burst(5, 0, 2, 2, 2).burst(5, 1, 2, 2, 2).burst(5, 2, 2, 1, 3);
+    s.budget(5, 0, 0, 2).start(5, 0, 0, 0).request(6, 0, 1, false);
+    s.push(6, What::Deadlock { task: TaskId(0), resource: ResourceId(1) });
+    s.push(6, block(0, 0)).stop(6, 0, 0, 0, StopReason::Blocked).budget(6, 2, 0, 3).start(6, 2, 0, 0);
+    s.push(8, block(2, 0)).stop(8, 2, 0, 0, StopReason::Blocked);
+    s.finish(10, 0, 0, Aborted, 3).push(10, What::Handler { task: TaskId(0), job: 0, deadline: Some(ms(13)) });
+    s.budget(10, 0, 0, 2).start(10, 0, 0, 0);
+    s.push(11, What::HandlerEnd { task: TaskId(0), job: 0, consumed: Span::from_ms(1) });
+    s.stop(11, 0, 0, 0, StopReason::Finished);
+    s.give_back(11, 0, 0).request(11, 1, 0, true).push(11, What::Wake { task: TaskId(1), job: 0 });
+    s.start(11, 1, 0, 0).round(11, 0, 7, 4, 2).burst(11, 0, 3, 2, 3).burst(11, 2, 4, 2, 4);
+    s.done(12, 1, 0, 0, Aborted, 3).push(12, What::Handler { task: TaskId(1), job: 0, deadline: Some(ms(13)) });
+    s.push(12, What::Wake { task: TaskId(2), job: 0 }).budget(12, 1, 0, 3).start(12, 1, 0, 0);
+    s.push(14, What::HandlerEnd { task: TaskId(1), job: 0, consumed: Span::from_ms(2) });
+    s.stop(14, 1, 0, 0, StopReason::Finished).give_back(14, 1, 0).give_back(14, 1, 1);
+    s.budget(14, 2, 0, 4).start(14, 2, 0, 0).done(16, 2, 0, 0, Completed, 5);
+    s.end(16)
+}
+
+pub(crate) fn samples() -> [(&'static str, Trace); 5] {
     let nothing = Story::new("edf", "uniprocessor", 1, &[("idle", None)]).end(1000);
-    [("edf", edf()), ("windows", windows()), ("overload", overload()), ("nothing", nothing)]
+    [("edf", edf()), ("windows", windows()), ("overload", overload()), ("rounds", rounds()), ("nothing", nothing)]
 }
 
 pub(crate) fn write(trace: &Trace, format: Format) -> Vec<u8> {
@@ -201,6 +245,7 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
             seed,
             places,
             tasks,
+            resources: vec!["the \"bus\"".into()],
             window_lengths: Vec::new(),
             duration: None,
             start_unix_ns,
@@ -213,11 +258,17 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
     })
 }
 
+/// Resources that a random schedule has.
+const RESOURCES: usize = 3;
+
 fn schedule(trace: &mut Trace, steps: &[Choice]) {
     let n = trace.header.tasks.len();
     let mut next = vec![0_u64; n];
-    let mut job: Vec<Option<(u64, bool)>> = vec![None; n];
+    // The current job, whether it has run, and whether it is at its handler.
+    let mut job: Vec<Option<(u64, bool, bool)>> = vec![None; n];
     let mut running: Vec<Option<u16>> = vec![None; n];
+    let mut waits: Vec<Option<usize>> = vec![None; n];
+    let mut owner: [Option<usize>; RESOURCES] = [None; RESOURCES];
     let (mut at, mut applied) = (Time::ZERO, Time::ZERO);
     for &(what, who, how, wait, late) in steps {
         at += Span::from_ns(wait);
@@ -225,45 +276,102 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
         let index = usize::from(who) % n;
         let task = TaskId(index as u32);
         let mut push = |what| trace.records.push(Stamped { record: Record { at, what }, applied });
-        match (what % 8, job[index], running[index]) {
+        match (what % 11, job[index], running[index]) {
             (0..=1, None, _) => {
                 let deadline = how.is_multiple_of(2).then(|| at + Span::from_ns(i64::from(how) * 10));
                 push(What::Release { task, job: next[index], deadline });
-                job[index] = Some((next[index], false));
+                job[index] = Some((next[index], false, false));
                 next[index] += 1;
             }
-            (0..=3, Some((number, _)), None) => {
+            (0..=3, Some((number, _, handler)), None) if waits[index].is_none() => {
                 let place = u16::from(how) % trace.header.places.len() as u16;
                 let set = trace.header.places[usize::from(place)];
                 let taken = running.iter().flatten().any(|p| !trace.header.places[usize::from(*p)].is_disjoint(&set));
                 if !taken {
                     push(What::Start { task, job: number, place: Place(place) });
                     running[index] = Some(place);
-                    job[index] = Some((number, true));
+                    job[index] = Some((number, true, handler));
                 }
             }
-            (4, Some((number, _)), Some(place)) => {
+            (4, Some((number, ..)), Some(place)) => {
                 let reasons = [StopReason::Preempted, StopReason::Suspended, StopReason::Blocked];
                 push(What::Stop { task, job: number, place: Place(place), reason: reasons[usize::from(how) % 3] });
                 running[index] = None;
             }
-            (5, Some((number, ran)), place) => {
-                let outcomes = if ran { &[Outcome::Completed, Outcome::BudgetUsed][..] } else { &[Outcome::Aborted] };
-                let outcome = outcomes[usize::from(how) % outcomes.len()];
-                push(What::Finish { task, job: number, outcome, consumed: Span::from_ns(late) });
+            (5, Some((number, ran, handler)), place) => {
+                let outcomes: &[Outcome] = match ran {
+                    true => &[Outcome::Completed, Outcome::BudgetUsed, Outcome::Aborted],
+                    false => &[Outcome::Aborted],
+                };
+                let (outcome, consumed) = (outcomes[usize::from(how) % outcomes.len()], Span::from_ns(late));
+                push(match handler {
+                    true => What::HandlerEnd { task, job: number, consumed },
+                    false => What::Finish { task, job: number, outcome, consumed },
+                });
                 if let Some(place) = place {
                     push(What::Stop { task, job: number, place: Place(place), reason: StopReason::Finished });
                 }
-                (job[index], running[index]) = (None, None);
+                (job[index], running[index], waits[index]) = (None, None, None);
+                if outcome == Outcome::Aborted && !handler && how > 99 {
+                    let deadline = how.is_multiple_of(2).then(|| at + Span::from_ns(i64::from(how)));
+                    push(What::Handler { task, job: number, deadline });
+                    job[index] = Some((number, false, true));
+                    continue;
+                }
+                for resource in (0..RESOURCES).filter(|r| owner[*r] == Some(index)).collect::<Vec<_>>() {
+                    push(What::Return { task, resource: ResourceId(resource as u16) });
+                    owner[resource] = None;
+                }
             }
-            (6, Some((number, _)), _) => push(What::Block { task, job: number }),
-            (7, _, _) => push(match how % 5 {
+            (6, Some((number, ..)), _) => push(What::Block { task, job: number }),
+            (7, _, _) => push(match how % 4 {
                 0 => What::LateSignal { task, job: next[index] },
                 1 => What::Exit { task },
-                2 => What::Request { task, resource: ResourceId(how.into()), granted: how > 99 },
-                3 => What::Return { task, resource: ResourceId(how.into()) },
+                2 => What::Yield { task, job: next[index] },
                 _ => What::Wake { task, job: next[index] },
             }),
+            (8, Some((number, ..)), place) if waits[index].is_none() => {
+                let wanted = usize::from(how) % RESOURCES;
+                let granted = owner[wanted].is_none_or(|o| o == index);
+                push(What::Request { task, resource: ResourceId(wanted as u16), granted });
+                if granted {
+                    owner[wanted] = Some(index);
+                    continue;
+                }
+                waits[index] = Some(wanted);
+                let holder = |task: usize| waits[task].and_then(|r| owner[r]);
+                if std::iter::successors(holder(index), |t| holder(*t)).take(n).any(|t| t == index) {
+                    push(What::Deadlock { task, resource: ResourceId(wanted as u16) });
+                }
+                push(What::Block { task, job: number });
+                if let Some(place) = place {
+                    push(What::Stop { task, job: number, place: Place(place), reason: StopReason::Blocked });
+                    running[index] = None;
+                }
+            }
+            (9, ..) => {
+                let Some(resource) = (0..RESOURCES).find(|r| owner[*r] == Some(index)) else { continue };
+                push(What::Return { task, resource: ResourceId(resource as u16) });
+                owner[resource] = (0..n).find(|t| waits[*t] == Some(resource));
+                if let Some(heir) = owner[resource] {
+                    waits[heir] = None;
+                    push(What::Request {
+                        task: TaskId(heir as u32),
+                        resource: ResourceId(resource as u16),
+                        granted: true,
+                    });
+                }
+            }
+            (10, ..) => {
+                let bursts: Vec<i64> = (0..n as i64).map(|t| (t + 1) * late).collect();
+                let [measured, set_point] = [bursts.iter().sum(), wait].map(Span::from_ns);
+                let place = Place(u16::from(how) % trace.header.places.len() as u16);
+                push(What::Round { place, set_point, measured, correction: Span::from_ns(-late) });
+                for (task, burst) in (0..).zip(bursts) {
+                    let [set_point, measured, next] = [wait, burst, wait + late].map(Span::from_ns);
+                    push(What::Burst { task: TaskId(task), set_point, measured, next });
+                }
+            }
             _ => {}
         }
     }

@@ -20,7 +20,10 @@ proptest! {
         let d = diff(&trace, &trace, Span::ZERO);
         prop_assert!(d.is_equal() && d.points.is_empty() && d.largest == Span::ZERO);
         let points = trace.records.iter().filter(|r| {
-            matches!(r.record.what, What::Start { .. } | What::Stop { .. } | What::Finish { .. })
+            matches!(
+                r.record.what,
+                What::Start { .. } | What::Stop { .. } | What::Finish { .. } | What::HandlerEnd { .. }
+            )
         });
         prop_assert_eq!(d.compared, points.count());
     }

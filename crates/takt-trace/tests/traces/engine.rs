@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Engine, Input, Work};
 use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Late, Partition, PartitionId, Slice, System, Task, TaskId, Window,
+    Arrival, Backlog, BestEffortStart, Handler, Late, Partition, PartitionId, Slice, System, Task, TaskId, Window,
 };
 use takt_core::policy::PolicySpec;
 use takt_core::record::Record;
@@ -36,14 +36,20 @@ fn run(system: &System, end: Time) -> (Engine, Trace, Responses) {
             engine.close(end, &inputs, &mut sink);
             break;
         }
-        let mut renew = |task: TaskId| left[task.index()] = system.tasks[task.index()].runtime.unwrap_or(Span::MAX);
+        let mut renew = |task: TaskId, work: Work| {
+            let described = &system.tasks[task.index()];
+            left[task.index()] = match work {
+                Work::Fresh => described.runtime.unwrap_or(Span::MAX),
+                Work::Handler => described.handler.expect("it has one").runtime,
+                Work::Resumed => return,
+            }
+        };
         for command in engine.step(now, &inputs, &mut sink) {
             match *command {
-                Command::Move { task, work: Work::Fresh, .. } | Command::Start { task, work: Work::Fresh, .. } => {
-                    renew(task)
-                }
-                Command::Continue { task, .. } => renew(task),
-                Command::Move { .. } | Command::Start { .. } | Command::Stop { .. } => {}
+                Command::Move { task, work, .. }
+                | Command::Start { task, work, .. }
+                | Command::Continue { task, work, .. } => renew(task, work),
+                Command::Stop { .. } => {}
             }
         }
     }
@@ -100,12 +106,14 @@ fn span(range: std::ops::Range<i64>) -> impl Strategy<Value = Span> {
 
 prop_compose! {
     fn periodic(cpus: usize)(
+        handler in prop::option::of((span(1..20), prop::option::of(span(1..40)))),
         offset in span(0..50), period in span(10..100), deadline in span(5..150), runtime in span(1..60), priority in 0..4_u32,
     ) -> Task {
         Task {
             arrival: Arrival::Periodic { offset, period },
             deadline: Some(deadline),
             runtime: Some(runtime),
+            handler: handler.map(|(runtime, deadline)| Handler { runtime, deadline }),
             budget: None,
             jitter: Span::ZERO,
             priority,

@@ -1,6 +1,6 @@
 //! Text formats give back what was written, and say clearly what they cannot read.
 
-use crate::common::{any_trace, samples, write};
+use crate::common::{any_trace, rounds, samples, write};
 use proptest::prelude::*;
 use std::path::Path;
 use takt_trace::{Format, ReadError, Trace, read};
@@ -54,6 +54,9 @@ fn what_the_files_look_like() {
     };
     insta::assert_snapshot!("jsonl", start(Format::JsonLines));
     insta::assert_snapshot!("csv", start(Format::Csv));
+    let text = |format| String::from_utf8(write(&rounds(), format)).unwrap();
+    insta::assert_snapshot!("rounds_jsonl", text(Format::JsonLines));
+    insta::assert_snapshot!("rounds_csv", text(Format::Csv));
 }
 
 #[test]
@@ -101,6 +104,22 @@ fn a_csv_that_went_through_a_spreadsheet_is_read() {
     let text = String::from_utf8(write(edf, Format::Csv)).unwrap();
     let dos = format!("\u{feff}{}", text.replace('\n', "\r\n"));
     assert_eq!(read_back(dos.as_bytes(), Format::Csv).unwrap(), *edf);
+}
+
+/// Files of the first form lack the columns that came later, and keys of the header.
+#[test]
+fn traces_of_the_first_form_are_read() {
+    for (name, trace) in samples().into_iter().filter(|(name, _)| *name != "rounds") {
+        let text = String::from_utf8(write(&trace, Format::Csv)).unwrap();
+        let old = |line: &str| match line.strip_suffix(",set_point_ns,measured_ns,next_ns") {
+            Some(columns) => columns.to_string(),
+            None => line.strip_suffix(",,,").unwrap_or_else(|| panic!("{line}")).to_string(),
+        };
+        let old: Vec<String> = text.lines().map(old).collect();
+        assert_eq!(read_back((old.join("\n") + "\n").as_bytes(), Format::Csv).unwrap(), trace, "{name}");
+    }
+    let (_, edf) = &samples()[0];
+    assert!(!String::from_utf8(write(edf, Format::JsonLines)).unwrap().contains("resources"));
 }
 
 #[test]

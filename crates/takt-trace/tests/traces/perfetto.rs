@@ -28,6 +28,7 @@ fn well_formed(packets: &[TracePacket]) -> (HashMap<u64, String>, HashMap<u64, S
     let mut keys = HashSet::new();
     let mut strings = HashSet::new();
     let mut tracks = HashMap::new();
+    let mut counters = HashSet::new();
     let mut depth: HashMap<u64, i64> = HashMap::new();
     let mut running: HashMap<i64, i32> = HashMap::new();
     let mut last = 0;
@@ -50,6 +51,10 @@ fn well_formed(packets: &[TracePacket]) -> (HashMap<u64, String>, HashMap<u64, S
                 () if track.thread.is_some() => track.thread.thread_name().to_string(),
                 () => track.process.process_name().to_string(),
             };
+            if track.counter.is_some() {
+                counters.insert(track.uuid());
+            }
+            assert!(!track.has_parent_uuid() || tracks.contains_key(&track.parent_uuid()));
             assert!(track.uuid() != 0 && tracks.insert(track.uuid(), name).is_none(), "a track is declared twice");
         }
         if packet.has_track_event() || packet.has_generic_kernel_task_state_event() {
@@ -64,6 +69,7 @@ fn well_formed(packets: &[TracePacket]) -> (HashMap<u64, String>, HashMap<u64, S
                 Type::TYPE_SLICE_BEGIN => *open += 1,
                 Type::TYPE_SLICE_END => *open -= 1,
                 Type::TYPE_INSTANT => {}
+                Type::TYPE_COUNTER => assert!(event.has_counter_value() && counters.contains(&event.track_uuid())),
                 other => panic!("{other:?}"),
             }
             assert!(*open >= 0, "a slice ends that has not begun");
@@ -151,7 +157,8 @@ fn story(packets: &[TracePacket]) -> String {
         if packet.has_track_event() {
             let e = packet.track_event();
             let name = if e.has_name() { e.name() } else { names.get(&e.name_iid()).map_or("", |n| n) };
-            let kind = ["", "begin", "end", "instant"][e.type_() as usize];
+            let kind = ["", "begin", "end", "instant", "counter"][e.type_() as usize];
+            let name = if e.has_counter_value() { &format!("{}us", e.counter_value() / 1000) } else { name };
             Some(format!("{us:>6} {:<10} {kind} {name}{}", tracks[&e.track_uuid()], notes(e)).trim_end().to_string())
         } else if packet.has_generic_kernel_task_state_event() {
             let e = packet.generic_kernel_task_state_event();
@@ -162,6 +169,7 @@ fn story(packets: &[TracePacket]) -> String {
             let what = match () {
                 () if t.thread.is_some() => format!("thread {} of process {}", t.thread.tid(), t.thread.pid()),
                 () if t.process.is_some() => format!("process {}", t.process.pid()),
+                () if t.counter.is_some() => format!("counter ({:?})", t.counter.unit()),
                 () => "track".into(),
             };
             Some(format!("       declare {what}: {}", tracks[&t.uuid()]))

@@ -1,10 +1,10 @@
 //! The checker finds each kind of fault, and only where there is one.
 
-use crate::common::{Story, any_trace, edf, ms, overload, samples, windows};
+use crate::common::{Story, any_trace, edf, ms, overload, rounds, samples, windows};
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Late, Partition, PartitionId, Slice, System, Task, TaskId, Window,
+    Arrival, Backlog, BestEffortStart, Late, Partition, PartitionId, ResourceId, Slice, System, Task, TaskId, Window,
 };
 use takt_core::policy::PolicySpec;
 use takt_core::record::{Outcome, Place, Record, StopReason, What};
@@ -57,6 +57,7 @@ fn found(trace: &Trace, system: Option<&System>) -> Vec<String> {
 fn valid_traces_have_no_findings() {
     assert_eq!(found(&edf(), None), [""; 0]);
     assert_eq!(found(&overload(), None), [""; 0]);
+    assert_eq!(found(&rounds(), None), [""; 0]);
     assert_eq!(found(&windows(), None), [""; 0]);
     assert_eq!(found(&windows(), Some(&system())), [""; 0]);
 }
@@ -113,6 +114,48 @@ fn each_fault_is_found() {
     let mut s = one();
     s.release(0, 0, 0, None).budget(0, 0, 0, 2).start(0, 0, 0, 0).budget(2, 0, 0, 2).done(4, 0, 0, 0, Completed, 4);
     case("is replenished in time", s.end(5), None);
+
+    let handler = |task: u32, job| What::Handler { task: TaskId(task), job, deadline: None };
+    let handler_end = |task: u32, job| What::HandlerEnd { task: TaskId(task), job, consumed: Span::from_ms(1) };
+    let mut s = one();
+    s.release(0, 0, 0, None).start(0, 0, 0, 0).done(1, 0, 0, 0, Completed, 1).push(1, handler(0, 0));
+    case("a handler of a job that completed", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).finish(1, 0, 0, Outcome::Aborted, 0).push(2, handler(0, 0));
+    case("a handler later than the abort", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).finish(1, 0, 0, Outcome::Aborted, 0).push(1, handler(0, 0)).release(2, 0, 1, None);
+    s.start(2, 0, 1, 0).stop(3, 0, 1, 0, StopReason::Suspended).push(3, handler_end(0, 0)).push(4, handler_end(0, 0));
+    case("overtakes its handler, which ends twice", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).finish(1, 0, 0, Outcome::Aborted, 0).push(1, handler(0, 0)).start(1, 0, 0, 0);
+    s.push(2, handler_end(0, 0)).stop(3, 0, 0, 0, StopReason::Finished);
+    case("runs on after its handler", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).release(0, 1, 0, None).start(0, 0, 0, 0).start(0, 1, 0, 1);
+    s.request(1, 0, 0, true).request(2, 1, 0, true).give_back(3, 0, 0);
+    case("two owners", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).start(0, 0, 0, 0).request(1, 0, 0, false);
+    case("refused what is free", s.end(1), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).release(0, 1, 0, None).start(0, 0, 0, 0).start(0, 1, 0, 1);
+    s.request(1, 0, 0, true).request(2, 1, 0, false).stop(3, 1, 0, 1, StopReason::Preempted).start(4, 1, 0, 1);
+    case("runs while it waits", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).release(0, 1, 0, None).start(0, 0, 0, 0).start(0, 1, 0, 1);
+    s.request(1, 0, 0, true).request(1, 1, 1, true).request(2, 0, 1, false).stop(2, 0, 0, 0, StopReason::Blocked);
+    s.request(3, 1, 0, false).stop(3, 1, 0, 1, StopReason::Blocked);
+    case("a deadlock that nobody noticed", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).start(0, 0, 0, 0).push(1, What::Deadlock { task: TaskId(0), resource: ResourceId(0) });
+    case("a deadlock that is none", s.end(5), None);
+    let mut s = one();
+    s.round(4, 0, 4, 4, 0).burst(4, 0, 2, 2, 2).burst(4, 1, 2, 1, 2);
+    case("bursts that are no round", s.end(5), None);
+    let mut s = one();
+    s.round(4, 0, 4, 4, 0).burst(4, 0, 2, 2, 2).burst(4, 0, 2, 2, 2).burst(5, 1, 2, 1, 2);
+    case("a burst twice, and one of no round", s.end(5), None);
 
     let table = |change: &dyn Fn(&mut Vec<Stamped>)| {
         let mut trace = windows();
@@ -254,7 +297,7 @@ proptest! {
 
 #[test]
 fn every_rule_is_in_the_table_of_the_module() {
-    let table = include_str!("../../src/check.rs");
+    let table = concat!(include_str!("../../src/check.rs"), include_str!("../../src/check/rules.rs"));
     let rules = table.lines().filter(|l| l.starts_with("//! | `")).count();
     let used: std::collections::BTreeSet<&str> =
         table.split('"').filter(|w| table.contains(&format!("//! | `{w}` |"))).collect();
