@@ -1,121 +1,90 @@
 //! Virtual time under the engine: the simulator, and the replay of a recorded run.
 //!
-//! A simulated job completes when it has run for its declared runtime; an activation without one runs until its budget is used.
-//! Nothing costs time but the jobs themselves. Memory does not grow with the simulated time.
+//! A simulated job does what its task's steps say, or runs for as long as [`takt_core::model::Task::demand`] says and then
+//! completes; a job that has neither steps nor a runtime never completes by itself. The machine costs nothing unless the
+//! [`Scenario`] says so. Memory does not grow with the simulated time.
+//!
+//! # What jobs do
+//! Locking, unlocking and yielding take no time. A job does one of these at a time, and each is followed by a decision, so
+//! that a job that is preempted by its own unlocking goes on only when it runs again. Only the unlocks and yields with which it
+//! ends are one instant with its completion. A sleep begins with [`Input::Block`] and ends with [`Input::Wake`] at the first
+//! multiple of the system's tick that is not before its end; if it is the last step, the job completes as it wakes up. An
+//! aborted job leaves its steps and its sleep undone, and its handler runs for its runtime.
+//!
+//! # What happens to them
+//! A [`Happening::Block`] holds its task until a [`Happening::Wake`]: its ready job blocks at once; one that sleeps or waits
+//! for a resource then, or that comes later, blocks as soon as it could go on. A `Wake` does not end a sleep of the job's own.
+//!
+//! # What it costs
+//! A cost is time in which a job holds its CPU and makes no progress, while deadlines and budgets run on. It is charged to a
+//! job, which pays it before it goes on, once and in full: a job that is preempted before it has paid pays the rest when it
+//! runs again, together with what that costs. Only the end of the job cancels a rest.
+//!
+//! * `context_switch`: to a job that starts on a CPU where another task ran last, whether or not the CPU was idle in between: the
+//!   changes that [`Engine::context_switches`] counts. A job on several CPUs pays once.
+//! * `migration`: to a job that goes on on another CPU than before.
+//! * `cache_reload`: to a job that goes on after it was stopped in favour of another one; not after it blocked or was suspended.
+//! * `scheduler`, and `scheduler_task` for each task that the policy looked at: for each step of the engine, to every job that
+//!   starts, moves or begins by its decision, since all of them wait for it. If nothing changes, then to the job whose own act led
+//!   to the step, or else to the one that runs on the first CPU, which has been interrupted. A CPU that is or becomes idle
+//!   bears it for nothing.
+//!
+//! Stolen time is the beginning of each period on every CPU, the first one at time zero. Whoever holds a CPU then makes no
+//! progress, and the engine does not learn of it.
 
-use takt_core::engine::{Command, Engine, Input, Work};
-use takt_core::model::{System, TaskId};
+mod machine;
+mod report;
+mod steal;
+
+pub use report::{CpuTime, Report, TaskTime};
+
+use machine::Machine;
+use takt_core::engine::{Command, Engine, Input};
 use takt_core::record::Sink;
+#[cfg(doc)]
+use takt_core::scenario::Happening;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
-
-/// The execution of jobs in virtual time.
-struct Machine {
-    demand: Vec<Option<Span>>,
-    handler: Vec<Option<Span>>,
-    /// What the task's current job still needs; [`Span::MAX`] for ever.
-    left: Vec<Span>,
-    since: Vec<Time>,
-    /// Tasks that run and the instants at which their jobs complete.
-    running: Vec<(Time, TaskId)>,
-}
-
-impl Machine {
-    fn new(system: &System) -> Machine {
-        let n = system.tasks.len();
-        Machine {
-            demand: system.tasks.iter().map(|t| t.runtime).collect(),
-            handler: system.tasks.iter().map(|t| t.handler.map(|h| h.runtime)).collect(),
-            left: vec![Span::ZERO; n],
-            since: vec![Time::ZERO; n],
-            running: Vec::with_capacity(n.min(system.cpus.len())),
-        }
-    }
-
-    fn start(&mut self, task: TaskId, work: Work, now: Time) {
-        let i = task.index();
-        match work {
-            Work::Fresh => self.left[i] = self.demand[i].unwrap_or(Span::MAX),
-            Work::Handler => self.left[i] = self.handler[i].unwrap_or(Span::MAX),
-            Work::Resumed => {}
-        }
-        self.since[i] = now;
-        self.running.push((now.saturating_add(self.left[i]), task));
-    }
-
-    fn stop(&mut self, task: TaskId, now: Time) {
-        let i = task.index();
-        if self.left[i] != Span::MAX {
-            self.left[i] -= now - self.since[i];
-        }
-        self.running.retain(|(_, t)| *t != task);
-    }
-
-    fn apply(&mut self, commands: &[Command], now: Time) {
-        for command in commands {
-            match *command {
-                Command::Stop { task, .. } => self.stop(task, now),
-                Command::Start { task, work, .. } => self.start(task, work, now),
-                // Moving costs nothing, so only a new job matters.
-                Command::Move { work: Work::Resumed, .. } => {}
-                Command::Move { task, work, .. } | Command::Continue { task, work, .. } => {
-                    self.stop(task, now);
-                    self.start(task, work, now);
-                }
-            }
-        }
-    }
-
-    /// The jobs that complete at `now`, in the order of their tasks.
-    fn completed(&self, now: Time, inputs: &mut Vec<Input>) {
-        inputs.clear();
-        inputs.extend(self.running.iter().filter(|(at, _)| *at == now).map(|&(_, task)| Input::Complete { task }));
-        if inputs.len() > 1 {
-            inputs.sort_by_key(|input| match input {
-                Input::Complete { task } => *task,
-                _ => unreachable!("only completions are collected"),
-            });
-        }
-    }
-
-    fn next(&self) -> Option<Time> {
-        self.running.iter().map(|(at, _)| *at).min()
-    }
-}
 
 /// Simulates from time zero to `duration`: releases before it, completions up to and including it.
 ///
 /// `progress` is called now and then with the instant reached. Costs what the engine's steps cost plus O(m) per step for m CPUs.
+///
+/// # Panics
+/// When stolen time is not a part of its period.
 pub fn simulate<S: Sink>(
     engine: &mut Engine,
     scenario: &Scenario,
     duration: Span,
     sink: &mut S,
     mut progress: impl FnMut(Time),
-) {
-    let _ = scenario;
+) -> Report {
     let end = Time::ZERO + duration;
-    let mut machine = Machine::new(engine.system());
-    let mut inputs = Vec::new();
+    let mut machine = Machine::new(engine, scenario);
+    let mut inputs = Vec::with_capacity(2 * engine.system().tasks.len() + scenario.changes.len() + 8);
+    let mut commands: Vec<Command> = Vec::with_capacity(2 * engine.system().cpus.len());
     let mut steps = 0u32;
     loop {
-        let now = match (engine.next_due(), machine.next()) {
-            (Some(a), Some(b)) => a.min(b),
-            (Some(a), None) | (None, Some(a)) => a,
-            (None, None) => break,
-        };
+        let due = engine.next_due().unwrap_or(Time::MAX);
+        let now = due.min(machine.next());
         if now >= end {
             break;
         }
-        machine.completed(now, &mut inputs);
-        machine.apply(engine.step(now, &inputs, sink), now);
+        machine.inputs(now, engine, &mut inputs);
+        if inputs.is_empty() && due > now {
+            continue;
+        }
+        commands.clear();
+        commands.extend_from_slice(engine.step(now, &inputs, sink));
+        machine.apply(&commands, now, engine);
         steps = steps.wrapping_add(1);
         if steps.is_multiple_of(65_536) {
             progress(now);
         }
     }
-    machine.completed(end, &mut inputs);
+    machine.last_inputs(end, engine, &mut inputs);
     engine.close(end, &inputs, sink);
+    machine.finish(end)
 }
 
 /// One step of a recorded run: its instant and what the driver saw.

@@ -1,0 +1,431 @@
+//! The simulated machine: it carries out the engine's commands and says when jobs reach what they do next.
+//!
+//! A job that holds a CPU first pays the overheads that it was charged and then makes progress with its present step. What
+//! was charged is paid once and in full: a job that is preempted meanwhile pays the rest when it goes on. Only the end of the
+//! job cancels it.
+
+use crate::report::{CpuTime, Report, TaskTime};
+use crate::steal::Progress;
+use takt_core::engine::{Command, Engine, Input, Work};
+use takt_core::model::{Step, TaskId};
+use takt_core::record::{JobId, Place};
+use takt_core::scenario::{Costs, Happening, Scenario};
+use takt_core::time::{Span, Time};
+
+/// A task's current job.
+#[derive(Clone, Copy)]
+struct Body {
+    /// What is paid before progress.
+    overhead: Span,
+    /// What the present step still needs; [`Span::MAX`] for ever.
+    left: Span,
+    /// Accounted for up to here while it runs.
+    since: Time,
+    place: Place,
+    time: TaskTime,
+    /// The steps that come next, as indexes into [`Machine::steps`].
+    next: u32,
+    end: u32,
+    /// The task's first and last step.
+    all: (u32, u32),
+    job: JobId,
+    /// A sleep of its own has not ended.
+    asleep: bool,
+    /// It was stopped in favour of another and has not run since.
+    preempted: bool,
+    /// Blocked from outside: its jobs block whenever they could go on.
+    held: bool,
+}
+
+pub(crate) struct Machine {
+    bodies: Vec<Body>,
+    /// Tasks that run and the instants at which they act, in no order.
+    running: Vec<(Time, TaskId)>,
+    /// Wake-ups of sleeping jobs, the next one last.
+    sleepers: Vec<(Time, TaskId)>,
+    steps: Vec<Step>,
+    changes: Vec<(Time, Happening)>,
+    next_change: usize,
+    progress: Progress,
+    costs: Costs,
+    /// Whether anything costs anything.
+    charges: bool,
+    /// For each place the indexes of its CPUs; the first places are the single CPUs.
+    place_cpus: Vec<Vec<u16>>,
+    /// Who ran last on each CPU; kept only when something costs something.
+    last: Vec<Option<TaskId>>,
+    /// Scratch: who acts now.
+    acting: Vec<TaskId>,
+    report: Report,
+}
+
+impl Machine {
+    pub(crate) fn new(engine: &Engine, scenario: &Scenario) -> Machine {
+        let system = engine.system();
+        let (n, m) = (system.tasks.len(), system.cpus.len());
+        let mut steps = Vec::new();
+        let mut body = |described: &[Step]| {
+            let first = steps.len() as u32;
+            steps.extend_from_slice(described);
+            Body {
+                overhead: Span::ZERO,
+                left: Span::ZERO,
+                since: Time::ZERO,
+                place: Place(0),
+                time: TaskTime::default(),
+                next: 0,
+                end: 0,
+                all: (first, steps.len() as u32),
+                job: 0,
+                asleep: false,
+                preempted: false,
+                held: false,
+            }
+        };
+        let bodies = system.tasks.iter().map(|t| body(&t.steps)).collect();
+        let indexes = |place: &takt_core::cpus::CpuSet| {
+            system.cpus.iter().enumerate().filter(|(_, cpu)| place.contains(*cpu)).map(|(i, _)| i as u16).collect()
+        };
+        Machine {
+            bodies,
+            running: Vec::with_capacity(n.min(m)),
+            sleepers: Vec::with_capacity(n),
+            steps,
+            changes: scenario.changes.clone(),
+            next_change: 0,
+            progress: Progress::new(scenario.steal),
+            costs: scenario.costs,
+            charges: scenario.costs != Costs::default(),
+            place_cpus: engine.places().iter().map(indexes).collect(),
+            last: vec![None; m],
+            acting: Vec::with_capacity(n.min(m)),
+            report: Report {
+                steps: 0,
+                charged: Costs::default(),
+                cpus: vec![CpuTime::default(); m],
+                tasks: vec![TaskTime::default(); n],
+            },
+        }
+    }
+
+    /// When something happens that the engine does not know of. O(m).
+    pub(crate) fn next(&self) -> Time {
+        let mut first = Time::MAX;
+        for &(at, _) in &self.running {
+            first = first.min(at);
+        }
+        if let Some(&(at, _)) = self.sleepers.last() {
+            first = first.min(at);
+        }
+        if let Some(&(at, _)) = self.changes.get(self.next_change) {
+            first = first.min(at);
+        }
+        first
+    }
+
+    /// What the engine is told at `now`, in this order: jobs that complete, in the order of their tasks, each with the unlocks
+    /// and yields that it ends with; what other jobs do, one thing each; wake-ups of jobs that sleep, in the order of instants
+    /// and tasks; the scenario's changes.
+    pub(crate) fn inputs(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
+        inputs.clear();
+        self.acting.clear();
+        let due = self.running.iter().filter(|(at, _)| *at <= now);
+        self.acting.extend(due.map(|&(_, task)| task));
+        if self.acting.len() > 1 {
+            self.acting.sort_unstable();
+        }
+        let mut others = false;
+        for index in 0..self.acting.len() {
+            let task = self.acting[index];
+            let body = &mut self.bodies[task.index()];
+            let rest = &self.steps[body.next as usize..body.end as usize];
+            if !body.held && rest.iter().all(|step| matches!(step, Step::Unlock(_) | Step::Yield)) {
+                for step in rest {
+                    inputs.push(match *step {
+                        Step::Unlock(resource) => Input::Return { task, resource },
+                        _ => Input::Yield { task },
+                    });
+                }
+                body.next = body.end;
+                inputs.push(Input::Complete { task });
+            } else {
+                others = true;
+            }
+        }
+        if others {
+            for index in 0..self.acting.len() {
+                let task = self.acting[index];
+                let body = &self.bodies[task.index()];
+                if body.next != body.end || body.held {
+                    self.act(task, now, engine, inputs);
+                }
+            }
+        }
+        while self.sleepers.last().is_some_and(|(at, _)| *at <= now) {
+            let (_, task) = self.sleepers.pop().expect("it was looked at");
+            self.awake(task, engine, inputs);
+        }
+        while let Some(&(at, change)) = self.changes.get(self.next_change).filter(|(at, _)| *at <= now) {
+            debug_assert!(at == now, "a change is handed in at its instant");
+            self.next_change += 1;
+            self.change(change, now, inputs);
+        }
+    }
+
+    /// What the engine is told at the very end of a run: only who completes still counts.
+    pub(crate) fn last_inputs(&mut self, end: Time, engine: &Engine, inputs: &mut Vec<Input>) {
+        self.inputs(end, engine, inputs);
+        let complete = |input: &Input| match *input {
+            Input::Complete { task } => Some(task),
+            _ => None,
+        };
+        let completing: Vec<TaskId> = inputs.iter().filter_map(complete).collect();
+        inputs.retain(|input| match input {
+            Input::Complete { task } | Input::Return { task, .. } | Input::Yield { task } | Input::Wake { task } => {
+                completing.contains(task)
+            }
+            _ => false,
+        });
+    }
+
+    /// A running job has done its present step and goes on with the next.
+    fn act(&mut self, task: TaskId, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
+        self.account(task, now);
+        let body = &mut self.bodies[task.index()];
+        if body.held {
+            inputs.push(Input::Block { task });
+            return;
+        }
+        if let Some(&step) = self.steps[..body.end as usize].get(body.next as usize) {
+            match step {
+                Step::Run(_) => {}
+                Step::Sleep(span) => {
+                    inputs.push(Input::Block { task });
+                    body.asleep = true;
+                    let wake = ((now + span).round_up(engine.system().timing.tick), task);
+                    let at = self.sleepers.partition_point(|other| *other > wake);
+                    self.sleepers.insert(at, wake);
+                }
+                Step::Lock(resource) => inputs.push(Input::Request { task, resource }),
+                Step::Unlock(resource) => inputs.push(Input::Return { task, resource }),
+                Step::Yield => inputs.push(Input::Yield { task }),
+            }
+            if !matches!(step, Step::Run(_)) {
+                body.next += 1;
+            }
+        }
+        self.go_on(task);
+        self.arm(task, now);
+    }
+
+    /// What the job needs until it acts again: the runs that follow, at once if none does. A lock that is not granted stops it
+    /// in the same instant, before it has made any progress.
+    fn go_on(&mut self, task: TaskId) {
+        let body = &mut self.bodies[task.index()];
+        while let Some(&Step::Run(span)) = self.steps[..body.end as usize].get(body.next as usize) {
+            body.left += span;
+            body.next += 1;
+        }
+    }
+
+    /// A job's sleep ends. One that was aborted meanwhile is not there any more.
+    fn awake(&mut self, task: TaskId, engine: &Engine, inputs: &mut Vec<Input>) {
+        let body = &mut self.bodies[task.index()];
+        body.asleep = false;
+        let there = engine.job(task).is_some_and(|job| job.number == body.job && !job.ready);
+        if there && !body.held {
+            inputs.push(Input::Wake { task });
+            if body.next == body.end && body.left == Span::ZERO {
+                inputs.push(Input::Complete { task });
+            }
+        }
+    }
+
+    fn change(&mut self, change: Happening, now: Time, inputs: &mut Vec<Input>) {
+        inputs.push(match change {
+            Happening::Share { task, share, importance } => Input::Share { task, share, importance },
+            Happening::Configure { setting, value } => Input::Configure { setting, value },
+            Happening::Skew { task, by } => Input::Skew { task, by },
+            Happening::Retime { task, period, deadline, runtime } => Input::Retime { task, period, deadline, runtime },
+            Happening::Enter { task } => Input::Enter { task },
+            Happening::Exit { task } => Input::Exit { task },
+            Happening::Block { task } => {
+                self.bodies[task.index()].held = true;
+                Input::Block { task }
+            }
+            Happening::Wake { task } => {
+                let body = &mut self.bodies[task.index()];
+                body.held = false;
+                if body.asleep {
+                    return;
+                }
+                self.arm(task, now);
+                Input::Wake { task }
+            }
+        });
+    }
+
+    /// Carries out the commands of the engine's step.
+    pub(crate) fn apply(&mut self, commands: &[Command], now: Time, engine: &Engine) {
+        self.report.steps += 1;
+        for command in commands {
+            match *command {
+                Command::Stop { task, .. } => self.stop(task, now),
+                Command::Start { task, place, work } => self.start(task, place, work, now, engine),
+                Command::Move { task, to: place, work, .. } | Command::Continue { task, place, work } => {
+                    self.stop(task, now);
+                    self.start(task, place, work, now, engine);
+                }
+            }
+        }
+        if self.charges {
+            self.after_charging(commands, now, engine);
+        }
+    }
+
+    fn start(&mut self, task: TaskId, place: Place, work: Work, now: Time, engine: &Engine) {
+        if work != Work::Resumed {
+            self.begin(task, work, engine);
+        }
+        if self.charges {
+            self.charge_start(task, place, work, engine);
+        }
+        let body = &mut self.bodies[task.index()];
+        body.since = now;
+        body.place = place;
+        self.running.push((Time::MAX, task));
+        self.arm(task, now);
+    }
+
+    fn begin(&mut self, task: TaskId, work: Work, engine: &Engine) {
+        let body = &mut self.bodies[task.index()];
+        let described = &engine.system().tasks[task.index()];
+        body.overhead = Span::ZERO;
+        body.preempted = false;
+        if core::mem::take(&mut body.asleep) {
+            self.sleepers.retain(|(_, t)| *t != task);
+        }
+        body.job = engine.job(task).expect("a job that begins is there").number;
+        (body.next, body.end) = (0, 0);
+        if work == Work::Handler {
+            body.left = described.handler.map_or(Span::MAX, |h| h.runtime);
+        } else if body.all.0 == body.all.1 {
+            body.left = described.demand(engine.system().seed, task, body.job).unwrap_or(Span::MAX);
+        } else {
+            body.left = Span::ZERO;
+            (body.next, body.end) = body.all;
+            self.go_on(task);
+        }
+    }
+
+    fn stop(&mut self, task: TaskId, now: Time) {
+        self.account(task, now);
+        let index = self.running.iter().position(|(_, t)| *t == task).expect("who stops was running");
+        self.running.swap_remove(index);
+    }
+
+    /// Brings the task's progress and the counters up to `now`.
+    fn account(&mut self, task: TaskId, now: Time) {
+        let body = &mut self.bodies[task.index()];
+        let held = now - body.since;
+        let progress = self.progress.between(body.since, now);
+        let paid = progress.min(body.overhead);
+        let worked = progress - paid;
+        body.since = now;
+        body.overhead -= paid;
+        if body.left != Span::MAX {
+            body.left -= worked;
+        }
+        body.time.received += held;
+        body.time.worked += worked;
+        for &cpu in &self.place_cpus[body.place.index()] {
+            let cpu = &mut self.report.cpus[usize::from(cpu)];
+            cpu.worked += worked;
+            cpu.overhead += paid;
+            cpu.stolen += held - progress;
+        }
+    }
+
+    /// Finds anew when a running task acts.
+    fn arm(&mut self, task: TaskId, now: Time) {
+        let body = &self.bodies[task.index()];
+        let at = match body.left {
+            _ if body.held => now,
+            Span::MAX => Time::MAX,
+            left => self.progress.done(now, body.overhead + left),
+        };
+        if let Some(entry) = self.running.iter_mut().find(|(_, t)| *t == task) {
+            entry.0 = at;
+        }
+    }
+
+    /// What a call of the scheduler costs.
+    fn call(&mut self, engine: &Engine) -> Span {
+        let scan = self.costs.scheduler_task * engine.visited() as i64;
+        self.report.charged.scheduler += self.costs.scheduler;
+        self.report.charged.scheduler_task += scan;
+        self.costs.scheduler + scan
+    }
+
+    /// Charges a job that starts, moves or begins at `place`.
+    fn charge_start(&mut self, task: TaskId, place: Place, work: Work, engine: &Engine) {
+        let mut due = self.call(engine);
+        let mut switch = false;
+        for &cpu in &self.place_cpus[place.index()] {
+            let last = self.last[usize::from(cpu)].replace(task);
+            switch |= last.is_some_and(|t| t != task);
+        }
+        let body = &mut self.bodies[task.index()];
+        let charged = &mut self.report.charged;
+        if switch {
+            due += self.costs.context_switch;
+            charged.context_switch += self.costs.context_switch;
+        }
+        if work == Work::Resumed && body.place != place {
+            due += self.costs.migration;
+            charged.migration += self.costs.migration;
+        }
+        if core::mem::take(&mut body.preempted) {
+            due += self.costs.cache_reload;
+            charged.cache_reload += self.costs.cache_reload;
+        }
+        body.overhead += due;
+    }
+
+    /// Notes who was preempted, and finds who bears a call of the scheduler by which nobody starts.
+    fn after_charging(&mut self, commands: &[Command], now: Time, engine: &Engine) {
+        for command in commands {
+            if let Command::Stop { task, place } = *command {
+                let taken = self.place_cpus[place.index()].iter().any(|&c| self.last[usize::from(c)] != Some(task));
+                self.bodies[task.index()].preempted = taken && engine.job(task).is_some_and(|job| job.ready);
+            }
+        }
+        if !commands.is_empty() {
+            return;
+        }
+        let runs = |task: &TaskId| engine.place_of(*task).is_some();
+        let first = |task: &&TaskId| {
+            let place = engine.place_of(**task).expect("it runs");
+            self.place_cpus[place.index()].first() == Some(&0)
+        };
+        let acted = self.acting.iter().copied().find(runs);
+        if let Some(task) = acted.or_else(|| engine.running().iter().find(first).copied()) {
+            self.account(task, now);
+            let due = self.call(engine);
+            self.bodies[task.index()].overhead += due;
+            self.arm(task, now);
+        }
+    }
+
+    /// The report of a run that ends at `end`.
+    pub(crate) fn finish(mut self, end: Time) -> Report {
+        for index in 0..self.running.len() {
+            self.account(self.running[index].1, end);
+        }
+        for cpu in &mut self.report.cpus {
+            cpu.idle = (end - Time::ZERO) - cpu.worked - cpu.overhead - cpu.stolen;
+        }
+        self.report.tasks.iter_mut().zip(&self.bodies).for_each(|(time, body)| *time = body.time);
+        self.report
+    }
+}

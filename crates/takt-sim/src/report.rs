@@ -1,0 +1,40 @@
+//! Where the time of a simulated machine went.
+
+use takt_core::scenario::Costs;
+use takt_core::time::Span;
+
+/// What a simulation costs and who had the CPUs. For each CPU `worked + overhead + stolen + idle` is the simulated time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// How often the engine was asked for a decision.
+    pub steps: u64,
+    /// What was charged of each kind, summed over the jobs. A job that is aborted or cut off takes along what it has not paid,
+    /// so this may be more than what the CPUs spent.
+    pub charged: Costs,
+    /// By index of the CPU in the system.
+    pub cpus: Vec<CpuTime>,
+    /// By task.
+    pub tasks: Vec<TaskTime>,
+}
+
+/// What a CPU did.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct CpuTime {
+    /// It was held by a job that made progress.
+    pub worked: Span,
+    /// It was held by a job that paid for what the machine costs.
+    pub overhead: Span,
+    /// It was held by a job while somebody else had it.
+    pub stolen: Span,
+    /// Nobody of the system held it.
+    pub idle: Span,
+}
+
+/// What a task received, on whatever CPUs; a task on several CPUs at once counts once.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct TaskTime {
+    /// Time that its jobs held a CPU, which is what budgets count.
+    pub received: Span,
+    /// The part of it in which they made progress.
+    pub worked: Span,
+}

@@ -1,0 +1,256 @@
+//! What a simulated machine costs: schedules by hand, exact to the nanosecond, and sums that must come out.
+
+mod story;
+
+use proptest::prelude::*;
+use story::*;
+use takt_core::model::*;
+use takt_core::scenario::{Costs, Scenario, Steal};
+use takt_core::time::Span;
+use takt_sim::{CpuTime, Report};
+
+fn costs(costs: Costs) -> Scenario {
+    Scenario { costs, ..Scenario::default() }
+}
+
+fn cpu(worked: i64, overhead: i64, stolen: i64, idle: i64) -> CpuTime {
+    CpuTime { worked: ns(worked), overhead: ns(overhead), stolen: ns(stolen), idle: ns(idle) }
+}
+
+/// The first job of a CPU follows nobody; then every change of the running task costs, with an idle stretch in between or not.
+#[test]
+fn context_switches() {
+    let tasks = vec![plain(5, 3, 10), plain(0, 2, 20), plain(100, 1, 5), plain(200, 1, 5)];
+    let told = tell(system(1, "fp", tasks), &costs(Costs { context_switch: ns(3), ..Costs::default() }), 1000);
+    expect(
+        &told,
+        "0 start b 0
+        5 preempted b, start a 0
+        18 complete a, start b 0
+        36 complete b
+        100 start c 0
+        108 complete c
+        200 start d 0
+        208 complete d",
+    );
+    assert_eq!(told.engine.context_switches(), 4);
+    assert_eq!(told.report.charged.context_switch, ns(4 * 3));
+    assert_eq!(told.report.cpus, [cpu(40, 12, 0, 948)]);
+    assert_eq!((told.report.tasks[1].received, told.report.tasks[1].worked), (ns(23), ns(20)));
+}
+
+/// A task that comes back to its CPU, and one whose next job follows at once, is no change.
+#[test]
+fn the_same_task_again_is_no_context_switch() {
+    let a = Task { arrival: Arrival::Periodic { offset: Span::ZERO, period: ns(10) }, ..plain(0, 1, 10) };
+    let told = tell(system(1, "fp", vec![a]), &costs(Costs { context_switch: ns(3), ..Costs::default() }), 100);
+    assert_eq!((told.report.charged, told.report.cpus[0]), (Costs::default(), cpu(100, 0, 0, 0)));
+}
+
+/// Job b is preempted after 2 of the 6 that its own start costs: it pays the other 4 when it goes on, and 6 for that.
+#[test]
+fn a_job_preempted_while_it_pays_pays_the_rest_once() {
+    let told = tell(
+        system(1, "fp", vec![plain(12, 3, 10), plain(10, 2, 20), plain(0, 1, 10)]),
+        &costs(Costs { context_switch: ns(6), ..Costs::default() }),
+        100,
+    );
+    expect(
+        &told,
+        "0 start c 0
+        10 complete c, start b 0
+        12 preempted b, start a 0
+        28 complete a, start b 0
+        58 complete b",
+    );
+    assert_eq!((told.report.charged.context_switch, told.report.cpus[0].overhead), (ns(18), ns(18)));
+}
+
+/// Caches are cold after another one ran, not after a sleep.
+#[test]
+fn cache_reload() {
+    let a = once(10, 2, &[run(5), sleep(10), run(5)]);
+    let told =
+        tell(system(1, "fp", vec![a, plain(0, 1, 40)]), &costs(Costs { cache_reload: ns(4), ..Costs::default() }), 100);
+    expect(
+        &told,
+        "0 start b 0
+        10 preempted b, start a 0
+        15 block a, blocked a, start b 0
+        25 wake a, preempted b, start a 0
+        30 complete a, start b 0
+        58 complete b",
+    );
+    assert_eq!(told.report.charged.cache_reload, ns(8));
+}
+
+#[test]
+fn migration() {
+    // c is preempted on the CPU that a takes, and goes on where b has left.
+    let tasks = vec![plain(5, 3, 30), plain(0, 2, 10), plain(0, 1, 20)];
+    let told = tell(system(2, "g-fp", tasks), &costs(Costs { migration: ns(7), ..Costs::default() }), 100);
+    expect(
+        &told,
+        "0 start b 0, start c 1
+        5 preempted c, start a 1
+        10 complete b, start c 0
+        32 complete c
+        35 complete a",
+    );
+    assert_eq!(told.report.charged.migration, ns(7));
+    assert_eq!(told.report.cpus, [cpu(25, 7, 0, 68), cpu(35, 0, 0, 65)]);
+}
+
+/// Who starts waits for the scheduler; a release that changes nothing interrupts who runs; an idle CPU bears it for nothing.
+#[test]
+fn calls_of_the_scheduler() {
+    let told = tell(
+        system(1, "fp", vec![plain(10, 2, 10), plain(0, 1, 20), plain(15, 1, 10)]),
+        &costs(Costs { scheduler: ns(2), ..Costs::default() }),
+        100,
+    );
+    expect(
+        &told,
+        "0 start b 0
+        10 preempted b, start a 0
+        24 complete a, start b 0
+        38 complete b, start c 0
+        50 complete c",
+    );
+    // At 0, 10, 15, 24 and 38; the call at 50 leaves the CPU idle.
+    assert_eq!((told.report.steps, told.report.charged.scheduler), (6, ns(10)));
+}
+
+/// On two CPUs a call that changes nothing is borne by whose act led to it, else by the first CPU.
+#[test]
+fn calls_of_the_scheduler_that_change_nothing() {
+    let tasks = vec![plain(0, 4, 100), once(0, 3, &[run(10), Step::Yield, run(90)]), plain(50, 1, 100)];
+    let told = tell(system(2, "g-fp", tasks), &costs(Costs { scheduler: ns(2), ..Costs::default() }), 106);
+    expect(
+        &told,
+        "0 start a 0, start b 1
+        12 yield b
+        104 complete a, complete b, start c 0
+        106 suspended c",
+    );
+    assert_eq!(told.report.tasks[2].worked, Span::ZERO);
+}
+
+/// What is stolen begins each period, at zero: progress is [3, 10), [13, 20) …
+#[test]
+fn stolen_time() {
+    let scenario = Scenario { steal: Some(Steal { period: ns(10), length: ns(3) }), ..Scenario::default() };
+    let told = tell(system(1, "fp", vec![plain(5, 2, 5), plain(0, 1, 10)]), &scenario, 50);
+    expect(
+        &told,
+        "0 start b 0
+        5 preempted b, start a 0
+        10 complete a, start b 0
+        24 complete b",
+    );
+    assert_eq!(told.report.cpus, [cpu(15, 0, 9, 26)]);
+    assert_eq!((told.report.tasks[1].received, told.report.tasks[1].worked), (ns(19), ns(10)));
+}
+
+/// A budget counts what a job is charged, so one that is just enough for its work is not.
+#[test]
+fn budgets_run_on() {
+    let a = Task { budget: Some(ns(10)), ..plain(5, 2, 10) };
+    let told = tell(
+        system(1, "fp", vec![a, plain(0, 1, 20)]),
+        &costs(Costs { context_switch: ns(1), ..Costs::default() }),
+        100,
+    );
+    expect(
+        &told,
+        "0 start b 0
+        5 preempted b, start a 0
+        15 aborted a, start b 0
+        31 complete b",
+    );
+    assert_eq!(told.report.tasks[0].worked, ns(9));
+}
+
+fn scenario() -> impl Strategy<Value = Scenario> {
+    let cost = || prop_oneof![Just(Span::ZERO), (0i64..4).prop_map(ns)];
+    let costs = (cost(), cost(), cost(), cost(), cost()).prop_map(
+        |(context_switch, migration, cache_reload, scheduler, scheduler_task)| Costs {
+            context_switch,
+            migration,
+            cache_reload,
+            scheduler,
+            scheduler_task,
+        },
+    );
+    let steal = prop::option::of((1i64..30, 0i64..30))
+        .prop_map(|steal| steal.map(|(period, length)| Steal { period: ns(period), length: ns(length.min(period)) }));
+    (costs, steal).prop_map(|(costs, steal)| Scenario { costs, steal, changes: vec![] })
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (1i64..9).prop_map(|n| vec![run(n)]),
+        (1i64..9).prop_map(|n| vec![sleep(n)]),
+        Just(vec![Step::Yield]),
+        (0u16..4, 1i64..9).prop_map(|(r, n)| vec![Step::Lock(ResourceId(r)), run(n), Step::Unlock(ResourceId(r))]),
+    ];
+    prop::collection::vec(step, 0..6).prop_map(|steps| steps.concat())
+}
+
+prop_compose! {
+    fn task()(
+        period in 10i64..80, offset in 0i64..40, runtime in prop::option::of(1i64..20), steps in steps(),
+        late in 5i64..90, priority in 0u32..4, budget in prop::option::of(5i64..40),
+    ) -> Task {
+        Task {
+            arrival: Arrival::Periodic { offset: ns(offset), period: ns(period) },
+            deadline: Some(ns(late)),
+            runtime: runtime.map(ns),
+            steps,
+            priority,
+            budget: budget.map(ns),
+            ..Task::default()
+        }
+    }
+}
+
+fn sum(report: &Report, of: impl Fn(&CpuTime) -> Span) -> Span {
+    report.cpus.iter().fold(Span::ZERO, |sum, cpu| sum + of(cpu))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Every nanosecond of every CPU is somebody's, and what is charged is spent or cancelled by the end of a job.
+    #[test]
+    fn the_sums_come_out(
+        tasks in prop::collection::vec(task(), 1..7),
+        cpus in 1usize..4,
+        policy in prop::sample::select(vec!["g-fp", "g-edf", "p-edf"]),
+        scenario in scenario(),
+        abort: bool,
+        backlog in prop::sample::select(vec![Backlog::Queue, Backlog::Skip, Backlog::Chronos]),
+    ) {
+        let late = if abort { Late::Abort } else { Late::Continue };
+        let described = System { late, backlog, ..system(cpus, policy, tasks) };
+        let told = tell(described.clone(), &scenario, 700);
+        let report = &told.report;
+        for cpu in &report.cpus {
+            prop_assert_eq!(cpu.worked + cpu.overhead + cpu.stolen + cpu.idle, ns(700));
+            prop_assert!(cpu.idle >= Span::ZERO && cpu.worked >= Span::ZERO && cpu.overhead >= Span::ZERO);
+        }
+        let received = report.tasks.iter().fold(Span::ZERO, |sum, task| sum + task.received);
+        prop_assert_eq!(received, sum(report, |cpu| cpu.worked + cpu.overhead + cpu.stolen));
+        let worked = report.tasks.iter().fold(Span::ZERO, |sum, task| sum + task.worked);
+        prop_assert_eq!(worked, sum(report, |cpu| cpu.worked));
+        let charged = &report.charged;
+        let all = charged.context_switch + charged.migration + charged.cache_reload + charged.scheduler + charged.scheduler_task;
+        prop_assert!(sum(report, |cpu| cpu.overhead) <= all);
+        prop_assert_eq!(charged.context_switch, scenario.costs.context_switch * told.engine.context_switches() as i64);
+        prop_assert_eq!(charged.migration, scenario.costs.migration * told.engine.totals().migrations as i64);
+        // The same again is the same.
+        let again = tell(described, &scenario, 700);
+        prop_assert_eq!(&again.records, &told.records);
+        prop_assert_eq!(&again.report, report);
+    }
+}

@@ -1,0 +1,100 @@
+//! Small systems in nanoseconds, and what happened to them as a line of text per record. Task 0 is `a`, task 1 is `b` …
+
+// Not every test needs all of it.
+#![allow(dead_code)]
+
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
+use takt_core::model::{Arrival, Step, System, Task};
+use takt_core::policy::PolicySpec;
+use takt_core::record::{Outcome, Record, StopReason, What};
+use takt_core::scenario::Scenario;
+use takt_core::time::{Span, Time};
+use takt_sim::Report;
+
+pub(crate) fn ns(ns: i64) -> Span {
+    Span::from_ns(ns)
+}
+
+pub(crate) fn at(ns: i64) -> Time {
+    Time::from_ns(ns)
+}
+
+pub(crate) fn run(ns: i64) -> Step {
+    Step::Run(Span::from_ns(ns))
+}
+
+pub(crate) fn sleep(ns: i64) -> Step {
+    Step::Sleep(Span::from_ns(ns))
+}
+
+/// One job, released at `release`, that does these steps.
+pub(crate) fn once(release: i64, priority: u32, steps: &[Step]) -> Task {
+    Task {
+        arrival: Arrival::Listed { instants: vec![ns(release)] },
+        priority,
+        steps: steps.to_vec(),
+        ..Task::default()
+    }
+}
+
+/// One job, released at `release`, that runs for so long.
+pub(crate) fn plain(release: i64, priority: u32, runtime: i64) -> Task {
+    Task { runtime: Some(ns(runtime)), ..once(release, priority, &[]) }
+}
+
+pub(crate) fn system(cpus: usize, policy: &str, tasks: Vec<Task>) -> System {
+    let resources = 4;
+    System { tasks, resources, ..System::new(CpuSet::first(cpus), PolicySpec::from_name(policy).unwrap()) }
+}
+
+/// How it went.
+pub(crate) struct Story {
+    pub(crate) lines: String,
+    pub(crate) records: Vec<Record>,
+    pub(crate) report: Report,
+    pub(crate) engine: Engine,
+}
+
+pub(crate) fn tell(system: System, scenario: &Scenario, until: i64) -> Story {
+    let mut engine = Engine::new(system).unwrap();
+    let mut records: Vec<Record> = vec![];
+    let report = takt_sim::simulate(&mut engine, scenario, ns(until), &mut records, |_| ());
+    let lines = records.iter().filter_map(line).collect();
+    Story { lines, records, report, engine }
+}
+
+fn line(record: &Record) -> Option<String> {
+    let name = |task: takt_core::model::TaskId| char::from(b'a' + task.0 as u8);
+    let text = match record.what {
+        What::Release { .. } | What::Budget { .. } => return None,
+        What::Stop { reason: StopReason::Finished, .. } => return None,
+        What::Start { task, place, .. } => format!("start {} {}", name(task), place.0),
+        What::Stop { task, reason, .. } => format!("{} {}", format!("{reason:?}").to_lowercase(), name(task)),
+        What::Finish { task, outcome: Outcome::Completed, .. } => format!("complete {}", name(task)),
+        What::Finish { task, outcome, .. } => format!("{} {}", format!("{outcome:?}").to_lowercase(), name(task)),
+        What::Block { task, .. } => format!("block {}", name(task)),
+        What::Wake { task, .. } => format!("wake {}", name(task)),
+        What::Request { task, resource, granted } => {
+            format!("{} {} {}", if granted { "grant" } else { "refuse" }, name(task), resource.0)
+        }
+        What::Return { task, resource } => format!("return {} {}", name(task), resource.0),
+        What::Yield { task, .. } => format!("yield {}", name(task)),
+        What::Handler { task, .. } => format!("handler {}", name(task)),
+        What::HandlerEnd { task, .. } => format!("handled {}", name(task)),
+        What::Exit { task } => format!("exit {}", name(task)),
+        other => format!("{other:?}"),
+    };
+    Some(format!("{} {text}\n", record.at.ns()))
+}
+
+/// Compares a story with what is expected: lines `instant what`, where a line may have several separated by commas.
+#[track_caller]
+pub(crate) fn expect(story: &Story, expected: &str) {
+    let mut lines = String::new();
+    for line in expected.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let (instant, what) = line.split_once(' ').unwrap();
+        what.split(", ").for_each(|what| lines.push_str(&format!("{instant} {what}\n")));
+    }
+    assert!(story.lines == lines, "expected\n{lines}\nbut it was\n{}", story.lines);
+}
