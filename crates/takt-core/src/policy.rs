@@ -449,5 +449,11 @@ impl core::fmt::Debug for Entry {
 
 /// Every policy of Takt. Adding one is a file in `policies/` and a line here; the command line, the documentation,
 /// the conformance tests and the benches walk this slice.
-pub static REGISTRY: &[Entry] =
-    &[policies::windows::ENTRY, policies::fp::ENTRY, policies::rm::ENTRY, policies::edf::ENTRY];
+pub static REGISTRY: &[Entry] = &[
+    policies::windows::ENTRY,
+    policies::fp::ENTRY,
+    policies::rm::ENTRY,
+    policies::edf::ENTRY,
+    policies::llref::ENTRY,
+    policies::pd2::ENTRY,
+];

@@ -3,7 +3,10 @@
 
 pub mod edf;
 pub mod fp;
+pub mod llref;
 pub mod mapping;
+pub mod pd2;
+mod pfair;
 pub mod rm;
 pub mod scope;
 pub mod windows;
