@@ -214,6 +214,22 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn simple_task()(
+        period in 10i64..80, offset in 0i64..40, runtime in 1i64..20, late in 5i64..90, priority in 0u32..4,
+        steps in prop::collection::vec(prop_oneof![(1i64..9).prop_map(run), (1i64..9).prop_map(sleep)], 0..5),
+    ) -> Task {
+        Task {
+            arrival: Arrival::Periodic { offset: ns(offset), period: ns(period) },
+            deadline: Some(ns(late)),
+            runtime: Some(ns(runtime)),
+            steps,
+            priority,
+            ..Task::default()
+        }
+    }
+}
+
 fn sum(report: &Report, of: impl Fn(&CpuTime) -> Span) -> Span {
     report.cpus.iter().fold(Span::ZERO, |sum, cpu| sum + of(cpu))
 }
@@ -252,5 +268,32 @@ proptest! {
         let again = tell(described, &scenario, 700);
         prop_assert_eq!(&again.records, &told.records);
         prop_assert_eq!(&again.report, report);
+    }
+    /// The schedule is that of a machine that goes nanosecond by nanosecond.
+    #[test]
+    fn the_schedule_is_that_of_a_simple_machine(
+        tasks in prop::collection::vec(simple_task(), 1..6),
+        cpus in 1usize..4,
+        policy in prop::sample::select(vec!["g-fp", "g-edf"]),
+        steal in prop::option::of((1i64..30, 0i64..10)),
+        costs in prop::option::of((0i64..5, 0i64..5)),
+    ) {
+        const END: i64 = 400;
+        let steal = steal.map(|(period, length)| Steal { period: ns(period), length: ns(length.min(period)) });
+        let costs = costs.filter(|_| cpus == 1).map_or(Costs::default(), |(switch, reload)| {
+            Costs { context_switch: ns(switch), cache_reload: ns(reload), ..Costs::default() }
+        });
+        let scenario = Scenario { costs, steal, changes: vec![] };
+        let described = system(cpus, policy, tasks);
+        let simple = reference::reference(&described, &scenario, END);
+        let told = tell(described, &scenario, END);
+        let recorded = reference::recorded(&told.records, END);
+        let differ = (0..END as usize).find(|&t| simple.runs[t] != recorded.runs[t]);
+        prop_assert_eq!(differ, None, "at that instant {:?} should run:\n{}", differ.map(|t| &simple.runs[t]), told.lines);
+        let sorted = |mut completions: Vec<(i64, usize)>| {
+            completions.sort_unstable();
+            completions
+        };
+        prop_assert_eq!(sorted(recorded.completions), sorted(simple.completions));
     }
 }

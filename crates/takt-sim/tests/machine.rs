@@ -170,8 +170,9 @@ fn a_sleep_that_outlives_its_job_ends_nothing() {
         ..once(0, 1, &[run(2), sleep(24)])
     };
     let described = System { late: Late::Abort, ..system(1, "fp", vec![a, plain(25, 2, 10)]) };
+    let told = tell(described, 44);
     expect(
-        &tell(described, 44),
+        &told,
         "0 start a 0
         2 block a, blocked a
         20 aborted a
@@ -179,6 +180,8 @@ fn a_sleep_that_outlives_its_job_ends_nothing() {
         35 complete b, start a 0
         37 block a, blocked a",
     );
+    // At 0, 2, 20, 25, 35 and 37, and not at 26, when the first job would have woken up.
+    assert_eq!(told.report.steps, 6);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 // Not every test needs all of it.
 #![allow(dead_code)]
 
+pub(crate) mod reference;
+
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, Step, System, Task};
