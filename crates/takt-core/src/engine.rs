@@ -945,7 +945,7 @@ impl State {
             run.consumed = Span::ZERO;
             run.metered = false;
             self.record(sink, What::Handler { task, job, deadline });
-            self.events.push(Event::Handler { task, job });
+            self.events.push(Event::Handler { task, job, consumed });
             return;
         }
         for resource in 0..self.resources.len() {

@@ -79,6 +79,8 @@ pub enum Event {
         task: TaskId,
         /// Its number.
         job: JobId,
+        /// What it had consumed until then.
+        consumed: Span,
     },
     /// A running job lets others run; it stays ready.
     Yield {
@@ -456,4 +458,5 @@ pub static REGISTRY: &[Entry] = &[
     policies::edf::ENTRY,
     policies::llref::ENTRY,
     policies::pd2::ENTRY,
+    policies::ipi::ENTRY,
 ];

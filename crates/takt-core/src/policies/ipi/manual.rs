@@ -1,0 +1,71 @@
+//! The line of I+PI in the registry, with its manual page.
+
+use super::parameters::SETTINGS;
+use crate::policy::{Entry, Scope};
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "ipi",
+    summary: "I+PI: control-theoretical round scheduling (integral and proportional-integral regulators)",
+    manual: "\
+Gives each ready task one burst of CPU time per round, and computes the bursts of the next round from those measured in the
+last one. Two nested loops: an integral regulator per task holds its burst, and a PI regulator holds the length of the round,
+whatever part of the bursts disturbances take or add.
+
+**Law.** With the measured bursts τ_i, the round τ_r = Σ τ_i (idle time is no part of it), its set point τ°, the error
+e = τ° - τ_r, and the parts α_i of the round (Σ α_i = 1), once per round k:
+
+    b_c(k) = b_c(k-1) + krr e(k-1) - krr zrr e(k-2)
+    b_i(k) = b_i(k-1) + kpi (α_i (τ_r + b_c) - τ_i)
+
+b_i is kept between `least` and `most`; b_c between -τ_r and what all tasks can use, and while every ready task is at `most`
+it may only fall. The arithmetic is in integers (2^-16 ns); the parts add up to exactly one.
+
+**Set points.** A task wants its `share`, or else what `alpha` says. While what the tasks need (their shares, or their
+utilisations) is at most one CPU, α is what they want, rescaled to one. In overload it is that times the relative
+`importance`, rescaled to one. The round is `nominal` times the number of tasks; `round: shortest` bounds it by half of the
+shortest period. With `feedforward` a task that is not ready has no part of the round. `reinit` starts the regulator from
+the set points when they change. Within a round tasks run in the order of their age, the newest first (the highest task number
+at the start). A task that finishes, blocks or yields ends its burst early; if its next job has arrived already, it goes on.
+A task's own `budget` stays a limit: a job that uses it up is aborted.
+
+**Presets.** `thesis` is Terraneo's scheduler as he set it in 2011. `improved` keeps the law and changes what surrounds it:
+parts by rate (a task that comes often must come soon), a round of ready tasks bounded by half of the shortest period, a nominal
+burst of 1 ms, preemption by tasks that wake, a new start only when a set point has moved by more than a hundredth, overload
+judged over all tasks, and gains for the real delay of the loop (kpi 1, krr 1, zrr 0.5: poles 0.5 ± 0.5i; the error is below 2 %
+after 12 rounds at most instead of 16 to 29). Gains nearer to dead beat (krr 2) double the scatter that random lateness causes.
+
+**Corrections.** Against the thesis' text: algorithm 1 sets τ°_i = α_i τ°_r and leaves b_c unused, figure 2.2 and equation 2.5 have
+α_i (τ_r + b_c), which is used here; equation 2.6 has krr (1 + zrr) where the zero of equation 2.7 needs krr (1 - zrr);
+equations 2.1, 2.4 and 2.7 assume one round of delay that the algorithm does not have, so that the real inner pole is 1 - kpi and the outer
+ones are the roots of z² + (g-2) z + 1 - g zrr, g = kpi krr. The loop is stable for 0 < kpi < 2, 0 < zrr < 1 and
+0 < g < min(2/zrr, 4/(1+zrr)); `takt check` computes it. Changing α never disturbs the round, since the sum does not contain α.
+
+**Several CPUs.** `p-ipi` has one regulator per CPU; the loops are independent. Tasks are placed by worst fit by load. Every
+`migration` period each CPU integrates what its tasks need beyond one CPU; above `threshold` one task of the CPU that lacks most
+moves to where the busier one of the two CPUs becomes least busy. Only single moves that improve are made, so constant loads
+come to rest, but a load that needs tasks to be swapped stays where it is. A task moves between bursts.
+
+**When.** Shares of CPU time must hold although bursts are disturbed: by timers that are late, code that cannot be preempted, time
+that a hypervisor takes. On Linux a burst is measured CPU time. Tasks need neither periods nor deadlines.
+
+**Limits.** It knows no deadlines: on task sets with deadlines EDF is better, and where blocking is the only disturbance
+(Hartstone) the feedback does nothing: `feedback: no` gives the same schedule. Relative importance decides who starves: under
+overload the unimportant tasks miss nearly every deadline, and a count of all misses rewards that. Waking tasks wait up to a
+round under `wake: turn`.
+
+**Ties.** None: the order of the round is fixed.
+
+**Cost.** O(tasks) per round; O(1) per burst, and O(tasks) for a burst out of turn (`wake: next` and `preempt`).
+
+**Source.** Leva and Maggio, IET Control Theory and Applications 4(11), 2010; Terraneo, \"Control based design of OS components\",
+thesis, Politecnico di Milano, 2011; Maggio, Terraneo and Leva, ACM TECS 13(4), 2014; Papadopoulos, Carone, Maggio and Leva,
+IEEE CCA 2015.
+
+**Example.** `policy: ipi` with `tasks: [{name: batch, share: 0.5}, {name: video, share: 0.3}, {name: logger, share: 0.2}]`
+holds rounds of 12 ms with bursts of 6, 3.6 and 2.4 ms.",
+    scopes: &[Scope::Uniprocessor, Scope::Partitioned],
+    needs: &[],
+    settings: SETTINGS,
+    build: super::build,
+};
