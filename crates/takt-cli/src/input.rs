@@ -28,7 +28,7 @@ pub(crate) struct Input {
 }
 
 fn policy(name: &str) -> Result<PolicySpec, String> {
-    takt_workload::policy_from_name(name)
+    takt_workload::policy_from_text(name)
 }
 
 fn placement(name: &str) -> Result<Placement, String> {

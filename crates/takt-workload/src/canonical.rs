@@ -1,12 +1,16 @@
 //! The canonical form of a workload: every default written out, in YAML.
 
-use crate::value::{duration_text, parse_bool, policy_text};
+use crate::policy::{policy_text, value_text};
+use crate::scenario::{COST_KEYS, TIMING_KEYS};
+use crate::steps::step_text;
+use crate::value::{duration_text, parse_bool, ratio_text};
 use crate::{DEFAULT_INIT_TIMEOUT, OnCrash, Realtime, Settings, Spawn, Workload};
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, PartitionId, Task};
+use takt_core::model::{Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Task};
 use takt_core::policy::{Placement, PolicySpec, Scope};
-use takt_core::time::Span;
+use takt_core::scenario::Happening;
+use takt_core::time::{Span, Time};
 
 /// Writes the workload out in full: partitions with names, slices with CPUs, processes with budgets. Loaded
 /// with the same [`crate::Options`] it gives the same system, names and settings. A workload that uses nothing
@@ -21,6 +25,7 @@ pub fn canonical(workload: &Workload) -> String {
         write_partitions(&mut out, workload);
         write_windows(&mut out, workload);
     }
+    write_changes(&mut out, workload);
     out
 }
 
@@ -58,9 +63,22 @@ fn write_settings(out: &mut String, workload: &Workload) {
     if system.late == Late::Abort {
         line!(out, "late: abort");
     }
-    if system.backlog == Backlog::Skip {
-        line!(out, "backlog: skip");
+    match system.backlog {
+        Backlog::Queue => {}
+        Backlog::Skip => line!(out, "backlog: skip"),
+        Backlog::Chronos => line!(out, "preset: chronos"),
+        Backlog::Hartstone => line!(out, "preset: hartstone"),
     }
+    match system.locking {
+        Locking::Inheritance => {}
+        Locking::Fifo => line!(out, "locking: fifo"),
+        Locking::Ceiling => line!(out, "locking: ceiling"),
+    }
+    if !workload.resources.is_empty() {
+        let names: Vec<String> = workload.resources.iter().map(|name| scalar(name)).collect();
+        line!(out, "resources: [{}]", names.join(", "));
+    }
+    write_machine(out, workload);
     if system.be_start == BestEffortStart::SliceDone {
         line!(out, "be_start: slice");
     }
@@ -75,8 +93,65 @@ fn write_settings(out: &mut String, workload: &Workload) {
     }
 }
 
+/// What only a simulated machine has.
+fn write_machine(out: &mut String, workload: &Workload) {
+    let (timing, scenario) = (&workload.system.timing, &workload.scenario);
+    for (key, span) in TIMING_KEYS.into_iter().zip([timing.tick, timing.resolution, timing.lateness]) {
+        if span != Span::ZERO {
+            line!(out, "{key}: {}", duration_text(span));
+        }
+    }
+    let costs = &scenario.costs;
+    let spans = [costs.context_switch, costs.migration, costs.cache_reload, costs.scheduler, costs.scheduler_task];
+    let costs: Vec<String> = COST_KEYS
+        .into_iter()
+        .zip(spans)
+        .filter(|(_, span)| *span != Span::ZERO)
+        .map(|(key, span)| format!("{key}: {}", duration_text(span)))
+        .collect();
+    if !costs.is_empty() {
+        line!(out, "costs: {{{}}}", costs.join(", "));
+    }
+    if let Some(steal) = &scenario.steal {
+        line!(out, "steal: {{period: {}, length: {}}}", duration_text(steal.period), duration_text(steal.length));
+    }
+}
+
+fn write_changes(out: &mut String, workload: &Workload) {
+    if workload.scenario.changes.is_empty() {
+        return;
+    }
+    line!(out, "changes:");
+    let settings = workload.system.policy.entry.settings;
+    for (at, happening) in &workload.scenario.changes {
+        let name = |task: &takt_core::model::TaskId| scalar(&workload.tasks[task.index()].name);
+        let what = match happening {
+            Happening::Share { task, share, importance } => {
+                let share = share.map_or(String::new(), |s| format!(", share: {}", ratio_text(i64::from(s))));
+                format!("task: {}{share}, importance: {importance}", name(task))
+            }
+            Happening::Retime { task, period, deadline, runtime } => {
+                let deadline = deadline.map_or("none".to_owned(), duration_text);
+                let runtime = runtime.map_or(String::new(), |r| format!(", runtime: {}", duration_text(r)));
+                format!("task: {}, period: {}, deadline: {deadline}{runtime}", name(task), duration_text(*period))
+            }
+            Happening::Configure { setting, value } => {
+                let setting = &settings[usize::from(*setting)];
+                let value = value.map_or("default".to_owned(), |value| value_text(setting, value));
+                format!("policy: {{{}: {value}}}", setting.name)
+            }
+            Happening::Skew { task, by } => format!("task: {}, skew: {}", name(task), duration_text(*by)),
+            Happening::Block { task } => format!("task: {}, block: yes", name(task)),
+            Happening::Wake { task } => format!("task: {}, wake: yes", name(task)),
+            Happening::Enter { task } => format!("task: {}, enter: yes", name(task)),
+            Happening::Exit { task } => format!("task: {}, exit: yes", name(task)),
+        };
+        line!(out, "  - {{at: {}, {what}}}", duration_text(*at - Time::ZERO));
+    }
+}
+
 fn write_placement(out: &mut String, indent: &str, policy: &PolicySpec) {
-    if policy.scope == Scope::Partitioned
+    if matches!(policy.scope, Scope::Partitioned | Scope::Clustered)
         && policy.placement != Placement::DEFAULT
         && let Some((name, _)) = Placement::ALL.iter().find(|(_, p)| *p == policy.placement)
     {
@@ -121,22 +196,37 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ma
     if let Some(cmd) = &info.cmd {
         fields.push(("cmd", scalar(cmd)));
     }
-    if let Arrival::Periodic { offset, period } = task.arrival {
-        fields.push(("period", duration_text(period)));
-        if task.deadline != Some(period) {
-            fields.extend(task.deadline.map(|d| ("deadline", duration_text(d))));
+    write_arrival(&mut fields, task);
+    fields.extend(task.runtime.map(|r| ("runtime", duration_text(r))));
+    let list = |items: Vec<String>| format!("[{}]", items.join(", "));
+    if !task.steps.is_empty() {
+        let steps = task.steps.iter().map(|step| step_text(step, &workload.resources, scalar));
+        fields.push(("steps", list(steps.collect())));
+    }
+    match &task.execution {
+        Execution::Declared => {}
+        Execution::Uniform { least, most } => {
+            fields.push(("execution", format!("{{least: {}, most: {}}}", duration_text(*least), duration_text(*most))));
         }
-        if offset != Span::ZERO {
-            fields.push(("offset", duration_text(offset)));
+        Execution::Series(spans) => {
+            fields.push(("execution", list(spans.iter().copied().map(duration_text).collect())));
         }
     }
-    fields.extend(task.runtime.map(|r| ("runtime", duration_text(r))));
+    fields.extend(task.handler.map(|handler| {
+        let runtime = duration_text(handler.runtime);
+        let deadline = |d| format!("{{runtime: {runtime}, deadline: {}}}", duration_text(d));
+        ("handler", handler.deadline.map_or_else(|| runtime.clone(), deadline))
+    }));
     fields.extend(task.budget.map(|b| ("budget", milliseconds(b))));
     if task.jitter != Span::ZERO {
         fields.push(("jitter", milliseconds(task.jitter)));
     }
     if task.priority != 0 {
         fields.push(("priority", task.priority.to_string()));
+    }
+    fields.extend(task.share.map(|s| ("share", ratio_text(i64::from(s)))));
+    if task.importance != 1 {
+        fields.push(("importance", task.importance.to_string()));
     }
     if let Some(machine) = machine
         && task.affinity != *machine
@@ -155,6 +245,32 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ma
     for (n, (key, text)) in fields.iter().enumerate() {
         let dash = if n == 0 { "- " } else { "  " };
         line!(out, "{indent}{dash}{key}: {text}");
+    }
+}
+
+/// When its jobs are released, and their deadline, which is the period unless said otherwise.
+fn write_arrival(fields: &mut Vec<(&str, String)>, task: &Task) {
+    match &task.arrival {
+        Arrival::Periodic { offset, period } | Arrival::Sporadic { offset, period, .. } => {
+            fields.push(("period", duration_text(*period)));
+            if let Arrival::Sporadic { spread, .. } = &task.arrival {
+                fields.push(("spread", duration_text(*spread)));
+            }
+            if *offset != Span::ZERO {
+                fields.push(("offset", duration_text(*offset)));
+            }
+        }
+        Arrival::Listed { instants } if instants.is_empty() => fields.push(("releases", "never".to_owned())),
+        Arrival::Listed { instants } => {
+            let instants: Vec<String> = instants.iter().copied().map(duration_text).collect();
+            fields.push(("releases", format!("[{}]", instants.join(", "))));
+        }
+        Arrival::Activated => return,
+    }
+    match (task.deadline, task.arrival.period()) {
+        (deadline, period) if deadline == period => {}
+        (Some(deadline), _) => fields.push(("deadline", duration_text(deadline))),
+        (None, _) => fields.push(("deadline", "none".to_owned())),
     }
 }
 

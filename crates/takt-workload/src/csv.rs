@@ -4,11 +4,11 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;
 use crate::reader::{Reader, clipped};
 use crate::value::{self, choices, nearest};
-use crate::yaml::{empty_system, fit_machine, no_policy};
-use crate::{MAX_TASKS, Options, Settings, Source, Spawn, TaskInfo, Workload, tasks};
+use crate::yaml::{fit_machine, no_policy};
+use crate::{MAX_TASKS, Options, Settings, Source, Spawn, TaskInfo, Workload, policy, task, tasks};
 use std::collections::HashMap;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{Arrival, Task};
+use takt_core::model::{Arrival, System, Task};
 use takt_core::policy::Scope;
 use takt_core::time::Span;
 
@@ -123,9 +123,6 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
             arrival: Arrival::Periodic { offset: Span::ZERO, period },
             deadline: Some(deadline),
             runtime: Some(runtime),
-            budget: None,
-            jitter: Span::ZERO,
-            priority: 0,
             affinity: CpuSet::first(MAX_CPUS),
             ..Task::default()
         };
@@ -209,15 +206,17 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
         Some(there) if from_all && !there.is_empty() => there,
         _ => CpuSet::first(count),
     };
+    if let Some(fault) = policy::check(&policy) {
+        return Err(vec![fault.diagnostic(&header)]);
+    }
     fit_machine(&mut reader, &policy, &mut machine, from_all, &header);
-    let mut system = empty_system(machine, policy);
+    let mut system = System::new(machine, policy);
     system.seed = options.seed.unwrap_or(0);
     let mut infos = Vec::new();
     for row in rows {
         let name = format!("T{}", row.id);
-        let place = |span: Option<Span>, place: Place| span.map(|s| (s, place));
-        let (runtime, deadline) = (place(row.task.runtime, row.runtime), place(row.task.deadline, row.deadline));
-        tasks::check_runtime(&mut reader, &name, &row.task, runtime.as_ref(), deadline.as_ref());
+        let runtime = Some(("runtime", &row.runtime));
+        task::check_runtime(&mut reader, &name, &row.task, runtime, Some(&row.deadline));
         system.tasks.push(Task { affinity: machine, ..row.task });
         infos.push(TaskInfo {
             name,

@@ -11,9 +11,14 @@ mod canonical;
 mod csv;
 mod diagnostic;
 mod node;
+mod policy;
 mod reader;
+mod rules;
+mod scenario;
 mod source;
+mod steps;
 mod table;
+mod task;
 mod tasks;
 mod value;
 mod yaml;
@@ -21,8 +26,9 @@ mod yaml;
 pub use canonical::canonical;
 pub use csv::load_sets;
 pub use diagnostic::{Diagnostic, Severity};
+pub use policy::{policy_from_text, policy_text};
 pub use source::{MAX_BYTES, Source, Unreadable};
-pub use value::{MAX_DURATION, duration_text, parse_cpus, parse_duration, policy_from_name};
+pub use value::{MAX_DURATION, duration_text, parse_cpus, parse_duration};
 
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
@@ -35,6 +41,8 @@ use takt_core::time::Span;
 pub const MAX_TASKS: usize = 100_000;
 /// The most windows of a major frame.
 pub const MAX_WINDOWS: usize = 100_000;
+/// The most entries of `changes`, and of a task's `releases` or `execution`.
+pub const MAX_ENTRIES: usize = 100_000;
 /// The most diagnostics that [`load`] returns; the first ones of the file.
 pub const MAX_DIAGNOSTICS: usize = 100;
 /// Time that tasks with `init` get to initialise, unless the file says otherwise.
@@ -61,6 +69,25 @@ pub struct Workload {
     pub settings: Settings,
     /// What is legal but suspicious, in the order of the file.
     pub warnings: Vec<Diagnostic>,
+}
+
+impl Workload {
+    /// What only a simulation carries out, in the words of the file: each key with the names of the tasks that have it, or
+    /// with none for a key of the whole file. A real machine has costs of its own, and a real job does what its program does.
+    #[must_use]
+    pub fn simulated_only(&self) -> Vec<(&'static str, Vec<&str>)> {
+        let mut keys: Vec<(&'static str, Vec<&str>)> = Vec::new();
+        for (task, info) in self.system.tasks.iter().zip(&self.tasks) {
+            for key in task::simulated_keys(task) {
+                match keys.iter_mut().find(|(known, _)| *known == key) {
+                    Some((_, names)) => names.push(&info.name),
+                    None => keys.push((key, vec![&info.name])),
+                }
+            }
+        }
+        keys.extend(scenario::simulated_keys(&self.system.timing, &self.scenario).map(|key| (key, Vec::new())));
+        keys
+    }
 }
 
 /// What the engine need not know of a task.

@@ -1,12 +1,12 @@
 //! Typed access to the nodes of a file; every fault becomes a diagnostic and reading goes on.
 
 use crate::diagnostic::Diagnostic;
-use crate::node::{Kind, Node};
+use crate::node::{Kind, Node, Place};
+use crate::steps::Resources;
 use crate::value::{self, NS_PER_MS, choices, nearest};
 use std::collections::HashMap;
 use std::rc::Rc;
 use takt_core::cpus::CpuSet;
-use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 
 /// Which bare numbers a duration key takes.
@@ -16,6 +16,15 @@ pub(crate) enum Bare {
     Milliseconds,
     /// Takt's own keys: none, the unit is written.
     Refused,
+}
+
+impl Bare {
+    fn expected(self) -> &'static str {
+        match self {
+            Bare::Milliseconds => "a number of milliseconds, or a duration such as `10ms`",
+            Bare::Refused => "a duration such as `10ms`",
+        }
+    }
 }
 
 /// A list of CPUs as the file has it.
@@ -32,6 +41,8 @@ pub(crate) struct Reader {
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Unknown keys, by their place in the text, with the key that was suggested instead.
     misspelt: HashMap<usize, String>,
+    /// The shared resources, as far as they are known.
+    pub(crate) resources: Resources,
 }
 
 impl Reader {
@@ -57,6 +68,8 @@ impl Reader {
                     fault.label(format!("did you mean `{near}`?"))
                 }
                 None if entry.key == "<<" => fault.label("merge keys are not part of the format"),
+                // In braces a comma ends a plain text.
+                None if entry.key.contains('=') => fault.label("quote a policy together with its settings"),
                 None => fault,
             };
             self.push(fault.hint(format!("the keys of {of} are {}", choices(known.iter().copied(), "and"))));
@@ -183,22 +196,6 @@ impl Reader {
         found
     }
 
-    pub(crate) fn policy(&mut self, node: &Node) -> Option<PolicySpec> {
-        let name = self.scalar(node, "policy", "the name of a policy")?;
-        let policy = PolicySpec::from_name(name);
-        if policy.is_none() {
-            let names = value::policy_names();
-            let near = nearest(name, names.iter().map(String::as_str));
-            let label = near.map_or("not in the registry".to_owned(), |n| format!("did you mean `{n}`?"));
-            self.push(
-                Diagnostic::error(&node.span, format!("no policy is called `{}`", clipped(name)))
-                    .label(label)
-                    .hint(format!("there are {}", choices(names.iter().map(String::as_str), "and"))),
-            );
-        }
-        policy
-    }
-
     pub(crate) fn cpus(&mut self, node: &Node, key: &str) -> Option<Cpus> {
         let text = self.scalar(node, key, "a list of CPUs such as `0,2,5-7`, or `all`")?;
         if text.trim() == "all" {
@@ -219,17 +216,19 @@ impl Reader {
 
     /// A duration from zero to [`value::MAX_DURATION`]; `zero` says whether zero itself is allowed.
     pub(crate) fn span(&mut self, node: &Node, key: &str, bare: Bare, zero: bool) -> Option<Span> {
-        let expected = match bare {
-            Bare::Milliseconds => "a number of milliseconds, or a duration such as `10ms`",
-            Bare::Refused => "a duration such as `10ms`",
-        };
-        let text = self.scalar(node, key, expected)?.trim();
+        let text = self.scalar(node, key, bare.expected())?;
+        self.span_text(text, &node.span, key, bare, zero)
+    }
+
+    /// The same of a text at a place.
+    pub(crate) fn span_text(&mut self, text: &str, place: &Place, key: &str, bare: Bare, zero: bool) -> Option<Span> {
+        let (text, expected) = (text.trim(), bare.expected());
         let as_ms = value::parse_decimal(text, NS_PER_MS);
         let result = match (bare, as_ms) {
             (Bare::Milliseconds, Ok(span)) => Ok(span),
             (Bare::Refused, Ok(_)) => {
                 self.push(
-                    Diagnostic::error(&node.span, format!("`{key}` needs a unit of time"))
+                    Diagnostic::error(place, format!("`{key}` needs a unit of time"))
                         .label("a bare number")
                         .hint(format!("did you mean `{text}ms`?")),
                 );
@@ -241,15 +240,15 @@ impl Reader {
             _ => value::parse_signed(text),
         };
         let fault = match result {
-            Err(why) => Diagnostic::error(&node.span, format!("`{key}` must be {expected}")).label(why),
+            Err(why) => Diagnostic::error(place, format!("`{key}` must be {expected}")).label(why),
             Ok(span) if span < Span::ZERO => {
-                Diagnostic::error(&node.span, format!("`{key}` must not be negative")).label("below zero")
+                Diagnostic::error(place, format!("`{key}` must not be negative")).label("below zero")
             }
             Ok(span) if span == Span::ZERO && !zero => {
-                Diagnostic::error(&node.span, format!("`{key}` must be above zero")).label("no time at all")
+                Diagnostic::error(place, format!("`{key}` must be above zero")).label("no time at all")
             }
             Ok(span) if span > value::MAX_DURATION => {
-                Diagnostic::error(&node.span, format!("`{key}` is longer than a year"))
+                Diagnostic::error(place, format!("`{key}` is longer than a year"))
                     .label(format!("this is {} days", span.ns() / Span::from_secs(86_400).ns()))
                     .hint("bare numbers are milliseconds; other units are written, as in `250us`")
             }

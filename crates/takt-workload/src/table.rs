@@ -3,12 +3,13 @@
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::{Bare, Cpus, Reader, clipped, cpus_text};
+use crate::task::{self, RawTask};
 use crate::tasks::{self, Names};
 use crate::value::{MAX_DURATION, choices, nearest};
-use crate::{MAX_TASKS, MAX_WINDOWS, Spawn, TaskInfo, Workload};
+use crate::{MAX_TASKS, MAX_WINDOWS, Workload, policy};
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Partition, PartitionId, Slice, Task, TaskId, Window};
+use takt_core::model::{Partition, PartitionId, Slice, Task, TaskId, Window};
 use takt_core::policy::{Placement, PolicySpec, Scope};
 use takt_core::time::Span;
 
@@ -16,23 +17,6 @@ const WINDOW_KEYS: [&str; 8] =
     ["length", "slices", "cpu", "sc_partition", "be_partition", "sc_processes", "be_processes", "frequency"];
 const SLICE_KEYS: [&str; 6] = ["cpu", "sc_partition", "be_partition", "sc_processes", "be_processes", "frequency"];
 const PARTITION_KEYS: [&str; 4] = ["name", "processes", "policy", "placement"];
-/// Keys of a process, and of a partition that is one process.
-const PROCESS_KEYS: [&str; 12] = [
-    "cmd",
-    "budget",
-    "jitter",
-    "init",
-    "frequency",
-    "runtime",
-    "output",
-    "period",
-    "deadline",
-    "offset",
-    "priority",
-    "spawn",
-];
-/// Those of them that need a partition with a policy.
-const ONLINE_KEYS: [&str; 5] = ["period", "deadline", "offset", "priority", "spawn"];
 /// Keys of DEmOS's past that its own test files still hold; `frequency` took their place.
 const STALE_KEYS: [&str; 2] = ["_a53_freq", "_a72_freq"];
 
@@ -56,28 +40,11 @@ impl Role {
     }
 }
 
-struct RawProcess {
-    head: Place,
-    name: Option<(String, Place)>,
-    cmd: Option<String>,
-    budget: Option<Span>,
-    jitter: Option<(Span, Place)>,
-    init: bool,
-    frequency: Option<f64>,
-    runtime: Option<(Span, Place)>,
-    output: Option<String>,
-    period: Option<Span>,
-    deadline: Option<(Span, Place)>,
-    offset: Span,
-    priority: u32,
-    spawn: Spawn,
-}
-
 struct RawPartition {
     name: String,
     place: Place,
     policy: Option<PolicySpec>,
-    processes: Vec<RawProcess>,
+    processes: Vec<RawTask>,
     /// The window that it was defined in, and as what.
     inside: Option<(Role, Span)>,
 }
@@ -290,8 +257,8 @@ impl Table {
         let processes = match &node.kind {
             Kind::List(_) => self.processes(reader, node, false),
             Kind::Map(_) => {
-                let known: Vec<&str> = PARTITION_KEYS.iter().chain(&PROCESS_KEYS).copied().collect();
-                let of_process = |e: &&Entry| PROCESS_KEYS.contains(&e.key.as_str());
+                let known: Vec<&str> = PARTITION_KEYS.into_iter().chain(process_keys()).collect();
+                let of_process = |e: &&Entry| process_keys().any(|key| key == e.key);
                 let own = node.entries().iter().find(of_process);
                 reader.keys_but(node, "a partition", &known, &STALE_KEYS);
                 if let Some(entry) = node.get("name") {
@@ -336,7 +303,7 @@ impl Table {
     }
 
     /// A list of processes, or a single one.
-    fn processes(&mut self, reader: &mut Reader, node: &Node, online: bool) -> Vec<RawProcess> {
+    fn processes(&mut self, reader: &mut Reader, node: &Node, online: bool) -> Vec<RawTask> {
         match &node.kind {
             Kind::List(items) if items.is_empty() => {
                 reader.push(
@@ -358,24 +325,9 @@ impl Table {
     }
 
     /// A process: its command or its keys. `whole` when the mapping is the partition, too.
-    fn process(&mut self, reader: &mut Reader, node: &Node, online: bool, whole: bool) -> Option<RawProcess> {
+    fn process(&mut self, reader: &mut Reader, node: &Node, online: bool, whole: bool) -> Option<RawTask> {
         self.processes += 1;
-        let mut process = RawProcess {
-            head: node.head(),
-            name: None,
-            cmd: None,
-            budget: None,
-            jitter: None,
-            init: false,
-            frequency: None,
-            runtime: None,
-            output: None,
-            period: None,
-            deadline: None,
-            offset: Span::ZERO,
-            priority: 0,
-            spawn: Spawn::Once,
-        };
+        let mut process = RawTask::new(node.head());
         if matches!(node.kind, Kind::Scalar { .. }) {
             process.cmd = Some(reader.text(node, "cmd", "a command")?);
             return Some(process);
@@ -384,67 +336,43 @@ impl Table {
             return None;
         }
         if !whole {
-            let known: Vec<&str> = ["name"].iter().chain(&PROCESS_KEYS).copied().collect();
+            let known: Vec<&str> = ["name"].into_iter().chain(process_keys()).collect();
             reader.keys_but(node, "a process", &known, &STALE_KEYS);
         }
-        let mut sound = true;
         for entry in node.entries() {
-            let (key, value) = (entry.key.as_str(), &entry.value);
-            if !online && ONLINE_KEYS.contains(&key) {
+            let key = entry.key.as_str();
+            if !online && task::ONLINE_KEYS.contains(&key) {
                 reader.push(
                     Diagnostic::error(&entry.key_span, format!("`{key}` needs a partition with a `policy`"))
                         .label("without a policy, processes run one after the other, each once per window")
                         .hint("add `policy: edf` to the partition, or remove this key"),
                 );
-                continue;
-            }
-            if STALE_KEYS.contains(&key) {
+            } else if STALE_KEYS.contains(&key) {
                 reader.push(
                     Diagnostic::warning(&entry.key_span, format!("`{key}` has no effect"))
                         .label("an old key of DEmOS")
                         .hint("use `frequency`, a number of megahertz"),
                 );
-                continue;
+            } else if process_keys().any(|k| k == key) || (key == "name" && !whole) {
+                process.key(reader, entry);
             }
-            let faults = reader.diagnostics.len();
-            let exact = |span: Option<Span>| span.map(|s| (s, value.span.clone()));
-            match key {
-                "name" if !whole => process.name = tasks::name(reader, value).map(|n| (n, value.span.clone())),
-                "cmd" => process.cmd = reader.text(value, key, "a command"),
-                "budget" => process.budget = reader.span(value, key, Bare::Milliseconds, false),
-                "jitter" => process.jitter = exact(reader.span(value, key, Bare::Milliseconds, true)),
-                "init" => process.init = reader.boolean(value, key).unwrap_or(false),
-                "frequency" => process.frequency = reader.frequency(value),
-                "runtime" => process.runtime = exact(reader.span(value, key, Bare::Refused, false)),
-                "output" => process.output = reader.text(value, key, "a file name"),
-                "period" => process.period = reader.span(value, key, Bare::Refused, false),
-                "deadline" => process.deadline = exact(reader.span(value, key, Bare::Refused, false)),
-                "offset" => process.offset = reader.span(value, key, Bare::Refused, true).unwrap_or(Span::ZERO),
-                "priority" => {
-                    process.priority = reader.whole(value, key, u64::from(u32::MAX)).unwrap_or(0) as u32;
-                }
-                "spawn" => process.spawn = reader.choice(value, key, &tasks::SPAWN).unwrap_or_default(),
-                _ => {}
-            }
-            sound &= reader.diagnostics.len() == faults;
         }
-        if reader.lacks(node, "cmd") && reader.lacks(node, "runtime") {
+        if ["cmd", "runtime", "steps", "execution"].iter().all(|key| reader.lacks(node, key)) {
             reader.push(
                 Diagnostic::error(&node.head(), "a process has no `cmd`")
                     .label("in this process")
                     .hint("add `cmd: ./program`, or `runtime: 5ms` for a process that is only simulated"),
             );
         }
-        if online && reader.lacks(node, "period") {
-            reader.push(
-                Diagnostic::error(&node.head(), "a process has no `period`")
-                    .label("in a partition with a policy")
-                    .hint("add `period: 10ms`"),
-            );
-        }
-        // Rules between keys are checked only where each key is right.
-        sound.then_some(process)
+        let place = if online { "in a partition with a policy" } else { "in this process" };
+        process.finish(reader, node, "a process", place, online);
+        process.sound.then_some(process)
     }
+}
+
+/// Keys of a process, and of a partition that is one process. Its CPUs are those of its slices.
+fn process_keys() -> impl Iterator<Item = &'static str> {
+    task::KEYS.into_iter().filter(|key| !["name", "cpu"].contains(key))
 }
 
 /// A name that can also be a directory's: the executive may make one per partition.
@@ -460,6 +388,7 @@ fn partition_name(reader: &mut Reader, node: &Node) -> Option<String> {
     Some(name)
 }
 
+/// Whether it is a partition's own `fifo`: DEmOS's order, and not the online policy of that name.
 fn is_fifo(node: &Node) -> bool {
     matches!(&node.kind, Kind::Scalar { text, .. } if text == "fifo")
 }
@@ -470,7 +399,7 @@ fn partition_policy(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
     if is_fifo(&entry.value) {
         return None;
     }
-    let mut policy = reader.policy(&entry.value)?;
+    let mut policy = policy::read(reader, &entry.value)?;
     if policy.scope == Scope::Table {
         reader.push(
             Diagnostic::error(&entry.value.span, format!("`{}` cannot be a partition's policy", policy.entry.name))
@@ -491,7 +420,9 @@ struct Uses {
 }
 
 /// Looks names up, checks the rules between keys, and fills the workload.
-pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workload: &mut Workload) {
+/// The result is where messages about each task point.
+pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workload: &mut Workload) -> Vec<Place> {
+    let mut heads = Vec::new();
     let index = partition_index(reader, &table.partitions);
     let mut uses = vec![Uses { cpus: CpuSet::EMPTY, windows: Vec::new() }; table.partitions.len()];
     let mut frame = Span::ZERO;
@@ -504,7 +435,7 @@ pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workloa
                 Diagnostic::error(&window.place, "the windows together are longer than a year")
                     .label("with this window the major frame is too long"),
             );
-            return;
+            return heads;
         }
         workload.system.windows.push(built);
     }
@@ -526,15 +457,8 @@ pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workloa
             let task = process_task(reader, partition, process, &name, default, affinity);
             total += task.budget.unwrap_or(Span::ZERO);
             workload.system.tasks.push(task);
-            workload.tasks.push(TaskInfo {
-                name,
-                partition: Some(p),
-                cmd: process.cmd.clone(),
-                init: process.init,
-                spawn: process.spawn,
-                output: process.output.clone().map(Into::into),
-                frequency_mhz: process.frequency,
-            });
+            workload.tasks.push(process.info(name, Some(p)));
+            heads.push(process.head.clone());
         }
         if partition.policy.is_none() {
             warn_of_overrun(reader, partition, uses, total);
@@ -542,6 +466,7 @@ pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workloa
         workload.system.partitions.push(Partition { tasks: ids, policy: partition.policy });
         workload.partitions.push(partition.name.clone());
     }
+    heads
 }
 
 fn partition_index<'t>(reader: &mut Reader, partitions: &'t [RawPartition]) -> HashMap<&'t str, usize> {
@@ -709,7 +634,7 @@ fn default_budget(reader: &mut Reader, partition: &RawPartition, uses: &Uses) ->
 fn process_task(
     reader: &mut Reader,
     partition: &RawPartition,
-    process: &RawProcess,
+    process: &RawTask,
     name: &str,
     default_budget: Option<Span>,
     affinity: CpuSet,
@@ -725,43 +650,13 @@ fn process_task(
             );
         }
     }
-    let jitter = process.jitter.as_ref().map_or(Span::ZERO, |(span, _)| *span);
-    if let (Some((jitter, place)), Some(budget)) = (&process.jitter, budget)
-        && *jitter > budget * 2
-    {
-        reader.push(
-            Diagnostic::error(place, "the jitter is more than twice the budget")
-                .label(format!("the budget of {budget} ± {} could fall below zero", *jitter / 2))
-                .hint(format!("lower `jitter` to at most {}", budget * 2)),
-        );
-    } else if let (Some((jitter, place)), None) = (&process.jitter, budget)
-        && *jitter > Span::ZERO
-        && partition.policy.is_some()
-    {
-        reader.push(
-            Diagnostic::error(place, "`jitter` needs a `budget`")
-                .label("nothing to vary")
-                .hint("add `budget`, or remove `jitter`"),
-        );
+    let task = process.task(affinity, budget, partition.policy.is_some());
+    // Without a budget where one is needed, all that depends on it would be reported again.
+    if budget.is_some() || partition.policy.is_some() {
+        process.check(reader, name, &task);
     }
-    let arrival = match (partition.policy, process.period) {
-        (Some(_), Some(period)) => Arrival::Periodic { offset: process.offset, period },
-        _ => Arrival::Activated,
-    };
-    let deadline = process.deadline.as_ref().map(|(d, _)| *d).or(partition.policy.and(process.period));
-    let task = Task {
-        arrival,
-        deadline,
-        runtime: process.runtime.as_ref().map(|(r, _)| *r),
-        budget,
-        jitter,
-        priority: process.priority,
-        affinity,
-        ..Task::default()
-    };
-    tasks::check_runtime(reader, name, &task, process.runtime.as_ref(), process.deadline.as_ref());
     if let Some(policy) = &partition.policy {
-        tasks::check_needs(reader, policy, &task, name, &process.head);
+        task::check_needs(reader, policy, &task, name, &process.head);
     }
     task
 }

@@ -1,7 +1,6 @@
 //! Text of single values: durations, CPU lists, names to choose from.
 
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 
 /// The longest duration that a file may name: a leap year. Sums of a few of them stay far from overflow.
@@ -185,26 +184,26 @@ pub(crate) fn choices<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) 
     }
 }
 
-pub(crate) fn policy_names() -> Vec<String> {
-    PolicySpec::names().map(|(prefix, name)| format!("{prefix}{name}")).collect()
-}
-
-/// The full name of a policy, as the command line takes it: `g-edf`.
-pub(crate) fn policy_text(policy: &PolicySpec) -> String {
-    format!("{}{}", policy.prefix(), policy.entry.name)
-}
-
-/// Looks a policy up by its name on the command line.
-///
-/// # Errors
-/// That there is no such policy, with the nearest name and all names, in words for the user.
-pub fn policy_from_name(name: &str) -> Result<PolicySpec, String> {
-    PolicySpec::from_name(name).ok_or_else(|| {
-        let names = policy_names();
-        let near = nearest(name, names.iter().map(String::as_str));
-        let near = near.map_or(String::new(), |n| format!("did you mean `{n}`? "));
-        format!("no policy is called `{name}`: {near}there are {}", choices(names.iter().map(String::as_str), "and"))
+/// Reads a number with up to six decimals, or a percentage with up to four, into millionths.
+pub(crate) fn parse_ratio(text: &str) -> Result<i64, String> {
+    let text = text.trim();
+    let read = match text.strip_suffix('%') {
+        Some(percent) => parse_decimal(percent.trim_end(), 10_000),
+        None => parse_decimal(text, 1_000_000),
+    };
+    // A decimal counts what its unit is made of: nanoseconds elsewhere, millionths here.
+    read.map(Span::ns).map_err(|fault| match fault {
+        BadNumber::TooFine if text.ends_with('%') => format!("`{text}` has more than four decimals"),
+        BadNumber::TooFine => format!("`{text}` has more than six decimals"),
+        other => number_fault(other, text),
     })
+}
+
+/// Writes millionths so that [`parse_ratio`] reads the same back.
+pub(crate) fn ratio_text(millionths: i64) -> String {
+    let (sign, n) = (if millionths < 0 { "-" } else { "" }, millionths.unsigned_abs());
+    let text = format!("{sign}{}.{:06}", n / 1_000_000, n % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -295,12 +294,5 @@ mod tests {
         assert_eq!(nearest("g_edf", ["edf", "g-edf"]), Some("g-edf"));
         assert_eq!(nearest("zzz", ["cmd", "init"]), None);
         assert_eq!(nearest("x", ["s"]), None);
-    }
-
-    #[test]
-    fn an_unknown_policy_is_answered_with_the_list() {
-        let fault = policy_from_name("g-edff").unwrap_err();
-        assert!(fault.contains("did you mean `g-edf`?") && fault.contains("`windows`"), "{fault}");
-        assert_eq!(policy_text(&policy_from_name("p-rm").unwrap()), "p-rm");
     }
 }

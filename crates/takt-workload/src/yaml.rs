@@ -2,16 +2,16 @@
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::{self, Entry, Node, Place};
+use crate::policy::{self, policy_name};
 use crate::reader::{Bare, Cpus, Reader, cpus_text};
-use crate::value::policy_text;
-use crate::{OnCrash, Options, Realtime, Settings, Source, Workload, table, tasks};
+use crate::{OnCrash, Options, Realtime, Settings, Source, Workload, rules, scenario, steps, table, tasks};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{Backlog, BestEffortStart, Late, System};
+use takt_core::model::{Backlog, BestEffortStart, Late, Locking, System};
 use takt_core::policy::{Placement, PolicySpec, Scope};
 use takt_core::scenario::Scenario;
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 26] = [
     "windows",
     "partitions",
     "tasks",
@@ -22,6 +22,15 @@ const KEYS: [&str; 17] = [
     "duration",
     "late",
     "backlog",
+    "preset",
+    "locking",
+    "resources",
+    "tick",
+    "timer_resolution",
+    "timer_lateness",
+    "costs",
+    "steal",
+    "changes",
     "be_start",
     "set_cwd",
     "scheduler_cpu",
@@ -33,6 +42,9 @@ const KEYS: [&str; 17] = [
 
 const LATE: [(&str, Late); 2] = [("continue", Late::Continue), ("abort", Late::Abort)];
 const BACKLOG: [(&str, Backlog); 2] = [("queue", Backlog::Queue), ("skip", Backlog::Skip)];
+const PRESET: [(&str, Backlog); 2] = [("chronos", Backlog::Chronos), ("hartstone", Backlog::Hartstone)];
+const LOCKING: [(&str, Locking); 3] =
+    [("fifo", Locking::Fifo), ("inheritance", Locking::Inheritance), ("ceiling", Locking::Ceiling)];
 const BE_START: [(&str, BestEffortStart); 2] =
     [("all", BestEffortStart::AllDone), ("slice", BestEffortStart::SliceDone)];
 const REALTIME: [(&str, Realtime); 3] = [("auto", Realtime::Auto), ("yes", Realtime::Yes), ("no", Realtime::No)];
@@ -41,24 +53,6 @@ const ON_CRASH: [(&str, OnCrash); 2] = [("kill", OnCrash::Kill), ("release", OnC
 /// The policy of a window table.
 pub(crate) fn windows_policy() -> PolicySpec {
     PolicySpec::from_name("windows").expect("the registry holds `windows`")
-}
-
-/// A system with nothing in it.
-pub(crate) fn empty_system(cpus: CpuSet, policy: PolicySpec) -> System {
-    System {
-        cpus,
-        tasks: Vec::new(),
-        partitions: Vec::new(),
-        windows: Vec::new(),
-        be_start: BestEffortStart::default(),
-        policy,
-        late: Late::default(),
-        backlog: Backlog::default(),
-        resources: 0,
-        locking: Default::default(),
-        timing: Default::default(),
-        seed: 0,
-    }
 }
 
 pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<Diagnostic>> {
@@ -84,6 +78,10 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
 fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) -> Option<Workload> {
     reader.keys(root, "a workload", &KEYS);
     let settings = settings(reader, root, source);
+    // Before the steps that name them.
+    if let Some(entry) = root.get("resources") {
+        steps::declare(reader, entry);
+    }
     let (windows, list) = (root.get("windows"), root.get("tasks"));
     let partitions = root.get("partitions");
     if let (Some(table), Some(list)) = (windows.or(partitions), list) {
@@ -97,11 +95,11 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     }
     let machine_key = root.get("cpus").and_then(|e| Some((reader.cpus(&e.value, "cpus")?, e.value.span.clone())));
     let wanted = Wanted { cpus: machine_key, options };
-    let file_policy = root.get("policy").and_then(|e| reader.policy(&e.value).map(|p| (p, e)));
+    let file_policy = root.get("policy").and_then(|e| policy::read(reader, &e.value).map(|p| (p, e)));
     let placement = root.get("placement").and_then(|e| reader.choice(&e.value, "placement", &Placement::ALL));
     let mut workload = Workload {
         source: source.clone(),
-        system: empty_system(CpuSet::single(0), windows_policy()),
+        system: System::new(CpuSet::single(0), windows_policy()),
         tasks: Vec::new(),
         partitions: Vec::new(),
         slice_frequencies_mhz: Vec::new(),
@@ -111,7 +109,7 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
         warnings: Vec::new(),
     };
     schedule_settings(reader, root, options, &mut workload.system);
-    match (windows, list) {
+    let heads = match (windows, list) {
         (Some(windows), _) => {
             check_table_policy(reader, windows, file_policy, options);
             if let (Some(_), Some(entry)) = (placement, root.get("placement")) {
@@ -126,7 +124,7 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
             let (machine, from_all) = wanted.machine(reader, named, all, &windows.key_span);
             workload.system.cpus = machine;
             workload.settings.cpus_from_all = from_all;
-            table::build(reader, table, &machine, &mut workload);
+            table::build(reader, table, &machine, &mut workload)
         }
         (None, Some(list)) => {
             if let Some(entry) = root.get("be_start") {
@@ -139,15 +137,17 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
             let tasks = tasks::read(reader, list);
             let named = tasks.cpus();
             let (mut machine, from_all) = wanted.machine(reader, named, named.is_empty(), &list.key_span);
-            let policy = online_policy(reader, root, list, options)?;
-            if let Some(policy) = &policy.0 {
-                workload.system.policy = with_placement(*policy, placement);
-                fit_machine(reader, policy, &mut machine, from_all, &policy_place(file_policy, options, list));
-                workload.system.cpus = machine;
-                workload.settings.cpus_from_all = from_all;
-                let policy = workload.system.policy;
-                tasks.build(reader, &machine, &policy, &mut workload);
+            let policy = with_placement(online_policy(reader, root, list, file_policy, options)?, placement);
+            let place = policy_place(file_policy, options, list);
+            fit_machine(reader, &policy, &mut machine, from_all, &place);
+            if let (Some(policy), Some(fault)) = (&options.policy, policy::check(&policy)) {
+                let fault = fault.diagnostic(&place);
+                reader.push(fault.also(&place, format!("asked for with `--policy {}`", policy::policy_text(policy))));
             }
+            workload.system.policy = policy;
+            workload.system.cpus = machine;
+            workload.settings.cpus_from_all = from_all;
+            tasks.build(reader, &machine, &policy, &mut workload)
         }
         (None, None) => {
             if !reader.lacks(root, "windows") || !reader.lacks(root, "tasks") {
@@ -164,8 +164,28 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
             reader.push(fault);
             return None;
         }
-    }
+    };
+    let resources = std::mem::take(&mut reader.resources);
+    workload.system.resources = resources.len();
+    workload.resources = resources.into_names();
+    rules::whole(reader, root, &workload, &heads);
+    surroundings(reader, root, file_policy.map(|(policy, _)| policy), options, &mut workload);
     Some(workload)
+}
+
+fn surroundings(
+    reader: &mut Reader,
+    root: &Node,
+    file_policy: Option<PolicySpec>,
+    options: &Options,
+    workload: &mut Workload,
+) {
+    workload.scenario.costs = root.get("costs").map(|e| scenario::costs(reader, e)).unwrap_or_default();
+    workload.scenario.steal = root.get("steal").and_then(|e| scenario::steal(reader, e));
+    if let Some(entry) = root.get("changes") {
+        let own = file_policy.filter(|_| options.policy.is_some());
+        scenario::changes(reader, entry, own, workload);
+    }
 }
 
 fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
@@ -212,10 +232,34 @@ fn schedule_settings(reader: &mut Reader, root: &Node, options: &Options, system
     system.late = late.and_then(|e| reader.choice(&e.value, "late", &LATE)).unwrap_or_default();
     let backlog = root.get("backlog");
     system.backlog = backlog.and_then(|e| reader.choice(&e.value, "backlog", &BACKLOG)).unwrap_or_default();
+    preset(reader, root, system);
+    let locking = root.get("locking");
+    system.locking = locking.and_then(|e| reader.choice(&e.value, "locking", &LOCKING)).unwrap_or_default();
+    system.timing = scenario::timing(reader, root);
     let be_start = root.get("be_start");
     system.be_start = be_start.and_then(|e| reader.choice(&e.value, "be_start", &BE_START)).unwrap_or_default();
     let seed = root.get("seed").and_then(|e| reader.whole(&e.value, "seed", u64::MAX));
     system.seed = options.seed.or(seed).unwrap_or(0);
+}
+
+/// Reads `preset`, which stands for a `late` and a `backlog`.
+fn preset(reader: &mut Reader, root: &Node, system: &mut System) {
+    let Some(entry) = root.get("preset") else { return };
+    let Some(backlog) = reader.choice(&entry.value, "preset", &PRESET) else { return };
+    system.backlog = backlog;
+    let aborts = backlog == Backlog::Hartstone && system.late == Late::Abort;
+    for other in [root.get("backlog"), root.get("late").filter(|_| aborts)].into_iter().flatten() {
+        let hint = match other.key.as_str() {
+            "backlog" => "keep one of them: a preset says itself what becomes of releases that find their task busy",
+            _ => "remove `late: abort`: Hartstone counts what a job missed when it is done",
+        };
+        reader.push(
+            Diagnostic::error(&other.key_span, format!("`{}` contradicts the `preset`", other.key))
+                .label("said in another way here")
+                .also(&entry.value.span, "the preset")
+                .hint(hint),
+        );
+    }
 }
 
 /// What is said about the machine outside of slices and tasks.
@@ -261,7 +305,7 @@ fn check_table_policy(
     if let Some((policy, entry)) = file_policy
         && policy.scope != Scope::Table
     {
-        let name = policy_text(&policy);
+        let name = policy_name(&policy);
         reader.push(
             Diagnostic::error(&entry.value.span, format!("`{name}` cannot schedule a window table"))
                 .label("an online policy")
@@ -272,7 +316,7 @@ fn check_table_policy(
     if let Some(policy) = &options.policy
         && policy.scope != Scope::Table
     {
-        let name = policy_text(policy);
+        let name = policy_name(policy);
         reader.push(
             Diagnostic::error(&windows.key_span, format!("`--policy {name}` cannot be used with a window table"))
                 .label("the windows are the policy")
@@ -281,23 +325,26 @@ fn check_table_policy(
     }
 }
 
-/// The policy of a task list, or the faults of having none. The outer option is `None` when reading cannot go on.
-fn online_policy(reader: &mut Reader, root: &Node, list: &Entry, options: &Options) -> Option<(Option<PolicySpec>,)> {
-    let entry = root.get("policy");
-    let policy = match (options.policy, entry) {
-        (Some(policy), _) => policy,
-        (None, Some(entry)) => match &entry.value.kind {
-            // An unknown name was reported when it was read.
-            node::Kind::Scalar { text, .. } => PolicySpec::from_name(text)?,
-            _ => return None,
-        },
+/// The policy of a task list, or the faults of having none.
+fn online_policy(
+    reader: &mut Reader,
+    root: &Node,
+    list: &Entry,
+    file_policy: Option<(PolicySpec, &Entry)>,
+    options: &Options,
+) -> Option<PolicySpec> {
+    let (policy, place) = match (options.policy, file_policy) {
+        (Some(policy), _) => (policy, &list.key_span),
+        (None, Some((policy, entry))) => (policy, &entry.value.span),
         (None, None) => {
-            reader.push(no_policy(&list.key_span));
+            // One that could not be read was reported.
+            if root.get("policy").is_none() {
+                reader.push(no_policy(&list.key_span));
+            }
             return None;
         }
     };
     if policy.scope == Scope::Table {
-        let place = entry.filter(|_| options.policy.is_none()).map_or(&list.key_span, |e| &e.value.span);
         reader.push(
             Diagnostic::error(place, "the policy `windows` needs `windows`")
                 .label("this file has `tasks`")
@@ -305,7 +352,7 @@ fn online_policy(reader: &mut Reader, root: &Node, list: &Entry, options: &Optio
         );
         return None;
     }
-    Some((Some(policy),))
+    Some(policy)
 }
 
 pub(crate) fn no_policy(place: &Place) -> Diagnostic {
@@ -344,10 +391,12 @@ pub(crate) fn fit_machine(
         return;
     }
     let name = policy.entry.name;
-    let others: Vec<String> = [(Scope::Global, "g-"), (Scope::Partitioned, "p-")]
+    let others: Vec<String> = policy
+        .entry
+        .scopes
         .iter()
-        .filter(|(scope, _)| policy.entry.scopes.contains(scope))
-        .map(|(_, prefix)| format!("`{prefix}{name}`"))
+        .filter(|scope| **scope != Scope::Uniprocessor)
+        .map(|scope| format!("`{}`", policy_name(&PolicySpec::new(policy.entry, *scope))))
         .collect();
     let instead = if others.is_empty() { String::new() } else { format!("use {}, or ", others.join(" or ")) };
     reader.push(

@@ -1,7 +1,7 @@
 //! Every file under `broken/` beside the diagnostics that it gets, in `broken/NAME.snap`.
 
 use std::path::{Path, PathBuf};
-use takt_workload::{Options, Source, load, policy_from_name};
+use takt_workload::{Options, Source, load, policy_from_text};
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
@@ -44,7 +44,7 @@ fn snapshots(folder: &str, usable: bool) {
     for path in files {
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();
         // A task set says nothing of its policy; without one that would be the only fault.
-        let policy = name.ends_with(".csv").then(|| policy_from_name("edf").expect("a policy"));
+        let policy = name.ends_with(".csv").then(|| policy_from_text("edf").expect("a policy"));
         let (text, is_usable) = diagnose(&path, &Options { policy, ..Options::default() });
         assert_eq!(is_usable, usable, "{name}: {text}");
         // A new policy must not touch these files.

@@ -5,7 +5,7 @@ use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, PartitionId, Sli
 use takt_core::policy::{PolicySpec, Scope};
 use takt_core::time::Span;
 use takt_workload::{
-    OnCrash, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_name,
+    OnCrash, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_text,
 };
 
 const fn ms(n: i64) -> Span {
@@ -380,7 +380,7 @@ tasks:
   - {period: 20ms, runtime: 1ms, spawn: per-job}");
     let spec = PolicySpec {
         placement: takt_core::policy::Placement::from_name("wf").unwrap(),
-        ..policy_from_name("p-edf").unwrap()
+        ..policy_from_text("p-edf").unwrap()
     };
     assert_eq!(w.system.policy, spec);
     assert_eq!((w.system.late, w.system.backlog, w.system.seed), (Late::Abort, Backlog::Skip, 42));
@@ -402,12 +402,12 @@ tasks:
 #[test]
 fn the_command_line_wins_over_the_file() {
     let text = "policy: rm\nseed: 1\nplacement: bf\ntasks: [{name: a, period: 10ms, runtime: 1ms}]";
-    let policy = policy_from_name("p-edf").unwrap();
+    let policy = policy_from_text("p-edf").unwrap();
     let w = load_with(text, &Options { policy: Some(policy), seed: Some(2), ..Options::default() });
     assert_eq!((w.system.policy.entry.name, w.system.seed), ("edf", 2));
     assert_eq!(Some(w.system.policy.placement), takt_core::policy::Placement::from_name("bf"));
     let windows = "windows: [{length: 100, cpu: 0, sc_processes: [a]}]";
-    let options = |name: &str| Options { policy: Some(policy_from_name(name).unwrap()), ..Options::default() };
+    let options = |name: &str| Options { policy: Some(policy_from_text(name).unwrap()), ..Options::default() };
     assert_eq!(fault(windows, &options("edf")), "`--policy edf` cannot be used with a window table");
     assert_eq!(load_with(windows, &options("windows")).system.policy.scope, Scope::Table);
     assert_eq!(fault(text, &options("windows")), "the policy `windows` needs `windows`");
@@ -443,7 +443,7 @@ windows:
 #[test]
 fn task_sets_load_from_csv() {
     let csv = |text: &str| Source { name: "sets/a.CSV".to_owned(), text: text.to_owned() };
-    let options = Options { policy: policy_from_name("g-edf").ok(), cpus: Some(2), ..Options::default() };
+    let options = Options { policy: policy_from_text("g-edf").ok(), cpus: Some(2), ..Options::default() };
     let text = "\u{feff}set_id,U,task_id, C_us,D_us,T_us\r\n7,0.1,0,1000,5000,6000\r\n\r\n7,0.2,b,1.5,7,8\r\n";
     let w = load(csv(text), &options).unwrap();
     assert_eq!(names(&w), ["T0", "Tb"]);

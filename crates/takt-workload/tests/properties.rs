@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_workload::{
-    Options, Source, Workload, canonical, load, load_sets, parse_cpus, parse_duration, policy_from_name,
+    Options, Source, Workload, canonical, load, load_sets, parse_cpus, parse_duration, policy_from_text,
 };
 
 fn source(name: &str, text: String) -> Source {
@@ -185,7 +185,7 @@ proptest! {
         if let Ok(cpus) = parse_cpus(&text) {
             prop_assert_eq!(parse_cpus(&cpus.to_string()), Ok(cpus));
         }
-        let _ = policy_from_name(&text);
+        let _ = policy_from_text(&text);
     }
 }
 
@@ -248,7 +248,7 @@ const MARKS: &[&str] = &[
 /// Loads the text; whatever is wrong can be shown, and what loads can be written out and loaded again.
 fn check(name: &str, text: String) {
     let options =
-        Options { policy: policy_from_name("edf").ok().filter(|_| name.ends_with("csv")), ..Options::default() };
+        Options { policy: policy_from_text("edf").ok().filter(|_| name.ends_with("csv")), ..Options::default() };
     let source = source(name, text);
     let _ = load_sets(&source);
     match load(source.clone(), &options) {

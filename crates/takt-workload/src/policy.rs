@@ -1,0 +1,328 @@
+//! Policies with their settings as text: `g-edf`, `rr:quantum=2ms`, or a mapping with a `name`.
+//!
+//! What can be set is declared by each policy ([`Setting`]); nothing here knows one of them by name.
+
+use crate::diagnostic::Diagnostic;
+use crate::node::{self, Node, Place};
+use crate::reader::{Reader, clipped};
+use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_ratio, parse_signed, ratio_text};
+use std::ops::Range;
+use takt_core::policy::{CLUSTER, Kind, PolicySpec, Scope, Setting};
+use takt_core::time::Span;
+
+/// What is wrong with a policy's text.
+pub(crate) struct Fault {
+    pub(crate) message: String,
+    pub(crate) label: String,
+    pub(crate) hint: String,
+    /// Where in the text; empty is all of it.
+    at: Range<usize>,
+}
+
+impl Fault {
+    fn new(message: String, label: impl Into<String>, hint: impl Into<String>) -> Fault {
+        Fault { message, label: label.into(), hint: hint.into(), at: 0..0 }
+    }
+
+    fn within(mut self, at: Range<usize>) -> Fault {
+        self.at = at;
+        self
+    }
+
+    pub(crate) fn diagnostic(self, place: &Place) -> Diagnostic {
+        Diagnostic::error(place, self.message).label(self.label).hint(self.hint)
+    }
+
+    fn sentence(self) -> String {
+        format!("{}: {}; {}", self.message, self.label, self.hint)
+    }
+}
+
+/// The name of a policy with its scope's prefix, without settings: `g-edf`.
+pub(crate) fn policy_name(policy: &PolicySpec) -> String {
+    format!("{}{}", policy.prefix(), policy.entry.name)
+}
+
+fn policy_names() -> Vec<String> {
+    PolicySpec::names().map(|(prefix, name)| format!("{prefix}{name}")).collect()
+}
+
+fn from_name(name: &str) -> Result<PolicySpec, Fault> {
+    PolicySpec::from_name(name).ok_or_else(|| {
+        let names = policy_names();
+        let near = nearest(name, names.iter().map(String::as_str));
+        let label = near.map_or("not in the registry".to_owned(), |n| format!("did you mean `{n}`?"));
+        let hint = format!("there are {}", choices(names.iter().map(String::as_str), "and"));
+        Fault::new(format!("no policy is called `{}`", clipped(name)), label, hint)
+    })
+}
+
+/// What of this policy can be set: what it declares itself, and the size of a cluster in the clustered form.
+fn settings(policy: &PolicySpec) -> impl Iterator<Item = &'static Setting> {
+    let cluster = (policy.scope == Scope::Clustered).then_some(&CLUSTER);
+    policy.entry.settings.iter().filter(|s| s.name != CLUSTER.name).chain(cluster)
+}
+
+/// Finds a setting by its name.
+pub(crate) fn setting(policy: &PolicySpec, name: &str) -> Result<&'static Setting, Fault> {
+    settings(policy).find(|s| s.name == name).ok_or_else(|| {
+        let whole = policy_name(policy);
+        let names: Vec<&str> = settings(policy).map(|s| s.name).collect();
+        let label = match nearest(name, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if name == CLUSTER.name && policy.entry.scopes.contains(&Scope::Clustered) => {
+                format!("a setting of the clustered form, `c-{}`", policy.entry.name)
+            }
+            None => "not one of its settings".to_owned(),
+        };
+        let hint = match names.as_slice() {
+            [] => format!("`{whole}` has no settings: remove it"),
+            [only] => format!("its only setting is `{only}`"),
+            _ => format!("its settings are {}", choices(names, "and")),
+        };
+        Fault::new(format!("the policy `{whole}` has no setting `{}`", clipped(name)), label, hint)
+    })
+}
+
+/// What a setting takes, in words.
+fn expected(kind: &Kind) -> String {
+    let range = |low: String, high: String| format!("from {low} to {high}");
+    match *kind {
+        Kind::Duration(low, high) => format!("a duration {}", range(duration_text(low), duration_text(high))),
+        Kind::Ratio(low, high) => format!("a number {}", range(ratio_text(low), ratio_text(high))),
+        Kind::Count(low, high) => format!("a whole number {}", range(low.to_string(), high.to_string())),
+        Kind::Choice(words) => choices(words.iter().copied(), "or"),
+    }
+}
+
+/// Reads the value of a setting.
+pub(crate) fn parse_value(setting: &Setting, text: &str) -> Result<i64, Fault> {
+    let text = text.trim();
+    let read = match setting.kind {
+        // Far more than a year is a slip of the unit, whatever the policy would take.
+        Kind::Duration(low, high) => parse_signed(text).map(|s| (s.ns(), low.ns(), high.min(MAX_DURATION).ns())),
+        Kind::Ratio(low, high) => parse_ratio(text).map(|n| (n, low, high)),
+        Kind::Count(low, high) => {
+            text.parse().map(|n| (n, low, high)).map_err(|_| format!("`{}` is not a whole number", clipped(text)))
+        }
+        Kind::Choice(words) => match words.iter().position(|w| *w == text) {
+            Some(index) => Ok((index as i64, 0, i64::MAX)),
+            None => Err(nearest(text, words.iter().copied())
+                .map_or("none of them".to_owned(), |near| format!("did you mean `{near}`?"))),
+        },
+    };
+    let why = match read {
+        Ok((value, low, high)) if (low..=high).contains(&value) => return Ok(value),
+        Ok((value, low, _)) => {
+            format!("`{}` is {}", clipped(text), if value < low { "below that" } else { "above that" })
+        }
+        Err(why) => why,
+    };
+    let message = format!("`{}` must be {}", setting.name, expected(&setting.kind));
+    Err(Fault::new(message, why, format!("{}; by default {}", setting.summary, setting.default)))
+}
+
+/// Writes a value so that [`parse_value`] reads it back.
+pub(crate) fn value_text(setting: &Setting, value: i64) -> String {
+    match setting.kind {
+        Kind::Duration(..) => duration_text(Span::from_ns(value)),
+        Kind::Ratio(..) => ratio_text(value),
+        Kind::Count(..) => value.to_string(),
+        Kind::Choice(words) => usize::try_from(value).ok().and_then(|v| words.get(v)).copied().unwrap_or("").to_owned(),
+    }
+}
+
+/// Keeps the value of one of the policy's settings.
+fn store(policy: &mut PolicySpec, setting: &Setting, value: i64) {
+    if setting.name == CLUSTER.name {
+        // The bounds of the setting are those of a machine.
+        policy.cluster = value as u16;
+    } else if let Some(index) = policy.entry.settings.iter().position(|s| s.name == setting.name) {
+        policy.values[index] = Some(value);
+    }
+}
+
+/// Whether the settings suit each other.
+pub(crate) fn check(policy: &PolicySpec) -> Option<Fault> {
+    let _ = policy;
+    None
+}
+
+/// Reads `name` or `name:setting=value,setting=value`.
+fn parse(text: &str) -> Result<PolicySpec, Fault> {
+    let text = text.trim();
+    let Some((name, list)) = text.split_once(':') else { return from_name(text) };
+    let mut policy = from_name(name.trim_end()).map_err(|f| f.within(0..name.len()))?;
+    let mut seen: Vec<&str> = Vec::new();
+    let mut start = name.len() + 1;
+    for part in list.split(',') {
+        let at = start..start + part.len();
+        start = at.end + 1;
+        let fault = |message: String, label: &str| {
+            Fault::new(message, label, "settings are written as in `rr:quantum=2ms`, with commas between them")
+        };
+        let Some((key, value)) = part.split_once('=') else {
+            let message = format!("`{}` is not a setting with its value", clipped(part.trim()));
+            return Err(fault(message, "no `=` here").within(at));
+        };
+        let key = key.trim();
+        if seen.contains(&key) {
+            return Err(fault(format!("the setting `{}` is given twice", clipped(key)), "given again here").within(at));
+        }
+        seen.push(key);
+        let (setting, value) = setting(&policy, key)
+            .and_then(|setting| Ok((setting, parse_value(setting, value)?)))
+            .map_err(|fault| fault.within(at))?;
+        store(&mut policy, setting, value);
+    }
+    Ok(policy)
+}
+
+/// Reads a policy as the command line takes it: its name, and after a colon its settings, as in `rr:quantum=2ms` or
+/// `c-edf:cluster=4`.
+///
+/// # Errors
+/// What of it is unknown or out of range, with the nearest name and all names or the range, in words for the user.
+pub fn policy_from_text(text: &str) -> Result<PolicySpec, String> {
+    parse(text).map_err(Fault::sentence)
+}
+
+/// Writes a policy so that [`policy_from_text`] reads the same one back, but for its placement: its name, and the settings
+/// that are not at their defaults.
+#[must_use]
+pub fn policy_text(policy: &PolicySpec) -> String {
+    let mut text = policy_name(policy);
+    let own = policy.entry.settings.iter().zip(policy.values).filter_map(|(s, v)| Some((s, v?)));
+    let size = policy.cluster != PolicySpec::new(policy.entry, policy.scope).cluster;
+    let cluster = (policy.scope == Scope::Clustered && size).then_some((&CLUSTER, i64::from(policy.cluster)));
+    for (n, (setting, value)) in own.chain(cluster).enumerate() {
+        text.push(if n == 0 { ':' } else { ',' });
+        text.push_str(&format!("{}={}", setting.name, value_text(setting, value)));
+    }
+    text
+}
+
+/// Reads the value of a `policy` key: the text of the command line, or a mapping with a `name`.
+pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
+    let node::Kind::Map(entries) = &node.kind else {
+        let text = reader.scalar(node, "policy", "the name of a policy")?;
+        // The place of a part is known where the text stands in the file as it is.
+        let as_it_is = matches!(node.kind, node::Kind::Scalar { plain: true, .. }) && node.span.len() == text.len();
+        return match parse(text) {
+            Ok(policy) => Some(policy),
+            Err(fault) => {
+                let part = node.span.start + fault.at.start..node.span.start + fault.at.end;
+                let place = if as_it_is && !part.is_empty() { part } else { node.span.clone() };
+                reader.push(fault.diagnostic(&place));
+                None
+            }
+        };
+    };
+    let Some(name) = node.get("name") else {
+        reader.push(
+            Diagnostic::error(&node.head(), "a policy has no `name`")
+                .label("in this mapping")
+                .hint("write it as in `policy: {name: rr, quantum: 2ms}`"),
+        );
+        return None;
+    };
+    let text = reader.scalar(&name.value, "name", "the name of a policy")?;
+    let mut policy = match from_name(text) {
+        Ok(policy) => policy,
+        Err(fault) => {
+            reader.push(fault.diagnostic(&name.value.span));
+            return None;
+        }
+    };
+    let mut sound = true;
+    for entry in entries.iter().filter(|e| e.key != "name") {
+        match read_setting(reader, &policy, entry) {
+            Some((setting, value)) => store(&mut policy, setting, value),
+            None => sound = false,
+        }
+    }
+    sound.then_some(policy)
+}
+
+/// An entry of a mapping that sets one of the policy's settings.
+pub(crate) fn read_setting(
+    reader: &mut Reader,
+    policy: &PolicySpec,
+    entry: &node::Entry,
+) -> Option<(&'static Setting, i64)> {
+    let setting = match setting(policy, &entry.key) {
+        Ok(setting) => setting,
+        Err(fault) => {
+            reader.push(fault.diagnostic(&entry.key_span));
+            return None;
+        }
+    };
+    let text = reader.scalar(&entry.value, setting.name, &expected(&setting.kind))?;
+    match parse_value(setting, text) {
+        Ok(value) => Some((setting, value)),
+        Err(fault) => {
+            reader.push(fault.diagnostic(&entry.value.span));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_policy_is_answered_with_the_list() {
+        let fault = policy_from_text("g-edff").unwrap_err();
+        assert!(fault.contains("did you mean `g-edf`?") && fault.contains("`windows`"), "{fault}");
+        assert_eq!(policy_text(&policy_from_text("p-rm").unwrap()), "p-rm");
+    }
+
+    const KINDS: [Setting; 4] = [
+        Setting { name: "d", kind: Kind::Duration(Span::from_us(-5), Span::from_ms(10)), default: "1ms", summary: "D" },
+        Setting { name: "r", kind: Kind::Ratio(-1, 2_000_000), default: "0.5", summary: "R" },
+        Setting { name: "c", kind: Kind::Count(1, 64), default: "2", summary: "C" },
+        Setting { name: "w", kind: Kind::Choice(&["thesis", "improved"]), default: "`thesis`", summary: "W" },
+    ];
+
+    #[test]
+    fn values_are_exact_and_read_back() {
+        for (setting, text, value) in [
+            (0, "2ms", 2_000_000),
+            (0, "-5us", -5_000),
+            (0, "0s", 0),
+            (1, "0.88", 880_000),
+            (1, "0.000001", 1),
+            (1, "-0.000001", -1),
+            (1, "200%", 2_000_000),
+            (1, "12.5%", 125_000),
+            (2, "64", 64),
+            (3, "improved", 1),
+        ] {
+            let setting = &KINDS[setting];
+            let read = parse_value(setting, text).unwrap_or_else(|f| panic!("{}", f.sentence()));
+            assert_eq!(read, value, "{text}");
+            let again = parse_value(setting, &value_text(setting, read)).unwrap_or_else(|f| panic!("{}", f.sentence()));
+            assert_eq!(again, value, "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_explained() {
+        for (setting, text, parts) in [
+            (0, "11ms", ["from -5us to 10ms", "`11ms` is above that"]),
+            (0, "-6us", ["from -5us to 10ms", "`-6us` is below that"]),
+            (0, "2", ["a duration", "did you mean `2ms`?"]),
+            (1, "2.000001", ["from -0.000001 to 2", "above that"]),
+            (1, "0.0000001", ["a number", "more than six decimals"]),
+            (1, "x", ["a number", "`x` is not a number"]),
+            (2, "0", ["from 1 to 64", "below that"]),
+            (2, "1.5", ["a whole number", "not a whole number"]),
+            (3, "improve", ["`thesis` or `improved`", "did you mean `improved`?"]),
+        ] {
+            let Err(fault) = parse_value(&KINDS[setting], text) else { panic!("{text} was taken") };
+            let fault = fault.sentence();
+            assert!(parts.iter().all(|p| fault.contains(p)) && fault.contains("by default"), "{text}: {fault}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Rules about a workload as a whole.
+
+use crate::Workload;
+use crate::diagnostic::Diagnostic;
+use crate::node::{Node, Place};
+use crate::reader::{Reader, clipped, cpus_text};
+use crate::value::ratio_text;
+use takt_core::model::{Arrival, Backlog, Task};
+
+/// Checks what can be seen only when all tasks are known; `heads` is where messages about each of them point.
+pub(crate) fn whole(reader: &mut Reader, root: &Node, workload: &Workload, heads: &[Place]) {
+    if workload.system.backlog == Backlog::Hartstone {
+        let infos = workload.tasks.iter().map(|t| t.name.as_str());
+        for ((task, name), head) in workload.system.tasks.iter().zip(infos).zip(heads) {
+            hartstone(reader, task, name, head);
+        }
+    }
+    if let Some(list) = root.get("tasks") {
+        shares(reader, &list.key_span, workload);
+    }
+}
+
+/// Hartstone's preset counts misses by periods.
+fn hartstone(reader: &mut Reader, task: &Task, name: &str, place: &Place) {
+    let (label, hint) = match (&task.arrival, task.deadline) {
+        (_, None) => return,
+        (Arrival::Periodic { period, .. }, Some(deadline)) if deadline == *period => return,
+        (Arrival::Periodic { period, .. }, Some(deadline)) => {
+            (format!("its deadline is {deadline}, its period {period}"), "remove `deadline`")
+        }
+        (Arrival::Sporadic { .. }, _) => ("its releases have a `spread`".to_owned(), "remove `spread`"),
+        (_, Some(deadline)) => (format!("it has a deadline of {deadline} and no period"), "remove `deadline`"),
+    };
+    reader.push(
+        Diagnostic::error(place, format!("task `{}` does not suit `preset: hartstone`", clipped(name)))
+            .label(label)
+            .hint(format!("that preset counts a miss for each period that has passed: {hint}, or the preset")),
+    );
+}
+
+/// Shares that cannot all be had.
+fn shares(reader: &mut Reader, place: &Place, workload: &Workload) {
+    let sum: u64 = workload.system.tasks.iter().filter_map(|t| t.share).map(u64::from).sum();
+    let cpus = &workload.system.cpus;
+    if sum > cpus.len() as u64 * 1_000_000 {
+        let percent = ratio_text(sum as i64 * 100);
+        reader.push(
+            Diagnostic::warning(place, "the shares are more than the machine has")
+                .label(format!("together {percent} % of a CPU, and the machine is {}", cpus_text(cpus)))
+                .hint(
+                    "a policy that hands out shares scales them down by `importance` (overload rescaling); lower them if \
+                     each is to be had",
+                ),
+        );
+    }
+}

@@ -1,0 +1,382 @@
+//! The surroundings of a simulated system: `costs`, `steal`, `changes`, and when its clock lets things happen.
+
+use crate::diagnostic::Diagnostic;
+use crate::node::{Entry, Kind, Node, Place};
+use crate::reader::{Bare, Reader, clipped};
+use crate::value::{MAX_DURATION, choices, nearest, parse_signed};
+use crate::{MAX_ENTRIES, Workload, policy, steps};
+use std::collections::HashMap;
+use takt_core::model::{Backlog, TaskId, Timing};
+use takt_core::policy::{CLUSTER, PolicySpec};
+use takt_core::scenario::{Costs, Happening, Scenario, Steal};
+use takt_core::time::{Span, Time};
+
+pub(crate) const COST_KEYS: [&str; 5] = ["context_switch", "migration", "cache_reload", "scheduler", "scheduler_task"];
+pub(crate) const TIMING_KEYS: [&str; 3] = ["tick", "timer_resolution", "timer_lateness"];
+const CHANGE_KEYS: [&str; 13] = [
+    "at",
+    "task",
+    "share",
+    "importance",
+    "period",
+    "deadline",
+    "runtime",
+    "skew",
+    "block",
+    "wake",
+    "enter",
+    "exit",
+    "policy",
+];
+/// What is only said of a task, with the key whose `yes` would be the opposite.
+const SAID: [(&str, &str); 4] = [("block", "wake"), ("wake", "block"), ("enter", "exit"), ("exit", "enter")];
+const CHANGE_HINT: &str = "write `{at: 1s, task: a, share: 0.3}`, or in place of `share` another `period`, `skew: -2ms`, \
+     `block: yes`, `wake: yes`, `enter: yes` or `exit: yes`; or `{at: 1s, policy: {nominal: 6ms}}`";
+
+/// Reads `tick`, `timer_resolution` and `timer_lateness`.
+pub(crate) fn timing(reader: &mut Reader, root: &Node) -> Timing {
+    let [tick, resolution, lateness] = TIMING_KEYS.map(|key| span_of(reader, root, key));
+    Timing { tick, resolution, lateness }
+}
+
+/// Keys of the file that only a simulation carries out.
+pub(crate) fn simulated_keys(timing: &Timing, scenario: &Scenario) -> impl Iterator<Item = &'static str> {
+    let spans = [timing.tick, timing.resolution, timing.lateness];
+    let timing = TIMING_KEYS.into_iter().zip(spans).filter(|(_, span)| *span != Span::ZERO).map(|(key, _)| key);
+    let costs = (scenario.costs != Costs::default()).then_some("costs");
+    let steal = scenario.steal.map(|_| "steal");
+    let changes = (!scenario.changes.is_empty()).then_some("changes");
+    timing.chain([costs, steal, changes].into_iter().flatten())
+}
+
+/// The duration under a key, zero without it.
+fn span_of(reader: &mut Reader, map: &Node, key: &str) -> Span {
+    map.get(key).and_then(|e| reader.span(&e.value, key, Bare::Refused, true)).unwrap_or(Span::ZERO)
+}
+
+/// Reads `costs`.
+pub(crate) fn costs(reader: &mut Reader, entry: &Entry) -> Costs {
+    let node = &entry.value;
+    if !reader.is_map(node, "`costs`", "write what a switch costs, as in `costs: {context_switch: 10us}`") {
+        return Costs::default();
+    }
+    reader.keys(node, "`costs`", &COST_KEYS);
+    let [context_switch, migration, cache_reload, scheduler, scheduler_task] =
+        COST_KEYS.map(|key| span_of(reader, node, key));
+    Costs { context_switch, migration, cache_reload, scheduler, scheduler_task }
+}
+
+/// Reads `steal`.
+pub(crate) fn steal(reader: &mut Reader, entry: &Entry) -> Option<Steal> {
+    let (node, hint) = (&entry.value, "write `steal: {period: 10ms, length: 100us}`");
+    if !reader.is_map(node, "`steal`", hint) {
+        return None;
+    }
+    reader.keys(node, "`steal`", &["period", "length"]);
+    let mut part = |key: &str| match node.get(key) {
+        Some(e) => reader.span(&e.value, key, Bare::Refused, false).map(|s| (s, e.value.span.clone())),
+        None => {
+            if reader.lacks(node, key) {
+                let fault = Diagnostic::error(&node.head(), format!("`steal` has no `{key}`"));
+                reader.push(fault.label("in this mapping").hint(hint));
+            }
+            None
+        }
+    };
+    let (period, length) = (part("period"), part("length"));
+    let ((period, at_period), (length, at_length)) = (period?, length?);
+    if length > period {
+        reader.push(
+            Diagnostic::error(&at_length, "`steal` takes more time than there is")
+                .label(format!("longer than its period of {period}"))
+                .also(&at_period, "the period")
+                .hint("lower `length`, or raise `period`"),
+        );
+        return None;
+    }
+    Some(Steal { period, length })
+}
+
+/// What one entry of `changes` asks for, before the values that it leaves as they are can be known.
+enum Wish {
+    Share { task: TaskId, share: Option<u32>, importance: Option<u32> },
+    Mode { task: TaskId, period: Option<Span>, deadline: Option<Option<Span>>, runtime: Option<Span>, place: Place },
+    Other(Happening),
+    Setting { name: &'static str, value: Option<i64>, place: Place },
+}
+
+/// What a change of mode is about.
+#[derive(Clone, Copy)]
+struct Mode {
+    period: Span,
+    deadline: Option<Span>,
+    runtime: Option<Span>,
+}
+
+impl Mode {
+    fn change(&mut self, period: Option<Span>, deadline: Option<Option<Span>>, runtime: Option<Span>) {
+        let implicit = self.deadline == Some(self.period);
+        self.period = period.unwrap_or(self.period);
+        // A deadline that is the period goes on being it.
+        let follows = if implicit { Some(self.period) } else { self.deadline };
+        self.deadline = deadline.unwrap_or(follows);
+        self.runtime = runtime.or(self.runtime);
+    }
+
+    fn check(&self, reader: &mut Reader, name: &str, place: &Place, backlog: Backlog) {
+        let name = clipped(name);
+        if let (Some(runtime), Some(deadline)) = (self.runtime, self.deadline)
+            && runtime > deadline
+        {
+            reader.push(
+                Diagnostic::error(place, format!("task `{name}` can never meet its deadline after this change"))
+                    .label(format!("then its runtime is {runtime} and its deadline {deadline}"))
+                    .hint(format!("set a `runtime` of at most {deadline}, or a `deadline` of at least {runtime}")),
+            );
+        }
+        if backlog == Backlog::Hartstone && self.deadline.is_some_and(|d| d != self.period) {
+            reader.push(
+                Diagnostic::error(place, format!("task `{name}` does not suit `preset: hartstone` after this change"))
+                    .label(format!("then its deadline is not its period of {}", self.period))
+                    .hint("that preset counts a miss for each period that has passed: leave `deadline` out"),
+            );
+        }
+    }
+}
+
+/// Reads `changes` and sorts them by time; those of one instant stay in the order of the file. `own` is the file's policy
+/// where another one has taken its place: the file's settings are that one's.
+pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec>, workload: &mut Workload) {
+    let mut spec = workload.system.policy;
+    let named = own.unwrap_or(spec);
+    let hint = "write a list of changes such as `- {at: 1s, task: a, share: 0.3}`";
+    let names: HashMap<&str, TaskId> =
+        workload.tasks.iter().enumerate().map(|(i, t)| (t.name.as_str(), TaskId(i as u32))).collect();
+    let mut wishes: Vec<(Span, Wish)> = Vec::new();
+    for node in steps::bounded(reader, &entry.value, "changes", hint, MAX_ENTRIES).unwrap_or_default() {
+        change(reader, node, &names, named, workload.settings.duration, &mut wishes);
+    }
+    wishes.sort_by_key(|(at, _)| *at);
+    // What a change does not name stays as it is at that time.
+    let mut shares: HashMap<TaskId, (Option<u32>, u32)> = HashMap::new();
+    let mut modes: HashMap<TaskId, Mode> = HashMap::new();
+    let changes = &mut workload.scenario.changes;
+    for (at, wish) in wishes {
+        let happening = match wish {
+            Wish::Other(happening) => happening,
+            Wish::Share { task, share, importance } => {
+                let of = &workload.system.tasks[task.index()];
+                let now = shares.entry(task).or_insert((of.share, of.importance));
+                *now = (share.or(now.0), importance.unwrap_or(now.1));
+                Happening::Share { task, share: now.0, importance: now.1 }
+            }
+            Wish::Mode { task, period, deadline, runtime, place } => {
+                let (of, name) = (&workload.system.tasks[task.index()], &workload.tasks[task.index()].name);
+                let Some(before) = of.arrival.period() else {
+                    reader.push(
+                        Diagnostic::error(&place, format!("task `{}` has no period that could change", clipped(name)))
+                            .label("its releases are a list, or its windows")
+                            .hint("to let it come and go, write `enter: yes` and `exit: yes`"),
+                    );
+                    continue;
+                };
+                let first = Mode { period: before, deadline: of.deadline, runtime: of.runtime };
+                let mode = modes.entry(task).or_insert(first);
+                mode.change(period, deadline, runtime);
+                mode.check(reader, name, &place, workload.system.backlog);
+                let Mode { period, deadline, runtime } = *mode;
+                Happening::Retime { task, period, deadline, runtime }
+            }
+            Wish::Setting { name, value, place } => {
+                let Some(index) = spec.entry.settings.iter().position(|s| s.name == name) else {
+                    // The file was written for another policy than the command line's.
+                    let policy = policy::policy_name(&spec);
+                    reader.push(
+                        Diagnostic::warning(&place, format!("the policy `{policy}` has no setting `{name}`"))
+                            .label("this change is left out")
+                            .hint("`--policy` took the place of the file's policy"),
+                    );
+                    continue;
+                };
+                spec.values[index] = value;
+                if let Some(fault) = policy::check(&spec) {
+                    reader.push(fault.diagnostic(&place).also(&entry.key_span, "with the changes up to this one"));
+                }
+                Happening::Configure { setting: index as u8, value }
+            }
+        };
+        changes.push((Time::ZERO + at, happening));
+    }
+}
+
+/// Reads one entry of `changes`.
+fn change(
+    reader: &mut Reader,
+    node: &Node,
+    names: &HashMap<&str, TaskId>,
+    policy: PolicySpec,
+    duration: Option<Span>,
+    wishes: &mut Vec<(Span, Wish)>,
+) {
+    if !reader.is_map(node, "a change", CHANGE_HINT) {
+        return;
+    }
+    let faults = reader.diagnostics.len();
+    reader.keys(node, "a change", &CHANGE_KEYS);
+    if reader.lacks(node, "at") {
+        let fault = Diagnostic::error(&node.head(), "a change has no `at`").label("in this change");
+        reader.push(fault.hint("add the time when it happens, as in `at: 1s`"));
+    }
+    let at = node.get("at").and_then(|e| Some((reader.span(&e.value, "at", Bare::Refused, true)?, &e.value.span)));
+    if let (Some((at, place)), Some(duration)) = (at, duration)
+        && at >= duration
+    {
+        reader.push(
+            Diagnostic::warning(place, "a change comes after the end")
+                .label(format!("the `duration` is {duration}"))
+                .hint("raise `duration`, or remove the change"),
+        );
+    }
+    let about: Vec<&Entry> = node.entries().iter().filter(|e| e.key != "at").collect();
+    let known = about.iter().all(|e| CHANGE_KEYS.contains(&e.key.as_str()));
+    let task = node.get("task").and_then(|e| task_called(reader, e, names));
+    let share = node.get("share").map(|e| steps::share(reader, &e.value));
+    let importance = node.get("importance").map(|e| steps::importance(reader, &e.value));
+    let mut span = |key: &str| node.get(key).map(|e| reader.span(&e.value, key, Bare::Refused, false));
+    let (period, runtime) = (span("period"), span("runtime"));
+    let deadline = node.get("deadline").map(|e| steps::deadline(reader, &e.value));
+    let skew = node.get("skew").map(|e| skew(reader, &e.value));
+    let said: Vec<&str> = SAID.iter().filter_map(|(key, other)| said(reader, node.get(key)?, other)).collect();
+    let settings = node.get("policy").map(|e| settings(reader, e, policy));
+    let shared = share.is_some() || importance.is_some();
+    let mode = period.is_some() || runtime.is_some() || deadline.is_some();
+    let of_task = [shared, mode, skew.is_some()].into_iter().filter(|k| *k).count() + said.len();
+    let place = node.head();
+    let sound = known && said.len() == SAID.iter().filter(|(key, _)| node.get(key).is_some()).count();
+    match (node.get("task"), &settings) {
+        _ if !sound => {}
+        (Some(_), None) if of_task == 1 => {}
+        (None, Some(_)) if of_task == 0 => {}
+        (None, _) if of_task > 0 => {
+            let fault = Diagnostic::error(&place, "a change has no `task`").label("nobody's share, skew or state");
+            reader.push(fault.hint(CHANGE_HINT));
+        }
+        (task, _) => {
+            let what = about.iter().filter(|e| e.key != "task").count();
+            let message = if what == 0 { "a change changes nothing" } else { "a change must be one thing" };
+            let label = match (task, what) {
+                (None, 0) => "neither a `task` nor a `policy`",
+                (Some(_), 0) => "nothing is said of the task but its name",
+                _ => "more than one in here",
+            };
+            let hint = if what == 0 { CHANGE_HINT } else { "write several changes with the same `at`" };
+            reader.push(Diagnostic::error(&place, message).label(label).hint(hint));
+        }
+    }
+    if reader.diagnostics[faults..].iter().any(|d| d.severity == crate::Severity::Error) {
+        return;
+    }
+    let Some((at, _)) = at else { return };
+    wishes.extend(settings.flatten().unwrap_or_default().into_iter().map(|wish| (at, wish)));
+    let Some(task) = task else { return };
+    let wish = match (said.first().copied(), skew.flatten()) {
+        (Some("block"), _) => Wish::Other(Happening::Block { task }),
+        (Some("wake"), _) => Wish::Other(Happening::Wake { task }),
+        (Some("enter"), _) => Wish::Other(Happening::Enter { task }),
+        (Some(_), _) => Wish::Other(Happening::Exit { task }),
+        (None, Some(by)) => Wish::Other(Happening::Skew { task, by }),
+        (None, None) if mode => {
+            let (period, deadline, runtime) = (period.flatten(), deadline.flatten(), runtime.flatten());
+            Wish::Mode { task, period, deadline, runtime, place }
+        }
+        (None, None) => Wish::Share { task, share: share.flatten(), importance: importance.flatten() },
+    };
+    wishes.push((at, wish));
+}
+
+fn task_called(reader: &mut Reader, entry: &Entry, names: &HashMap<&str, TaskId>) -> Option<TaskId> {
+    let name = reader.scalar(&entry.value, "task", "the name of a task")?;
+    if let Some(id) = names.get(name) {
+        return Some(*id);
+    }
+    let mut all: Vec<&str> = names.keys().copied().collect();
+    all.sort_unstable();
+    let fault = Diagnostic::error(&entry.value.span, format!("no task is called `{}`", clipped(name)));
+    let fault = match nearest(name, all.iter().copied()) {
+        Some(near) => fault.label(format!("did you mean `{near}`?")),
+        None => fault.label("not defined in this file"),
+    };
+    reader.push(match all.len() {
+        1..=20 => fault.hint(format!("the tasks are {}", choices(all, "and"))),
+        n => fault.hint(format!("the file has {n} tasks; `takt check --canonical` prints their names")),
+    });
+    None
+}
+
+/// A duration that may be negative.
+fn skew(reader: &mut Reader, node: &Node) -> Option<Span> {
+    let text = reader.scalar(node, "skew", "a duration such as `-2ms`")?;
+    let why = match parse_signed(text) {
+        Ok(span) if span <= MAX_DURATION && -span <= MAX_DURATION => return Some(span),
+        Ok(_) => "longer than a year".to_owned(),
+        Err(why) => why,
+    };
+    reader.push(Diagnostic::error(&node.span, "`skew` must be a duration such as `-2ms` or `500us`").label(why));
+    None
+}
+
+/// The key, if it says `yes`, the only thing that changes anything.
+fn said<'n>(reader: &mut Reader, entry: &'n Entry, other: &str) -> Option<&'n str> {
+    if reader.boolean(&entry.value, &entry.key)? {
+        return Some(&entry.key);
+    }
+    reader.push(
+        Diagnostic::error(&entry.value.span, format!("`{}: no` changes nothing", entry.key))
+            .label("something must happen")
+            .hint(format!("write `{}: yes`, or `{other}: yes`", entry.key)),
+    );
+    None
+}
+
+/// The settings under `policy` of a change.
+fn settings(reader: &mut Reader, entry: &Entry, policy: PolicySpec) -> Option<Vec<Wish>> {
+    let node = &entry.value;
+    let hint = "write settings of the policy, as in `policy: {nominal: 6ms}`";
+    if !matches!(&node.kind, Kind::Map(entries) if !entries.is_empty()) {
+        let label = if node.entries().is_empty() && matches!(node.kind, Kind::Map(_)) {
+            "nothing is set"
+        } else {
+            "the policy itself stays the same"
+        };
+        let fault = Diagnostic::error(&node.head(), "a change of the policy must be a mapping of settings");
+        reader.push(fault.label(label).hint(hint));
+        return None;
+    }
+    let mut wishes = Vec::new();
+    for entry in node.entries() {
+        if entry.key == CLUSTER.name || entry.key == "name" {
+            let what = if entry.key == "name" { "another policy" } else { "the size of clusters" };
+            reader.push(
+                Diagnostic::error(&entry.key_span, format!("{what} cannot be had while the schedule runs"))
+                    .label("only settings can change")
+                    .hint("make it a workload of its own"),
+            );
+            continue;
+        }
+        let (name, value) = match &entry.value.kind {
+            Kind::Scalar { text, .. } if text == "default" => match policy::setting(&policy, &entry.key) {
+                Ok(setting) => (setting.name, None),
+                Err(fault) => {
+                    reader.push(fault.diagnostic(&entry.key_span));
+                    continue;
+                }
+            },
+            _ => match policy::read_setting(reader, &policy, entry) {
+                Some((setting, value)) => (setting.name, Some(value)),
+                None => continue,
+            },
+        };
+        wishes.push(Wish::Setting { name, value, place: entry.value.span.clone() });
+    }
+    Some(wishes)
+}

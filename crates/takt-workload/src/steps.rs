@@ -1,0 +1,403 @@
+//! What jobs do and need: `steps`, `execution`, `handler`, `releases`; and the shared resources that steps name.
+
+use crate::MAX_ENTRIES;
+use crate::diagnostic::Diagnostic;
+use crate::node::{Entry, Kind, Node, Place};
+use crate::reader::{Bare, Reader, clipped};
+use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_ratio};
+use std::collections::HashMap;
+use std::rc::Rc;
+use takt_core::model::{Execution, Handler, ResourceId, Step};
+use takt_core::time::Span;
+
+/// The most steps of a job.
+const MAX_STEPS: usize = 10_000;
+/// The most shared resources.
+const MAX_RESOURCES: usize = 10_000;
+
+const STEP_WORDS: [&str; 5] = ["run", "sleep", "lock", "unlock", "yield"];
+const STEP_HINT: &str = "a step is `run 2ms`, `sleep 5ms`, `lock bus`, `unlock bus` or `yield`";
+
+/// The names of the shared resources; their places in the list are their numbers.
+#[derive(Default)]
+pub(crate) struct Resources {
+    names: Vec<String>,
+    index: HashMap<String, u16>,
+    /// Where the file lists them. Without a list, steps introduce them.
+    list: Option<Place>,
+}
+
+impl Resources {
+    fn add(&mut self, name: &str) -> ResourceId {
+        let number = self.names.len() as u16;
+        self.names.push(name.to_owned());
+        self.index.insert(name.to_owned(), number);
+        ResourceId(number)
+    }
+
+    pub(crate) fn len(&self) -> u16 {
+        self.names.len() as u16
+    }
+
+    pub(crate) fn into_names(self) -> Vec<String> {
+        self.names
+    }
+}
+
+/// The items of a list, if they are not too many.
+pub(crate) fn bounded<'n>(
+    reader: &mut Reader,
+    node: &'n Node,
+    key: &str,
+    hint: &str,
+    most: usize,
+) -> Option<&'n [Rc<Node>]> {
+    let faults = reader.diagnostics.len();
+    let items = reader.items(node, &format!("`{key}`"), hint);
+    if items.len() > most {
+        reader.push(
+            Diagnostic::error(&items[most].head(), format!("`{key}` has more than {most} entries"))
+                .label("the first one too many")
+                .hint("shorten the list"),
+        );
+    }
+    (reader.diagnostics.len() == faults).then_some(items)
+}
+
+/// Reads the top level's `resources`.
+pub(crate) fn declare(reader: &mut Reader, entry: &Entry) {
+    let hint = "write their names as in `resources: [bus, log]`";
+    let mut seen: HashMap<String, Place> = HashMap::new();
+    reader.resources.list = Some(entry.key_span.clone());
+    for item in bounded(reader, &entry.value, "resources", hint, MAX_RESOURCES).unwrap_or_default() {
+        let Some(name) = reader.text(item, "resources", "a list of names") else { continue };
+        let name = name.trim();
+        if name.chars().any(char::is_control) {
+            reader.push(
+                Diagnostic::error(&item.span, "a resource's name cannot hold control characters")
+                    .label("such a character is in here"),
+            );
+        } else if let Some(first) = seen.insert(name.to_owned(), item.span.clone()) {
+            reader.push(
+                Diagnostic::error(&item.span, format!("the resource `{}` is listed twice", clipped(name)))
+                    .label("the second one")
+                    .also(&first, "the first one")
+                    .hint("remove one of them"),
+            );
+        } else {
+            reader.resources.add(name);
+        }
+    }
+}
+
+fn resource(reader: &mut Reader, name: &str, place: &Place) -> Option<ResourceId> {
+    if let Some(number) = reader.resources.index.get(name) {
+        return Some(ResourceId(*number));
+    }
+    let known = &reader.resources;
+    let fault = match &known.list {
+        _ if name.is_empty() => Diagnostic::error(place, "a step names no resource").hint(STEP_HINT),
+        _ if name.chars().any(char::is_control) => {
+            Diagnostic::error(place, "a resource's name cannot hold control characters")
+                .label("such a character is in here")
+        }
+        Some(list) => {
+            let names = || known.names.iter().map(String::as_str);
+            let label = match nearest(name, names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "not in the list".to_owned(),
+            };
+            Diagnostic::error(place, format!("no resource is called `{}`", clipped(name)))
+                .label(label)
+                .also(list, "the resources are listed here")
+                .hint("add it to `resources`, or remove that list: then steps introduce them")
+        }
+        None if known.names.len() >= MAX_RESOURCES => {
+            Diagnostic::error(place, format!("there are more than {MAX_RESOURCES} resources"))
+                .label("the first one too many")
+        }
+        None => return Some(reader.resources.add(name)),
+    };
+    reader.push(fault);
+    None
+}
+
+/// Reads `steps`. The result does what [`takt_core::model::System::validate`] asks for.
+pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Vec<Step>> {
+    let faults = reader.diagnostics.len();
+    let items = bounded(reader, node, "steps", STEP_HINT, MAX_STEPS)?;
+    let mut steps = Vec::with_capacity(items.len());
+    // What is held, with the place of its lock.
+    let mut held: Vec<(ResourceId, String, Place)> = Vec::new();
+    let mut needed = Span::ZERO;
+    // After a step that could not be read, one that unlocks may well be right.
+    let mut readable = true;
+    for item in items {
+        let Some((step, name)) = step(reader, item) else {
+            readable = false;
+            continue;
+        };
+        match step {
+            Step::Lock(id) => {
+                if let Some((.., first)) = held.iter().find(|(h, ..)| *h == id) {
+                    reader.push(
+                        Diagnostic::error(&item.head(), format!("`{}` is locked twice", clipped(&name)))
+                            .label("the job would wait for itself")
+                            .also(first, "it has it since here")
+                            .hint(format!("put `unlock {}` between them, or remove this step", clipped(&name))),
+                    );
+                } else {
+                    held.push((id, name, item.head()));
+                }
+            }
+            Step::Unlock(id) => match held.iter().position(|(h, ..)| *h == id) {
+                Some(at) => {
+                    held.swap_remove(at);
+                }
+                None if !readable => {}
+                None => reader.push(
+                    Diagnostic::error(&item.head(), format!("`{}` is not locked here", clipped(&name)))
+                        .label("there is nothing to give back")
+                        .hint(format!("put `lock {}` before it, or remove this step", clipped(&name))),
+                ),
+            },
+            Step::Run(span) | Step::Sleep(span) => needed = (needed + span).min(MAX_DURATION * 2),
+            Step::Yield => {}
+        }
+        steps.push(step);
+    }
+    if reader.diagnostics.len() > faults {
+        return None;
+    }
+    if let Some((_, name, place)) = held.first() {
+        reader.push(
+            Diagnostic::error(place, format!("`{}` is never unlocked", clipped(name)))
+                .label("the job would end with it")
+                .hint(format!("add `unlock {}`", clipped(name))),
+        );
+    }
+    if !steps.iter().any(|s| matches!(s, Step::Run(_))) {
+        reader.push(
+            Diagnostic::error(&node.head(), "no step of the job runs")
+                .label("a job needs the CPU for some time")
+                .hint("add a step such as `run 1ms`"),
+        );
+    }
+    if needed > MAX_DURATION {
+        let fault = Diagnostic::error(&node.head(), "the steps together are longer than a year");
+        reader.push(fault.label("they run and sleep too long"));
+    }
+    (reader.diagnostics.len() == faults).then_some(steps)
+}
+
+/// One step, and the name of its resource.
+fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
+    let (word, argument, place) = match &node.kind {
+        Kind::Scalar { text, .. } if !text.trim().is_empty() => {
+            let text = text.trim();
+            let (word, argument) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+            (word, argument.trim(), node.span.clone())
+        }
+        Kind::Map(entries) if entries.len() == 1 => {
+            let entry = &entries[0];
+            let argument = match &entry.value.kind {
+                _ if entry.value.is_null() => "",
+                Kind::Scalar { text, .. } => text.trim(),
+                _ => reader.scalar(&entry.value, &entry.key, "a single value")?,
+            };
+            let place = if entry.value.is_null() { entry.key_span.clone() } else { entry.value.span.clone() };
+            (entry.key.as_str(), argument, place)
+        }
+        _ => {
+            let fault = Diagnostic::error(&node.head(), "a step must be one thing to do");
+            reader.push(fault.label(format!("this is {}", node.describe())).hint(STEP_HINT));
+            return None;
+        }
+    };
+    let step = match word {
+        "run" => Step::Run(reader.span_text(argument, &place, "run", Bare::Refused, false)?),
+        "sleep" => Step::Sleep(reader.span_text(argument, &place, "sleep", Bare::Refused, false)?),
+        "lock" => Step::Lock(resource(reader, argument, &place)?),
+        "unlock" => Step::Unlock(resource(reader, argument, &place)?),
+        "yield" if argument.is_empty() => Step::Yield,
+        "yield" => {
+            let fault = Diagnostic::error(&place, "`yield` takes nothing").label("one word too many");
+            reader.push(fault.hint("write `yield`; to wait for a time, `sleep 5ms`"));
+            return None;
+        }
+        _ => {
+            let near = nearest(word, STEP_WORDS);
+            let label = near.map_or("no such step".to_owned(), |n| format!("did you mean `{n}`?"));
+            let fault = Diagnostic::error(&node.head(), format!("a step cannot `{}`", clipped(word)));
+            reader.push(fault.label(label).hint(format!("it is one of {}", choices(STEP_WORDS, "or"))));
+            return None;
+        }
+    };
+    Some((step, argument.to_owned()))
+}
+
+/// How long the steps run, and how long they take when nobody is in the way.
+pub(crate) fn times(steps: &[Step]) -> (Span, Span) {
+    steps.iter().fold((Span::ZERO, Span::ZERO), |(run, all), step| match *step {
+        Step::Run(span) => (run + span, all + span),
+        Step::Sleep(span) => (run, all + span),
+        _ => (run, all),
+    })
+}
+
+/// Writes a step so that [`step`] reads it back; `quoted` makes a text a YAML scalar.
+pub(crate) fn step_text(step: &Step, resources: &[String], quoted: impl Fn(&str) -> String) -> String {
+    let name = |id: ResourceId| resources.get(usize::from(id.0)).map_or("", String::as_str);
+    match *step {
+        Step::Run(span) => format!("run {}", duration_text(span)),
+        Step::Sleep(span) => format!("sleep {}", duration_text(span)),
+        Step::Lock(id) => quoted(&format!("lock {}", name(id))),
+        Step::Unlock(id) => quoted(&format!("unlock {}", name(id))),
+        Step::Yield => "yield".to_owned(),
+    }
+}
+
+/// Reads `execution`: a time, a list of times, or the bounds of a drawn one.
+pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
+    let hint = "write `execution: 3ms`, `execution: [2ms, 3ms]` or `execution: {least: 1ms, most: 4ms}`";
+    match &node.kind {
+        Kind::Scalar { .. } => Some(Execution::Series(vec![reader.span(node, "execution", Bare::Refused, false)?])),
+        Kind::List(_) => {
+            let items = bounded(reader, node, "execution", hint, MAX_ENTRIES)?;
+            if items.is_empty() {
+                reader.push(Diagnostic::error(&node.span, "`execution` is empty").label("no time at all").hint(hint));
+                return None;
+            }
+            let faults = reader.diagnostics.len();
+            let spans: Vec<Span> =
+                items.iter().filter_map(|i| reader.span(i, "execution", Bare::Refused, false)).collect();
+            (reader.diagnostics.len() == faults).then_some(Execution::Series(spans))
+        }
+        Kind::Map(_) => {
+            reader.keys(node, "`execution`", &["least", "most"]);
+            let mut bound = |key: &str| match node.get(key) {
+                Some(entry) => reader.span(&entry.value, key, Bare::Refused, false),
+                None => {
+                    if reader.lacks(node, key) {
+                        let fault = Diagnostic::error(&node.head(), format!("`execution` has no `{key}`"));
+                        reader.push(fault.label("one bound alone").hint(hint));
+                    }
+                    None
+                }
+            };
+            let (least, most) = (bound("least"), bound("most"));
+            let (least, most) = (least?, most?);
+            if least > most {
+                reader.push(
+                    Diagnostic::error(&node.head(), "`least` is more than `most`")
+                        .label(format!("{least} and {most}"))
+                        .hint("swap them"),
+                );
+                return None;
+            }
+            Some(Execution::Uniform { least, most })
+        }
+    }
+}
+
+/// Reads `handler`: its runtime, or its runtime and deadline.
+pub(crate) fn handler(reader: &mut Reader, node: &Node) -> Option<Handler> {
+    if !matches!(node.kind, Kind::Map(_)) {
+        return Some(Handler { runtime: reader.span(node, "handler", Bare::Refused, false)?, deadline: None });
+    }
+    reader.keys(node, "a handler", &["runtime", "deadline"]);
+    let Some(runtime) = node.get("runtime") else {
+        if reader.lacks(node, "runtime") {
+            reader.push(
+                Diagnostic::error(&node.head(), "a handler has no `runtime`")
+                    .label("in this handler")
+                    .hint("write `handler: {runtime: 1ms, deadline: 5ms}`"),
+            );
+        }
+        return None;
+    };
+    let place = &runtime.value.span;
+    let runtime = reader.span(&runtime.value, "runtime", Bare::Refused, false);
+    let deadline = match node.get("deadline") {
+        Some(entry) => Some(reader.span(&entry.value, "deadline", Bare::Refused, false)?),
+        None => None,
+    };
+    let runtime = runtime?;
+    if let Some(deadline) = deadline.filter(|d| *d < runtime) {
+        reader.push(
+            Diagnostic::error(place, "a handler can never meet its deadline")
+                .label(format!("longer than its deadline of {deadline}"))
+                .hint(format!("raise `deadline` to at least {runtime}, or lower `runtime`")),
+        );
+        return None;
+    }
+    Some(Handler { runtime, deadline })
+}
+
+/// Reads `releases`: instants in ascending order, or `never`.
+pub(crate) fn releases(reader: &mut Reader, node: &Node) -> Option<Vec<Span>> {
+    let hint = "write `releases: [0ms, 3ms, 10ms]`, or `releases: never` for a task without jobs";
+    if let Kind::Scalar { text, .. } = &node.kind
+        && !node.is_null()
+    {
+        return match text.trim() {
+            "never" => Some(Vec::new()),
+            _ => Some(vec![reader.span(node, "releases", Bare::Refused, true)?]),
+        };
+    }
+    let items = bounded(reader, node, "releases", hint, MAX_ENTRIES)?;
+    if items.is_empty() {
+        reader.push(Diagnostic::error(&node.head(), "`releases` is empty").label("no instant").hint(hint));
+        return None;
+    }
+    let faults = reader.diagnostics.len();
+    let mut instants: Vec<Span> = Vec::with_capacity(items.len());
+    for item in items {
+        let Some(instant) = reader.span(item, "releases", Bare::Refused, true) else { continue };
+        if let Some(before) = instants.last().filter(|i| **i > instant) {
+            let fault = Diagnostic::error(&item.span, "`releases` must be in ascending order");
+            reader.push(fault.label(format!("earlier than {before}, the one before")).hint("sort them"));
+        }
+        instants.push(instant);
+    }
+    (reader.diagnostics.len() == faults).then_some(instants)
+}
+
+/// Reads `deadline`: a duration, or `none`.
+pub(crate) fn deadline(reader: &mut Reader, node: &Node) -> Option<Option<Span>> {
+    match &node.kind {
+        Kind::Scalar { text, .. } if text.trim() == "none" => Some(None),
+        _ => reader.span(node, "deadline", Bare::Refused, false).map(Some),
+    }
+}
+
+/// Reads `share`, into millionths of a CPU.
+pub(crate) fn share(reader: &mut Reader, node: &Node) -> Option<u32> {
+    let text = reader.scalar(node, "share", "a part of a CPU such as `30%` or `0.3`")?;
+    let fault = match parse_ratio(text) {
+        Ok(share @ 1..=1_000_000) => return Some(share as u32),
+        Ok(share) if share > 0 => Diagnostic::error(&node.span, "`share` is more than a CPU")
+            .label("a task runs on one CPU at a time")
+            .hint("lower it to at most `100%`"),
+        Ok(_) => Diagnostic::error(&node.span, "`share` must be above zero")
+            .label("no CPU time at all")
+            .hint("write a part of a CPU such as `30%` or `0.3`, or remove the key"),
+        Err(why) => Diagnostic::error(&node.span, "`share` must be a part of a CPU such as `30%` or `0.3`").label(why),
+    };
+    reader.push(fault);
+    None
+}
+
+/// Reads `importance`.
+pub(crate) fn importance(reader: &mut Reader, node: &Node) -> Option<u32> {
+    let importance = reader.whole(node, "importance", u64::from(u32::MAX))?;
+    if importance == 0 {
+        reader.push(
+            Diagnostic::error(&node.span, "`importance` must be above zero")
+                .label("it multiplies the task's share")
+                .hint("write 1, and more for those that count more"),
+        );
+        return None;
+    }
+    Some(importance as u32)
+}

@@ -1,0 +1,380 @@
+//! The keys that tasks and processes have in common, and the rules between them.
+
+use crate::diagnostic::Diagnostic;
+use crate::node::{Entry, Node, Place};
+use crate::policy::policy_name;
+use crate::reader::{Bare, Cpus, Reader, clipped};
+use crate::{Spawn, TaskInfo, steps};
+use takt_core::cpus::CpuSet;
+use takt_core::model::{Arrival, Execution, Step, Task};
+use takt_core::policy::{Need, PolicySpec, Scope};
+use takt_core::time::Span;
+
+const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
+
+/// All keys of a task. Processes have them, too, but for `cpu`.
+pub(crate) const KEYS: [&str; 22] = [
+    "name",
+    "cmd",
+    "period",
+    "spread",
+    "releases",
+    "batch",
+    "offset",
+    "deadline",
+    "runtime",
+    "steps",
+    "execution",
+    "handler",
+    "budget",
+    "jitter",
+    "priority",
+    "share",
+    "importance",
+    "init",
+    "spawn",
+    "output",
+    "frequency",
+    "cpu",
+];
+
+/// Those that mean something only under an online policy.
+pub(crate) const ONLINE_KEYS: [&str; 11] = [
+    "period",
+    "spread",
+    "releases",
+    "batch",
+    "offset",
+    "deadline",
+    "handler",
+    "priority",
+    "share",
+    "importance",
+    "spawn",
+];
+
+/// What says when jobs are released; a task has one of them.
+const ARRIVALS: [&str; 3] = ["period", "releases", "batch"];
+
+/// A task or process as the file has it.
+pub(crate) struct RawTask {
+    /// Where messages about it as a whole point.
+    pub(crate) head: Place,
+    pub(crate) name: Option<(String, Place)>,
+    pub(crate) cmd: Option<String>,
+    pub(crate) init: bool,
+    pub(crate) spawn: Spawn,
+    pub(crate) output: Option<String>,
+    pub(crate) frequency: Option<f64>,
+    pub(crate) cpus: Option<(CpuSet, Place)>,
+    pub(crate) budget: Option<Span>,
+    pub(crate) jitter: Option<(Span, Place)>,
+    period: Option<Span>,
+    spread: Span,
+    releases: Option<Vec<Span>>,
+    batch: Option<bool>,
+    offset: Span,
+    /// `none` is an inner `None`.
+    deadline: Option<(Option<Span>, Place)>,
+    /// The key that says it, `runtime` or `steps`, and the place of its value.
+    runtime: Option<(Span, &'static str, Place)>,
+    steps: Option<(Vec<Step>, Place)>,
+    /// What needs no place: `execution`, `handler`, `priority`, `share`, `importance`.
+    plain: Task,
+    /// Whether every key could be read. Rules between keys are checked only then.
+    pub(crate) sound: bool,
+}
+
+impl RawTask {
+    /// Without any key.
+    pub(crate) fn new(head: Place) -> RawTask {
+        RawTask {
+            head,
+            name: None,
+            cmd: None,
+            init: false,
+            spawn: Spawn::Once,
+            output: None,
+            frequency: None,
+            cpus: None,
+            budget: None,
+            jitter: None,
+            period: None,
+            spread: Span::ZERO,
+            releases: None,
+            batch: None,
+            offset: Span::ZERO,
+            deadline: None,
+            runtime: None,
+            steps: None,
+            plain: Task::default(),
+            sound: true,
+        }
+    }
+
+    /// Reads one key; unknown ones were reported.
+    pub(crate) fn key(&mut self, reader: &mut Reader, entry: &Entry) {
+        let (key, value) = (entry.key.as_str(), &entry.value);
+        let faults = reader.diagnostics.len();
+        let place = || value.span.clone();
+        match key {
+            "name" => self.name = name(reader, value).map(|n| (n, place())),
+            "cmd" => self.cmd = reader.text(value, key, "a command"),
+            "period" => self.period = reader.span(value, key, Bare::Refused, false),
+            "spread" => self.spread = reader.span(value, key, Bare::Refused, true).unwrap_or(Span::ZERO),
+            "releases" => self.releases = steps::releases(reader, value),
+            "batch" => self.batch = reader.boolean(value, key),
+            "offset" => self.offset = reader.span(value, key, Bare::Refused, true).unwrap_or(Span::ZERO),
+            "deadline" => self.deadline = steps::deadline(reader, value).map(|d| (d, place())),
+            "runtime" => {
+                self.runtime = reader.span(value, key, Bare::Refused, false).map(|r| (r, "runtime", place()));
+            }
+            "steps" => self.steps = steps::steps(reader, value).map(|s| (s, value.head())),
+            "execution" => self.plain.execution = steps::execution(reader, value).unwrap_or_default(),
+            "handler" => self.plain.handler = steps::handler(reader, value),
+            "budget" => self.budget = reader.span(value, key, Bare::Milliseconds, false),
+            "jitter" => self.jitter = reader.span(value, key, Bare::Milliseconds, true).map(|j| (j, place())),
+            "priority" => {
+                self.plain.priority = reader.whole(value, key, u64::from(u32::MAX)).unwrap_or(0) as u32;
+            }
+            "share" => self.plain.share = steps::share(reader, value),
+            "importance" => self.plain.importance = steps::importance(reader, value).unwrap_or(1),
+            "cpu" => {
+                if let Some(Cpus::Set(set)) = reader.cpus(value, key) {
+                    self.cpus = Some((set, place()));
+                }
+            }
+            "init" => self.init = reader.boolean(value, key).unwrap_or(false),
+            "spawn" => self.spawn = reader.choice(value, key, &SPAWN).unwrap_or_default(),
+            "output" => self.output = reader.text(value, key, "a file name"),
+            "frequency" => self.frequency = reader.frequency(value),
+            _ => {}
+        }
+        self.sound &= reader.diagnostics.len() == faults;
+    }
+
+    /// Checks the rules between keys. `who` is "task `a`" or "a process", `place` where it stands, in words; `online` says
+    /// whether a policy schedules its jobs.
+    pub(crate) fn finish(&mut self, reader: &mut Reader, node: &Node, who: &str, place: &str, online: bool) {
+        // `batch: no` says as little as no such key.
+        let says = |entry: &&Entry| entry.key != "batch" || self.batch != Some(false);
+        let given: Vec<&Entry> = ARRIVALS.iter().filter_map(|key| node.get(key)).filter(says).collect();
+        if let [first, second, ..] = given[..]
+            && self.sound
+        {
+            self.sound = false;
+            reader.push(
+                Diagnostic::error(&second.key_span, format!("{who} has both `{}` and `{}`", first.key, second.key))
+                    .label("both say when its jobs are released")
+                    .also(&first.key_span, "here, too")
+                    .hint("keep one of them"),
+            );
+        }
+        if online && given.is_empty() && ARRIVALS.iter().all(|key| node.get(key).is_some() || reader.lacks(node, key)) {
+            self.sound = false;
+            reader.push(Diagnostic::error(&self.head, format!("{who} has no `period`")).label(place).hint(
+                "add `period: 10ms`: its jobs are released that often; or `releases: [0ms, 3ms]`, or `batch: yes` for \
+                 one job",
+            ));
+        }
+        if !self.sound {
+            return;
+        }
+        if let Some((steps, place)) = &mut self.steps {
+            if let Some(entry) = node.get("execution") {
+                reader.push(
+                    Diagnostic::error(&entry.key_span, format!("{who} has both `steps` and `execution`"))
+                        .label("for jobs without steps")
+                        .also(place, "the steps say what a job needs")
+                        .hint("keep one of them"),
+                );
+            }
+            let (run, _) = steps::times(steps);
+            self.runtime.get_or_insert((run, "steps", place.clone()));
+        }
+        self.useless(reader, node, who);
+        if let (Some(entry), true, Spawn::PerJob) = (node.get("init"), self.init, self.spawn) {
+            reader.push(
+                Diagnostic::error(
+                    &entry.value.span,
+                    format!("{who} starts anew for every job and cannot initialise before"),
+                )
+                .label("a process per job completes by ending, and signals nothing")
+                .hint("remove `init`, or `spawn: per-job`"),
+            );
+        }
+    }
+
+    /// Keys that say something about releases that are not there.
+    fn useless(&self, reader: &mut Reader, node: &Node, who: &str) {
+        let other = if self.releases.is_some() { "releases" } else { "batch" };
+        for (key, needs) in [("spread", "period"), ("offset", "releases")] {
+            let Some(entry) = node.get(key) else { continue };
+            let fault = Diagnostic::error(&entry.key_span, format!("{who} has both `{key}` and `{other}`"));
+            match key {
+                "spread" if self.period.is_none() => reader.push(
+                    fault
+                        .label(format!("varies the time between releases, which needs a `{needs}`"))
+                        .hint("add `period`, the least time between releases, or remove `spread`"),
+                ),
+                "offset" if self.releases.is_some() => reader.push(
+                    fault
+                        .label("the list has its own first instant")
+                        .hint("remove `offset`, and add it to each instant of `releases`"),
+                ),
+                _ => {}
+            }
+        }
+    }
+
+    /// The task on these CPUs; `online` says whether a policy schedules its jobs.
+    pub(crate) fn task(&self, affinity: CpuSet, budget: Option<Span>, online: bool) -> Task {
+        let offset = self.offset;
+        let arrival = match (self.period, &self.releases) {
+            _ if !online => Arrival::Activated,
+            (Some(period), _) if self.spread == Span::ZERO => Arrival::Periodic { offset, period },
+            (Some(period), _) => Arrival::Sporadic { offset, period, spread: self.spread },
+            (None, Some(instants)) => Arrival::Listed { instants: instants.clone() },
+            (None, None) => Arrival::Listed { instants: vec![offset] },
+        };
+        let default = if online { self.period } else { None };
+        Task {
+            arrival,
+            deadline: self.deadline.as_ref().map_or(default, |(deadline, _)| *deadline),
+            runtime: self.runtime.as_ref().map(|(runtime, ..)| *runtime),
+            steps: self.steps.as_ref().map(|(steps, _)| steps.clone()).unwrap_or_default(),
+            budget,
+            jitter: self.jitter.as_ref().map_or(Span::ZERO, |(jitter, _)| *jitter),
+            affinity,
+            ..self.plain.clone()
+        }
+    }
+
+    /// What the engine need not know.
+    pub(crate) fn info(&self, name: String, partition: Option<usize>) -> TaskInfo {
+        TaskInfo {
+            name,
+            partition,
+            cmd: self.cmd.clone(),
+            init: self.init,
+            spawn: self.spawn,
+            output: self.output.clone().map(Into::into),
+            frequency_mhz: self.frequency,
+        }
+    }
+
+    /// Rules between the values of a sound task's keys, after defaults.
+    pub(crate) fn check(&self, reader: &mut Reader, name: &str, task: &Task) {
+        match (&self.jitter, task.budget) {
+            (Some((jitter, place)), Some(budget)) if *jitter > budget * 2 => reader.push(
+                Diagnostic::error(place, "the jitter is more than twice the budget")
+                    .label(format!("the budget of {budget} ± {} could fall below zero", *jitter / 2))
+                    .hint(format!("lower `jitter` to at most {}", budget * 2)),
+            ),
+            (Some((jitter, place)), None) if *jitter > Span::ZERO => reader.push(
+                Diagnostic::error(place, "`jitter` needs a `budget`")
+                    .label("nothing to vary")
+                    .hint("add `budget`, or remove `jitter`"),
+            ),
+            _ => {}
+        }
+        let runtime = self.runtime.as_ref().map(|(_, key, place)| (*key, place));
+        let deadline = self.deadline.as_ref().map(|(_, place)| place);
+        check_runtime(reader, name, task, runtime, deadline);
+    }
+}
+
+/// A task's own name.
+fn name(reader: &mut Reader, node: &Node) -> Option<String> {
+    let name = reader.text(node, "name", "a name")?;
+    if name.chars().any(char::is_control) {
+        reader.push(
+            Diagnostic::error(&node.span, "a name cannot hold control characters").label("such a character is in here"),
+        );
+        return None;
+    }
+    Some(name)
+}
+
+/// A runtime that no schedule can fit, or that one CPU cannot sustain. `runtime` is the key that says it and the place of
+/// its value, `deadline` the place of an explicit one.
+pub(crate) fn check_runtime(
+    reader: &mut Reader,
+    name: &str,
+    task: &Task,
+    runtime: Option<(&str, &Place)>,
+    deadline: Option<&Place>,
+) {
+    let (Some(needed), Some((key, at_runtime))) = (task.runtime, runtime) else { return };
+    let name = clipped(name);
+    let less = if key == "steps" { "let the steps run less".to_owned() } else { format!("lower `{key}`") };
+    if let Some(given) = task.deadline
+        && given < needed
+    {
+        let message = format!("task `{name}` can never meet its deadline");
+        reader.push(match deadline {
+            Some(place) => Diagnostic::error(place, message)
+                .label(format!("shorter than its runtime of {needed}"))
+                .hint(format!("raise `deadline` to at least {needed}, or {less}")),
+            None => Diagnostic::error(at_runtime, message)
+                .label(format!("longer than its period of {given}, which is its deadline, too"))
+                .hint(format!("{less}, or set a `deadline` of at least {needed}")),
+        });
+    } else if let Some(period) = task.arrival.period()
+        && needed > period
+    {
+        reader.push(
+            Diagnostic::warning(at_runtime, format!("task `{name}` needs more time than it has"))
+                .label(format!("longer than its period of {period}"))
+                .hint(format!("its jobs will queue up without end: {less} or raise `period`")),
+        );
+    } else if let (_, taken) = steps::times(&task.steps)
+        && let Some(given) = task.deadline.filter(|d| *d < taken)
+    {
+        reader.push(
+            Diagnostic::warning(
+                at_runtime,
+                format!("task `{name}` misses its deadline whenever its jobs do all steps"),
+            )
+            .label(format!("running and sleeping takes {taken}, the deadline is {given}"))
+            .hint(format!("raise `deadline` to at least {taken}, or shorten the steps")),
+        );
+    }
+}
+
+/// Whether the task has what its policy cannot do without.
+pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task, name: &str, place: &Place) {
+    let lacks = |need: Need| match need {
+        Need::Period => task.arrival.period().is_none().then_some("period"),
+        Need::Deadline => task.deadline.is_none().then_some("deadline"),
+        Need::Runtime => task.runtime.is_none().then_some("runtime"),
+    };
+    // Where an ordering is spread over CPUs by giving each task one of them, or a cluster, its utilisation decides which,
+    // unless there is no choice. What has no period has no utilisation, and a policy that is about several CPUs
+    // itself says what it needs.
+    let choice = task.affinity.len() > if policy.scope == Scope::Clustered { usize::from(policy.cluster) } else { 1 };
+    let spread = matches!(policy.scope, Scope::Partitioned | Scope::Clustered) && policy.entry.scopes.len() > 1;
+    let placed = spread && choice && task.arrival.period().is_some();
+    let placing: &[Need] = if placed && !policy.entry.needs.contains(&Need::Runtime) { &[Need::Runtime] } else { &[] };
+    for &need in policy.entry.needs.iter().chain(placing) {
+        let Some(key) = lacks(need) else { continue };
+        let policy = policy_name(policy);
+        let arrival = match &task.arrival {
+            Arrival::Listed { .. } if need == Need::Period => "; a task with `releases` or `batch` has none",
+            _ => "",
+        };
+        reader.push(
+            Diagnostic::error(place, format!("task `{}` has no `{key}`", clipped(name)))
+                .label(format!("the policy `{policy}` needs it{arrival}"))
+                .hint(format!("add `{key}: 10ms`, or use another policy")),
+        );
+    }
+}
+
+/// Keys of a task that only a simulation carries out.
+pub(crate) fn simulated_keys(task: &Task) -> impl Iterator<Item = &'static str> {
+    let steps = (!task.steps.is_empty()).then_some("steps");
+    let execution = (task.execution != Execution::Declared).then_some("execution");
+    let handler = task.handler.is_some().then_some("handler");
+    [steps, execution, handler].into_iter().flatten()
+}
