@@ -38,14 +38,16 @@ fn system(policy: &str, settings: &[(&str, i64)], m: usize, set: &[T], unit: i64
     System { tasks: set.iter().map(task).collect(), ..System::new(CpuSet::first(m), spec) }
 }
 
-/// Lets every job run for what it declares, until `end`. Calls `seen` after each step.
+/// Lets every job run for what it needs, which is what it declares unless `execution` says otherwise, until `end`. Calls `seen`
+/// after each step.
 fn run<S: Sink>(system: System, end: Time, sink: &mut S, mut seen: impl FnMut(&Engine)) -> Engine {
     let mut engine = Engine::new(system).expect("a sound system");
     let mut inputs = Vec::new();
     loop {
         let done = |e: &Engine, task: TaskId| {
-            let need = e.system().tasks[task.index()].runtime.expect("it has one");
-            e.now() + (need - e.job(task).expect("it runs").consumed)
+            let job = e.job(task).expect("it runs");
+            let need = e.system().tasks[task.index()].demand(0, task, job.number).expect("it has a runtime");
+            e.now() + (need - job.consumed)
         };
         let completions = engine.running().iter().map(|&t| done(&engine, t));
         let Some(now) = completions.chain(engine.next_due()).min().filter(|now| *now <= end) else { break };
@@ -82,6 +84,54 @@ fn three_tasks_of_two_thirds_on_two_cpus() {
     }
     let engine = run(system("g-edf", &[], 2, &EXAMPLE, MS), Time::from_ns(6 * MS), &mut (), |_| ());
     assert!(engine.counts(TaskId(2)).missed > 0, "global EDF misses the third task's deadline");
+}
+
+/// Sets that use all CPUs and that PD² would miss without the comparison of overlaps (the first two) or of group deadlines,
+/// found by random search.
+#[test]
+fn every_tie_break_of_pd2_is_needed() {
+    let light: &[(i64, i64)] = &[(1, 3), (3, 6), (1, 3), (1, 2), (3, 6), (2, 5), (3, 6), (14, 30), (14, 30)];
+    let mixed = &[(1, 2), (1, 3), (1, 2), (1, 3), (1, 3), (1, 6), (1, 2), (7, 15), (4, 10), (14, 30)];
+    let heavy = &[(8, 9), (2, 3), (35, 36), (8, 12), (29, 36)];
+    let some = &[(14, 15), (4, 5), (9, 10), (9, 10), (14, 30)];
+    for pairs in [light, mixed, heavy, some] {
+        let set: Vec<T> = pairs.iter().map(|&(c, t)| T { offset: 0, c, d: t, t, spread: 0 }).collect();
+        misses_nothing(0, "pd2", &[("quantum", 1)], 4, &set, 1);
+        misses_nothing(0, "llref", &[], 4, &set, 1);
+    }
+}
+
+/// A task that needs more than it declares is late itself and makes nobody else late.
+#[test]
+fn an_overrun_is_the_task_s_own_loss() {
+    for (policy, settings) in [("llref", &[][..]), ("pd2", &[]), ("pd2", &[("early", 1)])] {
+        let mut system = system(policy, settings, 2, &EXAMPLE, MS);
+        system.tasks[0].execution = Execution::Series(vec![Span::from_ms(2), Span::from_ms(3)]);
+        let engine = run(system, Time::from_ns(60 * MS), &mut (), |_| ());
+        let [first, second, third] = [0, 1, 2].map(|t| engine.counts(TaskId(t)));
+        assert_eq!((second.missed, third.missed), (0, 0), "{policy} {settings:?}");
+        assert!(first.missed > 0 && first.completed > 10, "{policy} {settings:?}: {first:?}");
+    }
+}
+
+/// Jobs that need less than they declare leave CPU time to nobody who could miss by it.
+#[test]
+fn jobs_that_end_early_do_no_harm() {
+    for number in 4000..4100 {
+        let mut dice = Dice::new(number);
+        let m = dice.roll(1, 4);
+        let set = random_set(&mut dice, m, true);
+        for (policy, settings) in [("llref", &[][..]), ("pd2", &[("quantum", 1)])] {
+            let mut system = system(policy, settings, m as usize, &set, 1);
+            for task in &mut system.tasks {
+                let (least, most) = (Span::from_ns(1), task.runtime.expect("it has one"));
+                task.execution = Execution::Uniform { least, most };
+            }
+            let engine = run(system, Time::from_ns(2 * HYPERPERIOD), &mut (), |_| ());
+            let seed = dice.seed;
+            assert_eq!(engine.totals().missed, 0, "{policy}, M = {m}, TAKT_SEED={seed}, set {number}: {set:?}");
+        }
+    }
 }
 
 /// The order in which the example's jobs take the CPUs, by name of the CPU: one migration per period for each of two tasks.
