@@ -11,6 +11,7 @@ mod manual;
 pub mod parameters;
 pub mod regulator;
 pub mod setpoints;
+pub mod stability;
 
 pub use cores::homes;
 pub use manual::ENTRY;
