@@ -110,7 +110,7 @@ fn an_overrun_is_the_task_s_own_loss() {
         let engine = run(system, Time::from_ns(60 * MS), &mut (), |_| ());
         let [first, second, third] = [0, 1, 2].map(|t| engine.counts(TaskId(t)));
         assert_eq!((second.missed, third.missed), (0, 0), "{policy} {settings:?}");
-        assert!(first.missed > 0 && first.completed > 10, "{policy} {settings:?}: {first:?}");
+        assert!(first.missed > 0 && first.completed > 5, "{policy} {settings:?}: {first:?}");
     }
 }
 
