@@ -88,9 +88,9 @@ pub enum Input {
         /// Its importance.
         importance: u32,
     },
-    /// A mode change: from its next release on, the task's jobs come at this period and have this relative deadline and declared
-    /// runtime. It waits until no released job of the task waits behind another. A task whose releases are a list or its policy's
-    /// business keeps them.
+    /// A mode change. The declared runtime is changed for the next job that begins; period and relative deadline when the
+    /// task's present job ends, or the next one if it has none, and from the release on that follows then. (They wait for as
+    /// long as released jobs of the task wait for their turn.) A task whose releases are a list or its policy's business keeps them.
     Retime {
         /// Whose.
         task: TaskId,
@@ -101,8 +101,14 @@ pub enum Input {
         /// Above zero.
         runtime: Option<Span>,
     },
-    /// A task that had ended ([`Input::Exit`]) begins anew: its first job comes after its offset, or at the next instant of its list.
+    /// A task that is gone ([`Input::Leave`], [`Input::Exit`]) begins anew: its first job comes after its offset, or at the next
+    /// instant of its list.
     Enter {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task is gone as soon as its present job is over, at once if it has none.
+    Leave {
         /// Who.
         task: TaskId,
     },
@@ -224,8 +230,10 @@ struct Run {
     next_release: Option<Time>,
     /// Jobs that have arrived and wait for their predecessors; by Hartstone's rule, periods that have passed.
     pending: u64,
-    /// A mode change that waits for those: period, deadline, runtime.
-    mode: Option<(Span, Option<Span>, Option<Span>)>,
+    /// A mode change that waits for the end of a job: period and deadline.
+    mode: Option<(Span, Option<Span>)>,
+    /// It is gone when its present job is over.
+    leaving: bool,
     /// What the policy said of its urgency when it last ranked it.
     urgency: i64,
     waits_for: Option<ResourceId>,
@@ -363,6 +371,7 @@ impl Engine {
             next_release: None,
             pending: 0,
             mode: None,
+            leaving: false,
             urgency: 0,
             waits_for: None,
             round: 0,
@@ -753,10 +762,18 @@ impl State {
                 self.events.push(Event::Changed { task });
             }
             Input::Retime { task, period, deadline, runtime } => {
-                self.runs[task.index()].mode = Some((period, deadline, runtime));
-                self.retime(task);
+                self.runs[task.index()].mode = Some((period, deadline));
+                self.system.tasks[task.index()].runtime = runtime;
+                self.events.push(Event::Changed { task });
             }
             Input::Enter { task } => self.enter(task),
+            Input::Leave { task } => {
+                if self.runs[task.index()].has_job() {
+                    self.runs[task.index()].leaving = true;
+                } else {
+                    self.depart(task, sink);
+                }
+            }
             Input::Configure { .. } => unreachable!("settings are the engine's own business"),
             Input::Abort { task } => {
                 if self.runs[task.index()].has_job() {
@@ -764,28 +781,12 @@ impl State {
                 }
             }
             Input::Exit { task } => {
-                if self.runs[task.index()].phase == Phase::Gone {
-                    return;
-                }
                 if self.runs[task.index()].has_job() {
-                    let run = &mut self.runs[task.index()];
-                    let queued = core::mem::take(&mut run.pending);
-                    let queued = if self.system.backlog == Backlog::Hartstone { 0 } else { queued };
-                    let last = run.job;
-                    run.counts.missed += queued;
                     // A job that never ran did not complete by its process's end.
                     let outcome = if self.runs[task.index()].fresh { Outcome::Skipped } else { Outcome::Exited };
                     self.end_job(task, outcome, true, sink);
-                    for job in last + 1..=last + queued {
-                        self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
-                    }
                 }
-                let n = self.runs.len();
-                self.agenda.remove(slot_release(n, self.timers() as u16, task.index()));
-                self.runs[task.index()].phase = Phase::Gone;
-                self.alive -= 1;
-                self.record(sink, What::Exit { task });
-                self.events.push(Event::Exit { task });
+                self.depart(task, sink);
             }
         }
     }
@@ -957,33 +958,72 @@ impl State {
             self.events.push(Event::Finish { task, job, consumed });
         }
         let aborted = was_handler || outcome == Outcome::Aborted;
+        self.retime(task);
         match rule {
             // Its process has ended: nothing follows.
             _ if matches!(outcome, Outcome::Exited | Outcome::Skipped) => {}
             Backlog::Hartstone => self.pass_periods(task, judged, sink),
+            _ if self.runs[index].leaving => {}
             Backlog::Chronos if aborted || !in_time => self.succeed(task, Some(now), sink),
             _ => self.succeed(task, None, sink),
         }
-        self.retime(task);
+        if self.runs[index].leaving {
+            self.depart(task, sink);
+        }
     }
 
-    /// Carries out a mode change as soon as nothing waits that was released before it.
-    fn retime(&mut self, task: TaskId) {
-        let seed = self.system.seed;
-        let (run, described) = (&mut self.runs[task.index()], &mut self.system.tasks[task.index()]);
-        if run.pending > 0 {
+    /// A task without a present job is gone; jobs that waited for their turn are missed.
+    fn depart(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        let run = &mut self.runs[task.index()];
+        if run.phase == Phase::Gone {
             return;
         }
-        let Some((new, deadline, runtime)) = run.mode.take() else { return };
-        if let Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } = &mut described.arrival {
-            *period = new;
+        let queued = core::mem::take(&mut run.pending);
+        let queued = if self.system.backlog == Backlog::Hartstone { 0 } else { queued };
+        let last = run.job;
+        run.counts.missed += queued;
+        run.phase = Phase::Gone;
+        run.leaving = false;
+        for job in last + 1..=last + queued {
+            self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
         }
-        (described.deadline, described.runtime) = (deadline, runtime);
-        // The next release is where it was, and successors of the present job are reckoned from its planned release.
-        let gap =
-            described.arrival.next(seed, task, run.job, Time::ZERO).filter(|_| described.arrival.period().is_some());
-        if let (Some(gap), Some(next)) = (gap, run.next_release) {
-            run.planned = next - (gap - Time::ZERO);
+        let n = self.runs.len();
+        self.agenda.remove(slot_release(n, self.timers() as u16, task.index()));
+        self.alive -= 1;
+        self.record(sink, What::Exit { task });
+        self.events.push(Event::Exit { task });
+    }
+
+    /// Carries out a mode change at the end of a job, unless others wait that were released before it. Periods that passed by
+    /// Hartstone's rule were no releases: they are reckoned anew from the end of the job's own. O(periods passed).
+    fn retime(&mut self, task: TaskId) {
+        let (index, seed, now) = (task.index(), self.system.seed, self.now);
+        let run = &self.runs[index];
+        if run.mode.is_none() || run.pending > 0 && self.system.backlog != Backlog::Hartstone {
+            return;
+        }
+        let end = if run.pending > 0 { self.next_release(task, run.job, run.planned) } else { run.next_release };
+        let described = &mut self.system.tasks[index];
+        let run = &mut self.runs[index];
+        let Some((new, deadline)) = run.mode.take() else { return };
+        described.deadline = deadline;
+        if let (Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. }, Some(end)) =
+            (&mut described.arrival, end)
+        {
+            *period = new;
+            // Successors are reckoned from the planned release of the present job.
+            let gap = described.arrival.next(seed, task, run.job, Time::ZERO).map_or(new, |next| next - Time::ZERO);
+            run.planned = end - gap;
+            run.pending = 0;
+            run.next_job = run.job + 1;
+            let mut next = end;
+            while next < now {
+                let run = &mut self.runs[index];
+                let job = run.next_job;
+                (run.pending, run.next_job) = (run.pending + 1, job + 1);
+                next = self.next_release(task, job, next).expect("such releases never end");
+            }
+            self.plan(task, Some(next));
         }
         self.events.push(Event::Changed { task });
     }
@@ -1032,34 +1072,33 @@ impl State {
         }
     }
 
-    /// Hartstone's task loop at the end of a job: periods that ended before `judged` are missed or passed over, and one that
-    /// begins with the present tick is late only by what the clock cannot show. O(periods passed).
+    /// Hartstone's task loop at the end of a job: the job of the last period that began before `judged` is next, and those of
+    /// the periods before it never run. If none has, the job ended in time and the next one begins with its period, which by a
+    /// coarse clock may have begun. O(periods passed).
     fn pass_periods(&mut self, task: TaskId, judged: Time, sink: &mut dyn Sink) {
-        let run = &mut self.runs[task.index()];
-        let passed = core::mem::take(&mut run.pending);
-        let (mut job, mut planned) = (run.job, run.planned);
-        let mut over: Option<(JobId, Option<Time>)> = None;
-        for _ in 0..passed {
-            planned = self.next_release(task, job, planned).expect("a period that has passed was planned");
-            job += 1;
+        while self.runs[task.index()].pending > 0 {
+            let run = &self.runs[task.index()];
+            let (job, begun) = (run.job + 1, run.planned);
+            let planned = self.next_release(task, run.job, begun).expect("a period that has passed was planned");
+            let after = self.next_release(task, job, planned);
             let deadline = self.absolute_deadline(task, planned);
-            if planned >= judged {
-                // There is at most one, since a period is longer than a tick.
-                let run = &mut self.runs[task.index()];
-                run.counts.released += 1;
-                run.job = job;
-                self.record(sink, What::Release { task, job, deadline });
+            // The last period that began is the present one.
+            let last = run.pending == 1 || after.is_none_or(|after| after >= judged);
+            let run = &mut self.runs[task.index()];
+            if last && run.leaving {
+                return;
+            }
+            run.pending -= 1;
+            run.job = job;
+            run.counts.released += 1;
+            self.record(sink, What::Release { task, job, deadline });
+            if last {
                 self.begin_job(task, planned, planned, deadline.unwrap_or(Time::MAX));
                 return;
             }
-            // The period in which the late job ends is passed over in silence; those before it are jobs that never ran.
-            if let Some((job, deadline)) = over.replace((job, deadline)) {
-                let run = &mut self.runs[task.index()];
-                run.counts.released += 1;
-                run.counts.missed += 1;
-                self.record(sink, What::Release { task, job, deadline });
-                self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
-            }
+            self.runs[task.index()].planned = planned;
+            self.runs[task.index()].counts.missed += 1;
+            self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
         }
     }
 

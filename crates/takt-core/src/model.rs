@@ -274,9 +274,9 @@ pub enum Backlog {
     /// ChronOS's rule: like `Queue`, but the successor of a job that is late or aborted is released at that job's end, even
     /// if that is before its time. Absolute deadlines keep to the grid of the period.
     Chronos,
-    /// Hartstone's rule: a job that ends after its deadline counts one miss for each period that ended before, the periods in
-    /// between pass without a job, and its successor is released at the first end of a period that is not in the past. All of
-    /// it is noticed when the late job ends, by a clock of the resolution [`Timing::tick`].
+    /// Hartstone's rule, that of its task loop: a job that ends after its deadline counts one miss for each period that ended
+    /// before; its successor is the job of the period in which it ends, and those in between never run. All of it is noticed
+    /// when the late job ends, by a clock of the resolution [`Timing::tick`].
     Hartstone,
 }
 

@@ -73,8 +73,8 @@ pub enum Happening {
         /// Who.
         task: TaskId,
     },
-    /// The task goes; its job is over ([`crate::engine::Input::Exit`]).
-    Exit {
+    /// The task goes when its present job is over ([`crate::engine::Input::Leave`]).
+    Leave {
         /// Who.
         task: TaskId,
     },

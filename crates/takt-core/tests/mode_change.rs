@@ -63,45 +63,56 @@ fn retime(period: i64, runtime: i64) -> Input {
 }
 
 #[test]
-fn the_release_that_was_planned_stays_and_the_next_ones_follow_at_the_new_period() {
+fn period_and_deadline_change_when_a_job_ends() {
     for arrival in [
         Arrival::Periodic { offset: ns(0), period: ns(10) },
         Arrival::Sporadic { offset: ns(0), period: ns(10), spread: ns(0) },
     ] {
         for backlog in [Backlog::Queue, Backlog::Skip, Backlog::Chronos, Backlog::Hartstone] {
-            let mut engine = engine(arrival.clone(), backlog);
-            let records = run(&mut engine, 30, |_| 3, &[(12, retime(4, 2))]);
-            let expected = [(0, 10), (10, 20), (20, 24), (24, 28), (28, 32)];
-            assert_eq!(releases(&records), expected, "{arrival:?} {backlog:?}");
-            assert_eq!(engine.system().tasks[0].runtime, Some(ns(2)));
+            // During job 1, and after it: then job 2 still has the old period.
+            for (at, expected) in [
+                (12, vec![(0, 10), (10, 20), (20, 24), (24, 28), (28, 32)]),
+                (15, vec![(0, 10), (10, 20), (20, 30), (30, 34), (34, 38)]),
+            ] {
+                let mut engine = engine(arrival.clone(), backlog);
+                let records = run(&mut engine, expected[4].0 + 1, |_| 3, &[(at, retime(4, 2))]);
+                assert_eq!(releases(&records), expected, "{arrival:?} {backlog:?} {at}");
+                assert_eq!(engine.system().tasks[0].runtime, Some(ns(2)));
+            }
         }
     }
 }
 
 #[test]
 fn a_mode_change_waits_for_jobs_that_were_released_before_it() {
-    // Job 0 runs until 23; jobs 1 and 2 wait at the change, and start the new period's count when they are through.
+    // Job 0 runs until 23; jobs 1 and 2 wait at the change, and the new period begins when they are through.
     let arrival = Arrival::Periodic { offset: ns(0), period: ns(10) };
-    let mut queue = engine(arrival.clone(), Backlog::Queue);
-    let records = run(&mut queue, 50, |job| if job == 0 { 23 } else { 3 }, &[(21, retime(4, 3))]);
+    let mut engine = engine(arrival, Backlog::Queue);
+    let records = run(&mut engine, 50, |job| if job == 0 { 23 } else { 3 }, &[(21, retime(4, 3))]);
     assert_eq!(releases(&records), [(0, 10), (10, 20), (20, 30), (30, 34), (34, 38), (38, 42), (42, 46), (46, 50)]);
-    // 23 after 10, 26 after 20: two late jobs. The third was in time at 29.
-    assert_eq!(queue.counts(TASK).missed, 2);
-    // By Hartstone's rule the late job counts one miss and the period in between another, both noticed at its end; the period
-    // of its end is passed over.
-    let mut hartstone = engine(arrival, Backlog::Hartstone);
-    let records = run(&mut hartstone, 50, |job| if job == 0 { 23 } else { 3 }, &[(21, retime(4, 3))]);
-    assert_eq!(releases(&records), [(0, 10), (23, 20), (30, 34), (34, 38), (38, 42), (42, 46), (46, 50)]);
-    assert_eq!(hartstone.counts(TASK).missed, 2);
+    // Jobs 0 and 1 were late, job 2 was in time at 29.
+    assert_eq!(engine.counts(TASK).missed, 2);
 }
 
 #[test]
-fn a_running_job_keeps_its_deadline_and_its_successors_their_places() {
-    // The change comes while job 1 runs; it ends late at 26, and the period from 24 to 28 passes.
-    let mut engine = engine(Arrival::Periodic { offset: ns(0), period: ns(10) }, Backlog::Hartstone);
-    let records = run(&mut engine, 32, |job| if job == 1 { 16 } else { 2 }, &[(12, retime(4, 2))]);
-    assert_eq!(releases(&records), [(0, 10), (10, 20), (26, 24), (28, 32)]);
-    assert_eq!((engine.counts(TASK).missed, engine.counts(TASK).met), (2, 2));
+fn by_hartstones_rule_a_late_job_is_followed_by_that_of_the_present_period() {
+    let arrival = || Arrival::Periodic { offset: ns(0), period: ns(10) };
+    let late = |late: u64, need: i64| move |job: u64| if job == late { need } else { 3 };
+    // Job 0 ends at 23: it is missed, job 1 never ran, job 2 is next.
+    let mut hartstone = engine(arrival(), Backlog::Hartstone);
+    let records = run(&mut hartstone, 40, late(0, 23), &[]);
+    assert_eq!(releases(&records), [(0, 10), (23, 20), (23, 30), (30, 40)]);
+    assert_eq!((hartstone.counts(TASK).missed, hartstone.counts(TASK).met), (2, 2));
+    // One that ends with a period belongs to it: job 1 is next, and late already.
+    let mut hartstone = engine(arrival(), Backlog::Hartstone);
+    let records = run(&mut hartstone, 40, late(0, 20), &[]);
+    assert_eq!(releases(&records), [(0, 10), (20, 20), (23, 30), (30, 40)]);
+    assert_eq!((hartstone.counts(TASK).missed, hartstone.counts(TASK).met), (2, 2));
+    // A new period counts from the end of the job's own: 10, 14, 18 and 22 have passed at 23.
+    let mut hartstone = engine(arrival(), Backlog::Hartstone);
+    let records = run(&mut hartstone, 33, late(0, 23), &[(21, retime(4, 3))]);
+    assert_eq!(releases(&records), [(0, 10), (23, 14), (23, 18), (23, 22), (23, 26), (26, 30), (30, 34)]);
+    assert_eq!(hartstone.counts(TASK).missed, 4);
 }
 
 #[test]
@@ -118,6 +129,16 @@ fn a_task_comes_and_goes() {
     let mut engine = self::engine(Arrival::Listed { instants }, Backlog::Queue);
     let records = run(&mut engine, 60, |_| 3, &[(0, Input::Exit { task }), (21, Input::Enter { task })]);
     assert_eq!(releases(&records), [(21, 31), (31, 41), (41, 51)]);
+    // Whoever leaves ends its job first; jobs that wait are not run.
+    for (backlog, last) in [(Backlog::Queue, vec![(10, 20), (20, 30)]), (Backlog::Hartstone, vec![(23, 20)])] {
+        let mut engine = self::engine(Arrival::Periodic { offset: ns(0), period: ns(10) }, backlog);
+        let need = |job| if job == 0 { 23 } else { 3 };
+        let records = run(&mut engine, 60, need, &[(21, Input::Leave { task }), (45, Input::Leave { task })]);
+        assert_eq!(releases(&records), [&[(0, 10)], &last[..]].concat());
+        let counts = engine.counts(TASK);
+        assert_eq!((counts.completed, counts.missed), (1, counts.released));
+        assert!(engine.all_gone());
+    }
     // Whoever is there need not come.
     let records = run(&mut self::engine(Arrival::Activated, Backlog::Queue), 9, |_| 3, &[(3, Input::Enter { task })]);
     assert_eq!(releases(&records), []);

@@ -106,6 +106,7 @@ fn to_json(input: &Input) -> Value {
             json!(["retime", task.0, period.ns(), deadline.map(Span::ns), runtime.map(Span::ns)])
         }
         Input::Enter { task } => json!(["enter", task.0]),
+        Input::Leave { task } => json!(["leave", task.0]),
     }
 }
 
@@ -137,6 +138,7 @@ fn from_json(value: &Value, tasks: u64) -> Option<Input> {
             Input::Retime { task, period, deadline: span(&value[3]), runtime: span(&value[4]) }
         }
         "enter" => Input::Enter { task },
+        "leave" => Input::Leave { task },
         _ => return None,
     })
 }
@@ -163,6 +165,7 @@ mod tests {
             Input::Exit { task },
             Input::Retime { task, period: Span::from_ms(3), deadline: Some(Span::from_ms(2)), runtime: None },
             Input::Enter { task },
+            Input::Leave { task },
         ];
         for input in inputs {
             assert_eq!(from_json(&to_json(&input), 4), Some(input));
