@@ -170,7 +170,8 @@ impl Ipi {
             return;
         }
         core.ready += 1;
-        if core.current == Some(task) || core.ahead.contains(&task) {
+        let between_rounds = core.current.is_none() && core.ahead.is_empty() && core.cursor >= core.order.len();
+        if between_rounds || core.current == Some(task) || core.ahead.contains(&task) {
             return;
         }
         m.woken = matches!(self.p.wake, Wake::Next | Wake::Preempt);

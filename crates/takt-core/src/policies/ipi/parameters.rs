@@ -132,7 +132,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "zrr",
         kind: Kind::Ratio(0, 2 * UNIT),
-        default: "0.88 (improved: 0.5)",
+        default: "0.88 (improved: 0.75)",
         summary: "zero of the outer PI regulator",
     },
     duration("nominal", US, Span::from_secs(10), "4ms (improved: 1ms)", "nominal burst"),
@@ -181,7 +181,7 @@ impl Parameters {
         let parameters = Parameters {
             kpi: or("kpi", 500_000, UNIT),
             krr: or("krr", 900_000, UNIT),
-            zrr: or("zrr", 880_000, 500_000),
+            zrr: or("zrr", 880_000, 750_000),
             nominal,
             least: Span::from_ns(or("least", least, least)),
             most,
