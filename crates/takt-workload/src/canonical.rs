@@ -144,7 +144,7 @@ fn write_changes(out: &mut String, workload: &Workload) {
             Happening::Block { task } => format!("task: {}, block: yes", name(task)),
             Happening::Wake { task } => format!("task: {}, wake: yes", name(task)),
             Happening::Enter { task } => format!("task: {}, enter: yes", name(task)),
-            Happening::Exit { task } => format!("task: {}, exit: yes", name(task)),
+            Happening::Leave { task } => format!("task: {}, leave: yes", name(task)),
         };
         line!(out, "  - {{at: {}, {what}}}", duration_text(*at - Time::ZERO));
     }

@@ -5,7 +5,7 @@ use crate::node::Place;
 use crate::reader::{Reader, clipped};
 use crate::value::{self, choices, nearest};
 use crate::yaml::{fit_machine, no_policy};
-use crate::{MAX_TASKS, Options, Settings, Source, Spawn, TaskInfo, Workload, policy, task, tasks};
+use crate::{MAX_TASKS, Options, Settings, Source, Spawn, TaskInfo, Workload, policy, rules, task, tasks};
 use std::collections::HashMap;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{Arrival, System, Task};
@@ -213,6 +213,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
     let mut system = System::new(machine, policy);
     system.seed = options.seed.unwrap_or(0);
     let mut infos = Vec::new();
+    let heads: Vec<Place> = rows.iter().map(|row| row.place.clone()).collect();
     for row in rows {
         let name = format!("T{}", row.id);
         let runtime = Some(("runtime", &row.runtime));
@@ -232,7 +233,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
         reader.diagnostics.retain(|d| d.severity == Severity::Error);
         return Err(reader.diagnostics);
     }
-    Ok(Workload {
+    let workload = Workload {
         source: source.clone(),
         system,
         tasks: infos,
@@ -242,5 +243,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
         scenario: takt_core::scenario::Scenario::default(),
         settings: Settings { cpus_from_all: from_all, ..Settings::default() },
         warnings: reader.diagnostics,
-    })
+    };
+    rules::buildable(&workload, &heads, &header).map_err(|fault| vec![fault])?;
+    Ok(workload)
 }

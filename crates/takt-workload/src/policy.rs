@@ -5,8 +5,11 @@
 use crate::diagnostic::Diagnostic;
 use crate::node::{self, Node, Place};
 use crate::reader::{Reader, clipped};
-use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_ratio, parse_signed, ratio_text};
+use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_bool, parse_ratio, parse_signed, ratio_text};
 use std::ops::Range;
+use takt_core::policies::ipi;
+use takt_core::policies::ipi::parameters::Parameters;
+use takt_core::policies::ipi::stability::{Unstable, stable};
 use takt_core::policy::{CLUSTER, Kind, PolicySpec, Scope, Setting};
 use takt_core::time::Span;
 
@@ -95,6 +98,15 @@ fn expected(kind: &Kind) -> String {
     }
 }
 
+/// `true` and `on` say the same as `yes`, as everywhere in a file.
+fn yes_or_no(text: &str) -> &str {
+    match parse_bool(text) {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => text,
+    }
+}
+
 /// Reads the value of a setting.
 pub(crate) fn parse_value(setting: &Setting, text: &str) -> Result<i64, Fault> {
     let text = text.trim();
@@ -105,7 +117,7 @@ pub(crate) fn parse_value(setting: &Setting, text: &str) -> Result<i64, Fault> {
         Kind::Count(low, high) => {
             text.parse().map(|n| (n, low, high)).map_err(|_| format!("`{}` is not a whole number", clipped(text)))
         }
-        Kind::Choice(words) => match words.iter().position(|w| *w == text) {
+        Kind::Choice(words) => match words.iter().position(|w| *w == yes_or_no(text)) {
             Some(index) => Ok((index as i64, 0, i64::MAX)),
             None => Err(nearest(text, words.iter().copied())
                 .map_or("none of them".to_owned(), |near| format!("did you mean `{near}`?"))),
@@ -142,10 +154,29 @@ fn store(policy: &mut PolicySpec, setting: &Setting, value: i64) {
     }
 }
 
-/// Whether the settings suit each other.
+/// Whether the settings suit each other: the gains of a control loop must leave it stable.
 pub(crate) fn check(policy: &PolicySpec) -> Option<Fault> {
-    let _ = policy;
-    None
+    if policy.entry.name != ipi::ENTRY.name {
+        return None;
+    }
+    // Other faults of the parameters are found when the policy is built. Without feedback there is no loop.
+    let p = Parameters::new(policy).ok().filter(|p| p.feedback)?;
+    let gain =
+        |name: &str, value: i64, bounds: String| format!("`{name}` is {} and must be {bounds}", ratio_text(value));
+    let label = match stable(p.kpi, p.krr, p.zrr).err()? {
+        Unstable::Inner => gain("kpi", p.kpi, "above 0 and below 2".to_owned()),
+        Unstable::Zero => gain("zrr", p.zrr, "above 0 and below 1".to_owned()),
+        Unstable::Outer { most } => {
+            let with = format!("with kpi {} and zrr {}", ratio_text(p.kpi), ratio_text(p.zrr));
+            gain("krr", p.krr, format!("above 0 and at most {} {with}", ratio_text(most)))
+        }
+    };
+    let message = format!("the control loop of `{}` is unstable with these gains", policy_name(policy));
+    Some(Fault::new(
+        message,
+        label,
+        "each disturbance would grow from round to round; leave the gains out for a stable preset",
+    ))
 }
 
 /// Reads `name` or `name:setting=value,setting=value`.
@@ -204,6 +235,14 @@ pub fn policy_text(policy: &PolicySpec) -> String {
 
 /// Reads the value of a `policy` key: the text of the command line, or a mapping with a `name`.
 pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
+    let policy = read_parts(reader, node)?;
+    if let Some(fault) = check(&policy) {
+        reader.push(fault.diagnostic(&node.span));
+    }
+    Some(policy)
+}
+
+fn read_parts(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
     let node::Kind::Map(entries) = &node.kind else {
         let text = reader.scalar(node, "policy", "the name of a policy")?;
         // The place of a part is known where the text stands in the file as it is.
@@ -278,11 +317,12 @@ mod tests {
         assert_eq!(policy_text(&policy_from_text("p-rm").unwrap()), "p-rm");
     }
 
-    const KINDS: [Setting; 4] = [
+    const KINDS: [Setting; 5] = [
         Setting { name: "d", kind: Kind::Duration(Span::from_us(-5), Span::from_ms(10)), default: "1ms", summary: "D" },
         Setting { name: "r", kind: Kind::Ratio(-1, 2_000_000), default: "0.5", summary: "R" },
         Setting { name: "c", kind: Kind::Count(1, 64), default: "2", summary: "C" },
         Setting { name: "w", kind: Kind::Choice(&["thesis", "improved"]), default: "`thesis`", summary: "W" },
+        Setting { name: "y", kind: Kind::Choice(&["yes", "no"]), default: "yes", summary: "Y" },
     ];
 
     #[test]
@@ -298,6 +338,8 @@ mod tests {
             (1, "12.5%", 125_000),
             (2, "64", 64),
             (3, "improved", 1),
+            (4, "on", 0),
+            (4, "no", 1),
         ] {
             let setting = &KINDS[setting];
             let read = parse_value(setting, text).unwrap_or_else(|f| panic!("{}", f.sentence()));

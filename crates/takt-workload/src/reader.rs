@@ -50,6 +50,16 @@ impl Reader {
         self.diagnostics.push(diagnostic);
     }
 
+    /// Reads something, and adds a hint to the faults of that which have none.
+    pub(crate) fn hinted<T>(&mut self, hint: &str, read: impl FnOnce(&mut Reader) -> T) -> T {
+        let before = self.diagnostics.len();
+        let value = read(self);
+        for fault in &mut self.diagnostics[before..] {
+            fault.hint.get_or_insert_with(|| hint.to_owned());
+        }
+        value
+    }
+
     /// Reports keys that do not belong here. `of` says whose keys they are: "a window".
     pub(crate) fn keys(&mut self, map: &Node, of: &str, known: &[&str]) {
         self.keys_but(map, of, known, &[]);

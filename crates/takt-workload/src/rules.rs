@@ -3,9 +3,12 @@
 use crate::Workload;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Node, Place};
+use crate::policy::policy_name;
 use crate::reader::{Reader, clipped, cpus_text};
 use crate::value::ratio_text;
-use takt_core::model::{Arrival, Backlog, Task};
+use takt_core::model::{Arrival, Backlog, Invalid, Task, TaskId};
+use takt_core::policy::Build;
+use takt_core::record::Place as CpuPlace;
 
 /// Checks what can be seen only when all tasks are known; `heads` is where messages about each of them point.
 pub(crate) fn whole(reader: &mut Reader, root: &Node, workload: &Workload, heads: &[Place]) {
@@ -18,6 +21,32 @@ pub(crate) fn whole(reader: &mut Reader, root: &Node, workload: &Workload, heads
     if let Some(list) = root.get("tasks") {
         shares(reader, &list.key_span, workload);
     }
+}
+
+/// Whether the policy takes the system. The rules of this crate are finer than the engine's and name a place; a rule of a policy
+/// alone is found here, by building it.
+pub(crate) fn buildable(workload: &Workload, heads: &[Place], policy: &Place) -> Result<(), Diagnostic> {
+    let system = &workload.system;
+    let fault = |at: &Place, why: &dyn std::fmt::Display| Err(Diagnostic::error(at, why.to_string()));
+    system.validate().or_else(|e| fault(policy, &e))?;
+    let tasks: Vec<TaskId> = (0..system.tasks.len() as u32).map(TaskId).collect();
+    let places: Vec<CpuPlace> = (0..system.cpus.len() as u16).map(CpuPlace).collect();
+    let spec = system.policy;
+    let built = (spec.entry.build)(&Build { system, tasks: &tasks, places: &places, spec, first_timer: 0 });
+    let Err(why) = built else { return Ok(()) };
+    let name = policy_name(&spec);
+    let (Invalid::Needs(task, _) | Invalid::Affinity(task)) = why else {
+        return fault(policy, &why).map_err(|e| {
+            e.label(format!("the policy `{name}` does not take this")).hint("change it, or use another policy")
+        });
+    };
+    let (head, called) = (&heads[task.index()], clipped(&workload.tasks[task.index()].name));
+    let (message, hint) = match why {
+        Invalid::Needs(_, what) => (format!("task `{called}` has no `{what}`"), format!("add `{what}: 10ms`")),
+        _ => (format!("task `{called}` may run on no CPU of its policy"), "change its `cpu`".to_owned()),
+    };
+    let fault = Diagnostic::error(head, message).label(format!("the policy `{name}` needs it"));
+    Err(fault.hint(format!("{hint}, or use another policy")))
 }
 
 /// Hartstone's preset counts misses by periods.

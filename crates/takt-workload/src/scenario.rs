@@ -25,13 +25,13 @@ const CHANGE_KEYS: [&str; 13] = [
     "block",
     "wake",
     "enter",
-    "exit",
+    "leave",
     "policy",
 ];
 /// What is only said of a task, with the key whose `yes` would be the opposite.
-const SAID: [(&str, &str); 4] = [("block", "wake"), ("wake", "block"), ("enter", "exit"), ("exit", "enter")];
+const SAID: [(&str, &str); 4] = [("block", "wake"), ("wake", "block"), ("enter", "leave"), ("leave", "enter")];
 const CHANGE_HINT: &str = "write `{at: 1s, task: a, share: 0.3}`, or in place of `share` another `period`, `skew: -2ms`, \
-     `block: yes`, `wake: yes`, `enter: yes` or `exit: yes`; or `{at: 1s, policy: {nominal: 6ms}}`";
+     `block: yes`, `wake: yes`, `enter: yes` or `leave: yes`; or `{at: 1s, policy: {nominal: 6ms}}`";
 
 /// Reads `tick`, `timer_resolution` and `timer_lateness`.
 pub(crate) fn timing(reader: &mut Reader, root: &Node) -> Timing {
@@ -160,6 +160,7 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
     // What a change does not name stays as it is at that time.
     let mut shares: HashMap<TaskId, (Option<u32>, u32)> = HashMap::new();
     let mut modes: HashMap<TaskId, Mode> = HashMap::new();
+    let mut stable = policy::check(&spec).is_none();
     let changes = &mut workload.scenario.changes;
     for (at, wish) in wishes {
         let happening = match wish {
@@ -176,7 +177,7 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
                     reader.push(
                         Diagnostic::error(&place, format!("task `{}` has no period that could change", clipped(name)))
                             .label("its releases are a list, or its windows")
-                            .hint("to let it come and go, write `enter: yes` and `exit: yes`"),
+                            .hint("to let it come and go, write `enter: yes` and `leave: yes`"),
                     );
                     continue;
                 };
@@ -199,7 +200,9 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
                     continue;
                 };
                 spec.values[index] = value;
-                if let Some(fault) = policy::check(&spec) {
+                // Later changes would be blamed for the first bad one.
+                if let Some(fault) = policy::check(&spec).filter(|_| stable) {
+                    stable = false;
                     reader.push(fault.diagnostic(&place).also(&entry.key_span, "with the changes up to this one"));
                 }
                 Happening::Configure { setting: index as u8, value }
@@ -283,7 +286,7 @@ fn change(
         (Some("block"), _) => Wish::Other(Happening::Block { task }),
         (Some("wake"), _) => Wish::Other(Happening::Wake { task }),
         (Some("enter"), _) => Wish::Other(Happening::Enter { task }),
-        (Some(_), _) => Wish::Other(Happening::Exit { task }),
+        (Some(_), _) => Wish::Other(Happening::Leave { task }),
         (None, Some(by)) => Wish::Other(Happening::Skew { task, by }),
         (None, None) if mode => {
             let (period, deadline, runtime) = (period.flatten(), deadline.flatten(), runtime.flatten());

@@ -215,6 +215,11 @@ fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
         }
     };
     let step = match word {
+        "run" | "sleep" if argument.is_empty() => {
+            let fault = Diagnostic::error(&place, format!("a step does not say how long to `{word}`"));
+            reader.push(fault.hint(STEP_HINT));
+            return None;
+        }
         "run" => Step::Run(reader.span_text(argument, &place, "run", Bare::Refused, false)?),
         "sleep" => Step::Sleep(reader.span_text(argument, &place, "sleep", Bare::Refused, false)?),
         "lock" => Step::Lock(resource(reader, argument, &place)?),
@@ -342,7 +347,7 @@ pub(crate) fn releases(reader: &mut Reader, node: &Node) -> Option<Vec<Span>> {
     {
         return match text.trim() {
             "never" => Some(Vec::new()),
-            _ => Some(vec![reader.span(node, "releases", Bare::Refused, true)?]),
+            _ => reader.hinted(hint, |r| Some(vec![r.span(node, "releases", Bare::Refused, true)?])),
         };
     }
     let items = bounded(reader, node, "releases", hint, MAX_ENTRIES)?;
@@ -367,7 +372,10 @@ pub(crate) fn releases(reader: &mut Reader, node: &Node) -> Option<Vec<Span>> {
 pub(crate) fn deadline(reader: &mut Reader, node: &Node) -> Option<Option<Span>> {
     match &node.kind {
         Kind::Scalar { text, .. } if text.trim() == "none" => Some(None),
-        _ => reader.span(node, "deadline", Bare::Refused, false).map(Some),
+        _ => {
+            let span = |r: &mut Reader| r.span(node, "deadline", Bare::Refused, false);
+            reader.hinted("a task whose jobs may end at any time has `deadline: none`", span).map(Some)
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::{self, Entry, Node, Place};
 use crate::policy::{self, policy_name};
 use crate::reader::{Bare, Cpus, Reader, cpus_text};
+use crate::value::choices;
 use crate::{OnCrash, Options, Realtime, Settings, Source, Workload, rules, scenario, steps, table, tasks};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
@@ -65,17 +66,19 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
     let (errors, warnings): (Vec<_>, Vec<_>) =
         reader.diagnostics.into_iter().partition(|d| d.severity == Severity::Error);
     match workload {
-        Some(mut workload) if errors.is_empty() => {
+        Some((mut workload, heads)) if errors.is_empty() => {
             workload.warnings = warnings;
-            // The rules above are finer than the engine's; should one be missing, this keeps the promise of `load`.
-            workload.system.validate().map_err(|e| vec![Diagnostic::error(&root.head(), e.to_string())])?;
+            let kind = root.get("windows").or(root.get("tasks")).map_or(root.head(), |e| e.key_span.clone());
+            let policy = root.get("policy").filter(|_| options.policy.is_none()).map_or(kind, |e| e.value.span.clone());
+            rules::buildable(&workload, &heads, &policy).map_err(|fault| vec![fault])?;
             Ok(workload)
         }
         _ => Err(errors),
     }
 }
 
-fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) -> Option<Workload> {
+/// Reads the file into a workload, with the places that messages about its tasks point at.
+fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) -> Option<(Workload, Vec<Place>)> {
     reader.keys(root, "a workload", &KEYS);
     let settings = settings(reader, root, source);
     // Before the steps that name them.
@@ -140,9 +143,8 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
             let policy = with_placement(online_policy(reader, root, list, file_policy, options)?, placement);
             let place = policy_place(file_policy, options, list);
             fit_machine(reader, &policy, &mut machine, from_all, &place);
-            if let (Some(policy), Some(fault)) = (&options.policy, policy::check(&policy)) {
-                let fault = fault.diagnostic(&place);
-                reader.push(fault.also(&place, format!("asked for with `--policy {}`", policy::policy_text(policy))));
+            if let Some(fault) = options.policy.as_ref().and_then(policy::check) {
+                reader.push(fault.diagnostic(&place));
             }
             workload.system.policy = policy;
             workload.system.cpus = machine;
@@ -170,7 +172,7 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     workload.resources = resources.into_names();
     rules::whole(reader, root, &workload, &heads);
     surroundings(reader, root, file_policy.map(|(policy, _)| policy), options, &mut workload);
-    Some(workload)
+    Some((workload, heads))
 }
 
 fn surroundings(
@@ -396,9 +398,13 @@ pub(crate) fn fit_machine(
         .scopes
         .iter()
         .filter(|scope| **scope != Scope::Uniprocessor)
-        .map(|scope| format!("`{}`", policy_name(&PolicySpec::new(policy.entry, *scope))))
+        .map(|scope| policy_name(&PolicySpec::new(policy.entry, *scope)))
         .collect();
-    let instead = if others.is_empty() { String::new() } else { format!("use {}, or ", others.join(" or ")) };
+    let instead = if others.is_empty() {
+        String::new()
+    } else {
+        format!("use {}, or ", choices(others.iter().map(String::as_str), "or"))
+    };
     reader.push(
         Diagnostic::error(place, format!("the policy `{name}` is for one CPU, and the machine has {}", machine.len()))
             .label(format!("the machine is {}", cpus_text(machine)))

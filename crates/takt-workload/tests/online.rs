@@ -1,0 +1,398 @@
+//! Policies with settings, and everything that tasks, machines and scenarios can be told, against the model that it means.
+
+use takt_core::model::{Arrival, Backlog, Execution, Handler, Late, Locking, ResourceId, Step, Task, TaskId, Timing};
+use takt_core::policy::{Kind, PolicySpec, REGISTRY, Scope};
+use takt_core::scenario::{Costs, Happening, Steal};
+use takt_core::time::{Span, Time};
+use takt_workload::{
+    Diagnostic, MAX_ENTRIES, Options, Source, Workload, canonical, load, policy_from_text, policy_text,
+};
+
+const fn ms(n: i64) -> Span {
+    Span::from_ms(n)
+}
+
+fn source(text: &str) -> Source {
+    Source { name: "test.yaml".to_owned(), text: text.to_owned() }
+}
+
+#[track_caller]
+fn load_with(text: &str, options: &Options) -> Workload {
+    let source = source(text);
+    match load(source.clone(), options) {
+        Ok(workload) => workload,
+        Err(faults) => panic!("{}", faults.iter().map(|f| f.render(&source, false)).collect::<String>()),
+    }
+}
+
+#[track_caller]
+fn ok(text: &str) -> Workload {
+    load_with(text, &Options::default())
+}
+
+/// The only fault.
+#[track_caller]
+fn fault(text: &str, options: &Options) -> Diagnostic {
+    match load(source(text), options) {
+        Ok(_) => panic!("this should not load"),
+        Err(faults) => {
+            assert_eq!(faults.len(), 1, "{faults:?}");
+            faults[0].clone()
+        }
+    }
+}
+
+#[track_caller]
+fn spec(text: &str) -> PolicySpec {
+    policy_from_text(text).unwrap_or_else(|why| panic!("{why}"))
+}
+
+#[track_caller]
+fn task(keys: &str) -> Task {
+    let w = ok(&format!("policy: fp\ntasks: [{{name: a, {keys}}}]"));
+    w.system.tasks[0].clone()
+}
+
+/// A value of each setting, above its lower bound where there is room.
+fn values(entry: &takt_core::policy::Entry) -> Vec<i64> {
+    let value = |kind: &Kind| match *kind {
+        Kind::Duration(low, high) => (low.ns() + 1_000).min(high.ns()),
+        Kind::Ratio(low, high) | Kind::Count(low, high) => (low + 1).min(high),
+        Kind::Choice(words) => words.len() as i64 - 1,
+    };
+    entry.settings.iter().map(|s| value(&s.kind)).collect()
+}
+
+#[test]
+fn every_policy_and_each_of_its_settings_reads_back() {
+    for entry in REGISTRY {
+        for &scope in entry.scopes {
+            let plain = PolicySpec::new(entry, scope);
+            assert_eq!(spec(&policy_text(&plain)), plain);
+            let mut all = plain;
+            for (n, value) in values(entry).into_iter().enumerate() {
+                let mut one = plain;
+                one.values[n] = Some(value);
+                all.values[n] = Some(value);
+                assert_eq!(spec(&policy_text(&one)), one, "{}", policy_text(&one));
+            }
+            all.cluster = if scope == Scope::Clustered { 7 } else { all.cluster };
+            assert_eq!(spec(&policy_text(&all)), all, "{}", policy_text(&all));
+        }
+    }
+}
+
+#[test]
+fn a_policy_has_its_settings_in_a_text_or_in_a_mapping() {
+    let rr = spec("rr:quantum=2ms");
+    assert_eq!((rr.entry.name, rr.value("quantum")), ("rr", Some(2_000_000)));
+    assert_eq!(policy_text(&rr), "rr:quantum=2ms");
+    let ipi = spec(" ipi : preset = improved , kpi = 50% ");
+    assert_eq!(policy_text(&ipi), "ipi:preset=improved,kpi=0.5");
+    assert_eq!(spec("c-edf:cluster=4").cluster, 4);
+    for (key, text) in [
+        ("policy: rr:quantum=2ms", "rr:quantum=2ms"),
+        ("policy: {name: rr, quantum: 2ms}", "rr:quantum=2ms"),
+        ("policy: 'ipi:preset=improved,kpi=0.5'", "ipi:preset=improved,kpi=0.5"),
+        (
+            "policy:\n  name: ipi\n  kpi: 0.5\n  preset: improved\n  feedback: off",
+            "ipi:preset=improved,kpi=0.5,feedback=no",
+        ),
+        ("policy: {name: c-edf, cluster: 1}\ncpus: 0-3\nplacement: wf", "c-edf:cluster=1"),
+    ] {
+        let w = ok(&format!("{key}\ntasks: [{{name: a, period: 10ms, runtime: 1ms}}]"));
+        assert_eq!(PolicySpec { placement: spec(text).placement, ..w.system.policy }, spec(text));
+        assert_eq!(ok(&canonical(&w)).system, w.system, "{}", canonical(&w));
+    }
+    let options = Options { policy: Some(spec("rr:quantum=3ms")), ..Options::default() };
+    let csv = Source { name: "a.csv".to_owned(), text: "set_id,task_id,C_us,D_us,T_us\n0,1,2,3,4\n".to_owned() };
+    assert_eq!(load(csv.clone(), &options).unwrap().system.policy.value("quantum"), Some(3_000_000));
+    let options = Options { policy: Some(spec("ipi:kpi=3")), ..Options::default() };
+    let faults = load(csv, &options).unwrap_err();
+    assert!(faults[0].message.contains("unstable"), "{faults:?}");
+}
+
+#[test]
+fn wrong_texts_of_policies_say_what_is_right() {
+    for (text, parts) in [
+        ("g-edff", ["no policy is called `g-edff`", "did you mean `g-edf`?"]),
+        ("rr:quantm=2ms", ["no setting `quantm`", "did you mean `quantum`?"]),
+        ("rr:quantum=2", ["a duration from 1us to 3600s", "did you mean `2ms`?"]),
+        ("rr:quantum=0ms", ["a duration from 1us to 3600s", "`0ms` is below that"]),
+        ("rr:", ["not a setting with its value", "no `=` here"]),
+        ("rr:quantum=2ms,", ["not a setting with its value", "no `=` here"]),
+        ("rr:quantum=2ms,quantum=3ms", ["given twice", "`quantum`"]),
+        ("edf:cluster=2", ["no setting `cluster`", "`c-edf`"]),
+        ("ipi:preset=improve", ["`thesis` or `improved`", "did you mean `improved`?"]),
+    ] {
+        let why = policy_from_text(text).unwrap_err();
+        assert!(parts.iter().all(|p| why.contains(p)), "{text}: {why}");
+    }
+}
+
+#[test]
+fn a_loop_without_feedback_has_no_gains_to_fault() {
+    let file = |policy: &str| format!("policy: {policy}\ntasks: [{{name: a, period: 10ms, runtime: 1ms}}]");
+    ok(&file("{name: ipi, kpi: 3, feedback: no}"));
+    ok(&file("{name: ipi, krr: 4.255319}"));
+    let options = Options { policy: Some(spec("ipi:krr=4.25532")), ..Options::default() };
+    let fault = fault(&file("edf"), &options);
+    assert!(fault.label.contains("at most 4.255319"), "{fault:?}");
+}
+
+#[test]
+fn jobs_come_periodically_sporadically_from_a_list_or_once() {
+    assert_eq!(task("period: 10ms").arrival, Arrival::Periodic { offset: Span::ZERO, period: ms(10) });
+    let sporadic = task("period: 10ms, spread: 4ms, offset: 1ms");
+    assert_eq!(sporadic.arrival, Arrival::Sporadic { offset: ms(1), period: ms(10), spread: ms(4) });
+    assert_eq!(sporadic.deadline, Some(ms(10)));
+    assert_eq!(task("period: 10ms, spread: 0s").arrival, task("period: 10ms").arrival);
+    let listed = task("releases: [0ms, 3ms, 3ms, 10ms], deadline: 2ms");
+    assert_eq!(listed.arrival, Arrival::Listed { instants: vec![Span::ZERO, ms(3), ms(3), ms(10)] });
+    assert_eq!(listed.deadline, Some(ms(2)));
+    assert_eq!(task("releases: never").arrival, Arrival::Listed { instants: vec![] });
+    assert_eq!(task("releases: 3ms").arrival, Arrival::Listed { instants: vec![ms(3)] });
+    let batch = task("batch: yes, offset: 2ms");
+    assert_eq!((batch.arrival, batch.deadline, batch.runtime), (Arrival::Listed { instants: vec![ms(2)] }, None, None));
+    assert_eq!(task("batch: no, period: 10ms").arrival, task("period: 10ms").arrival);
+    assert_eq!(task("period: 10ms, deadline: none").deadline, None);
+}
+
+#[test]
+fn jobs_do_what_their_steps_say() {
+    let text = "
+policy: fp
+locking: ceiling
+tasks:
+  - name: a
+    period: 20ms
+    steps: [run 2ms, lock bus, run 1.5ms, unlock bus, sleep 5ms, run 1ms, yield]
+  - name: b
+    period: 20ms
+    runtime: 3ms
+    steps:
+      - run: 2ms
+      - lock: the log
+      - lock: bus
+      - run: 250us
+      - unlock: the log
+      - yield:
+      - unlock: bus
+";
+    let w = ok(text);
+    let (bus, log) = (ResourceId(0), ResourceId(1));
+    assert_eq!(w.resources, ["bus", "the log"]);
+    assert_eq!((w.system.resources, w.system.locking), (2, Locking::Ceiling));
+    let [a, b] = &w.system.tasks[..] else { panic!("two tasks") };
+    assert_eq!(
+        a.steps,
+        [
+            Step::Run(ms(2)),
+            Step::Lock(bus),
+            Step::Run(Span::from_us(1_500)),
+            Step::Unlock(bus),
+            Step::Sleep(ms(5)),
+            Step::Run(ms(1)),
+            Step::Yield
+        ]
+    );
+    assert_eq!((a.runtime, b.runtime), (Some(Span::from_us(4_500)), Some(ms(3))));
+    assert_eq!(b.steps[1..3], [Step::Lock(log), Step::Lock(bus)]);
+    assert_eq!(b.steps[5..], [Step::Yield, Step::Unlock(bus)]);
+    // A list fixes the numbers, and may hold what nobody uses.
+    let w = ok(&format!("resources: [spare, the log, bus]\n{text}"));
+    assert_eq!((w.resources.len(), w.system.resources), (3, 3));
+    assert_eq!(w.system.tasks[0].steps[1], Step::Lock(ResourceId(2)));
+}
+
+#[test]
+fn what_jobs_need_may_differ_from_what_they_declare() {
+    assert_eq!(task("period: 10ms, runtime: 1ms").execution, Execution::Declared);
+    assert_eq!(task("period: 10ms, execution: 3ms").execution, Execution::Series(vec![ms(3)]));
+    assert_eq!(task("period: 10ms, execution: [2ms, 3ms]").execution, Execution::Series(vec![ms(2), ms(3)]));
+    let drawn = task("period: 10ms, runtime: 2ms, execution: {least: 1ms, most: 4ms}");
+    assert_eq!((drawn.runtime, drawn.execution), (Some(ms(2)), Execution::Uniform { least: ms(1), most: ms(4) }));
+    assert_eq!(task("period: 10ms, handler: 1ms").handler, Some(Handler { runtime: ms(1), deadline: None }));
+    let handler = task("period: 10ms, handler: {runtime: 1ms, deadline: 5ms}").handler;
+    assert_eq!(handler, Some(Handler { runtime: ms(1), deadline: Some(ms(5)) }));
+    let shared = task("period: 10ms, share: 12.5%, importance: 7");
+    assert_eq!((shared.share, shared.importance), (Some(125_000), 7));
+    assert_eq!((task("period: 10ms, share: 1").share, task("period: 10ms").importance), (Some(1_000_000), 1));
+}
+
+#[test]
+fn processes_under_a_policy_have_the_same_keys() {
+    let w = ok("
+resources: [bus]
+partitions:
+  - name: mixed
+    policy: {name: rr, quantum: 2ms}
+    processes:
+      - {cmd: ./a, period: 10ms, spread: 5ms, share: 20%, importance: 3, handler: 1ms, deadline: none}
+      - {releases: [0ms, 7ms], steps: [lock bus, run 1ms, unlock bus]}
+      - {name: background, batch: yes, cmd: ./b}
+  - {name: plain, processes: [{steps: [run 1ms, sleep 1ms, run 1ms], budget: 5}, {execution: 1ms}]}
+windows: [{length: 100, cpu: 0, sc_partition: mixed, be_partition: plain}]");
+    assert_eq!(w.system.partitions[0].policy, Some(spec("rr:quantum=2ms")));
+    let [a, b, c, d, e] = &w.system.tasks[..] else { panic!("five tasks") };
+    assert_eq!(a.arrival, Arrival::Sporadic { offset: Span::ZERO, period: ms(10), spread: ms(5) });
+    assert_eq!((a.share, a.importance, a.deadline, a.handler.is_some()), (Some(200_000), 3, None, true));
+    assert_eq!((b.runtime, b.steps.len()), (Some(ms(1)), 3));
+    assert_eq!(c.arrival, Arrival::Listed { instants: vec![Span::ZERO] });
+    assert_eq!((d.arrival.clone(), d.runtime, d.steps.len()), (Arrival::Activated, Some(ms(2)), 3));
+    assert_eq!(e.execution, Execution::Series(vec![ms(1)]));
+    let again = ok(&canonical(&w));
+    assert_eq!((again.system, again.resources), (w.system, w.resources));
+}
+
+#[test]
+fn presets_are_rules_for_late_jobs() {
+    let rules = |keys: &str| {
+        let w = ok(&format!("{{policy: edf, {keys}, tasks: [{{name: a, period: 10ms, runtime: 1ms}}]}}"));
+        assert_eq!(ok(&canonical(&w)).system, w.system);
+        (w.system.late, w.system.backlog)
+    };
+    assert_eq!(rules("preset: chronos"), (Late::Continue, Backlog::Chronos));
+    assert_eq!(rules("preset: chronos, late: abort"), (Late::Abort, Backlog::Chronos));
+    assert_eq!(rules("preset: hartstone"), (Late::Continue, Backlog::Hartstone));
+    assert_eq!(rules("preset: hartstone, late: continue"), (Late::Continue, Backlog::Hartstone));
+}
+
+const SURROUNDINGS: &str = "
+policy: {name: ipi, nominal: 4ms}
+tick: 1ms
+timer_resolution: 10us
+timer_lateness: 50us
+costs: {context_switch: 10us, migration: 8us, cache_reload: 7us, scheduler: 5us, scheduler_task: 1us}
+steal: {period: 10ms, length: 100us}
+tasks:
+  - {name: a, period: 10ms, runtime: 1ms, share: 20%}
+  - {name: b, period: 30ms, deadline: 20ms, runtime: 2ms, execution: 3ms}
+  - {name: 'c: d', batch: yes}
+changes:
+  - {at: 3s, task: a, skew: -2ms}
+  - {at: 1s, task: a, share: 0.3}
+  - {at: 2s, policy: {nominal: 6ms, kpi: 0.25}}
+  - {at: 1s, task: b, importance: 4}
+  - {at: 4s, task: a, importance: 2}
+  - {at: 2s, policy: {nominal: default}}
+  - {at: 5s, task: 'c: d', block: yes}
+  - {at: 6s, task: 'c: d', wake: on}
+  - {at: 7s, task: a, period: 5ms}
+  - {at: 8s, task: a, runtime: 2ms, deadline: 4ms}
+  - {at: 9s, task: a, period: 20ms}
+  - {at: 7s, task: b, period: 60ms}
+  - {at: 9s, task: b, deadline: none}
+  - {at: 0s, task: b, leave: yes}
+  - {at: 10ms, task: b, enter: yes}
+";
+
+#[test]
+fn a_scenario_is_sorted_and_keeps_what_it_does_not_name() {
+    let w = ok(SURROUNDINGS);
+    assert_eq!(w.system.timing, Timing { tick: ms(1), resolution: Span::from_us(10), lateness: Span::from_us(50) });
+    let us = Span::from_us;
+    let costs = Costs {
+        context_switch: us(10),
+        migration: us(8),
+        cache_reload: us(7),
+        scheduler: us(5),
+        scheduler_task: us(1),
+    };
+    assert_eq!((w.scenario.costs, w.scenario.steal), (costs, Some(Steal { period: ms(10), length: us(100) })));
+    let (a, b, c) = (TaskId(0), TaskId(1), TaskId(2));
+    let setting = |name: &str| w.system.policy.entry.settings.iter().position(|s| s.name == name).unwrap() as u8;
+    let (nominal, kpi) = (setting("nominal"), setting("kpi"));
+    let retime = |task, period, deadline: Option<i64>, runtime| Happening::Retime {
+        task,
+        period: ms(period),
+        deadline: deadline.map(ms),
+        runtime: Some(ms(runtime)),
+    };
+    let expected = [
+        (0, Happening::Leave { task: b }),
+        (10, Happening::Enter { task: b }),
+        (1000, Happening::Share { task: a, share: Some(300_000), importance: 1 }),
+        (1000, Happening::Share { task: b, share: None, importance: 4 }),
+        (2000, Happening::Configure { setting: nominal, value: Some(6_000_000) }),
+        (2000, Happening::Configure { setting: kpi, value: Some(250_000) }),
+        (2000, Happening::Configure { setting: nominal, value: None }),
+        (3000, Happening::Skew { task: a, by: ms(-2) }),
+        (4000, Happening::Share { task: a, share: Some(300_000), importance: 2 }),
+        (5000, Happening::Block { task: c }),
+        (6000, Happening::Wake { task: c }),
+        // A deadline that is the period follows it; one of its own stays, as does a runtime.
+        (7000, retime(a, 5, Some(5), 1)),
+        (7000, retime(b, 60, Some(20), 2)),
+        (8000, retime(a, 5, Some(4), 2)),
+        (9000, retime(a, 20, Some(4), 2)),
+        (9000, retime(b, 60, None, 2)),
+    ];
+    let expected: Vec<_> = expected.into_iter().map(|(at, what)| (Time::ZERO + ms(at), what)).collect();
+    assert_eq!(w.scenario.changes, expected);
+    let again = ok(&canonical(&w));
+    assert_eq!((again.system, again.scenario), (w.system.clone(), w.scenario.clone()));
+    let only = [
+        ("execution", vec!["b"]),
+        ("tick", vec![]),
+        ("timer_resolution", vec![]),
+        ("timer_lateness", vec![]),
+        ("costs", vec![]),
+        ("steal", vec![]),
+        ("changes", vec![]),
+    ];
+    assert_eq!(w.simulated_only(), only);
+    assert_eq!(ok("policy: edf\ntasks: [{name: a, period: 10ms, runtime: 1ms}]").simulated_only(), []);
+}
+
+#[test]
+fn changes_of_another_policys_settings_are_left_out() {
+    let options = Options { policy: Some(spec("rm")), ..Options::default() };
+    let text = SURROUNDINGS.replace("batch: yes", "period: 1s, runtime: 1ms");
+    let w = load_with(&text, &options);
+    assert!(w.scenario.changes.iter().all(|(_, what)| !matches!(what, Happening::Configure { .. })));
+    assert_eq!((w.scenario.changes.len(), w.warnings.len()), (13, 3));
+    assert_eq!(w.warnings[0].message, "the policy `rm` has no setting `nominal`");
+    // A setting of the same policy with other values still changes.
+    let options = Options { policy: Some(spec("ipi:nominal=2ms")), ..Options::default() };
+    assert_eq!(load_with(SURROUNDINGS, &options).scenario.changes.len(), 16);
+}
+
+#[test]
+fn a_policy_of_one_scope_takes_any_number_of_cpus() {
+    for policy in ["llref", "pd2"] {
+        let w = ok(&format!("policy: {policy}\ncpus: 0-3\ntasks: [{{name: a, period: 10ms, runtime: 1ms}}]"));
+        assert_eq!((w.system.cpus.len(), w.system.policy.scope), (4, Scope::Global));
+    }
+}
+
+#[test]
+fn a_task_without_utilisation_needs_no_runtime_to_be_placed() {
+    let file = |policy: &str, keys: &str| format!("policy: {policy}\ncpus: 0-3\ntasks: [{{name: a, {keys}}}]");
+    ok(&file("p-fp", "batch: yes"));
+    ok(&file("c-fp", "releases: [1ms]"));
+    for policy in ["p-fp", "c-fp"] {
+        let fault = fault(&file(policy, "period: 10ms"), &Options::default());
+        assert_eq!(fault.message, "task `a` has no `runtime`");
+    }
+    ok(&file("c-fp:cluster=4", "period: 10ms"));
+}
+
+#[test]
+fn long_lists_have_an_end() {
+    let list = |n: usize, item: &str| vec![item; n].join(", ");
+    let tasks = |keys: &str| format!("policy: fp\ntasks:\n  - {{name: a, {keys}}}\n");
+    ok(&tasks(&format!("period: 1h, steps: [{}]", list(10_000, "run 1us"))));
+    ok(&tasks(&format!("releases: [{}]", list(MAX_ENTRIES, "1ms"))));
+    for (text, key) in [
+        (tasks(&format!("period: 1h, steps: [{}]", list(1_000_000, "run 1us"))), "steps"),
+        (tasks(&format!("releases: [{}]", list(MAX_ENTRIES + 1, "1ms"))), "releases"),
+        (tasks(&format!("period: 1h, execution: [{}]", list(MAX_ENTRIES + 1, "1ms"))), "execution"),
+        (tasks("period: 1h") + &format!("changes: [{}]\n", list(MAX_ENTRIES + 1, "x")), "changes"),
+        (tasks("period: 1h") + &format!("resources: [{}]\n", list(10_001, "x")), "resources"),
+    ] {
+        let fault = fault(&text, &Options::default());
+        assert!(fault.message.starts_with(&format!("`{key}` has more than")), "{}", fault.message);
+        assert!(fault.render(&source(&text), false).len() < 1_000);
+    }
+}
