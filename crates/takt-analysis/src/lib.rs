@@ -3,6 +3,7 @@
 //! Everything is computed in integers; a test that would overflow or take too long says so instead of guessing.
 #![forbid(unsafe_code)]
 
+pub mod control;
 pub mod online;
 pub mod table;
 mod uniprocessor;
