@@ -3,8 +3,12 @@
 //! Everything is computed in integers; a test that would overflow or take too long says so instead of guessing.
 #![forbid(unsafe_code)]
 
+pub mod assign;
 pub mod control;
+mod exact;
 pub mod online;
 pub mod table;
+pub mod taskset;
+pub mod tests;
 mod uniprocessor;
 pub mod utilisation;

@@ -1,0 +1,38 @@
+//! C=D splitting: Burns, Davis, Wang, Zhang, "Partitioned EDF Scheduling for Multiprocessors Using a C=D Task Splitting
+//! Scheme", Real-Time Systems 48, 2012.
+//!
+//! A task that fits nowhere fills up one CPU after the other with pieces whose deadline is their length. Such a piece runs at
+//! once and to its end, so the rest of the task, released after it, has lost as much of its deadline as of its runtime.
+//! Invariant: the pieces follow each other without overlap, and each CPU passes the exact test with what it has got.
+
+use super::{Bins, Piece};
+use crate::taskset::Task;
+use crate::tests::edf::{Window, largest_piece};
+
+/// Splits a task over the CPUs in their order; `false` when something is left at the end.
+pub(crate) fn split(bins: &mut Bins, task: usize, whole: Task) -> bool {
+    // Of two jobs of a task only one runs at a time, so the pieces of one end before those of the next begin.
+    let mut rest = Task { deadline: whole.deadline.min(whole.period), ..whole };
+    let mut placed = Vec::new();
+    for cpu in 0..bins.cpus.len() {
+        let offset = whole.runtime - rest.runtime;
+        match bins.cpus[cpu].fits(rest) {
+            Some(true) => {
+                placed.push((cpu, Piece { task, offset, load: rest }));
+                for (cpu, piece) in placed {
+                    bins.cpus[cpu].put(piece);
+                }
+                return true;
+            }
+            Some(false) => {}
+            None => bins.gave_up = true,
+        }
+        // Something has to be left for the last piece.
+        let piece = largest_piece(&bins.cpus[cpu].loads, Window::Tight, rest.period, rest.runtime - 1);
+        bins.gave_up |= piece.is_none();
+        let Some(runtime) = piece.filter(|length| *length > 0) else { continue };
+        placed.push((cpu, Piece { task, offset, load: Task { runtime, deadline: runtime, period: rest.period } }));
+        rest = Task { runtime: rest.runtime - runtime, deadline: rest.deadline - runtime, period: rest.period };
+    }
+    false
+}

@@ -1,0 +1,143 @@
+//! Task sets as the tests see them: whole numbers of one unit of time.
+
+use crate::exact::Sum;
+use takt_core::model::{Step, System};
+use takt_core::time::Span;
+
+/// A periodic or sporadic task, in units of its [`TaskSet`]. Nothing is zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Task {
+    /// The longest that a job runs (C).
+    pub runtime: u64,
+    /// Its relative deadline (D).
+    pub deadline: u64,
+    /// The least time between releases (T).
+    pub period: u64,
+}
+
+impl Task {
+    /// Whether its utilisation is above that of `other`.
+    pub(crate) fn heavier(&self, other: &Task) -> bool {
+        u128::from(self.runtime) * u128::from(other.period) > u128::from(other.runtime) * u128::from(self.period)
+    }
+}
+
+/// No time of a task is above this: sums of a few stay within 64 bits.
+pub const TIME_MAX: u64 = 1 << 62;
+
+/// Tasks that are to be scheduled together.
+///
+/// Times are whole microseconds if all of them are, and nanoseconds otherwise; that is also how finely the semi-partitioned
+/// tests cut a task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskSet {
+    /// The tasks in the order of the file.
+    pub tasks: Vec<Task>,
+    /// Fixed priorities of the tasks, a higher number is more important; empty when there are none.
+    pub priorities: Vec<u32>,
+    /// The unit of time.
+    pub unit: Span,
+    /// Whether first releases differ. A test that is exact for tasks released together is only sufficient then.
+    pub offsets: bool,
+    /// Something that no test here takes into account, in words.
+    pub beyond: Option<&'static str>,
+}
+
+/// Why a set cannot be tested.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unsuitable {
+    /// A task without this.
+    Without(usize, &'static str),
+    /// A task with a time of zero or below, or beyond [`TIME_MAX`].
+    Range(usize),
+    /// No task at all.
+    Empty,
+}
+
+impl TaskSet {
+    /// Tasks with times in `unit`, released together.
+    ///
+    /// # Errors
+    /// That there is none, or one with a time out of range.
+    pub fn new(tasks: Vec<Task>, unit: Span) -> Result<TaskSet, Unsuitable> {
+        let good = |t: u64| (1..=TIME_MAX).contains(&t);
+        if let Some(bad) = tasks.iter().position(|t| !good(t.runtime) || !good(t.deadline) || !good(t.period)) {
+            return Err(Unsuitable::Range(bad));
+        }
+        if tasks.is_empty() {
+            return Err(Unsuitable::Empty);
+        }
+        Ok(TaskSet { tasks, priorities: Vec::new(), unit, offsets: false, beyond: None })
+    }
+
+    /// The tasks of a description, which all need a runtime, a deadline and a period.
+    ///
+    /// # Errors
+    /// Which task lacks what.
+    pub fn from_tasks(tasks: &[takt_core::model::Task]) -> Result<TaskSet, Unsuitable> {
+        let mut times = Vec::with_capacity(tasks.len());
+        for (i, task) in tasks.iter().enumerate() {
+            let period = task.arrival.period().ok_or(Unsuitable::Without(i, "period"))?;
+            let runtime = task.runtime.ok_or(Unsuitable::Without(i, "runtime"))?;
+            let deadline = task.deadline.ok_or(Unsuitable::Without(i, "deadline"))?;
+            times.push([runtime, deadline, period]);
+        }
+        let us = times.iter().flatten().all(|t| t.ns() % 1_000 == 0);
+        let unit = if us { Span::from_us(1) } else { Span::from_ns(1) };
+        let count = |t: Span| u64::try_from(t.ns() / unit.ns()).unwrap_or(0);
+        let scaled = times.iter().map(|&[c, d, t]| Task { runtime: count(c), deadline: count(d), period: count(t) });
+        let mut set = TaskSet::new(scaled.collect(), unit)?;
+        set.priorities = tasks.iter().map(|t| t.priority).collect();
+        let first = |t: &takt_core::model::Task| t.arrival.first();
+        set.offsets = tasks.windows(2).any(|pair| first(&pair[0]) != first(&pair[1]));
+        Ok(set)
+    }
+
+    /// The tasks of a system, with what the tests cannot take into account noted in [`TaskSet::beyond`].
+    ///
+    /// # Errors
+    /// Which task lacks what.
+    pub fn from_system(system: &System) -> Result<TaskSet, Unsuitable> {
+        let mut set = TaskSet::from_tasks(&system.tasks)?;
+        let shares = |s: &Step| matches!(s, Step::Lock(_));
+        let sleeps = |s: &Step| matches!(s, Step::Sleep(_));
+        let any = |what: fn(&Step) -> bool| system.tasks.iter().any(|t| t.steps.iter().any(what));
+        set.beyond = if any(shares) {
+            Some("tasks share resources")
+        } else if any(sleeps) {
+            Some("tasks suspend themselves")
+        } else if system.tasks.iter().any(|t| !system.cpus.is_subset(&t.affinity)) {
+            Some("some tasks may not run on every CPU")
+        } else if system.tasks.iter().any(|t| t.budget.is_some_and(|b| t.runtime.is_some_and(|c| c > b))) {
+            Some("a budget is below its task's runtime")
+        } else {
+            None
+        };
+        Ok(set)
+    }
+
+    /// Whether every deadline is at most its period.
+    #[must_use]
+    pub fn is_constrained(&self) -> bool {
+        self.tasks.iter().all(|t| t.deadline <= t.period)
+    }
+
+    /// Whether every deadline is its period.
+    #[must_use]
+    pub fn is_implicit(&self) -> bool {
+        self.tasks.iter().all(|t| t.deadline == t.period)
+    }
+
+    /// A number of units as a span.
+    #[must_use]
+    pub fn span(&self, units: u64) -> Span {
+        Span::from_ns(i64::try_from(units).ok().and_then(|u| u.checked_mul(self.unit.ns())).unwrap_or(i64::MAX))
+    }
+}
+
+/// The sum of runtime over period.
+pub(crate) fn utilisation(tasks: &[Task]) -> Sum {
+    let mut sum = Sum::default();
+    tasks.iter().for_each(|t| sum.add(u128::from(t.runtime), t.period));
+    sum
+}

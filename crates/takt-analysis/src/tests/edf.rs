@@ -1,0 +1,316 @@
+//! EDF on one CPU, exactly.
+//!
+//! Tasks released together meet all deadlines under EDF if and only if the utilisation is at most 1 and no interval from
+//! the release on holds more work that is due in it than it is long (Baruah, Mok, Rosier, "Preemptively Scheduling
+//! Hard-Real-Time Sporadic Tasks on One Processor", RTSS 1990). The intervals are searched in the order of QPA (Zhang and Burns,
+//! "Schedulability Analysis for Real-Time Systems with EDF Scheduling", IEEE TC 58(9), 2009).
+//!
+//! The search begins at the shorter of two bounds: beyond the first, the slope of the demand rules out a miss; the second is
+//! the end of the first busy period. The first is computed a little too large rather than rounded, which changes no answer.
+
+use crate::exact::scaled_up;
+use crate::taskset::{Task, utilisation};
+use std::cmp::Ordering;
+
+/// What the processor demand test finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Demand {
+    /// There is time for all that is due, always.
+    Within,
+    /// By `at` more is due than there is time.
+    Above {
+        /// Time since the common release.
+        at: u64,
+        /// What is due by then.
+        due: u64,
+    },
+    /// The utilisation is above 1.
+    Overload,
+    /// The search would take too long.
+    Unknown,
+}
+
+/// Looks at so many tasks altogether before a search gives up: a second or two.
+const LOOKS_MAX: u64 = 300_000_000;
+/// No point in time beyond this is looked at.
+const HORIZON: u64 = 1 << 62;
+
+/// Jobs of each task whose deadlines give the first guess of [`growth`].
+const EARLY_JOBS: u64 = 32;
+
+/// What is due by `t`; at most [`u64::MAX`], which is beyond every `t`. O(n).
+pub(crate) fn due(tasks: &[Task], t: u64) -> u64 {
+    let mut sum = 0u64;
+    for task in tasks {
+        if task.deadline <= t {
+            sum = sum.saturating_add(((t - task.deadline) / task.period + 1).saturating_mul(task.runtime));
+        }
+    }
+    sum
+}
+
+/// The last absolute deadline before `t`. O(n).
+fn deadline_before(tasks: &[Task], t: u64) -> Option<u64> {
+    let last = |k: &Task| (k.deadline < t).then(|| k.deadline + (t - k.deadline - 1) / k.period * k.period);
+    tasks.iter().filter_map(last).max()
+}
+
+/// Tests tasks on one CPU. Exact for tasks that can be released together, sufficient for others.
+///
+/// O(n) for each point that it looks at; these are few unless the utilisation is within 10^-4 of 1.
+#[must_use]
+pub fn demand(tasks: &[Task]) -> Demand {
+    let (mut low, mut high, mut early) = (0u64, 0u64, false);
+    for t in tasks {
+        if t.runtime > t.deadline {
+            return Demand::Above { at: t.deadline, due: t.runtime };
+        }
+        early |= t.deadline < t.period;
+        // In units of 2^-32, which tells all but borderline sets apart.
+        let share = if t.runtime < 1 << 32 {
+            (t.runtime << 32) / t.period
+        } else {
+            u64::try_from((u128::from(t.runtime) << 32) / u128::from(t.period)).unwrap_or(u64::MAX)
+        };
+        low = low.saturating_add(share);
+        high = high.saturating_add(share).saturating_add(1);
+    }
+    if low > 1 << 32 {
+        return Demand::Overload;
+    }
+    let borderline = high > 1 << 32;
+    if borderline && utilisation(tasks).compare_whole(1) == Ordering::Greater {
+        return Demand::Overload;
+    }
+    if !early {
+        return Demand::Within;
+    }
+    let end = if high < (1 << 32) - (1 << 16) { slope_bound(tasks, high) } else { fine_slope_bound(tasks) };
+    search(tasks, end)
+}
+
+/// Beyond this no interval is too short. The utilisation is at most `high`, in units of 2^-32, and below 1.
+fn slope_bound(tasks: &[Task], high: u64) -> Option<u64> {
+    let excess = excess(tasks)?;
+    let bound = match excess.checked_mul(1 << 32) {
+        Some(scaled) => scaled.div_ceil((1 << 32) - high),
+        None => u64::try_from((u128::from(excess) << 32).div_ceil((1 << 32) - u128::from(high))).ok()?,
+    };
+    Some(bound.max(latest_start(tasks)))
+}
+
+/// The same for a utilisation so close to 1 that it takes more digits; `None` when it cannot be told from 1.
+fn fine_slope_bound(tasks: &[Task]) -> Option<u64> {
+    let mut high = 0u128;
+    for t in tasks {
+        high += (u128::from(t.runtime) << 64).div_ceil(u128::from(t.period));
+    }
+    let left = (1u128 << 64).checked_sub(high).filter(|left| *left > 0)?;
+    let bound = (u128::from(excess(tasks)?) << 64).div_ceil(left);
+    Some(u64::try_from(bound).ok()?.max(latest_start(tasks)))
+}
+
+/// How far the demand can lie above the line of the utilisation: the sum of (T - D) C / T, rounded up.
+fn excess(tasks: &[Task]) -> Option<u64> {
+    let mut sum = 0u128;
+    for t in tasks.iter().filter(|t| t.deadline < t.period) {
+        sum += scaled_up(t.period - t.deadline, t.runtime, t.period);
+    }
+    u64::try_from(sum).ok()
+}
+
+fn latest_start(tasks: &[Task]) -> u64 {
+    tasks.iter().map(|t| t.deadline.saturating_sub(t.period)).max().unwrap_or(0)
+}
+
+/// QPA from the end of the intervals that matter, at most `slope` or the end of the busy period.
+fn search(tasks: &[Task], slope: Option<u64>) -> Demand {
+    let n = tasks.len() as u64;
+    let mut looks = 0u64;
+    let mut end = slope.unwrap_or(u64::MAX);
+    let longest = tasks.iter().map(|t| t.deadline).max().unwrap_or(0);
+    // The busy period takes a pass over the tasks per step; it pays only where the other bound is far.
+    if end / 16 > longest {
+        let mut length = tasks.iter().fold(0u64, |sum, t| sum.saturating_add(t.runtime));
+        loop {
+            let work = |sum: u64, t: &Task| sum.saturating_add(length.div_ceil(t.period).saturating_mul(t.runtime));
+            let next = tasks.iter().fold(0, work);
+            if next == length {
+                end = end.min(length);
+                break;
+            }
+            length = next;
+            looks += n;
+            if length >= end || length > HORIZON || looks > LOOKS_MAX {
+                break;
+            }
+        }
+    }
+    if end > HORIZON {
+        return Demand::Unknown;
+    }
+    let first = tasks.iter().map(|t| t.deadline).min().unwrap_or(0);
+    let Some(mut t) = deadline_before(tasks, end + 1) else { return Demand::Within };
+    loop {
+        let wanted = due(tasks, t);
+        match wanted.cmp(&t) {
+            Ordering::Greater => return Demand::Above { at: t, due: wanted },
+            _ if wanted <= first => return Demand::Within,
+            Ordering::Less => t = wanted,
+            Ordering::Equal => match deadline_before(tasks, t) {
+                Some(before) => t = before,
+                None => return Demand::Within,
+            },
+        }
+        looks += n;
+        if looks > LOOKS_MAX {
+            return Demand::Unknown;
+        }
+    }
+}
+
+/// How the deadline of a piece depends on its length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Window {
+    /// It has this relative deadline.
+    Fixed(u64),
+    /// Its deadline is its length: once released, it runs at once and to its end.
+    Tight,
+}
+
+/// The longest piece of work, at most `most`, that can be added to `tasks` every `period` with all deadlines still met.
+///
+/// Starts from the length that the utilisation leaves and lowers it by what the demand at each point found allows, so the
+/// result is exact: a search of only the first deadlines, as EDF-WM's paper suggests, is too generous. `None` when the
+/// search would take too long. `tasks` must be schedulable by themselves.
+#[must_use]
+pub fn largest_piece(tasks: &[Task], window: Window, period: u64, most: u64) -> Option<u64> {
+    let mut used = crate::exact::Sum::default();
+    for t in tasks {
+        used.add(u128::from(t.runtime) * u128::from(period), t.period);
+    }
+    // One below what may round to too much; the test itself decides about the last unit.
+    let used = u64::try_from(used.ceiling()).unwrap_or(u64::MAX);
+    let mut length = most.min(period.saturating_sub(used.saturating_sub(1)));
+    if let Window::Fixed(deadline) = window {
+        length = length.min(deadline);
+    }
+    let mut all = tasks.to_vec();
+    let piece = all.len();
+    while length > 0 {
+        let deadline = match window {
+            Window::Fixed(deadline) => deadline,
+            Window::Tight => length,
+        };
+        let added = Task { runtime: length, deadline, period };
+        all.truncate(piece);
+        all.push(added);
+        match demand(&all) {
+            Demand::Within => return Some(length),
+            Demand::Unknown => return None,
+            Demand::Overload => length -= 1,
+            Demand::Above { at, .. } => {
+                let jobs = if at >= deadline { (at - deadline) / period + 1 } else { return Some(0) };
+                length = (length - 1).min(at.saturating_sub(due(tasks, at)) / jobs);
+            }
+        }
+    }
+    Some(0)
+}
+
+/// By what factor every runtime may grow under EDF: the largest fraction with which all deadlines are still met. Below 1 for a
+/// set that is not schedulable. `None` when the search would take too long or the numbers grow too large.
+///
+/// Each failed test names an interval that is too short; the factor that just fills it is the next one tried, so that the
+/// last one is exact.
+#[must_use]
+pub fn growth(tasks: &[Task]) -> Option<(u128, u128)> {
+    // By some deadlines alone; at least one task is due there, so that the factor is finite.
+    let filled = |t: u64| (u128::from(t), u128::from(due(tasks, t)));
+    let below = |a: (u128, u128), b: (u128, u128)| Some(a.0.checked_mul(b.1)? < b.0.checked_mul(a.1)?);
+    let mut factor = filled(tasks.first()?.deadline);
+    // The more of them, the further the first trial lies from full load, where the search is long.
+    for (t, k) in tasks.iter().flat_map(|t| (0..EARLY_JOBS).map(move |k| (t, k))) {
+        let Some(at) = t.period.checked_mul(k).and_then(|p| p.checked_add(t.deadline)) else { continue };
+        let candidate = filled(at);
+        if below(candidate, factor)? {
+            factor = candidate;
+        }
+    }
+    // The inverse of the utilisation, if it can be written down.
+    let mut load = crate::utilisation::Utilisation::default();
+    tasks.iter().for_each(|t| load.add(t.runtime, t.period));
+    let (numerator, denominator) = load.fraction()?;
+    let full = (denominator, numerator);
+    if !below(factor, full)? {
+        factor = full;
+    }
+    loop {
+        let (p, q) = reduced(factor);
+        factor = (p, q);
+        // Everything is scaled to whole numbers: runtimes times p, times times q.
+        let scale = |v: u64, by: u128| u128::from(v).checked_mul(by).and_then(|v| u64::try_from(v).ok());
+        let mut grown = Vec::with_capacity(tasks.len());
+        for t in tasks {
+            let times = (scale(t.deadline, q)?, scale(t.period, q)?);
+            let runtime = scale(t.runtime, p)?;
+            if runtime > HORIZON || times.0 > HORIZON || times.1 > HORIZON {
+                return None;
+            }
+            grown.push(Task { runtime, deadline: times.0, period: times.1 });
+        }
+        match demand(&grown) {
+            Demand::Within => return Some(factor),
+            Demand::Above { at, .. } => factor = filled(u64::try_from(u128::from(at) / q).ok()?),
+            Demand::Overload | Demand::Unknown => return None,
+        }
+    }
+}
+
+fn reduced((p, q): (u128, u128)) -> (u128, u128) {
+    let common = crate::utilisation::gcd(p, q);
+    (p / common, q / common)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(runtime: u64, deadline: u64, period: u64) -> Task {
+        Task { runtime, deadline, period }
+    }
+
+    #[test]
+    fn full_load_with_tight_deadlines() {
+        assert_eq!(demand(&[task(1, 2, 2), task(2, 4, 4)]), Demand::Within);
+        assert_eq!(demand(&[task(1, 1, 2), task(2, 4, 4)]), Demand::Within);
+        assert_eq!(demand(&[task(1, 1, 2), task(2, 3, 4)]), Demand::Above { at: 3, due: 4 });
+        assert_eq!(demand(&[task(1, 2, 2), task(3, 4, 4)]), Demand::Overload);
+        assert_eq!(demand(&[task(3, 2, 9)]), Demand::Above { at: 2, due: 3 });
+        assert_eq!(demand(&[]), Demand::Within);
+    }
+
+    #[test]
+    fn the_first_deadlines_alone_allow_too_large_a_piece() {
+        // The paper's shortcut looks at 50 only, where 35 fits; by 60 both jobs of the task are due.
+        let there = [task(15, 30, 30)];
+        assert_eq!(50 - due(&there, 50), 35);
+        assert_eq!(largest_piece(&there, Window::Fixed(50), 100, 50), Some(30));
+        assert_eq!(largest_piece(&[], Window::Fixed(50), 100, 60), Some(50));
+        assert_eq!(largest_piece(&[task(30, 30, 30)], Window::Fixed(50), 100, 50), Some(0));
+    }
+
+    #[test]
+    fn a_tight_piece_runs_ahead_of_all() {
+        assert_eq!(largest_piece(&[task(5, 10, 10)], Window::Tight, 10, 10), Some(5));
+        // In 0..20 the first job and two pieces have to fit before 10 and 20.
+        assert_eq!(largest_piece(&[task(2, 4, 10), task(2, 8, 10)], Window::Tight, 10, 10), Some(2));
+    }
+
+    #[test]
+    fn growth_is_exact() {
+        assert_eq!(growth(&[task(1, 4, 4), task(1, 4, 4)]), Some((2, 1)));
+        assert_eq!(growth(&[task(2, 3, 6), task(2, 6, 6)]), Some((3, 2)));
+        assert_eq!(growth(&[task(4, 3, 6)]), Some((3, 4)));
+    }
+}

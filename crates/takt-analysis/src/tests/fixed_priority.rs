@@ -1,0 +1,247 @@
+//! Fixed priorities on one CPU: utilisation bounds and response times.
+//!
+//! * `ll`: Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment", JACM 20(1), 1973.
+//! * `hyperbolic`: Bini, Buttazzo, Buttazzo, "Rate Monotonic Analysis: The Hyperbolic Bound", IEEE TC 52(7), 2003.
+//! * Response times: Joseph and Pandya, "Finding Response Times in a Real-Time System", The Computer Journal 29(5), 1986;
+//!   for deadlines beyond the period, Lehoczky, RTSS 1990; with blocking, Audsley and others, "Applying New Scheduling Theory to
+//!   Static Priority Pre-emptive Scheduling", Software Engineering Journal 8(5), 1993.
+
+use crate::exact::Big;
+use crate::taskset::Task;
+use crate::utilisation::gcd;
+
+/// Looks at so many tasks altogether before a search gives up.
+const LOOKS_MAX: u64 = 300_000_000;
+const HORIZON: u64 = 1 << 62;
+
+/// How tasks are ordered: the positions of the tasks, the most important first. Ties go to the earlier task.
+pub(crate) fn order(tasks: &[Task], key: impl Fn(usize) -> u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|&i| key(i));
+    order
+}
+
+/// Whether the utilisation is within n (2^(1/n) - 1), in which case rate-monotonic priorities meet all deadlines at the ends of
+/// the periods. `None` within 2^-40 of the bound.
+pub(crate) fn liu_layland(tasks: &[Task]) -> Option<bool> {
+    let n = tasks.len() as u64;
+    let load = crate::taskset::utilisation(tasks);
+    if n == 1 {
+        return Some(load.compare_whole(1).is_le());
+    }
+    // Lower and upper bound of 2^(1/n) - 1 in units of 2^-56.
+    let (low, high) = root_of_two(n);
+    let scaled = |bound: u64| {
+        let mut sum = crate::exact::Sum::default();
+        // U <= n b / 2^56 is 2^56 U <= n b.
+        tasks.iter().for_each(|t| sum.add(u128::from(t.runtime) << 56, t.period));
+        sum.compare_whole(u128::from(n) * u128::from(bound)).is_le()
+    };
+    match (scaled(low), scaled(high)) {
+        (true, _) => Some(true),
+        (_, false) => Some(false),
+        _ => None,
+    }
+}
+
+/// Bounds of 2^(1/n) - 1 in units of 2^-56, a few units apart.
+fn root_of_two(n: u64) -> (u64, u64) {
+    const ONE: u64 = 1 << 56;
+    // Whether (1 + x)^n is at most 2 for sure, with every product rounded up; or above 2 for sure, rounded down.
+    let power = |x: u64, up: bool| {
+        let product = |a: u128, b: u128| {
+            let exact = a * b;
+            ((exact >> 56) + u128::from(up && exact & u128::from(ONE - 1) != 0)).min(4 * u128::from(ONE))
+        };
+        let (mut base, mut result, mut rest) = (u128::from(ONE + x), u128::from(ONE), n);
+        while rest > 0 {
+            if rest & 1 == 1 {
+                result = product(result, base);
+            }
+            base = product(base, base);
+            rest >>= 1;
+        }
+        result
+    };
+    let largest = |up: bool| {
+        let (mut yes, mut no) = (0, ONE + 1);
+        while no - yes > 1 {
+            let middle = yes + (no - yes) / 2;
+            if power(middle, up) <= 2 * u128::from(ONE) {
+                yes = middle;
+            } else {
+                no = middle;
+            }
+        }
+        yes
+    };
+    (largest(true), largest(false) + 1)
+}
+
+/// Whether the product of U + 1 is at most 2, in which case rate-monotonic priorities meet all deadlines at the ends of the
+/// periods. O(n²) for long products.
+pub(crate) fn hyperbolic(tasks: &[Task]) -> bool {
+    let (mut grown, mut periods) = (Big::one(), Big::one().times_word(2));
+    for t in tasks {
+        let common = gcd(u128::from(t.runtime), u128::from(t.period)) as u64;
+        grown = grown.times_word((t.runtime + t.period) / common);
+        periods = periods.times_word(t.period / common);
+    }
+    grown <= periods
+}
+
+/// What a response-time analysis finds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Responses {
+    /// The worst response time of each task, none above its deadline.
+    Within(Vec<u64>),
+    /// This task can respond that late or later, which is after its deadline.
+    Above(usize, u64),
+    /// The search would take too long.
+    Unknown,
+}
+
+/// Worst response times under fixed priorities, `order` from the most important task on. `blocking[i]` is how long a job of task
+/// i may wait for less important ones; empty for not at all.
+///
+/// Exact without blocking for tasks that can be released together, else sufficient. Pseudo-polynomial; O(n²) steps at least.
+#[must_use]
+pub fn responses(tasks: &[Task], order: &[usize], blocking: &[u64]) -> Responses {
+    let mut found = vec![0; tasks.len()];
+    let mut looks = 0u64;
+    let mut above: Vec<Task> = Vec::with_capacity(order.len());
+    for &i in order {
+        let blocked = blocking.get(i).copied().unwrap_or(0);
+        match response(&tasks[i], &above, blocked, &mut looks) {
+            None => return Responses::Unknown,
+            Some(response) if response > tasks[i].deadline => return Responses::Above(i, response),
+            Some(response) => found[i] = response,
+        }
+        above.push(tasks[i]);
+    }
+    Responses::Within(found)
+}
+
+/// The worst response time of a task below `above`, or the first found that is above its deadline.
+fn response(task: &Task, above: &[Task], blocked: u64, looks: &mut u64) -> Option<u64> {
+    let mut worst = 0;
+    // Completion of the job under consideration, counted from the common release.
+    let mut end = blocked;
+    for job in 0u64.. {
+        let own = blocked.saturating_add((job + 1).checked_mul(task.runtime)?);
+        let release = job.checked_mul(task.period)?;
+        end = end.saturating_add(task.runtime).max(own);
+        loop {
+            let work = |sum: u64, o: &Task| sum.saturating_add(end.div_ceil(o.period).saturating_mul(o.runtime));
+            let next = above.iter().fold(own, work);
+            *looks += above.len() as u64 + 1;
+            // Late is late: the least fixed point is not needed then.
+            if next == end || next > release.saturating_add(task.deadline) {
+                end = next;
+                break;
+            }
+            end = next;
+            if end > HORIZON || *looks > LOOKS_MAX {
+                return None;
+            }
+        }
+        worst = worst.max(end.saturating_sub(release));
+        if worst > task.deadline || end <= release.saturating_add(task.period) {
+            return Some(worst);
+        }
+        if *looks > LOOKS_MAX {
+            return None;
+        }
+    }
+    None
+}
+
+/// By what factor every runtime may grow under these priorities, for deadlines within the periods. `None` when the numbers grow
+/// too large or the search too long.
+///
+/// A task is in time if by some release of a more important one, or by its deadline, all that must run until then fits
+/// (Lehoczky, Sha, Ding, "The Rate Monotonic Scheduling Algorithm: Exact Characterization and Average Case Behavior", RTSS
+/// 1989); the factor is the best of these points for each task, and the least of these over the tasks.
+#[must_use]
+pub fn growth(tasks: &[Task], order: &[usize]) -> Option<(u128, u128)> {
+    let less = |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1);
+    let mut least: Option<(u64, u64)> = None;
+    let mut looks = 0u64;
+    for (rank, &i) in order.iter().enumerate() {
+        let task = &tasks[i];
+        let above = &order[..rank];
+        let mut best: Option<(u64, u64)> = None;
+        let releases = above.iter().flat_map(|&o| {
+            let period = tasks[o].period;
+            (1..=task.deadline / period).map(move |k| k * period)
+        });
+        for at in releases.chain([task.deadline]) {
+            looks += rank as u64 + 1;
+            if looks > LOOKS_MAX {
+                return None;
+            }
+            let mut work = task.runtime;
+            for &o in above {
+                work = work.checked_add(at.div_ceil(tasks[o].period).checked_mul(tasks[o].runtime)?)?;
+            }
+            if best.is_none_or(|b| less(b, (at, work))) {
+                best = Some((at, work));
+            }
+        }
+        let best = best?;
+        if least.is_none_or(|l| less(best, l)) {
+            least = Some(best);
+        }
+    }
+    least.map(|(p, q)| {
+        let common = gcd(u128::from(p), u128::from(q));
+        (u128::from(p) / common, u128::from(q) / common)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(runtime: u64, deadline: u64, period: u64) -> Task {
+        Task { runtime, deadline, period }
+    }
+
+    #[test]
+    fn the_bound_of_two_tasks() {
+        // 2 (2^(1/2) - 1) = 0.828427...
+        assert_eq!(liu_layland(&[task(414, 1000, 1000); 2]), Some(true));
+        assert_eq!(liu_layland(&[task(415, 1000, 1000); 2]), Some(false));
+        assert_eq!(liu_layland(&[task(7, 7, 7)]), Some(true));
+        let (low, high) = root_of_two(10_000);
+        assert!(high - low < 1 << 20 && low > 0, "{low} {high}");
+        assert_eq!(liu_layland(&vec![task(69, 1_000_000, 1_000_000); 10_000]), Some(true));
+        assert_eq!(liu_layland(&vec![task(70, 1_000_000, 1_000_000); 10_000]), Some(false));
+    }
+
+    #[test]
+    fn the_hyperbolic_bound_is_wider() {
+        // 1.5 * 4/3 = 2 exactly, and 1/2 + 1/3 is above 0.8284.
+        let tasks = [task(1, 2, 2), task(1, 3, 3)];
+        assert_eq!((hyperbolic(&tasks), liu_layland(&tasks)), (true, Some(false)));
+        assert!(!hyperbolic(&[task(501, 1000, 1000), task(1, 3, 3)]));
+        assert!(!hyperbolic(&vec![task(1, 2, 2); 10_000]));
+    }
+
+    #[test]
+    fn response_times_of_a_textbook_set() {
+        let tasks = [task(1, 4, 4), task(2, 6, 6), task(3, 12, 12)];
+        assert_eq!(responses(&tasks, &[0, 1, 2], &[]), Responses::Within(vec![1, 3, 10]));
+        assert_eq!(responses(&tasks, &[0, 1, 2], &[2, 1, 0]), Responses::Within(vec![3, 4, 10]));
+        assert_eq!(responses(&tasks, &[2, 1, 0], &[]), Responses::Above(0, 6));
+        assert_eq!(growth(&tasks, &[0, 1, 2]), Some((6, 5)));
+    }
+
+    #[test]
+    fn a_later_job_can_be_the_worst() {
+        // Lehoczky's set: the first job of the second task takes 114, a later one 118.
+        let tasks = [task(26, 70, 70), task(62, 118, 100)];
+        assert_eq!(responses(&tasks, &[0, 1], &[]), Responses::Within(vec![26, 118]));
+        assert_eq!(responses(&[tasks[0], task(62, 117, 100)], &[0, 1], &[]), Responses::Above(1, 118));
+    }
+}

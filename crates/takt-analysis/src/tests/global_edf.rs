@@ -1,0 +1,218 @@
+//! Global EDF on m identical CPUs: sufficient tests for sporadic tasks.
+//!
+//! * `gfb`: Goossens, Funk, Baruah, "Priority-Driven Scheduling of Periodic Task Systems on Multiprocessors", Real-Time Systems
+//!   25, 2003; with densities for deadlines below the period (Bertogna, Cirinei, Lipari, ECRTS 2005).
+//! * `bcl`: Bertogna, Cirinei, Lipari, "Improved Schedulability Analysis of EDF on Multiprocessor Platforms", ECRTS 2005.
+//! * `bak`: Baker, "Multiprocessor EDF and Deadline Monotonic Schedulability Analysis", RTSS 2003.
+//! * `gedf-rta`: Bertogna and Cirinei, "Response-Time Analysis for Globally Scheduled Symmetric Multiprocessor Platforms",
+//!   RTSS 2007.
+//! * Tardiness: Devi and Anderson, "Tardiness Bounds under Global EDF Scheduling on a Multiprocessor", Real-Time Systems 38,
+//!   2008, in the form that Linux's documentation of SCHED_DEADLINE gives.
+//!
+//! Inequalities are multiplied out, so that they hold between whole numbers or sums of fractions.
+
+use crate::exact::Sum;
+use crate::taskset::{Task, utilisation};
+use std::cmp::Ordering;
+
+/// The density bound: all densities are at most m - (m - 1) times the largest.
+pub(crate) fn gfb(tasks: &[Task], cpus: u64) -> bool {
+    let end = |t: &Task| t.deadline.min(t.period);
+    let mut sum = Sum::default();
+    let mut densest: Option<&Task> = None;
+    for t in tasks {
+        sum.add(u128::from(t.runtime), end(t));
+        let denser =
+            |d: &&Task| u128::from(t.runtime) * u128::from(end(d)) > u128::from(d.runtime) * u128::from(end(t));
+        if densest.is_none_or(|d| denser(&d)) {
+            densest = Some(t);
+        }
+    }
+    if let Some(d) = densest {
+        sum.add(u128::from(cpus - 1) * u128::from(d.runtime), end(d));
+    }
+    sum.compare_whole(u128::from(cpus)).is_le()
+}
+
+/// The first task that this test does not show to be in time, for deadlines within the periods.
+///
+/// In a window of length D of task k, another task keeps all CPUs from k for as long as it can run in it at most, counted up to
+/// the slack of k; that must be less than m times the slack.
+pub(crate) fn bcl(tasks: &[Task], cpus: u64) -> Result<(), usize> {
+    for (k, task) in tasks.iter().enumerate() {
+        let length = u128::from(task.deadline);
+        let Some(slack) = length.checked_sub(u128::from(task.runtime)) else { return Err(k) };
+        let (mut sum, mut some_within) = (0u128, false);
+        for (_, other) in tasks.iter().enumerate().filter(|(i, _)| *i != k) {
+            let (runtime, period) = (u128::from(other.runtime), u128::from(other.period));
+            let whole = if other.deadline > task.deadline {
+                0
+            } else {
+                u128::from((task.deadline - other.deadline) / other.period + 1)
+            };
+            let rest = runtime.min(length.saturating_sub(whole * period));
+            let interference = whole * runtime + rest;
+            some_within |= (1..=slack).contains(&interference);
+            sum += interference.min(slack);
+        }
+        match sum.cmp(&(u128::from(cpus) * slack)) {
+            Ordering::Less => {}
+            Ordering::Equal if some_within => {}
+            _ => return Err(k),
+        }
+    }
+    Ok(())
+}
+
+/// The first task that this test does not show to be in time, for deadlines within the periods.
+pub(crate) fn bak(tasks: &[Task], cpus: u64) -> Result<(), usize> {
+    for (k, task) in tasks.iter().enumerate() {
+        let (own, length) = (u128::from(task.runtime), u128::from(task.deadline));
+        // Everything is multiplied by D_k: the sum of min(D_k, D_k beta_i) against m D_k - (m - 1) C_k. D_k beta_i is a fraction
+        // over T_i and, where the task is denser than k, another one over D_k.
+        let bound = (u128::from(cpus) * length).checked_sub(u128::from(cpus - 1) * own).ok_or(k)?;
+        let (mut sum, mut rests) = (Sum::default(), 0u128);
+        for other in tasks {
+            let (c, t, d) = (u128::from(other.runtime), u128::from(other.period), u128::from(other.deadline));
+            let first = c * (length + t - d);
+            let second = (c * length).saturating_sub(own * t);
+            let (whole, rest) = (first / t + second / length, (first % t, second % length));
+            let carry = u128::from(rest.0 * length + rest.1 * t >= t * length);
+            if whole + carry >= length {
+                sum.add(length, 1);
+            } else {
+                sum.add(whole * t + rest.0, other.period);
+                rests += rest.1;
+            }
+        }
+        sum.add(rests, task.deadline);
+        if sum.compare_whole(bound).is_gt() {
+            return Err(k);
+        }
+    }
+    Ok(())
+}
+
+/// Bounds of the response times, for deadlines within the periods; an error names the first task without one.
+///
+/// The bounds are lowered from the deadlines in rounds: a shorter response of one task leaves less carried-in work for
+/// the others.
+pub(crate) fn response_times(tasks: &[Task], cpus: u64) -> Result<Vec<u64>, usize> {
+    /// Rounds over all tasks; what has not been shown by then is not shown.
+    const ROUNDS: usize = 200;
+    /// Steps of one fixed point.
+    const STEPS: usize = 100_000;
+    let mut bounds: Vec<Option<u64>> = vec![None; tasks.len()];
+    for _ in 0..ROUNDS {
+        let mut lower = false;
+        for (k, task) in tasks.iter().enumerate() {
+            let most = bounds[k].unwrap_or(task.deadline);
+            let mut response = task.runtime;
+            let mut fits = task.runtime <= task.deadline;
+            for step in 0.. {
+                if !fits {
+                    break;
+                }
+                if step == STEPS {
+                    fits = false;
+                    break;
+                }
+                let next = response_step(tasks, &bounds, k, response, cpus);
+                if next == u128::from(response) {
+                    break;
+                }
+                match u64::try_from(next).ok().filter(|n| *n <= most) {
+                    Some(next) => response = next,
+                    None => fits = false,
+                }
+            }
+            if fits && bounds[k].is_none_or(|b| response < b) {
+                bounds[k] = Some(response);
+                lower = true;
+            }
+        }
+        if bounds.iter().all(Option::is_some) {
+            return Ok(bounds.into_iter().flatten().collect());
+        }
+        if !lower {
+            break;
+        }
+    }
+    Err(bounds.iter().position(Option::is_none).unwrap_or(0))
+}
+
+/// Runtime plus what others keep all CPUs busy in a window of this length.
+fn response_step(tasks: &[Task], bounds: &[Option<u64>], k: usize, response: u64, cpus: u64) -> u128 {
+    let task = &tasks[k];
+    let own = u128::from(task.runtime);
+    let most = u128::from(response) - own + 1;
+    let mut sum = 0u128;
+    for (i, other) in tasks.iter().enumerate().filter(|(i, _)| *i != k) {
+        let (c, t) = (u128::from(other.runtime), u128::from(other.period));
+        let (d, dk) = (u128::from(other.deadline), u128::from(task.deadline));
+        let slack = u128::from(other.deadline - bounds[i].unwrap_or(other.deadline).min(other.deadline));
+        // Any work in a window: jobs packed with the carried-in one as late as its bound allows.
+        let reach = u128::from(response) + d - slack - c;
+        let any = (reach / t) * c + c.min(reach % t);
+        // Work due before the deadline of the task in question.
+        let whole = if dk >= d { (dk - d) / t + 1 } else { 0 };
+        let carried = dk.saturating_sub(whole * t + slack);
+        let due = whole * c + c.min(carried);
+        sum += any.min(due).min(most);
+    }
+    own + sum / u128::from(cpus)
+}
+
+/// How late a job can be at most, with deadlines at the ends of the periods and a utilisation of at most m. `None` when there is no
+/// such bound.
+pub fn tardiness(tasks: &[Task], cpus: u64) -> Option<u64> {
+    if utilisation(tasks).compare_whole(u128::from(cpus)).is_gt() || tasks.iter().any(|t| t.runtime > t.period) {
+        return None;
+    }
+    if tasks.len() as u64 <= cpus || cpus == 1 {
+        return Some(0);
+    }
+    let most = u128::from(tasks.iter().map(|t| t.runtime).max()?);
+    let least = u128::from(tasks.iter().map(|t| t.runtime).min()?);
+    let heaviest = tasks.iter().copied().reduce(|a, b| if b.heavier(&a) { b } else { a })?;
+    // ((m - 1) C_max - C_min) / (m - (m - 2) U_max) + C_max, rounded up.
+    let (m, c, t) = (u128::from(cpus), u128::from(heaviest.runtime), u128::from(heaviest.period));
+    let above = ((m - 1) * most).checked_sub(least)?.checked_mul(t)?;
+    let below = (m * t).checked_sub((m - 2) * c).filter(|b| *b > 0)?;
+    u64::try_from(above.div_ceil(below) + most).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(runtime: u64, period: u64) -> Task {
+        Task { runtime, deadline: period, period }
+    }
+
+    #[test]
+    fn the_bounds_touch() {
+        // Densities 1/2 three times: 3/2 <= 2 - 1/2 holds with equality.
+        assert!(gfb(&[task(1, 2); 3], 2));
+        assert!(!gfb(&[task(1, 2), task(1, 2), task(501, 1000)], 2));
+        assert_eq!(bak(&[task(1, 2); 3], 2), Ok(()));
+        assert_eq!(bcl(&[task(1, 10); 3], 2), Ok(()));
+        assert_eq!(bcl(&[task(9, 10); 3], 2), Err(0));
+    }
+
+    #[test]
+    fn dhalls_effect_is_not_accepted() {
+        // Two light tasks and a heavy one, which comes last and misses.
+        let tasks = [task(1, 9), task(1, 9), task(10, 10)];
+        assert!(!gfb(&tasks, 2) && bcl(&tasks, 2).is_err() && bak(&tasks, 2).is_err());
+        assert_eq!(response_times(&tasks, 2), Err(2));
+        assert_eq!(tardiness(&tasks, 2), Some(15));
+    }
+
+    #[test]
+    fn response_bounds_of_light_tasks() {
+        // With as many CPUs as tasks nobody waits.
+        assert_eq!(response_times(&[task(3, 10); 3], 3), Ok(vec![3, 3, 3]));
+        assert_eq!(response_times(&[task(2, 10); 3], 2), Ok(vec![4, 4, 4]));
+    }
+}

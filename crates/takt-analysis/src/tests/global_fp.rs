@@ -1,0 +1,58 @@
+//! Global fixed priorities on m identical CPUs: response-time bounds.
+//!
+//! Bertogna and Cirinei, "Response-Time Analysis for Globally Scheduled Symmetric Multiprocessor Platforms", RTSS 2007: a job
+//! waits only while all m CPUs run more important work, so a m-th part of what these can do in its window delays it.
+
+use crate::taskset::Task;
+
+/// Steps of one fixed point.
+const STEPS: usize = 1_000_000;
+
+/// Bounds of the response times, `order` from the most important task on, for deadlines within the periods. An error names the
+/// first task that is not shown to be in time.
+///
+/// Sufficient for sporadic tasks. Pseudo-polynomial; O(n²) steps at least.
+pub(crate) fn response_times(tasks: &[Task], order: &[usize], cpus: u64) -> Result<Vec<u64>, usize> {
+    let mut bounds = vec![0; tasks.len()];
+    for (rank, &k) in order.iter().enumerate() {
+        bounds[k] = bound(tasks, &bounds, &order[..rank], k, cpus).ok_or(k)?;
+    }
+    Ok(bounds)
+}
+
+fn bound(tasks: &[Task], bounds: &[u64], above: &[usize], k: usize, cpus: u64) -> Option<u64> {
+    let task = &tasks[k];
+    let own = u128::from(task.runtime);
+    let mut response = task.runtime;
+    for _ in 0..STEPS {
+        if response > task.deadline {
+            return None;
+        }
+        let most = u128::from(response) - own + 1;
+        let work = |&i: &usize| {
+            let (c, t) = (u128::from(tasks[i].runtime), u128::from(tasks[i].period));
+            // The job carried in ends as late as its bound allows, the others follow as soon as they can.
+            let reach = u128::from(response) + u128::from(bounds[i]) - c;
+            ((reach / t) * c + c.min(reach % t)).min(most)
+        };
+        let next = own + above.iter().map(work).sum::<u128>() / u128::from(cpus);
+        if next == u128::from(response) {
+            return Some(response);
+        }
+        response = u64::try_from(next).ok()?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_important_tasks_do_not_wait() {
+        let task = |runtime, period| Task { runtime, deadline: period, period };
+        let tasks = [task(5, 10), task(6, 10), task(2, 20)];
+        assert_eq!(response_times(&tasks, &[0, 1, 2], 2), Ok(vec![5, 6, 7]));
+        assert_eq!(response_times(&[task(5, 10), task(6, 10), task(9, 20)], &[0, 1, 2], 1), Err(1));
+    }
+}

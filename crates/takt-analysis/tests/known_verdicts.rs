@@ -1,0 +1,65 @@
+//! Task sets whose verdicts are known.
+//!
+//! `data/sweep_n10.csv`: 1000 random sets of 10 tasks with deadlines between runtime and period; the verdicts of the exact EDF test
+//! for one CPU are those on which schedcat's QPA (native, with rational numbers), the Rust crate response-time-analysis and a
+//! search of all deadlines agree: 548 are schedulable.
+//! `data/airs_W3.0.csv` and `data/airs_W3.6.csv`: 100 sets each for four CPUs with that total utilisation, made as in section 6 of
+//! AIRS (Kato, Rajkumar, Ishikawa, ECRTS 2010). The verdicts of the global tests agree with schedcat's; the accepted
+//! assignments were simulated CPU by CPU. The column `gedf_sim` is compared where the simulator is, in the tests of `takt analyze`.
+
+use takt_analysis::taskset::{Task, TaskSet};
+use takt_analysis::tests::{self, Verdict};
+use takt_core::time::Span;
+
+fn sets(csv: &str) -> Vec<TaskSet> {
+    let mut sets: Vec<Vec<Task>> = Vec::new();
+    for line in csv.lines().skip(1) {
+        let n: Vec<u64> = line.split(',').map(|n| n.parse().unwrap()).collect();
+        if n[0] as usize == sets.len() {
+            sets.push(Vec::new());
+        }
+        sets.last_mut().unwrap().push(Task { runtime: n[2], deadline: n[3], period: n[4] });
+    }
+    sets.into_iter().map(|tasks| TaskSet::new(tasks, Span::from_us(1)).unwrap()).collect()
+}
+
+#[test]
+fn edf_on_one_cpu() {
+    let edf = tests::test("edf").unwrap();
+    let verdicts: Vec<&str> =
+        sets(include_str!("data/sweep_n10.csv")).iter().map(|set| edf.run(set, 1).verdict.cell()).collect();
+    let known: Vec<&str> = include_str!("data/sweep_n10.verdicts").lines().collect();
+    assert_eq!(verdicts, known);
+    assert_eq!(verdicts.iter().filter(|v| **v == "1").count(), 548);
+}
+
+fn compare(csv: &str, known: &str) {
+    let sets = sets(csv);
+    assert_eq!(sets.len(), 100);
+    let mut lines = known.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').skip(1).filter(|name| *name != "gedf_sim").collect();
+    assert_eq!(names.len(), 14);
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').skip(1).collect()).collect();
+    let mut differences = Vec::new();
+    for (column, name) in names.iter().enumerate() {
+        let test = tests::test(name).unwrap();
+        for (index, (set, row)) in sets.iter().zip(&rows).enumerate() {
+            let finding = test.run(set, 4);
+            assert_ne!(finding.verdict, Verdict::Unknown);
+            if finding.verdict.cell() != row[column] {
+                differences.push(format!("{name} of set {index}: {finding:?}"));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[test]
+fn four_cpus_at_three_quarters() {
+    compare(include_str!("data/airs_W3.0.csv"), include_str!("data/airs_W3.0_verdicts.csv"));
+}
+
+#[test]
+fn four_cpus_at_nine_tenths() {
+    compare(include_str!("data/airs_W3.6.csv"), include_str!("data/airs_W3.6_verdicts.csv"));
+}
