@@ -315,6 +315,8 @@ struct State {
     deadlocks: u64,
     visited: u64,
     alive: usize,
+    /// Whether the sink of this step wants records.
+    recording: bool,
 }
 
 /// A scheduling engine: one system under one policy.
@@ -403,6 +405,7 @@ impl Engine {
             deadlocks: 0,
             visited: 0,
             alive: n,
+            recording: true,
             system,
         };
         Ok(Engine {
@@ -435,6 +438,7 @@ impl Engine {
         assert!(now >= state.now, "time runs backwards: {now} after {}", state.now);
         state.now = now;
         state.visited = 0;
+        state.recording = sink.wants_records();
         if !self.started {
             self.started = true;
             self.policy.start(&mut Context { state, sink });
@@ -466,6 +470,7 @@ impl Engine {
     pub fn close<S: Sink>(&mut self, end: Time, inputs: &[Input], sink: &mut S) {
         let state = &mut self.state;
         state.now = end;
+        state.recording = sink.wants_records();
         for input in inputs {
             state.input(input, sink);
             state.events.clear();
@@ -487,7 +492,7 @@ impl Engine {
             let (job, place) = (state.runs[i].job, state.runs[i].place);
             if let (Some(place), false) = (place, state.runs[i].stop_recorded) {
                 let stop = What::Stop { task: TaskId(i as u32), job, place, reason: StopReason::Suspended };
-                sink.record(Record { at: end, what: stop });
+                state.record(sink, stop);
             }
             // Hartstone notices a miss when the late job ends, which it did not.
             if !state.runs[i].has_job() || state.system.backlog == Backlog::Hartstone {
@@ -509,15 +514,15 @@ impl Engine {
     /// shows with the next decision. This allocates.
     ///
     /// # Errors
-    /// When the new policy cannot schedule the system, or needs more timers than the engine was built with; the old one goes on.
+    /// When the new policy cannot schedule the system; the old one goes on.
     pub fn switch_policy<S: Sink>(&mut self, spec: crate::policy::PolicySpec, sink: &mut S) -> Result<(), Invalid> {
+        self.state.recording = sink.wants_records();
         let tasks: Vec<TaskId> = (0..self.state.runs.len()).map(|i| TaskId(i as u32)).collect();
         let build = Build { system: &self.state.system, tasks: &tasks, places: &self.lent, spec, first_timer: 0 };
         let policy = (spec.entry.build)(&build)?;
-        if usize::from(policy.timers()) > self.state.timers() {
-            return Err(Invalid::Unsuitable("the new policy needs more timers than the engine has"));
-        }
         let first = 2 * self.state.runs.len();
+        let more = usize::from(policy.timers()).saturating_sub(self.state.timers());
+        self.state.agenda.insert_slots(first + self.state.timers(), more);
         (0..self.state.timers()).for_each(|t| self.state.agenda.remove(first + t));
         self.policy = policy;
         self.state.system.policy = spec;
@@ -556,6 +561,11 @@ impl Engine {
     #[must_use]
     pub fn now(&self) -> Time {
         self.state.now
+    }
+    /// What the last step told the driver to do.
+    #[must_use]
+    pub fn commands(&self) -> &[Command] {
+        &self.commands
     }
     /// The tasks that run now.
     #[must_use]
@@ -628,14 +638,13 @@ impl Engine {
     }
 
     fn decide<S: Sink>(&mut self, sink: &mut S) -> &[Command] {
-        let mut decision = core::mem::take(&mut self.decision);
+        let Engine { state, policy, lent, decision, commands, .. } = self;
         decision.assignments.clear();
-        self.commands.clear();
-        self.policy.decide(&self.lent, &mut Context { state: &mut self.state, sink }, &mut decision);
-        assert!(self.state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
-        self.state.apply(&decision, &mut self.commands, sink);
-        self.decision = decision;
-        &self.commands
+        commands.clear();
+        policy.decide(lent, &mut Context { state, sink }, decision);
+        assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
+        state.apply(decision, commands, sink);
+        commands
     }
 }
 
@@ -658,8 +667,16 @@ impl State {
         self.agenda.slots() - 3 * self.runs.len()
     }
 
+    #[inline]
     fn record(&self, sink: &mut dyn Sink, what: What) {
-        sink.record(Record { at: self.now, what });
+        self.record_at(self.now, sink, what);
+    }
+
+    #[inline]
+    fn record_at(&self, at: Time, sink: &mut dyn Sink, what: What) {
+        if self.recording {
+            sink.record(Record { at, what });
+        }
     }
 
     fn job(&self, task: TaskId) -> Option<Job> {
@@ -854,14 +871,16 @@ impl State {
             return;
         }
         run.counts.released += 1;
-        sink.record(Record { at: release, what: What::Release { task, job, deadline } });
-        if !run.has_job() {
+        let busy = run.has_job();
+        self.record_at(release, sink, What::Release { task, job, deadline });
+        let run = &mut self.runs[task.index()];
+        if !busy {
             run.job = job;
             self.begin_job(task, release, release, deadline.unwrap_or(Time::MAX));
         } else if backlog == Backlog::Skip {
             run.counts.missed += 1;
             let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO };
-            sink.record(Record { at: release, what });
+            self.record_at(release, sink, what);
         } else {
             run.pending += 1;
         }
@@ -1205,37 +1224,56 @@ impl State {
     /// Turns the difference between the present assignment and the decision into commands.
     fn apply(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         self.round += 1;
-        let (round, now) = (self.round, self.now);
+        let round = self.round;
+        let (mut kept, mut moves, mut news) = (0, false, false);
         for a in &decision.assignments {
             let run = &mut self.runs[a.task.index()];
             assert!(run.phase == Phase::Ready, "task {} was chosen without a job that can run", a.task.0);
             assert!(run.round != round, "task {} was put on two places", a.task.0);
             run.round = round;
             run.wanted = a.place;
-            for &cpu in &self.place_cpus[a.place.index()] {
-                let claimed = core::mem::replace(&mut self.cpu_round[usize::from(cpu)], round);
+            kept += usize::from(run.place.is_some());
+            moves |= run.place.is_some_and(|place| place != a.place);
+            news |= run.place != Some(a.place) || run.fresh || a.budget.is_some();
+            each_cpu(&self.place_cpus, self.cpu_task.len(), a.place, |cpu| {
+                let claimed = core::mem::replace(&mut self.cpu_round[cpu], round);
                 assert!(claimed != round, "two tasks were put on CPU index {cpu}, task {} is one", a.task.0);
-            }
+            });
         }
-        // Stops.
+        if kept < self.running.len() {
+            self.stop_others(commands, sink);
+        }
+        if moves {
+            self.move_away(commands, sink);
+        }
+        if news {
+            self.arrive_there(decision, commands, sink);
+        }
+    }
+
+    /// Stops who runs and was not chosen.
+    fn stop_others(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+        let (round, now, cpus) = (self.round, self.now, self.cpu_task.len());
         let mut kept = 0;
         for index in 0..self.running.len() {
             let task = self.running[index];
             let run = &mut self.runs[task.index()];
-            let place = run.place.expect("a running task has a place");
             if run.round == round {
                 self.running[kept] = task;
                 kept += 1;
                 continue;
             }
+            let place = run.place.expect("a running task has a place");
             run.account(now);
             run.place = None;
             run.last_place = Some(place);
             let (job, recorded, blocked) = (run.job, run.stop_recorded, run.phase == Phase::Blocked);
             run.stop_recorded = false;
-            let cpus = &self.place_cpus[place.index()];
-            let taken = cpus.iter().any(|&c| self.cpu_round[usize::from(c)] == round);
-            cpus.iter().for_each(|&c| self.cpu_task[usize::from(c)] = None);
+            let mut taken = false;
+            each_cpu(&self.place_cpus, cpus, place, |cpu| {
+                taken |= self.cpu_round[cpu] == round;
+                self.cpu_task[cpu] = None;
+            });
             self.agenda.remove(task.index());
             if !recorded {
                 let reason = match (blocked, taken) {
@@ -1243,19 +1281,22 @@ impl State {
                     (false, true) => StopReason::Preempted,
                     (false, false) => StopReason::Suspended,
                 };
-                self.runs[task.index()].counts.preemptions += u64::from(reason == StopReason::Preempted);
+                run.counts.preemptions += u64::from(reason == StopReason::Preempted);
                 self.record(sink, What::Stop { task, job, place, reason });
             }
             commands.push(Command::Stop { task, place });
         }
         self.running.truncate(kept);
-        // Moves: everyone leaves before anyone arrives, so that two tasks can swap.
-        for index in 0..kept {
+    }
+
+    /// Takes who moves off its place: everyone leaves before anyone arrives, so that two tasks can swap.
+    fn move_away(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+        for index in 0..self.running.len() {
             let task = self.running[index];
             let run = &self.runs[task.index()];
             let (from, to) = (run.place.expect("it runs"), run.wanted);
             if from != to {
-                self.place_cpus[from.index()].iter().for_each(|&c| self.cpu_task[usize::from(c)] = None);
+                each_cpu(&self.place_cpus, self.cpu_task.len(), from, |cpu| self.cpu_task[cpu] = None);
                 if !run.stop_recorded {
                     let what = What::Stop { task, job: run.job, place: from, reason: StopReason::Migrated };
                     self.record(sink, what);
@@ -1263,28 +1304,30 @@ impl State {
                 commands.push(Command::Move { task, from, to, work: run.work() });
             }
         }
-        // Starts, moves and next jobs in the order of the decision.
+    }
+
+    /// Starts, moves, next jobs and new budgets, in the order of the decision.
+    fn arrive_there(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+        let (now, cpus) = (self.now, self.cpu_task.len());
         for a in &decision.assignments {
             let (task, to) = (a.task, a.place);
             let run = &mut self.runs[task.index()];
-            let (before, fresh, work) = (run.place, run.fresh, run.work());
+            let (before, fresh) = (run.place, run.fresh);
             if before != Some(to) || fresh {
+                let (job, work) = (run.job, run.work());
                 run.account(now);
-                run.since = now;
                 run.place = Some(to);
                 run.fresh = false;
                 run.stop_recorded = false;
-                let job = run.job;
                 run.counts.dispatches += 1;
                 let came_from = before.or(run.last_place);
                 run.counts.migrations += u64::from(!fresh && came_from.is_some_and(|p| p != to));
                 run.last_place = Some(to);
-                for &cpu in &self.place_cpus[to.index()] {
-                    let cpu = usize::from(cpu);
+                each_cpu(&self.place_cpus, cpus, to, |cpu| {
                     self.cpu_task[cpu] = Some(task);
                     let last = self.cpu_last[cpu].replace(task);
                     self.context_switches += u64::from(last.is_some_and(|t| t != task));
-                }
+                });
                 match before {
                     None => {
                         self.running.push(task);
@@ -1302,6 +1345,16 @@ impl State {
                 self.grant(task, budget, sink);
             }
         }
+    }
+}
+
+/// Visits the CPUs of a place. The first places are the single CPUs, of which there are `cpus`.
+#[inline]
+fn each_cpu(place_cpus: &[Vec<u16>], cpus: usize, place: Place, mut visit: impl FnMut(usize)) {
+    if place.index() < cpus {
+        visit(place.index());
+    } else {
+        place_cpus[place.index()].iter().for_each(|&cpu| visit(usize::from(cpu)));
     }
 }
 
@@ -1458,7 +1511,7 @@ impl Context<'_> {
         run.job = job;
         run.next_job += 1;
         run.counts.released += 1;
-        self.sink.record(Record { at: now, what: What::Release { task, job, deadline } });
+        state.record(self.sink, What::Release { task, job, deadline });
         state.begin_job(task, now, now, deadline.unwrap_or(Time::MAX));
         let told = state.events.pop();
         debug_assert!(matches!(told, Some(Event::Release { .. })));

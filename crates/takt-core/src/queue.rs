@@ -5,97 +5,65 @@ use crate::time::Time;
 use alloc::vec;
 use alloc::vec::Vec;
 
-const ABSENT: u32 = u32::MAX;
-
-/// Future instants, at most one per slot; an indexed binary heap. Equal instants come out in slot order.
+/// Future instants, at most one per slot; equal instants come out in slot order. [`Time::MAX`] is never.
 ///
-/// Setting, moving and removing one costs O(log n); looking at the earliest costs O(1).
+/// A tournament over all slots: each node of a complete binary tree holds the earlier of its two children. Setting, moving and
+/// removing one costs O(log slots) without a branch that depends on the instants; looking at the earliest costs O(1).
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    heap: Vec<(Time, u32)>,
-    position: Vec<u32>,
+    slots: usize,
+    /// The root is at 1, the children of `i` at `2 * i` and `2 * i + 1`, and the leaves, one per slot, are the second half.
+    tree: Vec<(Time, u32)>,
 }
 
 impl Agenda {
     pub(crate) fn new(slots: usize) -> Agenda {
-        Agenda { heap: Vec::with_capacity(slots), position: vec![ABSENT; slots] }
+        let leaves = slots.next_power_of_two();
+        let mut tree = vec![(Time::MAX, 0); 2 * leaves];
+        (0..leaves).for_each(|slot| tree[leaves + slot].1 = slot as u32);
+        (1..leaves).rev().for_each(|node| tree[node] = tree[2 * node]);
+        Agenda { slots, tree }
     }
 
     pub(crate) fn slots(&self) -> usize {
-        self.position.len()
+        self.slots
     }
 
+    #[inline]
     pub(crate) fn first(&self) -> Option<(Time, usize)> {
-        self.heap.first().map(|&(at, slot)| (at, slot as usize))
+        let (at, slot) = self.tree[1];
+        (at < Time::MAX).then_some((at, slot as usize))
     }
 
     /// Sets the slot's instant, whether or not it had one.
+    #[inline]
     pub(crate) fn set(&mut self, slot: usize, at: Time) {
-        let entry = (at, slot as u32);
-        match self.position[slot] {
-            ABSENT => {
-                self.heap.push(entry);
-                self.position[slot] = (self.heap.len() - 1) as u32;
-                self.up(self.heap.len() - 1);
-            }
-            at_index => {
-                let index = at_index as usize;
-                let old = core::mem::replace(&mut self.heap[index], entry);
-                if entry < old { self.up(index) } else { self.down(index) }
-            }
+        let mut node = self.tree.len() / 2 + slot;
+        let mut first = (at, slot as u32);
+        while node > 1 {
+            self.tree[node] = first;
+            let other = self.tree[node ^ 1];
+            // Between equals the left one is first.
+            let right = (node & 1) as i64;
+            first = if other.0.ns() - right < first.0.ns() { other } else { first };
+            node /= 2;
         }
+        self.tree[node] = first;
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, slot: usize) {
-        let index = self.position[slot];
-        if index == ABSENT {
-            return;
-        }
-        self.position[slot] = ABSENT;
-        let index = index as usize;
-        let last = self.heap.pop().expect("a slot with a position is in the heap");
-        if index < self.heap.len() {
-            let removed = core::mem::replace(&mut self.heap[index], last);
-            self.position[last.1 as usize] = index as u32;
-            if last < removed { self.up(index) } else { self.down(index) }
+        if self.tree[self.tree.len() / 2 + slot].0 < Time::MAX {
+            self.set(slot, Time::MAX);
         }
     }
 
-    fn up(&mut self, mut index: usize) {
-        let entry = self.heap[index];
-        while index > 0 {
-            let parent = (index - 1) / 2;
-            if self.heap[parent] <= entry {
-                break;
-            }
-            self.place(index, self.heap[parent]);
-            index = parent;
+    /// Makes room for `count` slots before slot `at`; later slots get higher numbers. This allocates.
+    pub(crate) fn insert_slots(&mut self, at: usize, count: usize) {
+        let old = core::mem::replace(self, Agenda::new(self.slots + count));
+        for (slot, &(instant, _)) in old.tree[old.tree.len() / 2..].iter().enumerate().take(old.slots) {
+            self.set(if slot < at { slot } else { slot + count }, instant);
         }
-        self.place(index, entry);
-    }
-
-    fn down(&mut self, mut index: usize) {
-        let entry = self.heap[index];
-        loop {
-            let mut child = 2 * index + 1;
-            if child >= self.heap.len() {
-                break;
-            }
-            if child + 1 < self.heap.len() && self.heap[child + 1] < self.heap[child] {
-                child += 1;
-            }
-            if entry <= self.heap[child] {
-                break;
-            }
-            self.place(index, self.heap[child]);
-            index = child;
-        }
-        self.place(index, entry);
-    }
-
-    fn place(&mut self, index: usize, entry: (Time, u32)) {
-        self.heap[index] = entry;
-        self.position[entry.1 as usize] = index as u32;
     }
 }
 
@@ -125,11 +93,13 @@ impl ReadyQueue {
         let index = self.sorted.partition_point(|k| *k < key);
         self.sorted.insert(index, key);
     }
-    /// Removes the task's job if it is there.
-    pub(crate) fn remove(&mut self, task: TaskId) {
-        if let Some(index) = self.sorted.iter().position(|k| k.task == task) {
+    /// Removes the task's job; whether it was there.
+    pub(crate) fn remove(&mut self, task: TaskId) -> bool {
+        let index = self.sorted.iter().position(|k| k.task == task);
+        if let Some(index) = index {
             self.sorted.remove(index);
         }
+        index.is_some()
     }
     pub(crate) fn clear(&mut self) {
         self.sorted.clear();

@@ -227,6 +227,10 @@ pub enum Outcome {
 pub trait Sink {
     /// Called once per record, in order.
     fn record(&mut self, record: Record);
+    /// Whether [`Sink::record`] does anything; asked once per step, so that a driver that only counts pays nothing for it.
+    fn wants_records(&self) -> bool {
+        true
+    }
     /// Called when a job completes, with the time since its release.
     fn response(&mut self, task: TaskId, response: Span) {
         let _ = (task, response);
@@ -235,6 +239,9 @@ pub trait Sink {
 
 impl Sink for () {
     fn record(&mut self, _: Record) {}
+    fn wants_records(&self) -> bool {
+        false
+    }
 }
 impl Sink for alloc::vec::Vec<Record> {
     fn record(&mut self, record: Record) {
@@ -245,6 +252,9 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     fn record(&mut self, record: Record) {
         (**self).record(record);
     }
+    fn wants_records(&self) -> bool {
+        (**self).wants_records()
+    }
     fn response(&mut self, task: TaskId, response: Span) {
         (**self).response(task, response);
     }
@@ -253,6 +263,9 @@ impl<A: Sink, B: Sink> Sink for (A, B) {
     fn record(&mut self, record: Record) {
         self.0.record(record);
         self.1.record(record);
+    }
+    fn wants_records(&self) -> bool {
+        self.0.wants_records() || self.1.wants_records()
     }
     fn response(&mut self, task: TaskId, response: Span) {
         self.0.response(task, response);

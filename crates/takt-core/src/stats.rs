@@ -147,6 +147,9 @@ impl Responses {
 
 impl Sink for Responses {
     fn record(&mut self, _: Record) {}
+    fn wants_records(&self) -> bool {
+        false
+    }
     fn response(&mut self, task: TaskId, response: Span) {
         self.0[task.index()].add(response);
     }

@@ -39,7 +39,7 @@ mod steal;
 pub use report::{CpuTime, Report, TaskTime};
 
 use machine::Machine;
-use takt_core::engine::{Command, Engine, Input};
+use takt_core::engine::{Engine, Input};
 use takt_core::record::Sink;
 #[cfg(doc)]
 use takt_core::scenario::Happening;
@@ -62,23 +62,22 @@ pub fn simulate<S: Sink>(
     let end = Time::ZERO + duration;
     let mut machine = Machine::new(engine, scenario);
     let mut inputs = Vec::with_capacity(2 * engine.system().tasks.len() + scenario.changes.len() + 8);
-    let mut commands: Vec<Command> = Vec::with_capacity(2 * engine.system().cpus.len());
-    let mut steps = 0u32;
     loop {
-        let due = engine.next_due().unwrap_or(Time::MAX);
-        let now = due.min(machine.next());
+        let (due, act) = (engine.next_due().unwrap_or(Time::MAX), machine.next());
+        let now = due.min(act);
         if now >= end {
             break;
         }
-        machine.inputs(now, engine, &mut inputs);
-        if inputs.is_empty() && due > now {
-            continue;
+        inputs.clear();
+        if act <= now {
+            machine.inputs(now, engine, &mut inputs);
+            if inputs.is_empty() && due > now {
+                continue;
+            }
         }
-        commands.clear();
-        commands.extend_from_slice(engine.step(now, &inputs, sink));
-        machine.apply(&commands, now, engine);
-        steps = steps.wrapping_add(1);
-        if steps.is_multiple_of(65_536) {
+        let _ = engine.step(now, &inputs, sink);
+        machine.apply(now, engine);
+        if machine.steps().is_multiple_of(65_536) {
             progress(now);
         }
     }

@@ -7,7 +7,7 @@
 use crate::report::{CpuTime, Report, TaskTime};
 use crate::steal::Progress;
 use takt_core::engine::{Command, Engine, Input, Work};
-use takt_core::model::{Step, TaskId};
+use takt_core::model::{Execution, Step, TaskId};
 use takt_core::record::{JobId, Place};
 use takt_core::scenario::{Costs, Happening, Scenario};
 use takt_core::time::{Span, Time};
@@ -21,7 +21,14 @@ struct Body {
     left: Span,
     /// Accounted for up to here while it runs.
     since: Time,
+    /// Where it runs, or ran last.
     place: Place,
+    /// A sleep of its own has not ended.
+    asleep: bool,
+    /// It was stopped in favour of another and has not run since.
+    preempted: bool,
+    /// Blocked from outside: its jobs block whenever they could go on.
+    held: bool,
     time: TaskTime,
     /// The steps that come next, as indexes into [`Machine::steps`].
     next: u32,
@@ -29,27 +36,35 @@ struct Body {
     /// The task's first and last step.
     all: (u32, u32),
     job: JobId,
-    /// A sleep of its own has not ended.
-    asleep: bool,
-    /// It was stopped in favour of another and has not run since.
-    preempted: bool,
-    /// Blocked from outside: its jobs block whenever they could go on.
-    held: bool,
 }
+
+/// A place on which tasks run.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// When the job that runs there acts; [`Time::MAX`] if none does.
+    at: Time,
+    task: Option<TaskId>,
+}
+
+const EMPTY: Slot = Slot { at: Time::MAX, task: None };
 
 pub(crate) struct Machine {
     bodies: Vec<Body>,
-    /// Tasks that run and the instants at which they act, in no order.
-    running: Vec<(Time, TaskId)>,
+    /// By place.
+    slots: Vec<Slot>,
     /// Wake-ups of sleeping jobs, the next one last.
     sleepers: Vec<(Time, TaskId)>,
     steps: Vec<Step>,
     changes: Vec<(Time, Happening)>,
     next_change: usize,
+    /// When the next of the sleepers wakes or the next change comes.
+    others: Time,
     progress: Progress,
     costs: Costs,
     /// Whether anything costs anything.
     charges: bool,
+    /// Whether who holds a CPU always makes progress: nothing is charged and nothing stolen.
+    smooth: bool,
     /// For each place the indexes of its CPUs; the first places are the single CPUs.
     place_cpus: Vec<Vec<u16>>,
     /// Who ran last on each CPU; kept only when something costs something.
@@ -86,16 +101,20 @@ impl Machine {
         let indexes = |place: &takt_core::cpus::CpuSet| {
             system.cpus.iter().enumerate().filter(|(_, cpu)| place.contains(*cpu)).map(|(i, _)| i as u16).collect()
         };
+        let charges = scenario.costs != Costs::default();
+        let progress = Progress::new(scenario.steal);
         Machine {
             bodies,
-            running: Vec::with_capacity(n.min(m)),
+            slots: vec![EMPTY; engine.places().len()],
             sleepers: Vec::with_capacity(n),
             steps,
             changes: scenario.changes.clone(),
             next_change: 0,
-            progress: Progress::new(scenario.steal),
+            others: scenario.changes.first().map_or(Time::MAX, |(at, _)| *at),
+            smooth: !charges && progress.is_steady(),
+            progress,
             costs: scenario.costs,
-            charges: scenario.costs != Costs::default(),
+            charges,
             place_cpus: engine.places().iter().map(indexes).collect(),
             last: vec![None; m],
             acting: Vec::with_capacity(n.min(m)),
@@ -109,18 +128,9 @@ impl Machine {
     }
 
     /// When something happens that the engine does not know of. O(m).
+    #[inline]
     pub(crate) fn next(&self) -> Time {
-        let mut first = Time::MAX;
-        for &(at, _) in &self.running {
-            first = first.min(at);
-        }
-        if let Some(&(at, _)) = self.sleepers.last() {
-            first = first.min(at);
-        }
-        if let Some(&(at, _)) = self.changes.get(self.next_change) {
-            first = first.min(at);
-        }
-        first
+        self.slots.iter().fold(self.others, |first, slot| first.min(slot.at))
     }
 
     /// What the engine is told at `now`, in this order: jobs that complete, in the order of their tasks, each with the unlocks
@@ -129,8 +139,8 @@ impl Machine {
     pub(crate) fn inputs(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         inputs.clear();
         self.acting.clear();
-        let due = self.running.iter().filter(|(at, _)| *at <= now);
-        self.acting.extend(due.map(|&(_, task)| task));
+        let due = self.slots.iter().filter(|slot| slot.at <= now);
+        self.acting.extend(due.filter_map(|slot| slot.task));
         if self.acting.len() > 1 {
             self.acting.sort_unstable();
         }
@@ -161,6 +171,13 @@ impl Machine {
                 }
             }
         }
+        if self.others <= now {
+            self.others(now, engine, inputs);
+        }
+    }
+
+    /// Wake-ups and changes.
+    fn others(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         while self.sleepers.last().is_some_and(|(at, _)| *at <= now) {
             let (_, task) = self.sleepers.pop().expect("it was looked at");
             self.awake(task, engine, inputs);
@@ -170,6 +187,12 @@ impl Machine {
             self.next_change += 1;
             self.change(change, now, inputs);
         }
+        self.note_others();
+    }
+
+    fn note_others(&mut self) {
+        let sleeper = self.sleepers.last().map_or(Time::MAX, |(at, _)| *at);
+        self.others = self.changes.get(self.next_change).map_or(sleeper, |(at, _)| sleeper.min(*at));
     }
 
     /// What the engine is told at the very end of a run: only who completes still counts.
@@ -205,6 +228,7 @@ impl Machine {
                     let wake = ((now + span).round_up(engine.system().timing.tick), task);
                     let at = self.sleepers.partition_point(|other| *other > wake);
                     self.sleepers.insert(at, wake);
+                    self.others = self.others.min(wake.0);
                 }
                 Step::Lock(resource) => inputs.push(Input::Request { task, resource }),
                 Step::Unlock(resource) => inputs.push(Input::Return { task, resource }),
@@ -248,7 +272,7 @@ impl Machine {
             Happening::Skew { task, by } => Input::Skew { task, by },
             Happening::Retime { task, period, deadline, runtime } => Input::Retime { task, period, deadline, runtime },
             Happening::Enter { task } => Input::Enter { task },
-            Happening::Exit { task } => Input::Exit { task },
+            Happening::Leave { task } => Input::Leave { task },
             Happening::Block { task } => {
                 self.bodies[task.index()].held = true;
                 Input::Block { task }
@@ -259,15 +283,21 @@ impl Machine {
                 if body.asleep {
                     return;
                 }
-                self.arm(task, now);
+                // It may have been about to block for this.
+                if self.slots[body.place.index()].task == Some(task) {
+                    self.account(task, now);
+                    self.arm(task, now);
+                }
                 Input::Wake { task }
             }
         });
     }
 
     /// Carries out the commands of the engine's step.
-    pub(crate) fn apply(&mut self, commands: &[Command], now: Time, engine: &Engine) {
+    #[inline]
+    pub(crate) fn apply(&mut self, now: Time, engine: &Engine) {
         self.report.steps += 1;
+        let commands = engine.commands();
         for command in commands {
             match *command {
                 Command::Stop { task, .. } => self.stop(task, now),
@@ -280,9 +310,11 @@ impl Machine {
         }
         if self.charges {
             self.after_charging(commands, now, engine);
+            self.acting.clear();
         }
     }
 
+    #[inline]
     fn start(&mut self, task: TaskId, place: Place, work: Work, now: Time, engine: &Engine) {
         if work != Work::Resumed {
             self.begin(task, work, engine);
@@ -293,70 +325,86 @@ impl Machine {
         let body = &mut self.bodies[task.index()];
         body.since = now;
         body.place = place;
-        self.running.push((Time::MAX, task));
+        self.slots[place.index()].task = Some(task);
         self.arm(task, now);
     }
 
+    #[inline]
     fn begin(&mut self, task: TaskId, work: Work, engine: &Engine) {
-        let body = &mut self.bodies[task.index()];
         let described = &engine.system().tasks[task.index()];
+        let body = &mut self.bodies[task.index()];
+        if body.asleep {
+            body.asleep = false;
+            self.sleepers.retain(|(_, t)| *t != task);
+            self.note_others();
+        }
+        let body = &mut self.bodies[task.index()];
         body.overhead = Span::ZERO;
         body.preempted = false;
-        if core::mem::take(&mut body.asleep) {
-            self.sleepers.retain(|(_, t)| *t != task);
-        }
-        body.job = engine.job(task).expect("a job that begins is there").number;
         (body.next, body.end) = (0, 0);
         if work == Work::Handler {
             body.left = described.handler.map_or(Span::MAX, |h| h.runtime);
         } else if body.all.0 == body.all.1 {
-            body.left = described.demand(engine.system().seed, task, body.job).unwrap_or(Span::MAX);
+            let needed = match described.execution {
+                Execution::Declared => described.runtime,
+                _ => described.demand(engine.system().seed, task, number(task, engine)),
+            };
+            body.left = needed.unwrap_or(Span::MAX);
         } else {
+            body.job = number(task, engine);
             body.left = Span::ZERO;
             (body.next, body.end) = body.all;
             self.go_on(task);
         }
     }
 
+    #[inline]
     fn stop(&mut self, task: TaskId, now: Time) {
         self.account(task, now);
-        let index = self.running.iter().position(|(_, t)| *t == task).expect("who stops was running");
-        self.running.swap_remove(index);
+        let slot = &mut self.slots[self.bodies[task.index()].place.index()];
+        // Somebody else may have moved here already.
+        if slot.task == Some(task) {
+            *slot = EMPTY;
+        }
     }
 
     /// Brings the task's progress and the counters up to `now`.
+    #[inline]
     fn account(&mut self, task: TaskId, now: Time) {
         let body = &mut self.bodies[task.index()];
         let held = now - body.since;
-        let progress = self.progress.between(body.since, now);
-        let paid = progress.min(body.overhead);
+        let (mut progress, mut paid) = (held, Span::ZERO);
+        if !self.smooth {
+            progress = self.progress.between(body.since, now);
+            paid = progress.min(body.overhead);
+            body.overhead -= paid;
+        }
         let worked = progress - paid;
         body.since = now;
-        body.overhead -= paid;
         if body.left != Span::MAX {
             body.left -= worked;
         }
         body.time.received += held;
         body.time.worked += worked;
-        for &cpu in &self.place_cpus[body.place.index()] {
-            let cpu = &mut self.report.cpus[usize::from(cpu)];
-            cpu.worked += worked;
-            cpu.overhead += paid;
-            cpu.stolen += held - progress;
+        let place = body.place.index();
+        let spent = CpuTime { worked, overhead: paid, stolen: held - progress, idle: Span::ZERO };
+        match self.report.cpus.get_mut(place) {
+            Some(cpu) if self.smooth => cpu.worked += worked,
+            Some(cpu) => cpu.add(spent),
+            None => self.place_cpus[place].iter().for_each(|&cpu| self.report.cpus[usize::from(cpu)].add(spent)),
         }
     }
 
     /// Finds anew when a running task acts.
+    #[inline]
     fn arm(&mut self, task: TaskId, now: Time) {
         let body = &self.bodies[task.index()];
-        let at = match body.left {
+        self.slots[body.place.index()].at = match body.left {
             _ if body.held => now,
+            left if self.smooth => now.saturating_add(left),
             Span::MAX => Time::MAX,
             left => self.progress.done(now, body.overhead + left),
         };
-        if let Some(entry) = self.running.iter_mut().find(|(_, t)| *t == task) {
-            entry.0 = at;
-        }
     }
 
     /// What a call of the scheduler costs.
@@ -417,10 +465,17 @@ impl Machine {
         }
     }
 
+    /// How many steps there were.
+    pub(crate) fn steps(&self) -> u64 {
+        self.report.steps
+    }
+
     /// The report of a run that ends at `end`.
     pub(crate) fn finish(mut self, end: Time) -> Report {
-        for index in 0..self.running.len() {
-            self.account(self.running[index].1, end);
+        for index in 0..self.slots.len() {
+            if let Some(task) = self.slots[index].task {
+                self.account(task, end);
+            }
         }
         for cpu in &mut self.report.cpus {
             cpu.idle = (end - Time::ZERO) - cpu.worked - cpu.overhead - cpu.stolen;
@@ -428,4 +483,9 @@ impl Machine {
         self.report.tasks.iter_mut().zip(&self.bodies).for_each(|(time, body)| *time = body.time);
         self.report
     }
+}
+
+/// The number of the task's current job.
+fn number(task: TaskId, engine: &Engine) -> JobId {
+    engine.job(task).expect("a job that begins is there").number
 }

@@ -30,6 +30,15 @@ pub struct CpuTime {
     pub idle: Span,
 }
 
+impl CpuTime {
+    pub(crate) fn add(&mut self, spent: CpuTime) {
+        self.worked += spent.worked;
+        self.overhead += spent.overhead;
+        self.stolen += spent.stolen;
+        self.idle += spent.idle;
+    }
+}
+
 /// What a task received, on whatever CPUs; a task on several CPUs at once counts once.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct TaskTime {

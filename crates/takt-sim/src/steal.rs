@@ -16,6 +16,11 @@ impl Progress {
         Progress(steal.filter(|s| s.length > Span::ZERO))
     }
 
+    /// Whether nothing is stolen.
+    pub(crate) fn is_steady(self) -> bool {
+        self.0.is_none()
+    }
+
     /// Progress from time zero to `at`.
     fn until(steal: Steal, at: Time) -> Span {
         let (periods, rest) = (at.ns() / steal.period.ns(), Span::from_ns(at.ns() % steal.period.ns()));
