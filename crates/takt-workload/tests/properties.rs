@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_workload::{
-    Options, Source, Workload, canonical, load, load_sets, parse_cpus, parse_duration, policy_from_text,
+    Options, Source, Workload, canonical, load, load_sets, parse_cpus, parse_duration, policy_from_text, policy_text,
 };
 
 fn source(name: &str, text: String) -> Source {
@@ -22,6 +22,8 @@ fn assert_round_trip(first: &Workload, options: &Options) {
     assert_eq!(second.partitions, first.partitions, "{text}");
     assert_eq!(second.slice_frequencies_mhz, first.slice_frequencies_mhz, "{text}");
     assert_eq!(second.settings, first.settings, "{text}");
+    assert_eq!(second.resources, first.resources, "{text}");
+    assert_eq!(second.scenario, first.scenario, "{text}");
     assert_eq!(canonical(&second), text);
 }
 
@@ -79,6 +81,10 @@ fn table() -> impl Strategy<Value = String> {
         prop::collection::vec(process(false), 1..4).prop_map(|p| format!("processes: [{}]", p.join(", "))),
         prop::collection::vec(process(true), 1..4)
             .prop_map(|p| format!("policy: g-edf, processes: [{}]", p.join(", "))),
+        prop::collection::vec(keys(), 1..4).prop_map(|p| {
+            let processes: Vec<String> = p.into_iter().map(|(_, keys)| format!("{{{keys}}}")).collect();
+            format!("policy: {{name: g-rr, quantum: 3ms}}, processes: [{}]", processes.join(", "))
+        }),
     ];
     let window = (duration(), 0_usize..5, 0_usize..5, any::<bool>(), prop::option::of(1_u32..3_000));
     (
@@ -122,6 +128,130 @@ fn table() -> impl Strategy<Value = String> {
         })
 }
 
+/// Steps whose locks and unlocks match, of resources `r 0` to `r 2`.
+fn steps() -> impl Strategy<Value = String> {
+    let step = (0_u8..5, 0_usize..3, 1_u32..900);
+    prop::collection::vec(step, 1..9).prop_map(|list| {
+        let mut held: Vec<usize> = Vec::new();
+        let mut steps = vec!["run 1ns".to_owned()];
+        for (what, r, n) in list {
+            match what {
+                0 => steps.push(format!("run {n}ns")),
+                1 => steps.push(format!("{{sleep: {n}us}}")),
+                2 if !held.contains(&r) => {
+                    held.push(r);
+                    steps.push(format!("lock r {r}"));
+                }
+                3 => steps.push("yield".to_owned()),
+                _ => steps.extend(held.pop().map(|r| format!("{{unlock: r {r}}}"))),
+            }
+        }
+        steps.extend(held.into_iter().map(|r| format!("unlock r {r}")));
+        format!("steps: [{}]", steps.join(", "))
+    })
+}
+
+/// What a job needs, with or without a word about it.
+fn need() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("runtime: 1ns".to_owned()),
+        steps(),
+        (steps(), duration()).prop_map(|(steps, runtime)| format!("{steps}, runtime: {runtime}")),
+        prop::collection::vec(duration(), 1..4).prop_map(|l| format!("runtime: 2ns, execution: [{}]", l.join(", "))),
+        (1_u32..90, 0_u32..90)
+            .prop_map(|(n, more)| { format!("runtime: 1ns, execution: {{least: {n}ns, most: {}ns}}", n + more) }),
+    ]
+}
+
+/// Keys of a task under an online policy that needs no deadlines, and whether it has a period.
+fn keys() -> impl Strategy<Value = (bool, String)> {
+    let arrival = prop_oneof![
+        (duration(), prop::option::of(duration()), prop::option::of(duration())).prop_map(
+            |(period, spread, offset)| {
+                let spread = spread.map_or(String::new(), |s| format!(", spread: {s}"));
+                let offset = offset.map_or(String::new(), |o| format!(", offset: {o}"));
+                (true, format!("period: {period}{spread}{offset}"))
+            }
+        ),
+        prop::collection::vec(0_u32..9_000, 1..5).prop_map(|mut list| {
+            list.sort_unstable();
+            let list: Vec<String> = list.iter().map(|n| format!("{n}us")).collect();
+            (false, format!("releases: [{}]", list.join(", ")))
+        }),
+        Just((false, "releases: never".to_owned())),
+        duration().prop_map(|offset| (false, format!("batch: yes, offset: {offset}"))),
+    ];
+    let handler = prop::option::of((1_u32..9, prop::option::of(9_u32..99)));
+    let share = prop::option::of((1_u32..=1_000_000, 1_u32..5));
+    (arrival, need(), handler, share, any::<bool>()).prop_map(|((periodic, arrival), need, handler, share, hard)| {
+        let mut text = format!("{arrival}, {need}, deadline: {}", if hard { "1h" } else { "none" });
+        if let Some((runtime, deadline)) = handler {
+            text += &match deadline {
+                Some(deadline) => format!(", handler: {{runtime: {runtime}us, deadline: {deadline}us}}"),
+                None => format!(", handler: {runtime}us"),
+            };
+        }
+        if let Some((share, importance)) = share {
+            text += &format!(", share: 0.{share:06}, importance: {importance}").replace("0.1000000", "1");
+        }
+        (periodic, text)
+    })
+}
+
+/// Everything that an online workload may say.
+fn laboratory() -> impl Strategy<Value = String> {
+    let policy = prop_oneof![
+        Just("g-fp"),
+        Just("'g-rr:quantum=2ms,grid=yes'"),
+        Just("{name: c-rr, cluster: 3, quantum: 1.5us}"),
+        Just("{name: p-ipi, preset: improved, nominal: 2ms, kpi: 0.123456, feedforward: no}"),
+        Just("p-ipi"),
+    ];
+    let rules = prop_oneof![
+        Just(""),
+        Just("preset: chronos\n"),
+        Just("late: abort\nbacklog: skip\nlocking: fifo\n"),
+        Just("late: abort\npreset: chronos\nlocking: ceiling\nresources: [spare, r 2, r 0, r 1]\n"),
+    ];
+    let machine = (prop::option::of(duration()), prop::option::of(duration()), any::<[bool; 4]>());
+    let change = (0_u8..8, any::<prop::sample::Index>(), duration(), 1_u32..=1_000_000);
+    (policy, rules, machine, prop::collection::vec(keys(), 1..6), prop::collection::vec(change, 0..6)).prop_map(
+        |(policy, rules, (first, second, flags), tasks, changes)| {
+            let mut text = format!("policy: {policy}\ncpus: 0-3\n{rules}");
+            if let (Some(first), [true, ..]) = (&first, flags) {
+                text += &format!("tick: {first}\ncosts: {{scheduler: {first}, cache_reload: 1us}}\n");
+            }
+            if let (Some(second), [_, true, ..]) = (&second, flags) {
+                text += &format!("timer_resolution: {second}\ntimer_lateness: 3us\n");
+                text += &format!("steal: {{period: 1h, length: {second}}}\n");
+            }
+            text += "tasks:\n";
+            for (i, (_, keys)) in tasks.iter().enumerate() {
+                text += &format!("  - {{name: 't: {i}', {keys}}}\n");
+            }
+            text += if changes.is_empty() { "" } else { "changes:\n" };
+            for (what, index, at, n) in changes {
+                let task = index.index(tasks.len());
+                let what = match what {
+                    0 => format!("share: 0.{n:06}").replace("0.1000000", "1"),
+                    1 => format!("importance: {n}"),
+                    2 => format!("skew: -{n}us"),
+                    3 if tasks[task].0 => format!("period: {n}us, deadline: none"),
+                    4 => "block: yes".to_owned(),
+                    5 => "wake: yes".to_owned(),
+                    6 => "leave: yes".to_owned(),
+                    _ => "enter: yes".to_owned(),
+                };
+                text += &format!("  - {{at: {at}, task: 't: {task}', {what}}}\n");
+                if policy.contains("ipi") {
+                    text += &format!("  - {{at: {at}, policy: {{nominal: {n}us, least: default}}}}\n");
+                }
+            }
+            text
+        },
+    )
+}
+
 fn task_list() -> impl Strategy<Value = String> {
     let policy = prop_oneof![Just("g-edf"), Just("g-rm"), Just("g-fp"), Just("p-edf, placement: bf")];
     let task = (duration(), prop::option::of(duration()), prop::option::of(0_usize..3), any::<bool>(), command());
@@ -144,7 +274,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_canonical_form_means_the_same(text in prop_oneof![table(), task_list()], machine in prop::option::of(1_usize..4)) {
+    fn the_canonical_form_means_the_same(text in prop_oneof![table(), task_list(), laboratory()], machine in prop::option::of(1_usize..4)) {
         let options = Options { machine: machine.map(CpuSet::first), ..Options::default() };
         match load(source("a/b.yaml", text.clone()), &options) {
             Ok(workload) => assert_round_trip(&workload, &options),
@@ -163,7 +293,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_file_is_answered(text in table(), cut in any::<prop::sample::Index>(), put in prop::sample::select(MARKS)) {
+    fn a_damaged_file_is_answered(text in prop_oneof![table(), laboratory()], cut in any::<prop::sample::Index>(), put in prop::sample::select(MARKS)) {
         let mut at = cut.index(text.len());
         while !text.is_char_boundary(at) {
             at -= 1;
@@ -185,11 +315,60 @@ proptest! {
         if let Ok(cpus) = parse_cpus(&text) {
             prop_assert_eq!(parse_cpus(&cpus.to_string()), Ok(cpus));
         }
-        let _ = policy_from_text(&text);
+        if let Ok(policy) = policy_from_text(&text) {
+            prop_assert_eq!(policy_from_text(&policy_text(&policy)), Ok(policy));
+        }
+    }
+
+    #[test]
+    fn a_text_of_a_policy_reads_back(parts in prop::collection::vec(prop::sample::select(POLICY_MARKS), 0..9)) {
+        if let Ok(policy) = policy_from_text(&parts.concat()) {
+            prop_assert_eq!(policy_from_text(&policy_text(&policy)), Ok(policy));
+        }
     }
 }
 
+const POLICY_MARKS: &[&str] = &[
+    "g-",
+    "c-",
+    "edf",
+    "rr",
+    "ipi",
+    ":",
+    ",",
+    "=",
+    "quantum=2ms",
+    "kpi=0.5",
+    "cluster=3",
+    "preset=improved",
+    "nominal=",
+    "1us",
+    "-",
+    " ",
+    "9999999999999999999s",
+    "%",
+    "é",
+    ":quantum=2ms",
+    ":cluster=1",
+    ":kpi=1,krr=1",
+];
+
 const MARKS: &[&str] = &[
+    "steps",
+    "run 1ms",
+    "lock r",
+    "unlock r",
+    "releases",
+    "batch",
+    "execution",
+    "changes",
+    "at",
+    "task",
+    "share",
+    "resources",
+    "preset",
+    "hartstone",
+    "costs",
     "\n",
     "\r\n",
     "\n  ",
