@@ -453,9 +453,14 @@ impl core::fmt::Debug for Entry {
 /// the conformance tests and the benches walk this slice.
 pub static REGISTRY: &[Entry] = &[
     policies::windows::ENTRY,
+    policies::fifo::ENTRY,
+    policies::rr::ENTRY,
     policies::fp::ENTRY,
     policies::rm::ENTRY,
+    policies::dm::ENTRY,
     policies::edf::ENTRY,
+    policies::np_edf::ENTRY,
+    policies::llf::ENTRY,
     policies::llref::ENTRY,
     policies::pd2::ENTRY,
     policies::ipi::ENTRY,

@@ -6,13 +6,29 @@
 use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Entry, Need, Scope};
+use crate::policy::{Build, Entry, Need};
 
 struct Edf;
 
+/// The absolute deadline of the task's job; without one it is last.
+pub(super) fn deadline(task: TaskId, cx: &Context<'_>) -> i64 {
+    cx.job(task).map_or(i64::MAX, |job| job.deadline.ns())
+}
+
+/// The absolute deadline of a job that would be released now (Burns, 2012: the deadline floor of a resource).
+pub(super) fn floor(task: TaskId, cx: &Context<'_>) -> i64 {
+    cx.task(task).deadline.map_or(i64::MAX, |deadline| cx.now().saturating_add(deadline).ns())
+}
+
 impl Ordering for Edf {
-    fn rank(task: TaskId, cx: &Context<'_>) -> i64 {
-        cx.job(task).map_or(i64::MAX, |job| job.deadline.ns())
+    fn new(_: &Build<'_>) -> Self {
+        Edf
+    }
+    fn rank(&mut self, task: TaskId, cx: &Context<'_>) -> i64 {
+        deadline(task, cx)
+    }
+    fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64 {
+        floor(task, cx)
     }
 }
 
@@ -28,15 +44,20 @@ most 1). Global EDF (`g-edf`) keeps all CPUs busy but can miss deadlines at low 
 (Dhall's effect); partitioned EDF (`p-edf`) keeps the uniprocessor guarantee on each CPU, if the tasks can be packed.
 Under overload it is unfair: which job is late is not under control.
 
-**Ties.** The earlier release first, then the lower task number.
+**Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of equal deadline. Jobs
+without a deadline come last; the handler of an aborted job counts with its own deadline.
+
+**Resources.** With `locking: ceiling` who holds one has, from the moment of locking, a deadline as early as any user of the
+resource could have if released then (deadline floor).
 
 **Cost.** O(ready jobs) per release and completion, O(m) per decision.
 
-**Source.** Liu and Layland, JACM 20(1), 1973; Dhall and Liu, Operations Research 26(1), 1978.
+**Source.** Liu and Layland, JACM 20(1), 1973; Dhall and Liu, Operations Research 26(1), 1978; Burns, technical report
+YCS-2012-476, University of York, 2012.
 
 **Example.** `policy: edf` with `tasks: [{name: a, runtime: 2ms, period: 5ms}, {name: b, runtime: 4ms, period: 7ms}]`
 has a utilisation of 0.97; EDF meets every deadline, rate monotonic misses one.",
-    scopes: &[Scope::Uniprocessor, Scope::Global, Scope::Partitioned],
+    scopes: scope::SCOPES,
     needs: &[Need::Period, Need::Deadline],
     settings: &[],
     build: scope::build::<Edf>,

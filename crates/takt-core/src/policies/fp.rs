@@ -6,12 +6,18 @@
 use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Entry, Scope};
+use crate::policy::{Build, Entry};
 
 struct FixedPriority;
 
 impl Ordering for FixedPriority {
-    fn rank(task: TaskId, cx: &Context<'_>) -> i64 {
+    fn new(_: &Build<'_>) -> Self {
+        FixedPriority
+    }
+    fn rank(&mut self, task: TaskId, cx: &Context<'_>) -> i64 {
+        self.if_released_now(task, cx)
+    }
+    fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64 {
         -i64::from(cx.task(task).priority)
     }
 }
@@ -26,15 +32,18 @@ Runs the ready job of the task with the highest `priority:`.
 **When.** The order is known from elsewhere: from an analysis, from a criticality, or because the system exists on
 another kernel. Like SCHED_FIFO, a higher number is more important. Tasks without a priority have 0.
 
-**Ties.** The earlier release first, then the lower task number.
+**Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of the same priority.
+
+**Resources.** With `locking: inheritance` who holds one has the highest priority of those that wait for it; with `locking:
+ceiling` that of any task that uses it, at once.
 
 **Cost.** O(ready jobs) per release and completion, O(m) per decision.
 
-**Source.** Audsley and others, Real-Time Systems 8, 1995.
+**Source.** Audsley and others, Real-Time Systems 8, 1995; Sha, Rajkumar, Lehoczky, IEEE Transactions on Computers 39(9), 1990.
 
 **Example.** `policy: fp` with `tasks: [{name: logger, runtime: 3ms, period: 10ms, priority: 1},
 {name: control, runtime: 2ms, period: 20ms, priority: 2}]` runs `control` first although its period is longer.",
-    scopes: &[Scope::Uniprocessor, Scope::Global, Scope::Partitioned],
+    scopes: scope::SCOPES,
     needs: &[],
     settings: &[],
     build: scope::build::<FixedPriority>,

@@ -1,12 +1,18 @@
 //! The policies, one file each, and what they share: [`scope`] spreads an ordering over CPUs, and
 //! [`mapping`] chooses the CPU of each job that a global policy has chosen.
 
+pub mod dm;
 pub mod edf;
+pub mod fifo;
 pub mod fp;
+pub mod ipi;
+pub mod llf;
 pub mod llref;
 pub mod mapping;
+pub mod np_edf;
 pub mod pd2;
 mod pfair;
 pub mod rm;
+pub mod rr;
 pub mod scope;
 pub mod windows;

@@ -6,13 +6,19 @@
 use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Entry, Need, Scope};
+use crate::policy::{Build, Entry, Need};
 use crate::time::Span;
 
 struct Rm;
 
 impl Ordering for Rm {
-    fn rank(task: TaskId, cx: &Context<'_>) -> i64 {
+    fn new(_: &Build<'_>) -> Self {
+        Rm
+    }
+    fn rank(&mut self, task: TaskId, cx: &Context<'_>) -> i64 {
+        self.if_released_now(task, cx)
+    }
+    fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64 {
         cx.task(task).arrival.period().map_or(i64::MAX, Span::ns)
     }
 }
@@ -27,7 +33,8 @@ Gives each task a fixed priority by its period: the shorter, the more urgent.
 **When.** The best fixed-priority order on one CPU when deadlines equal periods. Guaranteed up to a utilisation of
 n(2^(1/n) - 1), 69 % for many tasks, and often beyond; under overload the tasks with short periods keep their deadlines.
 
-**Ties.** The earlier release first, then the lower task number.
+**Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of the same rank. Tasks
+without a period come last.
 
 **Cost.** O(ready jobs) per release and completion, O(m) per decision.
 
@@ -35,7 +42,7 @@ n(2^(1/n) - 1), 69 % for many tasks, and often beyond; under overload the tasks 
 
 **Example.** `policy: rm` with `tasks: [{name: a, runtime: 2ms, period: 5ms}, {name: b, runtime: 4ms, period: 7ms}]`
 has a utilisation of 0.97; the first job of `b` needs until 8 ms and misses its deadline at 7 ms.",
-    scopes: &[Scope::Uniprocessor, Scope::Global, Scope::Partitioned],
+    scopes: scope::SCOPES,
     needs: &[Need::Period],
     settings: &[],
     build: scope::build::<Rm>,

@@ -1,206 +1,438 @@
-//! Scopes: how one ordering of ready jobs becomes a scheduler for one CPU, for all CPUs, or for each CPU.
+//! Scopes: how one ordering of ready jobs becomes a scheduler for one CPU, for all CPUs, for each CPU or for groups of them.
 //!
-//! An ordering only ranks jobs. [`build`] wraps it: *uniprocessor* runs the most urgent ready job on the first CPU that it
-//! is lent; *global* runs the m most urgent on m CPUs; *partitioned* gives every task a home CPU once, by bin packing, and
-//! runs the most urgent of each home. All of them preempt at once (work-conserving on the CPUs that a task may use).
+//! An ordering only ranks jobs. A scope wraps it: CPUs form *clusters*, each with one ready queue whose most urgent jobs run on
+//! the cluster's CPUs. *Uniprocessor* and *global* are one cluster of all CPUs, *partitioned* has one for each CPU, *clustered*
+//! has groups. Every task has a home cluster, found once by bin packing, and never leaves it. Invariant: where a job waits,
+//! every CPU of its cluster that it may use runs one that is ahead of it.
+//!
+//! Shared resources change what is ahead as [`crate::model::Locking`] says, across clusters, too.
+
+mod packing;
+mod sharing;
+
+pub use packing::pack;
 
 use crate::cpus::CpuSet;
 use crate::engine::Context;
-use crate::model::{Invalid, System, TaskId};
+use crate::model::{Invalid, ResourceId, TaskId};
 use crate::policies::mapping::Mapper;
-use crate::policy::{Budget, Build, Clock, Decision, Event, Fit, Policy, Scope};
+use crate::policy::{Assignment, Budget, Build, Clock, Decision, Event, Policy, PolicySpec, Scope};
 use crate::queue::{Key, ReadyQueue};
 use crate::record::{Outcome, Place};
+use crate::time::Time;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use sharing::Sharing;
 
-/// A ranking of ready jobs that stays the same for the life of a job.
-pub trait Ordering: Send + 'static {
-    /// The rank of the task's current job; the lowest runs first. Ties go to the earlier release, then to the lower task.
-    fn rank(task: TaskId, cx: &Context<'_>) -> i64;
+/// What jobs are compared by; the lowest runs first, and among equal ones that of the lower task.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Urgency {
+    /// What the ordering says; the lowest runs first.
+    pub(crate) rank: i64,
+    /// Among equal ranks: the release of the job, or another instant that puts it before or behind its equals.
+    pub(crate) release: Time,
 }
+
+impl Urgency {
+    fn key(self, task: TaskId) -> Key {
+        Key { rank: self.rank, release: self.release, task }
+    }
+}
+
+/// A ranking of ready jobs. Most rank a job when it becomes ready and keep to that; the methods with a default are for others.
+pub(crate) trait Ordering: Send + Sized + 'static {
+    /// Whether it ranks jobs anew because they run, or has a timer: whether [`Ordering::rerank`] and [`Ordering::alarm`] are
+    /// called.
+    const FOLLOWS: bool = false;
+    /// Whether it has a timer (one for each cluster).
+    const TIMED: bool = false;
+
+    /// An ordering with the settings of `build`.
+    fn new(build: &Build<'_>) -> Self;
+
+    /// The rank of the task's current job, which has just become ready: it was released, was woken, or goes on with its handler.
+    /// Ties go to the earlier release, then to the lower task.
+    fn rank(&mut self, task: TaskId, cx: &Context<'_>) -> i64;
+
+    /// The rank that a job of the task would have if it were released now: what the ceilings of its resources are made of.
+    fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64;
+
+    /// The task's job has yielded, or its turn is over: where it queues. Without more, behind those of equal rank.
+    fn requeue(&mut self, task: TaskId, cx: &Context<'_>) -> Urgency {
+        Urgency { rank: self.rank(task, cx), release: cx.now() }
+    }
+
+    /// A new urgency of a job that was chosen by the last decision and has been ready ever since (`runs`; asked before each
+    /// decision), or of one that a decision has just displaced (not `runs`).
+    fn rerank(&mut self, task: TaskId, runs: bool, cx: &Context<'_>) -> Option<Urgency> {
+        let _ = (task, runs, cx);
+        None
+    }
+
+    /// When the ordering wants to be asked again at the latest, now that `running` were chosen from `ready`.
+    fn alarm(&mut self, running: &[TaskId], ready: &[Key], cx: &Context<'_>) -> Option<Time> {
+        let _ = (running, ready, cx);
+        None
+    }
+
+    /// The instant of an alarm has come: whether the turn of this running job is over.
+    fn turn_is_over(&self, task: TaskId, cx: &Context<'_>) -> bool {
+        let _ = (task, cx);
+        false
+    }
+
+    /// A decision has been made.
+    fn decided(&mut self) {}
+
+    /// Takes over changed settings; `false` has it built anew.
+    fn configure(&mut self, spec: &PolicySpec) -> bool {
+        let _ = spec;
+        false
+    }
+}
+
+/// The scopes of every ordering.
+pub(crate) const SCOPES: &[Scope] = &[Scope::Uniprocessor, Scope::Global, Scope::Partitioned, Scope::Clustered];
 
 /// Builds the policy for an ordering under the scope that `build` names.
 ///
 /// # Errors
-/// A uniprocessor scope over several CPUs, and a partitioned one with a task that may run on none of those lent.
-pub fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
-    let policy: Box<dyn Policy> = match build.spec.scope {
+/// A uniprocessor scope over several CPUs, and a task that may run on none of the CPUs lent where each task has a home.
+pub(crate) fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+    match build.spec.scope {
         Scope::Uniprocessor if build.places.len() > 1 => {
             return Err(Invalid::Unsuitable(
-                "this policy is for one CPU; use its global (g-) or partitioned (p-) form",
+                "this policy is for one CPU; use its global (g-), partitioned (p-) or clustered (c-) form",
             ));
         }
-        Scope::Uniprocessor | Scope::Global => Box::new(Global::<O>::new(build)),
+        Scope::Uniprocessor | Scope::Global => {}
         Scope::Partitioned | Scope::Clustered => {
-            let cpus: CpuSet = {
-                let all: Vec<usize> = build.system.cpus.iter().collect();
-                build.places.iter().map(|p| all[p.index()]).collect()
-            };
+            let all: Vec<usize> = build.system.cpus.iter().collect();
+            let cpus: CpuSet = build.places.iter().map(|p| all[p.index()]).collect();
             let homeless = |t: &&TaskId| build.system.tasks[t.index()].affinity.is_disjoint(&cpus);
             // A partition that no window names is lent nothing at all, which is for the table check to say.
             if let Some(&task) = build.tasks.iter().find(homeless).filter(|_| !cpus.is_empty()) {
                 return Err(Invalid::Affinity(task));
             }
-            Box::new(Partitioned::<O>::new(build))
         }
         Scope::Table => return Err(Invalid::Unsuitable("an ordering is not a table")),
-    };
-    Ok(policy)
-}
-
-fn key<O: Ordering>(task: TaskId, cx: &Context<'_>) -> Key {
-    let release = cx.job(task).expect("a ready task has a job").release;
-    Key { rank: O::rank(task, cx), release, task }
-}
-
-/// What every scope does with an event; `queue` is the task's ready queue.
-fn update<O: Ordering>(event: &Event, queue: &mut ReadyQueue, cx: &mut Context<'_>) {
-    match *event {
-        Event::Release { task, .. } => {
-            if let Some(amount) = cx.task(task).budget {
-                cx.replenish(task, Budget { amount, clock: Clock::Cpu });
-            }
-            queue.insert(key::<O>(task, cx));
-        }
-        Event::Wake { task } => queue.insert(key::<O>(task, cx)),
-        Event::Finish { task, .. } | Event::Block { task, .. } => queue.remove(task),
-        Event::BudgetExpired { task, .. } => {
-            // The budget of an online task is a limit: a job that needs more is given up, so that it delays nobody else.
-            queue.remove(task);
-            cx.finish(task, Outcome::Aborted);
-        }
-        _ => {}
     }
+    Ok(Box::new(Scoped::<O>::new(build)))
 }
 
-/// One ready queue; the most urgent jobs run on the CPUs lent.
-struct Global<O> {
-    tasks: Vec<TaskId>,
+/// Some CPUs and the tasks that are at home there.
+struct Cluster {
     ready: ReadyQueue,
     mapper: Mapper,
-    ordering: core::marker::PhantomData<fn() -> O>,
+    /// The jobs that the last decision chose and that have been ready ever since; kept for orderings that follow them.
+    running: Vec<TaskId>,
+    timer: u16,
+    /// What the timer is set to.
+    alarm: Option<Time>,
 }
 
-impl<O: Ordering> Global<O> {
-    fn new(build: &Build<'_>) -> Self {
-        Global {
-            tasks: build.tasks.to_vec(),
-            ready: ReadyQueue::new(build.tasks.len()),
-            mapper: Mapper::new(build.system, build.tasks, build.places),
-            ordering: core::marker::PhantomData,
+impl Cluster {
+    /// Moves a job within the ready queue, if it is there.
+    fn place(&mut self, task: TaskId, urgency: Urgency) {
+        if self.ready.remove(task) {
+            self.ready.insert(urgency.key(task));
         }
     }
 }
 
-impl<O: Ordering> Policy for Global<O> {
-    fn start(&mut self, cx: &mut Context<'_>) {
-        self.ready.clear();
-        for &task in &self.tasks {
-            if cx.is_ready(task) {
-                self.ready.insert(key::<O>(task, cx));
+/// An ordering, spread over clusters of CPUs.
+struct Scoped<O> {
+    ordering: O,
+    tasks: Vec<TaskId>,
+    /// By task of the system; only those of `tasks` mean something.
+    home: Vec<u16>,
+    /// By single-CPU place; only those that it may be lent mean something.
+    cluster_of: Vec<u16>,
+    clusters: Vec<Cluster>,
+    first_timer: u16,
+    sharing: Option<Sharing>,
+}
+
+impl<O: Ordering> Scoped<O> {
+    fn new(build: &Build<'_>) -> Self {
+        let home = packing::pack(build);
+        let groups = packing::clusters(build);
+        let mut cluster_of = vec![0; build.system.cpus.len()];
+        let cluster = |(index, places): (usize, &&[Place])| {
+            places.iter().for_each(|p| cluster_of[p.index()] = index as u16);
+            let at_home = |t: &TaskId| usize::from(home[t.index()]) == index;
+            let tasks: Vec<TaskId> = build.tasks.iter().copied().filter(at_home).collect();
+            Cluster {
+                ready: ReadyQueue::new(tasks.len()),
+                mapper: Mapper::new(build.system, &tasks, places),
+                running: Vec::with_capacity(places.len()),
+                timer: build.first_timer + index as u16,
+                alarm: None,
             }
+        };
+        let clusters = groups.iter().enumerate().map(cluster).collect();
+        Scoped {
+            ordering: O::new(build),
+            tasks: build.tasks.to_vec(),
+            home,
+            cluster_of,
+            clusters,
+            first_timer: build.first_timer,
+            sharing: Sharing::new(build),
+        }
+    }
+
+    fn cluster(&mut self, task: TaskId) -> &mut Cluster {
+        &mut self.clusters[usize::from(self.home[task.index()])]
+    }
+
+    /// The task's job has become ready.
+    fn enter(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        let release = cx.job(task).expect("a ready task has a job").release;
+        let mut urgency = Urgency { rank: self.ordering.rank(task, cx), release };
+        if let Some(sharing) = &mut self.sharing {
+            sharing.set_own(task, urgency);
+            sharing.refresh(task, cx);
+            urgency = sharing.effective(task);
+        }
+        self.cluster(task).ready.insert(urgency.key(task));
+    }
+
+    /// The task's job is over or blocked.
+    fn leave(&mut self, task: TaskId) {
+        let cluster = self.cluster(task);
+        cluster.ready.remove(task);
+        if O::FOLLOWS {
+            cluster.running.retain(|t| *t != task);
+        }
+    }
+
+    /// Ranks a job anew.
+    fn rank_anew(&mut self, task: TaskId, own: Urgency, cx: &mut Context<'_>) {
+        match &mut self.sharing {
+            None => self.cluster(task).place(task, own),
+            Some(sharing) => {
+                sharing.set_own(task, own);
+                self.settle(task, cx);
+            }
+        }
+    }
+
+    /// Brings the task's urgency up to date, and if it changes, that of whom the task waits for, and so on.
+    fn settle(&mut self, mut task: TaskId, cx: &mut Context<'_>) {
+        let Some(sharing) = &mut self.sharing else { return };
+        // The bound ends a walk around a circle of jobs that wait for each other.
+        for _ in 0..self.tasks.len() {
+            if !sharing.refresh(task, cx) {
+                return;
+            }
+            self.clusters[usize::from(self.home[task.index()])].place(task, sharing.effective(task));
+            match cx.waits_for(task).and_then(|r| sharing.holder(r, cx)) {
+                Some(holder) => task = holder,
+                None => return,
+            }
+        }
+    }
+
+    /// The task waits for nothing any more: who held that may be less urgent now.
+    fn waits_no_longer(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        let Some(sharing) = &mut self.sharing else { return };
+        if let Some(holder) = sharing.waits(task, None).and_then(|r| sharing.holder(r, cx)) {
+            self.settle(holder, cx);
+        }
+    }
+
+    /// The task has got a resource, or has to wait for it.
+    fn request(&mut self, task: TaskId, resource: ResourceId, granted: bool, cx: &mut Context<'_>) {
+        let Some(sharing) = &mut self.sharing else { return };
+        if granted {
+            sharing.waits(task, None);
+            if sharing.wants_ceiling(resource) {
+                // Under a rank that changes while a job runs, the ceiling is also what the job had when it locked.
+                let users = cx.users(resource).iter().filter(|t| sharing.is_mine(**t));
+                let ranks = users.map(|t| self.ordering.if_released_now(*t, cx));
+                let rank = ranks.fold(sharing.own(task).rank, i64::min);
+                sharing.set_ceiling(resource, Some(Urgency { rank, release: AHEAD }));
+            }
+            self.settle(task, cx);
+        } else {
+            sharing.waits(task, Some(resource));
+            if let Some(holder) = sharing.holder(resource, cx) {
+                self.settle(holder, cx);
+            }
+        }
+    }
+
+    /// The timer of a cluster is due: jobs whose turn is over queue again.
+    fn timer(&mut self, cluster: usize, cx: &mut Context<'_>) {
+        self.clusters[cluster].alarm = None;
+        let mut index = 0;
+        while let Some(&task) = self.clusters[cluster].running.get(index) {
+            index += 1;
+            if self.ordering.turn_is_over(task, cx) {
+                let urgency = self.ordering.requeue(task, cx);
+                self.rank_anew(task, urgency, cx);
+            }
+        }
+    }
+
+    /// Before a decision: jobs that run may rank otherwise by now.
+    fn rerank_running(&mut self, cluster: usize, cx: &mut Context<'_>) {
+        for index in 0..self.clusters[cluster].running.len() {
+            let task = self.clusters[cluster].running[index];
+            if let Some(urgency) = self.ordering.rerank(task, true, cx) {
+                self.rank_anew(task, urgency, cx);
+            }
+        }
+    }
+
+    /// After a decision: who was displaced may rank otherwise, and the ordering says when it wants to be asked again.
+    fn follow(&mut self, cluster: usize, chosen: &[Assignment], cx: &mut Context<'_>) {
+        for index in 0..self.clusters[cluster].running.len() {
+            let task = self.clusters[cluster].running[index];
+            if chosen.iter().all(|a| a.task != task)
+                && let Some(urgency) = self.ordering.rerank(task, false, cx)
+            {
+                self.rank_anew(task, urgency, cx);
+            }
+        }
+        let Cluster { ready, running, timer, alarm, .. } = &mut self.clusters[cluster];
+        running.clear();
+        running.extend(chosen.iter().map(|a| a.task));
+        if O::TIMED {
+            let wanted = self.ordering.alarm(running, ready.as_slice(), cx);
+            if wanted != *alarm {
+                *alarm = wanted;
+                match wanted {
+                    Some(at) => cx.set_timer(*timer, at),
+                    None => cx.cancel_timer(*timer),
+                }
+            }
+        }
+    }
+
+    /// Works out every urgency from the engine's state.
+    fn take_over_resources(&mut self, cx: &mut Context<'_>) {
+        let Some(sharing) = &mut self.sharing else { return };
+        for &task in &self.tasks {
+            if let Some(job) = cx.job(task) {
+                let rank = self.ordering.rank(task, cx);
+                sharing.set_own(task, Urgency { rank, release: job.release });
+            }
+        }
+        for resource in (0..cx.system().resources).map(ResourceId) {
+            let Some(sharing) = &mut self.sharing else { return };
+            sharing.set_ceiling(resource, None);
+            if let Some(holder) = sharing.holder(resource, cx) {
+                self.request(holder, resource, true, cx);
+            }
+        }
+        for index in 0..self.tasks.len() {
+            let task = self.tasks[index];
+            self.sharing.as_mut().map(|s| s.waits(task, cx.waits_for(task)));
+            self.settle(task, cx);
+        }
+    }
+}
+
+/// Before the release of any job: who holds a ceiling runs before others of the same rank.
+const AHEAD: Time = Time::from_ns(-1);
+
+impl<O: Ordering> Policy for Scoped<O> {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        for cluster in &mut self.clusters {
+            cluster.ready.clear();
+            cluster.running.clear();
+            cluster.alarm = None;
+        }
+        self.take_over_resources(cx);
+        // Who runs was first, for orderings that go by that.
+        for running in [true, false] {
+            for index in 0..self.tasks.len() {
+                let task = self.tasks[index];
+                if cx.is_ready(task) && running == (cx.place_of(task).is_some() && !cx.is_fresh(task)) {
+                    self.enter(task, cx);
+                    let cluster = self.cluster(task);
+                    if O::FOLLOWS && running && cluster.running.len() < cluster.running.capacity() {
+                        cluster.running.push(task);
+                    }
+                }
+            }
+            self.ordering.decided();
         }
     }
 
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
-        update::<O>(event, &mut self.ready, cx);
+        match *event {
+            Event::Release { task, .. } => {
+                if let Some(amount) = cx.task(task).budget {
+                    cx.replenish(task, Budget { amount, clock: Clock::Cpu });
+                }
+                self.enter(task, cx);
+            }
+            Event::Wake { task } => self.enter(task, cx),
+            Event::Finish { task, .. } => {
+                self.leave(task);
+                self.waits_no_longer(task, cx);
+            }
+            Event::Block { task, .. } => self.leave(task),
+            Event::BudgetExpired { task, .. } => {
+                // The budget of an online task is a limit: a job that needs more is given up, so that it delays nobody else.
+                self.leave(task);
+                cx.finish(task, Outcome::Aborted);
+                self.waits_no_longer(task, cx);
+            }
+            Event::Handler { task, .. } => {
+                self.leave(task);
+                self.waits_no_longer(task, cx);
+                self.enter(task, cx);
+            }
+            Event::Yield { task, .. } => {
+                if O::FOLLOWS {
+                    self.cluster(task).running.retain(|t| *t != task);
+                }
+                let urgency = self.ordering.requeue(task, cx);
+                self.rank_anew(task, urgency, cx);
+            }
+            Event::Request { task, resource, granted } => self.request(task, resource, granted, cx),
+            Event::Return { task, resource } => {
+                if let Some(sharing) = &mut self.sharing {
+                    sharing.set_ceiling(resource, None);
+                    self.settle(task, cx);
+                }
+            }
+            Event::Timer { timer, .. } => self.timer(usize::from(timer - self.first_timer), cx),
+            Event::Deadline { .. } | Event::Changed { .. } | Event::Exit { .. } => {}
+        }
     }
 
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
-        self.mapper.map(self.ready.as_slice().iter().map(|key| key.task), lent, cx, decision);
-    }
-}
-
-/// A ready queue for each CPU; a task never leaves its home.
-struct Partitioned<O> {
-    tasks: Vec<TaskId>,
-    /// Home of each task of the system, as an index into `ready`; only those of `tasks` mean something.
-    home: Vec<u16>,
-    /// By single-CPU place.
-    ready: Vec<ReadyQueue>,
-    ordering: core::marker::PhantomData<fn() -> O>,
-}
-
-impl<O: Ordering> Partitioned<O> {
-    fn new(build: &Build<'_>) -> Self {
-        let home = pack(build);
-        let mut sizes = vec![0; build.system.cpus.len()];
-        build.tasks.iter().for_each(|t| sizes[usize::from(home[t.index()])] += 1);
-        Partitioned {
-            tasks: build.tasks.to_vec(),
-            home,
-            ready: sizes.into_iter().map(ReadyQueue::new).collect(),
-            ordering: core::marker::PhantomData,
-        }
-    }
-}
-
-impl<O: Ordering> Policy for Partitioned<O> {
-    fn start(&mut self, cx: &mut Context<'_>) {
-        self.ready.iter_mut().for_each(ReadyQueue::clear);
-        for &task in &self.tasks {
-            if cx.is_ready(task) {
-                self.ready[usize::from(self.home[task.index()])].insert(key::<O>(task, cx));
+        let mut rest = lent;
+        while let [first, ..] = rest {
+            let cluster = self.cluster_of[first.index()];
+            let size = rest.iter().take_while(|p| self.cluster_of[p.index()] == cluster).count();
+            let (group, others) = rest.split_at(size);
+            rest = others;
+            let cluster = usize::from(cluster);
+            if O::FOLLOWS {
+                self.rerank_running(cluster, cx);
+            }
+            let before = decision.assignments().len();
+            let Cluster { ready, mapper, .. } = &mut self.clusters[cluster];
+            mapper.map(ready.as_slice().iter().map(|key| key.task), group, cx, decision);
+            if O::FOLLOWS {
+                self.follow(cluster, &decision.assignments()[before..], cx);
             }
         }
+        self.ordering.decided();
     }
 
-    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
-        if let Some(task) = event.task() {
-            let home = usize::from(self.home[task.index()]);
-            update::<O>(event, &mut self.ready[home], cx);
-        }
+    fn timers(&self) -> u16 {
+        if O::TIMED { self.clusters.len() as u16 } else { 0 }
     }
 
-    fn decide(&mut self, lent: &[Place], _: &mut Context<'_>, decision: &mut Decision) {
-        for &place in lent {
-            if let Some(key) = self.ready[place.index()].as_slice().first() {
-                decision.run(key.task, place);
-            }
-        }
+    fn configure(&mut self, spec: &PolicySpec, _: &mut Context<'_>) -> bool {
+        self.ordering.configure(spec)
     }
-}
-
-/// Utilisation of a task in units of 2^-32, rounded up, so that a CPU that is full by these is truly full.
-fn utilisation(system: &System, task: TaskId) -> u64 {
-    let t = &system.tasks[task.index()];
-    match (t.runtime, t.arrival.period()) {
-        (Some(c), Some(period)) => ((c.ns() as u128) << 32).div_ceil(period.ns() as u128) as u64,
-        _ => 0,
-    }
-}
-
-/// Gives every task a home CPU by bin packing over utilisations with a capacity of one.
-///
-/// A task that fits nowhere goes to the emptiest CPU that it may use: the system is then overloaded, which is for
-/// `takt check` to say and for the run to show. The result is indexed by task and holds indexes of single-CPU places.
-#[must_use]
-pub fn pack(build: &Build<'_>) -> Vec<u16> {
-    const FULL: u64 = 1 << 32;
-    let (system, rule) = (build.system, build.spec.placement);
-    let cpus: Vec<usize> = system.cpus.iter().collect();
-    let mut order: Vec<TaskId> = build.tasks.to_vec();
-    if rule.decreasing {
-        order.sort_by_key(|&t| (core::cmp::Reverse(utilisation(system, t)), t));
-    }
-    let mut load = vec![0u64; cpus.len()];
-    let mut home = vec![0u16; system.tasks.len()];
-    for task in order {
-        let need = utilisation(system, task);
-        let allowed = |p: &&Place| system.tasks[task.index()].affinity.contains(cpus[p.index()]);
-        let usable = || build.places.iter().filter(allowed).map(|p| p.index());
-        let fits = || usable().filter(|&p| load[p] + need <= FULL);
-        let chosen = match rule.fit {
-            Fit::First => fits().next(),
-            Fit::Best => fits().max_by_key(|&p| (load[p], core::cmp::Reverse(p))),
-            Fit::Worst => fits().min_by_key(|&p| (load[p], p)),
-        };
-        let emptiest = || usable().min_by_key(|&p| (load[p], p));
-        let place = chosen.or_else(emptiest).unwrap_or(0);
-        load[place] += need;
-        home[task.index()] = place as u16;
-    }
-    home
 }

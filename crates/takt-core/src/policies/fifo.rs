@@ -1,0 +1,80 @@
+//! First in, first out.
+//!
+//! The order in which Linux's SCHED_FIFO runs threads of one priority (POSIX.1-2024, section 2.8.4), and ChronOS' FIFO and
+//! G-FIFO. Invariant: no ready job waits while one runs that became ready later.
+
+use crate::engine::Context;
+use crate::model::TaskId;
+use crate::policies::scope::{self, Ordering, Urgency};
+use crate::policy::{Build, Entry};
+
+/// The queue that jobs join at its end: those that become ready between two decisions have the same rank, and those that give
+/// way at the same time come right behind them.
+#[derive(Default)]
+pub(super) struct Line {
+    end: i64,
+}
+
+impl Line {
+    /// The rank of a job that becomes ready now.
+    pub(super) fn newcomer(&self) -> i64 {
+        self.end
+    }
+    /// The place of a job that has run and queues again.
+    pub(super) fn again(&self, task: TaskId, cx: &Context<'_>) -> Urgency {
+        Urgency { rank: self.end + 1, release: cx.job(task).expect("it is ready").release }
+    }
+    /// Who comes from now on comes later.
+    pub(super) fn decided(&mut self) {
+        self.end += 2;
+    }
+}
+
+struct Fifo(Line);
+
+impl Ordering for Fifo {
+    fn new(_: &Build<'_>) -> Self {
+        Fifo(Line::default())
+    }
+    fn rank(&mut self, _: TaskId, _: &Context<'_>) -> i64 {
+        self.0.newcomer()
+    }
+    fn if_released_now(&self, _: TaskId, _: &Context<'_>) -> i64 {
+        self.0.newcomer()
+    }
+    fn requeue(&mut self, task: TaskId, cx: &Context<'_>) -> Urgency {
+        self.0.again(task, cx)
+    }
+    fn decided(&mut self) {
+        self.0.decided();
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "fifo",
+    summary: "first in, first out: whoever became ready first runs until it ends or blocks",
+    manual: "\
+Runs jobs in the order in which they became ready, by their release or by waking up. A job that runs goes on until it ends,
+blocks or yields, so nobody is preempted.
+
+**When.** All jobs matter alike and are short, or as the baseline that everything else has to beat. A long job delays all that
+come after it. Jobs do not need a period or a deadline. (In a partition of a window table, `policy: fifo` is the table's own
+order: the partition's processes one after the other.)
+
+**Ties.** Of jobs that become ready at the same instant the earlier release first, then the lower task number. A job that
+yields, and the handler of an aborted job, go to the end of the queue.
+
+**Resources.** With `locking: inheritance` who holds one goes before those that became ready before those that wait for it.
+
+**Cost.** O(ready jobs) per release and completion, O(m) per decision.
+
+**Source.** POSIX.1-2024, section 2.8.4 (SCHED_FIFO); ChronOS Linux, DAC 2011 (FIFO, G-FIFO).
+
+**Example.** `policy: fifo` with `tasks: [{name: l, runtime: 5ms, period: 20ms}, {name: s, runtime: 1ms, period: 20ms,
+offset: 1ms, deadline: 3ms}]`: `s` waits until 5 ms and misses its deadline at 4 ms.",
+    scopes: scope::SCOPES,
+    needs: &[],
+    settings: &[],
+    build: scope::build::<Fifo>,
+};

@@ -1,0 +1,59 @@
+//! Non-preemptive earliest deadline first.
+//!
+//! Jeffay, Stanat, Martel, "On Non-Preemptive Scheduling of Periodic and Sporadic Tasks", RTSS 1991; ChronOS' G-NP-EDF.
+//! Invariant: a job that has started keeps its CPU until it ends, blocks or yields; a free CPU takes the waiting job whose
+//! absolute deadline is earliest.
+
+use crate::engine::Context;
+use crate::model::TaskId;
+use crate::policies::edf;
+use crate::policies::scope::{self, Ordering, Urgency};
+use crate::policy::{Build, Entry, Need};
+
+struct NonPreemptiveEdf;
+
+impl Ordering for NonPreemptiveEdf {
+    const FOLLOWS: bool = true;
+
+    fn new(_: &Build<'_>) -> Self {
+        NonPreemptiveEdf
+    }
+    fn rank(&mut self, task: TaskId, cx: &Context<'_>) -> i64 {
+        edf::deadline(task, cx)
+    }
+    fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64 {
+        edf::floor(task, cx)
+    }
+    fn rerank(&mut self, task: TaskId, runs: bool, cx: &Context<'_>) -> Option<Urgency> {
+        // Who is displaced all the same, because a window has ended, is first when it opens again.
+        runs.then(|| Urgency { rank: i64::MIN, release: cx.job(task).expect("it runs").release })
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "np-edf",
+    summary: "earliest deadline first without preemption",
+    manual: "\
+Whenever a CPU is free, starts the ready job whose absolute deadline is earliest; whoever has started keeps its CPU until it
+ends, blocks or yields.
+
+**When.** Preemption costs much or is not possible. On one CPU no other non-preemptive policy that never idles does better for
+sporadic tasks, but a long job can make any short one miss, at however low a load. Under overload `g-np-edf` switches and
+migrates less than `g-edf` and collapses like it.
+
+**Ties.** The earlier release first, then the lower task number. Jobs without a deadline come last.
+
+**Resources.** Protocols matter only for jobs that block while they hold something: who runs is not preempted anyway.
+
+**Cost.** O(ready jobs) per release and completion, O(m) per decision.
+
+**Source.** Jeffay, Stanat, Martel, RTSS 1991; ChronOS Linux, DAC 2011 (G-NP-EDF).
+
+**Example.** `policy: np-edf` with `tasks: [{name: l, runtime: 5ms, period: 10ms}, {name: s, runtime: 1ms, period: 10ms,
+deadline: 3ms, offset: 1ms}]`: `s` waits until 5 ms and misses its deadline at 4 ms; `edf` meets both.",
+    scopes: scope::SCOPES,
+    needs: &[Need::Deadline],
+    settings: &[],
+    build: scope::build::<NonPreemptiveEdf>,
+};

@@ -1,0 +1,78 @@
+//! Bin packing of tasks on clusters of CPUs.
+//!
+//! Coffman, Garey, Johnson, "Approximation Algorithms for Bin Packing: A Survey", 1996, for the rules; Lopez, Diaz, Garcia,
+//! "Utilization Bounds for EDF Scheduling on Real-Time Multiprocessor Systems", Real-Time Systems 28, 2004, for what they
+//! guarantee under EDF.
+
+use crate::cpus::CpuSet;
+use crate::model::{System, TaskId};
+use crate::policy::{Build, Fit, Scope};
+use crate::record::Place;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// One CPU in the unit of utilisations.
+const FULL: i128 = 1 << 32;
+
+/// Utilisation of a task in units of 2^-32, rounded up, so that a CPU that is full by these is truly full.
+fn utilisation(system: &System, task: TaskId) -> i128 {
+    let t = &system.tasks[task.index()];
+    match (t.runtime, t.arrival.period()) {
+        (Some(c), Some(period)) => {
+            let (c, period) = (i128::from(c.ns()), i128::from(period.ns()));
+            (c * FULL + period - 1) / period
+        }
+        _ => 0,
+    }
+}
+
+/// The clusters of the scope that `build` names, each a run of consecutive places; there is at least one. Uniprocessor and
+/// global: one of all places. Partitioned: one for each. Clustered: groups of `cluster`, of which the last may be smaller.
+pub(super) fn clusters<'a>(build: &Build<'a>) -> Vec<&'a [Place]> {
+    let size = match build.spec.scope {
+        Scope::Uniprocessor | Scope::Global | Scope::Table => build.places.len(),
+        Scope::Partitioned => 1,
+        Scope::Clustered => usize::from(build.spec.cluster),
+    };
+    if build.places.is_empty() {
+        return vec![build.places];
+    }
+    build.places.chunks(size.max(1)).collect()
+}
+
+/// Gives every task a home cluster by bin packing over utilisations. The result is indexed by task and holds indexes into
+/// the scope's clusters, which under a partitioned scope over all CPUs are those of the CPUs.
+///
+/// The capacity of a cluster is the number of its CPUs that the task may use, and no task alone may need more than one. A task
+/// that fits nowhere goes to the emptiest cluster that it may use: the system is then overloaded, which is for
+/// `takt check` to say and for the run to show. O(n log n + n m) for n tasks and m CPUs.
+#[must_use]
+pub fn pack(build: &Build<'_>) -> Vec<u16> {
+    let (system, rule) = (build.system, build.spec.placement);
+    let cpus: Vec<usize> = system.cpus.iter().collect();
+    let set = |places: &[Place]| places.iter().map(|p| cpus[p.index()]).collect::<CpuSet>();
+    let clusters: Vec<CpuSet> = clusters(build).into_iter().map(set).collect();
+    let mut order: Vec<TaskId> = build.tasks.to_vec();
+    if rule.decreasing {
+        order.sort_by_key(|&t| (core::cmp::Reverse(utilisation(system, t)), t));
+    }
+    let mut load = vec![0; clusters.len()];
+    let mut home = vec![0; system.tasks.len()];
+    for task in order {
+        let need = utilisation(system, task);
+        let allowed = |c: usize| clusters[c].intersection(&system.tasks[task.index()].affinity).len();
+        let usable = || (0..clusters.len()).filter(|&c| allowed(c) > 0);
+        let room = |c: usize| allowed(c) as i128 * FULL - load[c];
+        let fits = || usable().filter(|&c| need <= room(c).min(FULL));
+        let chosen = match rule.fit {
+            Fit::First => fits().next(),
+            Fit::Best => fits().min_by_key(|&c| (room(c), c)),
+            Fit::Worst => fits().max_by_key(|&c| (room(c), core::cmp::Reverse(c))),
+        };
+        let emptiest = || usable().max_by_key(|&c| (room(c), core::cmp::Reverse(c)));
+        let cluster = chosen.or_else(emptiest).unwrap_or(0);
+        load[cluster] += need;
+        home[task.index()] = cluster as u16;
+    }
+    home
+}
