@@ -624,6 +624,7 @@ fn a_resource_is_handed_on_in_the_order_of_asking() {
         "cpus 3
          policy g-fp
          resources 1
+         locking fifo
          task a period 100 priority 1
          task b period 100 priority 2
          task c period 100 priority 3

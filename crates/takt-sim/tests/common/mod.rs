@@ -97,6 +97,7 @@ pub(crate) fn scene(text: &str) -> Scene {
             "policy" => s.system.policy = PolicySpec::from_name(words[1]).unwrap(),
             "be_start" => s.system.be_start = BestEffortStart::SliceDone,
             "resources" => s.system.resources = words[1].parse().unwrap(),
+            "locking" if words[1] == "fifo" => s.system.locking = Locking::Fifo,
             "process" | "task" => {
                 s.names.push(words[1].to_owned());
                 let period = span("period");
