@@ -1,20 +1,20 @@
 //! Schedulability of a system under its online policy.
 
-use crate::uniprocessor::{self, Demand, Finding, Test};
+use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
 use crate::utilisation::{Utilisation, gcd};
 use std::fmt;
-use takt_core::model::{Arrival, Backlog, System, TaskId};
+use takt_core::model::{Arrival, Backlog, Execution, Locking, Step, System, Task, TaskId};
 use takt_core::policies::scope;
 use takt_core::policy::{Build, Scope};
 use takt_core::record::Place;
-use takt_core::time::Span;
+use takt_core::time::{Span, Time};
 
 /// Whether every deadline is met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// Every one.
     Yes,
-    /// At least one is missed.
+    /// At least one is missed, if sporadic jobs come as densely as they may.
     No,
     /// The test does not say.
     Unknown,
@@ -36,7 +36,8 @@ pub enum Kind {
 pub struct Verdict {
     /// The answer.
     pub schedulable: Answer,
-    /// The test that gave it: `edf`, `rta` (response-time analysis), `gfb`, `utilisation`, `one-cpu-each`, `none`.
+    /// The test that gave it: `edf`, `np-edf`, `rta` (response-time analysis), `busy-period`, `gfb`, `optimal`, `utilisation`,
+    /// `one-cpu-each`, `none`.
     pub test: &'static str,
     /// What that test can prove.
     pub kind: Kind,
@@ -54,42 +55,33 @@ pub struct Verdict {
 }
 
 /// Tests the system under its policy with the strongest test there is for it.
+///
+/// What jobs really need (`steps`, `execution`) counts, not what they declare. Sporadic jobs are taken to come as densely as they
+/// may; a `no` says then that a deadline can be missed, and not that it is. What a machine costs and what happens to it
+/// ([`takt_core::scenario::Scenario`]) is not known here.
 #[must_use]
 pub fn verdict(system: &System) -> Verdict {
     let demands = demands(system);
     let known: Vec<Demand> = demands.iter().filter_map(|d| d.ok()).collect();
     let cpus = system.cpus.len() as u64;
-    let queue = system.backlog == Backlog::Queue;
     let load = uniprocessor::utilisation(&known);
-    let mut idle = load.at_most(cpus) == Some(true) && idle_tenth(&known, cpus);
-    let name = system.policy.entry.name;
-    let test: Option<(&'static str, Test)> = match name {
-        "edf" => Some(("edf", uniprocessor::edf)),
-        "rm" | "fp" => Some(("rta", uniprocessor::fixed_priority)),
-        _ => None,
-    };
-    let unknown = demands.iter().find_map(|d| d.err());
-    let (test, found) = match (unknown, test, system.policy.scope) {
-        (Some(task), ..) => {
-            idle = false;
-            let why = format!("task {} has no runtime", task.0);
-            ("none", Finding::new(Answer::Unknown, Kind::Sufficient, why))
+    let listed = system.tasks.iter().any(|t| matches!(t.arrival, Arrival::Listed { .. }));
+    let mut idle = load.at_most(cpus) == Some(true) && idle_tenth(&known, cpus) && !listed;
+    let (test, found) = if let Some(task) = demands.iter().find_map(|d| d.err()) {
+        idle = false;
+        let why = format!("task {} has no runtime", task.0);
+        ("none", Finding::new(Answer::Unknown, Kind::Sufficient, why))
+    } else if let Some((task, always)) = over_budget(system) {
+        let often = if always { "is" } else { "can be" };
+        let why = format!("task {} {often} aborted when its budget is used, before its work is done", task.0);
+        let answer = if always { Answer::No } else { Answer::Unknown };
+        ("utilisation", Finding::new(answer, Kind::Necessary, why))
+    } else {
+        let home = (system.policy.scope == Scope::Partitioned).then(|| homes(system));
+        if let Some(home) = &home {
+            idle &= (0..cpus as u16).all(|cpu| idle_tenth(&on(home, cpu, &known), 1));
         }
-        _ if over_budget(system).is_some() => {
-            let task = over_budget(system).expect("just looked");
-            let why = format!("task {} is aborted when its budget is used, before its runtime is over", task.0);
-            ("utilisation", Finding::new(Answer::No, Kind::Necessary, why))
-        }
-        (None, Some((test, run)), Scope::Uniprocessor) => (test, run(&known, queue)),
-        (None, Some((test, run)), Scope::Partitioned) => {
-            let home = homes(system);
-            let on = |cpu: u16| known.iter().copied().filter(|d| home[d.task.index()] == cpu).collect::<Vec<_>>();
-            let packed: Vec<Vec<Demand>> = (0..cpus as u16).map(on).collect();
-            idle = packed.iter().all(|tasks| idle_tenth(tasks, 1));
-            (test, partitioned(packed.iter().map(|tasks| run(tasks, queue)).collect()))
-        }
-        (None, Some(_), Scope::Global) => global(system, &known, name),
-        _ => necessary(&known, cpus, "there is no test for this policy"),
+        judge(system, known, home.as_deref())
     };
     let mut responses = vec![None; system.tasks.len()];
     found.responses.iter().for_each(|&(task, bound)| responses[task.index()] = Some(bound));
@@ -105,32 +97,218 @@ pub fn verdict(system: &System) -> Verdict {
     }
 }
 
-/// The periodic tasks; an error names one without a runtime.
+/// The tasks of one CPU.
+fn on(home: &[u16], cpu: u16, tasks: &[Demand]) -> Vec<Demand> {
+    tasks.iter().copied().filter(|d| home[d.task.index()] == cpu).collect()
+}
+
+/// The strongest test for the policy, and what of the system weakens it.
+fn judge(system: &System, known: Vec<Demand>, home: Option<&[u16]>) -> (&'static str, Finding) {
+    let cpus = system.cpus.len() as u64;
+    let least: Vec<Demand> = known.iter().map(|d| Demand { runtime: least(system, d.task), ..*d }).collect();
+    let doubts = match doubts(system) {
+        Ok(doubts) => doubts,
+        Err(why) => return necessary(&least, cpus, why),
+    };
+    if let (Some(_), (test, no @ Finding { answer: Answer::No, .. })) = (doubts, necessary(&least, cpus, "")) {
+        return (test, no);
+    }
+    // Sleeping is taken for running: that is more than enough (Chen et al., "Many suspensions, many problems", Real-Time
+    // Systems 55, 2019, section 4.1).
+    let tasks: Vec<Demand> =
+        known.iter().map(|d| Demand { runtime: d.runtime + slept(system, d.task), ..*d }).collect();
+    let (test, found) = by_policy(system, &tasks, home, &least);
+    match (doubts, found.answer) {
+        (None, _) => (test, found),
+        (Some(why), Answer::No) => {
+            let reason = format!("{}, but {why}", found.reason);
+            (test, Finding { answer: Answer::Unknown, kind: Kind::Sufficient, reason, ..found })
+        }
+        (Some(_), _) if found.kind == Kind::Exact => (test, Finding { kind: Kind::Sufficient, ..found }),
+        (Some(_), _) => (test, found),
+    }
+}
+
+fn by_policy(system: &System, tasks: &[Demand], home: Option<&[u16]>, least: &[Demand]) -> (&'static str, Finding) {
+    let (name, cpus) = (system.policy.entry.name, system.cpus.len() as u64);
+    let once = system.locking == Locking::Ceiling || name == "np-edf";
+    let rules = Rules { queue: system.backlog == Backlog::Queue, once };
+    let test: Option<(&'static str, Test)> = match name {
+        "edf" | "np-edf" => Some((name_of_edf(name), uniprocessor::edf)),
+        "rm" | "dm" | "fp" => Some(("rta", uniprocessor::fixed_priority)),
+        "fifo" | "rr" | "llf" => Some(("busy-period", uniprocessor::any_order)),
+        _ => None,
+    };
+    let otherwise = "there is no test for this policy";
+    match (test, system.policy.scope) {
+        (Some((test, run)), Scope::Uniprocessor) => (test, run(tasks, rules)),
+        (Some((test, run)), Scope::Partitioned) => {
+            let home = home.expect("a partitioned policy has placed its tasks");
+            let found = (0..cpus as u16).map(|cpu| run(&on(home, cpu, tasks), rules));
+            (test, partitioned(found.collect()))
+        }
+        (Some(_), Scope::Global) => global(system, tasks, least, name),
+        (Some(_), Scope::Clustered) => necessary(least, cpus, "there is no test for clusters"),
+        _ if matches!(name, "llref" | "pd2") => optimal(system, tasks, least),
+        _ => necessary(least, cpus, otherwise),
+    }
+}
+
+fn name_of_edf(name: &str) -> &'static str {
+    if name == "np-edf" { "np-edf" } else { "edf" }
+}
+
+/// The tasks that come again and again; an error names one without a runtime.
 fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
-    let demand = |(index, task): (usize, &takt_core::model::Task)| {
-        let Arrival::Periodic { offset, period } = task.arrival else { return None };
+    let name = system.policy.entry.name;
+    let demand = |(index, task): (usize, &Task)| {
+        let (period, first) = (task.arrival.period()?, task.arrival.first()?);
         let id = TaskId(index as u32);
-        let rank = match system.policy.entry.name {
+        let rank = match name {
             "rm" => period.ns(),
+            "dm" => task.deadline.map_or(i64::MAX, Span::ns),
             _ => -i64::from(task.priority),
         };
-        Some(task.runtime.ok_or(id).map(|runtime| Demand {
+        let runtime = most(task).ok_or(id);
+        Some(runtime.map(|runtime| Demand {
             task: id,
             runtime: i128::from(runtime.ns()),
             period: i128::from(period.ns()),
             deadline: task.deadline.map(|d| i128::from(d.ns())),
-            offset: i128::from(offset.ns()),
+            offset: i128::from((first - Time::ZERO).ns()),
             rank,
+            // A job that cannot be preempted has begun at least one nanosecond before those that it holds up.
+            section: i128::from(if name == "np-edf" { runtime.ns() - 1 } else { longest_section(task).ns() }),
         }))
     };
     system.tasks.iter().enumerate().filter_map(demand).collect()
 }
 
-fn over_budget(system: &System) -> Option<TaskId> {
-    let short = system.tasks.iter().position(|t| {
-        matches!(t.arrival, Arrival::Periodic { .. }) && t.budget.is_some_and(|b| t.runtime.is_some_and(|c| c > b))
-    });
-    short.map(|index| TaskId(index as u32))
+/// CPU time that a job of the task needs at most; `None` when it never completes by itself.
+fn most(task: &Task) -> Option<Span> {
+    if !task.steps.is_empty() {
+        return Some(runs(task));
+    }
+    match &task.execution {
+        Execution::Declared => task.runtime,
+        Execution::Uniform { most, .. } => Some(*most),
+        Execution::Series(spans) => spans.iter().copied().max().or(task.runtime),
+    }
+}
+
+/// CPU time that every job of the task needs at least.
+fn least(system: &System, task: TaskId) -> i128 {
+    let task = &system.tasks[task.index()];
+    let least = match &task.execution {
+        _ if !task.steps.is_empty() => Some(runs(task)),
+        Execution::Declared => task.runtime,
+        Execution::Uniform { least, .. } => Some(*least),
+        Execution::Series(spans) => spans.iter().copied().min().or(task.runtime),
+    };
+    least.map_or(0, |span| i128::from(span.ns()))
+}
+
+fn runs(task: &Task) -> Span {
+    let run = |step: &Step| if let Step::Run(span) = *step { span } else { Span::ZERO };
+    task.steps.iter().map(run).fold(Span::ZERO, |a, b| a + b)
+}
+
+/// How long a job sleeps at most; it wakes up at a tick.
+fn slept(system: &System, task: TaskId) -> i128 {
+    let sleep = |step: &Step| {
+        if let Step::Sleep(span) = *step { i128::from((span + system.timing.tick).ns()) } else { 0 }
+    };
+    system.tasks[task.index()].steps.iter().map(sleep).sum()
+}
+
+/// CPU time of the longest stretch of a job in which it holds something.
+fn longest_section(task: &Task) -> Span {
+    let (mut held, mut present, mut longest) = (0, Span::ZERO, Span::ZERO);
+    for step in &task.steps {
+        match *step {
+            Step::Lock(_) => held += 1,
+            Step::Unlock(_) => held -= 1,
+            Step::Run(span) if held > 0 => present += span,
+            _ => {}
+        }
+        longest = longest.max(present);
+        if held == 0 {
+            present = Span::ZERO;
+        }
+    }
+    longest
+}
+
+/// What of the system takes from an exact test its `no`, and as an error what no test covers.
+fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
+    let any = |wanted: fn(&Step) -> bool| system.tasks.iter().any(|t| t.steps.iter().any(wanted));
+    let sleeps = any(|s| matches!(s, Step::Sleep(_)));
+    let locks = any(|s| matches!(s, Step::Lock(_)));
+    let one_cpu = system.cpus.len() == 1;
+    if any(|s| matches!(s, Step::Yield)) {
+        return Err("jobs that yield are beyond the tests");
+    }
+    match (locks, system.locking) {
+        (false, _) => {}
+        (true, _) if sleeps => return Err("resources together with sleeping are beyond the tests"),
+        (true, _) if !one_cpu => return Err("resources on several CPUs are beyond the tests"),
+        (true, Locking::Fifo) => return Err("with `locking: fifo` a job can be held up for any time"),
+        (true, Locking::Inheritance) if system.tasks.iter().any(holds_two) => {
+            return Err("jobs that hold several resources can be held up in a chain, or for ever");
+        }
+        (true, _) => {}
+    }
+    // Others can hold up the tests' tasks only if they are before one with a deadline; under EDF without a deadline nobody is.
+    let listed = |t: &&Task| matches!(t.arrival, Arrival::Listed { .. });
+    let after_all = |t: &Task| t.deadline.is_none() && system.policy.entry.name == "edf";
+    if system.tasks.iter().filter(listed).any(|t| !after_all(t)) {
+        return Err("jobs at listed instants are beyond the tests");
+    }
+    let tick = system.timing.tick.ns();
+    let on_tick = |span: Span| tick == 0 || span.ns() % tick == 0;
+    let aligned = |t: &Task| {
+        let first = t.arrival.first().map_or(Span::ZERO, |first| first - Time::ZERO);
+        let exact = !matches!(t.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO) || tick == 0;
+        exact && on_tick(first) && t.arrival.period().is_none_or(on_tick)
+    };
+    if !system.tasks.iter().all(aligned) {
+        return Err("releases that wait for the tick are beyond the tests");
+    }
+    if locks {
+        return Ok(Some("jobs that hold resources need not meet like that"));
+    }
+    if sleeps {
+        return Ok(Some("jobs that sleep leave the CPU to others"));
+    }
+    if system.tasks.iter().any(|t| t.steps.is_empty() && t.execution != Execution::Declared) {
+        return Ok(Some("jobs may need less than their most"));
+    }
+    if tick > 0 {
+        return Ok(Some("what is late by less than a tick may not be noticed"));
+    }
+    Ok(None)
+}
+
+fn holds_two(task: &Task) -> bool {
+    let mut held = 0;
+    task.steps.iter().any(|step| {
+        match step {
+            Step::Lock(_) => held += 1,
+            Step::Unlock(_) => held -= 1,
+            _ => {}
+        }
+        held > 1
+    })
+}
+
+/// A task whose jobs are aborted because they need more than their budgets, and whether all of them are.
+fn over_budget(system: &System) -> Option<(TaskId, bool)> {
+    let repeated = |t: &Task| t.arrival.period().is_some();
+    let over = |need: Option<Span>, t: &Task| repeated(t) && t.budget.is_some_and(|b| need.is_some_and(|c| c > b));
+    let tasks = || (0..).map(TaskId).zip(&system.tasks);
+    let always = tasks().find(|(id, t)| over(Some(Span::from_ns(least(system, *id) as i64)), t));
+    let at_times = || tasks().find(|(_, t)| over(most(t), t)).map(|(id, _)| (id, false));
+    always.map(|(id, _)| (id, true)).or_else(at_times)
 }
 
 fn homes(system: &System) -> Vec<u16> {
@@ -161,21 +339,22 @@ fn partitioned(cpus: Vec<Finding>) -> Finding {
 ///
 /// GFB: Goossens, Funk, Baruah, "Priority-Driven Scheduling of Periodic Task Systems on Multiprocessors", Real-Time
 /// Systems 25, 2003; with densities for deadlines below the period.
-fn global(system: &System, tasks: &[Demand], name: &str) -> (&'static str, Finding) {
+fn global(system: &System, tasks: &[Demand], least: &[Demand], name: &str) -> (&'static str, Finding) {
     let cpus = system.cpus.len() as u64;
-    if let ("utilisation", no @ Finding { answer: Answer::No, .. }) = necessary(tasks, cpus, "") {
+    if let ("utilisation", no @ Finding { answer: Answer::No, .. }) = necessary(least, cpus, "") {
         return ("utilisation", no);
     }
     if !system.tasks.iter().all(|t| system.cpus.is_subset(&t.affinity)) {
-        return necessary(tasks, cpus, "some tasks may not run on every CPU");
+        return necessary(least, cpus, "some tasks may not run on every CPU");
     }
     // A job that is queued behind an earlier one of its own task is beyond these tests.
     let constrained = tasks.iter().all(|t| t.deadline.is_none_or(|d| d <= t.period));
-    if constrained && tasks.len() as u64 <= cpus {
+    let fit = tasks.iter().all(|t| t.runtime <= t.period && t.deadline.is_none_or(|d| t.runtime <= d));
+    if constrained && fit && tasks.len() as u64 <= cpus {
         return ("one-cpu-each", Finding::new(Answer::Yes, Kind::Exact, "there are no more tasks than CPUs"));
     }
     if name != "edf" || tasks.iter().any(|t| t.deadline.is_none_or(|d| d > t.period)) {
-        return necessary(tasks, cpus, "there is no sufficient test for this policy and these deadlines");
+        return necessary(least, cpus, "there is no sufficient test for this policy and these deadlines");
     }
     let density = |t: &Demand| (t.runtime as u64, t.deadline.expect("all have one") as u64);
     let above = |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) > u128::from(b.0) * u128::from(a.1);
@@ -198,6 +377,59 @@ fn global(system: &System, tasks: &[Demand], name: &str) -> (&'static str, Findi
         ),
     };
     ("gfb", found)
+}
+
+/// The quantum of PD² when nobody sets it.
+const PD2_QUANTUM: Span = Span::from_ms(1);
+
+/// Policies that are optimal on identical CPUs: tasks with deadlines at or after the ends of their periods need just that their
+/// utilisations sum to at most the number of CPUs (Baruah, Cohen, Plaxton and Varvel, "Proportionate Progress", Algorithmica 15,
+/// 1996). With earlier deadlines the same of the densities is enough. PD² works in quanta, so everything is rounded to them.
+fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str, Finding) {
+    let cpus = system.cpus.len() as u64;
+    if let ("utilisation", no @ Finding { answer: Answer::No, .. }) = necessary(least, cpus, "") {
+        return ("utilisation", no);
+    }
+    let name = system.policy.entry.name;
+    let sporadic = |t: &Task| matches!(t.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO);
+    let blocks = system.tasks.iter().any(|t| t.steps.iter().any(|s| !matches!(s, Step::Run(_))));
+    if blocks || system.tasks.iter().any(|t| sporadic(t) || matches!(t.arrival, Arrival::Listed { .. })) {
+        return necessary(least, cpus, "the guarantee of this policy needs periodic jobs that do not block");
+    }
+    if system.backlog != Backlog::Queue || system.timing.tick > Span::ZERO || varies(system) {
+        return necessary(least, cpus, "the guarantee of this policy needs jobs of a known length that come on time");
+    }
+    let quantum =
+        if name == "pd2" { i128::from(system.policy.value("quantum").unwrap_or(PD2_QUANTUM.ns())) } else { 1 };
+    if tasks.iter().any(|t| t.offset % quantum != 0 || t.period % quantum != 0) {
+        return necessary(least, cpus, "the guarantee of this policy needs releases at multiples of its quantum");
+    }
+    let room = |t: &Demand| t.deadline.map_or(t.period, |d| d.min(t.period)) / quantum;
+    let quanta = |t: &Demand| (t.runtime + quantum - 1) / quantum;
+    let mut sum = Utilisation::default();
+    for task in tasks {
+        let (work, room) = (quanta(task), room(task));
+        if work > room {
+            return necessary(least, cpus, "a job does not fit into its period and deadline in whole quanta");
+        }
+        sum.add(work as u64, room as u64);
+    }
+    let whole = tasks.iter().all(|t| room(t) * quantum == t.period && quanta(t) * quantum == t.runtime);
+    match sum.at_most(cpus) {
+        Some(true) => {
+            let kind = if whole { Kind::Exact } else { Kind::Sufficient };
+            let what = if whole { "utilisation" } else { "density" };
+            ("optimal", Finding::new(Answer::Yes, kind, format!("the {what} of {sum} is at most the {cpus} CPUs")))
+        }
+        _ => necessary(least, cpus, "the density is above the number of CPUs, which proves nothing"),
+    }
+}
+
+/// Whether jobs may need other times than they declare.
+fn varies(system: &System) -> bool {
+    let differs =
+        |t: &Task| if t.steps.is_empty() { t.execution != Execution::Declared } else { t.runtime != Some(runs(t)) };
+    system.tasks.iter().any(differs)
 }
 
 /// What holds for every policy: more work than CPUs cannot be done, nor a job longer than its deadline.

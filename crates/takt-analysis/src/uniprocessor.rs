@@ -15,6 +15,26 @@ pub(crate) struct Demand {
     pub(crate) offset: i128,
     /// The lowest is the most important.
     pub(crate) rank: i64,
+    /// The longest time for which one job of it can hold up more urgent ones: a critical section, or all of a job that cannot
+    /// be preempted.
+    pub(crate) section: i128,
+}
+
+/// What else the tests must know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// Releases wait for a busy task.
+    pub(crate) queue: bool,
+    /// A job is held up by one section of one less urgent task, and not by one of each.
+    pub(crate) once: bool,
+}
+
+impl Rules {
+    /// How long the sections of these tasks can hold a job up.
+    fn blocking<'a>(self, by: impl Iterator<Item = &'a Demand>) -> i128 {
+        let sections = by.map(|t| t.section);
+        if self.once { sections.max().unwrap_or(0) } else { sections.sum() }
+    }
 }
 
 /// What a test says about one CPU.
@@ -37,7 +57,7 @@ impl Finding {
 const STEPS_MAX: usize = 2_000_000;
 
 /// How one CPU is tested.
-pub(crate) type Test = fn(&[Demand], bool) -> Finding;
+pub(crate) type Test = fn(&[Demand], Rules) -> Finding;
 
 fn synchronous(tasks: &[Demand]) -> bool {
     tasks.windows(2).all(|pair| pair[0].offset == pair[1].offset)
@@ -54,10 +74,10 @@ fn ns(span: i128) -> Span {
 }
 
 /// The end of the busy period that begins with a release of every task, or `None` when it is not reached in reasonable time.
-fn busy_period(tasks: &[Demand]) -> Option<i128> {
-    let mut length: i128 = tasks.iter().map(|t| t.runtime).sum();
+fn busy_period(tasks: &[Demand], blocking: i128) -> Option<i128> {
+    let mut length: i128 = blocking + tasks.iter().map(|t| t.runtime).sum::<i128>();
     for _ in 0..STEPS_MAX {
-        let next = tasks.iter().map(|t| ceil(length, t.period) * t.runtime).sum();
+        let next = blocking + tasks.iter().map(|t| ceil(length, t.period) * t.runtime).sum::<i128>();
         if next == length {
             return Some(length);
         }
@@ -70,11 +90,14 @@ fn ceil(a: i128, b: i128) -> i128 {
     (a + b - 1) / b
 }
 
-/// EDF on one CPU. `queue` says whether releases wait for a busy task.
+/// EDF on one CPU.
 ///
 /// Utilisation when no deadline is below its period (Liu and Layland, 1973); otherwise the processor demand test in the
 /// order of QPA (Zhang and Burns, "Schedulability Analysis for Real-Time Systems with EDF Scheduling", IEEE TC 58(9), 2009).
-pub(crate) fn edf(tasks: &[Demand], queue: bool) -> Finding {
+/// Where less urgent jobs can hold up others, the demand and one section of those with longer deadlines must fit at every
+/// deadline (Baker, "Stack-Based Scheduling of Realtime Processes", Real-Time Systems 3, 1991; for jobs that cannot be preempted
+/// Jeffay, Stanat and Martel, RTSS 1991, and George, Rivierre and Spuri, INRIA report 2966, 1996).
+pub(crate) fn edf(tasks: &[Demand], rules: Rules) -> Finding {
     // Tasks without a deadline come last under EDF and disturb nobody.
     let timed: Vec<Demand> = tasks.iter().copied().filter(|t| t.deadline.is_some()).collect();
     let deadline = |t: &Demand| t.deadline.expect("only tasks with one are left");
@@ -89,28 +112,60 @@ pub(crate) fn edf(tasks: &[Demand], queue: bool) -> Finding {
     if let Some(t) = timed.iter().find(|t| deadline(t) < t.runtime) {
         return Finding::new(Answer::No, Kind::Exact, format!("task {} needs more than its deadline allows", t.task.0));
     }
-    if !queue && timed.iter().any(|t| deadline(t) > t.period) {
-        return unknown("a deadline beyond the period with `backlog: skip`");
+    if !rules.queue && timed.iter().any(|t| deadline(t) > t.period) {
+        return unknown("a deadline beyond the period, and releases do not simply wait (`backlog`)");
     }
+    // The longest that anybody with a deadline after `t` can hold up those before.
+    let blocked = |t: i128| rules.blocking(tasks.iter().filter(|j| j.deadline.is_none_or(|d| d > t)));
+    let first = timed.iter().map(deadline).min().unwrap_or(0);
+    if timed.is_empty() || blocked(first) == 0 {
+        return preemptive_edf(&timed, load);
+    }
+    if load.fraction() == Some((1, 1)) {
+        return unknown("with a utilisation of 1 there is no time for jobs that hold up others");
+    }
+    let Some(busy) = busy_period(&timed, blocked(first)) else {
+        return unknown("the busy period is too long to be searched");
+    };
+    let mut at = before(&timed, busy + 1);
+    for _ in 0..STEPS_MAX {
+        let Some(t) = at else {
+            let why = "the processor demand and the longest hold-up never exceed the time there is";
+            return Finding::new(Answer::Yes, Kind::Sufficient, why);
+        };
+        if demand(&timed, t) + blocked(t) > t {
+            return unknown("a job with a later deadline may hold up others for too long");
+        }
+        at = before(&timed, t);
+    }
+    unknown("the processor demand has too many points to be searched")
+}
+
+/// The work that is due by `t` when all tasks begin together. All have deadlines.
+fn demand(timed: &[Demand], t: i128) -> i128 {
+    let due = |k: &Demand| k.deadline.map_or(0, |d| if t >= d { (t - d) / k.period + 1 } else { 0 });
+    timed.iter().map(|k| due(k) * k.runtime).sum()
+}
+
+/// The last deadline before `t`.
+fn before(timed: &[Demand], t: i128) -> Option<i128> {
+    let last = |k: &Demand| k.deadline.filter(|d| t > *d).map(|d| d + (t - d - 1) / k.period * k.period);
+    timed.iter().filter_map(last).max()
+}
+
+fn preemptive_edf(timed: &[Demand], load: Utilisation) -> Finding {
+    let deadline = |t: &Demand| t.deadline.expect("only tasks with one are left");
     if timed.iter().all(|t| deadline(t) >= t.period) {
         return Finding::new(Answer::Yes, Kind::Exact, format!("utilisation {load} is at most 1"));
     }
-    let Some(busy) = busy_period(&timed) else { return unknown("the busy period is too long to be searched") };
-    let demand = |t: i128| -> i128 {
-        let jobs = |k: &Demand| if t >= deadline(k) { (t - deadline(k)) / k.period + 1 } else { 0 };
-        timed.iter().map(|k| jobs(k) * k.runtime).sum()
-    };
-    let before = |t: i128| -> Option<i128> {
-        let last = |k: &Demand| (t > deadline(k)).then(|| deadline(k) + (t - deadline(k) - 1) / k.period * k.period);
-        timed.iter().filter_map(last).max()
-    };
+    let Some(busy) = busy_period(timed, 0) else { return unknown("the busy period is too long to be searched") };
     let first = timed.iter().map(deadline).min().unwrap_or(0);
-    let kind = if synchronous(&timed) { Kind::Exact } else { Kind::Sufficient };
+    let kind = if synchronous(timed) { Kind::Exact } else { Kind::Sufficient };
     let yes = || Finding::new(Answer::Yes, kind, "the processor demand never exceeds the time there is");
-    let mut at = before(busy);
+    let mut at = before(timed, busy);
     for _ in 0..STEPS_MAX {
         let Some(t) = at else { return yes() };
-        let wanted = demand(t);
+        let wanted = demand(timed, t);
         if wanted > t {
             if kind == Kind::Sufficient {
                 return unknown(
@@ -123,7 +178,7 @@ pub(crate) fn edf(tasks: &[Demand], queue: bool) -> Finding {
         if wanted <= first {
             return yes();
         }
-        at = if wanted < t { Some(wanted) } else { before(t) };
+        at = if wanted < t { Some(wanted) } else { before(timed, t) };
     }
     unknown("the processor demand has too many points to be searched")
 }
@@ -137,15 +192,18 @@ fn unknown(why: &str) -> Finding {
 /// Response times over the busy period of each level (Lehoczky, "Fixed Priority Scheduling of Periodic Task Sets with
 /// Arbitrary Deadlines", RTSS 1990). Equal ranks are served by release and then by task number; that is exactly a
 /// lower number first when periods and offsets agree and no job outlives its period; otherwise each is taken to wait for the others.
-pub(crate) fn fixed_priority(tasks: &[Demand], queue: bool) -> Finding {
+/// Sections of less important tasks are added once per busy period (Sha, Rajkumar and Lehoczky, "Priority Inheritance
+/// Protocols", IEEE TC 39(9), 1990).
+pub(crate) fn fixed_priority(tasks: &[Demand], rules: Rules) -> Finding {
     let within = tasks.iter().all(|t| t.deadline.is_some_and(|d| d <= t.period));
-    if !queue && tasks.iter().any(|t| t.deadline.is_some_and(|d| d > t.period)) {
-        return unknown("a deadline beyond the period with `backlog: skip`");
+    if !rules.queue && tasks.iter().any(|t| t.deadline.is_some_and(|d| d > t.period)) {
+        return unknown("a deadline beyond the period, and releases do not simply wait (`backlog`)");
     }
     let tied = |a: &Demand, b: &Demand| a.rank == b.rank && a.task != b.task;
     let alike = |a: &Demand, b: &Demand| (a.period, a.offset) == (b.period, b.offset);
     let ordered = within && tasks.iter().all(|a| tasks.iter().all(|b| !tied(a, b) || alike(a, b)));
-    let kind = if synchronous(tasks) && ordered { Kind::Exact } else { Kind::Sufficient };
+    let free = tasks.iter().all(|t| t.section == 0);
+    let kind = if synchronous(tasks) && ordered && free { Kind::Exact } else { Kind::Sufficient };
     let mut responses = Vec::with_capacity(tasks.len());
     let mut over = None;
     for task in tasks.iter().filter(|t| t.deadline.is_some()) {
@@ -155,7 +213,7 @@ pub(crate) fn fixed_priority(tasks: &[Demand], queue: bool) -> Finding {
         match level.at_most(1) {
             Some(true) => {}
             // The task and those before it need more than there is; its backlog grows for ever.
-            Some(false) if ordered => {
+            Some(false) if ordered && free => {
                 let why = format!("the utilisation of task {} and those before it, {level}, is above 1", task.task.0);
                 return Finding { responses, ..Finding::new(Answer::No, Kind::Exact, why) };
             }
@@ -166,7 +224,8 @@ pub(crate) fn fixed_priority(tasks: &[Demand], queue: bool) -> Finding {
                 };
             }
         }
-        match response_time(task, &above) {
+        let below = tasks.iter().filter(|o| o.task != task.task && !above.iter().any(|a| a.task == o.task));
+        match response_time(task, &above, rules.blocking(below)) {
             None => return Finding { responses, ..unknown("a busy period is too long to be searched") },
             Some(response) => {
                 responses.push((task.task, ns(response)));
@@ -182,19 +241,20 @@ pub(crate) fn fixed_priority(tasks: &[Demand], queue: bool) -> Finding {
             Finding::new(Answer::No, kind, format!("task {} can respond as late as {}", task.0, ns(response)))
         }
         Some(_) => {
-            unknown("a bound of a response time is above its deadline, but with offsets or ties it may not occur")
+            let what = if free { "with offsets or ties" } else { "with resources" };
+            unknown(&format!("a bound of a response time is above its deadline, but {what} it may not occur"))
         }
     };
     Finding { responses, ..found }
 }
 
 /// The worst response time of a task below `above`; `None` when it takes too long to find.
-fn response_time(task: &Demand, above: &[Demand]) -> Option<i128> {
+fn response_time(task: &Demand, above: &[Demand], blocking: i128) -> Option<i128> {
     let mut worst = 0;
     let mut steps = 0;
-    let mut end = task.runtime;
+    let mut end = blocking + task.runtime;
     for job in 0.. {
-        let own = (job + 1) * task.runtime;
+        let own = blocking + (job + 1) * task.runtime;
         end = end.max(own);
         loop {
             let next = own + above.iter().map(|o| ceil(end, o.period) * o.runtime).sum::<i128>();
@@ -218,4 +278,19 @@ fn response_time(task: &Demand, above: &[Demand]) -> Option<i128> {
         end += task.runtime;
     }
     None
+}
+
+/// Any policy on one CPU that never idles while there is work: when one job of each task fits into the shortest period and the
+/// shortest deadline, the CPU is idle again before anybody comes twice, so that the order does not matter.
+pub(crate) fn any_order(tasks: &[Demand], _: Rules) -> Finding {
+    let all: i128 = tasks.iter().map(|t| t.runtime).sum();
+    let room = tasks.iter().map(|t| t.period.min(t.deadline.unwrap_or(i128::MAX))).min().unwrap_or(0);
+    if all <= room {
+        let why = format!(
+            "one job of each task takes {} together, which fits into the shortest period and deadline",
+            ns(all)
+        );
+        return Finding::new(Answer::Yes, Kind::Sufficient, why);
+    }
+    unknown("there is no test for this policy and these tasks")
 }

@@ -1,7 +1,10 @@
 //! Summaries of a simulation or a run: a table for people, an object for programs.
 
+pub(crate) mod simulated;
+
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use takt_core::policy::PolicySpec;
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
 use takt_workload::Workload;
@@ -23,8 +26,8 @@ impl Summary<'_> {
         sum
     }
 
-    /// The one JSON object of `--json`, with the driver's own keys added.
-    pub(crate) fn json(&self, more: Value) -> Value {
+    /// The one JSON object of `--json`, with the driver's own keys added, for the whole and for each task.
+    pub(crate) fn json(&self, more: Value, of_tasks: Vec<Value>) -> Value {
         let (system, totals) = (&self.workload.system, self.totals());
         let tasks = self.workload.tasks.iter().zip(self.counts).zip(self.responses).map(|((task, c), h)| {
             json!({
@@ -46,8 +49,17 @@ impl Summary<'_> {
             "overruns": totals.overruns, "late_signals": totals.late_signals, "windows_lost": self.windows_lost,
             "tasks": tasks.collect::<Vec<_>>(),
         });
-        if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
-            object.extend(more);
+        let extend = |object: &mut Value, more: Value| {
+            if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+                object.extend(more);
+            }
+        };
+        extend(&mut object, more);
+        let tasks = object["tasks"].as_array_mut().into_iter().flatten();
+        tasks.zip(of_tasks).for_each(|(task, more)| extend(task, more));
+        let settings = settings(&system.policy);
+        if !settings.is_empty() {
+            object["settings"] = settings.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
         }
         object
     }
@@ -94,6 +106,19 @@ impl Summary<'_> {
         }
         Ok(())
     }
+}
+
+/// The settings that are not at their defaults, by name, as the file takes them.
+pub(crate) fn settings(policy: &PolicySpec) -> Vec<(String, String)> {
+    let text = takt_workload::policy_text(policy);
+    let settings = text.split_once(':').map_or("", |(_, settings)| settings);
+    settings.split(',').filter_map(|s| s.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// A policy in a heading: `rr (uniprocessor), quantum=2ms`.
+pub(crate) fn policy(policy: &PolicySpec) -> String {
+    let settings: String = settings(policy).iter().map(|(name, value)| format!(", {name}={value}")).collect();
+    format!("{} ({}){settings}", policy.entry.name, policy.scope.name())
 }
 
 fn response(h: &Histogram) -> Value {

@@ -23,6 +23,7 @@ pub mod kernel_check;
 mod names;
 mod out;
 mod perfetto;
+pub mod rounds;
 mod row;
 pub mod summary;
 pub mod timeline;
@@ -36,6 +37,8 @@ pub struct Header {
     pub workload: String,
     /// The policy's name.
     pub policy: String,
+    /// The policy's settings, as `quantum=2ms,cluster=4`; empty when all have their defaults.
+    pub settings: String,
     /// The policy's scope: `uniprocessor`, `global`, `partitioned`, `clustered`, `table`.
     pub scope: String,
     /// Seed of everything that was drawn at random.

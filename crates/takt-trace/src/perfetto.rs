@@ -230,10 +230,11 @@ impl Perfetto {
             ("source", &header.source),
             ("workload", &header.workload),
             ("policy", &header.policy),
+            ("settings", &header.settings),
             ("scope", &header.scope),
             ("seed", &seed),
         ];
-        for (name, value) in about {
+        for (name, value) in about.into_iter().filter(|(name, value)| *name != "settings" || !value.is_empty()) {
             let note = b.open(4);
             b.bytes(10, name.as_bytes());
             b.bytes(6, value.as_bytes());

@@ -1,11 +1,15 @@
 //! `takt check`: is this file good, and is the schedule?
 
+use crate::Outcome;
 use crate::input::Input;
+use crate::report::simulated::percent as millionths;
 use crate::report::table;
-use crate::{Outcome, Verdict};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{self, Write};
+use takt_analysis::control::{self, ControlReport, CpuPlan, Loops, Pole};
+use takt_analysis::online::Verdict;
 use takt_analysis::{online, table as windows};
+use takt_core::scenario::{Costs, Scenario};
 use takt_core::time::Span;
 use takt_workload::Workload;
 
@@ -27,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut out = io::stdout().lock();
     if args.canonical {
         write!(out, "{}", takt_workload::canonical(&workload))?;
-        return Ok(Verdict::Done);
+        return Ok(crate::Verdict::Done);
     }
     // The engine has the last word on whether the policy can work on this system at all.
     takt_core::engine::Engine::new(workload.system.clone()).map_err(|e| super::sim::unsuitable(&workload, &e))?;
@@ -39,7 +43,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outcome {
-    let verdict = online::verdict(&workload.system);
+    let verdict = in_scenario(online::verdict(&workload.system), &workload.scenario);
+    let report = control::report(&workload.system);
     let no = verdict.schedulable == online::Answer::No;
     if as_json {
         let tasks = workload.tasks.iter().zip(&verdict.responses);
@@ -54,10 +59,14 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
             "utilisation_per_mille": verdict.utilisation.per_mille(),
             "hyperperiod_ns": verdict.hyperperiod.map(Span::ns), "tasks": bounds.collect::<Vec<_>>(),
         });
+        let mut object = object;
+        if let Some(report) = &report {
+            object["control"] = control_json(workload, report);
+        }
         writeln!(out, "{object}")?;
     } else {
         let system = &workload.system;
-        let policy = format!("{}{}", system.policy.prefix(), system.policy.entry.name);
+        let policy = takt_workload::policy_text(&system.policy);
         writeln!(out, "{}: {} tasks, policy {policy}, CPU {}", workload.source.name, system.tasks.len(), system.cpus)?;
         writeln!(out, "{verdict}")?;
         if verdict.responses.iter().any(Option::is_some) {
@@ -69,8 +78,67 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
             writeln!(out)?;
             table(out, &rows)?;
         }
+        if let Some(report) = &report {
+            print_control(workload, report, out)?;
+        }
     }
-    Ok(if no { Verdict::No } else { Verdict::Done })
+    Ok(if no { crate::Verdict::No } else { crate::Verdict::Done })
+}
+
+/// The tests know nothing of what a machine costs and of what happens to it: a yes that counts on neither proves nothing then, and
+/// where the system itself changes, nor does a no.
+fn in_scenario(verdict: Verdict, scenario: &Scenario) -> Verdict {
+    let Scenario { costs, steal, changes } = scenario;
+    let burdened = *costs != Costs::default() || steal.is_some();
+    let why = match verdict.schedulable {
+        online::Answer::Unknown => return verdict,
+        _ if !changes.is_empty() => "but that leaves out `changes`",
+        online::Answer::Yes if burdened => "but that leaves out `costs` and `steal`",
+        _ => return verdict,
+    };
+    let reason = format!("{}, {why}", verdict.reason);
+    Verdict { schedulable: online::Answer::Unknown, kind: online::Kind::Sufficient, reason, ..verdict }
+}
+
+/// What a regulator does: its loops and the shares that come out.
+fn print_control(workload: &Workload, report: &ControlReport, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\n{report}")?;
+    for cpu in &report.cpus {
+        let declared = millionths(cpu.declared as i64);
+        let load = if cpu.overloaded { ", overloaded: importance counts" } else { "" };
+        writeln!(out, "\nCPU {}: rounds of {}, declared {declared}{load}", cpu.cpu, cpu.round)?;
+        let mut rows = vec![["task", "declared", "part of a round", "predicted of the CPU"].map(String::from).to_vec()];
+        for p in &cpu.tasks {
+            let declared = p.declared.map_or("-".into(), |d| millionths(d.into()));
+            let name = workload.tasks[p.task.index()].name.clone();
+            rows.push(vec![name, declared, millionths(p.alpha.into()), millionths(p.expected.into())]);
+        }
+        table(out, &rows)?;
+    }
+    Ok(())
+}
+
+fn control_json(workload: &Workload, report: &ControlReport) -> Value {
+    let poles = |poles: &[Pole]| poles.iter().map(|p| json!({"re": p.re, "im": p.im})).collect::<Vec<_>>();
+    let timing = |loops: &Loops| {
+        json!({"stable": loops.stable, "round_poles": poles(&loops.outer), "burst_poles": poles(&loops.inner),
+               "settling_rounds": loops.settling})
+    };
+    let cpu = |cpu: &CpuPlan| {
+        let tasks = cpu.tasks.iter().map(|p| {
+            json!({"name": workload.tasks[p.task.index()].name, "declared_millionths": p.declared,
+                   "alpha_millionths": p.alpha, "predicted_millionths": p.expected})
+        });
+        json!({"cpu": cpu.cpu, "round_ns": cpu.round.ns(), "declared_millionths": cpu.declared,
+               "overloaded": cpu.overloaded, "tasks": tasks.collect::<Vec<_>>()})
+    };
+    let gains = report.gains;
+    json!({
+        "stable": report.stable(), "feedback": report.feedback,
+        "gains_millionths": {"kpi": gains.kpi, "krr": gains.krr, "zrr": gains.zrr},
+        "as_it_runs": timing(&report.loops[0]), "as_modelled": timing(&report.loops[1]),
+        "cpus": report.cpus.iter().map(cpu).collect::<Vec<_>>(),
+    })
 }
 
 fn percent(part: Span, whole: Span) -> String {
@@ -105,7 +173,7 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
             "idle_for_realtime": report.cpus_with_10_percent_idle,
         });
         writeln!(out, "{object}")?;
-        return Ok(if fits { Verdict::Done } else { Verdict::No });
+        return Ok(if fits { crate::Verdict::Done } else { crate::Verdict::No });
     }
     let several = |n: usize, thing: &str, things: &str| format!("{n} {}", if n == 1 { thing } else { things });
     writeln!(
@@ -166,9 +234,9 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
     }
     if fits {
         writeln!(out, "schedulable: the SC budgets fit their windows (exact)")?;
-        Ok(Verdict::Done)
+        Ok(crate::Verdict::Done)
     } else {
         writeln!(out, "not schedulable: SC budgets do not fit their window (exact)")?;
-        Ok(Verdict::No)
+        Ok(crate::Verdict::No)
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+use takt_core::policy::PolicySpec;
 use takt_core::time::{Span, Time};
 use takt_trace::{Footer, Format, Header, Stamped, TaskLabel, Trace, Writer, gantt};
 use takt_workload::Workload;
@@ -43,6 +44,11 @@ impl OutputArgs {
     }
 }
 
+/// The settings that a policy does not have by default, as the command line takes them: `quantum=2ms`.
+pub(crate) fn settings(policy: &PolicySpec) -> String {
+    takt_workload::policy_text(policy).split_once(':').map_or(String::new(), |(_, settings)| settings.into())
+}
+
 /// The header of a trace of this workload.
 pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Header {
     let system = &workload.system;
@@ -55,6 +61,7 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         source: source.into(),
         workload: workload.source.name.clone(),
         policy: system.policy.entry.name.into(),
+        settings: settings(&system.policy),
         scope: system.policy.scope.name().into(),
         seed: system.seed,
         places: system.places(),

@@ -4,7 +4,8 @@ use crate::failure::Failure;
 use crate::report::table;
 use crate::{Outcome, Verdict};
 use std::io::{self, Write};
-use takt_core::policy::{Need, PolicySpec, REGISTRY, Scope};
+use takt_core::policy::{CLUSTER, Entry, Kind, Need, PolicySpec, REGISTRY, Scope, Setting};
+use takt_workload::duration_text;
 
 /// List the scheduling policies, or show the manual page of one
 #[derive(clap::Args, Debug)]
@@ -16,25 +17,36 @@ pub(crate) struct Args {
     markdown: bool,
 }
 
+/// What prefixes mean, for those who see them for the first time.
+const PREFIXES: &str = "`g-` is one queue for all CPUs, `p-` gives each task a CPU (`--placement`), and `c-` gives each task \
+                        a cluster of CPUs with a queue of its own (the setting `cluster` is its size).";
+
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut out = io::stdout().lock();
     if args.markdown {
         write!(out, "{}", markdown())?;
     } else if let Some(name) = &args.name {
-        let spec: PolicySpec = takt_workload::policy_from_name(name)
-            .map_err(|e| Failure::input(e, "`takt policies` lists all of them"))?;
-        writeln!(out, "{}: {}\n\n{}\n\n{}", spec.entry.name, spec.entry.summary, names(spec.entry), spec.entry.manual)?;
+        let entry = takt_workload::policy_from_text(name).map(|spec| spec.entry);
+        // A policy that has no plain form is shown by its plain name all the same.
+        let entry = REGISTRY.iter().find(|e| e.name == name).map_or(entry, Ok);
+        let entry = entry.map_err(|e| Failure::input(e, "`takt policies` lists all of them"))?;
+        writeln!(out, "{}: {}\n\n{}\n\n{}", entry.name, entry.summary, names(entry), entry.manual.trim_end())?;
+        let settings = settings(entry);
+        if !settings.is_empty() {
+            let mut rows = vec![["setting", "takes", "default", "what it does"].map(String::from).to_vec()];
+            rows.extend(settings.iter().map(|s| row(s, s.default)));
+            left(&mut rows);
+            writeln!(out, "\nSettings, as in `--policy {}:{}=…`:\n", forms(entry)[0], settings[0].name)?;
+            table(&mut out, &rows)?;
+        }
     } else {
-        let mut rows = vec![vec!["name".to_string(), "forms".into(), "needs".into(), "what it does".into()]];
+        let mut rows = vec![["name", "forms", "needs", "what it does"].map(String::from).to_vec()];
         for entry in REGISTRY {
-            rows.push(vec![entry.name.into(), forms(entry), needs(entry), entry.summary.into()]);
+            rows.push(vec![entry.name.into(), forms(entry).join(" "), needs(entry), entry.summary.into()]);
         }
         left(&mut rows);
         table(&mut out, &rows)?;
-        writeln!(
-            out,
-            "\n`takt policies NAME` shows one. g- is one queue for all CPUs, p- gives each task a CPU (--placement)."
-        )?;
+        writeln!(out, "\n`takt policies NAME` shows one, with its settings. {}", PREFIXES.replace('`', ""))?;
     }
     Ok(Verdict::Done)
 }
@@ -47,12 +59,12 @@ fn left(rows: &mut [Vec<String>]) {
     }
 }
 
-fn forms(entry: &'static takt_core::policy::Entry) -> String {
+fn forms(entry: &'static Entry) -> Vec<String> {
     let form = |scope: &Scope| format!("{}{}", PolicySpec::new(entry, *scope).prefix(), entry.name);
-    entry.scopes.iter().map(form).collect::<Vec<_>>().join(" ")
+    entry.scopes.iter().map(form).collect()
 }
 
-fn needs(entry: &takt_core::policy::Entry) -> String {
+fn needs(entry: &Entry) -> String {
     let need = |need: &Need| match need {
         Need::Period => "period",
         Need::Deadline => "deadline",
@@ -61,20 +73,74 @@ fn needs(entry: &takt_core::policy::Entry) -> String {
     if entry.needs.is_empty() { "-".into() } else { entry.needs.iter().map(need).collect::<Vec<_>>().join(" ") }
 }
 
-fn names(entry: &'static takt_core::policy::Entry) -> String {
-    format!("Forms: {}. Every task needs: {}.", forms(entry), needs(entry))
+fn names(entry: &'static Entry) -> String {
+    format!("Forms: {}. Every task needs: {}.", forms(entry).join(" "), needs(entry))
+}
+
+/// What can be set: what the policy declares, and the size of a cluster if it has such a form.
+fn settings(entry: &'static Entry) -> Vec<&'static Setting> {
+    let cluster = entry.scopes.contains(&Scope::Clustered).then_some(&CLUSTER);
+    entry.settings.iter().filter(|s| s.name != CLUSTER.name).chain(cluster).collect()
+}
+
+fn row(setting: &Setting, default: &str) -> Vec<String> {
+    vec![setting.name.into(), takes(&setting.kind), default.into(), setting.summary.into()]
+}
+
+/// What a setting takes, in words.
+fn takes(kind: &Kind) -> String {
+    match *kind {
+        Kind::Duration(low, high) => format!("{} to {}", duration_text(low), duration_text(high)),
+        Kind::Ratio(low, high) => format!("{} to {}", decimal(low), decimal(high)),
+        Kind::Count(low, high) => format!("{low} to {high}"),
+        Kind::Choice(words) => words.join(", "),
+    }
+}
+
+/// Millionths as a decimal number without useless digits.
+pub(crate) fn decimal(millionths: i64) -> String {
+    let (whole, rest) = (millionths.unsigned_abs() / 1_000_000, millionths.unsigned_abs() % 1_000_000);
+    let sign = if millionths < 0 { "-" } else { "" };
+    let text = format!("{sign}{whole}.{rest:06}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
 fn markdown() -> String {
-    let mut text = String::from(
-        "# Policies\n\n<!-- Written by `takt policies --markdown`; do not edit. -->\n\n| name | forms | needs | what it does |\n|---|---|---|---|\n",
+    let mut text = format!(
+        "# Policies\n\n<!-- Written by `takt policies --markdown`; do not edit. -->\n\n{PREFIXES}\nSettings are written behind the name, \
+         as in `--policy rr:quantum=2ms`, or in the file (see [workload.md](workload.md)).\n\n\
+         | name | forms | needs | what it does |\n|---|---|---|---|\n",
     );
     for entry in REGISTRY {
-        text +=
-            &format!("| [`{0}`](#{0}) | `{1}` | {2} | {3} |\n", entry.name, forms(entry), needs(entry), entry.summary);
+        let (name, forms) = (entry.name, forms(entry).join(" "));
+        text += &format!("| [`{name}`](#{name}) | `{forms}` | {} | {} |\n", needs(entry), entry.summary);
     }
     for entry in REGISTRY {
-        text += &format!("\n## {}\n\n{}\n", entry.name, entry.manual);
+        text += &format!("\n## {}\n\n{}\n", entry.name, entry.manual.trim_end());
+        let settings = settings(entry);
+        if !settings.is_empty() {
+            text += "\n| setting | takes | default | what it does |\n|---|---|---|---|\n";
+        }
+        for setting in settings {
+            text += &format!(
+                "| {} |\n",
+                row(setting, setting.default).join(" | ").replacen(setting.name, &format!("`{}`", setting.name), 1)
+            );
+        }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_written_without_useless_digits() {
+        for (millionths, text) in
+            [(0, "0"), (500_000, "0.5"), (1, "0.000001"), (-1_250_000, "-1.25"), (12_000_000, "12")]
+        {
+            assert_eq!(decimal(millionths), text);
+        }
+    }
 }

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let heard = report.ended != Ended::Signal || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
     if args.output.json {
-        writeln!(out, "{}", summary.json(more(&workload, &report, realtime)))?;
+        writeln!(out, "{}", summary.json(more(&workload, &report, realtime), Vec::new()))?;
     } else if args.output.for_people() {
         print(&mut out, &workload, &report, &summary, realtime)?;
     }
@@ -292,7 +292,7 @@ fn print(
     realtime: bool,
 ) -> io::Result<()> {
     let system = &workload.system;
-    let (policy, scope) = (system.policy.entry.name, system.policy.scope.name());
+    let policy = crate::report::policy(&system.policy);
     let ended = match report.ended {
         Ended::Duration => "",
         Ended::AllExited => ", all processes ended",
@@ -301,7 +301,7 @@ fn print(
     let length = Span::from_us(report.length.ns() / 1000);
     writeln!(
         out,
-        "{}: policy {policy} ({scope}), CPU {}, mechanism {}, ran {length}{ended}, seed {}\n",
+        "{}: policy {policy}, CPU {}, mechanism {}, ran {length}{ended}, seed {}\n",
         workload.source.name, system.cpus, report.mechanism, system.seed
     )?;
     summary.print(out)?;

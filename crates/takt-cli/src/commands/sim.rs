@@ -4,15 +4,19 @@ use super::output::{self, Recorder};
 use crate::failure::Failure;
 use crate::input::{Input, duration};
 use crate::report::Summary;
+use crate::report::simulated::{Notes, Simulated};
 use crate::{Outcome, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, System, TaskId};
 use takt_core::record::{Record, Sink};
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
 use takt_trace::Stamped;
+use takt_trace::rounds::Rounds;
 use takt_workload::Workload;
 
 /// Simulate a workload in virtual time
@@ -26,6 +30,9 @@ pub(crate) struct Args {
     /// Feed the engine what `takt run --record` wrote instead of simulating
     #[arg(long, value_name = "IN.steps", conflicts_with = "duration")]
     replay: Option<std::path::PathBuf>,
+    /// Draw the rounds and bursts of a regulator (policy ipi) against their set points (.svg), or write them down (.csv)
+    #[arg(long, value_name = "OUT.svg|OUT.csv")]
+    rounds: Option<std::path::PathBuf>,
     #[command(flatten)]
     output: output::OutputArgs,
 }
@@ -51,14 +58,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let tick = |now: Time| progress.set_position((now.ns() / 1_000_000) as u64);
     let mut out = BufWriter::new(io::stdout().lock());
     let mut recorder = Recorder::new(&args.output, output::header(&workload, "sim", Some(length)))?;
+    let mut rounds = args.rounds.as_deref().map(|path| RoundsFile::create(path, &workload)).transpose()?;
     recorder.begin(false, |_| ());
-    if let Some(steps) = &replayed {
-        takt_sim::replay(&mut engine, steps, &mut (&mut responses, Traced(&mut recorder)));
-    } else if recorder.is_idle() {
-        takt_sim::simulate(&mut engine, &workload.scenario, length, &mut responses, tick);
-    } else {
-        takt_sim::simulate(&mut engine, &workload.scenario, length, &mut (&mut responses, Traced(&mut recorder)), tick);
-    }
+    let mut notes = Notes::new(&workload.system, rounds.is_some());
+    let idle = recorder.is_idle();
+    let mut sink = ((&mut responses, &mut notes), Traced(&mut recorder));
+    let report = match &replayed {
+        Some(steps) => {
+            takt_sim::replay(&mut engine, steps, &mut sink);
+            None
+        }
+        // Who only counts is not held up by records.
+        None if idle => Some(takt_sim::simulate(&mut engine, &workload.scenario, length, &mut sink.0, tick)),
+        None => Some(takt_sim::simulate(&mut engine, &workload.scenario, length, &mut sink, tick)),
+    };
     progress.finish_and_clear();
     let counts: Vec<_> = (0..n as u32).map(|t| engine.counts(TaskId(t))).collect();
     let summary = Summary {
@@ -69,14 +82,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
         context_switches: engine.context_switches(),
         windows_lost: engine.windows_lost(),
     };
+    let simulated = Simulated {
+        workload: &workload,
+        duration: length,
+        report: report.as_ref(),
+        notes: &notes,
+        deadlocks: engine.deadlocks(),
+    };
     if args.output.json {
-        writeln!(out, "{}", summary.json(serde_json::json!({"source": "sim"})))?;
+        let (mut more, tasks) = simulated.json();
+        more["source"] = "sim".into();
+        writeln!(out, "{}", summary.json(more, tasks))?;
     } else if args.output.for_people() {
         let system = &workload.system;
-        let (policy, scope) = (system.policy.entry.name, system.policy.scope.name());
+        let policy = crate::report::policy(&system.policy);
         writeln!(
             out,
-            "{}: policy {policy} ({scope}), CPU {}, simulated {length}, seed {}",
+            "{}: policy {policy}, CPU {}, simulated {length}, seed {}",
             workload.source.name, system.cpus, system.seed
         )?;
         if workload.settings.cpus_from_all {
@@ -84,6 +106,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         writeln!(out)?;
         summary.print(&mut out)?;
+        simulated.print(&mut out)?;
+    }
+    if let (Some(file), Some(rounds)) = (&mut rounds, &notes.rounds) {
+        file.write(rounds)?;
     }
     recorder.finish(Time::ZERO + length, 0, None, &mut out)?;
     out.flush()?;
@@ -91,11 +117,45 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if args.output.strict && missed { Verdict::No } else { Verdict::Done })
 }
 
+/// Where rounds are written to.
+struct RoundsFile<'a> {
+    path: &'a Path,
+    file: File,
+    header: takt_trace::Header,
+}
+
+impl RoundsFile<'_> {
+    /// Opens the file, so that a wrong path is known before anything starts.
+    fn create<'a>(path: &'a Path, workload: &Workload) -> Result<RoundsFile<'a>, Failure> {
+        if !matches!(path.extension().and_then(|e| e.to_str()), Some("svg" | "csv")) {
+            let message = format!("the ending of `{}` is neither .svg nor .csv", path.display());
+            return Err(Failure::input(message, "name it .svg for a picture, or .csv for numbers"));
+        }
+        let file = File::create(path).map_err(|e| Failure::file("write", path, &e))?;
+        Ok(RoundsFile { path, file, header: output::header(workload, "sim", None) })
+    }
+
+    fn write(&mut self, rounds: &Rounds) -> Result<(), Failure> {
+        let mut out = BufWriter::new(&mut self.file);
+        let written = match self.path.extension().and_then(|e| e.to_str()) {
+            Some("csv") => takt_trace::rounds::csv(&self.header, rounds, &mut out),
+            _ => out.write_all(takt_trace::rounds::svg(&self.header, rounds).as_bytes()),
+        };
+        let path = self.path;
+        written.and_then(|()| out.flush()).map_err(|e| Failure::file("write", path, &e))?;
+        if rounds.all.is_empty() {
+            let note = "note: there were no rounds; only a policy that hands out time in rounds (ipi) has them";
+            let _ = writeln!(io::stderr(), "{note}");
+        }
+        Ok(())
+    }
+}
+
 /// The engine refused what the file's reader let pass.
 pub(crate) fn unsuitable(workload: &Workload, error: &takt_core::model::Invalid) -> Failure {
     let policy = workload.system.policy;
     let hint = "choose another policy with --policy, or another machine with --cpus; `takt policies` lists them";
-    let name = format!("{}{}", policy.prefix(), policy.entry.name);
+    let name = takt_workload::policy_text(&policy);
     Failure::input(format!("`{}` cannot be scheduled by {name}: {error}", workload.source.name), hint)
 }
 

@@ -232,9 +232,16 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<takt_core::model::System, F
     let prefix = match header.scope.as_str() {
         "global" => "g-",
         "partitioned" => "p-",
+        "clustered" => "c-",
         _ => "",
     };
-    let policy = takt_core::policy::PolicySpec::from_name(&format!("{prefix}{}", header.policy));
+    // A policy with one scope only has no prefix.
+    let text = |prefix: &str| match header.settings.as_str() {
+        "" => format!("{prefix}{}", header.policy),
+        settings => format!("{prefix}{}:{settings}", header.policy),
+    };
+    let read = |prefix: &str| takt_workload::policy_from_text(&text(prefix)).ok();
+    let policy = read(prefix).or_else(|| read(""));
     let singles = header.places.iter().filter(|p| p.len() == 1).flat_map(|p| p.iter().collect::<Vec<_>>());
     let machine = singles.collect::<takt_core::cpus::CpuSet>();
     let input = Input { file: file.to_path_buf(), policy, placement: None, cpus: None, seed: Some(header.seed) };

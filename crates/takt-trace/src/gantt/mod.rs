@@ -3,11 +3,12 @@
 mod svg;
 mod text;
 
+pub(crate) use svg::{FILLS, escape, px};
 pub use svg::{SvgOptions, svg};
 pub use text::{TextOptions, text};
 
-use crate::Trace;
 use crate::timeline::Timeline;
+use crate::{Header, Trace};
 use std::collections::BTreeMap;
 use takt_core::cpus::CpuSet;
 use takt_core::time::{Span, Time};
@@ -20,14 +21,18 @@ fn range(line: &Timeline, from: Time, to: Option<Time>) -> Option<(Time, Time)> 
 
 /// What stands above a chart: policy, scope, source, workload.
 fn heading(trace: &Trace) -> String {
-    let h = &trace.header;
+    heading_of(&trace.header)
+}
+
+pub(crate) fn heading_of(h: &Header) -> String {
     let scope = if h.scope.is_empty() { String::new() } else { format!(" ({})", h.scope) };
     let source = match h.source.as_str() {
         "sim" => "simulated",
         "run" => "measured",
         other => other,
     };
-    let parts = [format!("{}{scope}", h.policy), h.workload.clone(), source.to_string()];
+    let settings = if h.settings.is_empty() { String::new() } else { format!(":{}", h.settings) };
+    let parts = [format!("{}{settings}{scope}", h.policy), h.workload.clone(), source.to_string()];
     parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
@@ -65,7 +70,7 @@ fn cpu_rows(trace: &Trace, line: &Timeline, from: Time, to: Time) -> Vec<(String
 }
 
 /// The smallest of `mantissas * 10^k` nanoseconds that is not below `least`; mantissas are in tenths.
-fn nice(least: Span, tenths: &[i64]) -> Span {
+pub(crate) fn nice(least: Span, tenths: &[i64]) -> Span {
     let mut scale: i64 = 1;
     loop {
         for tenth in tenths {

@@ -28,7 +28,7 @@ impl Default for SvgOptions {
 
 /// Fills of tasks, in turn, and whether white letters stand out on them. From the palette of Okabe and Ito, which
 /// colour-blind eyes tell apart; its red is kept for misses. From the second turn on, hatching is added.
-const FILLS: [(&str, bool); 7] = [
+pub(crate) const FILLS: [(&str, bool); 7] = [
     ("#0072b2", true),
     ("#e69f00", false),
     ("#009e73", true),
@@ -80,12 +80,12 @@ impl Picture {
 }
 
 /// A coordinate without useless digits.
-fn px(value: f64) -> String {
+pub(crate) fn px(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -319,8 +319,9 @@ fn bars<'a>(
             p.add(format_args!(r##"<path d="M{x} {top}v{h}" stroke="#fff" stroke-width=".8"/>"##));
         }
         if named && width > characters as f64 * CHARACTER + 6.0 {
-            let ink = if white && !hatched { "#fff" } else { "#000" };
-            let halo = if !hatched { "" } else { r##" stroke="#fff" stroke-width="3" paint-order="stroke""## };
+            let patterned = hatched || bar.handler;
+            let ink = if white && !patterned { "#fff" } else { "#000" };
+            let halo = if !patterned { "" } else { r##" stroke="#fff" stroke-width="3" paint-order="stroke""## };
             let (x, y) = (px(bar.x + width / 2.0), px(y + height / 2.0 + 4.0));
             p.add(format_args!(
                 r#"<text x="{x}" y="{y}" class="in" fill="{ink}"{halo} pointer-events="none">{name}</text>"#

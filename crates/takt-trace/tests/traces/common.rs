@@ -241,6 +241,7 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
             source: "run".into(),
             workload,
             policy: "random".into(),
+            settings: "quantum=2ms,kpi=0.5".into(),
             scope: "global".into(),
             seed,
             places,

@@ -7,3 +7,4 @@ mod formats;
 mod gantt;
 mod perfetto;
 mod rules;
+mod tracking;

@@ -1,0 +1,248 @@
+//! What a summary says of a simulation alone: what the machine cost, what happened to it, who got how much of the CPUs.
+
+use super::table;
+use serde_json::{Map, Value, json};
+use std::io::{self, Write};
+use takt_core::model::{Arrival, ResourceId, System, Task, TaskId};
+use takt_core::record::{Record, Sink, What};
+use takt_core::scenario::Costs;
+use takt_core::time::{Span, Time};
+use takt_sim::Report;
+use takt_trace::rounds::Rounds;
+use takt_workload::Workload;
+
+/// What is counted beside the engine's own counters.
+#[derive(Default)]
+pub(crate) struct Notes {
+    /// Handlers that began, by task.
+    handlers: Vec<u64>,
+    /// The first requests that closed a circle: when, who, for what.
+    deadlocks: Vec<(Time, TaskId, ResourceId)>,
+    /// Rounds of a regulator, if somebody wants them.
+    pub(crate) rounds: Option<Rounds>,
+    wanted: bool,
+}
+
+/// More deadlocks than this are only counted.
+const TOLD_MAX: usize = 10;
+
+impl Notes {
+    pub(crate) fn new(system: &System, rounds: bool) -> Notes {
+        Notes {
+            handlers: vec![0; system.tasks.len()],
+            deadlocks: Vec::new(),
+            rounds: rounds.then(Rounds::default),
+            // Records cost time, so they are asked for only where there can be something in them.
+            wanted: rounds || system.resources > 0 || system.tasks.iter().any(|t| t.handler.is_some()),
+        }
+    }
+}
+
+impl Sink for Notes {
+    fn record(&mut self, record: Record) {
+        match record.what {
+            What::Handler { task, .. } => self.handlers[task.index()] += 1,
+            What::Deadlock { task, resource } if self.deadlocks.len() < TOLD_MAX => {
+                self.deadlocks.push((record.at, task, resource));
+            }
+            What::Round { .. } | What::Burst { .. } => {
+                if let Some(rounds) = &mut self.rounds {
+                    rounds.record(&record);
+                }
+            }
+            _ => {}
+        }
+    }
+    fn wants_records(&self) -> bool {
+        self.wanted
+    }
+}
+
+/// A simulation that has ended.
+pub(crate) struct Simulated<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) duration: Span,
+    /// `None` for a replay, in which time went where the recorded run let it.
+    pub(crate) report: Option<&'a Report>,
+    pub(crate) notes: &'a Notes,
+    /// How many deadlocks there were.
+    pub(crate) deadlocks: u64,
+}
+
+/// One task's part of the CPU time, in millionths of a CPU.
+struct Share {
+    wanted: Option<i64>,
+    predicted: Option<i64>,
+    received: i64,
+}
+
+impl Simulated<'_> {
+    fn system(&self) -> &System {
+        &self.workload.system
+    }
+
+    fn name(&self, task: TaskId) -> &str {
+        &self.workload.tasks[task.index()].name
+    }
+
+    fn resource(&self, resource: ResourceId) -> &str {
+        self.workload.resources.get(usize::from(resource.0)).map_or("a resource", String::as_str)
+    }
+
+    /// Parts of the CPU time by task, where they tell more than deadlines do: for a policy that hands out shares, and for tasks
+    /// without deadlines.
+    fn shares(&self) -> Option<Vec<Share>> {
+        let (system, report) = (self.system(), self.report?);
+        let undated = |t: &Task| t.arrival != Arrival::Activated && t.deadline.is_none();
+        let tells = system.policy.entry.name == "ipi" || system.tasks.iter().any(|t| t.share.is_some() || undated(t));
+        if !tells || !system.windows.is_empty() || self.duration <= Span::ZERO {
+            return None;
+        }
+        let predicted = predicted(system);
+        let share = |(index, task): (usize, &Task)| {
+            let received = i128::from(report.tasks[index].received.ns()) * 1_000_000 / i128::from(self.duration.ns());
+            Share {
+                wanted: task.share.map(i64::from).or_else(|| load(task)),
+                predicted: predicted.as_ref().and_then(|p| p.get(index).copied()),
+                received: received as i64,
+            }
+        };
+        Some(system.tasks.iter().enumerate().map(share).collect())
+    }
+
+    /// Keys for `--json`, of the whole and of each task.
+    pub(crate) fn json(&self) -> (Value, Vec<Value>) {
+        let (scenario, timing) = (&self.workload.scenario, self.system().timing);
+        let of_costs = |c: &Costs| costs(c).map(|(name, span)| (format!("{name}_ns"), json!(span.ns())));
+        let mut object = json!({
+            "costs": Map::from_iter(of_costs(&scenario.costs)),
+            "timing": {"tick_ns": timing.tick.ns(), "resolution_ns": timing.resolution.ns(), "lateness_ns": timing.lateness.ns()},
+            "steal": scenario.steal.map(|s| json!({"period_ns": s.period.ns(), "length_ns": s.length.ns()})),
+            "changes": scenario.changes.len(),
+            "deadlocks": self.deadlocks,
+            "handlers": self.notes.handlers.iter().sum::<u64>(),
+        });
+        let told = self
+            .notes
+            .deadlocks
+            .iter()
+            .map(|&(at, task, r)| json!({"at_ns": at.ns(), "task": self.name(task), "resource": self.resource(r)}));
+        object["first_deadlocks"] = told.collect();
+        if let Some(report) = self.report {
+            object["charged"] = Value::Object(Map::from_iter(of_costs(&report.charged)));
+            let cpu = |c: &takt_sim::CpuTime| json!({"worked_ns": c.worked.ns(), "overhead_ns": c.overhead.ns(), "stolen_ns": c.stolen.ns(), "idle_ns": c.idle.ns()});
+            object["cpu_time"] = report.cpus.iter().map(cpu).collect();
+        }
+        let shares = self.shares();
+        let task = |index: usize| {
+            let mut task = json!({"handlers": self.notes.handlers[index]});
+            if let Some(time) = self.report.map(|r| &r.tasks[index]) {
+                (task["received_ns"], task["worked_ns"]) = (time.received.ns().into(), time.worked.ns().into());
+            }
+            if let Some(share) = shares.as_ref().map(|s| &s[index]) {
+                task["share_millionths"] =
+                    json!({"wanted": share.wanted, "predicted": share.predicted, "received": share.received});
+            }
+            task
+        };
+        (object, (0..self.workload.tasks.len()).map(task).collect())
+    }
+
+    /// The lines after the table of jobs.
+    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let workload = self.workload;
+        writeln!(out, "{}", self.costs_line())?;
+        let timing = self.system().timing;
+        let clock =
+            [("tick", timing.tick), ("timer_resolution", timing.resolution), ("timer_lateness", timing.lateness)];
+        let clock = words(clock.into_iter());
+        if !clock.is_empty() {
+            writeln!(out, "clock: {clock}")?;
+        }
+        if let Some(steal) = workload.scenario.steal {
+            writeln!(out, "stolen: {} of every {} on each CPU", steal.length, steal.period)?;
+        }
+        if !workload.scenario.changes.is_empty() {
+            writeln!(out, "changes: {} while it ran", workload.scenario.changes.len())?;
+        }
+        for (task, n) in workload.tasks.iter().zip(&self.notes.handlers).filter(|(_, n)| **n > 0) {
+            writeln!(out, "handlers: {} began {n}", task.name)?;
+        }
+        for &(at, task, resource) in &self.notes.deadlocks {
+            let (task, resource) = (self.name(task), self.resource(resource));
+            writeln!(out, "deadlock: at {at} {task} asks for {resource} and waits for itself")?;
+        }
+        let more = self.deadlocks.saturating_sub(self.notes.deadlocks.len() as u64);
+        if more > 0 {
+            writeln!(out, "deadlock: {more} more")?;
+        }
+        let Some(shares) = self.shares() else { return Ok(()) };
+        let known = |value: fn(&Share) -> Option<i64>| shares.iter().any(|s| value(s).is_some());
+        let (predicted, changed) = (known(|s| s.predicted), !workload.scenario.changes.is_empty());
+        let head = ["task", "wants of a CPU", "importance"].map(String::from);
+        let prediction = if changed { "predicted at the start" } else { "predicted" };
+        let mut rows = vec![[&head[..], &[prediction.into(), "received".into()]].concat()];
+        let text = |share: Option<i64>| share.map_or("-".to_string(), percent);
+        for ((info, task), share) in workload.tasks.iter().zip(&self.system().tasks).zip(&shares) {
+            let first = [info.name.clone(), text(share.wanted), task.importance.to_string()];
+            rows.push([&first[..], &[text(share.predicted), percent(share.received)]].concat());
+        }
+        let all: i64 = shares.iter().map(|s| s.received).sum();
+        rows.push(["all".into(), "".into(), "".into(), "".into(), percent(all)].to_vec());
+        if !predicted {
+            rows.iter_mut().for_each(|row| drop(row.remove(3)));
+        }
+        writeln!(out)?;
+        table(out, &rows)
+    }
+
+    fn costs_line(&self) -> String {
+        let costs = words(costs(&self.workload.scenario.costs).into_iter());
+        if costs.is_empty() {
+            return "costs: none".into();
+        }
+        let Some(report) = self.report else { return format!("costs: {costs}") };
+        let overhead: i64 = report.cpus.iter().map(|c| c.overhead.ns()).sum();
+        let time = i128::from(self.duration.ns().max(1)) * report.cpus.len().max(1) as i128;
+        let part = (i128::from(overhead) * 1_000_000 / time) as i64;
+        format!("costs: {costs}; they took {} of the CPU time", percent(part))
+    }
+}
+
+/// The costs by their names in the file.
+fn costs(c: &Costs) -> [(&'static str, Span); 5] {
+    [
+        ("context_switch", c.context_switch),
+        ("migration", c.migration),
+        ("cache_reload", c.cache_reload),
+        ("scheduler", c.scheduler),
+        ("scheduler_task", c.scheduler_task),
+    ]
+}
+
+/// Names and spans that are not zero: `tick 1ms, timer_lateness 50us`.
+fn words(of: impl Iterator<Item = (&'static str, Span)>) -> String {
+    let said: Vec<String> = of.filter(|(_, s)| *s != Span::ZERO).map(|(name, span)| format!("{name} {span}")).collect();
+    said.join(", ")
+}
+
+/// The task's utilisation in millionths, by what it declares.
+fn load(task: &Task) -> Option<i64> {
+    let (runtime, period) = (task.runtime?, task.arrival.period()?);
+    Some((i128::from(runtime.ns()) * 1_000_000 / i128::from(period.ns())) as i64)
+}
+
+/// What the policy itself says that each task will get, in millionths of a CPU.
+fn predicted(system: &System) -> Option<Vec<i64>> {
+    let report = takt_analysis::control::report(system)?;
+    let mut shares = vec![0; system.tasks.len()];
+    let tasks = report.cpus.iter().flat_map(|cpu| &cpu.tasks);
+    tasks.for_each(|p| shares[p.task.index()] = i64::from(p.expected));
+    Some(shares)
+}
+
+/// Millionths as percent with two decimals.
+pub(crate) fn percent(millionths: i64) -> String {
+    let hundredths = (millionths + 50) / 100;
+    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+}

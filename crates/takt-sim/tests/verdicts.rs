@@ -1,0 +1,189 @@
+//! Verdicts of `takt-analysis` about resources, sleeping, jobs of varying length and policies without an exact test, against the
+//! simulator: what is promised is kept, and what is denied does not happen.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use takt_analysis::online::{Answer, verdict};
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
+use takt_core::model::*;
+use takt_core::policy::PolicySpec;
+use takt_core::scenario::Scenario;
+use takt_core::time::Span;
+
+/// How the jobs of a task are described.
+#[derive(Clone, Debug)]
+enum Shape {
+    Plain,
+    /// The middle of the job holds a resource.
+    Locked(u16),
+    /// It sleeps for so long in the middle.
+    Asleep(i64),
+    /// Jobs need from one unit to the runtime.
+    Uniform,
+    /// Jobs come up to so much later than they may.
+    Sporadic(i64),
+}
+
+/// Runtime, deadline, period, offset and shape, in units.
+type Row = ((i64, i64, i64, i64), Shape);
+
+fn rows(most: usize, shapes: &'static [u8]) -> impl Strategy<Value = Vec<Row>> {
+    let times = (prop::sample::select(&[4i64, 5, 6, 8, 10, 12, 20, 24][..]), 0.02f64..0.6, 0.0f64..1.4, 0i64..8);
+    let times = times.prop_map(|(period, load, tight, offset)| {
+        let runtime = ((period as f64 * load).round() as i64).max(1);
+        let deadline = if tight > 1.0 { period } else { runtime + (tight * (period - runtime) as f64) as i64 };
+        (runtime, deadline, period, offset)
+    });
+    let shape = (prop::sample::select(shapes), 0u16..2, 1i64..4).prop_map(|(shape, resource, by)| match shape {
+        1 => Shape::Locked(resource),
+        2 => Shape::Asleep(by),
+        3 => Shape::Uniform,
+        4 => Shape::Sporadic(by),
+        _ => Shape::Plain,
+    });
+    vec((times, shape), 1..most)
+}
+
+/// One unit is so many nanoseconds; PD² has its quantum in units.
+fn system(policy: PolicySpec, cpus: usize, unit: i64, rows: &[Row], offsets: bool) -> System {
+    let units = |n: i64| Span::from_ns(n * unit);
+    let task = |(index, ((runtime, deadline, period, offset), shape)): (usize, &Row)| {
+        let offset = units(if offsets { *offset } else { 0 });
+        let (length, period) = (units(*runtime), units(*period));
+        let third = Span::from_ns((length.ns() / 3).max(1));
+        let rest = length - third;
+        let mut task = Task {
+            arrival: Arrival::Periodic { offset, period },
+            deadline: Some(units(*deadline)),
+            runtime: Some(length),
+            priority: 10 - index as u32,
+            affinity: CpuSet::first(cpus),
+            ..Task::default()
+        };
+        match *shape {
+            Shape::Locked(r) if rest > Span::ZERO => {
+                let resource = ResourceId(r);
+                let locked = [Step::Lock(resource), Step::Run(rest), Step::Unlock(resource)];
+                task.steps = [&[Step::Run(third)][..], &locked].concat();
+            }
+            Shape::Asleep(by) if rest > Span::ZERO => {
+                task.steps = vec![Step::Run(third), Step::Sleep(units(by)), Step::Run(rest)];
+            }
+            Shape::Uniform => task.execution = Execution::Uniform { least: Span::from_ns(1), most: length },
+            Shape::Sporadic(by) => task.arrival = Arrival::Sporadic { offset, period, spread: units(by) },
+            _ => {}
+        }
+        task
+    };
+    let tasks = rows.iter().enumerate().map(task).collect();
+    System { tasks, resources: 2, seed: 7, ..System::new(CpuSet::first(cpus), policy) }
+}
+
+fn named(name: &str) -> PolicySpec {
+    PolicySpec::from_name(name).unwrap_or_else(|| panic!("no policy is called {name}"))
+}
+
+/// How many deadlines a simulation misses; `None` when the policy refuses the system, as PD² does with times below its quantum.
+fn misses(system: &System, units: i64, unit: i64) -> Option<u64> {
+    let mut engine = Engine::new(system.clone()).ok()?;
+    takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ns(units * unit), &mut (), |_| ());
+    Some(engine.totals().missed)
+}
+
+const HYPERPERIOD: i64 = 120;
+
+/// A yes must be kept. A no must be seen, but where jobs come by chance: there it says what can happen.
+fn agree(system: &System, unit: i64) -> Result<Answer, TestCaseError> {
+    let verdict = verdict(system);
+    let Some(missed) = misses(system, 4 * HYPERPERIOD, unit) else { return Ok(Answer::Unknown) };
+    let by_chance = system.tasks.iter().any(|t| matches!(t.arrival, Arrival::Sporadic { .. }));
+    match verdict.schedulable {
+        Answer::Yes => prop_assert_eq!(missed, 0, "{}", verdict),
+        Answer::No if !by_chance => prop_assert!(missed > 0, "{}", verdict),
+        _ => {}
+    }
+    Ok(verdict.schedulable)
+}
+
+const ONE_CPU: [&str; 8] = ["edf", "np-edf", "rm", "dm", "fp", "llf", "rr", "fifo"];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 700, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn one_cpu(
+        rows in rows(5, &[0, 0, 1, 2, 3, 4]),
+        name in prop::sample::select(&ONE_CPU[..]),
+        offsets in any::<bool>(),
+        locking in prop::sample::select(&[Locking::Fifo, Locking::Inheritance, Locking::Ceiling][..]),
+        tick in prop::sample::select(&[0i64, 0, 300, 700][..]),
+    ) {
+        let timing = Timing { tick: Span::from_ns(tick), ..Timing::default() };
+        let system = System { locking, timing, ..system(named(name), 1, 100, &rows, offsets) };
+        agree(&system, 100)?;
+    }
+
+    #[test]
+    fn resources_on_one_cpu(
+        rows in rows(5, &[0, 1, 1]),
+        name in prop::sample::select(&["edf", "rm", "dm", "fp"][..]),
+        ceiling in any::<bool>(),
+    ) {
+        let locking = if ceiling { Locking::Ceiling } else { Locking::Inheritance };
+        agree(&System { locking, ..system(named(name), 1, 30, &rows, false) }, 30)?;
+    }
+
+    #[test]
+    fn jobs_that_cannot_be_preempted(rows in rows(5, &[0]), offsets in any::<bool>()) {
+        agree(&system(named("np-edf"), 1, 10, &rows, offsets), 10)?;
+    }
+
+    #[test]
+    fn optimal_policies(rows in rows(8, &[0, 0, 0, 2, 3, 4]), cpus in 1usize..4, offsets in any::<bool>(), quanta in any::<bool>()) {
+        let mut pd2 = named("pd2");
+        let quantum = pd2.entry.settings.iter().position(|s| s.name == "quantum").expect("PD² has a quantum");
+        let unit = if quanta { 1_000 } else { 300 };
+        pd2.values[quantum] = Some(1_000);
+        for policy in [named("llref"), pd2] {
+            agree(&system(policy, cpus, unit, &rows, offsets), unit)?;
+        }
+    }
+
+    #[test]
+    fn several_cpus(
+        rows in rows(7, &[0, 0, 1, 2, 3, 4]),
+        cpus in 2usize..4,
+        name in prop::sample::select(&["g-edf", "g-np-edf", "p-dm", "p-np-edf", "g-fifo", "p-rr", "c-edf", "g-llf"][..]),
+    ) {
+        agree(&system(named(name), cpus, 100, &rows, false), 100)?;
+    }
+}
+
+/// The tests say yes and no often enough for the comparison to mean something.
+#[test]
+fn the_tests_are_not_always_undecided() {
+    let plain = |c, d, t| ((c, d, t, 0), Shape::Plain);
+    let locked = |c, d, t| ((c, d, t, 0), Shape::Locked(0));
+    let asleep = |c, d, t, by| ((c, d, t, 0), Shape::Asleep(by));
+    for (name, cpus, rows, answer) in [
+        ("np-edf", 1, vec![plain(2, 6, 6), plain(3, 12, 12)], Answer::Yes),
+        ("np-edf", 1, vec![plain(2, 6, 6), plain(7, 24, 24)], Answer::Unknown),
+        ("edf", 1, vec![locked(2, 6, 6), locked(3, 12, 12)], Answer::Yes),
+        ("dm", 1, vec![locked(2, 6, 6), locked(3, 12, 12)], Answer::Yes),
+        ("dm", 1, vec![plain(3, 6, 6), plain(6, 11, 12)], Answer::No),
+        ("rm", 1, vec![asleep(1, 6, 6, 2), plain(3, 12, 12)], Answer::Yes),
+        ("rm", 1, vec![asleep(3, 6, 6, 3), plain(3, 12, 12)], Answer::Unknown),
+        ("fifo", 1, vec![plain(2, 6, 6), plain(3, 12, 12)], Answer::Yes),
+        ("rr", 1, vec![plain(2, 6, 6), plain(7, 12, 12)], Answer::Unknown),
+        ("llref", 2, vec![plain(4, 6, 6), plain(4, 6, 6), plain(4, 6, 6)], Answer::Yes),
+        ("llref", 2, vec![plain(5, 6, 6), plain(4, 6, 6), plain(4, 6, 6)], Answer::No),
+        ("pd2", 2, vec![plain(4, 6, 6), plain(4, 6, 6), plain(4, 6, 6)], Answer::Yes),
+        ("c-edf", 4, vec![plain(4, 6, 6)], Answer::Unknown),
+    ] {
+        let unit = 1_000_000;
+        let system = System { locking: Locking::Ceiling, ..system(named(name), cpus, unit, &rows, false) };
+        let found = agree(&system, unit).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(found, answer, "{name} {rows:?}: {}", verdict(&system));
+    }
+}
