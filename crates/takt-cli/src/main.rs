@@ -3,6 +3,7 @@
 mod commands;
 mod failure;
 mod input;
+mod parallel;
 mod report;
 
 use clap::Parser;
@@ -26,6 +27,7 @@ enum Command {
     Run(commands::run::Args),
     Policies(commands::policies::Args),
     Doctor(commands::doctor::Args),
+    Analyze(commands::analyze::Args),
     Trace(commands::trace::Args),
     Burn(commands::burn::Args),
     Done(commands::done::Args),
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Run(args) => commands::run::run(&args),
         Command::Policies(args) => commands::policies::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Analyze(args) => commands::analyze::run(&args),
         Command::Trace(args) => commands::trace::run(&args),
         Command::Burn(args) => commands::burn::run(&args),
         Command::Done(args) => commands::done::run(&args),

@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub(crate) mod analyze;
 pub(crate) mod bench;
 pub(crate) mod burn;
 pub(crate) mod check;
@@ -13,4 +14,5 @@ pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod steps;
 pub(crate) mod trace;
+pub(crate) mod verdicts;
 pub(crate) mod watch;

@@ -1,0 +1,249 @@
+//! `takt analyze`: schedulability tests, one verdict per task set and test.
+
+use super::verdicts::{self, Method, Said};
+use crate::failure::Failure;
+use crate::input::{Input, duration};
+use crate::parallel;
+use crate::{Outcome, Verdict};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use takt_analysis::taskset::{TaskSet, Unsuitable};
+use takt_analysis::tests::edf;
+use takt_analysis::tests::{self, Verdict as Says, fixed_priority};
+use takt_analysis::utilisation::Utilisation;
+use takt_core::cpus::MAX_CPUS;
+use takt_core::model::System;
+use takt_core::time::Span;
+use takt_workload::Source;
+
+/// Schedulability tests, one verdict per task set and test
+///
+/// A task set in CSV, with any number of sets, gives CSV: `1` schedulable, `0` not, or not shown by a sufficient test, or
+/// `unknown`. A workload in YAML, or one set with `--table`, gives a table that says what each test can prove, and why it says
+/// what it says. Status 1: there is one set, no test accepts it, and one shows that it misses a deadline.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Task sets in CSV (`set_id,task_id,C_us,D_us,T_us`), or a workload in YAML
+    file: PathBuf,
+    /// Number of CPUs; by default one, or as many as the workload names
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
+    cpus: Option<u16>,
+    /// Tests by name, with commas between; `sim:POLICY` simulates a policy, `all` is every test for so many CPUs
+    #[arg(long, value_name = "NAMES", default_value = "all")]
+    test: String,
+    /// Simulated time, from a release of all tasks together on
+    #[arg(long, value_parser = duration, default_value = "60s")]
+    duration: Span,
+    /// By what factor every runtime may grow: for `edf`, `rm-rta` and `dm-rta`, exactly
+    #[arg(long)]
+    sensitivity: bool,
+    /// Print a table of one set
+    #[arg(long, conflicts_with = "json")]
+    table: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// One set with what is said about it.
+struct Answered {
+    id: u64,
+    set: TaskSet,
+    names: Vec<String>,
+    said: Vec<Said>,
+    growth: Vec<Option<(u128, u128)>>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let is_csv = args.file.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
+    let (sets, cpus) = if is_csv { from_csv(args)? } else { from_yaml(args)? };
+    let methods = verdicts::methods(&args.test, cpus)?;
+    let progress = bar(sets.len());
+    let answer = |index: usize| {
+        let (id, names, set, system) = &sets[index];
+        let said = methods.iter().map(|m| m.ask(set, system, args.duration)).collect();
+        let growth = if args.sensitivity { methods.iter().map(|m| growth(m, set)).collect() } else { Vec::new() };
+        Answered { id: *id, set: set.clone(), names: names.clone(), said, growth }
+    };
+    let answered = parallel::map(sets.len(), parallel::threads(), answer, |_, _| progress.inc(1));
+    progress.finish_and_clear();
+    let mut out = BufWriter::new(io::stdout().lock());
+    if args.json {
+        writeln!(out, "{}", json(&answered, &methods, cpus, args.sensitivity))?;
+    } else if is_csv && !args.table {
+        csv(&answered, &methods, args.sensitivity, &mut out)?;
+    } else if let [one] = &answered[..] {
+        table(one, &methods, cpus, &args.file.display().to_string(), &mut out)?;
+    } else {
+        let message = format!("`{}` holds {} task sets, and a table shows one", args.file.display(), answered.len());
+        return Err(Failure::input(message, "leave `--table` out, or keep one of the sets"));
+    }
+    out.flush()?;
+    let no = match &answered[..] {
+        [one] => {
+            let says = |verdict| one.said.iter().any(|s| s.verdict == verdict);
+            says(Says::Unschedulable) && !says(Says::Schedulable)
+        }
+        _ => false,
+    };
+    Ok(if no { Verdict::No } else { Verdict::Done })
+}
+
+type Set = (u64, Vec<String>, TaskSet, System);
+
+fn from_csv(args: &Args) -> Result<(Vec<Set>, usize), Failure> {
+    let source = Source::read(&args.file).map_err(|u| Failure::unreadable(&u))?;
+    let sets = takt_workload::load_sets(&source).map_err(|faults| Failure::diagnostics(&source, &faults))?;
+    let cpus = args.cpus.map_or(1, usize::from);
+    let ready = |(id, tasks): (u64, Vec<takt_core::model::Task>)| {
+        let names: Vec<String> = (0..tasks.len()).map(|t| format!("T{t}")).collect();
+        let set = TaskSet::from_tasks(&tasks).map_err(|why| unsuitable(why, &names))?;
+        Ok((id, names, set, verdicts::machine(cpus, tasks)))
+    };
+    Ok((sets.into_iter().map(ready).collect::<Result<_, Failure>>()?, cpus))
+}
+
+fn from_yaml(args: &Args) -> Result<(Vec<Set>, usize), Failure> {
+    let input = Input { file: args.file.clone(), policy: None, placement: None, cpus: args.cpus, seed: None };
+    let workload = input.load(None)?;
+    if !workload.system.windows.is_empty() {
+        let message = format!("`{}` is a window table, and these tests are for online policies", workload.source.name);
+        return Err(Failure::input(message, "`takt check` says whether the budgets fit their windows"));
+    }
+    let names: Vec<String> = workload.tasks.iter().map(|t| t.name.clone()).collect();
+    let set = TaskSet::from_system(&workload.system).map_err(|why| unsuitable(why, &names))?;
+    let cpus = workload.system.cpus.len();
+    Ok((vec![(0, names, set, workload.system)], cpus))
+}
+
+fn unsuitable(why: Unsuitable, names: &[String]) -> Failure {
+    let every = "every task needs `runtime`, `deadline` and `period`";
+    match why {
+        Unsuitable::Without(task, what) => Failure::input(format!("task {} has no {what}", names[task]), every),
+        Unsuitable::Range(task) => Failure::input(format!("a time of task {} is out of range", names[task]), every),
+        Unsuitable::Empty => Failure::input("there are no tasks", every),
+    }
+}
+
+/// By what factor every runtime may grow, for the tests that can say it.
+fn growth(method: &Method, set: &TaskSet) -> Option<(u128, u128)> {
+    if set.beyond.is_some() {
+        return None;
+    }
+    match method.name() {
+        "edf" => edf::growth(&set.tasks),
+        "rm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &tests::rate_monotonic(&set.tasks)),
+        "dm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &tests::deadline_monotonic(&set.tasks)),
+        _ => None,
+    }
+}
+
+fn grows(method: &Method) -> bool {
+    matches!(method.name(), "edf" | "rm-rta" | "dm-rta")
+}
+
+/// A fraction with six decimals, rounded down: that much growth is safe.
+fn decimal((p, q): (u128, u128)) -> String {
+    match p.checked_mul(1_000_000) {
+        Some(scaled) => format!("{}.{:06}", scaled / q / 1_000_000, scaled / q % 1_000_000),
+        None => format!("{}", p / q),
+    }
+}
+
+fn csv(answered: &[Answered], methods: &[Method], sensitivity: bool, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "set_id")?;
+    for method in methods {
+        write!(out, ",{}", method.name())?;
+    }
+    for method in methods.iter().filter(|m| sensitivity && grows(m)) {
+        write!(out, ",{}_growth", method.name())?;
+    }
+    writeln!(out)?;
+    for one in answered {
+        write!(out, "{}", one.id)?;
+        for said in &one.said {
+            write!(out, ",{}", said.verdict.cell())?;
+        }
+        for (_, growth) in methods.iter().zip(&one.growth).filter(|(m, _)| grows(m)) {
+            write!(out, ",{}", growth.map_or("unknown".into(), decimal))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn load(set: &TaskSet) -> Utilisation {
+    let mut load = Utilisation::default();
+    set.tasks.iter().for_each(|t| load.add(t.runtime, t.period));
+    load
+}
+
+fn json(answered: &[Answered], methods: &[Method], cpus: usize, sensitivity: bool) -> Value {
+    let set = |one: &Answered| {
+        let name = |task: usize| one.names[task].clone();
+        let row = |(index, (method, said)): (usize, (&Method, &Said))| {
+            let verdict = match said.verdict {
+                Says::Schedulable => json!(true),
+                Says::Unschedulable | Says::NotShown => json!(false),
+                Says::Unknown => json!("unknown"),
+            };
+            let mut row = json!({
+                "test": method.name(), "schedulable": verdict, "says": method.word(said.verdict),
+                "kind": method.kind(&one.set).to_string(), "why": said.why(&one.set, &name),
+            });
+            if sensitivity && grows(method) {
+                row["growth"] = json!(one.growth[index].map(decimal));
+            }
+            row
+        };
+        let tests: Vec<Value> = methods.iter().zip(&one.said).enumerate().map(row).collect();
+        json!({"set": one.id, "tasks": one.set.tasks.len(), "utilisation_per_mille": load(&one.set).per_mille(),
+               "tests": tests})
+    };
+    json!({"cpus": cpus, "sets": answered.iter().map(set).collect::<Vec<_>>()})
+}
+
+fn table(one: &Answered, methods: &[Method], cpus: usize, file: &str, out: &mut impl Write) -> io::Result<()> {
+    let several = |n: usize, thing: &str| format!("{n} {thing}{}", if n == 1 { "" } else { "s" });
+    let set = &one.set;
+    writeln!(out, "{file}: {}, {}, utilisation {}", several(set.tasks.len(), "task"), several(cpus, "CPU"), load(set))?;
+    if set.offsets {
+        writeln!(out, "note: first releases differ; the tests assume that all tasks can be released together")?;
+    }
+    writeln!(out)?;
+    let name = |task: usize| one.names[task].clone();
+    let mut rows = vec![["test", "verdict", "kind", "why"].map(String::from)];
+    for (method, said) in methods.iter().zip(&one.said) {
+        let kind = method.kind(set).to_string();
+        rows.push([method.name().into(), method.word(said.verdict).into(), kind, said.why(set, &name)]);
+    }
+    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2)];
+    for [test, verdict, kind, why] in &rows {
+        let line = format!("{test:<0$}  {verdict:<1$}  {kind:<2$}  {why}", widths[0], widths[1], widths[2]);
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    let known = methods.iter().zip(&one.growth).filter_map(|(m, g)| Some((m, (*g)?)));
+    for (index, (method, factor)) in known.enumerate() {
+        let gap = if index == 0 { "\n" } else { "" };
+        let fraction = if factor.1 < 1_000_000 { format!(" ({}/{})", factor.0, factor.1) } else { String::new() };
+        writeln!(out, "{gap}{}: every runtime may be multiplied by {}{fraction}", method.name(), decimal(factor))?;
+    }
+    if cpus > 1 && set.is_implicit() && set.beyond.is_none() {
+        if let Some(late) = tests::tardiness(&set.tasks, cpus as u64) {
+            writeln!(out, "\nUnder global EDF no job is later than {} (Devi, Anderson 2008).", set.span(late))?;
+        }
+    }
+    Ok(())
+}
+
+/// A progress bar over sets; none when standard error is no terminal or there is little to do.
+fn bar(sets: usize) -> ProgressBar {
+    if sets < 2 || !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} sets, {eta} left");
+    ProgressBar::new(sets as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

@@ -1,0 +1,158 @@
+//! Schedulability tests and simulated policies by name, as `analyze` and `sweep` ask for them.
+
+use crate::failure::Failure;
+use takt_analysis::online::Kind;
+use takt_analysis::taskset::TaskSet;
+use takt_analysis::tests::{self, TESTS, Test, Verdict, Why};
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
+use takt_core::model::{System, Task};
+use takt_core::policy::PolicySpec;
+use takt_core::scenario::Scenario;
+use takt_core::time::Span;
+
+/// A way to a verdict.
+pub(crate) enum Method {
+    /// A schedulability test.
+    Test(&'static Test),
+    /// A policy, simulated.
+    Simulated(String, PolicySpec),
+}
+
+/// A verdict and its ground.
+pub(crate) struct Said {
+    pub(crate) verdict: Verdict,
+    pub(crate) ground: Ground,
+}
+
+pub(crate) enum Ground {
+    Test(Why),
+    Simulated { jobs: u64, missed: u64, length: Span },
+    Refused(String),
+}
+
+/// The prefix of a simulated policy's name.
+const SIMULATED: &str = "sim:";
+/// Global EDF, simulated.
+const GLOBAL_EDF: &str = "gedf_sim";
+
+impl Method {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Method::Test(test) => test.name,
+            Method::Simulated(name, _) => name,
+        }
+    }
+
+    /// What a verdict about this set proves.
+    pub(crate) fn kind(&self, set: &TaskSet) -> Kind {
+        match self {
+            Method::Test(test) => test.kind_for(set),
+            Method::Simulated(..) => Kind::Necessary,
+        }
+    }
+
+    pub(crate) fn word(&self, verdict: Verdict) -> &'static str {
+        match (self, verdict) {
+            (Method::Simulated(..), Verdict::Schedulable) => "no miss",
+            _ => verdict.word(),
+        }
+    }
+
+    /// Asks about a set. `system` holds the same tasks for the simulator, which runs for `length`.
+    pub(crate) fn ask(&self, set: &TaskSet, system: &System, length: Span) -> Said {
+        match self {
+            Method::Test(test) => {
+                let found = test.run(set, system.cpus.len());
+                Said { verdict: found.verdict, ground: Ground::Test(found.why) }
+            }
+            Method::Simulated(_, policy) => simulated(&System { policy: *policy, ..system.clone() }, length),
+        }
+    }
+}
+
+/// A deadline that is missed at all is mostly missed early: a short run first spares the long one.
+const FIRST_PART: i64 = 32;
+
+fn simulated(system: &System, length: Span) -> Said {
+    let mut counts = takt_core::stats::Counts::default();
+    for part in [length / FIRST_PART, length] {
+        match Engine::new(system.clone()) {
+            Err(why) => return Said { verdict: Verdict::Unknown, ground: Ground::Refused(why.to_string()) },
+            Ok(mut engine) => {
+                takt_sim::simulate(&mut engine, &Scenario::default(), part, &mut (), |_| ());
+                counts = engine.totals();
+            }
+        }
+        if counts.missed > 0 {
+            let ground = Ground::Simulated { jobs: counts.released, missed: counts.missed, length: part };
+            return Said { verdict: Verdict::Unschedulable, ground };
+        }
+    }
+    Said { verdict: Verdict::Schedulable, ground: Ground::Simulated { jobs: counts.released, missed: 0, length } }
+}
+
+impl Said {
+    /// The ground in words.
+    pub(crate) fn why(&self, set: &TaskSet, name: &dyn Fn(usize) -> String) -> String {
+        match &self.ground {
+            Ground::Test(why) => why.text(set, name),
+            Ground::Simulated { jobs, missed: 0, length } => format!("{jobs} jobs in {length}, none missed"),
+            Ground::Simulated { jobs, missed, length } => format!("{jobs} jobs in {length}, {missed} missed"),
+            Ground::Refused(why) => why.clone(),
+        }
+    }
+}
+
+/// The machine that the tests and the simulator are asked about, with these tasks.
+pub(crate) fn machine(cpus: usize, tasks: Vec<Task>) -> System {
+    System { tasks, ..System::new(CpuSet::first(cpus), global_edf()) }
+}
+
+fn global_edf() -> PolicySpec {
+    PolicySpec::from_name("g-edf").expect("global EDF is in the registry")
+}
+
+/// The tests of a comma-separated list; `all` is all that are about a machine of so many CPUs.
+pub(crate) fn methods(list: &str, cpus: usize) -> Result<Vec<Method>, Failure> {
+    let mut methods: Vec<Method> = Vec::new();
+    for name in list.split(',').map(str::trim).filter(|n| !n.is_empty()) {
+        let more = match name {
+            "all" => all(cpus),
+            _ => vec![method(name)?],
+        };
+        for method in more {
+            if methods.iter().all(|m| m.name() != method.name()) {
+                methods.push(method);
+            }
+        }
+    }
+    if methods.is_empty() {
+        return Err(Failure::input("no test is named", &hint()));
+    }
+    Ok(methods)
+}
+
+/// Tests of one CPU say little about more of them, and the other way round.
+fn all(cpus: usize) -> Vec<Method> {
+    let fitting = TESTS.iter().filter(|t| t.one_cpu == (cpus == 1) || t.kind == Kind::Necessary).map(Method::Test);
+    let global = || Method::Simulated(GLOBAL_EDF.into(), global_edf());
+    fitting.chain((cpus > 1).then(global)).collect()
+}
+
+fn method(name: &str) -> Result<Method, Failure> {
+    if name == GLOBAL_EDF {
+        return Ok(Method::Simulated(name.into(), global_edf()));
+    }
+    if let Some(policy) = name.strip_prefix(SIMULATED) {
+        let policy =
+            takt_workload::policy_from_text(policy).map_err(|e| Failure::input(e, "`takt policies` lists them"))?;
+        return Ok(Method::Simulated(name.into(), policy));
+    }
+    tests::test(name).map(Method::Test).ok_or_else(|| Failure::input(format!("there is no test `{name}`"), &hint()))
+}
+
+fn hint() -> String {
+    let names: Vec<&str> = TESTS.iter().map(|t| t.name).chain([GLOBAL_EDF]).collect();
+    format!("the tests are {}, and `{SIMULATED}` with a policy, or `all`", names.join(", "))
+}
