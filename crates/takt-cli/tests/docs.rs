@@ -297,6 +297,9 @@ fn the_workload_page_has_exactly_the_keys_of_the_code() {
     assert_eq!(shown("Window"), known("windows: [{length: 1, zzz: 1}]", "a window"));
     assert_eq!(shown("Slice"), known("windows: [{length: 1, slices: [{cpu: 0, zzz: 1}]}]", "a slice"));
     assert_eq!(shown("Task"), known("policy: edf\ntasks: [{zzz: 1}]", "a task"));
+    let with_task = |keys: &str| format!("policy: edf\ntasks: [{{period: 1ms}}]\n{keys}");
+    assert_eq!(shown("Costs"), known(&with_task("costs: {zzz: 1}"), "`costs`"));
+    assert_eq!(shown("Change"), known(&with_task("changes: [{zzz: 1}]"), "a change"));
     let process = "windows: [{length: 1}]\npartitions: [{processes: [{zzz: 1}]}]";
     assert_eq!(shown("Process"), known(process, "a process"));
     let both: BTreeSet<String> = shown("Partition").union(&shown("Process")).cloned().collect();
@@ -310,6 +313,8 @@ fn the_workload_page_has_the_values_of_the_code() {
     for (heading, key, file) in [
         ("The file", "late", format!("{table}late: zzz")),
         ("The file", "backlog", format!("{table}backlog: zzz")),
+        ("The file", "preset", format!("{table}preset: zzz")),
+        ("The file", "locking", format!("{table}locking: zzz")),
         ("The file", "be_start", format!("{table}be_start: zzz")),
         ("The file", "realtime", format!("{table}realtime: zzz")),
         ("The file", "on_crash", format!("{table}on_crash: zzz")),
