@@ -245,21 +245,25 @@ struct Run {
 
 impl Run {
     /// Brings consumption and budget up to `now`.
+    #[inline]
     fn account(&mut self, now: Time) {
         if self.place.is_some() && self.phase == Phase::Ready && !(self.metered && self.clock == Clock::Cpu) {
             self.spend(now - self.since);
         }
         self.since = now;
     }
+    #[inline]
     fn spend(&mut self, span: Span) {
         self.consumed += span;
         if let Some(left) = &mut self.budget {
             *left -= span;
         }
     }
+    #[inline]
     fn has_job(&self) -> bool {
         matches!(self.phase, Phase::Ready | Phase::Blocked)
     }
+    #[inline]
     fn work(&self) -> Work {
         match (self.fresh, self.handler) {
             (true, true) => Work::Handler,
@@ -637,6 +641,7 @@ impl Engine {
         self.state.alive == 0
     }
 
+    #[inline]
     fn decide<S: Sink>(&mut self, sink: &mut S) -> &[Command] {
         let Engine { state, policy, lent, decision, commands, .. } = self;
         decision.assignments.clear();
@@ -649,6 +654,7 @@ impl Engine {
 }
 
 /// Hands the waiting events to the policy, those included that its own reactions cause.
+#[inline]
 fn deliver<S: Sink>(state: &mut State, policy: &mut dyn Policy, sink: &mut S) {
     let mut next = 0;
     while let Some(&event) = state.events.get(next) {
@@ -701,10 +707,12 @@ impl State {
         run.budget.map(|left| left - extra)
     }
 
+    #[inline]
     fn next_release(&self, task: TaskId, job: JobId, release: Time) -> Option<Time> {
         self.system.tasks[task.index()].arrival.next(self.system.seed, task, job, release)
     }
 
+    #[inline]
     fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
         match *input {
             Input::Usage { task, consumed } => {
@@ -724,7 +732,7 @@ impl State {
                     self.end_job(task, Outcome::Completed, true, sink);
                 } else if run.phase != Phase::Gone {
                     run.counts.late_signals += 1;
-                    let job = if run.has_job() { run.job.saturating_sub(1) } else { run.job };
+                    let job = if run.has_job() && !run.handler { run.job.saturating_sub(1) } else { run.job };
                     self.record(sink, What::LateSignal { task, job });
                 }
             }
@@ -809,6 +817,7 @@ impl State {
     }
 
     /// Handles one entry of the agenda.
+    #[inline]
     fn due(&mut self, at: Time, slot: usize, sink: &mut dyn Sink) {
         let n = self.runs.len();
         let timers = self.timers();
@@ -846,6 +855,7 @@ impl State {
     }
 
     /// Puts the task's next release on the agenda.
+    #[inline]
     fn plan(&mut self, task: TaskId, next: Option<Time>) {
         let slot = slot_release(self.runs.len(), self.timers() as u16, task.index());
         self.runs[task.index()].next_release = next;
@@ -860,6 +870,7 @@ impl State {
     }
 
     /// A job comes into being at `release`.
+    #[inline]
     fn arrive(&mut self, task: TaskId, release: Time, sink: &mut dyn Sink) {
         let deadline = self.absolute_deadline(task, release);
         let backlog = self.system.backlog;
@@ -887,6 +898,7 @@ impl State {
     }
 
     /// Job number `run.job`, which was to come at `planned`, becomes the task's current job as if it came at `release`.
+    #[inline]
     fn begin_job(&mut self, task: TaskId, release: Time, planned: Time, deadline: Time) {
         let now = self.now;
         let timed = self.system.tasks[task.index()].arrival != Arrival::Activated;
@@ -911,6 +923,7 @@ impl State {
     }
 
     /// The current job is over. `tell` says whether the policy learns of it (it does not when it ended the job itself).
+    #[inline]
     fn end_job(&mut self, task: TaskId, outcome: Outcome, tell: bool, sink: &mut dyn Sink) {
         let (index, now, n) = (task.index(), self.now, self.runs.len());
         let rule = self.system.backlog;
@@ -977,7 +990,9 @@ impl State {
             self.events.push(Event::Finish { task, job, consumed });
         }
         let aborted = was_handler || outcome == Outcome::Aborted;
-        self.retime(task);
+        if self.runs[index].mode.is_some() {
+            self.retime(task);
+        }
         match rule {
             // Its process has ended: nothing follows.
             _ if matches!(outcome, Outcome::Exited | Outcome::Skipped) => {}
@@ -1069,6 +1084,7 @@ impl State {
     }
 
     /// The next job of a task that is now idle begins, if it has arrived, or if a late predecessor calls it in (`at`).
+    #[inline]
     fn succeed(&mut self, task: TaskId, at: Option<Time>, sink: &mut dyn Sink) {
         let run = &self.runs[task.index()];
         if run.pending > 0 {
@@ -1194,11 +1210,13 @@ impl State {
     }
 
     /// Puts the end of a running task's budget on the agenda.
+    #[inline]
     fn arm_budget(&mut self, task: TaskId, now: Time) {
         let run = &self.runs[task.index()];
         match run.budget {
             Some(left) if run.place.is_some() && run.phase == Phase::Ready => {
-                let at = now.max(run.since + left + run.lateness + run.skew);
+                // However early its end is noticed, the task has run by then: or it could be granted again for ever in one instant.
+                let at = now.max(run.since + (left + run.lateness + run.skew).max(Span::from_ns(1)));
                 self.agenda.set(task.index(), at.round_up(self.system.timing.resolution));
             }
             _ => self.agenda.remove(task.index()),
@@ -1222,6 +1240,7 @@ impl State {
     }
 
     /// Turns the difference between the present assignment and the decision into commands.
+    #[inline]
     fn apply(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         self.round += 1;
         let round = self.round;
@@ -1252,6 +1271,7 @@ impl State {
     }
 
     /// Stops who runs and was not chosen.
+    #[inline]
     fn stop_others(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         let (round, now, cpus) = (self.round, self.now, self.cpu_task.len());
         let mut kept = 0;
@@ -1307,6 +1327,7 @@ impl State {
     }
 
     /// Starts, moves, next jobs and new budgets, in the order of the decision.
+    #[inline]
     fn arrive_there(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         let (now, cpus) = (self.now, self.cpu_task.len());
         for a in &decision.assignments {

@@ -86,6 +86,7 @@ impl Arrival {
     }
 
     /// When the job after number `job` is released, which itself was released at `release`. O(1).
+    #[inline]
     #[must_use]
     pub fn next(&self, seed: u64, task: TaskId, job: u64, release: Time) -> Option<Time> {
         match self {

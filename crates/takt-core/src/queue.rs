@@ -45,7 +45,7 @@ impl Agenda {
             let other = self.tree[node ^ 1];
             // Between equals the left one is first.
             let right = (node & 1) as i64;
-            first = if other.0.ns() - right < first.0.ns() { other } else { first };
+            first = core::hint::select_unpredictable(other.0.ns() - right < first.0.ns(), other, first);
             node /= 2;
         }
         self.tree[node] = first;
@@ -90,8 +90,18 @@ impl ReadyQueue {
         ReadyQueue { sorted: Vec::with_capacity(capacity) }
     }
     pub(crate) fn insert(&mut self, key: Key) {
-        let index = self.sorted.partition_point(|k| *k < key);
-        self.sorted.insert(index, key);
+        if self.sorted.len() > 24 {
+            let index = self.sorted.partition_point(|k| *k < key);
+            return self.sorted.insert(index, key);
+        }
+        // A few jobs are passed one by one in less time than it takes to search and to move them.
+        self.sorted.push(key);
+        let mut index = self.sorted.len() - 1;
+        while index > 0 && key < self.sorted[index - 1] {
+            self.sorted[index] = self.sorted[index - 1];
+            index -= 1;
+        }
+        self.sorted[index] = key;
     }
     /// Removes the task's job; whether it was there.
     pub(crate) fn remove(&mut self, task: TaskId) -> bool {

@@ -139,8 +139,11 @@ impl Machine {
     pub(crate) fn inputs(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         inputs.clear();
         self.acting.clear();
-        let due = self.slots.iter().filter(|slot| slot.at <= now);
-        self.acting.extend(due.filter_map(|slot| slot.task));
+        for slot in &self.slots {
+            if let (true, Some(task)) = (slot.at <= now, slot.task) {
+                self.acting.push(task);
+            }
+        }
         if self.acting.len() > 1 {
             self.acting.sort_unstable();
         }
@@ -148,7 +151,7 @@ impl Machine {
         for index in 0..self.acting.len() {
             let task = self.acting[index];
             let body = &mut self.bodies[task.index()];
-            let rest = &self.steps[body.next as usize..body.end as usize];
+            let rest = self.steps.get(body.next as usize..body.end as usize).unwrap_or_default();
             if !body.held && rest.iter().all(|step| matches!(step, Step::Unlock(_) | Step::Yield)) {
                 for step in rest {
                     inputs.push(match *step {
