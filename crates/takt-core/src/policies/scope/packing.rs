@@ -12,16 +12,14 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// One CPU in the unit of utilisations.
-const FULL: i128 = 1 << 32;
+const FULL: i128 = 1 << 62;
 
-/// Utilisation of a task in units of 2^-32, rounded up, so that a CPU that is full by these is truly full.
+/// Utilisation of a task in units of 2^-62, rounded down: tasks that fill a CPU exactly must fit on it, and n tasks that pass
+/// for a full CPU overload it by less than n units.
 fn utilisation(system: &System, task: TaskId) -> i128 {
     let t = &system.tasks[task.index()];
     match (t.runtime, t.arrival.period()) {
-        (Some(c), Some(period)) => {
-            let (c, period) = (i128::from(c.ns()), i128::from(period.ns()));
-            (c * FULL + period - 1) / period
-        }
+        (Some(c), Some(period)) => i128::from(c.ns()) * FULL / i128::from(period.ns()),
         _ => 0,
     }
 }
