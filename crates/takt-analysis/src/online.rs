@@ -37,7 +37,7 @@ pub struct Verdict {
     /// The answer.
     pub schedulable: Answer,
     /// The test that gave it: `edf`, `np-edf`, `rta` (response-time analysis), `busy-period`, `gfb`, `optimal`, `utilisation`,
-    /// `one-cpu-each`, `none`.
+    /// `one-cpu-each`, `no-deadlines`, `none`.
     pub test: &'static str,
     /// What that test can prove.
     pub kind: Kind,
@@ -67,7 +67,11 @@ pub fn verdict(system: &System) -> Verdict {
     let load = uniprocessor::utilisation(&known);
     let listed = system.tasks.iter().any(|t| matches!(t.arrival, Arrival::Listed { .. }));
     let mut idle = load.at_most(cpus) == Some(true) && idle_tenth(&known, cpus) && !listed;
-    let (test, found) = if let Some(task) = demands.iter().find_map(|d| d.err()) {
+    let dated = |t: &Task| t.deadline.is_some() || t.budget.is_some();
+    let (test, found) = if !system.tasks.is_empty() && !system.tasks.iter().any(dated) {
+        idle &= demands.iter().all(Result::is_ok);
+        ("no-deadlines", Finding::new(Answer::Yes, Kind::Exact, "no task has a deadline that it could miss"))
+    } else if let Some(task) = demands.iter().find_map(|d| d.err()) {
         idle = false;
         let why = format!("task {} has no runtime", task.0);
         ("none", Finding::new(Answer::Unknown, Kind::Sufficient, why))
@@ -258,9 +262,14 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
         }
         (true, _) => {}
     }
-    // Others can hold up the tests' tasks only if they are before one with a deadline; under EDF without a deadline nobody is.
+    // Jobs that come after all that have deadlines disturb nobody: under EDF those without one, else those of least priority.
     let listed = |t: &&Task| matches!(t.arrival, Arrival::Listed { .. });
-    let after_all = |t: &Task| t.deadline.is_none() && system.policy.entry.name == "edf";
+    let least = system.tasks.iter().filter(|t| t.deadline.is_some()).map(|t| t.priority).min();
+    let after_all = |t: &Task| match system.policy.entry.name {
+        "edf" => t.deadline.is_none(),
+        "fp" => t.deadline.is_none() && least.is_none_or(|least| t.priority < least),
+        _ => false,
+    };
     if system.tasks.iter().filter(listed).any(|t| !after_all(t)) {
         return Err("jobs at listed instants are beyond the tests");
     }

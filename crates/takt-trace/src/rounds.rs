@@ -121,7 +121,7 @@ struct Line {
 pub fn svg(header: &Header, rounds: &Rounds) -> String {
     let labels = header.labels();
     let mut body = String::new();
-    let mut top = 74.0;
+    let mut top = 86.0;
     let places = rounds.places();
     for place in &places {
         let own: Vec<&Round> = rounds.all.iter().filter(|r| r.place == *place).collect();
@@ -160,10 +160,10 @@ pub fn svg(header: &Header, rounds: &Rounds) -> String {
         top += 20.0;
     }
     let (w, h) = (px(WIDTH), px(top - 20.0));
-    let title = escape(&format!("Set-point tracking: {}", crate::gantt::heading_of(header)));
+    let heading = escape(&crate::gantt::heading_of(header));
     let dropped = match rounds.left_out {
         0 => String::new(),
-        n => format!(r#"<text x="16" y="46" class="small">{n} later rounds are not drawn</text>"#) + "\n",
+        n => format!("; {n} later rounds are not drawn"),
     };
     format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" font-family="sans-serif" font-size="12">
@@ -173,8 +173,9 @@ pub fn svg(header: &Header, rounds: &Rounds) -> String {
 .small {{ font-size: 10.5px; fill: #555 }}
 </style>
 <rect width="{w}" height="{h}" fill="#fff"/>
-<text x="16" y="26" class="title">{title}</text>
-{dropped}{body}</svg>
+<text x="16" y="26" class="title">Set-point tracking</text>
+<text x="16" y="43" class="small">{heading}{dropped}</text>
+{body}</svg>
 "##
     )
 }

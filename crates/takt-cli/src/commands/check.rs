@@ -67,7 +67,8 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
     } else {
         let system = &workload.system;
         let policy = takt_workload::policy_text(&system.policy);
-        writeln!(out, "{}: {} tasks, policy {policy}, CPU {}", workload.source.name, system.tasks.len(), system.cpus)?;
+        let tasks = several(system.tasks.len(), "task", "tasks");
+        writeln!(out, "{}: {tasks}, policy {policy}, CPU {}", workload.source.name, system.cpus)?;
         writeln!(out, "{verdict}")?;
         if verdict.responses.iter().any(Option::is_some) {
             let mut rows = vec![["task", "response at most", "deadline"].map(String::from).to_vec()];
@@ -92,12 +93,14 @@ fn in_scenario(verdict: Verdict, scenario: &Scenario) -> Verdict {
     let burdened = *costs != Costs::default() || steal.is_some();
     let why = match verdict.schedulable {
         online::Answer::Unknown => return verdict,
+        _ if verdict.test == "no-deadlines" => return verdict,
         _ if !changes.is_empty() => "but that leaves out `changes`",
         online::Answer::Yes if burdened => "but that leaves out `costs` and `steal`",
         _ => return verdict,
     };
     let reason = format!("{}, {why}", verdict.reason);
-    Verdict { schedulable: online::Answer::Unknown, kind: online::Kind::Sufficient, reason, ..verdict }
+    let responses = vec![None; verdict.responses.len()];
+    Verdict { schedulable: online::Answer::Unknown, kind: online::Kind::Sufficient, reason, responses, ..verdict }
 }
 
 /// What a regulator does: its loops and the shares that come out.
@@ -146,6 +149,10 @@ fn percent(part: Span, whole: Span) -> String {
     format!("{}.{} %", per_mille / 10, per_mille % 10)
 }
 
+fn several(n: usize, thing: &str, things: &str) -> String {
+    format!("{n} {}", if n == 1 { thing } else { things })
+}
+
 fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outcome {
     let system = &workload.system;
     let report = windows::report(system);
@@ -175,7 +182,6 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
         writeln!(out, "{object}")?;
         return Ok(if fits { crate::Verdict::Done } else { crate::Verdict::No });
     }
-    let several = |n: usize, thing: &str, things: &str| format!("{n} {}", if n == 1 { thing } else { things });
     writeln!(
         out,
         "{}: {}, {}, {}, hyperperiod (major frame) {}\n",

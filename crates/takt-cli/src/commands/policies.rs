@@ -36,7 +36,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
             let mut rows = vec![["setting", "takes", "default", "what it does"].map(String::from).to_vec()];
             rows.extend(settings.iter().map(|s| row(s, s.default)));
             left(&mut rows);
-            writeln!(out, "\nSettings, as in `--policy {}:{}=…`:\n", forms(entry)[0], settings[0].name)?;
+            // The size of a cluster is a setting of the clustered form alone.
+            let prefix =
+                if settings[0].name == CLUSTER.name { "c-" } else { PolicySpec::new(entry, entry.scopes[0]).prefix() };
+            writeln!(out, "\nSettings, as in `--policy {prefix}{}:{}=…`:\n", entry.name, settings[0].name)?;
             table(&mut out, &rows)?;
         }
     } else {

@@ -73,6 +73,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let machine = takt_linux::rt::affinity(0).ok();
     let workload = args.input.load(machine)?;
     let plan = plan(args, &workload)?;
+    if let Some(warning) = simulated_only(&workload) {
+        // A warning that cannot be said must not keep a schedule from running.
+        let _ = writeln!(io::stderr(), "{warning}");
+    }
     let (length, realtime) = (plan.duration, plan.realtime);
     let mut recorder = Recorder::new(&args.output, output::header(&workload, "run", length))?;
     let mut steps = super::steps::Writer::create(args.record.as_deref(), &workload)?;
@@ -143,6 +147,19 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
         output_to_stderr: !args.output.for_people(),
         hooks: takt_exec::Hooks::default(),
     })
+}
+
+/// What of the file a run passes over.
+fn simulated_only(workload: &Workload) -> Option<String> {
+    let said = |(key, tasks): &(&str, Vec<&str>)| match tasks.as_slice() {
+        [] => format!("`{key}`"),
+        [one] => format!("`{key}` of {one}"),
+        [first, rest @ ..] => format!("`{key}` of {first} and {} more", rest.len()),
+    };
+    let keys: Vec<String> = workload.simulated_only().iter().map(said).collect();
+    let text =
+        "only a simulation heeds these; processes do what their programs do, and the machine costs what it costs";
+    (!keys.is_empty()).then(|| format!("warning: {}: {text}", keys.join(", ")))
 }
 
 /// Whether every CPU keeps a tenth of its time in this schedule.

@@ -179,7 +179,7 @@ impl Simulated<'_> {
         let Some(shares) = self.shares() else { return Ok(()) };
         let known = |value: fn(&Share) -> Option<i64>| shares.iter().any(|s| value(s).is_some());
         let (predicted, changed) = (known(|s| s.predicted), !workload.scenario.changes.is_empty());
-        let head = ["task", "wants of a CPU", "importance"].map(String::from);
+        let head = ["task", "declared", "importance"].map(String::from);
         let prediction = if changed { "predicted at the start" } else { "predicted" };
         let mut rows = vec![[&head[..], &[prediction.into(), "received".into()]].concat()];
         let text = |share: Option<i64>| share.map_or("-".to_string(), percent);
@@ -192,7 +192,7 @@ impl Simulated<'_> {
         if !predicted {
             rows.iter_mut().for_each(|row| drop(row.remove(3)));
         }
-        writeln!(out)?;
+        writeln!(out, "\nparts of a CPU:")?;
         table(out, &rows)
     }
 

@@ -96,5 +96,6 @@ fn the_registry_is_listed_as_expected() {
     let mut wrong = Vec::new();
     compare(&own("policies.txt"), &said(&["policies"]), &mut wrong);
     compare(&own("policies-edf.txt"), &said(&["policies", "g-edf"]), &mut wrong);
+    compare(&own("policies-rr.txt"), &said(&["policies", "rr"]), &mut wrong);
     assert!(wrong.is_empty(), "{}\nUPDATE=1 writes the files anew", wrong.join("\n"));
 }
