@@ -358,7 +358,9 @@ impl Table {
                 process.key(reader, entry);
             }
         }
-        if ["cmd", "runtime", "steps", "execution"].iter().all(|key| reader.lacks(node, key)) {
+        // A batch job, or one from a list, may have no end.
+        let enough = ["cmd", "runtime", "steps", "execution", "batch", "releases"];
+        if enough.iter().all(|key| reader.lacks(node, key)) {
             reader.push(
                 Diagnostic::error(&node.head(), "a process has no `cmd`")
                     .label("in this process")
