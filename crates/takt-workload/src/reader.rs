@@ -72,17 +72,22 @@ impl Reader {
                 continue;
             }
             let fault = Diagnostic::error(&entry.key_span, format!("unknown key `{}` in {of}", clipped(&entry.key)));
+            let list = format!("the keys of {of} are {}", choices(known.iter().copied(), "and"));
             let fault = match nearest(&entry.key, known.iter().copied()) {
                 Some(near) => {
                     self.misspelt.insert(entry.key_span.start, near.to_owned());
-                    fault.label(format!("did you mean `{near}`?"))
+                    let fault = fault.label(format!("did you mean `{near}`?"));
+                    // A long list would bury the answer.
+                    if known.len() <= 12 { fault.hint(list) } else { fault }
                 }
-                None if entry.key == "<<" => fault.label("merge keys are not part of the format"),
                 // In braces a comma ends a plain text.
-                None if entry.key.contains('=') => fault.label("quote a policy together with its settings"),
-                None => fault,
+                None if entry.key.contains('=') => fault
+                    .label("the comma before it ends the text of the policy")
+                    .hint("quote a policy together with its settings, as in `\"ipi:preset=improved,kpi=0.5\"`"),
+                None if entry.key == "<<" => fault.label("merge keys are not part of the format").hint(list),
+                None => fault.hint(list),
             };
-            self.push(fault.hint(format!("the keys of {of} are {}", choices(known.iter().copied(), "and"))));
+            self.push(fault);
         }
     }
 
