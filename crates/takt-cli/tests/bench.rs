@@ -114,6 +114,28 @@ fn misses_runs_the_same_jobs_everywhere() {
 }
 
 #[test]
+fn simulate_does_the_same_jobs_in_every_mode() {
+    let json = bench(&["simulate"]).expect("a simulation needs nothing of the machine");
+    let sets = json["results"]["sets"].as_array().unwrap();
+    assert_eq!(sets.len(), 2);
+    for set in sets {
+        let completed = |mode: &str| set[mode]["rounds"][0]["completed"].as_u64().unwrap();
+        assert!(completed("counters") > 1_000);
+        assert_eq!([completed("responses"), completed("perfetto")], [completed("counters"); 2]);
+        assert!(set["counters"]["jobs_per_cpu_second"].as_u64().unwrap() > 0);
+        assert!(set["simso"].is_null());
+    }
+}
+
+#[test]
+fn a_python_without_simso_is_told_how_to_get_it() {
+    let output = takt(&["bench", "simulate", "--quick", "--simso", "/nonexistent/python"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("pip install simso==0.8.5"), "{said}");
+}
+
+#[test]
 fn a_cpu_that_is_not_there_is_named() {
     let output = takt(&["bench", "latency", "--quick", "--cpu", "1023"]);
     let said = String::from_utf8_lossy(&output.stderr);

@@ -217,10 +217,11 @@ impl Lab {
             let claims = claims
                 .iter()
                 .map(|c| json!({"what": c.what, "measured": c.measured, "limit": c.limit, "holds": c.holds}));
+            let mut described = machine.json(&self.load_before, &after);
+            described["stolen_ns"] = stolen.ns().into();
             let object = json!({
                 "bench": self.name, "rounds": self.rounds, "quick": self.quick, "settings": settings,
-                "machine": {"cpu_model": machine.model, "cpus": machine.cpus, "kernel": machine.kernel,
-                            "load_before": self.load_before, "load_after": after, "stolen_ns": stolen.ns()},
+                "machine": described,
                 "cpu": self.cpu, "mechanism": self.mechanism,
                 "results": results, "limits": claims.collect::<Vec<_>>(),
             });
@@ -287,7 +288,7 @@ impl Drop for Child {
     }
 }
 
-fn load() -> String {
+pub(super) fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }
@@ -300,14 +301,19 @@ fn stolen(cpu: usize) -> i64 {
     line.and_then(|line| line.split_whitespace().nth(7)?.parse().ok()).unwrap_or(0)
 }
 
-struct Machine {
-    model: String,
-    cpus: usize,
-    kernel: String,
+pub(super) struct Machine {
+    pub(super) model: String,
+    pub(super) cpus: usize,
+    pub(super) kernel: String,
 }
 
 impl Machine {
-    fn read() -> Machine {
+    /// What both kinds of benches say of it.
+    pub(super) fn json(&self, load_before: &str, load_after: &str) -> Value {
+        json!({"cpu_model": self.model, "cpus": self.cpus, "kernel": self.kernel,
+               "load_before": load_before, "load_after": load_after})
+    }
+    pub(super) fn read() -> Machine {
         let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let fields = text.lines().filter_map(|line| line.split_once(':'));
         let models: Vec<&str> =

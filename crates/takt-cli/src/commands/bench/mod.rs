@@ -7,6 +7,7 @@ mod lab;
 mod latency;
 mod misses;
 mod overhead;
+mod simulate;
 mod startup;
 
 use crate::Outcome;
@@ -28,6 +29,7 @@ enum Bench {
     Overhead(overhead::Args),
     Startup(startup::Args),
     Misses(misses::Args),
+    Simulate(simulate::Args),
 }
 
 /// Options of every bench.
@@ -59,5 +61,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Overhead(args) => overhead::run(args),
         Bench::Startup(args) => startup::run(args),
         Bench::Misses(args) => misses::run(args),
+        Bench::Simulate(args) => simulate::run(args),
     }
 }
