@@ -37,7 +37,8 @@ impl Fault {
     }
 
     fn sentence(self) -> String {
-        format!("{}: {}; {}", self.message, self.label, self.hint)
+        let between = if self.label.ends_with('?') { " " } else { "; " };
+        format!("{}: {}{between}{}", self.message, self.label, self.hint)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::value::{MAX_DURATION, choices, nearest, parse_signed};
 use crate::{MAX_ENTRIES, Workload, policy, steps};
 use std::collections::HashMap;
 use takt_core::model::{Backlog, TaskId, Timing};
-use takt_core::policy::{CLUSTER, PolicySpec};
+use takt_core::policy::{CLUSTER, PolicySpec, Setting};
 use takt_core::scenario::{Costs, Happening, Scenario, Steal};
 use takt_core::time::{Span, Time};
 
@@ -102,7 +102,7 @@ enum Wish {
     Share { task: TaskId, share: Option<u32>, importance: Option<u32> },
     Mode { task: TaskId, period: Option<Span>, deadline: Option<Option<Span>>, runtime: Option<Span>, place: Place },
     Other(Happening),
-    Setting { name: &'static str, value: Option<i64>, place: Place },
+    Setting { setting: &'static Setting, value: Option<i64>, place: Place },
 }
 
 /// What a change of mode is about.
@@ -188,12 +188,13 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
                 let Mode { period, deadline, runtime } = *mode;
                 Happening::Retime { task, period, deadline, runtime }
             }
-            Wish::Setting { name, value, place } => {
-                let Some(index) = spec.entry.settings.iter().position(|s| s.name == name) else {
+            Wish::Setting { setting, value, place } => {
+                let same = |s: &Setting| s.name == setting.name && s.kind == setting.kind;
+                let Some(index) = spec.entry.settings.iter().position(same) else {
                     // The file was written for another policy than the command line's.
-                    let policy = policy::policy_name(&spec);
+                    let (policy, name) = (policy::policy_name(&spec), setting.name);
                     reader.push(
-                        Diagnostic::warning(&place, format!("the policy `{policy}` has no setting `{name}`"))
+                        Diagnostic::warning(&place, format!("the policy `{policy}` has no such setting `{name}`"))
                             .label("this change is left out")
                             .hint("`--policy` took the place of the file's policy"),
                     );
@@ -366,20 +367,20 @@ fn settings(reader: &mut Reader, entry: &Entry, policy: PolicySpec) -> Option<Ve
             );
             continue;
         }
-        let (name, value) = match &entry.value.kind {
+        let (setting, value) = match &entry.value.kind {
             Kind::Scalar { text, .. } if text == "default" => match policy::setting(&policy, &entry.key) {
-                Ok(setting) => (setting.name, None),
+                Ok(setting) => (setting, None),
                 Err(fault) => {
                     reader.push(fault.diagnostic(&entry.key_span));
                     continue;
                 }
             },
             _ => match policy::read_setting(reader, &policy, entry) {
-                Some((setting, value)) => (setting.name, Some(value)),
+                Some((setting, value)) => (setting, Some(value)),
                 None => continue,
             },
         };
-        wishes.push(Wish::Setting { name, value, place: entry.value.span.clone() });
+        wishes.push(Wish::Setting { setting, value, place: entry.value.span.clone() });
     }
     Some(wishes)
 }

@@ -352,7 +352,13 @@ fn changes_of_another_policys_settings_are_left_out() {
     let w = load_with(&text, &options);
     assert!(w.scenario.changes.iter().all(|(_, what)| !matches!(what, Happening::Configure { .. })));
     assert_eq!((w.scenario.changes.len(), w.warnings.len()), (13, 3));
-    assert_eq!(w.warnings[0].message, "the policy `rm` has no setting `nominal`");
+    assert_eq!(w.warnings[0].message, "the policy `rm` has no such setting `nominal`");
+    // Of the same name, but of another kind.
+    let text =
+        "policy: pd2\ntasks: [{name: a, period: 100ms, runtime: 1ms}]\nchanges: [{at: 1s, policy: {quantum: 5ms}}]";
+    let options_rr = Options { policy: Some(spec("rr")), ..Options::default() };
+    let w = load_with(text, &options_rr);
+    assert_eq!((w.scenario.changes.len(), w.warnings.len()), (0, 1));
     // A setting of the same policy with other values still changes.
     let options = Options { policy: Some(spec("ipi:nominal=2ms")), ..Options::default() };
     assert_eq!(load_with(SURROUNDINGS, &options).scenario.changes.len(), 16);
