@@ -1,16 +1,20 @@
 //! Random systems and random inputs. Times are few and small so that things coincide often.
 
 use proptest::collection::vec;
+use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
-use takt_core::policy::{Need, Placement, PolicySpec, REGISTRY, Scope};
-use takt_core::time::{Span, Time};
+use takt_core::policy::{Kind as Value, MAX_SETTINGS, Need, Placement, PolicySpec, REGISTRY, Scope};
+use takt_core::time::Span;
 use takt_sim::Step;
 
-const RESOURCES: u16 = 2;
+const RESOURCES: u16 = 3;
+
+/// All times are multiples of this many nanoseconds, so that the shortest durations that settings allow matter.
+const UNIT: i64 = 250;
 
 /// A system, what the driver does, and perhaps a switch of policies before one of its turns.
 #[derive(Clone, Debug)]
@@ -25,7 +29,7 @@ pub(crate) struct Case {
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     when: When,
-    inputs: Vec<(Kind, usize, u16)>,
+    inputs: Vec<(Kind, usize, u16, i64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,10 +51,17 @@ enum Kind {
     Block,
     Wake,
     Abort,
+    /// A task's coming and going, at most one in a turn.
     Exit,
+    Leave,
+    Enter,
     Usage,
     Request,
     Return,
+    Yield,
+    Skew,
+    Share,
+    Configure,
 }
 
 /// Every entry of the registry under each of its scopes.
@@ -64,24 +75,33 @@ impl Case {
     pub(crate) fn metered(&self) -> bool {
         self.turns.iter().any(|t| t.inputs.iter().any(|i| i.0 == Kind::Usage))
     }
-    pub(crate) fn end(&self, engine: &Engine) -> Time {
-        engine.now() + Span::from_ns(self.end_gap)
+    /// The most by which budgets end later than planned because of inputs.
+    pub(crate) fn skew(&self) -> Span {
+        let skews = self.turns.iter().flat_map(|t| &t.inputs).filter(|i| i.0 == Kind::Skew).map(|i| i.3);
+        units(skews.max().unwrap_or(0).max(0))
+    }
+    /// The end of the run: some running jobs complete then.
+    pub(crate) fn last(&self, engine: &Engine) -> Step {
+        let running = engine.running().iter().filter(|t| (i64::from(t.0) + self.end_gap) % 3 == 0);
+        let inputs = running.map(|&task| Input::Complete { task }).collect();
+        Step { now: engine.now() + units(self.end_gap), inputs }
     }
 }
 
 impl Turn {
     /// The turn as a step of this engine.
     pub(crate) fn step(&self, engine: &Engine) -> Step {
-        let far = engine.now() + Span::from_ns(5);
+        let far = engine.now() + units(5);
         let due = engine.next_due().unwrap_or(far).max(engine.now());
         let now = match self.when {
             When::Due => due,
-            When::Early(gap) => due.min(engine.now() + Span::from_ns(gap)),
-            When::Late(gap) => due + Span::from_ns(gap),
+            When::Early(gap) => due.min(engine.now() + units(gap)),
+            When::Late(gap) => due + units(gap),
         };
         let count = engine.system().tasks.len();
+        let settings = engine.system().policy.entry.settings;
         let mut inputs: Vec<Input> = Vec::new();
-        for &(kind, which, resource) in &self.inputs {
+        for &(kind, which, resource, amount) in &self.inputs {
             let any = TaskId((which % count) as u32);
             let running = engine.running();
             let task = if running.is_empty() { any } else { running[which % running.len()] };
@@ -93,16 +113,43 @@ impl Turn {
                 Kind::Wake => Input::Wake { task: any },
                 Kind::Abort => Input::Abort { task: any },
                 Kind::Exit => Input::Exit { task: any },
+                Kind::Leave => Input::Leave { task: any },
+                Kind::Enter => Input::Enter { task: any },
                 Kind::Usage => {
                     let consumed = engine.job(task).map_or(Span::ZERO, |j| j.consumed);
-                    Input::Usage { task, consumed: consumed - Span::from_ns(1).min(consumed) }
+                    Input::Usage { task, consumed: consumed - units(1).min(consumed) }
                 }
                 Kind::Request => Input::Request { task, resource },
                 Kind::Return => Input::Return { task, resource },
+                Kind::Yield => Input::Yield { task },
+                Kind::Skew => Input::Skew { task, by: units(amount) },
+                Kind::Share => {
+                    let share = (amount > -3).then(|| (amount + 3) as u32 * 150_000);
+                    Input::Share { task: any, share, importance: amount.unsigned_abs() as u32 + 1 }
+                }
+                Kind::Configure if settings.is_empty() => Input::Wake { task: any },
+                Kind::Configure => {
+                    let setting = which % settings.len();
+                    let value = (amount != 0).then(|| value(settings[setting].kind, amount));
+                    Input::Configure { setting: setting as u8, value }
+                }
             });
         }
-        inputs.sort_by_key(|i| !matches!(i, Input::Usage { .. }));
+        let comes_or_goes = |i: &Input| matches!(i, Input::Exit { .. } | Input::Leave { .. } | Input::Enter { .. });
+        let mut once = false;
+        inputs.retain(|i| !comes_or_goes(i) || !core::mem::replace(&mut once, true));
+        inputs.sort_by_key(|i| (!matches!(i, Input::Usage { .. }), !comes_or_goes(i)));
         Step { now, inputs }
+    }
+}
+
+/// A value that a setting allows; small durations, so that they matter.
+fn value(kind: Value, n: i64) -> i64 {
+    match kind {
+        Value::Duration(least, most) => (UNIT * (n.rem_euclid(9) + 1)).clamp(least.ns(), most.ns()),
+        Value::Ratio(least, most) => least + (most - least) / 4 * n.rem_euclid(5),
+        Value::Count(least, most) => (least + n.rem_euclid(4)).min(most),
+        Value::Choice(words) => n.rem_euclid(words.len() as i64),
     }
 }
 
@@ -114,22 +161,33 @@ fn turns(late: bool) -> impl Strategy<Value = Vec<Turn>> {
         lateness => (1i64..25).prop_map(When::Late),
     ];
     let kind = prop_oneof![
-        12 => Just(Kind::Complete),
-        2 => Just(Kind::Claim),
-        3 => Just(Kind::Block),
-        6 => Just(Kind::Wake),
-        1 => Just(Kind::Abort),
+        24 => Just(Kind::Complete),
+        4 => Just(Kind::Claim),
+        5 => Just(Kind::Block),
+        12 => Just(Kind::Wake),
+        3 => Just(Kind::Abort),
         1 => Just(Kind::Exit),
+        1 => Just(Kind::Leave),
+        2 => Just(Kind::Enter),
         1 => Just(Kind::Usage),
-        3 => Just(Kind::Request),
-        3 => Just(Kind::Return),
+        10 => Just(Kind::Request),
+        8 => Just(Kind::Return),
+        3 => Just(Kind::Yield),
+        1 => Just(Kind::Skew),
+        1 => Just(Kind::Share),
+        1 => Just(Kind::Configure),
     ];
-    let inputs = prop_oneof![3 => Just(vec![]), 2 => vec((kind, 0usize..64, 0..RESOURCES), 1..4)];
+    let input = (kind, 0usize..64, 0..RESOURCES, -4i64..5);
+    let inputs = prop_oneof![3 => Just(vec![]), 3 => vec(input, 1..4)];
     vec((when, inputs).prop_map(|(when, inputs)| Turn { when, inputs }), 1..90)
 }
 
+fn units(n: i64) -> Span {
+    Span::from_ns(UNIT * n)
+}
+
 fn span(range: std::ops::Range<i64>) -> impl Strategy<Value = Span> {
-    range.prop_map(Span::from_ns)
+    range.prop_map(units)
 }
 
 fn some_cpus(cpus: usize) -> impl Strategy<Value = CpuSet> {
@@ -139,121 +197,180 @@ fn some_cpus(cpus: usize) -> impl Strategy<Value = CpuSet> {
     ]
 }
 
-fn periodic(cpus: usize) -> impl Strategy<Value = Task> {
-    let times =
-        (span(0..9), span(2..20), prop::option::weighted(0.9, span(1..25)), prop::option::weighted(0.8, span(1..6)));
-    let rest = (prop::option::weighted(0.3, span(1..8)), 0u32..4, some_cpus(cpus));
-    (times, rest).prop_map(|((offset, period, deadline, runtime), (budget, priority, affinity))| Task {
-        arrival: Arrival::Periodic { offset, period },
-        deadline,
-        runtime,
-        budget,
-        jitter: Span::ZERO,
-        priority,
-        affinity,
-        ..Task::default()
+fn arrival() -> impl Strategy<Value = Arrival> {
+    let listed = vec(span(0..40), 0..8).prop_map(|mut instants| {
+        instants.sort_unstable();
+        Arrival::Listed { instants }
+    });
+    prop_oneof![
+        5 => (span(0..9), span(2..20)).prop_map(|(offset, period)| Arrival::Periodic { offset, period }),
+        2 => (span(0..9), span(2..15), span(0..9))
+            .prop_map(|(offset, period, spread)| Arrival::Sporadic { offset, period, spread }),
+        1 => listed,
+    ]
+}
+
+/// The resources that a task says it uses; the driver has it ask for any.
+fn steps() -> impl Strategy<Value = Vec<takt_core::model::Step>> {
+    use takt_core::model::Step;
+    weighted(0.5, vec(any::<bool>(), usize::from(RESOURCES))).prop_map(|uses| {
+        let used = uses.into_iter().flatten().enumerate().filter(|(_, uses)| *uses);
+        let lock =
+            |r: usize| [Step::Lock(ResourceId(r as u16)), Step::Run(units(1)), Step::Unlock(ResourceId(r as u16))];
+        used.flat_map(|(r, _)| lock(r)).collect()
+    })
+}
+
+/// A task whose jobs the engine releases.
+fn timed(cpus: usize) -> impl Strategy<Value = Task> {
+    let times = (arrival(), weighted(0.9, span(1..25)), weighted(0.8, span(1..6)), weighted(0.3, span(1..8)));
+    let handler = weighted(0.4, (span(1..4), weighted(0.7, span(1..9))));
+    let rest = (0u32..4, some_cpus(cpus), steps(), weighted(0.3, 1u32..1_000_000), 1u32..4);
+    (times, handler, rest).prop_map(|((arrival, deadline, runtime, budget), handler, rest)| {
+        let (priority, affinity, steps, share, importance) = rest;
+        let handler = handler.map(|(runtime, deadline)| Handler { runtime, deadline });
+        let jitter = Span::ZERO;
+        let execution = Execution::default();
+        #[rustfmt::skip]
+        let task = Task {
+            arrival, deadline, runtime, steps, execution, handler, budget, jitter, priority, share, importance, affinity,
+        };
+        task
     })
 }
 
 fn process(cpus: usize) -> impl Strategy<Value = Task> {
     (1i64..9, 0.0..1.0f64, any::<bool>()).prop_map(move |(budget, share, jitter)| Task {
-        arrival: Arrival::Activated,
-        deadline: None,
-        runtime: None,
-        budget: Some(Span::from_ns(budget)),
-        jitter: Span::from_ns(if jitter { (2.0 * budget as f64 * share).round() as i64 } else { 0 }),
-        priority: 0,
+        budget: Some(units(budget)),
+        jitter: Span::from_ns(if jitter { (2.0 * (budget * UNIT) as f64 * share).round() as i64 } else { 0 }),
         affinity: CpuSet::first(cpus),
         ..Task::default()
     })
 }
 
-/// Gives the tasks what the policy needs of each.
-fn provide(spec: PolicySpec, tasks: &mut [Task]) {
+/// Gives the tasks what the policy needs of each on these CPUs.
+fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
     for task in tasks {
         for need in spec.entry.needs {
             match need {
+                Need::Period if task.arrival.period().is_none() => {
+                    task.arrival = Arrival::Periodic { offset: units(1), period: units(7) };
+                }
                 Need::Period => {}
-                Need::Deadline => task.deadline = task.deadline.or(Some(Span::from_ns(11))),
-                Need::Runtime => task.runtime = task.runtime.or(Some(Span::from_ns(2))),
+                Need::Deadline => task.deadline = task.deadline.or(Some(units(11))),
+                Need::Runtime => task.runtime = task.runtime.or(Some(units(2))),
             }
+        }
+        let everywhere = ["llref", "pd2"].contains(&spec.entry.name);
+        let homes = matches!(spec.scope, Scope::Partitioned | Scope::Clustered);
+        if everywhere || (homes && task.affinity.is_disjoint(&cpus)) {
+            task.affinity = task.affinity.union(&cpus);
         }
     }
 }
 
-fn settings() -> impl Strategy<Value = (Late, Backlog, BestEffortStart, u64)> {
-    (
+/// The policy with some of its settings set, with which it may refuse a system.
+fn tuned(spec: PolicySpec) -> impl Strategy<Value = PolicySpec> {
+    let values = vec(weighted(0.5, -4i64..5), MAX_SETTINGS);
+    (values, 1u16..4, select(&Placement::ALL[..])).prop_map(move |(values, cluster, placement)| {
+        let mut spec = PolicySpec { cluster, placement: placement.1, ..plain(spec) };
+        for ((slot, setting), n) in spec.values.iter_mut().zip(spec.entry.settings).zip(values) {
+            *slot = n.map_or(*slot, |n| Some(value(setting.kind, n)));
+        }
+        spec
+    })
+}
+
+/// The policy with short durations: it takes every system that has what it needs.
+fn plain(mut spec: PolicySpec) -> PolicySpec {
+    for (slot, setting) in spec.values.iter_mut().zip(spec.entry.settings) {
+        *slot = matches!(setting.kind, Value::Duration(..)).then(|| value(setting.kind, 0));
+    }
+    spec
+}
+
+/// The system itself if its policies take it, or with plain settings.
+fn accepted(mut system: System) -> System {
+    if Engine::new(system.clone()).is_err() {
+        system.policy = plain(system.policy);
+        for guest in system.partitions.iter_mut().filter_map(|p| p.policy.as_mut()) {
+            *guest = plain(*guest);
+        }
+    }
+    system
+}
+
+/// Everything about a system but its tasks.
+fn frame(spec: PolicySpec) -> impl Strategy<Value = System> {
+    let rules = (
         select(&[Late::Continue, Late::Abort][..]),
-        select(&[Backlog::Queue, Backlog::Skip][..]),
+        select(&[Backlog::Queue, Backlog::Skip, Backlog::Chronos, Backlog::Hartstone][..]),
         select(&[BestEffortStart::AllDone, BestEffortStart::SliceDone][..]),
-        any::<u64>(),
+        select(&[Locking::Fifo, Locking::Inheritance, Locking::Ceiling][..]),
+    );
+    // A tick is not longer than the shortest period. A window table is built for a clock that shows where windows end.
+    let tick = if spec.scope == Scope::Table { &[0][..] } else { &[0, 0, 0, UNIT, 300, 2 * UNIT][..] };
+    let timing = (select(tick), select(&[0, 0, 0, UNIT, 600][..]), select(&[0, 0, 0, UNIT, 700][..]));
+    (rules, timing, tuned(spec), any::<u64>()).prop_map(
+        |((late, backlog, be_start, locking), (tick, resolution, lateness), policy, seed)| System {
+            late,
+            backlog,
+            be_start,
+            locking,
+            timing: Timing {
+                tick: Span::from_ns(tick),
+                resolution: Span::from_ns(resolution),
+                lateness: Span::from_ns(lateness),
+            },
+            resources: RESOURCES,
+            seed,
+            ..System::new(CpuSet::first(1), policy)
+        },
     )
 }
 
 fn online(specs: Vec<PolicySpec>) -> impl Strategy<Value = System> {
     let one = specs.iter().any(|s| s.scope == Scope::Uniprocessor);
     let cpus = if one { 1..=1usize } else { 1..=4 };
-    let placement = select(&Placement::ALL[..]);
-    let tasks = cpus.prop_flat_map(|cpus| (Just(cpus), vec(periodic(cpus), 1..8)));
-    (tasks, settings(), placement).prop_map(move |((cpus, mut tasks), (late, backlog, be_start, seed), placement)| {
-        specs.iter().for_each(|spec| provide(*spec, &mut tasks));
-        System {
-            cpus: CpuSet::first(cpus),
-            tasks,
-            partitions: vec![],
-            windows: vec![],
-            be_start,
-            policy: PolicySpec { placement: placement.1, ..specs[0] },
-            late,
-            backlog,
-            resources: RESOURCES,
-            locking: Default::default(),
-            timing: Default::default(),
-            seed,
-        }
+    let tasks = cpus.prop_flat_map(|cpus| (Just(cpus), vec(timed(cpus), 1..8)));
+    (tasks, frame(specs[0])).prop_map(move |((cpus, mut tasks), frame)| {
+        let cpus = CpuSet::first(cpus);
+        specs.iter().for_each(|spec| provide(*spec, &mut tasks, cpus));
+        accepted(System { cpus, tasks, ..frame })
     })
 }
 
 /// The partitions of a window: for each slice its share of the CPUs and who has its two sides.
 type Layout = Vec<(i64, usize, Vec<usize>)>;
 
-/// Window tables. With `guests` every partition has a policy of its own, so that all tasks are periodic.
+/// Window tables. With `guests` every partition has a policy of its own, so that the engine releases all tasks.
 fn table(spec: PolicySpec, guests: bool) -> impl Strategy<Value = System> {
     let inner: Vec<PolicySpec> = specs().into_iter().filter(|s| s.scope != Scope::Table).collect();
     let cpus = 1..=3usize;
     cpus.prop_flat_map(move |cpus| {
-        let guest = (select(inner.clone()), vec(periodic(cpus), 1..4)).prop_map(|(spec, tasks)| (Some(spec), tasks));
+        let guest = (select(inner.clone()).prop_flat_map(tuned), vec(timed(cpus), 1..4));
+        let guest = guest.prop_map(|(spec, tasks)| (Some(spec), tasks));
         let fifo = vec(process(cpus), 1..4).prop_map(|tasks| (None, tasks));
         let partition = if guests { guest.boxed() } else { prop_oneof![2 => fifo, 1 => guest].boxed() };
         let layout = vec((1i64..14, 1..=cpus, Just((0..8usize).collect::<Vec<_>>()).prop_shuffle()), 1..4);
-        (Just(cpus), vec(partition, 1..5), layout, settings())
+        (Just(cpus), vec(partition, 1..5), layout, frame(spec))
     })
-    .prop_map(move |(cpus, members, layout, (late, backlog, be_start, seed))| {
-        let mut system = System {
-            cpus: CpuSet::first(cpus),
-            tasks: vec![],
-            partitions: vec![],
-            windows: windows(cpus, members.len(), &layout),
-            be_start,
-            policy: spec,
-            late,
-            backlog,
-            resources: RESOURCES,
-            locking: Default::default(),
-            timing: Default::default(),
-            seed,
-        };
+    .prop_map(move |(cpus, members, layout, frame)| {
+        let cpus = CpuSet::first(cpus);
+        let mut system = System { cpus, windows: windows(cpus.len(), members.len(), &layout), ..frame };
         for (index, (policy, mut tasks)) in members.into_iter().enumerate() {
+            let reach = reach(&system.windows, PartitionId(index as u32));
             let policy = policy.map(|guest| {
-                provide(guest, &mut tasks);
-                suit(guest, &mut tasks, reach(&system.windows, PartitionId(index as u32)))
+                let guest = PolicySpec { scope: suitable(guest, reach), ..guest };
+                provide(guest, &mut tasks, reach);
+                guest
             });
             let first = system.tasks.len();
             system.tasks.extend(tasks);
             let tasks = (first..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
             system.partitions.push(Partition { tasks, policy });
         }
-        system
+        accepted(system)
     })
 }
 
@@ -266,7 +383,7 @@ fn windows(cpus: usize, partitions: usize, layout: &Layout) -> Vec<Window> {
             sc: sides.next().flatten(),
             be: sides.next().flatten(),
         };
-        Window { length: Span::from_ns(*length), slices: (0..*slices).map(slice).collect() }
+        Window { length: units(*length), slices: (0..*slices).map(slice).collect() }
     };
     layout.iter().map(window).collect()
 }
@@ -277,17 +394,12 @@ fn reach(windows: &[Window], partition: PartitionId) -> CpuSet {
     of.fold(CpuSet::EMPTY, |all, s| all.union(&s.cpus))
 }
 
-/// Makes a guest possible on the CPUs that its partition reaches.
-fn suit(guest: PolicySpec, tasks: &mut [Task], reach: CpuSet) -> PolicySpec {
+/// A scope of the guest that is possible on the CPUs that its partition reaches.
+fn suitable(guest: PolicySpec, reach: CpuSet) -> Scope {
     if guest.scope == Scope::Uniprocessor && reach.len() > 1 {
-        return PolicySpec { scope: Scope::Global, ..guest };
+        return *guest.entry.scopes.iter().find(|s| **s != Scope::Uniprocessor).expect("a scope of several CPUs");
     }
-    if guest.scope == Scope::Partitioned {
-        for task in tasks.iter_mut().filter(|t| t.affinity.is_disjoint(&reach)) {
-            task.affinity = task.affinity.union(&reach);
-        }
-    }
-    guest
+    guest.scope
 }
 
 /// Random cases for one policy.
@@ -297,25 +409,33 @@ pub(crate) fn cases(spec: PolicySpec) -> impl Strategy<Value = Case> {
     (system, turns, 0i64..20).prop_map(|(system, turns, end_gap)| Case { system, turns, switch: None, end_gap })
 }
 
-/// Random cases that go over from one policy to another.
-pub(crate) fn switches(from: PolicySpec, to: PolicySpec) -> impl Strategy<Value = Case> {
-    let tables = (from.scope == Scope::Table, to.scope == Scope::Table);
-    let system = match tables {
-        (true, true) => table(from, false).boxed(),
-        (true, false) => table(from, true)
-            .prop_filter("an only CPU for a uniprocessor policy", move |s| {
-                to.scope != Scope::Uniprocessor || s.cpus.len() == 1
-            })
-            .prop_map(move |mut s| {
-                provide(to, &mut s.tasks);
-                s
-            })
-            .boxed(),
-        _ => online(vec![from, to]).boxed(),
-    };
+/// Random cases that go over from one policy to any other.
+pub(crate) fn switches(from: PolicySpec) -> impl Strategy<Value = Case> {
+    // A table and an online policy suit the same system only when every partition has a guest.
+    let tabled = from.scope == Scope::Table;
+    let targets: Vec<PolicySpec> = specs().into_iter().filter(|to| tabled || to.scope != Scope::Table).collect();
     let turns = any::<bool>().prop_flat_map(turns);
-    (system, turns, 0i64..20, 0usize..90).prop_map(move |(system, turns, end_gap, at)| {
-        let switch = Some((at % turns.len(), to));
-        Case { system, turns, switch, end_gap }
-    })
+    select(targets)
+        .prop_flat_map(tuned)
+        .prop_flat_map(move |to| {
+            let system = match (tabled, to.scope) {
+                (true, Scope::Table) => table(from, false).boxed(),
+                (true, _) => table(from, true)
+                    .prop_filter("an only CPU for a uniprocessor policy", move |s| {
+                        to.scope != Scope::Uniprocessor || s.cpus.len() == 1
+                    })
+                    .prop_map(move |mut s| {
+                        provide(to, &mut s.tasks, s.cpus);
+                        accepted(s)
+                    })
+                    .boxed(),
+                _ => online(vec![from, to]).boxed(),
+            };
+            (system, Just(to))
+        })
+        .prop_flat_map(move |(system, to)| (Just(system), turns.clone(), 0i64..20, 0usize..90, Just(to)))
+        .prop_map(|(system, turns, end_gap, at, to)| {
+            let switch = Some((at % turns.len(), to));
+            Case { system, turns, switch, end_gap }
+        })
 }

@@ -4,17 +4,22 @@
 //! `TAKT_SEED` and `TAKT_CASES` choose other and more cases; a failure prints both and the smallest case found.
 
 mod case;
+mod jobs;
 mod ledger;
+mod rules;
+mod sharing;
 
 use case::{Case, specs};
 use ledger::Ledger;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-use std::cell::Cell;
-use std::fmt::Debug;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt::{Debug, Write};
 use std::sync::Once;
 use takt_core::engine::Engine;
-use takt_core::policy::{PolicySpec, Scope};
+use takt_core::model::Invalid;
+use takt_core::policy::PolicySpec;
 use takt_core::record::Record;
 use takt_sim::Step;
 
@@ -24,6 +29,8 @@ fn setting(name: &str, default: u64) -> u64 {
 
 thread_local! {
     static ATTEMPT: Cell<bool> = const { Cell::new(false) };
+    /// The last steps of the present case, for the message when it fails.
+    static STEPS: RefCell<VecDeque<(Step, Vec<Record>)>> = const { RefCell::new(VecDeque::new()) };
 }
 
 /// While the smallest failing case is searched, the failures on the way say nothing.
@@ -42,10 +49,11 @@ fn silence_attempts() {
 /// Tries random cases; `what` names the test for the line that says how to repeat.
 fn try_cases<T: Debug>(what: &str, default: u64, policy: &str, cases: impl Strategy<Value = T>, check: impl Fn(T)) {
     let (seed, count) = (setting("TAKT_SEED", 1), setting("TAKT_CASES", default) as u32);
-    let mut bytes = [0; 32];
+    // A generator that is fast without optimisation; its seed must not be all zeros.
+    let mut bytes = *b"takttakttakttakt";
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let config = Config { cases: count, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::XorShift, &bytes));
     silence_attempts();
     let result = runner.run(&cases, |case| {
         ATTEMPT.set(true);
@@ -54,7 +62,7 @@ fn try_cases<T: Debug>(what: &str, default: u64, policy: &str, cases: impl Strat
         outcome.map_err(|cause| {
             let text = cause.downcast_ref::<String>().cloned();
             let text = text.or_else(|| cause.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-            TestCaseError::fail(text.unwrap_or_default())
+            TestCaseError::fail(format!("{}\n{}", text.unwrap_or_default(), logged()))
         })
     });
     match result {
@@ -71,28 +79,58 @@ fn name(spec: PolicySpec) -> String {
     format!("{}{}", spec.prefix(), spec.entry.name)
 }
 
+fn log(step: &Step, records: &[Record]) {
+    STEPS.with_borrow_mut(|steps| {
+        if steps.len() == 12 {
+            steps.pop_front();
+        }
+        steps.push_back((step.clone(), records.to_vec()));
+    });
+}
+
+/// The steps logged, as lines.
+fn logged() -> String {
+    let mut lines = String::from("last steps:");
+    STEPS.with_borrow(|steps| {
+        for (step, records) in steps {
+            write!(lines, "\n  {} {:?}", step.now, step.inputs).expect("a string takes everything");
+            for record in records {
+                write!(lines, "\n    {} {:?}", record.at, record.what).expect("a string takes everything");
+            }
+        }
+    });
+    lines
+}
+
 /// Plays a case under the eyes of a ledger. Returns the steps taken and the records.
 fn play(case: &Case) -> (Vec<Step>, Vec<Record>) {
     let mut engine = Engine::new(case.system.clone()).unwrap_or_else(|e| panic!("{e}"));
-    let mut ledger = Ledger::new(&case.system, case.metered());
+    let mut ledger = Ledger::new(&case.system, case.metered(), case.skew());
     let (mut steps, mut records) = (Vec::new(), Vec::new());
+    STEPS.with_borrow_mut(VecDeque::clear);
     for (number, turn) in case.turns.iter().enumerate() {
         if let Some((_, to)) = case.switch.filter(|(at, _)| *at == number) {
             let before = records.len();
-            engine.switch_policy(to, &mut records).unwrap_or_else(|e| panic!("{}: {e}", name(to)));
-            ledger.switched(to, &records[before..], engine.now());
+            match engine.switch_policy(to, &mut records) {
+                Ok(()) => ledger.switched(to, &records[before..]),
+                // It refuses the system or wants more than there is; the old one goes on.
+                Err(Invalid::Unsuitable(_) | Invalid::Setting(_)) => assert_eq!(records.len(), before),
+                Err(error) => panic!("{}: {error}", name(to)),
+            }
         }
         let step = turn.step(&engine);
         let before = records.len();
         let on_time = engine.next_due().is_none_or(|due| due >= step.now);
         ledger.time_passes(step.now, on_time);
         let commands = engine.step(step.now, &step.inputs, &mut records).to_vec();
-        ledger.stepped(step.now, &commands, &records[before..], &engine);
+        log(&step, &records[before..]);
+        ledger.stepped(&step.inputs, &commands, &records[before..], &engine);
         steps.push(step);
     }
-    let last = Step { now: case.end(&engine), inputs: vec![] };
+    let last = case.last(&engine);
     let before = records.len();
     engine.close(last.now, &last.inputs, &mut records);
+    log(&last, &records[before..]);
     ledger.closed(last.now, &records[before..], &engine);
     steps.push(last);
     (steps, records)
@@ -120,16 +158,7 @@ fn a_late_run_replays_bit_for_bit() {
 #[test]
 fn a_switch_of_policies_in_the_middle_loses_no_job() {
     for from in specs() {
-        for to in specs() {
-            // A table and an online policy suit the same system only when every partition has a guest; see `case`.
-            let tables = (from.scope == Scope::Table, to.scope == Scope::Table);
-            if tables == (false, true) {
-                continue;
-            }
-            let pair = format!("{} to {}", name(from), name(to));
-            try_cases("a_switch_of_policies_in_the_middle_loses_no_job", 20, &pair, case::switches(from, to), |case| {
-                drop(play(&case));
-            });
-        }
+        let test = "a_switch_of_policies_in_the_middle_loses_no_job";
+        try_cases(test, 80, &name(from), case::switches(from), |case| drop(play(&case)));
     }
 }

@@ -1,0 +1,331 @@
+//! The account of one task: its releases by an independent computation, its jobs and handlers, and what it used.
+
+use std::collections::BTreeMap;
+use takt_core::model::*;
+use takt_core::record::{JobId, Outcome, Place};
+use takt_core::stats::Counts;
+use takt_core::time::{Span, Time};
+
+/// A released job that is not over.
+#[derive(Clone, Debug)]
+pub(crate) struct Open {
+    /// When it counts as released: its planned instant, or the end of its late predecessor by ChronOS's rule.
+    pub(crate) release: Time,
+    pub(crate) deadline: Option<Time>,
+    pub(crate) last_place: Option<Place>,
+}
+
+/// What must happen in the step in which a job ends.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub(crate) struct Follow {
+    /// The aborted job whose handler begins, and its release.
+    pub(crate) handler: Option<(JobId, Time)>,
+    /// By ChronOS's rule, a successor is released before its time.
+    pub(crate) early: bool,
+    /// By Hartstone's rule, so many jobs are passed over, and then one is released late.
+    pub(crate) passed: u64,
+    pub(crate) late: bool,
+    /// The task is gone.
+    pub(crate) exit: bool,
+}
+
+/// When something happens, as the ledger knows it.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) now: Time,
+    /// The step before, and whether nothing was due in between.
+    pub(crate) before: Time,
+    pub(crate) on_time: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Account {
+    id: TaskId,
+    task: Task,
+    rules: (Late, Backlog, Span),
+    seed: u64,
+    /// Where it runs by the commands, and by the records together with its job.
+    pub(crate) place: Option<Place>,
+    pub(crate) started: Option<(JobId, Place)>,
+    pub(crate) open: BTreeMap<JobId, Open>,
+    /// The handler of an aborted job.
+    pub(crate) handler: Option<(JobId, Open)>,
+    /// The next release: its number, and when it is planned if the engine plans it.
+    next_job: JobId,
+    next: Option<Time>,
+    /// Since when the current job is that.
+    since: Time,
+    /// It has come back and released nothing yet.
+    back: bool,
+    pub(crate) blocked: bool,
+    pub(crate) gone: bool,
+    pub(crate) leaving: bool,
+    pub(crate) counts: Counts,
+    pub(crate) follow: Follow,
+    /// Since when it queues behind its equals, because it yielded.
+    pub(crate) yielded: Option<Time>,
+    /// What its current job was granted last and has used of it in elapsed time.
+    pub(crate) granted: Option<Span>,
+    pub(crate) used: Span,
+    /// What it may use of elapsed time until that is noticed.
+    pub(crate) limit: Span,
+    /// Elapsed time that its current job has run.
+    pub(crate) ran_for: Span,
+    /// The jobs of it that ran in the current window.
+    pub(crate) ran: Vec<JobId>,
+}
+
+impl Account {
+    pub(crate) fn new(system: &System, index: usize) -> Account {
+        let task = system.tasks[index].clone();
+        Account {
+            id: TaskId(index as u32),
+            rules: (system.late, system.backlog, system.timing.tick),
+            seed: system.seed,
+            place: None,
+            started: None,
+            open: BTreeMap::new(),
+            handler: None,
+            next_job: 0,
+            next: match &task.arrival {
+                Arrival::Periodic { offset, .. } | Arrival::Sporadic { offset, .. } => Some(Time::ZERO + *offset),
+                Arrival::Listed { instants } => instants.first().map(|i| Time::ZERO + *i),
+                Arrival::Activated => None,
+            },
+            since: Time::ZERO,
+            back: false,
+            blocked: false,
+            gone: false,
+            leaving: false,
+            counts: Counts::default(),
+            follow: Follow::default(),
+            yielded: None,
+            granted: None,
+            used: Span::ZERO,
+            limit: Span::ZERO,
+            ran_for: Span::ZERO,
+            ran: Vec::new(),
+            task,
+        }
+    }
+
+    /// The current job, which is what runs: an aborted one's handler goes before those that wait.
+    pub(crate) fn current(&self) -> Option<(JobId, &Open)> {
+        let handler = self.handler.as_ref().map(|(job, open)| (*job, open));
+        handler.or_else(|| self.open.first_key_value().map(|(job, open)| (*job, open)))
+    }
+
+    pub(crate) fn is_current(&self, job: JobId) -> bool {
+        self.current().is_some_and(|(current, _)| current == job)
+    }
+
+    /// When the job after number `job`, planned at `at`, is planned.
+    fn after(&self, job: JobId, at: Time) -> Option<Time> {
+        match &self.task.arrival {
+            Arrival::Periodic { period, .. } => Some(at + *period),
+            Arrival::Sporadic { period, spread, .. } => {
+                let next = self.task.arrival.next(self.seed, self.id, job, at).expect("there is always another");
+                let gap = next - at;
+                assert!(*period <= gap && gap <= *period + *spread, "{:?} comes after {gap}", self.id);
+                Some(next)
+            }
+            Arrival::Listed { instants } => instants.get(job as usize + 1).map(|i| Time::ZERO + *i),
+            Arrival::Activated => None,
+        }
+    }
+
+    pub(crate) fn release(&mut self, job: JobId, deadline: Option<Time>, at: Time, moment: Moment) {
+        let (id, now, tick) = (self.id, moment.now, self.rules.2);
+        assert!(!self.gone && self.follow.handler.is_none(), "job {job} of {id:?} is released: {self:?}");
+        let busy = self.current().is_some();
+        let mut release = at;
+        if self.task.arrival == Arrival::Activated {
+            // Draws of zero leave gaps.
+            assert!(job >= self.next_job && at == now && !busy, "job {job} of {id:?}: {self:?}");
+        } else {
+            if core::mem::take(&mut self.back) && self.rules.1 == Backlog::Hartstone {
+                // Periods that passed in silence before it left have had their numbers.
+                self.next_job = self.next_job.max(job);
+            }
+            let planned = self.next.unwrap_or_else(|| panic!("job {job} of {id:?} was not planned: {self:?}"));
+            assert_eq!((job, deadline), (self.next_job, self.task.deadline.map(|d| planned + d)), "{id:?}");
+            self.next = self.after(job, planned);
+            let due = planned.round_up(tick);
+            if core::mem::take(&mut self.follow.early) {
+                assert!(at == now && !busy, "job {job} of {id:?} follows a late one at {at}");
+            } else if self.rules.1 == Backlog::Hartstone && at == now && planned < now {
+                // Its period has begun; the job before it ended late.
+                assert!(due <= now && !busy, "job {job} of {id:?}, planned at {planned}, at {now}");
+                release = planned;
+                let expected = self.follow.passed > 0 || core::mem::take(&mut self.follow.late);
+                assert!(expected || !moment.on_time, "job {job} of {id:?} is released late at {now}: {self:?}");
+            } else {
+                assert!(at == planned && due <= now, "job {job} of {id:?}, planned at {planned}, at {now}");
+                assert!(!busy || self.rules.1 != Backlog::Hartstone, "job {job} of {id:?} interferes: {self:?}");
+                // Noticed before its predecessor ended in the same instant.
+                self.follow.late &= planned < now;
+            }
+        }
+        if !busy {
+            self.since = now;
+        }
+        self.next_job = job + 1;
+        self.counts.released += 1;
+        self.open.insert(job, Open { release, deadline, last_place: None });
+    }
+
+    /// A job is over. `elapsed` says that consumption is elapsed time.
+    pub(crate) fn finish(
+        &mut self,
+        job: JobId,
+        outcome: Outcome,
+        consumed: Span,
+        at: Time,
+        moment: Moment,
+        elapsed: bool,
+    ) {
+        let (id, (_, backlog, tick)) = (self.id, self.rules);
+        let current = self.handler.is_none() && self.is_current(job);
+        let open = self.open.remove(&job).unwrap_or_else(|| panic!("job {job} of {id:?} is over twice or never was"));
+        assert!(current || outcome == Outcome::Skipped, "job {job} of {id:?} overtakes another");
+        assert!(outcome != Outcome::Skipped || open.last_place.is_none(), "a skipped job ran");
+        assert!(self.follow.handler.is_none(), "job {job} of {id:?} ends before a handler begins");
+        // By Hartstone's rule a clock of the tick's resolution says what is late.
+        let judged = if backlog == Backlog::Hartstone { at.round_down(tick) } else { at };
+        let in_time = open.deadline.is_none_or(|d| judged <= d);
+        match outcome {
+            Outcome::Completed | Outcome::BudgetUsed | Outcome::Exited => {
+                self.counts.completed += 1;
+                self.counts.met += u64::from(in_time);
+                self.counts.missed += u64::from(!in_time);
+            }
+            Outcome::Overrun | Outcome::Aborted | Outcome::Skipped => {
+                self.counts.missed += 1;
+                self.counts.overruns += u64::from(outcome == Outcome::Overrun);
+                self.counts.aborted += u64::from(outcome == Outcome::Aborted);
+            }
+        }
+        if !current {
+            return;
+        }
+        assert!(!elapsed || consumed == self.ran_for, "job {job} of {id:?} ran for {}, not {consumed}", self.ran_for);
+        self.rest(moment.now);
+        match outcome {
+            Outcome::Aborted if self.task.handler.is_some() => self.follow.handler = Some((job, open.release)),
+            Outcome::Exited => {}
+            Outcome::Skipped if backlog == Backlog::Hartstone && self.follow.passed > 0 => self.follow.passed -= 1,
+            Outcome::Skipped => {}
+            _ => self.succeed(outcome == Outcome::Aborted || !in_time, judged, moment),
+        }
+    }
+
+    pub(crate) fn handler_begins(&mut self, job: JobId, deadline: Option<Time>, now: Time) {
+        let (aborted, release) = self.follow.handler.take().expect("a job was aborted");
+        assert_eq!(aborted, job, "{:?} has a handler to begin", self.id);
+        let described = self.task.handler.expect("only those with a handler are expected to begin one");
+        assert_eq!(deadline, described.deadline.map(|d| now + d), "{:?}", self.id);
+        self.handler = Some((job, Open { release, deadline, last_place: None }));
+    }
+
+    pub(crate) fn handler_ends(&mut self, job: JobId, consumed: Span, moment: Moment, elapsed: bool) {
+        let id = self.id;
+        let (begun, _) = self.handler.take().unwrap_or_else(|| panic!("{id:?} has no handler"));
+        assert_eq!(begun, job, "{id:?}");
+        assert!(!elapsed || consumed == self.ran_for, "the handler of job {job} of {id:?} ran for {}", self.ran_for);
+        self.rest(moment.now);
+        let judged = if self.rules.1 == Backlog::Hartstone { moment.now.round_down(self.rules.2) } else { moment.now };
+        self.succeed(true, judged, moment);
+    }
+
+    /// It may have been stopped between the end of its budget and the notice of it; then it runs a little again.
+    pub(crate) fn resumes(&mut self, slack: Span) {
+        if let Some(granted) = self.granted {
+            self.limit = (granted + slack).max(self.used + slack + Span::from_ns(1));
+        }
+    }
+
+    /// Its current job is over.
+    fn rest(&mut self, now: Time) {
+        self.since = now;
+        self.blocked = false;
+        self.yielded = None;
+        (self.granted, self.used, self.ran_for) = (None, Span::ZERO, Span::ZERO);
+    }
+
+    /// What follows a job that is over, `late` or in time.
+    fn succeed(&mut self, late: bool, judged: Time, moment: Moment) {
+        self.follow.exit = self.leaving;
+        match self.rules.1 {
+            Backlog::Chronos if late && !self.leaving => match self.open.first_entry() {
+                Some(mut next) => next.get_mut().release = moment.now,
+                None => self.follow.early = self.next.is_some(),
+            },
+            Backlog::Hartstone if moment.on_time => {
+                // The periods that have begun and were noticed.
+                let (mut job, mut next) = (self.next_job, self.next);
+                let mut begun: u64 = 0;
+                let mut noticed = false;
+                while let Some(at) = next.filter(|at| at.round_up(self.rules.2) <= moment.before) {
+                    noticed = true;
+                    begun += u64::from(at < judged);
+                    next = self.after(job, at);
+                    job += 1;
+                }
+                self.follow.passed = begun.saturating_sub(1);
+                self.follow.late = noticed && !self.leaving;
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn exits(&mut self) {
+        assert!(!self.gone && self.current().is_none(), "{:?} exits: {self:?}", self.id);
+        self.gone = true;
+        self.leaving = false;
+        self.follow = Follow::default();
+        self.next = None;
+    }
+
+    /// It comes back, if it was gone.
+    pub(crate) fn enters(&mut self, now: Time) {
+        if !core::mem::take(&mut self.gone) {
+            return;
+        }
+        self.back = true;
+        self.next = match &self.task.arrival {
+            Arrival::Periodic { offset, .. } | Arrival::Sporadic { offset, .. } => Some(now + *offset),
+            Arrival::Listed { instants } => {
+                let missed = instants.iter().filter(|i| Time::ZERO + **i < now).count();
+                self.next_job = self.next_job.max(missed as u64);
+                instants.get(self.next_job as usize).map(|i| Time::ZERO + *i)
+            }
+            Arrival::Activated => None,
+        };
+    }
+
+    /// After a step: nothing that was to follow is lacking, and nothing that was to be released.
+    pub(crate) fn settled(&self, now: Time) {
+        assert_eq!(self.follow, Follow::default(), "{:?} at {now}", self.id);
+        let (late, backlog, tick) = self.rules;
+        let silent = backlog == Backlog::Hartstone && self.current().is_some();
+        let lacking = !self.gone && !silent && self.next.is_some_and(|at| at.round_up(tick) <= now);
+        assert!(!lacking, "job {} of {:?} was to be released at {:?}", self.next_job, self.id, self.next);
+        let queue = self.open.len() + usize::from(self.handler.is_some());
+        let most = if matches!(backlog, Backlog::Skip | Backlog::Hartstone) { 1 } else { usize::MAX };
+        assert!(queue <= most, "{:?} has a backlog", self.id);
+        if late == Late::Abort && self.task.arrival != Arrival::Activated && self.handler.is_none() {
+            let deadline = self.current().and_then(|(_, open)| open.deadline);
+            let over = deadline.is_some_and(|d| d.max(self.since).round_up(tick) <= now);
+            assert!(!over, "{:?} should have been aborted: {self:?}", self.id);
+        }
+    }
+
+    /// The run is over: the counts, and how many jobs are undecided.
+    pub(crate) fn closed(&mut self, end: Time) -> (Counts, u64) {
+        // Hartstone notices a miss only when the late job ends.
+        let notices = self.rules.1 != Backlog::Hartstone;
+        let late = self.open.values().filter(|o| notices && o.deadline.is_some_and(|d| d <= end)).count() as u64;
+        self.counts.missed += late;
+        (self.counts, self.open.len() as u64 - late)
+    }
+}

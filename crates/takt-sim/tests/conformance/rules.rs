@@ -1,0 +1,148 @@
+//! What holds between jobs: who may wait while whom runs, on which CPUs, and in which windows.
+
+use crate::ledger::Ledger;
+use takt_core::model::*;
+use takt_core::policy::Scope;
+use takt_core::time::Time;
+
+/// What an ordering compares: the lowest is the most urgent.
+pub(crate) type Rank = (i64, Time, TaskId);
+
+/// Checks everything after a step.
+pub(crate) fn check(ledger: &mut Ledger, now: Time) {
+    if ledger.tabled() {
+        windows(ledger, now);
+        return;
+    }
+    for (index, a) in ledger.accounts.iter().enumerate() {
+        let allowed = ledger.system.tasks[index].affinity;
+        let inside = a.place.is_none_or(|p| ledger.places[p.index()].is_subset(&allowed));
+        assert!(inside, "task {index} runs on {:?}", a.place);
+    }
+    homes(ledger);
+    urgency(ledger);
+}
+
+/// The rank of the task's job by the order of the policy, with what it inherits; `None` when the policy has no order that
+/// is known here.
+pub(crate) fn rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
+    let inherits = ledger.system.locking == Locking::Inheritance;
+    let mut seen = vec![task];
+    let mut best = own_rank(ledger, task)?;
+    let mut at = 0;
+    while inherits && at < seen.len() {
+        for waiter in ledger.sharing.wait_for(seen[at]) {
+            if !seen.contains(&waiter) {
+                seen.push(waiter);
+                best = best.min(own_rank(ledger, waiter)?);
+            }
+        }
+        at += 1;
+    }
+    Some((best.0, best.1, task))
+}
+
+fn own_rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
+    let (described, a) = (&ledger.system.tasks[task.index()], ledger.account(task));
+    let (_, open) = a.current()?;
+    let handler = described.handler.filter(|_| a.handler.is_some());
+    let rank = match ledger.system.policy.entry.name {
+        "edf" => open.deadline.unwrap_or(Time::MAX).ns(),
+        "rm" => described.arrival.period().map_or(i64::MAX, |p| p.ns()),
+        "dm" => handler.map_or(described.deadline, |h| h.deadline).map_or(i64::MAX, |d| d.ns()),
+        "fp" => -i64::from(described.priority),
+        _ => return None,
+    };
+    Some((rank, a.yielded.unwrap_or(open.release), task))
+}
+
+/// Of those that wait for a resource, who may get it: the most urgent, of equals the first; all if their order is not known.
+pub(crate) fn most_urgent(waiters: &[TaskId], ranks: &[Option<Rank>]) -> Vec<TaskId> {
+    let known: Option<Vec<Rank>> = waiters.iter().map(|t| ranks[t.index()]).collect();
+    match known.and_then(|ranks| ranks.into_iter().min_by_key(|r| r.0)) {
+        Some((.., task)) => vec![task],
+        None => waiters.to_vec(),
+    }
+}
+
+/// Where every task has a home, it stays there. I+PI moves tasks when CPUs are overloaded.
+fn homes(ledger: &mut Ledger) {
+    let spec = ledger.system.policy;
+    let size = match spec.scope {
+        Scope::Partitioned if spec.entry.name != "ipi" => 1,
+        Scope::Clustered => usize::from(spec.cluster),
+        _ => return,
+    };
+    for (index, a) in ledger.accounts.iter().enumerate() {
+        if let Some(group) = a.place.map(|p| p.index() / size) {
+            let home = *ledger.homes[index].get_or_insert(group);
+            assert_eq!(home, group, "task {index} leaves its home");
+        }
+    }
+}
+
+/// Where a work-conserving policy lets a job wait, every CPU that it may use is busy; if the policy has an order, with a more
+/// urgent one.
+fn urgency(ledger: &Ledger) {
+    let spec = ledger.system.policy;
+    let idles = ["llref", "pd2"].contains(&spec.entry.name);
+    if idles || !matches!(spec.scope, Scope::Uniprocessor | Scope::Global) {
+        return;
+    }
+    // Ceilings depend on the instant of locking.
+    let ceilings = ledger.system.locking == Locking::Ceiling && ledger.sharing.owners().next().is_some();
+    for task in (0..ledger.accounts.len()).map(|t| TaskId(t as u32)) {
+        let a = ledger.account(task);
+        if a.place.is_some() || a.blocked || a.current().is_none() {
+            continue;
+        }
+        for cpu in ledger.system.tasks[task.index()].affinity.intersection(&ledger.system.cpus).iter() {
+            let other = ledger.cpu_owner[cpu].unwrap_or_else(|| panic!("{task:?} waits and CPU {cpu} is idle"));
+            if let (Some(rank), Some(others), false) = (rank(ledger, task), rank(ledger, other), ceilings) {
+                assert!(others < rank, "{task:?} waits for {other:?} on CPU {cpu}: {rank:?} and {others:?}");
+            }
+        }
+    }
+}
+
+fn windows(ledger: &Ledger, now: Time) {
+    let system = &ledger.system;
+    let frame = system.major_frame().ns();
+    let mut rest = now.ns() % frame;
+    let index = system.windows.iter().position(|w| {
+        rest -= w.length.ns();
+        rest < 0
+    });
+    let index = index.expect("the rest is below the sum of the lengths");
+    assert_eq!(ledger.window, Some((index as u32, (now.ns() / frame) as u64)), "the grid at {now}");
+    let slices = &system.windows[index].slices;
+    let mut busy = vec![false; slices.len()];
+    for (i, slice) in slices.iter().enumerate() {
+        let Some(sc) = slice.sc.map(|p| &system.partitions[p.index()]) else { continue };
+        busy[i] = match sc.policy {
+            None => sc.tasks.iter().any(|t| ledger.account(*t).current().is_some()),
+            Some(_) => sc.tasks.iter().any(|t| ledger.account(*t).place.is_some()),
+        };
+    }
+    for (task, a) in ledger.accounts.iter().enumerate() {
+        let Some(place) = a.place else { continue };
+        let partition = ledger.partition_of[task].map(|p| PartitionId(p as u32));
+        let slice = slices.iter().position(|s| s.sc == partition || s.be == partition);
+        let slice = slice.unwrap_or_else(|| panic!("task {task} runs outside its windows at {now}"));
+        let (lent, used) = (slices[slice].cpus, ledger.places[place.index()]);
+        if ledger.in_turn(task) {
+            assert_eq!(used, lent, "task {task} at {now}");
+            let others = &system.partitions[ledger.partition_of[task].expect("it is in one")].tasks;
+            let beside = others.iter().filter(|t| ledger.account(**t).place.is_some()).count();
+            assert_eq!(beside, 1, "two processes of task {task}'s partition run at {now}");
+        } else {
+            let allowed = system.tasks[task].affinity.intersection(&lent);
+            assert!(used.len() == 1 && used.is_subset(&allowed), "task {task} runs on {used} at {now}");
+        }
+        if slices[slice].be == partition {
+            let all = system.be_start == BestEffortStart::AllDone;
+            let waits = busy.iter().enumerate().any(|(i, b)| *b && (all || i == slice));
+            assert!(!waits, "best-effort task {task} runs before safety-critical ones are done at {now}");
+        }
+    }
+}
