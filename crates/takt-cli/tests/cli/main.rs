@@ -13,3 +13,4 @@ mod online;
 mod order;
 mod protocol;
 mod replay;
+mod summary;
