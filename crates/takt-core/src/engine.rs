@@ -1215,8 +1215,11 @@ impl State {
         let run = &self.runs[task.index()];
         match run.budget {
             Some(left) if run.place.is_some() && run.phase == Phase::Ready => {
+                let end = left + run.lateness + run.skew;
                 // However early its end is noticed, the task has run by then: or it could be granted again for ever in one instant.
-                let at = now.max(run.since + (left + run.lateness + run.skew).max(Span::from_ns(1)));
+                // One that is used up is noticed now, or each measurement would put it off.
+                let end = if left > Span::ZERO { end.max(Span::from_ns(1)) } else { end };
+                let at = now.max(run.since + end);
                 self.agenda.set(task.index(), at.round_up(self.system.timing.resolution));
             }
             _ => self.agenda.remove(task.index()),
@@ -1294,7 +1297,9 @@ impl State {
                 taken |= self.cpu_round[cpu] == round;
                 self.cpu_task[cpu] = None;
             });
-            self.agenda.remove(task.index());
+            if run.budget.is_some() {
+                self.agenda.remove(task.index());
+            }
             if !recorded {
                 let reason = match (blocked, taken) {
                     (true, _) => StopReason::Blocked,
@@ -1359,7 +1364,8 @@ impl State {
                 }
                 match a.budget {
                     Some(budget) => self.grant(task, budget, sink),
-                    None => self.arm_budget(task, now),
+                    None if run.budget.is_some() => self.arm_budget(task, now),
+                    None => {}
                 }
                 self.record(sink, What::Start { task, job, place: to });
             } else if let Some(budget) = a.budget {

@@ -135,15 +135,15 @@ pub const SETTINGS: &[Setting] = &[
         default: "0.88 (improved: 0.75)",
         summary: "zero of the outer PI regulator",
     },
-    duration("nominal", US, Span::from_secs(10), "4ms (improved: 1ms)", "nominal burst"),
-    duration("least", Span::ZERO, Span::from_secs(10), "0.2ms, at most nominal", "shortest burst"),
+    duration("nominal", US, Span::from_secs(10), "4ms", "nominal burst"),
+    duration("least", Span::ZERO, Span::from_secs(10), "0.2ms (improved: 0.1ms), at most nominal", "shortest burst"),
     duration("most", US, Span::from_secs(100), "5 nominal bursts", "longest burst"),
     choice("feedback", YES_NO, "yes", "no: bursts are the set points, whatever is measured (open loop)"),
     choice("feedforward", YES_NO, "yes", "a task that is not ready has no part of the round"),
     choice("reinit", &["always", "changed", "no"], "always (improved: changed)", "when the regulator starts anew"),
     choice("alpha", &["load", "rate", "equal"], "load (improved: rate)", "what a task without a share wants"),
     choice("round", &["nominal", "shortest"], "nominal (improved: shortest)", "length of a round"),
-    choice("count", &["all", "ready"], "all (improved: ready)", "whose number and periods set the round's length"),
+    choice("count", &["all", "ready"], "all", "whose number and periods set the round's length"),
     choice(
         "wake",
         &["turn", "cut", "next", "preempt"],
@@ -175,22 +175,22 @@ impl Parameters {
         let improved = spec.value("preset") == Some(1);
         let or =
             |name: &str, thesis: i64, better: i64| spec.value(name).unwrap_or(if improved { better } else { thesis });
-        let nominal = Span::from_ns(or("nominal", 4_000_000, 1_000_000));
+        let nominal = Span::from_ns(or("nominal", 4_000_000, 4_000_000));
         let most = Span::from_ns(or("most", 5 * nominal.ns(), 5 * nominal.ns()));
-        let least = Span::from_us(200).min(nominal).min(most).ns();
+        let least = |us: i64| Span::from_us(us).min(nominal).min(most).ns();
         let parameters = Parameters {
             kpi: or("kpi", 500_000, UNIT),
             krr: or("krr", 900_000, UNIT),
             zrr: or("zrr", 880_000, 750_000),
             nominal,
-            least: Span::from_ns(or("least", least, least)),
+            least: Span::from_ns(or("least", least(200), least(100))),
             most,
             feedback: or("feedback", 0, 0) == 0,
             feedforward: or("feedforward", 0, 0) == 0,
             reinit: [Reinit::Always, Reinit::Changed, Reinit::No][or("reinit", 0, 1) as usize],
             alpha: [Alpha::Load, Alpha::Rate, Alpha::Equal][or("alpha", 0, 1) as usize],
             round: [RoundRule::Nominal, RoundRule::Shortest][or("round", 0, 1) as usize],
-            count: [Which::All, Which::Ready][or("count", 0, 1) as usize],
+            count: [Which::All, Which::Ready][or("count", 0, 0) as usize],
             wake: [Wake::Turn, Wake::Cut, Wake::Next, Wake::Preempt][or("wake", 0, 3) as usize],
             overload: [Which::Ready, Which::All][or("overload", 0, 1) as usize],
             migration: Span::from_ns(or("migration", 100_000_000, 100_000_000)),

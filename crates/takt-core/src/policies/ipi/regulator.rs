@@ -85,12 +85,14 @@ impl<'a> Inner<'a> {
     /// Begins the pass, for a round that took `measured` and shall be corrected by `correction`.
     #[must_use]
     pub fn new(p: &'a Parameters, measured: Span, correction: i64) -> Inner<'a> {
-        let asked = (fine(measured) + correction).max(0);
+        // Set points are whole nanoseconds as the measurements are: a burst that is where it should be is left there.
+        let correction = (correction + (1 << (FRACTION - 1))) >> FRACTION;
+        let asked = (measured.ns() + correction).max(0);
         Inner { p, set_points: Split::new(asked, i128::from(WHOLE)), errors: 0, moved: 0, states: 0, given: 0 }
     }
     /// The next task's regulator: `state` is its integrator. Returns the burst. O(1).
     pub fn step(&mut self, alpha: i64, measured: Span, state: &mut i64) -> Span {
-        let error = self.set_points.next(i128::from(alpha)) - fine(measured);
+        let error = fine(Span::from_ns(self.set_points.next(i128::from(alpha))) - measured);
         self.errors += i128::from(error);
         let moved = (self.errors * i128::from(self.p.kpi)).div_euclid(i128::from(UNIT));
         let next = i128::from(*state) + moved - self.moved;
