@@ -1,5 +1,6 @@
 //! Typed access to the nodes of a file; every fault becomes a diagnostic and reading goes on.
 
+use crate::MAX_DIAGNOSTICS;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node, Place};
 use crate::steps::Resources;
@@ -58,6 +59,11 @@ impl Reader {
             fault.hint.get_or_insert_with(|| hint.to_owned());
         }
         value
+    }
+
+    /// The name nearest to `wrong`. After as many faults as are shown no name is looked for: each costs a pass over all names.
+    pub(crate) fn nearest<'a>(&self, wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+        if self.diagnostics.len() < MAX_DIAGNOSTICS { nearest(wrong, names) } else { None }
     }
 
     /// Reports keys that do not belong here. `of` says whose keys they are: "a window".

@@ -4,7 +4,7 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::{Bare, Reader, clipped};
 use crate::value::{MAX_DURATION, choices, nearest, parse_signed};
-use crate::{MAX_ENTRIES, Workload, policy, steps};
+use crate::{MAX_DIAGNOSTICS, MAX_ENTRIES, Workload, policy, steps};
 use std::collections::HashMap;
 use takt_core::model::{Backlog, TaskId, Timing};
 use takt_core::policy::{CLUSTER, PolicySpec, Setting};
@@ -303,15 +303,20 @@ fn task_called(reader: &mut Reader, entry: &Entry, names: &HashMap<&str, TaskId>
     if let Some(id) = names.get(name) {
         return Some(*id);
     }
-    let mut all: Vec<&str> = names.keys().copied().collect();
-    all.sort_unstable();
+    // In the order of the tasks, so that the same file gets the same answer.
+    let mut all: Vec<(TaskId, &str)> = Vec::new();
+    if reader.diagnostics.len() < MAX_DIAGNOSTICS {
+        all.extend(names.iter().map(|(name, id)| (*id, *name)));
+        all.sort_unstable();
+    }
+    let all = || all.iter().map(|(_, name)| *name);
     let fault = Diagnostic::error(&entry.value.span, format!("no task is called `{}`", clipped(name)));
-    let fault = match nearest(name, all.iter().copied()) {
+    let fault = match nearest(name, all()) {
         Some(near) => fault.label(format!("did you mean `{near}`?")),
         None => fault.label("not defined in this file"),
     };
-    reader.push(match all.len() {
-        1..=20 => fault.hint(format!("the tasks are {}", choices(all, "and"))),
+    reader.push(match names.len() {
+        1..=20 => fault.hint(format!("the tasks are {}", choices(all(), "and"))),
         n => fault.hint(format!("the file has {n} tasks; `takt check --canonical` prints their names")),
     });
     None

@@ -103,7 +103,7 @@ fn resource(reader: &mut Reader, name: &str, place: &Place) -> Option<ResourceId
         }
         Some(list) => {
             let names = || known.names.iter().map(String::as_str);
-            let label = match nearest(name, names()) {
+            let label = match reader.nearest(name, names()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "not in the list".to_owned(),
             };

@@ -208,22 +208,19 @@ impl RawTask {
     /// Keys that say something about releases that are not there.
     fn useless(&self, reader: &mut Reader, node: &Node, who: &str) {
         let other = if self.releases.is_some() { "releases" } else { "batch" };
-        for (key, needs) in [("spread", "period"), ("offset", "releases")] {
-            let Some(entry) = node.get(key) else { continue };
-            let fault = Diagnostic::error(&entry.key_span, format!("{who} has both `{key}` and `{other}`"));
-            match key {
-                "spread" if self.period.is_none() => reader.push(
-                    fault
-                        .label(format!("varies the time between releases, which needs a `{needs}`"))
-                        .hint("add `period`, the least time between releases, or remove `spread`"),
-                ),
-                "offset" if self.releases.is_some() => reader.push(
-                    fault
-                        .label("the list has its own first instant")
-                        .hint("remove `offset`, and add it to each instant of `releases`"),
-                ),
-                _ => {}
-            }
+        if let Some(entry) = node.get("spread").filter(|_| self.period.is_none()) {
+            reader.push(
+                Diagnostic::error(&entry.key_span, format!("{who} has both `spread` and `{other}`"))
+                    .label("varies the time between releases, which needs a `period`")
+                    .hint("add `period`, the least time between releases, or remove `spread`"),
+            );
+        }
+        if let Some(entry) = node.get("offset").filter(|_| self.releases.is_some()) {
+            reader.push(
+                Diagnostic::error(&entry.key_span, format!("{who} has both `offset` and `releases`"))
+                    .label("the list has its own first instant")
+                    .hint("remove `offset`, and add it to each instant of `releases`"),
+            );
         }
     }
 

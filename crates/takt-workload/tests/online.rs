@@ -402,3 +402,22 @@ fn long_lists_have_an_end() {
         assert!(fault.render(&source(&text), false).len() < 1_000);
     }
 }
+
+#[test]
+fn many_faults_among_many_names_are_answered() {
+    // Were each name compared with each other one, this would take minutes.
+    let tasks: String = (0..3_000).map(|i| format!("  - {{name: camera-{i}, period: 1h}}\n")).collect();
+    let changes: String = (0..3_000).map(|i| format!("  - {{at: 1s, task: camrea-{i}, block: yes}}\n")).collect();
+    let faults = load(source(&format!("policy: fp\ntasks:\n{tasks}changes:\n{changes}")), &Options::default());
+    let faults = faults.unwrap_err();
+    assert_eq!(faults.len(), takt_workload::MAX_DIAGNOSTICS);
+    assert_eq!(
+        (faults[7].message.as_str(), faults[7].label.as_str()),
+        ("no task is called `camrea-7`", "did you mean `camera-7`?")
+    );
+    let resources = (0..2_000).map(|i| format!("res-{i}")).collect::<Vec<_>>().join(", ");
+    let steps: String = (0..4_000).map(|i| format!("lock rse-{i}, unlock rse-{i}, ")).collect();
+    let text = format!("policy: fp\nresources: [{resources}]\ntasks: [{{period: 1h, steps: [{steps}]}}]");
+    let faults = load(source(&text), &Options::default()).unwrap_err();
+    assert_eq!((faults.len(), faults[0].label.as_str()), (takt_workload::MAX_DIAGNOSTICS, "did you mean `res-0`?"));
+}

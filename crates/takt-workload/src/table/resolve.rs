@@ -7,7 +7,7 @@ use crate::node::Place;
 use crate::reader::{Cpus, Reader, clipped, cpus_text};
 use crate::task::{self, RawTask};
 use crate::tasks::{self, Names};
-use crate::value::{MAX_DURATION, choices, nearest};
+use crate::value::{MAX_DURATION, choices};
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Partition, PartitionId, Slice, Task, TaskId, Window};
@@ -195,7 +195,7 @@ fn check_uses(reader: &mut Reader, partition: &RawPartition, uses: &Uses) {
 fn unknown_partition(reader: &mut Reader, name: &str, place: &Place, partitions: &[RawPartition]) {
     let names = || partitions.iter().map(|p| p.name.as_str());
     let fault = Diagnostic::error(place, format!("no partition is called `{}`", clipped(name)));
-    let fault = match nearest(name, names()) {
+    let fault = match reader.nearest(name, names()) {
         Some(near) => fault.label(format!("did you mean `{near}`?")),
         None => fault.label("not defined in this file"),
     };
