@@ -5,10 +5,12 @@ use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Engine, Input, Work};
 use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Handler, Late, Partition, PartitionId, Slice, System, Task, TaskId, Window,
+    Arrival, Backlog, BestEffortStart, Handler, Late, Locking, Partition, PartitionId, ResourceId, Slice, Step, System,
+    Task, TaskId, Window,
 };
 use takt_core::policy::PolicySpec;
 use takt_core::record::Record;
+use takt_core::scenario::Scenario;
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
 use takt_trace::check::check;
@@ -53,17 +55,22 @@ fn run(system: &System, end: Time) -> (Engine, Trace, Responses) {
             }
         }
     }
+    (engine, traced(system, sink.0, end), sink.1)
+}
+
+/// A trace of a system's records.
+fn traced(system: &System, records: Vec<Record>, end: Time) -> Trace {
     let label = |t: usize| TaskLabel { name: format!("t{t}"), ..TaskLabel::default() };
     let header = Header {
         source: "sim".into(),
         policy: system.policy.entry.name.into(),
         places: system.places(),
-        tasks: (0..n).map(label).collect(),
+        tasks: (0..system.tasks.len()).map(label).collect(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),
         ..Header::default()
     };
-    let records = sink.0.into_iter().map(|record| Stamped { record, applied: record.at }).collect();
-    (engine, Trace { header, records, footer: Some(Footer { end, dropped: 0 }) }, sink.1)
+    let records = records.into_iter().map(|record| Stamped { record, applied: record.at }).collect();
+    Trace { header, records, footer: Some(Footer { end, dropped: 0 }) }
 }
 
 fn agree(system: &System, end: Time) {
@@ -178,5 +185,69 @@ proptest! {
     #[test]
     fn window_tables_keep_the_rules(system in table(), end in 50..600_i64) {
         agree(&system, Time::ZERO + Span::from_us(end));
+    }
+}
+
+/// What a task's jobs do, and what becomes of them.
+fn busy(cpus: usize) -> impl Strategy<Value = Task> {
+    let middle = prop_oneof![
+        2 => Just(Vec::new()),
+        3 => (0..2_u16, span(1..20)).prop_map(|(r, by)| {
+            let resource = ResourceId(r);
+            vec![Step::Lock(resource), Step::Run(by), Step::Unlock(resource)]
+        }),
+        // In the other order for the other resource first: two such tasks may wait for each other.
+        2 => (0..2_u16, span(1..20)).prop_map(|(r, by)| {
+            let (one, two) = (ResourceId(r), ResourceId(1 - r));
+            vec![Step::Lock(one), Step::Run(by), Step::Lock(two), Step::Run(by), Step::Unlock(two), Step::Unlock(one)]
+        }),
+        1 => span(1..30).prop_map(|by| vec![Step::Sleep(by)]),
+        1 => Just(vec![Step::Yield]),
+    ];
+    (periodic(cpus), middle, prop::option::of(0..400_000_u32)).prop_map(|(task, middle, share)| {
+        let runtime = task.runtime.expect("a periodic task has one");
+        let half = Span::from_ns((runtime.ns() / 2).max(1));
+        let steps = [&[Step::Run(half)][..], &middle, &[Step::Run(half)]].concat();
+        Task { steps, share, ..task }
+    })
+}
+
+prop_compose! {
+    fn locking()(cpus in 1..4_usize, name in prop::sample::select(vec!["edf", "fp", "np-edf", "rr", "fifo", "llf", "ipi"]),
+                 rules in any::<(bool, bool, u8)>())
+        (tasks in prop::collection::vec(busy(cpus), 1..6), cpus in Just(cpus), name in Just(name), rules in Just(rules))
+    -> System {
+        let several = if name == "ipi" { "p-" } else { "g-" };
+        let policy = if cpus == 1 { name.to_string() } else { format!("{several}{name}") };
+        let (abort, chronos, locking) = rules;
+        System {
+            tasks,
+            resources: 2,
+            late: if abort { Late::Abort } else { Late::Continue },
+            backlog: if chronos { Backlog::Chronos } else { Backlog::Queue },
+            locking: [Locking::Fifo, Locking::Inheritance, Locking::Ceiling][usize::from(locking % 3)],
+            ..blank(cpus, &policy)
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever a simulated system does, its trace keeps the rules, and counting it gives what the engine counted.
+    #[test]
+    fn locks_handlers_and_rounds_keep_the_rules(system in locking(), end in 200..3_000_i64) {
+        let mut engine = Engine::new(system.clone()).expect("the system is valid");
+        let mut records: Vec<Record> = Vec::new();
+        takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_us(end), &mut records, |_| ());
+        let trace = traced(&system, records, Time::ZERO + Span::from_us(end));
+        let findings: Vec<String> = check(&trace, Some(&system), Span::ZERO).iter().map(ToString::to_string).collect();
+        prop_assert_eq!(findings, [""; 0]);
+        let summary = summarize(&trace);
+        prop_assert_eq!(summary.total, engine.totals());
+        prop_assert_eq!(summary.deadlocks, engine.deadlocks());
+        for format in [Format::JsonLines, Format::Csv] {
+            prop_assert_eq!(&takt_trace::read(&write(&trace, format)[..], format).unwrap(), &trace);
+        }
     }
 }
