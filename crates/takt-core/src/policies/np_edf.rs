@@ -7,12 +7,13 @@
 use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::edf;
-use crate::policies::scope::{self, Ordering, Urgency};
+use crate::policies::scope::{self, Ordering};
 use crate::policy::{Build, Entry, Need};
 
 struct NonPreemptiveEdf;
 
 impl Ordering for NonPreemptiveEdf {
+    const PREEMPTIVE: bool = false;
     const FOLLOWS: bool = true;
 
     fn new(_: &Build<'_>) -> Self {
@@ -23,10 +24,6 @@ impl Ordering for NonPreemptiveEdf {
     }
     fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64 {
         edf::floor(task, cx)
-    }
-    fn rerank(&mut self, task: TaskId, runs: bool, cx: &Context<'_>) -> Option<Urgency> {
-        // Who is displaced all the same, because a window has ended, is first when it opens again.
-        runs.then(|| Urgency { rank: i64::MIN, release: cx.job(task).expect("it runs").release })
     }
 }
 
@@ -45,6 +42,8 @@ migrates less than `g-edf` and collapses like it.
 **Ties.** The earlier release first, then the lower task number. Jobs without a deadline come last.
 
 **Resources.** Protocols matter only for jobs that block while they hold something: who runs is not preempted anyway.
+
+**Windows.** In a partition of a window table a job that a window's end has stopped is the first to go on in the next one.
 
 **Cost.** O(ready jobs) per release and completion, O(m) per decision.
 

@@ -42,8 +42,9 @@ impl Urgency {
 
 /// A ranking of ready jobs. Most rank a job when it becomes ready and keep to that; the methods with a default are for others.
 pub(crate) trait Ordering: Send + Sized + 'static {
-    /// Whether it ranks jobs anew because they run, or has a timer: whether [`Ordering::rerank`] and [`Ordering::alarm`] are
-    /// called.
+    /// Whether a waiting job may take the CPU of one that has started.
+    const PREEMPTIVE: bool = true;
+    /// Whether it must know who runs: it is not preemptive, ranks jobs anew because they run, or has a timer.
     const FOLLOWS: bool = false;
     /// Whether it has a timer (one for each cluster).
     const TIMED: bool = false;
@@ -64,7 +65,7 @@ pub(crate) trait Ordering: Send + Sized + 'static {
     }
 
     /// A new urgency of a job that was chosen by the last decision and has been ready ever since (`runs`; asked before each
-    /// decision), or of one that a decision has just displaced (not `runs`).
+    /// decision), or of one that has just been displaced or has blocked (not `runs`).
     fn rerank(&mut self, task: TaskId, runs: bool, cx: &Context<'_>) -> Option<Urgency> {
         let _ = (task, runs, cx);
         None
@@ -125,7 +126,8 @@ pub(crate) fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, I
 struct Cluster {
     ready: ReadyQueue,
     mapper: Mapper,
-    /// The jobs that the last decision chose and that have been ready ever since; kept for orderings that follow them.
+    /// For orderings that follow it: the jobs that the last decision chose and that have been ready ever since. Without
+    /// preemption all that were ever chosen and have been ready ever since, also where their CPU was taken from under them.
     running: Vec<TaskId>,
     timer: u16,
     /// What the timer is set to.
@@ -166,7 +168,7 @@ impl<O: Ordering> Scoped<O> {
             Cluster {
                 ready: ReadyQueue::new(tasks.len()),
                 mapper: Mapper::new(build.system, &tasks, places),
-                running: Vec::with_capacity(places.len()),
+                running: Vec::with_capacity(if O::PREEMPTIVE { places.len() } else { tasks.len() }),
                 timer: build.first_timer + index as u16,
                 alarm: None,
             }
@@ -298,8 +300,14 @@ impl<O: Ordering> Scoped<O> {
             }
         }
         let Cluster { ready, running, timer, alarm, .. } = &mut self.clusters[cluster];
-        running.clear();
-        running.extend(chosen.iter().map(|a| a.task));
+        if O::PREEMPTIVE {
+            running.clear();
+        }
+        for assignment in chosen {
+            if O::PREEMPTIVE || !running.contains(&assignment.task) {
+                running.push(assignment.task);
+            }
+        }
         if O::TIMED {
             let wanted = self.ordering.alarm(running, ready.as_slice(), cx);
             if wanted != *alarm {
@@ -376,7 +384,15 @@ impl<O: Ordering> Policy for Scoped<O> {
                 self.leave(task);
                 self.waits_no_longer(task, cx);
             }
-            Event::Block { task, .. } => self.leave(task),
+            Event::Block { task, .. } => {
+                self.leave(task);
+                // Who holds what it waits for shall not inherit what it had because it ran.
+                if O::FOLLOWS
+                    && let Some(urgency) = self.ordering.rerank(task, false, cx)
+                {
+                    self.rank_anew(task, urgency, cx);
+                }
+            }
             Event::BudgetExpired { task, .. } => {
                 // The budget of an online task is a limit: a job that needs more is given up, so that it delays nobody else.
                 self.leave(task);
@@ -411,7 +427,10 @@ impl<O: Ordering> Policy for Scoped<O> {
         let mut rest = lent;
         while let [first, ..] = rest {
             let cluster = self.cluster_of[first.index()];
-            let size = rest.iter().take_while(|p| self.cluster_of[p.index()] == cluster).count();
+            let size = match self.clusters.len() {
+                1 => rest.len(),
+                _ => rest.iter().take_while(|p| self.cluster_of[p.index()] == cluster).count(),
+            };
             let (group, others) = rest.split_at(size);
             rest = others;
             let cluster = usize::from(cluster);
@@ -419,8 +438,14 @@ impl<O: Ordering> Policy for Scoped<O> {
                 self.rerank_running(cluster, cx);
             }
             let before = decision.assignments().len();
-            let Cluster { ready, mapper, .. } = &mut self.clusters[cluster];
-            mapper.map(ready.as_slice().iter().map(|key| key.task), group, cx, decision);
+            let Cluster { ready, mapper, running, .. } = &mut self.clusters[cluster];
+            let waiting = ready.as_slice().iter().map(|key| key.task);
+            if O::PREEMPTIVE {
+                mapper.map(waiting, group, cx, decision);
+            } else {
+                let others = waiting.filter(|t| !running.contains(t));
+                mapper.map(running.iter().copied().chain(others), group, cx, decision);
+            }
             if O::FOLLOWS {
                 self.follow(cluster, &decision.assignments()[before..], cx);
             }

@@ -160,6 +160,21 @@ fn under_edf_the_ceiling_is_a_deadline_floor() {
     expect(&sharing(1, "edf", Locking::Ceiling, before), "a0-2 d2-4 a4-5 c5-7 b7-8 a8-9", "");
 }
 
+#[test]
+fn a_waiter_does_not_hand_on_that_it_was_not_to_be_preempted() {
+    // a holds R and sleeps until 5; b asks for R at 3 and waits; c starts. When c ends, a is as urgent as b, and not more.
+    let tasks = vec![
+        Task { deadline: Some(ms(90)), ..doing(0, &[Lock(R), run(1), Step::Sleep(ms(4)), run(1), Unlock(R)]) },
+        Task { deadline: Some(ms(19)), ..doing(1, &[run(2), Lock(R), run(1), Unlock(R)]) },
+        once(2, 4, 50),
+        once(2, 1, 60),
+    ];
+    for locking in [Locking::Inheritance, Locking::Ceiling] {
+        expect(&sharing(1, "np-edf", locking, tasks.clone()), "a0-1 b1-3 c3-7 a7-8 b8-9 d9-10", "");
+    }
+    expect(&sharing(1, "np-edf", Locking::Fifo, tasks), "a0-1 b1-3 c3-7 d7-8 a8-9 b9-10", "");
+}
+
 /// H holds what W wants; I and K are in between. From a worked example for utility-accrual schedulers, one unit later.
 fn dependencies() -> Vec<Task> {
     let after = |deadline: i64, steps: &[Step]| Task { deadline: Some(ms(deadline)), ..doing(1, steps) };
