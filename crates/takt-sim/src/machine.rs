@@ -136,14 +136,23 @@ impl Machine {
     /// What the engine is told at `now`, in this order: jobs that complete, in the order of their tasks, each with the unlocks
     /// and yields that it ends with; what other jobs do, one thing each; wake-ups of jobs that sleep, in the order of instants
     /// and tasks; the scenario's changes.
+    #[inline]
     pub(crate) fn inputs(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
-        inputs.clear();
-        self.acting.clear();
-        for slot in &self.slots {
-            if let (true, Some(task)) = (slot.at <= now, slot.task) {
-                self.acting.push(task);
+        let mut due = self.slots.iter().filter(|slot| slot.at <= now).filter_map(|slot| slot.task);
+        if let (Some(task), None, false) = (due.next(), due.next(), self.others <= now) {
+            let body = &self.bodies[task.index()];
+            if body.next == body.end && !body.held {
+                inputs.push(Input::Complete { task });
+                return;
             }
         }
+        self.many_inputs(now, engine, inputs);
+    }
+
+    #[inline(never)]
+    fn many_inputs(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
+        let due = self.slots.iter().filter(|slot| slot.at <= now);
+        self.acting.extend(due.filter_map(|slot| slot.task));
         if self.acting.len() > 1 {
             self.acting.sort_unstable();
         }
@@ -200,6 +209,7 @@ impl Machine {
 
     /// What the engine is told at the very end of a run: only who completes still counts.
     pub(crate) fn last_inputs(&mut self, end: Time, engine: &Engine, inputs: &mut Vec<Input>) {
+        inputs.clear();
         self.inputs(end, engine, inputs);
         let complete = |input: &Input| match *input {
             Input::Complete { task } => Some(task),
@@ -313,8 +323,8 @@ impl Machine {
         }
         if self.charges {
             self.after_charging(commands, now, engine);
-            self.acting.clear();
         }
+        self.acting.clear();
     }
 
     #[inline]
@@ -361,7 +371,7 @@ impl Machine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn stop(&mut self, task: TaskId, now: Time) {
         self.account(task, now);
         let slot = &mut self.slots[self.bodies[task.index()].place.index()];

@@ -65,12 +65,16 @@ impl Mapper {
             return;
         }
         lent.iter().for_each(|p| self.free[p.index() - self.first] = true);
+        let before = decision.assignments().len();
         if self.unrestricted {
             self.map_anywhere(chosen.take(lent.len()), lent, cx, decision);
         } else {
             self.map_restricted(chosen, lent, cx, decision);
         }
-        lent.iter().for_each(|p| self.free[p.index() - self.first] = false);
+        // What was given away is marked already.
+        if decision.assignments().len() - before < lent.len() {
+            lent.iter().for_each(|p| self.free[p.index() - self.first] = false);
+        }
     }
 
     fn is_free(&self, place: Place) -> bool {
@@ -97,6 +101,9 @@ impl Mapper {
                 None => self.unmapped.push(task),
             }
         }
+        if self.unmapped.is_empty() {
+            return;
+        }
         // Of several that ran last on the same CPU it takes the last of the list, as in the paper's example.
         for index in (0..self.unmapped.len()).rev() {
             let task = self.unmapped[index];
@@ -105,8 +112,11 @@ impl Mapper {
                 self.give(task, place, decision);
             }
         }
-        let rest = lent.iter().filter(|p| self.free[p.index() - self.first]);
-        for (&task, &place) in self.unmapped.iter().zip(rest) {
+        let mut rest = lent.iter();
+        for &task in &self.unmapped {
+            let free = rest.find(|p| self.free[p.index() - self.first]);
+            let place = *free.expect("there are no more jobs than CPUs");
+            self.free[place.index() - self.first] = false;
             decision.run(task, place);
         }
     }
