@@ -1,8 +1,10 @@
-//! `takt bench`: how fast Takt is on this machine, always against a peer that is measured in the same run.
+//! `takt bench`: how fast Takt is on this machine, always against a peer that is measured in the same run; and how policies
+//! compare in virtual time.
 
 mod bare;
 mod figures;
 mod floor;
+mod hartstone;
 mod lab;
 mod latency;
 mod misses;
@@ -30,6 +32,7 @@ enum Bench {
     Startup(startup::Args),
     Misses(misses::Args),
     Simulate(simulate::Args),
+    Hartstone(hartstone::Args),
 }
 
 /// Options of every bench.
@@ -62,5 +65,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Startup(args) => startup::run(args),
         Bench::Misses(args) => misses::run(args),
         Bench::Simulate(args) => simulate::run(args),
+        Bench::Hartstone(args) => hartstone::run(args),
     }
 }
