@@ -103,10 +103,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 color: io::stdout().is_terminal(),
             };
             write!(out, "{}", gantt::text(&trace, &options))?;
-            let total = summary::summarize(&trace).total;
+            let summary = summary::summarize(&trace);
+            let total = summary.total;
+            let handlers: u64 = summary.tasks.iter().map(|t| t.handlers).sum();
+            let more = [("handlers", handlers), ("deadlocks", summary.deadlocks)];
+            let more: String = more.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {what} {n}")).collect();
             writeln!(
                 out,
-                "\nreleased {}, completed {}, met {}, missed {}, aborted {}, dispatches {}, preemptions {}, migrations {}",
+                "\nreleased {}, completed {}, met {}, missed {}, aborted {}, dispatches {}, preemptions {}, migrations {}{more}",
                 total.released,
                 total.completed,
                 total.met,

@@ -71,7 +71,7 @@ pub(crate) struct Simulated<'a> {
 
 /// One task's part of the CPU time, in millionths of a CPU.
 struct Share {
-    wanted: Option<i64>,
+    declared: Option<i64>,
     predicted: Option<i64>,
     received: i64,
 }
@@ -102,7 +102,7 @@ impl Simulated<'_> {
         let share = |(index, task): (usize, &Task)| {
             let received = i128::from(report.tasks[index].received.ns()) * 1_000_000 / i128::from(self.duration.ns());
             Share {
-                wanted: task.share.map(i64::from).or_else(|| load(task)),
+                declared: task.share.map(i64::from).or_else(|| load(task)),
                 predicted: predicted.as_ref().and_then(|p| p.get(index).copied()),
                 received: received as i64,
             }
@@ -141,7 +141,7 @@ impl Simulated<'_> {
             }
             if let Some(share) = shares.as_ref().map(|s| &s[index]) {
                 task["share_millionths"] =
-                    json!({"wanted": share.wanted, "predicted": share.predicted, "received": share.received});
+                    json!({"declared": share.declared, "predicted": share.predicted, "received": share.received});
             }
             task
         };
@@ -184,7 +184,7 @@ impl Simulated<'_> {
         let mut rows = vec![[&head[..], &[prediction.into(), "received".into()]].concat()];
         let text = |share: Option<i64>| share.map_or("-".to_string(), percent);
         for ((info, task), share) in workload.tasks.iter().zip(&self.system().tasks).zip(&shares) {
-            let first = [info.name.clone(), text(share.wanted), task.importance.to_string()];
+            let first = [info.name.clone(), text(share.declared), task.importance.to_string()];
             rows.push([&first[..], &[text(share.predicted), percent(share.received)]].concat());
         }
         let all: i64 = shares.iter().map(|s| s.received).sum();
