@@ -1,6 +1,6 @@
 //! Sums and products of fractions, compared without rounding.
 //!
-//! A [`Sum`] keeps its whole part, bounds of its fractional part that are 2^-64 apart per addend, and the addends themselves.
+//! A [`Sum`] keeps its whole part, bounds of its fractional part that are 2^-128 apart per addend, and the addends themselves.
 //! Comparisons are decided by the bounds; the few that these leave open are decided with numbers of any length.
 
 use std::cmp::Ordering;
@@ -9,8 +9,8 @@ use std::cmp::Ordering;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sum {
     whole: u128,
-    /// The proper fractions' sum, each rounded down to a multiple of 2^-64.
-    low: u128,
+    /// The sum of the proper fractions, each rounded down to a multiple of 2^-128: whole part and the rest.
+    low: (u128, u128),
     /// The proper fractions.
     parts: Vec<(u64, u64)>,
 }
@@ -24,50 +24,46 @@ impl Sum {
         let (whole, rest) = divide(numerator, denominator);
         self.whole += whole;
         if rest > 0 {
-            self.low += (u128::from(rest) << 64) / u128::from(denominator);
+            let (high, rest_again) = divide(u128::from(rest) << 64, denominator);
+            let (low, _) = divide(u128::from(rest_again) << 64, denominator);
+            let (sum, carry) = self.low.1.overflowing_add(high << 64 | low);
+            self.low = (self.low.0 + u128::from(carry), sum);
             self.parts.push((rest, denominator));
         }
     }
 
-    /// Lower and upper bound of the fractional parts, in multiples of 2^-64.
-    fn bounds(&self) -> (u128, u128) {
-        (self.low, self.low + self.parts.len() as u128)
+    /// Lower and upper bound: whole parts and fractions in multiples of 2^-128.
+    fn bounds(&self) -> [(u128, u128); 2] {
+        let whole = self.whole + self.low.0;
+        let (high, carry) = self.low.1.overflowing_add(self.parts.len() as u128);
+        [(whole, self.low.1), (whole + u128::from(carry), high)]
     }
 
     /// A bound that the sum does not exceed, in whole numbers: its value rounded up, or one more.
     pub(crate) fn ceiling(&self) -> u128 {
-        let (_, high) = self.bounds();
-        self.whole + (high >> 64) + u128::from(high & u128::from(u64::MAX) != 0)
+        let [_, (whole, fraction)] = self.bounds();
+        whole + u128::from(fraction != 0)
     }
 
-    /// How the sum compares with a whole number. O(n), and O(n²) in the rare case that the bounds do not tell.
+    /// How the sum compares with a whole number. O(1), and O(n²) in the rare case that the bounds do not tell.
     pub(crate) fn compare_whole(&self, other: u128) -> Ordering {
-        let (low, high) = self.bounds();
-        let at_least = self.whole + (low >> 64);
-        let top = self.whole + (high >> 64);
-        if at_least > other {
+        let [low, high] = self.bounds();
+        if low > (other, 0) {
             Ordering::Greater
-        } else if top < other {
+        } else if high < (other, 0) {
             Ordering::Less
-        } else if self.parts.is_empty() {
-            self.whole.cmp(&other)
         } else {
             let (numerator, denominator) = self.exact();
             numerator.cmp(&denominator.times_wide(other))
         }
     }
 
-    /// How two sums compare. O(n), and O(n²) in the rare case that the bounds do not tell.
+    /// How two sums compare. O(1), and O(n²) in the rare case that the bounds do not tell.
     pub(crate) fn compare(&self, other: &Sum) -> Ordering {
-        let bounds = |s: &Sum| {
-            let (low, high) = s.bounds();
-            let fraction = u128::from(u64::MAX);
-            ((s.whole + (low >> 64), low & fraction), (s.whole + (high >> 64), high & fraction))
-        };
-        let ((a_low, a_high), (b_low, b_high)) = (bounds(self), bounds(other));
-        if a_low > b_high {
+        let ([low, high], [other_low, other_high]) = (self.bounds(), other.bounds());
+        if low > other_high {
             Ordering::Greater
-        } else if a_high < b_low {
+        } else if high < other_low {
             Ordering::Less
         } else {
             let ((a, b), (c, d)) = (self.exact(), other.exact());
@@ -87,7 +83,7 @@ impl Sum {
 }
 
 /// Quotient and remainder, without the long division of wide numbers where there is no need for it.
-fn divide(numerator: u128, denominator: u64) -> (u128, u64) {
+pub(crate) fn divide(numerator: u128, denominator: u64) -> (u128, u64) {
     match u64::try_from(numerator) {
         Ok(small) => (u128::from(small / denominator), small % denominator),
         Err(_) => (numerator / u128::from(denominator), (numerator % u128::from(denominator)) as u64),

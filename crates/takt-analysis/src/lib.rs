@@ -6,6 +6,7 @@
 pub mod assign;
 pub mod control;
 mod exact;
+pub mod generate;
 pub mod online;
 pub mod table;
 pub mod taskset;

@@ -9,7 +9,8 @@ mod windows;
 
 use crate::exact::Sum;
 use crate::taskset::Task;
-use crate::tests::edf::{Demand, demand};
+use crate::tests::Effort;
+use crate::tests::edf::{Demand, demand_with};
 use std::cmp::Ordering;
 
 /// Which of the CPUs on which a task fits gets it. Ties go to the lower CPU.
@@ -92,9 +93,9 @@ impl Bin {
     }
 
     /// Whether the load fits beside what is there; `None` when the search is too long.
-    fn fits(&mut self, load: Task) -> Option<bool> {
+    fn fits(&mut self, load: Task, effort: &mut Effort) -> Option<bool> {
         self.loads.push(load);
-        let found = demand(&self.loads);
+        let found = demand_with(&self.loads, effort);
         self.loads.pop();
         match found {
             Demand::Within => Some(true),
@@ -107,6 +108,8 @@ impl Bin {
 /// The CPUs while tasks are placed.
 pub(crate) struct Bins {
     cpus: Vec<Bin>,
+    /// What all searches together may still take.
+    effort: Effort,
     /// Whether a search was given up.
     gave_up: bool,
 }
@@ -127,7 +130,7 @@ impl Bins {
             if !better {
                 continue;
             }
-            match self.cpus[cpu].fits(task) {
+            match self.cpus[cpu].fits(task, &mut self.effort) {
                 Some(true) => chosen = Some(cpu),
                 Some(false) => {}
                 None => self.gave_up = true,
@@ -142,7 +145,8 @@ impl Bins {
 
 /// Assigns tasks to `cpus` CPUs.
 ///
-/// O(n m) exact tests where nothing is split; a split task takes about m² more.
+/// O(n m) exact tests where nothing is split; a split task takes about m² more. All tests together have the effort of one long
+/// search.
 ///
 /// # Panics
 /// When there is no CPU.
@@ -157,7 +161,7 @@ pub fn assign(tasks: &[Task], cpus: usize, strategy: Strategy) -> Placed {
         };
         order.sort_by(|&a, &b| heavier(&tasks[a], &tasks[b]));
     }
-    let mut bins = Bins { cpus: vec![Bin::default(); cpus], gave_up: false };
+    let mut bins = Bins { cpus: vec![Bin::default(); cpus], effort: Effort::default(), gave_up: false };
     let mut split = Vec::new();
     for task in order {
         let load = tasks[task];

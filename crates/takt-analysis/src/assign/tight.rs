@@ -7,7 +7,7 @@
 
 use super::{Bins, Piece};
 use crate::taskset::Task;
-use crate::tests::edf::{Window, largest_piece};
+use crate::tests::edf::{Window, largest_piece_with};
 
 /// Splits a task over the CPUs in their order; `false` when something is left at the end.
 pub(crate) fn split(bins: &mut Bins, task: usize, whole: Task) -> bool {
@@ -16,7 +16,7 @@ pub(crate) fn split(bins: &mut Bins, task: usize, whole: Task) -> bool {
     let mut placed = Vec::new();
     for cpu in 0..bins.cpus.len() {
         let offset = whole.runtime - rest.runtime;
-        match bins.cpus[cpu].fits(rest) {
+        match bins.cpus[cpu].fits(rest, &mut bins.effort) {
             Some(true) => {
                 placed.push((cpu, Piece { task, offset, load: rest }));
                 for (cpu, piece) in placed {
@@ -28,7 +28,8 @@ pub(crate) fn split(bins: &mut Bins, task: usize, whole: Task) -> bool {
             None => bins.gave_up = true,
         }
         // Something has to be left for the last piece.
-        let piece = largest_piece(&bins.cpus[cpu].loads, Window::Tight, rest.period, rest.runtime - 1);
+        let there = &bins.cpus[cpu].loads;
+        let piece = largest_piece_with(there, Window::Tight, rest.period, rest.runtime - 1, &mut bins.effort);
         bins.gave_up |= piece.is_none();
         let Some(runtime) = piece.filter(|length| *length > 0) else { continue };
         placed.push((cpu, Piece { task, offset, load: Task { runtime, deadline: runtime, period: rest.period } }));

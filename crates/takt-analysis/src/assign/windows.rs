@@ -6,12 +6,12 @@
 //! window and has to be done by its end, so pieces never overlap and each CPU can be tested by itself. Invariant: the pieces of
 //! a task add up to its runtime, and each CPU passes the exact test with what it has got.
 //!
-//! The piece that a CPU can take is computed exactly ([`largest_piece`]). The paper says that for deadlines at the ends of the
+//! The piece that a CPU can take is computed exactly ([`crate::tests::edf::largest_piece`]). The paper says that for deadlines at the ends of the
 //! periods only the first deadline of each task has to be looked at; that admits pieces that miss.
 
 use super::{Bins, Piece};
 use crate::taskset::Task;
-use crate::tests::edf::{Window, largest_piece};
+use crate::tests::edf::{Window, largest_piece_with};
 
 /// Splits a task over as few CPUs as possible; `false` when they do not suffice.
 pub(crate) fn split(bins: &mut Bins, task: usize, whole: Task) -> bool {
@@ -37,7 +37,8 @@ pub(crate) fn split(bins: &mut Bins, task: usize, whole: Task) -> bool {
 fn pieces(bins: &mut Bins, whole: Task, window: u64, n: usize) -> Option<Vec<(usize, u64)>> {
     let mut room = Vec::with_capacity(bins.cpus.len());
     for (cpu, bin) in bins.cpus.iter().enumerate() {
-        let piece = largest_piece(&bin.loads, Window::Fixed(window), whole.period, whole.runtime);
+        let piece =
+            largest_piece_with(&bin.loads, Window::Fixed(window), whole.period, whole.runtime, &mut bins.effort);
         bins.gave_up |= piece.is_none();
         room.push((cpu, piece.unwrap_or(0)));
     }

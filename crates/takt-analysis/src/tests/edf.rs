@@ -8,8 +8,10 @@
 //! The search begins at the shorter of two bounds: beyond the first, the slope of the demand rules out a miss; the second is
 //! the end of the first busy period. The first is computed a little too large rather than rounded, which changes no answer.
 
-use crate::exact::scaled_up;
+use super::Effort;
+use crate::exact::{Sum, scaled_up};
 use crate::taskset::{Task, utilisation};
+use crate::utilisation::{Utilisation, gcd};
 use std::cmp::Ordering;
 
 /// What the processor demand test finds.
@@ -30,8 +32,6 @@ pub enum Demand {
     Unknown,
 }
 
-/// Looks at so many tasks altogether before a search gives up: a second or two.
-const LOOKS_MAX: u64 = 300_000_000;
 /// No point in time beyond this is looked at.
 const HORIZON: u64 = 1 << 62;
 
@@ -60,6 +60,14 @@ fn deadline_before(tasks: &[Task], t: u64) -> Option<u64> {
 /// O(n) for each point that it looks at; these are few unless the utilisation is within 10^-4 of 1.
 #[must_use]
 pub fn demand(tasks: &[Task]) -> Demand {
+    demand_with(tasks, &mut Effort::default())
+}
+
+/// The same, with what is left of an effort that several tests share.
+pub(crate) fn demand_with(tasks: &[Task], effort: &mut Effort) -> Demand {
+    if !effort.spend(tasks.len()) {
+        return Demand::Unknown;
+    }
     let (mut low, mut high, mut early) = (0u64, 0u64, false);
     for t in tasks {
         if t.runtime > t.deadline {
@@ -86,7 +94,7 @@ pub fn demand(tasks: &[Task]) -> Demand {
         return Demand::Within;
     }
     let end = if high < (1 << 32) - (1 << 16) { slope_bound(tasks, high) } else { fine_slope_bound(tasks) };
-    search(tasks, end)
+    search(tasks, end, effort)
 }
 
 /// Beyond this no interval is too short. The utilisation is at most `high`, in units of 2^-32, and below 1.
@@ -124,9 +132,8 @@ fn latest_start(tasks: &[Task]) -> u64 {
 }
 
 /// QPA from the end of the intervals that matter, at most `slope` or the end of the busy period.
-fn search(tasks: &[Task], slope: Option<u64>) -> Demand {
-    let n = tasks.len() as u64;
-    let mut looks = 0u64;
+fn search(tasks: &[Task], slope: Option<u64>, effort: &mut Effort) -> Demand {
+    let n = tasks.len();
     let mut end = slope.unwrap_or(u64::MAX);
     let longest = tasks.iter().map(|t| t.deadline).max().unwrap_or(0);
     // The busy period takes a pass over the tasks per step; it pays only where the other bound is far.
@@ -140,8 +147,7 @@ fn search(tasks: &[Task], slope: Option<u64>) -> Demand {
                 break;
             }
             length = next;
-            looks += n;
-            if length >= end || length > HORIZON || looks > LOOKS_MAX {
+            if length >= end || length > HORIZON || !effort.spend(n) {
                 break;
             }
         }
@@ -162,8 +168,7 @@ fn search(tasks: &[Task], slope: Option<u64>) -> Demand {
                 None => return Demand::Within,
             },
         }
-        looks += n;
-        if looks > LOOKS_MAX {
+        if !effort.spend(n) {
             return Demand::Unknown;
         }
     }
@@ -185,7 +190,18 @@ pub enum Window {
 /// search would take too long. `tasks` must be schedulable by themselves.
 #[must_use]
 pub fn largest_piece(tasks: &[Task], window: Window, period: u64, most: u64) -> Option<u64> {
-    let mut used = crate::exact::Sum::default();
+    largest_piece_with(tasks, window, period, most, &mut Effort::default())
+}
+
+/// The same, with what is left of an effort that several tests share.
+pub(crate) fn largest_piece_with(
+    tasks: &[Task],
+    window: Window,
+    period: u64,
+    most: u64,
+    effort: &mut Effort,
+) -> Option<u64> {
+    let mut used = Sum::default();
     for t in tasks {
         used.add(u128::from(t.runtime) * u128::from(period), t.period);
     }
@@ -205,7 +221,7 @@ pub fn largest_piece(tasks: &[Task], window: Window, period: u64, most: u64) -> 
         let added = Task { runtime: length, deadline, period };
         all.truncate(piece);
         all.push(added);
-        match demand(&all) {
+        match demand_with(&all, effort) {
             Demand::Within => return Some(length),
             Demand::Unknown => return None,
             Demand::Overload => length -= 1,
@@ -222,54 +238,73 @@ pub fn largest_piece(tasks: &[Task], window: Window, period: u64, most: u64) -> 
 /// set that is not schedulable. `None` when the search would take too long or the numbers grow too large.
 ///
 /// Each failed test names an interval that is too short; the factor that just fills it is the next one tried, so that the
-/// last one is exact.
+/// last one is exact. Where the utilisation alone limits the growth and its inverse does not fit, the factor is rounded down
+/// to a multiple of 2^-24.
 #[must_use]
 pub fn growth(tasks: &[Task]) -> Option<(u128, u128)> {
-    // By some deadlines alone; at least one task is due there, so that the factor is finite.
     let filled = |t: u64| (u128::from(t), u128::from(due(tasks, t)));
-    let below = |a: (u128, u128), b: (u128, u128)| Some(a.0.checked_mul(b.1)? < b.0.checked_mul(a.1)?);
+    let less = |a: (u128, u128), b: (u128, u128)| a.0 * b.1 < b.0 * a.1;
+    // By some deadlines alone; at least one task is due there, so that the factor is finite. The more of them, the further
+    // the first trial lies from full load, where the search is long.
     let mut factor = filled(tasks.first()?.deadline);
-    // The more of them, the further the first trial lies from full load, where the search is long.
     for (t, k) in tasks.iter().flat_map(|t| (0..EARLY_JOBS).map(move |k| (t, k))) {
         let Some(at) = t.period.checked_mul(k).and_then(|p| p.checked_add(t.deadline)) else { continue };
-        let candidate = filled(at);
-        if below(candidate, factor)? {
-            factor = candidate;
+        if less(filled(at), factor) {
+            factor = filled(at);
         }
     }
-    // The inverse of the utilisation, if it can be written down.
-    let mut load = crate::utilisation::Utilisation::default();
-    tasks.iter().for_each(|t| load.add(t.runtime, t.period));
-    let (numerator, denominator) = load.fraction()?;
-    let full = (denominator, numerator);
-    if !below(factor, full)? {
-        factor = full;
+    let mut overload = Sum::default();
+    for t in tasks {
+        overload.add(u128::from(t.runtime).checked_mul(factor.0)?, t.period);
     }
+    if overload.compare_whole(factor.1).is_gt() {
+        let mut load = Utilisation::default();
+        tasks.iter().for_each(|t| load.add(t.runtime, t.period));
+        let inverse = load.fraction().filter(|_| tasks.iter().all(|t| t.deadline >= t.period));
+        if let Some((numerator, denominator)) = inverse {
+            return Some((denominator, numerator));
+        }
+        factor = inverse_below(tasks)?;
+    }
+    let mut effort = Effort::default();
     loop {
-        let (p, q) = reduced(factor);
-        factor = (p, q);
+        let common = gcd(factor.0, factor.1);
+        let (p, q) = (factor.0 / common, factor.1 / common);
         // Everything is scaled to whole numbers: runtimes times p, times times q.
-        let scale = |v: u64, by: u128| u128::from(v).checked_mul(by).and_then(|v| u64::try_from(v).ok());
+        let scale = |v: u64, by: u128| u64::try_from(u128::from(v).checked_mul(by)?).ok().filter(|v| *v <= HORIZON);
         let mut grown = Vec::with_capacity(tasks.len());
         for t in tasks {
-            let times = (scale(t.deadline, q)?, scale(t.period, q)?);
-            let runtime = scale(t.runtime, p)?;
-            if runtime > HORIZON || times.0 > HORIZON || times.1 > HORIZON {
-                return None;
-            }
-            grown.push(Task { runtime, deadline: times.0, period: times.1 });
+            let (runtime, deadline) = (scale(t.runtime, p)?, scale(t.deadline, q)?);
+            grown.push(Task { runtime, deadline, period: scale(t.period, q)? });
         }
-        match demand(&grown) {
-            Demand::Within => return Some(factor),
+        match demand_with(&grown, &mut effort) {
+            Demand::Within => return Some((p, q)),
             Demand::Above { at, .. } => factor = filled(u64::try_from(u128::from(at) / q).ok()?),
             Demand::Overload | Demand::Unknown => return None,
         }
     }
 }
 
-fn reduced((p, q): (u128, u128)) -> (u128, u128) {
-    let common = crate::utilisation::gcd(p, q);
-    (p / common, q / common)
+/// The inverse of the utilisation, rounded down to a multiple of 2^-24.
+fn inverse_below(tasks: &[Task]) -> Option<(u128, u128)> {
+    // The largest k with k U at most 2^24; U is at least one part of 2^62.
+    let fits = |k: u128| {
+        let mut sum = Sum::default();
+        for t in tasks {
+            sum.add(u128::from(t.runtime).checked_mul(k)?, t.period);
+        }
+        Some(sum.compare_whole(1 << 24).is_le())
+    };
+    let (mut yes, mut no) = (0u128, 1 << 60);
+    while no - yes > 1 {
+        let middle = yes + (no - yes) / 2;
+        if fits(middle)? {
+            yes = middle;
+        } else {
+            no = middle;
+        }
+    }
+    (yes > 0).then_some((yes, 1 << 24))
 }
 
 #[cfg(test)]

@@ -6,12 +6,11 @@
 //!   for deadlines beyond the period, Lehoczky, RTSS 1990; with blocking, Audsley and others, "Applying New Scheduling Theory to
 //!   Static Priority Pre-emptive Scheduling", Software Engineering Journal 8(5), 1993.
 
+use super::Effort;
 use crate::exact::Big;
 use crate::taskset::Task;
 use crate::utilisation::gcd;
 
-/// Looks at so many tasks altogether before a search gives up.
-const LOOKS_MAX: u64 = 300_000_000;
 const HORIZON: u64 = 1 << 62;
 
 /// How tasks are ordered: the positions of the tasks, the most important first. Ties go to the earlier task.
@@ -108,11 +107,11 @@ pub enum Responses {
 #[must_use]
 pub fn responses(tasks: &[Task], order: &[usize], blocking: &[u64]) -> Responses {
     let mut found = vec![0; tasks.len()];
-    let mut looks = 0u64;
+    let mut effort = Effort::default();
     let mut above: Vec<Task> = Vec::with_capacity(order.len());
     for &i in order {
         let blocked = blocking.get(i).copied().unwrap_or(0);
-        match response(&tasks[i], &above, blocked, &mut looks) {
+        match response(&tasks[i], &above, blocked, &mut effort) {
             None => return Responses::Unknown,
             Some(response) if response > tasks[i].deadline => return Responses::Above(i, response),
             Some(response) => found[i] = response,
@@ -123,7 +122,7 @@ pub fn responses(tasks: &[Task], order: &[usize], blocking: &[u64]) -> Responses
 }
 
 /// The worst response time of a task below `above`, or the first found that is above its deadline.
-fn response(task: &Task, above: &[Task], blocked: u64, looks: &mut u64) -> Option<u64> {
+fn response(task: &Task, above: &[Task], blocked: u64, effort: &mut Effort) -> Option<u64> {
     let mut worst = 0;
     // Completion of the job under consideration, counted from the common release.
     let mut end = blocked;
@@ -134,14 +133,13 @@ fn response(task: &Task, above: &[Task], blocked: u64, looks: &mut u64) -> Optio
         loop {
             let work = |sum: u64, o: &Task| sum.saturating_add(end.div_ceil(o.period).saturating_mul(o.runtime));
             let next = above.iter().fold(own, work);
-            *looks += above.len() as u64 + 1;
             // Late is late: the least fixed point is not needed then.
             if next == end || next > release.saturating_add(task.deadline) {
                 end = next;
                 break;
             }
             end = next;
-            if end > HORIZON || *looks > LOOKS_MAX {
+            if end > HORIZON || !effort.spend(above.len() + 1) {
                 return None;
             }
         }
@@ -149,7 +147,7 @@ fn response(task: &Task, above: &[Task], blocked: u64, looks: &mut u64) -> Optio
         if worst > task.deadline || end <= release.saturating_add(task.period) {
             return Some(worst);
         }
-        if *looks > LOOKS_MAX {
+        if !effort.spend(above.len() + 1) {
             return None;
         }
     }
@@ -166,7 +164,7 @@ fn response(task: &Task, above: &[Task], blocked: u64, looks: &mut u64) -> Optio
 pub fn growth(tasks: &[Task], order: &[usize]) -> Option<(u128, u128)> {
     let less = |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1);
     let mut least: Option<(u64, u64)> = None;
-    let mut looks = 0u64;
+    let mut effort = Effort::default();
     for (rank, &i) in order.iter().enumerate() {
         let task = &tasks[i];
         let above = &order[..rank];
@@ -176,8 +174,7 @@ pub fn growth(tasks: &[Task], order: &[usize]) -> Option<(u128, u128)> {
             (1..=task.deadline / period).map(move |k| k * period)
         });
         for at in releases.chain([task.deadline]) {
-            looks += rank as u64 + 1;
-            if looks > LOOKS_MAX {
+            if !effort.spend(rank + 1) {
                 return None;
             }
             let mut work = task.runtime;

@@ -11,7 +11,8 @@
 //!
 //! Inequalities are multiplied out, so that they hold between whole numbers or sums of fractions.
 
-use crate::exact::Sum;
+use super::Effort;
+use crate::exact::{Sum, divide};
 use crate::taskset::{Task, utilisation};
 use std::cmp::Ordering;
 
@@ -76,13 +77,14 @@ pub(crate) fn bak(tasks: &[Task], cpus: u64) -> Result<(), usize> {
             let (c, t, d) = (u128::from(other.runtime), u128::from(other.period), u128::from(other.deadline));
             let first = c * (length + t - d);
             let second = (c * length).saturating_sub(own * t);
-            let (whole, rest) = (first / t + second / length, (first % t, second % length));
-            let carry = u128::from(rest.0 * length + rest.1 * t >= t * length);
-            if whole + carry >= length {
+            let ((a, r), (b, s)) = (divide(first, other.period), divide(second, task.deadline));
+            let carry = u128::from(u128::from(r) * length + u128::from(s) * t >= t * length);
+            if a + b + carry >= length {
                 sum.add(length, 1);
             } else {
-                sum.add(whole * t + rest.0, other.period);
-                rests += rest.1;
+                sum.add(a + b, 1);
+                sum.add(u128::from(r), other.period);
+                rests += u128::from(s);
             }
         }
         sum.add(rests, task.deadline);
@@ -93,52 +95,52 @@ pub(crate) fn bak(tasks: &[Task], cpus: u64) -> Result<(), usize> {
     Ok(())
 }
 
-/// Bounds of the response times, for deadlines within the periods; an error names the first task without one.
+/// Bounds of the response times, for deadlines within the periods; an error names the first task without one, or none when the
+/// search would take too long.
 ///
 /// The bounds are lowered from the deadlines in rounds: a shorter response of one task leaves less carried-in work for
 /// the others.
-pub(crate) fn response_times(tasks: &[Task], cpus: u64) -> Result<Vec<u64>, usize> {
-    /// Rounds over all tasks; what has not been shown by then is not shown.
-    const ROUNDS: usize = 200;
-    /// Steps of one fixed point.
-    const STEPS: usize = 100_000;
+pub(crate) fn response_times(tasks: &[Task], cpus: u64) -> Result<Vec<u64>, Option<usize>> {
     let mut bounds: Vec<Option<u64>> = vec![None; tasks.len()];
-    for _ in 0..ROUNDS {
+    let mut effort = Effort::default();
+    loop {
         let mut lower = false;
-        for (k, task) in tasks.iter().enumerate() {
-            let most = bounds[k].unwrap_or(task.deadline);
-            let mut response = task.runtime;
-            let mut fits = task.runtime <= task.deadline;
-            for step in 0.. {
-                if !fits {
-                    break;
-                }
-                if step == STEPS {
-                    fits = false;
-                    break;
-                }
-                let next = response_step(tasks, &bounds, k, response, cpus);
-                if next == u128::from(response) {
-                    break;
-                }
-                match u64::try_from(next).ok().filter(|n| *n <= most) {
-                    Some(next) => response = next,
-                    None => fits = false,
-                }
-            }
-            if fits && bounds[k].is_none_or(|b| response < b) {
+        for k in 0..tasks.len() {
+            let found = response_time(tasks, &bounds, k, cpus, &mut effort)?;
+            if let Some(response) = found.filter(|r| bounds[k].is_none_or(|b| *r < b)) {
                 bounds[k] = Some(response);
                 lower = true;
             }
         }
-        if bounds.iter().all(Option::is_some) {
-            return Ok(bounds.into_iter().flatten().collect());
-        }
-        if !lower {
-            break;
+        match bounds.iter().position(Option::is_none) {
+            None => return Ok(bounds.into_iter().flatten().collect()),
+            Some(task) if !lower => return Err(Some(task)),
+            Some(_) => {}
         }
     }
-    Err(bounds.iter().position(Option::is_none).unwrap_or(0))
+}
+
+/// The least fixed point for one task that is within its bound or deadline, given the bounds of the others.
+fn response_time(
+    tasks: &[Task],
+    bounds: &[Option<u64>],
+    k: usize,
+    cpus: u64,
+    effort: &mut Effort,
+) -> Result<Option<u64>, Option<usize>> {
+    let most = bounds[k].unwrap_or(tasks[k].deadline);
+    let mut response = tasks[k].runtime;
+    while response <= most {
+        if !effort.spend(tasks.len()) {
+            return Err(None);
+        }
+        let next = response_step(tasks, bounds, k, response, cpus);
+        if next == u128::from(response) {
+            return Ok(Some(response));
+        }
+        response = u64::try_from(next).unwrap_or(u64::MAX);
+    }
+    Ok(None)
 }
 
 /// Runtime plus what others keep all CPUs busy in a window of this length.
@@ -205,7 +207,7 @@ mod tests {
         // Two light tasks and a heavy one, which comes last and misses.
         let tasks = [task(1, 9), task(1, 9), task(10, 10)];
         assert!(!gfb(&tasks, 2) && bcl(&tasks, 2).is_err() && bak(&tasks, 2).is_err());
-        assert_eq!(response_times(&tasks, 2), Err(2));
+        assert_eq!(response_times(&tasks, 2), Err(Some(2)));
         assert_eq!(tardiness(&tasks, 2), Some(15));
     }
 

@@ -3,30 +3,36 @@
 //! Bertogna and Cirinei, "Response-Time Analysis for Globally Scheduled Symmetric Multiprocessor Platforms", RTSS 2007: a job
 //! waits only while all m CPUs run more important work, so a m-th part of what these can do in its window delays it.
 
+use super::Effort;
 use crate::taskset::Task;
 
-/// Steps of one fixed point.
-const STEPS: usize = 1_000_000;
-
 /// Bounds of the response times, `order` from the most important task on, for deadlines within the periods. An error names the
-/// first task that is not shown to be in time.
+/// first task that is not shown to be in time, or none when the search would take too long.
 ///
 /// Sufficient for sporadic tasks. Pseudo-polynomial; O(n²) steps at least.
-pub(crate) fn response_times(tasks: &[Task], order: &[usize], cpus: u64) -> Result<Vec<u64>, usize> {
+pub(crate) fn response_times(tasks: &[Task], order: &[usize], cpus: u64) -> Result<Vec<u64>, Option<usize>> {
     let mut bounds = vec![0; tasks.len()];
+    let mut effort = Effort::default();
     for (rank, &k) in order.iter().enumerate() {
-        bounds[k] = bound(tasks, &bounds, &order[..rank], k, cpus).ok_or(k)?;
+        bounds[k] = bound(tasks, &bounds, &order[..rank], k, cpus, &mut effort)?;
     }
     Ok(bounds)
 }
 
-fn bound(tasks: &[Task], bounds: &[u64], above: &[usize], k: usize, cpus: u64) -> Option<u64> {
+fn bound(
+    tasks: &[Task],
+    bounds: &[u64],
+    above: &[usize],
+    k: usize,
+    cpus: u64,
+    effort: &mut Effort,
+) -> Result<u64, Option<usize>> {
     let task = &tasks[k];
     let own = u128::from(task.runtime);
     let mut response = task.runtime;
-    for _ in 0..STEPS {
+    while effort.spend(above.len() + 1) {
         if response > task.deadline {
-            return None;
+            return Err(Some(k));
         }
         let most = u128::from(response) - own + 1;
         let work = |&i: &usize| {
@@ -37,11 +43,11 @@ fn bound(tasks: &[Task], bounds: &[u64], above: &[usize], k: usize, cpus: u64) -
         };
         let next = own + above.iter().map(work).sum::<u128>() / u128::from(cpus);
         if next == u128::from(response) {
-            return Some(response);
+            return Ok(response);
         }
-        response = u64::try_from(next).ok()?;
+        response = u64::try_from(next).map_err(|_| Some(k))?;
     }
-    None
+    Err(None)
 }
 
 #[cfg(test)]
@@ -53,6 +59,6 @@ mod tests {
         let task = |runtime, period| Task { runtime, deadline: period, period };
         let tasks = [task(5, 10), task(6, 10), task(2, 20)];
         assert_eq!(response_times(&tasks, &[0, 1, 2], 2), Ok(vec![5, 6, 7]));
-        assert_eq!(response_times(&[task(5, 10), task(6, 10), task(9, 20)], &[0, 1, 2], 1), Err(1));
+        assert_eq!(response_times(&[task(5, 10), task(6, 10), task(9, 20)], &[0, 1, 2], 1), Err(Some(1)));
     }
 }

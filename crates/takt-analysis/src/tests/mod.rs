@@ -18,6 +18,31 @@ use std::fmt::Write;
 
 pub use global_edf::tardiness;
 
+/// How many looks at a task a test may still take. A verdict must not take longer than a look at it is worth, and some
+/// searches have no other end that anybody would wait for.
+#[derive(Debug)]
+pub(crate) struct Effort(u64);
+
+impl Default for Effort {
+    /// A few seconds.
+    fn default() -> Effort {
+        Effort(300_000_000)
+    }
+}
+
+impl Effort {
+    /// Takes so many looks; `false` when they are used up.
+    pub(crate) fn spend(&mut self, looks: usize) -> bool {
+        match self.0.checked_sub(looks as u64) {
+            Some(left) => {
+                self.0 = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
 /// What a test says about a set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Verdict {
@@ -406,13 +431,14 @@ fn per_task(set: &TaskSet, cpus: u64, run: fn(&[Task], u64) -> Result<(), usize>
 }
 
 /// The verdict of a test that bounds response times.
-fn bounds(set: &TaskSet, run: impl Fn(&[Task]) -> Result<Vec<u64>, usize>) -> Finding {
+fn bounds(set: &TaskSet, run: impl Fn(&[Task]) -> Result<Vec<u64>, Option<usize>>) -> Finding {
     if !set.is_constrained() {
         return found(Verdict::Unknown, Why::Beyond(BEYOND));
     }
     match run(&set.tasks) {
         Ok(times) => found(Verdict::Schedulable, Why::Responses(times)),
-        Err(task) => found(Verdict::NotShown, Why::Fails(task)),
+        Err(Some(task)) => found(Verdict::NotShown, Why::Fails(task)),
+        Err(None) => found(Verdict::Unknown, Why::Search),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Tests that need something this machine may not have say `skipped: REASON`. Those over real processes take a lock of the
 //! whole machine, so that they do not disturb one another. `UPDATE=1` writes the expected texts anew.
 
+mod analyze;
 mod children;
 mod common;
 mod contract;

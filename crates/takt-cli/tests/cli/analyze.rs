@@ -1,0 +1,147 @@
+//! `takt analyze`: the CSV that scripts read, known verdicts, the table, and bad input.
+
+use crate::common::{Room, workloads};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+/// Task sets with known verdicts; see the tests of takt-analysis for their source.
+fn known(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../takt-analysis/tests/data").join(name);
+    path.to_str().unwrap().to_string()
+}
+
+const HEADER: &str = "set_id,task_id,C_us,D_us,T_us\n";
+
+fn csv(room: &Room, rows: &str) {
+    fs::write(room.path("w.csv"), format!("{HEADER}{rows}")).unwrap();
+}
+
+#[test]
+fn the_simulated_column_is_the_known_one() {
+    let room = Room::new();
+    for of in ["3.0", "3.6"] {
+        let done = room.takt(&["analyze", &known(&format!("airs_W{of}.csv")), "--cpus", "4", "--test", "gedf_sim,gfb"]);
+        let verdicts = fs::read_to_string(known(&format!("airs_W{of}_verdicts.csv"))).unwrap();
+        let wanted: Vec<String> = verdicts
+            .lines()
+            .map(|line| {
+                let cells: Vec<&str> = line.split(',').collect();
+                format!("{},{},{}", cells[0], cells[15], cells[1])
+            })
+            .collect();
+        assert_eq!(done.expect(0).stdout.lines().collect::<Vec<_>>(), wanted);
+    }
+}
+
+#[test]
+fn the_output_is_a_row_per_set() {
+    let room = Room::new();
+    let done = room.takt(&["analyze", &known("sweep_n10.csv"), "--test", "edf,ff"]).expect(0);
+    let verdicts = fs::read_to_string(known("sweep_n10.verdicts")).unwrap();
+    let mut wanted = String::from("set_id,edf,ff\n");
+    verdicts.lines().enumerate().for_each(|(set, v)| writeln!(wanted, "{set},{v},{v}").unwrap());
+    assert_eq!(done.stdout, wanted);
+    // Sets keep their numbers and their order; extra columns do not matter.
+    let rows = "set_id,task_id,U,C_us,D_us,T_us\n7,0,0.5,5,10,10\n3,0,0.6,6,10,10\n7,1,0.5,5,10,10\n3,1,0.5,5,10,10\n";
+    fs::write(room.path("w.csv"), rows).unwrap();
+    let done = room.takt(&["analyze", "w.csv", "--test", "edf, hyperbolic", "--sensitivity"]).expect(0);
+    assert_eq!(done.stdout, "set_id,edf,hyperbolic,edf_growth\n7,1,0,1.000000\n3,0,0,0.909090\n");
+}
+
+#[test]
+fn one_set_that_misses_is_a_no() {
+    let room = Room::new();
+    csv(&room, "0,a,6,10,10\n0,b,6,10,10\n");
+    assert_eq!(room.takt(&["analyze", "w.csv", "--test", "edf"]).expect(1).stdout, "set_id,edf\n0,0\n");
+    // On two CPUs there is nothing to object to, and a sufficient test that fails objects to nothing.
+    room.takt(&["analyze", "w.csv", "--test", "ff", "--cpus", "2"]).expect(0);
+    csv(&room, "0,a,1,2,2\n0,b,1,2,2\n0,c,501,1000,1000\n");
+    assert_eq!(room.takt(&["analyze", "w.csv", "--test", "gfb", "--cpus", "2"]).expect(0).stdout, "set_id,gfb\n0,0\n");
+    // Rate-monotonic priorities miss, EDF does not.
+    csv(&room, "0,a,10,20,20\n0,b,20,50,50\n0,c,7,70,70\n");
+    room.takt(&["analyze", "w.csv", "--test", "rm-rta"]).expect(1);
+    room.takt(&["analyze", "w.csv", "--test", "rm-rta,edf"]).expect(0);
+    room.takt(&["analyze", "w.csv", "--test", "sim:rm", "--duration", "10ms"]).expect(1);
+}
+
+#[test]
+fn a_workload_gives_a_table() {
+    let room = Room::new();
+    let file = workloads().join("features/edf.yaml");
+    let said = room.takt(&["analyze", file.to_str().unwrap(), "--sensitivity"]).expect(0).stdout;
+    for part in ["test        verdict", "edf         yes        exact", "(35/33)", "rm-rta      no         exact"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let json = room.takt(&["analyze", file.to_str().unwrap(), "--test", "edf,rm-rta", "--json"]).json();
+    assert_eq!(json["sets"][0]["tests"][0]["schedulable"], true, "{json}");
+    assert_eq!(json["sets"][0]["tests"][1]["says"], "no", "{json}");
+    // What no test takes into account is said and not ignored.
+    let room = Room::with("policy: edf\ntasks: [{runtime: 1ms, period: 10ms, budget: 500us}]\n");
+    let said = room.takt(&["analyze", "w.yaml", "--test", "edf"]).expect(0).stdout;
+    assert!(said.contains("unknown") && said.contains("budget"), "{said}");
+}
+
+#[test]
+fn offsets_make_an_exact_test_sufficient() {
+    let task = "runtime: 5ms, period: 10ms, deadline: 6ms";
+    let room = Room::with(&format!("policy: edf\ntasks: [{{{task}}}, {{{task}, offset: 5ms}}]\n"));
+    let said = room.takt(&["analyze", "w.yaml", "--test", "edf,sim:edf"]).expect(0).stdout;
+    assert!(said.contains("not shown  sufficient") && said.contains("no miss"), "{said}");
+}
+
+#[test]
+fn bad_input_is_told_with_its_place() {
+    let room = Room::new();
+    for (rows, says) in [
+        ("", "there are no tasks below the header"),
+        ("0,0,1,10,0\n", "w.csv:2:10"),
+        ("0,0,0,10,10\n", "w.csv:2:5"),
+        ("0,0,1,-10,10\n", "w.csv:2:7"),
+        ("0,0,1,10,99999999999999999999\n", "w.csv:2:10"),
+        ("0,0,1,10\n", "4 cells"),
+        ("0,0,1,10,10\n0,0,1,10,10\n", "set 0 has two tasks `0`"),
+    ] {
+        csv(&room, rows);
+        let done = room.takt(&["analyze", "w.csv", "--test", "edf"]).expect(2);
+        assert!(done.stderr.contains(says) && done.stdout.is_empty(), "{rows}: {}", done.stderr);
+    }
+    csv(&room, "0,0,1,10,10\n");
+    for (args, says) in [
+        (&["--test", "efd"][..], "there is no test `efd`"),
+        (&["--test", "sim:efd"], "did you mean `edf`?"),
+        (&["--test", ""], "no test is named"),
+        (&["--cpus", "0"], "--cpus"),
+    ] {
+        let done = room.takt(&[&["analyze", "w.csv"], args].concat()).expect(2);
+        assert!(done.stderr.contains(says) && done.stdout.is_empty(), "{args:?}: {}", done.stderr);
+    }
+    let done = room.takt(&["analyze", "nothing.csv"]).expect(2);
+    assert!(done.stderr.contains("nothing.csv"), "{}", done.stderr);
+    fs::write(room.path("table.yaml"), "windows: [{length: 10ms}]\n").unwrap();
+    let done = room.takt(&["analyze", "table.yaml"]).expect(2);
+    assert!(done.stderr.contains("takt check"), "{}", done.stderr);
+    csv(&room, "0,0,1,10,10\n1,0,1,10,10\n");
+    room.takt(&["analyze", "w.csv", "--table"]).expect(2);
+}
+
+#[test]
+fn absurd_sizes_get_right_answers() {
+    let room = Room::new();
+    let verdict = |rows: &str, tests: &str, cpus: &str| {
+        csv(&room, rows);
+        let done = room.takt(&["analyze", "w.csv", "--test", tests, "--cpus", cpus]);
+        done.stdout.lines().nth(1).unwrap_or_default().to_string()
+    };
+    let all = "edf,rm-rta,dm-rta,ll,hyperbolic,gfb,bcl,bak,ff,wm_ff,ceqd_ff";
+    let huge = "0,a,1000000000000,2000000000000,2000000000000\n0,b,500000000000,1000000000000,1000000000000\n";
+    assert_eq!(verdict(huge, all, "1"), "0,1,1,1,0,0,1,0,1,1,1,1");
+    // More than there is, by one part in 10^12, beside tiny periods.
+    let over = "0,a,1000000000001,2000000000000,2000000000000\n0,b,1,2,2\n";
+    assert_eq!(verdict(over, "edf,rm-rta,gfb,ff", "1"), "0,0,0,0,0");
+    assert_eq!(verdict("0,a,3,2,9\n", all, "2"), "0,0,0,0,unknown,unknown,0,0,0,0,0,0");
+    let many: String = (0..10_000).map(|i| format!("0,{i},9,{0},{0}\n", 100_000 + i)).collect();
+    assert_eq!(verdict(&many, "edf,gfb,bcl,ff,wf,ll,hyperbolic", "1"), "0,1,1,0,1,1,0,0");
+    let many: String = (0..10_000).map(|i| format!("0,{i},9,{0},{0}\n", 80_000 + i)).collect();
+    assert_eq!(verdict(&many, "edf,gfb,ff", "1"), "0,0,0,0");
+}
