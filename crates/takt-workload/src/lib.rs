@@ -180,7 +180,8 @@ impl Default for Settings {
 pub struct Options {
     /// The machine is CPUs 0 to `cpus - 1`.
     pub cpus: Option<usize>,
-    /// The policy of the whole system. Its placement is the file's `placement`, unless it differs from the default.
+    /// The policy of the whole system, with its settings: those of the file's policy are the file's alone. Its placement is the
+    /// file's `placement`, unless it differs from the default.
     pub policy: Option<PolicySpec>,
     /// Seed of everything drawn at random.
     pub seed: Option<u64>,

@@ -160,8 +160,12 @@ pub(crate) fn check(policy: &PolicySpec) -> Option<Fault> {
     if policy.entry.name != ipi::ENTRY.name {
         return None;
     }
-    // Other faults of the parameters are found when the policy is built. Without feedback there is no loop.
-    let p = Parameters::new(policy).ok().filter(|p| p.feedback)?;
+    let p = match Parameters::new(policy) {
+        Ok(p) if p.feedback => p,
+        // Without feedback there is no loop.
+        Ok(_) => return None,
+        Err(why) => return Some(Fault::new(why.to_string(), "these do not suit each other", "change one of them")),
+    };
     let gain =
         |name: &str, value: i64, bounds: String| format!("`{name}` is {} and must be {bounds}", ratio_text(value));
     let label = match stable(p.kpi, p.krr, p.zrr).err()? {
@@ -214,9 +218,11 @@ fn parse(text: &str) -> Result<PolicySpec, Fault> {
 /// `c-edf:cluster=4`.
 ///
 /// # Errors
-/// What of it is unknown or out of range, with the nearest name and all names or the range, in words for the user.
+/// What of it is unknown or out of range, with the nearest name and all names or the range, and that gains make a control
+/// loop unstable; in words for the user.
 pub fn policy_from_text(text: &str) -> Result<PolicySpec, String> {
-    parse(text).map_err(Fault::sentence)
+    let checked = |policy| check(&policy).map_or(Ok(policy), Err);
+    parse(text).and_then(checked).map_err(Fault::sentence)
 }
 
 /// Writes a policy so that [`policy_from_text`] reads the same one back, but for its placement: its name, and the settings

@@ -393,16 +393,18 @@ fn partition_name(reader: &mut Reader, node: &Node) -> Option<String> {
 
 /// Whether it is a partition's own `fifo`: DEmOS's order, and not the online policy of that name.
 fn is_fifo(node: &Node) -> bool {
-    matches!(&node.kind, Kind::Scalar { text, .. } if text == "fifo")
+    let named = node.get("name").map_or(node, |entry| &entry.value);
+    matches!(&named.kind, Kind::Scalar { text, .. } if text.trim() == "fifo")
 }
 
 fn partition_policy(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
     let placement = node.get("placement").and_then(|e| reader.choice(&e.value, "placement", &Placement::ALL));
     let entry = node.get("policy")?;
+    // Read all the same: settings that it does not have are to be faulted.
+    let mut policy = policy::read(reader, &entry.value)?;
     if is_fifo(&entry.value) {
         return None;
     }
-    let mut policy = policy::read(reader, &entry.value)?;
     if policy.scope == Scope::Table {
         reader.push(
             Diagnostic::error(&entry.value.span, format!("`{}` cannot be a partition's policy", policy.entry.name))

@@ -53,6 +53,13 @@ fn task(keys: &str) -> Task {
     w.system.tasks[0].clone()
 }
 
+/// The policy `ipi` with a gain in millionths, whether that is stable or not.
+fn ipi_with(gain: &str, value: i64) -> PolicySpec {
+    let mut ipi = spec("ipi");
+    ipi.values[ipi.entry.settings.iter().position(|s| s.name == gain).unwrap()] = Some(value);
+    ipi
+}
+
 /// A value of each setting, above its lower bound where there is room.
 fn values(entry: &takt_core::policy::Entry) -> Vec<i64> {
     let value = |kind: &Kind| match *kind {
@@ -107,7 +114,7 @@ fn a_policy_has_its_settings_in_a_text_or_in_a_mapping() {
     let options = Options { policy: Some(spec("rr:quantum=3ms")), ..Options::default() };
     let csv = Source { name: "a.csv".to_owned(), text: "set_id,task_id,C_us,D_us,T_us\n0,1,2,3,4\n".to_owned() };
     assert_eq!(load(csv.clone(), &options).unwrap().system.policy.value("quantum"), Some(3_000_000));
-    let options = Options { policy: Some(spec("ipi:kpi=3")), ..Options::default() };
+    let options = Options { policy: Some(ipi_with("kpi", 3_000_000)), ..Options::default() };
     let faults = load(csv, &options).unwrap_err();
     assert!(faults[0].message.contains("unstable"), "{faults:?}");
 }
@@ -123,6 +130,8 @@ fn wrong_texts_of_policies_say_what_is_right() {
         ("rr:quantum=2ms,", ["not a setting with its value", "no `=` here"]),
         ("rr:quantum=2ms,quantum=3ms", ["given twice", "`quantum`"]),
         ("edf:cluster=2", ["no setting `cluster`", "`c-edf`"]),
+        ("ipi:kpi=2", ["unstable", "`kpi` is 2 and must be above 0 and below 2"]),
+        ("ipi:least=3ms,most=2ms", ["the shortest burst", "above the longest"]),
         ("ipi:preset=improve", ["`thesis` or `improved`", "did you mean `improved`?"]),
     ] {
         let why = policy_from_text(text).unwrap_err();
@@ -135,7 +144,7 @@ fn a_loop_without_feedback_has_no_gains_to_fault() {
     let file = |policy: &str| format!("policy: {policy}\ntasks: [{{name: a, period: 10ms, runtime: 1ms}}]");
     ok(&file("{name: ipi, kpi: 3, feedback: no}"));
     ok(&file("{name: ipi, krr: 4.255319}"));
-    let options = Options { policy: Some(spec("ipi:krr=4.25532")), ..Options::default() };
+    let options = Options { policy: Some(ipi_with("krr", 4_255_320)), ..Options::default() };
     let fault = fault(&file("edf"), &options);
     assert!(fault.label.contains("at most 4.255319"), "{fault:?}");
 }
@@ -243,6 +252,19 @@ windows: [{length: 100, cpu: 0, sc_partition: mixed, be_partition: plain}]");
     assert_eq!(e.execution, Execution::Series(vec![ms(1)]));
     let again = ok(&canonical(&w));
     assert_eq!((again.system, again.resources), (w.system, w.resources));
+}
+
+#[test]
+fn a_partitions_fifo_is_its_order_however_it_is_written() {
+    for (policy, online) in [("fifo", false), ("{name: fifo}", false), ("p-fifo", true), ("{name: p-fifo}", true)] {
+        let period = if online { ", period: 10ms, runtime: 1ms" } else { "" };
+        let w = ok(&format!(
+            "partitions: [{{name: A, policy: {policy}, processes: [{{cmd: a, budget: 5{period}}}]}}]
+windows: [{{length: 10, cpu: 0, sc_partition: A}}]"
+        ));
+        assert_eq!(w.system.partitions[0].policy.is_some(), online, "{policy}");
+        assert_eq!(ok(&canonical(&w)).system, w.system);
+    }
 }
 
 #[test]
