@@ -292,5 +292,14 @@ pub(crate) fn any_order(tasks: &[Demand], _: Rules) -> Finding {
         );
         return Finding::new(Answer::Yes, Kind::Sufficient, why);
     }
+    let timed = || tasks.iter().filter(|t| t.deadline.is_some());
+    let load = utilisation(timed());
+    if load.at_most(1) == Some(false) {
+        return Finding::new(Answer::No, Kind::Necessary, format!("utilisation {load} is above 1"));
+    }
+    if let Some(t) = timed().find(|t| t.deadline < Some(t.runtime)) {
+        let why = format!("task {} needs more than its deadline allows", t.task.0);
+        return Finding::new(Answer::No, Kind::Necessary, why);
+    }
     unknown("there is no test for this policy and these tasks")
 }
