@@ -77,7 +77,8 @@ fn needs(entry: &Entry) -> String {
 }
 
 fn names(entry: &'static Entry) -> String {
-    format!("Forms: {}. Every task needs: {}.", forms(entry).join(" "), needs(entry))
+    let needs = if entry.needs.is_empty() { "nothing in particular".into() } else { needs(entry) };
+    format!("Forms: {}. Every task needs: {needs}.", forms(entry).join(" "))
 }
 
 /// What can be set: what the policy declares, and the size of a cluster if it has such a form.

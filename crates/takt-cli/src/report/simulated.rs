@@ -151,7 +151,9 @@ impl Simulated<'_> {
     /// The lines after the table of jobs.
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let workload = self.workload;
-        writeln!(out, "{}", self.costs_line())?;
+        // A replay has the costs of the machine that it was recorded on.
+        let Some(report) = self.report else { return Ok(()) };
+        writeln!(out, "{}", self.costs_line(report))?;
         let timing = self.system().timing;
         let clock =
             [("tick", timing.tick), ("timer_resolution", timing.resolution), ("timer_lateness", timing.lateness)];
@@ -196,12 +198,11 @@ impl Simulated<'_> {
         table(out, &rows)
     }
 
-    fn costs_line(&self) -> String {
+    fn costs_line(&self, report: &Report) -> String {
         let costs = words(costs(&self.workload.scenario.costs).into_iter());
         if costs.is_empty() {
             return "costs: none".into();
         }
-        let Some(report) = self.report else { return format!("costs: {costs}") };
         let overhead: i64 = report.cpus.iter().map(|c| c.overhead.ns()).sum();
         let time = i128::from(self.duration.ns().max(1)) * report.cpus.len().max(1) as i128;
         let part = (i128::from(overhead) * 1_000_000 / time) as i64;
