@@ -89,6 +89,8 @@ impl ReadyQueue {
     pub(crate) fn new(capacity: usize) -> ReadyQueue {
         ReadyQueue { sorted: Vec::with_capacity(capacity) }
     }
+    // A key that is handed over in memory costs a stall when it is read at once.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, key: Key) {
         if self.sorted.len() > 24 {
             let index = self.sorted.partition_point(|k| *k < key);
