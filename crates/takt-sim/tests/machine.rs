@@ -161,6 +161,31 @@ fn an_aborted_job_forgets_its_steps_and_its_sleep() {
     );
 }
 
+/// The handler runs for its own runtime, whatever step its job was at, and gives back what the job held when it is over.
+#[test]
+fn the_handler_of_an_aborted_job() {
+    let a = Task {
+        deadline: Some(ns(20)),
+        handler: Some(Handler { runtime: ns(6), deadline: None }),
+        ..once(0, 2, &[run(2), Step::Lock(R), sleep(30), Step::Unlock(R), run(1)])
+    };
+    let b = once(5, 1, &[run(30), Step::Lock(R), run(4), Step::Unlock(R)]);
+    let c = plain(22, 3, 1);
+    let described = System { late: Late::Abort, locking: Locking::Fifo, ..system(1, "fp", vec![a, b, c]) };
+    expect(
+        &tell(described, 60),
+        "0 start a 0
+        2 grant a 0, block a, blocked a
+        5 start b 0
+        20 aborted a, handler a, preempted b, start a 0
+        22 preempted a, start c 0
+        23 complete c, start a 0
+        27 handled a, return a 0, start b 0
+        42 grant b 0
+        46 return b 0, complete b",
+    );
+}
+
 /// A last sleep that outlives its job does not complete the next one.
 #[test]
 fn a_sleep_that_outlives_its_job_ends_nothing() {
