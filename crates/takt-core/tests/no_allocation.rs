@@ -2,10 +2,10 @@
 
 use std::alloc::{GlobalAlloc, Layout, System as Heap};
 use std::cell::Cell;
-use takt_core::cpus::CpuSet;
+use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
-use takt_core::policy::{PolicySpec, REGISTRY, Scope};
+use takt_core::policy::{Entry, Kind, PolicySpec, REGISTRY, Scope};
 use takt_core::rng::draw_up_to;
 use takt_core::time::{Span, Time};
 
@@ -38,21 +38,30 @@ static COUNTING: Counting = Counting;
 const TASKS: u32 = 12;
 const RESOURCES: u16 = 40;
 
+/// Every policy under each of its scopes, with the shortest durations that its settings allow: quanta fit into every period.
 fn specs() -> impl Iterator<Item = PolicySpec> {
-    let spec = |entry, scope| PolicySpec::new(entry, scope);
+    let spec = |entry: &'static Entry, scope| {
+        let mut spec = PolicySpec::new(entry, scope);
+        for (value, setting) in spec.values.iter_mut().zip(entry.settings) {
+            if let Kind::Duration(least, _) = setting.kind {
+                *value = Some(least.ns());
+            }
+        }
+        spec
+    };
     REGISTRY.iter().flat_map(move |entry| entry.scopes.iter().map(move |&scope| spec(entry, scope)))
 }
 
-fn ns(ns: i64) -> Span {
-    Span::from_ns(ns)
+fn us(us: i64) -> Span {
+    Span::from_us(us)
 }
 
 fn online(spec: PolicySpec, cpus: usize, late: Late, backlog: Backlog) -> System {
     let task = |i: u32| Task {
-        arrival: Arrival::Periodic { offset: ns(i64::from(i % 3)), period: ns(20 + 7 * i64::from(i)) },
-        deadline: Some(ns(15 + 8 * i64::from(i))),
-        runtime: Some(ns(5)),
-        budget: i.is_multiple_of(2).then(|| ns(6)),
+        arrival: Arrival::Periodic { offset: us(i64::from(i % 3)), period: us(20 + 7 * i64::from(i)) },
+        deadline: Some(us(15 + 8 * i64::from(i))),
+        runtime: Some(us(5)),
+        budget: i.is_multiple_of(2).then(|| us(6)),
         jitter: Span::ZERO,
         priority: i % 4,
         affinity: if i.is_multiple_of(3) { CpuSet::first(1) } else { CpuSet::first(cpus) },
@@ -81,7 +90,7 @@ fn windows(table: PolicySpec, guest: PolicySpec, late: Late, backlog: Backlog) -
     for (i, task) in system.tasks.iter_mut().enumerate() {
         task.affinity = CpuSet::first(4);
         if i < 8 {
-            (task.arrival, task.deadline, task.budget, task.jitter) = (Arrival::Activated, None, Some(ns(9)), ns(18));
+            (task.arrival, task.deadline, task.budget, task.jitter) = (Arrival::Activated, None, Some(us(9)), us(18));
         }
     }
     let partition = |tasks: std::ops::Range<u32>, policy| Partition { tasks: tasks.map(TaskId).collect(), policy };
@@ -90,7 +99,7 @@ fn windows(table: PolicySpec, guest: PolicySpec, late: Late, backlog: Backlog) -
     let first = vec![slice(CpuSet::single(0), 0, Some(PartitionId(1))), slice(guest_cpus, 2, None)];
     let other = Slice { cpus: guest_cpus, sc: None, be: Some(PartitionId(2)) };
     let second = vec![slice(CpuSet::single(0), 1, Some(PartitionId(0))), other];
-    system.windows = vec![Window { length: ns(50), slices: first }, Window { length: ns(31), slices: second }];
+    system.windows = vec![Window { length: us(50), slices: first }, Window { length: us(31), slices: second }];
     system
 }
 
@@ -101,11 +110,11 @@ fn calls_while_driven(engine: &mut Engine, steps: u64) -> u64 {
     let before = CALLS.with(Cell::get);
     for step in 0..steps {
         let pick = |what: u64, most: u64| draw_up_to(most, 42, step, what);
-        let due = engine.next_due().unwrap_or(Time::MAX).min(engine.now() + ns(30));
+        let due = engine.next_due().unwrap_or(Time::MAX).min(engine.now() + us(30));
         let now = match pick(0, 9) {
             0..=5 => due,
-            6..=8 => engine.now() + ns(pick(1, (due - engine.now()).or_zero().ns() as u64) as i64),
-            _ => due + ns(pick(1, 120) as i64),
+            6..=8 => engine.now() + Span::from_ns(pick(1, (due - engine.now()).or_zero().ns() as u64) as i64),
+            _ => due + us(pick(1, 120) as i64),
         };
         let count = pick(2, 8) as usize;
         for (i, input) in inputs.iter_mut().enumerate().take(count) {
@@ -140,8 +149,12 @@ fn nothing_is_allocated_while_the_engine_runs() {
     let late_and_backlog = [(Late::Continue, Backlog::Queue), (Late::Abort, Backlog::Skip)];
     let mut engines = 0;
     let mut check = |system: System, name: String| {
-        let mut engine = Engine::new(system).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let calls = calls_while_driven(&mut engine, 6_000);
+        // Some policies move every task over all CPUs.
+        let mut roaming = system.clone();
+        roaming.tasks.iter_mut().for_each(|t| t.affinity = CpuSet::first(MAX_CPUS));
+        let built = Engine::new(system).or_else(|_| Engine::new(roaming));
+        let mut engine = built.unwrap_or_else(|e| panic!("{name}: {e}"));
+        let calls = calls_while_driven(&mut engine, 3_000);
         assert!(engine.totals().dispatches > 500, "{name}: {:?}", engine.totals());
         assert_eq!(calls, 0, "{name} called the allocator");
         engines += 1;
