@@ -722,7 +722,7 @@ impl State {
                     run.metered = true;
                     run.spend(consumed - run.consumed);
                     run.since = now;
-                    self.arm_budget(task, now);
+                    self.arm_budget(task, now, Span::ZERO);
                 }
             }
             Input::Complete { task } => {
@@ -779,7 +779,7 @@ impl State {
             }
             Input::Skew { task, by } => {
                 self.runs[task.index()].skew = by;
-                self.arm_budget(task, self.now);
+                self.arm_budget(task, self.now, Span::ZERO);
             }
             Input::Share { task, share, importance } => {
                 let described = &mut self.system.tasks[task.index()];
@@ -829,7 +829,7 @@ impl State {
             run.account(at.max(run.since).min(now));
             if run.budget.is_some_and(|left| left + run.lateness + run.skew > Span::ZERO) {
                 // A measurement said that less was consumed than time has passed.
-                self.arm_budget(task, now);
+                self.arm_budget(task, now, Span::ZERO);
                 return;
             }
             self.agenda.remove(slot);
@@ -1180,7 +1180,7 @@ impl State {
         self.record(sink, What::Wake { task, job });
         self.events.push(Event::Wake { task });
         if self.runs[task.index()].place.is_some() {
-            self.arm_budget(task, now);
+            self.arm_budget(task, now, Span::ZERO);
         }
     }
 
@@ -1209,16 +1209,15 @@ impl State {
         }
     }
 
-    /// Puts the end of a running task's budget on the agenda.
+    /// Puts the end of a running task's budget on the agenda, but not before the task has run for `soonest`: nothing while the
+    /// instant's events are still to come, then a nanosecond, or a budget that ends early could be granted again for ever in
+    /// one instant.
     #[inline]
-    fn arm_budget(&mut self, task: TaskId, now: Time) {
+    fn arm_budget(&mut self, task: TaskId, now: Time, soonest: Span) {
         let run = &self.runs[task.index()];
         match run.budget {
             Some(left) if run.place.is_some() && run.phase == Phase::Ready => {
-                let end = left + run.lateness + run.skew;
-                // However early its end is noticed, the task has run by then: or it could be granted again for ever in one instant.
-                // One that is used up is noticed now, or each measurement would put it off.
-                let end = if left > Span::ZERO { end.max(Span::from_ns(1)) } else { end };
+                let end = (left + run.lateness + run.skew).max(soonest);
                 let at = now.max(run.since + end);
                 self.agenda.set(task.index(), at.round_up(self.system.timing.resolution));
             }
@@ -1239,7 +1238,7 @@ impl State {
         }
         let job = run.job;
         self.record(sink, What::Budget { task, job, amount: budget.amount });
-        self.arm_budget(task, now);
+        self.arm_budget(task, now, Span::from_ns(1));
     }
 
     /// Turns the difference between the present assignment and the decision into commands.
@@ -1364,7 +1363,7 @@ impl State {
                 }
                 match a.budget {
                     Some(budget) => self.grant(task, budget, sink),
-                    None if run.budget.is_some() => self.arm_budget(task, now),
+                    None if run.budget.is_some() => self.arm_budget(task, now, Span::from_ns(1)),
                     None => {}
                 }
                 self.record(sink, What::Start { task, job, place: to });
