@@ -2,7 +2,7 @@
 
 use takt_analysis::online::{Answer, Kind, Verdict, verdict};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, System, Task};
+use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, Locking, ResourceId, Step, System, Task};
 use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 
@@ -140,4 +140,87 @@ fn what_is_not_known_is_said() {
     s.tasks[1].runtime = Some(Span::from_ms(2));
     s.tasks[1].budget = Some(Span::from_ms(1));
     assert_eq!(verdict(&s).schedulable, Answer::No);
+}
+
+#[test]
+fn a_job_that_cannot_be_preempted_holds_up_the_others_by_all_but_a_nanosecond() {
+    // The second begins just before the first is released: 3 ms of hold-up and 1 ms of its own end by the deadline of 4 ms.
+    let mut s = system("np-edf", 1, &[(1, 4, 4), (3, 12, 12)]);
+    s.tasks[1].runtime = Some(Span::from_ns(3_000_001));
+    let yes = verdict(&s);
+    assert_eq!((yes.schedulable, yes.test, yes.kind), (Answer::Yes, "np-edf", Kind::Sufficient));
+    s.tasks[1].runtime = Some(Span::from_ns(3_000_002));
+    assert_eq!(verdict(&s).schedulable, Answer::Unknown);
+    // One without a deadline holds up the others just the same.
+    s.tasks[1].deadline = None;
+    assert_eq!(verdict(&s).schedulable, Answer::Unknown);
+    assert_eq!(test("edf", 1, &[(1, 4, 4), (5, 12, 12)]).schedulable, Answer::Yes);
+}
+
+/// A task that holds resource 0 for the middle of its three parts.
+fn locking(parts: [i64; 3]) -> Vec<Step> {
+    let [before, inside, after] = parts.map(|p| Step::Run(Span::from_ms(p)));
+    vec![before, Step::Lock(ResourceId(0)), inside, Step::Unlock(ResourceId(0)), after]
+}
+
+#[test]
+fn a_critical_section_of_a_less_important_task_is_waited_for_once() {
+    // 1 + 2 + 1 of its own and 4 of the last one's section; the second needs 5 and waits for 4 and 4; the last for 4 and 5.
+    let mut s = system("fp", 1, &[(4, 20, 20), (5, 20, 20), (6, 20, 20)]);
+    s.resources = 1;
+    s.tasks[0].steps = locking([1, 2, 1]);
+    s.tasks[2].steps = locking([1, 4, 1]);
+    for protocol in [Locking::Ceiling, Locking::Inheritance] {
+        s.locking = protocol;
+        let v = verdict(&s);
+        assert_eq!((v.schedulable, v.kind, v.responses), (Answer::Yes, Kind::Sufficient, vec![ms(8), ms(13), ms(15)]));
+    }
+    s.locking = Locking::Fifo;
+    assert_eq!(verdict(&s).schedulable, Answer::Unknown);
+    // With inheritance one section of each may come in between, under the ceiling only one of all.
+    s.tasks[1].steps = locking([1, 3, 1]);
+    for (protocol, response) in [(Locking::Ceiling, 8), (Locking::Inheritance, 11)] {
+        s.locking = protocol;
+        assert_eq!(verdict(&s).responses[0], ms(response));
+    }
+}
+
+#[test]
+fn sleeping_counts_as_running_and_is_no_proof_of_a_miss() {
+    let mut s = system("rm", 1, &[(3, 10, 10), (4, 20, 20)]);
+    s.tasks[0].steps = vec![Step::Run(Span::from_ms(1)), Step::Sleep(Span::from_ms(3)), Step::Run(Span::from_ms(2))];
+    let v = verdict(&s);
+    assert_eq!((v.schedulable, v.kind, v.responses), (Answer::Yes, Kind::Sufficient, vec![ms(6), ms(10)]));
+    assert_eq!(v.utilisation.fraction(), Some((1, 2)));
+    s.tasks[1].runtime = Some(Span::from_ms(9));
+    let v = verdict(&s);
+    assert_eq!(v.schedulable, Answer::Unknown);
+    assert!(v.reason.ends_with("jobs that sleep leave the CPU to others"), "{}", v.reason);
+}
+
+#[test]
+fn optimal_policies_need_no_more_than_the_cpus() {
+    let three = [(2, 3, 3), (2, 3, 3), (2, 3, 3)];
+    for policy in ["llref", "pd2"] {
+        let v = test(policy, 2, &three);
+        assert_eq!((v.schedulable, v.kind, v.test), (Answer::Yes, Kind::Exact, "optimal"), "{policy}");
+        assert_eq!(test(policy, 2, &[(3, 3, 3), (2, 3, 3), (2, 3, 3)]).schedulable, Answer::No);
+    }
+    // 2.5, 2 and 1.5 ms of 3 ms fill two CPUs, but in whole quanta they are 3, 2 and 2.
+    let mut s = system("pd2", 2, &three);
+    s.tasks[0].runtime = Some(Span::from_us(2_500));
+    s.tasks[2].runtime = Some(Span::from_us(1_500));
+    assert_eq!(verdict(&s).schedulable, Answer::Unknown);
+    s.policy = PolicySpec::from_name("llref").unwrap();
+    assert_eq!(verdict(&s).schedulable, Answer::Yes);
+}
+
+#[test]
+fn an_almost_idle_cpu_needs_no_order() {
+    for policy in ["fifo", "rr", "llf"] {
+        let v = test(policy, 1, &[(2, 6, 6), (4, 12, 12)]);
+        assert_eq!((v.schedulable, v.test, v.kind), (Answer::Yes, "busy-period", Kind::Sufficient), "{policy}");
+        assert_eq!(test(policy, 1, &[(2, 6, 6), (5, 12, 12)]).schedulable, Answer::Unknown);
+        assert_eq!(test(policy, 1, &[(4, 6, 6), (5, 12, 12)]).schedulable, Answer::No);
+    }
 }
