@@ -5,9 +5,8 @@ use crate::failure::Failure;
 use crate::input::{Input, duration};
 use crate::parallel;
 use crate::{Outcome, Verdict};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use takt_analysis::taskset::{TaskSet, Unsuitable};
 use takt_analysis::tests::edf;
@@ -60,10 +59,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_csv = args.file.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
     let (sets, cpus) = if is_csv { from_csv(args)? } else { from_yaml(args)? };
     let methods = verdicts::methods(&args.test, cpus)?;
-    let progress = bar(sets.len());
+    let progress = parallel::bar(sets.len() as u64);
     let answer = |index: usize| {
         let (id, names, set, system) = &sets[index];
-        let said = methods.iter().map(|m| m.ask(set, system, args.duration)).collect();
+        let said = methods.iter().map(|m| m.ask(set, cpus, || system.clone(), args.duration)).collect();
         let growth = if args.sensitivity { methods.iter().map(|m| growth(m, set)).collect() } else { Vec::new() };
         Answered { id: *id, set: set.clone(), names: names.clone(), said, growth }
     };
@@ -231,19 +230,9 @@ fn table(one: &Answered, methods: &[Method], cpus: usize, file: &str, out: &mut 
         let fraction = if factor.1 < 1_000_000 { format!(" ({}/{})", factor.0, factor.1) } else { String::new() };
         writeln!(out, "{gap}{}: every runtime may be multiplied by {}{fraction}", method.name(), decimal(factor))?;
     }
-    if cpus > 1 && set.is_implicit() && set.beyond.is_none() {
-        if let Some(late) = tests::tardiness(&set.tasks, cpus as u64) {
-            writeln!(out, "\nUnder global EDF no job is later than {} (Devi, Anderson 2008).", set.span(late))?;
-        }
+    let bounded = cpus > 1 && set.is_implicit() && set.beyond.is_none();
+    if let Some(late) = tests::tardiness(&set.tasks, cpus as u64).filter(|_| bounded) {
+        writeln!(out, "\nUnder global EDF no job is later than {} (Devi, Anderson 2008).", set.span(late))?;
     }
     Ok(())
-}
-
-/// A progress bar over sets; none when standard error is no terminal or there is little to do.
-fn bar(sets: usize) -> ProgressBar {
-    if sets < 2 || !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} sets, {eta} left");
-    ProgressBar::new(sets as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

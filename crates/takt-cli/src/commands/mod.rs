@@ -13,6 +13,7 @@ pub(crate) mod reference;
 pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod steps;
+pub(crate) mod sweep;
 pub(crate) mod trace;
 pub(crate) mod verdicts;
 pub(crate) mod watch;

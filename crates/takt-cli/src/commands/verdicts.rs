@@ -16,7 +16,7 @@ pub(crate) enum Method {
     /// A schedulability test.
     Test(&'static Test),
     /// A policy, simulated.
-    Simulated(String, PolicySpec),
+    Simulated(String, Box<PolicySpec>),
 }
 
 /// A verdict and its ground.
@@ -59,14 +59,14 @@ impl Method {
         }
     }
 
-    /// Asks about a set. `system` holds the same tasks for the simulator, which runs for `length`.
-    pub(crate) fn ask(&self, set: &TaskSet, system: &System, length: Span) -> Said {
+    /// Asks about a set on so many CPUs. `system` gives the same tasks to the simulator, which runs for `length`.
+    pub(crate) fn ask(&self, set: &TaskSet, cpus: usize, system: impl Fn() -> System, length: Span) -> Said {
         match self {
             Method::Test(test) => {
-                let found = test.run(set, system.cpus.len());
+                let found = test.run(set, cpus);
                 Said { verdict: found.verdict, ground: Ground::Test(found.why) }
             }
-            Method::Simulated(_, policy) => simulated(&System { policy: *policy, ..system.clone() }, length),
+            Method::Simulated(_, policy) => simulated(&System { policy: **policy, ..system() }, length),
         }
     }
 }
@@ -136,18 +136,18 @@ pub(crate) fn methods(list: &str, cpus: usize) -> Result<Vec<Method>, Failure> {
 /// Tests of one CPU say little about more of them, and the other way round.
 fn all(cpus: usize) -> Vec<Method> {
     let fitting = TESTS.iter().filter(|t| t.one_cpu == (cpus == 1) || t.kind == Kind::Necessary).map(Method::Test);
-    let global = || Method::Simulated(GLOBAL_EDF.into(), global_edf());
+    let global = || Method::Simulated(GLOBAL_EDF.into(), Box::new(global_edf()));
     fitting.chain((cpus > 1).then(global)).collect()
 }
 
 fn method(name: &str) -> Result<Method, Failure> {
     if name == GLOBAL_EDF {
-        return Ok(Method::Simulated(name.into(), global_edf()));
+        return Ok(Method::Simulated(name.into(), Box::new(global_edf())));
     }
     if let Some(policy) = name.strip_prefix(SIMULATED) {
         let policy =
             takt_workload::policy_from_text(policy).map_err(|e| Failure::input(e, "`takt policies` lists them"))?;
-        return Ok(Method::Simulated(name.into(), policy));
+        return Ok(Method::Simulated(name.into(), Box::new(policy)));
     }
     tests::test(name).map(Method::Test).ok_or_else(|| Failure::input(format!("there is no test `{name}`"), &hint()))
 }

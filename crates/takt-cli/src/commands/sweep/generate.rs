@@ -1,0 +1,174 @@
+//! `takt sweep generate`: random task sets as CSV, and the options that say what kind of sets.
+
+use crate::failure::Failure;
+use crate::{Outcome, Verdict};
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use std::io::{self, BufWriter, Write};
+use takt_analysis::generate::{Deadlines, Generator, Impossible, Periods, Utilisations};
+use takt_core::time::Span;
+use takt_workload::{MAX_TASKS, duration_text, parse_duration};
+
+/// Random task sets as CSV
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Total utilisation of a set
+    #[arg(long, value_name = "U", value_parser = total)]
+    utilisation: u64,
+    /// Number of sets
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    sets: u64,
+    #[command(flatten)]
+    kind: SetArgs,
+}
+
+/// What kind of sets are drawn.
+#[derive(clap::Args, Debug)]
+pub(super) struct SetArgs {
+    /// How utilisations are drawn
+    #[arg(long, value_enum, default_value_t = Name::Airs)]
+    generator: Name,
+    /// Number of tasks; with `airs` it is as many as it takes
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=MAX_TASKS as i64))]
+    tasks: u32,
+    /// Periods: `uniform:1ms..100ms` or `log-uniform:10ms..1s`, in whole microseconds
+    #[arg(long, value_name = "RANGE", default_value = "uniform:1ms..100ms", value_parser = periods)]
+    periods: Periods,
+    /// Deadlines at the ends of the periods, or evenly between runtime and period
+    #[arg(long, value_enum, default_value_t = Ends::Implicit)]
+    deadlines: Ends,
+    /// Seed of all sets
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+enum Name {
+    /// Each between 0.1 and 1 until the total is reached, the last one trimmed (Kato, Rajkumar, Ishikawa 2010)
+    Airs,
+    /// Evenly among those with this total (Bini, Buttazzo 2005)
+    Uunifast,
+    /// The same, without sets that hold a utilisation above 1 (Davis, Burns 2009)
+    UunifastDiscard,
+    /// Evenly among those with this total and none above 1 (Emberson, Stafford, Davis 2010)
+    Randfixedsum,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+enum Ends {
+    /// At the end of the period
+    Implicit,
+    /// Between runtime and period
+    Constrained,
+}
+
+impl SetArgs {
+    pub(super) fn generator(&self) -> Generator {
+        let tasks = self.tasks as usize;
+        Generator {
+            utilisations: match self.generator {
+                Name::Airs => Utilisations::Airs,
+                Name::Uunifast => Utilisations::UUniFast { tasks },
+                Name::UunifastDiscard => Utilisations::UUniFastDiscard { tasks },
+                Name::Randfixedsum => Utilisations::RandFixedSum { tasks },
+            },
+            periods: self.periods,
+            deadlines: match self.deadlines {
+                Ends::Implicit => Deadlines::Implicit,
+                Ends::Constrained => Deadlines::Constrained,
+            },
+        }
+    }
+
+    /// All that the sets depend on.
+    pub(super) fn json(&self) -> Value {
+        let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
+            value().map_or(String::new(), |v| v.get_name().to_string())
+        };
+        let (kind, low, high) = match self.periods {
+            Periods::Uniform(low, high) => ("uniform", low, high),
+            Periods::LogUniform(low, high) => ("log-uniform", low, high),
+        };
+        let text = |us: u64| duration_text(Span::from_us(us as i64));
+        let tasks = (self.generator != Name::Airs).then_some(self.tasks);
+        json!({
+            "generator": name(&|| self.generator.to_possible_value()), "tasks": tasks,
+            "periods": format!("{kind}:{}..{}", text(low), text(high)),
+            "deadlines": name(&|| self.deadlines.to_possible_value()), "seed": self.seed,
+        })
+    }
+}
+
+/// A total utilisation in millionths.
+pub(super) fn total(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no utilisation: a number above zero and at most 1000, such as 3.2");
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || whole.len() > 4 || fraction.len() > 6 || !digits(whole) || !digits(fraction) {
+        return Err(wrong());
+    }
+    let value: u64 = format!("{whole}{fraction:0<6}").parse().map_err(|_| wrong())?;
+    if (1..=1_000_000_000).contains(&value) { Ok(value) } else { Err(wrong()) }
+}
+
+fn periods(text: &str) -> Result<Periods, String> {
+    let form = "write `uniform:1ms..100ms` or `log-uniform:10ms..1s`";
+    let (kind, range) = text.split_once(':').ok_or(form)?;
+    let (low, high) = range.split_once("..").ok_or(form)?;
+    let us = |text: &str| {
+        let span = parse_duration(text)?;
+        match u64::try_from(span.ns()) {
+            Ok(ns) if ns > 0 && ns.is_multiple_of(1_000) => Ok(ns / 1_000),
+            _ => Err(format!("`{text}` is not a whole number of microseconds above zero")),
+        }
+    };
+    let (low, high) = (us(low)?, us(high)?);
+    if low > high {
+        return Err("the shortest period is longer than the longest".into());
+    }
+    match kind {
+        "uniform" => Ok(Periods::Uniform(low, high)),
+        "log-uniform" => Ok(Periods::LogUniform(low, high)),
+        _ => Err(form.into()),
+    }
+}
+
+/// The failure that tells why sets cannot be drawn.
+pub(super) fn impossible(why: Impossible) -> Failure {
+    Failure::input(format!("such sets cannot be drawn: {why}"), "change `--utilisation`, `--tasks` or `--generator`")
+}
+
+pub(super) fn run(args: &Args) -> Outcome {
+    let generator = args.kind.generator();
+    let mut out = BufWriter::new(io::stdout().lock());
+    for set in 0..args.sets {
+        let tasks = generator.set(args.utilisation, args.kind.seed, set).map_err(impossible)?;
+        if set == 0 {
+            writeln!(out, "set_id,task_id,C_us,D_us,T_us")?;
+        }
+        for (id, task) in tasks.iter().enumerate() {
+            writeln!(out, "{set},{id},{},{},{}", task.runtime, task.deadline, task.period)?;
+        }
+    }
+    out.flush()?;
+    Ok(Verdict::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_ranges_are_read() {
+        assert_eq!((total("3.2"), total("4"), total("0.000001")), (Ok(3_200_000), Ok(4_000_000), Ok(1)));
+        for wrong in ["", "-1", "0", "1.0000001", "1001", "a", "1,5", "."] {
+            assert!(total(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(periods("uniform:1ms..100ms"), Ok(Periods::Uniform(1_000, 100_000)));
+        assert_eq!(periods("log-uniform:10us..1s"), Ok(Periods::LogUniform(10, 1_000_000)));
+        for wrong in ["uniform", "uniform:1ms", "uniform:2ms..1ms", "even:1ms..2ms", "uniform:1ns..2ms", "uniform:1..2"]
+        {
+            assert!(periods(wrong).is_err(), "{wrong}");
+        }
+    }
+}
