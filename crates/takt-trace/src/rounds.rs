@@ -39,17 +39,19 @@ pub struct Rounds {
     pub all: Vec<Round>,
     /// Rounds that were not kept.
     pub left_out: u64,
+    bursts: usize,
 }
 
-/// Rounds that are kept; a picture of more would show nothing.
+/// Rounds that are kept, as long as there are not too many bursts in them; a picture of more would show nothing.
 const KEPT_MAX: usize = 50_000;
+const BURSTS_MAX: usize = 1_000_000;
 
 impl Rounds {
     /// Takes a record: rounds and bursts are kept, others are passed over.
     pub fn record(&mut self, record: &Record) {
         match record.what {
             What::Round { place, set_point, measured, correction } => {
-                if self.all.len() >= KEPT_MAX {
+                if self.all.len() >= KEPT_MAX || self.bursts >= BURSTS_MAX {
                     self.left_out += 1;
                     return;
                 }
@@ -58,6 +60,7 @@ impl Rounds {
             }
             What::Burst { task, set_point, measured, next } if self.left_out == 0 => {
                 if let Some(round) = self.all.last_mut() {
+                    self.bursts += 1;
                     round.bursts.push((task, Tracked { set_point, measured, next }));
                 }
             }
