@@ -307,6 +307,8 @@ struct State {
     agenda: Agenda,
     now: Time,
     events: Vec<Event>,
+    /// Empty; takes turns with `events`.
+    spare: Vec<Event>,
     resources: Vec<Resource>,
     /// Who runs on each CPU, and who ran there last.
     cpu_task: Vec<Option<TaskId>>,
@@ -389,13 +391,15 @@ impl Engine {
         let most = n.min(cpus.len());
         let locks = |task: &Task, r: u16| task.steps.contains(&Step::Lock(ResourceId(r)));
         let users = |r: u16| tasks.iter().copied().filter(|t| locks(&system.tasks[t.index()], r)).collect();
+        let most_events = 4 * n + 3 * usize::from(system.resources) + 16;
         let state = State {
             place_cpus: place_cpus.collect(),
             places,
             runs: system.tasks.iter().map(|t| Run { next_release: t.arrival.first(), ..run.clone() }).collect(),
             agenda,
             now: Time::ZERO,
-            events: Vec::with_capacity(4 * n + 3 * usize::from(system.resources) + 16),
+            events: Vec::with_capacity(most_events),
+            spare: Vec::with_capacity(most_events),
             resources: (0..system.resources)
                 .map(|r| Resource { owner: None, waiters: VecDeque::with_capacity(n), users: users(r) })
                 .collect(),
@@ -653,15 +657,19 @@ impl Engine {
     }
 }
 
-/// Hands the waiting events to the policy, those included that its own reactions cause.
+/// Hands the waiting events to the policy, and then those that its own reactions cause.
 #[inline]
 fn deliver<S: Sink>(state: &mut State, policy: &mut dyn Policy, sink: &mut S) {
-    let mut next = 0;
-    while let Some(&event) = state.events.get(next) {
-        next += 1;
-        policy.event(&event, &mut Context { state, sink });
+    while !state.events.is_empty() {
+        // The two lists take turns, so that an event is read where it was written: copying one costs a stall.
+        let spare = core::mem::take(&mut state.spare);
+        let mut events = core::mem::replace(&mut state.events, spare);
+        for event in &events {
+            policy.event(event, &mut Context { state, sink });
+        }
+        events.clear();
+        state.spare = events;
     }
-    state.events.clear();
 }
 
 fn slot_release(tasks: usize, timers: u16, task: usize) -> usize {
@@ -901,8 +909,9 @@ impl State {
     #[inline]
     fn begin_job(&mut self, task: TaskId, release: Time, planned: Time, deadline: Time) {
         let now = self.now;
-        let timed = self.system.tasks[task.index()].arrival != Arrival::Activated;
-        let abort = self.system.late == Late::Abort && deadline < Time::MAX && timed;
+        let abort = self.system.late == Late::Abort
+            && deadline < Time::MAX
+            && self.system.tasks[task.index()].arrival != Arrival::Activated;
         let n = self.runs.len();
         let run = &mut self.runs[task.index()];
         run.phase = Phase::Ready;
@@ -968,7 +977,10 @@ impl State {
         if let Some(resource) = waits_for {
             self.resources[usize::from(resource.0)].waiters.retain(|t| *t != task);
         }
-        if let (Outcome::Aborted, false, Some(handler)) = (outcome, was_handler, self.system.tasks[index].handler) {
+        if outcome == Outcome::Aborted
+            && !was_handler
+            && let Some(handler) = self.system.tasks[index].handler
+        {
             let deadline = handler.deadline.map(|d| now + d);
             let run = &mut self.runs[index];
             run.phase = Phase::Ready;
