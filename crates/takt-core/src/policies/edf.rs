@@ -58,7 +58,7 @@ YCS-2012-476, University of York, 2012.
 **Example.** `policy: edf` with `tasks: [{name: a, runtime: 2ms, period: 5ms}, {name: b, runtime: 4ms, period: 7ms}]`
 has a utilisation of 0.97; EDF meets every deadline, rate monotonic misses one.",
     scopes: scope::SCOPES,
-    needs: &[Need::Period, Need::Deadline],
+    needs: &[Need::Deadline],
     settings: &[],
     build: scope::build::<Edf>,
 };
