@@ -148,12 +148,13 @@ impl Windows {
             let Some(sc) = slice.sc.map(|p| &mut partitions[p]).filter(|p| p.guest.is_none()) else { continue };
             sc.cursor = 0;
             for &task in &sc.tasks {
-                if cx.is_gone(task) {
-                    continue;
-                }
                 if cx.job(task).is_some() {
                     // It was left over from a window in which its partition was best-effort; the budget starts anew.
                     cx.finish(task, Outcome::BudgetUsed);
+                }
+                // A task may leave with its job.
+                if cx.is_gone(task) {
+                    continue;
                 }
                 if cx.drawn_budget(task, cx.next_job(task)) > Span::ZERO {
                     cx.activate(task, Some(*end));

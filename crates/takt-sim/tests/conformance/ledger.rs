@@ -84,6 +84,12 @@ impl Ledger {
     pub(crate) fn switched(&mut self, to: PolicySpec, records: &[Record]) {
         self.system.policy = to;
         self.homes.fill(None);
+        // A burst or a quantum of the old policy binds nobody any more.
+        for (account, task) in self.accounts.iter_mut().zip(&self.system.tasks) {
+            if task.arrival != Arrival::Activated {
+                account.granted = None;
+            }
+        }
         records.iter().for_each(|r| self.record(r));
     }
 
@@ -97,7 +103,9 @@ impl Ledger {
                 Input::Leave { task } => {
                     let a = &mut self.accounts[task.index()];
                     a.leaving = !a.gone;
-                    a.follow.exit = !a.gone && a.current().is_none();
+                    // At the very start a window table activates jobs before the first input.
+                    let first = self.moment.before < Time::ZERO && self.partition_of[task.index()].is_some();
+                    a.follow.exit = !a.gone && !first && a.current().is_none();
                 }
                 Input::Share { task, share, importance } => {
                     let described = &mut self.system.tasks[task.index()];
