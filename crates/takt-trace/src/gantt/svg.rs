@@ -365,44 +365,51 @@ fn task_lane(p: &mut Picture, trace: &Trace, line: &Timeline, labels: &[String],
     arrows(p, &jobs, &labels[task], line.end, base);
 }
 
-/// What the task waits for other than a CPU, in place of the grey line of mere waiting.
-fn blocked(p: &mut Picture, trace: &Trace, line: &Timeline, label: &str, task: usize, base: f64) {
+/// A part of a task's lane that says more than whether it runs.
+struct Strip {
+    from: Time,
+    to: Time,
+    color: &'static str,
+    /// What the task does there.
+    what: String,
+}
+
+/// Draws strips of so much height, leaving out what is too short to be seen.
+fn strips(p: &mut Picture, label: &str, strips: impl Iterator<Item = Strip>, y: f64, height: f64, edge: &str) {
     let mut drawn_to = f64::NEG_INFINITY;
-    for wait in line.waits.iter().filter(|w| w.task.index() == task) {
-        let (x, end) = (p.x(wait.from), p.x(wait.to));
-        if wait.to <= p.from || wait.from >= p.to || end - x.max(drawn_to) < FINEST {
+    for Strip { from, to, color, what } in strips {
+        let (x, end) = (p.x(from), p.x(to));
+        if to <= p.from || from >= p.to || end - x.max(drawn_to) < FINEST {
             continue;
         }
         drawn_to = end;
-        let (color, what) = match wait.resource {
-            Some(resource) => (LOCKED_OUT, format!("waits for {}", trace.header.resource(resource))),
-            None => (ASLEEP, "sleeps".into()),
-        };
-        let title = escape(&format!("{label} {what}: {} to {} ({})", wait.from, wait.to, wait.to - wait.from));
-        let (x, width, top) = (px(x), px(end - x), px(base - 5.0));
+        let title = escape(&format!("{label} {what}: {from} to {to} ({})", to - from));
+        let (x, y, width, height) = (px(x), px(y), px(end - x), px(height));
         p.add(format_args!(
-            r#"<rect x="{x}" y="{top}" width="{width}" height="5" fill="{color}"><title>{title}</title></rect>"#
+            r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{color}"{edge}><title>{title}</title></rect>"#
         ));
     }
 }
 
+/// What the task waits for other than a CPU, in place of the grey line of mere waiting.
+fn blocked(p: &mut Picture, trace: &Trace, line: &Timeline, label: &str, task: usize, base: f64) {
+    let waits = line.waits.iter().filter(|w| w.task.index() == task).map(|w| {
+        let (color, what) = match w.resource {
+            Some(resource) => (LOCKED_OUT, format!("waits for {}", trace.header.resource(resource))),
+            None => (ASLEEP, "sleeps".into()),
+        };
+        Strip { from: w.from, to: w.to, color, what }
+    });
+    strips(p, label, waits, base - 5.0, 5.0, "");
+}
+
 /// Lines above the bars while the task holds a resource, in the resource's colour.
 fn holds(p: &mut Picture, trace: &Trace, line: &Timeline, label: &str, task: usize, base: f64) {
-    let mut drawn_to = f64::NEG_INFINITY;
-    for hold in line.holds.iter().filter(|h| h.task.index() == task) {
-        let (x, end) = (p.x(hold.from), p.x(hold.to));
-        if hold.to <= p.from || hold.from >= p.to || end - x.max(drawn_to) < FINEST {
-            continue;
-        }
-        drawn_to = end;
-        let (color, _) = fill(usize::from(hold.resource.0));
-        let name = trace.header.resource(hold.resource);
-        let title = escape(&format!("{label} holds {name}: {} to {} ({})", hold.from, hold.to, hold.to - hold.from));
-        let (x, width, top) = (px(x), px(end - x), px(base - 18.5));
-        p.add(format_args!(
-            r##"<rect x="{x}" y="{top}" width="{width}" height="3" fill="{color}" stroke="#222" stroke-width=".5"><title>{title}</title></rect>"##
-        ));
-    }
+    let holds = line.holds.iter().filter(|h| h.task.index() == task).map(|h| {
+        let (color, _) = fill(usize::from(h.resource.0));
+        Strip { from: h.from, to: h.to, color, what: format!("holds {}", trace.header.resource(h.resource)) }
+    });
+    strips(p, label, holds, base - 18.5, 3.0, r##" stroke="#222" stroke-width=".5""##);
 }
 
 fn has_deadlines(line: &Timeline, task: usize) -> bool {
