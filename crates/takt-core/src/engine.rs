@@ -535,6 +535,7 @@ impl Engine {
         self.policy = policy;
         self.state.system.policy = spec;
         if self.started {
+            tasks.iter().for_each(|task| self.state.forget_grant(*task, sink));
             self.policy.start(&mut Context { state: &mut self.state, sink });
             deliver(&mut self.state, &mut *self.policy, sink);
         }
@@ -1218,6 +1219,25 @@ impl State {
             self.record(sink, What::Request { task: next, resource, granted: true });
             self.events.push(Event::Request { task: next, resource, granted: true });
             self.wake(next, sink);
+        }
+    }
+
+    /// What one policy has granted the task, a burst or a quantum, is not for the next one to enforce. The budget of the task
+    /// itself stays a limit. A job that its policy releases has the budget of its window, which stays too.
+    fn forget_grant(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        let now = self.now;
+        let described = &self.system.tasks[task.index()];
+        let (own, activated) = (described.budget, described.arrival == Arrival::Activated);
+        let run = &mut self.runs[task.index()];
+        if !run.has_job() || activated || run.budget.is_none() {
+            return;
+        }
+        run.account(now);
+        run.budget = None;
+        let left = own.filter(|_| !run.handler).map(|own| (own - run.consumed).max(Span::from_ns(1)));
+        self.agenda.remove(task.index());
+        if let Some(amount) = left {
+            self.grant(task, Budget { amount, clock: Clock::Cpu }, sink);
         }
     }
 

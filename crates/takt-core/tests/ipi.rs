@@ -441,6 +441,26 @@ fn gains_change_in_place_and_the_state_stays() {
 }
 
 #[test]
+fn a_burst_binds_only_its_own_policy() {
+    let limited = Task { budget: Some(ms(9.0)), priority: 1, ..batch(0.5) };
+    let mut plant = Plant::new(spec("ipi", &[]), 1, vec![batch(0.5), limited]);
+    plant.rounds(1);
+    plant.step(Time::from_ns(9_000_000), &[]);
+    // Task 2 has used 5 ms, 1 ms of it in a burst of 4 ms. Under fixed priorities it goes on to its own limit, and the other
+    // task for ever.
+    plant.engine.switch_policy(spec("fp", &[]), &mut plant.records).expect("a sound system");
+    plant.step(Time::from_ns(9_000_000), &[]);
+    while plant.engine.next_due().is_some_and(|due| due < Time::from_ns(100_000_000)) {
+        let due = plant.engine.next_due().expect("it was there");
+        plant.step(due, &[]);
+    }
+    let over: Vec<_> = plant.records.iter().filter(|r| matches!(r.what, What::Finish { .. })).collect();
+    let what = What::Finish { task: T2, job: 0, outcome: Outcome::Aborted, consumed: ms(9.0) };
+    assert_eq!(over, [&Record { at: Time::from_ns(13_000_000), what }]);
+    assert_eq!(plant.engine.running(), [T1]);
+}
+
+#[test]
 fn tasks_come_at_the_head_and_go() {
     let late = Task { arrival: Arrival::Listed { instants: vec![Span::ZERO, ms(30.0)] }, ..batch(0.25) };
     let mut plant = Plant::new(spec("ipi", &[]), 1, vec![late, batch(0.25), batch(0.25)]);
