@@ -232,7 +232,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     /// Whatever a simulated system does, its trace keeps the rules, and counting it gives what the engine counted.
     #[test]
