@@ -191,7 +191,8 @@ pub struct Prediction {
     pub declared: Option<u32>,
     /// Its part α of a round in which all tasks are ready, in millionths.
     pub alpha: u32,
-    /// The part of the CPU that it will use if those that need a known time take no more than that, in millionths.
+    /// The part of the CPU that it will use, in millionths, if those that need a known time take no more than that, and if
+    /// overload is judged over all tasks: judged over the ready ones, it ends whenever one of them is served and sleeps.
     pub expected: u32,
 }
 

@@ -257,6 +257,38 @@ fn tasks_of_any_pattern_get_the_shares_they_want() {
 }
 
 #[test]
+fn shares_are_received_as_they_are_predicted() {
+    let task = |task: Task, share: Option<u32>, importance| Task { share, importance, ..task };
+    let ms = Span::from_ms;
+    let load = |scale: i64| {
+        vec![
+            task(periodic(ms(40), us(100 * scale)), None, 4),
+            task(periodic(ms(100), us(300 * scale)), None, 1),
+            task(batch(0), Some(200_000), 2),
+            task(batch(0), Some(50_000), 1),
+        ]
+    };
+    // Sums of 0.3, 0.8, 1.3 and 1.8 in the periodic and batch tasks' shares.
+    for (scale, overloaded) in [(10, false), (100, false), (200, true), (300, true)] {
+        // Judged over the ready tasks, overload would come and go with a task that is served and sleeps.
+        for settings in [&[("overload", 1)][..], &[IMPROVED, ("alpha", 0)][..]] {
+            let tasks = load(scale);
+            // A task whose jobs come faster than they are served has one at all times.
+            let system =
+                System { tasks, backlog: Backlog::Queue, ..System::new(CpuSet::first(1), spec("ipi", settings)) };
+            let plan = takt_analysis::control::report(&system).expect("ipi").cpus.remove(0);
+            assert_eq!(plan.overloaded, overloaded, "{scale}");
+            let (.., report) = run(&system, &Scenario::default(), 40_000);
+            for (task, time) in plan.tasks.iter().zip(&report.tasks) {
+                let received = time.received.ns() as f64 / 40e9;
+                let predicted = f64::from(task.expected) / 1e6;
+                assert!((received - predicted).abs() < 0.02, "{scale} {settings:?}: {received} of {plan:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn several_cpus_come_to_rest_when_one_move_makes_the_load_feasible() {
     let period = Span::from_ms(50);
     let run = |runtime: i64| {
