@@ -323,6 +323,8 @@ struct State {
     alive: usize,
     /// Whether the sink of this step wants records.
     recording: bool,
+    /// The run is at its end: nothing is released any more.
+    closing: bool,
 }
 
 /// A scheduling engine: one system under one policy.
@@ -414,6 +416,7 @@ impl Engine {
             visited: 0,
             alive: n,
             recording: true,
+            closing: false,
             system,
         };
         Ok(Engine {
@@ -478,8 +481,10 @@ impl Engine {
     pub fn close<S: Sink>(&mut self, end: Time, inputs: &[Input], sink: &mut S) {
         let state = &mut self.state;
         state.now = end;
+        state.closing = true;
         state.recording = sink.wants_records();
-        for input in inputs {
+        // Nobody decides by a setting any more.
+        for input in inputs.iter().filter(|i| !matches!(i, Input::Configure { .. })) {
             state.input(input, sink);
             state.events.clear();
         }
@@ -535,6 +540,8 @@ impl Engine {
         self.policy = policy;
         self.state.system.policy = spec;
         if self.started {
+            // What the old one said of jobs is not the new one's word.
+            self.state.runs.iter_mut().for_each(|run| run.urgency = 0);
             tasks.iter().for_each(|task| self.state.forget_grant(*task, sink));
             self.policy.start(&mut Context { state: &mut self.state, sink });
             deliver(&mut self.state, &mut *self.policy, sink);
@@ -1107,7 +1114,7 @@ impl State {
             run.pending -= 1;
             run.job += 1;
             self.begin_job(task, at.unwrap_or(planned), planned, deadline);
-        } else if let (Some(at), Some(planned)) = (at, run.next_release) {
+        } else if let (Some(at), Some(planned)) = (at, run.next_release.filter(|_| !self.closing)) {
             let next = self.next_release(task, run.next_job, planned);
             self.plan(task, next);
             let deadline = self.absolute_deadline(task, planned);

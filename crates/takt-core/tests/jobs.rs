@@ -1,0 +1,381 @@
+//! How jobs come, end, are aborted and share resources, each in an example by hand. All times are nanoseconds.
+
+use takt_core::cpus::CpuSet;
+use takt_core::engine::{Engine, Input};
+use takt_core::model::*;
+use takt_core::policy::PolicySpec;
+use takt_core::record::{Record, Sink, What};
+use takt_core::time::{Span, Time};
+
+const A: TaskId = TaskId(0);
+const B: TaskId = TaskId(1);
+const C: TaskId = TaskId(2);
+const R: ResourceId = ResourceId(0);
+const S: ResourceId = ResourceId(1);
+
+fn ns(ns: i64) -> Span {
+    Span::from_ns(ns)
+}
+
+fn done(task: TaskId) -> Input {
+    Input::Complete { task }
+}
+
+fn ask(task: TaskId, resource: ResourceId) -> Input {
+    Input::Request { task, resource }
+}
+
+fn give(task: TaskId, resource: ResourceId) -> Input {
+    Input::Return { task, resource }
+}
+
+fn periodic(period: i64, deadline: i64, priority: u32) -> Task {
+    let arrival = Arrival::Periodic { offset: ns(0), period: ns(period) };
+    Task { arrival, deadline: Some(ns(deadline)), priority, ..Task::default() }
+}
+
+fn once(instants: &[i64], priority: u32) -> Task {
+    let instants = instants.iter().map(|i| ns(*i)).collect();
+    Task { arrival: Arrival::Listed { instants }, priority, ..Task::default() }
+}
+
+/// A system of these tasks under fixed priorities on one CPU.
+fn system(tasks: Vec<Task>) -> System {
+    let fp = PolicySpec::from_name("fp").expect("fp");
+    System { tasks, resources: 2, ..System::new(CpuSet::first(1), fp) }
+}
+
+/// Lines such as `5 finish a0 Aborted`, and the response times.
+#[derive(Default)]
+struct Story {
+    lines: Vec<String>,
+    responses: Vec<(u32, i64)>,
+}
+
+impl Sink for Story {
+    fn record(&mut self, record: Record) {
+        let name = |task: TaskId| char::from(b'a' + task.0 as u8);
+        let at = |deadline: Option<Time>| deadline.map_or("never".to_owned(), |d| d.ns().to_string());
+        let resource = |r: ResourceId| char::from(b'R' + r.0 as u8);
+        let text = match record.what {
+            What::Release { task, job, deadline } => format!("release {}{job} by {}", name(task), at(deadline)),
+            What::Start { task, job, .. } => format!("start {}{job}", name(task)),
+            What::Finish { task, job, outcome, .. } => format!("finish {}{job} {outcome:?}", name(task)),
+            What::Handler { task, job, deadline } => format!("handler {}{job} by {}", name(task), at(deadline)),
+            What::HandlerEnd { task, job, consumed } => format!("handled {}{job} after {}", name(task), consumed.ns()),
+            What::Request { task, resource: r, granted: true } => format!("{} has {}", name(task), resource(r)),
+            What::Request { task, resource: r, .. } => format!("{} wants {}", name(task), resource(r)),
+            What::Return { task, resource: r } => format!("{} returns {}", name(task), resource(r)),
+            What::Deadlock { task, resource: r } => format!("deadlock: {} wants {}", name(task), resource(r)),
+            What::LateSignal { task, job } => format!("late signal {}{job}", name(task)),
+            What::Exit { task } => format!("exit {}", name(task)),
+            _ => return,
+        };
+        self.lines.push(format!("{} {text}", record.at.ns()));
+    }
+    fn response(&mut self, task: TaskId, response: Span) {
+        self.responses.push((task.0, response.ns()));
+    }
+}
+
+/// Plays inputs at their instants, and lets the engine do what is due before `end`.
+fn play(engine: &mut Engine, inputs: &[(i64, Input)], end: i64) -> Story {
+    let mut story = Story::default();
+    let mut rest = inputs;
+    loop {
+        let next = rest.first().map(|i| Time::from_ns(i.0));
+        let Some(now) = engine.next_due().into_iter().chain(next).min().filter(|now| now.ns() < end) else { break };
+        let (seen, later) = rest.split_at(rest.partition_point(|i| i.0 <= now.ns()));
+        rest = later;
+        let seen: Vec<Input> = seen.iter().map(|i| i.1).collect();
+        let _ = engine.step(now, &seen, &mut story);
+    }
+    let last: Vec<Input> = rest.iter().map(|i| i.1).collect();
+    engine.close(Time::from_ns(end), &last, &mut story);
+    story
+}
+
+fn tell(system: System, inputs: &[(i64, Input)], end: i64) -> (Story, Engine) {
+    let mut engine = Engine::new(system).expect("a sound system");
+    let story = play(&mut engine, inputs, end);
+    (story, engine)
+}
+
+/// What happened to releases and ends.
+fn ends(story: &Story) -> Vec<&str> {
+    let kept = |line: &&str| ["release", "finish", "handle"].iter().any(|word| line.contains(word));
+    story.lines.iter().map(String::as_str).filter(kept).collect()
+}
+
+#[test]
+fn by_chronos_rule_a_late_job_calls_its_successor() {
+    let rule = |backlog, deadline| System { backlog, ..system(vec![periodic(10, deadline, 0)]) };
+    // Job 0 ends at 13; job 1, which has waited since 10, counts as released then. It ends in time, so job 2 comes in time.
+    let inputs = [(13, done(A)), (18, done(A)), (25, done(A))];
+    let (story, engine) = tell(rule(Backlog::Chronos, 10), &inputs, 30);
+    assert_eq!(story.responses, [(0, 13), (0, 5), (0, 5)]);
+    assert_eq!((engine.counts(A).met, engine.counts(A).missed), (2, 1));
+    let (story, _) = tell(rule(Backlog::Queue, 10), &inputs, 30);
+    assert_eq!(story.responses, [(0, 13), (0, 8), (0, 5)]);
+    // A deadline before the period: job 0 is late at 7 and job 1 comes at once, with its deadline on the grid.
+    let (story, engine) = tell(rule(Backlog::Chronos, 5), &[(7, done(A)), (11, done(A)), (24, done(A))], 40);
+    let expected = ["0 release a0 by 5", "7 finish a0 Completed", "7 release a1 by 15", "11 finish a1 Completed"];
+    let rest = ["20 release a2 by 25", "24 finish a2 Completed", "30 release a3 by 35"];
+    assert_eq!(ends(&story), [&expected[..], &rest].concat(), "{:?}", story.lines);
+    assert_eq!(story.responses, [(0, 7), (0, 4), (0, 4)]);
+    assert_eq!((engine.counts(A).met, engine.counts(A).missed), (2, 2));
+}
+
+#[test]
+fn by_chronos_rule_an_aborted_job_calls_its_successor_after_its_handler() {
+    let mut tasks = vec![periodic(10, 5, 0)];
+    let rules = |tasks| System { backlog: Backlog::Chronos, late: Late::Abort, ..system(tasks) };
+    let (story, _) = tell(rules(tasks.clone()), &[(9, done(A))], 12);
+    let expected = ["0 release a0 by 5", "5 finish a0 Aborted", "5 release a1 by 15", "9 finish a1 Completed"];
+    assert_eq!(ends(&story), expected);
+    tasks[0].handler = Some(Handler { runtime: ns(2), deadline: None });
+    let (story, _) = tell(rules(tasks), &[(7, done(A))], 9);
+    let expected = ["0 release a0 by 5", "5 finish a0 Aborted", "5 handler a0 by never", "7 handled a0 after 2"];
+    assert_eq!(ends(&story), [&expected[..], &["7 release a1 by 15"]].concat());
+}
+
+#[test]
+fn hartstone_counts_periods_by_its_clock() {
+    let rule = |tick| {
+        let timing = Timing { tick: ns(tick), ..Timing::default() };
+        System { backlog: Backlog::Hartstone, timing, ..system(vec![periodic(10, 10, 0)]) }
+    };
+    for (tick, end, missed, next) in [
+        // The end of one period has passed, then that of two.
+        (0, 13, 1, "13 release a1 by 20"),
+        (0, 23, 2, "23 release a2 by 30"),
+        // To a clock with this tick it is still 10 or 20 at the end: nothing is late, or the next job is in its last instant.
+        (5, 14, 0, "14 release a1 by 20"),
+        (5, 15, 1, "15 release a1 by 20"),
+        (5, 24, 1, "24 release a1 by 20"),
+        (5, 25, 2, "25 release a2 by 30"),
+    ] {
+        let (story, engine) = tell(rule(tick), &[(end, done(A))], 29);
+        assert_eq!(engine.counts(A).missed, missed, "tick {tick}, end {end}: {:?}", story.lines);
+        assert_eq!(ends(&story).last(), Some(&next), "tick {tick}, end {end}: {:?}", story.lines);
+    }
+    // A job that does not end is not noticed, and no other one comes.
+    let (story, engine) = tell(rule(0), &[], 100);
+    assert_eq!((ends(&story).len(), engine.counts(A).missed), (1, 0));
+}
+
+#[test]
+fn a_handler_runs_by_its_own_deadline_and_is_not_aborted() {
+    for (deadline, by) in [(None, "never"), (Some(ns(3)), "8")] {
+        let mut task = periodic(20, 5, 0);
+        task.handler = Some(Handler { runtime: ns(4), deadline });
+        let late = Late::Abort;
+        let (story, engine) = tell(System { late, ..system(vec![task]) }, &[(9, done(A))], 20);
+        let expected =
+            ["0 release a0 by 5", "5 finish a0 Aborted", &format!("5 handler a0 by {by}"), "9 handled a0 after 4"];
+        assert_eq!(ends(&story), expected);
+        let counts = engine.counts(A);
+        assert_eq!((counts.released, counts.missed, counts.aborted, counts.completed), (1, 1, 1, 0));
+        assert!(story.responses.is_empty(), "an aborted job does not respond");
+    }
+}
+
+#[test]
+fn a_handler_keeps_what_its_job_held() {
+    let mut low = once(&[0], 1);
+    low.handler = Some(Handler { runtime: ns(4), deadline: None });
+    let tasks = vec![low, once(&[2], 2)];
+    let inputs = [(1, ask(A, R)), (3, ask(B, R)), (5, Input::Abort { task: A }), (9, done(A)), (11, done(B))];
+    let (story, _) = tell(system(tasks), &inputs, 20);
+    let expected = [
+        "0 release a0 by never",
+        "0 start a0",
+        "1 a has R",
+        "2 release b0 by never",
+        "2 start b0",
+        "3 b wants R",
+        "3 start a0",
+        "5 finish a0 Aborted",
+        "5 handler a0 by never",
+        "5 start a0",
+        "9 handled a0 after 4",
+        "9 a returns R",
+        "9 b has R",
+        "9 start b0",
+        "11 finish b0 Completed",
+        "11 b returns R",
+    ];
+    assert_eq!(story.lines, expected);
+}
+
+#[test]
+fn an_aborted_job_waits_no_longer() {
+    let mut high = once(&[2], 2);
+    high.handler = Some(Handler { runtime: ns(1), deadline: None });
+    let tasks = vec![once(&[0], 1), high];
+    let inputs = [(1, ask(A, R)), (3, ask(B, R)), (5, Input::Abort { task: B }), (6, done(B)), (7, give(A, R))];
+    let (story, engine) = tell(system(tasks), &inputs, 20);
+    assert_eq!(
+        story.lines[6..],
+        [
+            "3 start a0",
+            "5 finish b0 Aborted",
+            "5 handler b0 by never",
+            "5 start b0",
+            "6 handled b0 after 1",
+            "6 start a0",
+            "7 a returns R"
+        ]
+    );
+    assert!(!engine.waits(B));
+}
+
+/// A completion that comes when the job has been aborted and its handler has not run yet is that job's.
+#[test]
+fn a_late_signal_of_an_aborted_job_carries_its_number() {
+    let mut task = once(&[0, 10], 1);
+    task.handler = Some(Handler { runtime: ns(1), deadline: None });
+    let inputs = [(3, done(A)), (12, Input::Abort { task: A }), (12, done(A))];
+    let (story, _) = tell(system(vec![task]), &inputs, 20);
+    assert!(story.lines.contains(&"12 late signal a1".to_owned()), "{:?}", story.lines);
+}
+
+#[test]
+fn sporadic_releases_are_drawn_by_seed_task_and_job() {
+    let task = Task { arrival: Arrival::Sporadic { offset: ns(3), period: ns(10), spread: ns(7) }, ..Task::default() };
+    let releases = |seed, tick| {
+        let timing = Timing { tick: ns(tick), ..Timing::default() };
+        let tasks = vec![task.clone(), task.clone()];
+        let (story, _) = tell(System { seed, timing, ..system(tasks) }, &[], 2000);
+        let of = |name: &str| -> Vec<i64> {
+            let lines = story.lines.iter().filter(|l| l.contains(&format!("release {name}")));
+            lines.map(|l| l.split(' ').next().expect("an instant").parse().expect("a number")).collect()
+        };
+        (of("a"), of("b"))
+    };
+    let (first, second) = releases(7, 0);
+    assert_eq!((first[0], second[0]), (3, 3));
+    let mut seen = [0; 8];
+    for gap in first.windows(2).map(|w| w[1] - w[0]) {
+        assert!((10..=17).contains(&gap), "{gap}");
+        seen[(gap - 10) as usize] += 1;
+    }
+    assert!(seen.iter().all(|n| *n > 0), "every gap comes: {seen:?}");
+    assert_ne!(first, second);
+    assert_eq!(releases(7, 0), (first.clone(), second.clone()));
+    assert_ne!(releases(8, 0).0, first);
+    // A tick shows releases later and plans none of them otherwise.
+    let (ticked, _) = releases(7, 4);
+    assert!(first.starts_with(&ticked) && ticked.len() + 1 >= first.len());
+}
+
+#[test]
+fn listed_jobs_come_when_the_list_says() {
+    let (story, engine) = tell(system(vec![once(&[2, 5, 5, 9], 1), once(&[], 1)]), &[(4, done(A)), (6, done(A))], 20);
+    let lines = ["2 release a0 by never", "4 finish a0 Completed", "5 release a1 by never", "5 release a2 by never"];
+    assert_eq!(ends(&story), [&lines[..], &["6 finish a1 Completed", "9 release a3 by never"]].concat());
+    assert_eq!((engine.counts(A).released, engine.counts(B).released), (4, 0));
+    let (story, _) = tell(System { backlog: Backlog::Skip, ..system(vec![once(&[0, 0], 1)]) }, &[], 5);
+    assert_eq!(ends(&story), ["0 release a0 by never", "0 release a1 by never", "0 finish a1 Skipped"]);
+}
+
+/// A tick shows releases and deadlines late; the instants themselves stay as planned.
+#[test]
+fn a_tick_shows_releases_and_deadlines_late() {
+    let timing = Timing { tick: ns(4), ..Timing::default() };
+    let mut task = periodic(10, 5, 0);
+    task.arrival = Arrival::Periodic { offset: ns(1), period: ns(10) };
+    let late = Late::Abort;
+    let (story, _) = tell(System { timing, late, ..system(vec![task]) }, &[(14, done(A))], 20);
+    let expected = ["1 release a0 by 6", "4 start a0", "8 finish a0 Aborted", "11 release a1 by 16", "12 start a1"];
+    assert_eq!(story.lines, [&expected[..], &["14 finish a1 Completed"]].concat());
+}
+
+#[test]
+fn budgets_end_later_or_earlier_by_their_skew() {
+    let over = |skew: &[(i64, i64)], timing| {
+        let mut task = once(&[0], 1);
+        task.budget = Some(ns(10));
+        let inputs: Vec<(i64, Input)> =
+            skew.iter().map(|&(at, by)| (at, Input::Skew { task: A, by: ns(by) })).collect();
+        let (story, _) = tell(System { timing, ..system(vec![task]) }, &inputs, 50);
+        story.lines.last().expect("an end").clone()
+    };
+    let exact = Timing::default();
+    assert_eq!(over(&[], exact), "10 finish a0 Aborted");
+    assert_eq!(over(&[(0, 3)], exact), "13 finish a0 Aborted");
+    assert_eq!(over(&[(0, -4)], exact), "6 finish a0 Aborted");
+    // It changes budgets that run, too; what has been used is used.
+    assert_eq!(over(&[(8, 3)], exact), "13 finish a0 Aborted");
+    assert_eq!(over(&[(8, -4)], exact), "8 finish a0 Aborted");
+    assert_eq!(over(&[(0, 3), (5, 0)], exact), "10 finish a0 Aborted");
+    // Whatever it is, something runs: or a policy could grant one budget after the other in the same instant for ever.
+    assert_eq!(over(&[(0, -40)], exact), "1 finish a0 Aborted");
+    assert_eq!(over(&[(0, 3)], Timing { resolution: ns(8), ..exact }), "16 finish a0 Aborted");
+}
+
+#[test]
+fn locks_go_to_whoever_is_next() {
+    // d holds the resource; a, b and c ask for it in this order, and b is the most urgent.
+    let tasks = || vec![once(&[2], 2), once(&[4], 4), once(&[6], 3), once(&[0], 1)];
+    let d = TaskId(3);
+    let inputs = [(1, ask(d, R)), (3, ask(A, R)), (5, ask(B, R)), (6, ask(C, R)), (8, give(d, R))];
+    for (locking, next) in [(Locking::Fifo, "a"), (Locking::Inheritance, "b"), (Locking::Ceiling, "b")] {
+        let (story, _) = tell(System { locking, ..system(tasks()) }, &inputs, 9);
+        let handed = story.lines.iter().position(|l| l == "8 d returns R").expect("it returns it");
+        assert_eq!(story.lines[handed + 1], format!("8 {next} has R"), "{locking:?}: {:?}", story.lines);
+    }
+}
+
+#[test]
+fn a_deadlock_is_reported_where_the_circle_closes() {
+    let tasks = vec![once(&[0], 1), once(&[2], 2)];
+    let inputs = [(1, ask(A, R)), (3, ask(B, S)), (4, ask(B, R)), (5, ask(A, S)), (7, Input::Abort { task: A })];
+    let (story, engine) = tell(system(tasks), &inputs, 20);
+    let from = story.lines.iter().position(|l| l == "4 b wants R").expect("b asks");
+    let expected = ["4 b wants R", "4 start a0", "5 a wants S", "5 deadlock: a wants S", "7 finish a0 Aborted"];
+    assert_eq!(story.lines[from..from + 5], expected);
+    assert_eq!(story.lines[from + 5..], ["7 a returns R", "7 b has R", "7 start b0"]);
+    assert_eq!(engine.deadlocks(), 1);
+}
+
+/// The end of a run is no instant for new jobs, settings or decisions.
+#[test]
+fn nothing_begins_at_the_end_of_a_run() {
+    let chronos = System { backlog: Backlog::Chronos, ..system(vec![periodic(10, 5, 0)]) };
+    let (story, engine) = tell(chronos, &[(7, done(A))], 7);
+    assert_eq!(ends(&story), ["0 release a0 by 5", "7 finish a0 Completed"]);
+    assert_eq!((engine.counts(A).released, engine.counts(A).missed), (1, 1));
+    let mut rr = system(vec![once(&[0], 1)]);
+    rr.policy = PolicySpec::from_name("rr").expect("rr");
+    let (_, engine) = tell(rr, &[(7, Input::Configure { setting: 0, value: Some(5_000) })], 7);
+    assert_eq!(engine.system().policy.value("quantum"), None);
+}
+
+/// The urgency of waiting jobs is the policy's word: a new policy that has none hands locks out in the order of asking.
+#[test]
+fn a_switch_of_policies_forgets_the_old_order() {
+    let mut tasks = vec![once(&[0], 1), once(&[2], 2), once(&[4], 3)];
+    for task in &mut tasks {
+        task.arrival = Arrival::Periodic { offset: task.arrival.first().expect("one") - Time::ZERO, period: ns(1000) };
+        (task.deadline, task.runtime) = (Some(ns(1000)), Some(ns(10)));
+    }
+    let mut engine = Engine::new(System { policy: PolicySpec::from_name("rr").expect("rr"), ..system(tasks) }).unwrap();
+    let fp = PolicySpec::from_name("fp").expect("fp");
+    engine.switch_policy(fp, &mut ()).expect("a suitable policy");
+    let mut story = Story::default();
+    let mut step = |engine: &mut Engine, at, inputs: &[Input]| {
+        let _ = engine.step(Time::from_ns(at), inputs, &mut story);
+        story.lines.last().cloned().unwrap_or_default()
+    };
+    step(&mut engine, 0, &[]);
+    step(&mut engine, 1, &[ask(A, R)]);
+    step(&mut engine, 2, &[]);
+    step(&mut engine, 3, &[ask(B, R)]);
+    step(&mut engine, 4, &[]);
+    step(&mut engine, 5, &[ask(C, R)]);
+    let llref = PolicySpec::from_name("llref").expect("llref");
+    engine.switch_policy(llref, &mut ()).expect("a suitable policy");
+    step(&mut engine, 6, &[give(A, R)]);
+    assert!(story.lines.contains(&"6 b has R".to_owned()), "{:?}", story.lines);
+}
