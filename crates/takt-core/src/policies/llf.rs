@@ -88,9 +88,9 @@ Runs the ready job with the least laxity: the time until its deadline less what 
 laxity of a job that runs stays, that of one that waits shrinks; a waiting job preempts when its laxity has become less than
 that of a running one by `threshold`.
 
-**When.** As good as EDF on one CPU, and better on several: a job that has no time to lose is noticed before it is too late.
-It needs runtimes that are true, and it switches more often than EDF. Without a threshold two jobs of the same laxity would
-take turns without end.
+**When.** On several CPUs it often meets what global EDF misses, since it notices a job that has no time to lose before it is
+too late; on one CPU it meets what EDF meets, but for the threshold (see below). It needs runtimes that are true, and it
+switches more often than EDF. Without a threshold two jobs of the same laxity would take turns without end.
 
 **Settings.** `threshold`, 1 ms when nothing is said, at least 1 us. On one CPU, a set of n tasks that EDF schedules is late
 by at most (n - 1) thresholds; so deadlines that have this much to spare are met.
