@@ -11,6 +11,9 @@ use takt_core::policy::{PolicySpec, Scope};
 use takt_core::record::{Place, Record, StopReason, What};
 use takt_core::time::{Span, Time};
 
+/// Before the first step.
+const BEFORE: Time = Time::from_ns(-1);
+
 pub(crate) struct Ledger {
     pub(crate) system: System,
     pub(crate) places: Vec<CpuSet>,
@@ -28,8 +31,9 @@ pub(crate) struct Ledger {
     single: bool,
     /// The place group that each task has run on since the policy was built.
     pub(crate) homes: Vec<Option<usize>>,
-    /// Whether a job yielded or blocked in this step.
+    /// Whether a job yielded or blocked in this step, or its policy is a new one.
     gave_way: bool,
+    switched: bool,
 }
 
 impl Ledger {
@@ -40,7 +44,7 @@ impl Ledger {
             accounts: (0..system.tasks.len()).map(|i| Account::new(system, i)).collect(),
             sharing: Sharing::new(system.resources),
             cpu_owner: vec![None; takt_core::cpus::MAX_CPUS],
-            moment: Moment { now: Time::ZERO, before: Time::from_ns(-1), on_time: true },
+            moment: Moment { now: BEFORE, before: BEFORE, on_time: true },
             metered,
             slack: skew + system.timing.lateness + system.timing.resolution,
             window: None,
@@ -49,6 +53,7 @@ impl Ledger {
             single: false,
             homes: vec![None; system.tasks.len()],
             gave_way: false,
+            switched: false,
             system: system.clone(),
         }
     }
@@ -84,6 +89,9 @@ impl Ledger {
     pub(crate) fn switched(&mut self, to: PolicySpec, records: &[Record]) {
         self.system.policy = to;
         self.homes.fill(None);
+        self.switched = true;
+        // It does not know who yielded.
+        self.accounts.iter_mut().for_each(|a| a.yielded = None);
         // A burst or a quantum of the old policy binds nobody any more.
         for (account, task) in self.accounts.iter_mut().zip(&self.system.tasks) {
             if task.arrival != Arrival::Activated {
@@ -96,7 +104,7 @@ impl Ledger {
     pub(crate) fn stepped(&mut self, inputs: &[Input], commands: &[Command], records: &[Record], engine: &Engine) {
         let now = self.moment.now;
         self.single = inputs.len() == 1 && self.moment.on_time;
-        self.gave_way = false;
+        self.gave_way = core::mem::take(&mut self.switched);
         for input in inputs {
             match *input {
                 Input::Enter { task } => self.accounts[task.index()].enters(now),
@@ -104,7 +112,7 @@ impl Ledger {
                     let a = &mut self.accounts[task.index()];
                     a.leaving = !a.gone;
                     // At the very start a window table activates jobs before the first input.
-                    let first = self.moment.before < Time::ZERO && self.partition_of[task.index()].is_some();
+                    let first = self.moment.before == BEFORE && self.partition_of[task.index()].is_some();
                     a.follow.exit = !a.gone && !first && a.current().is_none();
                 }
                 Input::Share { task, share, importance } => {
