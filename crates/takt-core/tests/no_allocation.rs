@@ -5,7 +5,7 @@ use std::cell::Cell;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
-use takt_core::policy::{Entry, Kind, PolicySpec, REGISTRY, Scope};
+use takt_core::policy::{Entry, Kind, Need, PolicySpec, REGISTRY, Scope};
 use takt_core::rng::draw_up_to;
 use takt_core::time::{Span, Time};
 
@@ -56,9 +56,36 @@ fn us(us: i64) -> Span {
     Span::from_us(us)
 }
 
-fn online(spec: PolicySpec, cpus: usize, late: Late, backlog: Backlog) -> System {
+/// How late jobs, busy tasks and resources are treated.
+type Rules = (Late, Backlog, Locking);
+
+const RULES: [Rules; 4] = [
+    (Late::Continue, Backlog::Queue, Locking::Inheritance),
+    (Late::Abort, Backlog::Skip, Locking::Ceiling),
+    (Late::Abort, Backlog::Chronos, Locking::Fifo),
+    (Late::Continue, Backlog::Hartstone, Locking::Inheritance),
+];
+
+fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> System {
+    let arrival = |i: u32| {
+        let (offset, period) = (us(i64::from(i % 3)), us(20 + 7 * i64::from(i)));
+        match i % 4 {
+            1 => Arrival::Sporadic { offset, period, spread: us(9) },
+            3 if !spec.entry.needs.contains(&Need::Period) && spec.scope != Scope::Table => {
+                Arrival::Listed { instants: (0..4_000).map(|k| offset + period * k).collect() }
+            }
+            _ => Arrival::Periodic { offset, period },
+        }
+    };
+    let steps = |i: u32| {
+        let lock = |r: u32| ResourceId((r % u32::from(RESOURCES)) as u16);
+        vec![Step::Lock(lock(5 * i)), Step::Run(us(3)), Step::Unlock(lock(5 * i)), Step::Yield, Step::Run(us(2))]
+    };
     let task = |i: u32| Task {
-        arrival: Arrival::Periodic { offset: us(i64::from(i % 3)), period: us(20 + 7 * i64::from(i)) },
+        arrival: arrival(i),
+        steps: steps(i),
+        handler: (i % 3 == 1).then(|| Handler { runtime: us(2), deadline: (i % 2 == 0).then(|| us(9)) }),
+        share: (i % 5 == 0).then_some(100_000),
         deadline: Some(us(15 + 8 * i64::from(i))),
         runtime: Some(us(5)),
         budget: i.is_multiple_of(2).then(|| us(6)),
@@ -77,20 +104,21 @@ fn online(spec: PolicySpec, cpus: usize, late: Late, backlog: Backlog) -> System
         late,
         backlog,
         resources: RESOURCES,
-        locking: Default::default(),
-        timing: Default::default(),
+        locking,
+        timing: Timing { lateness: us(1), ..Timing::default() },
         seed: 1,
     }
 }
 
 /// Two `fifo` partitions that are SC in one window and BE in the other, and one under `guest` in both.
-fn windows(table: PolicySpec, guest: PolicySpec, late: Late, backlog: Backlog) -> System {
+fn windows(table: PolicySpec, guest: PolicySpec, rules: Rules) -> System {
     let guest_cpus: CpuSet = if guest.scope == Scope::Uniprocessor { CpuSet::single(1) } else { (1..4).collect() };
-    let mut system = online(table, 4, late, backlog);
+    let mut system = online(table, 4, rules);
     for (i, task) in system.tasks.iter_mut().enumerate() {
         task.affinity = CpuSet::first(4);
         if i < 8 {
             (task.arrival, task.deadline, task.budget, task.jitter) = (Arrival::Activated, None, Some(us(9)), us(18));
+            task.steps.clear();
         }
     }
     let partition = |tasks: std::ops::Range<u32>, policy| Partition { tasks: tasks.map(TaskId).collect(), policy };
@@ -122,7 +150,7 @@ fn calls_while_driven(engine: &mut Engine, steps: u64) -> u64 {
             let any = TaskId(pick(at, tasks - 1) as u32);
             let task = engine.running().get(i / 2).copied().unwrap_or(any);
             let resource = ResourceId(pick(at + 1, u64::from(RESOURCES) - 1) as u16);
-            *input = match pick(at + 2, 40) {
+            *input = match pick(at + 2, 48) {
                 0..=8 => Input::Complete { task },
                 9..=12 => Input::Block { task },
                 13..=22 => Input::Wake { task: any },
@@ -130,6 +158,15 @@ fn calls_while_driven(engine: &mut Engine, steps: u64) -> u64 {
                 33..=35 => Input::Return { task, resource },
                 36..=37 => Input::Abort { task: any },
                 38..=39 => Input::Usage { task, consumed: engine.job(task).map_or(Span::ZERO, |j| j.consumed) },
+                40..=41 => Input::Yield { task },
+                42 => Input::Skew { task, by: us(pick(at + 1, 6) as i64 - 3) },
+                43 => Input::Share { task, share: Some(pick(at + 1, 900_000) as u32), importance: 1 + i as u32 },
+                44 => Input::Leave { task: any },
+                45..=46 => Input::Enter { task: any },
+                47 => {
+                    let (period, runtime) = (us(20 + pick(at + 1, 60) as i64), Some(us(3)));
+                    Input::Retime { task, period, deadline: Some(period), runtime }
+                }
                 // Processes end only towards the end, so that there is something to schedule until then.
                 _ if step > steps * 9 / 10 => Input::Exit { task: any },
                 _ => Input::Wake { task: any },
@@ -146,7 +183,6 @@ fn nothing_is_allocated_while_the_engine_runs() {
     let first = CALLS.with(Cell::get);
     drop(Vec::<u8>::with_capacity(1));
     assert_eq!(CALLS.with(Cell::get) - first, 2, "the counter counts");
-    let late_and_backlog = [(Late::Continue, Backlog::Queue), (Late::Abort, Backlog::Skip)];
     let mut engines = 0;
     let mut check = |system: System, name: String| {
         // Some policies move every task over all CPUs.
@@ -159,17 +195,19 @@ fn nothing_is_allocated_while_the_engine_runs() {
         assert_eq!(calls, 0, "{name} called the allocator");
         engines += 1;
     };
-    for (late, backlog) in late_and_backlog {
-        for spec in specs() {
-            let name = |guest: &str| format!("{}{} {guest} {late:?} {backlog:?}", spec.prefix(), spec.entry.name);
+    for (number, rules) in RULES.into_iter().enumerate() {
+        for (index, spec) in specs().enumerate() {
+            let name = |guest: &str| format!("{}{} {guest} {rules:?}", spec.prefix(), spec.entry.name);
             if spec.scope == Scope::Table {
-                for guest in specs().filter(|guest| guest.scope != Scope::Table) {
+                // Each guest under two of the four rules.
+                let guests = specs().filter(|guest| guest.scope != Scope::Table).enumerate();
+                for (_, guest) in guests.filter(|(guest, _)| (guest + number).is_multiple_of(2)) {
                     let inside = format!("with {}{} inside", guest.prefix(), guest.entry.name);
-                    check(windows(spec, guest, late, backlog), name(&inside));
+                    check(windows(spec, guest, rules), name(&inside));
                 }
-            } else {
+            } else if (index + number).is_multiple_of(2) {
                 let cpus = if spec.scope == Scope::Uniprocessor { 1 } else { 4 };
-                check(online(spec, cpus, late, backlog), name(""));
+                check(online(spec, cpus, rules), name(""));
             }
         }
     }
