@@ -1,7 +1,7 @@
 //! Task sets as the tests see them: whole numbers of one unit of time.
 
 use crate::exact::Sum;
-use takt_core::model::{Step, System};
+use takt_core::model::{Arrival, Step, System};
 use takt_core::time::Span;
 
 /// A periodic or sporadic task, in units of its [`TaskSet`]. Nothing is zero.
@@ -39,6 +39,8 @@ pub struct TaskSet {
     pub unit: Span,
     /// Whether first releases differ. A test that is exact for tasks released together is only sufficient then.
     pub offsets: bool,
+    /// Whether a task comes at random, so that of two tasks of equal priority either can be released first.
+    pub sporadic: bool,
     /// Something that no test here takes into account, in words.
     pub beyond: Option<&'static str>,
 }
@@ -67,7 +69,7 @@ impl TaskSet {
         if tasks.is_empty() {
             return Err(Unsuitable::Empty);
         }
-        Ok(TaskSet { tasks, priorities: Vec::new(), unit, offsets: false, beyond: None })
+        Ok(TaskSet { tasks, priorities: Vec::new(), unit, offsets: false, sporadic: false, beyond: None })
     }
 
     /// The tasks of a description, which all need a runtime, a deadline and a period.
@@ -90,6 +92,7 @@ impl TaskSet {
         set.priorities = tasks.iter().map(|t| t.priority).collect();
         let first = |t: &takt_core::model::Task| t.arrival.first();
         set.offsets = tasks.windows(2).any(|pair| first(&pair[0]) != first(&pair[1]));
+        set.sporadic = tasks.iter().any(|t| matches!(t.arrival, Arrival::Sporadic { .. }));
         Ok(set)
     }
 

@@ -13,11 +13,35 @@ use crate::utilisation::gcd;
 
 const HORIZON: u64 = 1 << 62;
 
-/// How tasks are ordered: the positions of the tasks, the most important first. Ties go to the earlier task.
-pub(crate) fn order(tasks: &[Task], key: impl Fn(usize) -> u64) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..tasks.len()).collect();
-    order.sort_by_key(|&i| key(i));
-    order
+/// Who goes before whom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Priorities {
+    /// The tasks' positions, the most important first.
+    pub(crate) order: Vec<usize>,
+    /// For each place in `order`, the places of all tasks that are as important as the one there.
+    tied: Vec<std::ops::Range<usize>>,
+}
+
+impl Priorities {
+    /// The lower the key, the more important. Between equals the earlier task goes first, or, if `tied`, any of them may: releases
+    /// decide then, and each has to be taken to wait for the others.
+    #[must_use]
+    pub fn by_key(tasks: usize, tied: bool, key: impl Fn(usize) -> u64) -> Priorities {
+        let mut order: Vec<usize> = (0..tasks).collect();
+        order.sort_by_key(|&i| key(i));
+        let mut ranges = Vec::with_capacity(tasks);
+        while ranges.len() < tasks {
+            let start = ranges.len();
+            let equal = order[start..].iter().take_while(|&&i| tied && key(i) == key(order[start])).count().max(1);
+            ranges.resize(start + equal, start..start + equal);
+        }
+        Priorities { order, tied: ranges }
+    }
+
+    /// Positions of the tasks that go before the one at `place`, or can.
+    pub(crate) fn above(&self, place: usize) -> impl Iterator<Item = usize> {
+        self.order[..self.tied[place].end].iter().enumerate().filter(move |(p, _)| *p != place).map(|(_, i)| *i)
+    }
 }
 
 /// Whether the utilisation is within n (2^(1/n) - 1), in which case rate-monotonic priorities meet all deadlines at the ends of
@@ -100,23 +124,24 @@ pub enum Responses {
     Unknown,
 }
 
-/// Worst response times under fixed priorities, `order` from the most important task on. `blocking[i]` is how long a job of task
-/// i may wait for less important ones; empty for not at all.
+/// Worst response times under fixed priorities. `blocking[i]` is how long a job of task i may wait for less important ones; empty
+/// for not at all.
 ///
-/// Exact without blocking for tasks that can be released together, else sufficient. Pseudo-polynomial; O(n²) steps at least.
+/// Exact without blocking and ties for tasks that can be released together, else sufficient. Pseudo-polynomial; O(n²) steps at least.
 #[must_use]
-pub fn responses(tasks: &[Task], order: &[usize], blocking: &[u64]) -> Responses {
+pub fn responses(tasks: &[Task], priorities: &Priorities, blocking: &[u64]) -> Responses {
     let mut found = vec![0; tasks.len()];
     let mut effort = Effort::default();
-    let mut above: Vec<Task> = Vec::with_capacity(order.len());
-    for &i in order {
+    let mut above: Vec<Task> = Vec::with_capacity(tasks.len());
+    for (place, &i) in priorities.order.iter().enumerate() {
         let blocked = blocking.get(i).copied().unwrap_or(0);
+        above.clear();
+        above.extend(priorities.above(place).map(|o| tasks[o]));
         match response(&tasks[i], &above, blocked, &mut effort) {
             None => return Responses::Unknown,
             Some(response) if response > tasks[i].deadline => return Responses::Above(i, response),
             Some(response) => found[i] = response,
         }
-        above.push(tasks[i]);
     }
     Responses::Within(found)
 }
@@ -161,24 +186,24 @@ fn response(task: &Task, above: &[Task], blocked: u64, effort: &mut Effort) -> O
 /// (Lehoczky, Sha, Ding, "The Rate Monotonic Scheduling Algorithm: Exact Characterization and Average Case Behavior", RTSS
 /// 1989); the factor is the best of these points for each task, and the least of these over the tasks.
 #[must_use]
-pub fn growth(tasks: &[Task], order: &[usize]) -> Option<(u128, u128)> {
+pub fn growth(tasks: &[Task], priorities: &Priorities) -> Option<(u128, u128)> {
     let less = |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1);
     let mut least: Option<(u64, u64)> = None;
     let mut effort = Effort::default();
-    for (rank, &i) in order.iter().enumerate() {
+    for (place, &i) in priorities.order.iter().enumerate() {
         let task = &tasks[i];
-        let above = &order[..rank];
+        let above: Vec<usize> = priorities.above(place).collect();
         let mut best: Option<(u64, u64)> = None;
         let releases = above.iter().flat_map(|&o| {
             let period = tasks[o].period;
             (1..=task.deadline / period).map(move |k| k * period)
         });
         for at in releases.chain([task.deadline]) {
-            if !effort.spend(rank + 1) {
+            if !effort.spend(above.len() + 1) {
                 return None;
             }
             let mut work = task.runtime;
-            for &o in above {
+            for &o in &above {
                 work = work.checked_add(at.div_ceil(tasks[o].period).checked_mul(tasks[o].runtime)?)?;
             }
             if best.is_none_or(|b| less(b, (at, work))) {
@@ -225,20 +250,36 @@ mod tests {
         assert!(!hyperbolic(&vec![task(1, 2, 2); 10_000]));
     }
 
+    /// Tasks in this order.
+    fn ordered(order: &[usize]) -> Priorities {
+        Priorities::by_key(order.len(), false, |i| order.iter().position(|o| *o == i).unwrap() as u64)
+    }
+
     #[test]
     fn response_times_of_a_textbook_set() {
         let tasks = [task(1, 4, 4), task(2, 6, 6), task(3, 12, 12)];
-        assert_eq!(responses(&tasks, &[0, 1, 2], &[]), Responses::Within(vec![1, 3, 10]));
-        assert_eq!(responses(&tasks, &[0, 1, 2], &[2, 1, 0]), Responses::Within(vec![3, 4, 10]));
-        assert_eq!(responses(&tasks, &[2, 1, 0], &[]), Responses::Above(0, 6));
-        assert_eq!(growth(&tasks, &[0, 1, 2]), Some((6, 5)));
+        let order = ordered(&[0, 1, 2]);
+        assert_eq!(responses(&tasks, &order, &[]), Responses::Within(vec![1, 3, 10]));
+        assert_eq!(responses(&tasks, &order, &[2, 1, 0]), Responses::Within(vec![3, 4, 10]));
+        assert_eq!(responses(&tasks, &ordered(&[2, 1, 0]), &[]), Responses::Above(0, 6));
+        assert_eq!(growth(&tasks, &order), Some((6, 5)));
+    }
+
+    #[test]
+    fn equals_wait_for_each_other() {
+        let tasks = [task(1, 2, 8), task(1, 1, 2), task(1, 4, 8)];
+        let keys = |tied| Priorities::by_key(3, tied, |i| tasks[i].period);
+        assert_eq!(responses(&tasks, &keys(false), &[]), Responses::Within(vec![2, 1, 4]));
+        assert!(matches!(responses(&tasks, &keys(true), &[]), Responses::Above(0, _)));
+        let places: Vec<Vec<usize>> = (0..3).map(|place| keys(true).above(place).collect()).collect();
+        assert_eq!(places, [vec![], vec![1, 2], vec![1, 0]]);
     }
 
     #[test]
     fn a_later_job_can_be_the_worst() {
         // Lehoczky's set: the first job of the second task takes 114, a later one 118.
         let tasks = [task(26, 70, 70), task(62, 118, 100)];
-        assert_eq!(responses(&tasks, &[0, 1], &[]), Responses::Within(vec![26, 118]));
-        assert_eq!(responses(&[tasks[0], task(62, 117, 100)], &[0, 1], &[]), Responses::Above(1, 118));
+        assert_eq!(responses(&tasks, &ordered(&[0, 1]), &[]), Responses::Within(vec![26, 118]));
+        assert_eq!(responses(&[tasks[0], task(62, 117, 100)], &ordered(&[0, 1]), &[]), Responses::Above(1, 118));
     }
 }

@@ -4,17 +4,20 @@
 //! waits only while all m CPUs run more important work, so a m-th part of what these can do in its window delays it.
 
 use super::Effort;
+use super::fixed_priority::Priorities;
 use crate::taskset::Task;
 
-/// Bounds of the response times, `order` from the most important task on, for deadlines within the periods. An error names the
-/// first task that is not shown to be in time, or none when the search would take too long.
+/// Bounds of the response times for deadlines within the periods. An error names the first task that is not shown to be in time,
+/// or none when the search would take too long.
 ///
 /// Sufficient for sporadic tasks. Pseudo-polynomial; O(n²) steps at least.
-pub(crate) fn response_times(tasks: &[Task], order: &[usize], cpus: u64) -> Result<Vec<u64>, Option<usize>> {
-    let mut bounds = vec![0; tasks.len()];
+pub(crate) fn response_times(tasks: &[Task], priorities: &Priorities, cpus: u64) -> Result<Vec<u64>, Option<usize>> {
+    // An equal that has no bound yet meets its deadline as long as nobody has missed one, and the first to miss is sought here.
+    let mut bounds: Vec<u64> = tasks.iter().map(|t| t.deadline).collect();
     let mut effort = Effort::default();
-    for (rank, &k) in order.iter().enumerate() {
-        bounds[k] = bound(tasks, &bounds, &order[..rank], k, cpus, &mut effort)?;
+    for (place, &k) in priorities.order.iter().enumerate() {
+        let above: Vec<usize> = priorities.above(place).collect();
+        bounds[k] = bound(tasks, &bounds, &above, k, cpus, &mut effort)?;
     }
     Ok(bounds)
 }
@@ -38,7 +41,7 @@ fn bound(
         let work = |&i: &usize| {
             let (c, t) = (u128::from(tasks[i].runtime), u128::from(tasks[i].period));
             // The job carried in ends as late as its bound allows, the others follow as soon as they can.
-            let reach = u128::from(response) + u128::from(bounds[i]) - c;
+            let reach = (u128::from(response) + u128::from(bounds[i])).saturating_sub(c);
             ((reach / t) * c + c.min(reach % t)).min(most)
         };
         let next = own + above.iter().map(work).sum::<u128>() / u128::from(cpus);
@@ -57,8 +60,8 @@ mod tests {
     #[test]
     fn the_most_important_tasks_do_not_wait() {
         let task = |runtime, period| Task { runtime, deadline: period, period };
-        let tasks = [task(5, 10), task(6, 10), task(2, 20)];
-        assert_eq!(response_times(&tasks, &[0, 1, 2], 2), Ok(vec![5, 6, 7]));
-        assert_eq!(response_times(&[task(5, 10), task(6, 10), task(9, 20)], &[0, 1, 2], 1), Err(Some(1)));
+        let order = Priorities::by_key(3, false, |i| i as u64);
+        assert_eq!(response_times(&[task(5, 10), task(6, 10), task(2, 20)], &order, 2), Ok(vec![5, 6, 7]));
+        assert_eq!(response_times(&[task(5, 10), task(6, 10), task(9, 20)], &order, 1), Err(Some(1)));
     }
 }

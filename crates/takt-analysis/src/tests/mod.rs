@@ -13,7 +13,7 @@ use crate::assign::{self, Fit, Placed, Split, Strategy};
 use crate::online::Kind;
 use crate::taskset::{Task, TaskSet, utilisation};
 use edf::Demand;
-use fixed_priority::Responses;
+use fixed_priority::{Priorities, Responses};
 use std::fmt::Write;
 
 pub use global_edf::tardiness;
@@ -204,7 +204,7 @@ impl Test {
         };
         // Tasks that are not released together may get along where the worst case would not.
         let relies = matches!(finding.why, Why::Demand { .. } | Why::Late(..));
-        if set.offsets && relies && finding.verdict == Verdict::Unschedulable {
+        if (set.offsets || set.sporadic) && relies && finding.verdict == Verdict::Unschedulable {
             return found(Verdict::NotShown, finding.why);
         }
         finding
@@ -222,7 +222,7 @@ impl Test {
     /// What it can prove about this set.
     #[must_use]
     pub fn kind_for(&self, set: &TaskSet) -> Kind {
-        if set.offsets && self.kind == Kind::Exact { Kind::Sufficient } else { self.kind }
+        if (set.offsets || set.sporadic) && self.kind == Kind::Exact { Kind::Sufficient } else { self.kind }
     }
 }
 
@@ -285,14 +285,14 @@ pub static TESTS: &[Test] = &[
         Kind::Exact,
         "rate-monotonic: response times",
         "Joseph, Pandya, Computer Journal 29(5), 1986; Lehoczky, RTSS 1990",
-        |set, _| rta(set, &rate_monotonic(&set.tasks)),
+        |set, _| rta(set, &rate_monotonic(set)),
     ),
     one(
         "dm-rta",
         Kind::Exact,
         "deadline-monotonic: response times",
         "Joseph, Pandya, Computer Journal 29(5), 1986; Lehoczky, RTSS 1990",
-        |set, _| rta(set, &deadline_monotonic(&set.tasks)),
+        |set, _| rta(set, &deadline_monotonic(set)),
     ),
     many(
         "gfb",
@@ -315,14 +315,14 @@ pub static TESTS: &[Test] = &[
         Kind::Sufficient,
         "global rate-monotonic: response times",
         "Bertogna, Cirinei, RTSS 2007",
-        |set, cpus| bounds(set, |tasks| global_fp::response_times(tasks, &rate_monotonic(tasks), cpus)),
+        |set, cpus| bounds(set, |tasks| global_fp::response_times(tasks, &tied(tasks, |t| t.period), cpus)),
     ),
     many(
         "gdm-rta",
         Kind::Sufficient,
         "global deadline-monotonic: response times",
         "Bertogna, Cirinei, RTSS 2007",
-        |set, cpus| bounds(set, |tasks| global_fp::response_times(tasks, &deadline_monotonic(tasks), cpus)),
+        |set, cpus| bounds(set, |tasks| global_fp::response_times(tasks, &tied(tasks, |t| t.deadline), cpus)),
     ),
     place("ff", "partitioned EDF: first fit", "", Fit::First, false, Split::Never),
     place("wf", "partitioned EDF: worst fit", "", Fit::Worst, false, Split::Never),
@@ -337,16 +337,19 @@ pub static TESTS: &[Test] = &[
     place("ceqd_ffd", "semi-partitioned C=D: first fit, decreasing", CEQD, Fit::First, true, Split::Tight),
 ];
 
-/// Task positions by period, shorter first; ties go to the earlier task.
+/// Rate-monotonic priorities: the shorter the period, the more important.
+///
+/// Between equals Takt's policy goes by release and then by position. If releases can come in any order, each of them has to
+/// be taken to wait for the others; among tasks released together the earlier position goes first.
 #[must_use]
-pub fn rate_monotonic(tasks: &[Task]) -> Vec<usize> {
-    fixed_priority::order(tasks, |i| tasks[i].period)
+pub fn rate_monotonic(set: &TaskSet) -> Priorities {
+    Priorities::by_key(set.tasks.len(), set.offsets || set.sporadic, |i| set.tasks[i].period)
 }
 
-/// Task positions by deadline, shorter first; ties go to the earlier task.
+/// Deadline-monotonic priorities: the shorter the deadline, the more important. Ties as in [`rate_monotonic`].
 #[must_use]
-pub fn deadline_monotonic(tasks: &[Task]) -> Vec<usize> {
-    fixed_priority::order(tasks, |i| tasks[i].deadline)
+pub fn deadline_monotonic(set: &TaskSet) -> Priorities {
+    Priorities::by_key(set.tasks.len(), set.offsets || set.sporadic, |i| set.tasks[i].deadline)
 }
 
 /// What no scheduler can do.
@@ -398,11 +401,16 @@ fn hyperbolic(set: &TaskSet, _: u64) -> Finding {
     bound(set, |tasks| Some(fixed_priority::hyperbolic(tasks)))
 }
 
-fn rta(set: &TaskSet, order: &[usize]) -> Finding {
+/// Priorities among which equals wait for each other, whoever is released first.
+fn tied(tasks: &[Task], key: fn(&Task) -> u64) -> Priorities {
+    Priorities::by_key(tasks.len(), true, |i| key(&tasks[i]))
+}
+
+fn rta(set: &TaskSet, priorities: &Priorities) -> Finding {
     if let Some(no) = impossible(set, 1) {
         return no;
     }
-    match fixed_priority::responses(&set.tasks, order, &[]) {
+    match fixed_priority::responses(&set.tasks, priorities, &[]) {
         Responses::Within(times) => found(Verdict::Schedulable, Why::Responses(times)),
         Responses::Above(task, response) => found(Verdict::Unschedulable, Why::Late(task, response)),
         Responses::Unknown => found(Verdict::Unknown, Why::Search),

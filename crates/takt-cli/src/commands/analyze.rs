@@ -133,8 +133,8 @@ fn growth(method: &Method, set: &TaskSet) -> Option<(u128, u128)> {
     }
     match method.name() {
         "edf" => edf::growth(&set.tasks),
-        "rm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &tests::rate_monotonic(&set.tasks)),
-        "dm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &tests::deadline_monotonic(&set.tasks)),
+        "rm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &tests::rate_monotonic(set)),
+        "dm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &tests::deadline_monotonic(set)),
         _ => None,
     }
 }
@@ -208,8 +208,8 @@ fn table(one: &Answered, methods: &[Method], cpus: usize, file: &str, out: &mut 
     let several = |n: usize, thing: &str| format!("{n} {thing}{}", if n == 1 { "" } else { "s" });
     let set = &one.set;
     writeln!(out, "{file}: {}, {}, utilisation {}", several(set.tasks.len(), "task"), several(cpus, "CPU"), load(set))?;
-    if set.offsets {
-        writeln!(out, "note: first releases differ; the tests assume that all tasks can be released together")?;
+    if set.offsets || set.sporadic {
+        writeln!(out, "note: releases differ; the tests take it that all tasks can be released together")?;
     }
     writeln!(out)?;
     let name = |task: usize| one.names[task].clone();

@@ -1,0 +1,185 @@
+//! The schedulability tests by name against the simulator: what a test accepts never misses a deadline, and what an exact one
+//! refuses does.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use takt_analysis::assign::{Placed, assign};
+use takt_analysis::taskset::{Task, TaskSet};
+use takt_analysis::tests::{self, TESTS, Test, Verdict, Why};
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
+use takt_core::model::{Arrival, System, Task as Described};
+use takt_core::policy::PolicySpec;
+use takt_core::scenario::Scenario;
+use takt_core::stats::Responses;
+use takt_core::time::Span;
+
+/// A multiple of all periods drawn.
+const HYPERPERIOD: i64 = 120;
+
+fn tasks(stretch: u64, most: usize) -> impl Strategy<Value = Vec<Task>> {
+    let periods = prop::sample::select(&[2u64, 3, 4, 5, 6, 8, 10, 12][..]);
+    let task = (periods, 1..=1000u64, 0..=1600u64).prop_map(move |(period, load, tight)| {
+        let runtime = (period * load / 1700).max(1);
+        let longest = stretch * period;
+        let deadline = if tight > 1000 { period } else { runtime + tight * (longest - runtime) / 1000 };
+        Task { runtime, deadline, period }
+    });
+    vec(task, 1..=most)
+}
+
+/// How jobs come.
+#[derive(Clone, Copy, Debug)]
+enum Releases<'a> {
+    /// Periodically with these offsets; none is zero.
+    Periodic(&'a [i64]),
+    /// At random, no sooner than a period after the one before.
+    Sporadic(u64),
+}
+
+/// Jobs missed in some hyperperiods, and the longest responses.
+fn run(tasks: &[Task], cpus: usize, policy: &str, releases: Releases<'_>) -> (u64, Vec<u64>) {
+    let ns = |t: u64| Span::from_ns(t as i64);
+    let described = |(index, task): (usize, &Task)| Described {
+        arrival: match releases {
+            Releases::Periodic(offsets) => Arrival::Periodic {
+                offset: Span::from_ns(offsets.get(index).copied().unwrap_or(0)),
+                period: ns(task.period),
+            },
+            Releases::Sporadic(_) => {
+                Arrival::Sporadic { offset: Span::ZERO, period: ns(task.period), spread: Span::from_ns(3) }
+            }
+        },
+        deadline: Some(ns(task.deadline)),
+        runtime: Some(ns(task.runtime)),
+        ..Described::default()
+    };
+    let mut system = System::new(CpuSet::first(cpus), PolicySpec::from_name(policy).unwrap());
+    system.tasks = tasks.iter().enumerate().map(described).collect();
+    if let Releases::Sporadic(seed) = releases {
+        system.seed = seed;
+    }
+    let mut engine = Engine::new(system).unwrap();
+    let mut responses = Responses::new(tasks.len());
+    let length = Span::from_ns(3 * HYPERPERIOD + 40);
+    takt_sim::simulate(&mut engine, &Scenario::default(), length, &mut responses, |_| ());
+    (engine.totals().missed, responses.0.iter().map(|h| h.max().ns() as u64).collect())
+}
+
+fn set(tasks: &[Task]) -> TaskSet {
+    TaskSet::new(tasks.to_vec(), Span::from_ns(1)).unwrap()
+}
+
+/// The scheduler that a test is about; `None` for those that assign tasks to CPUs, and for the one about none.
+fn policy(test: &Test) -> Option<&'static str> {
+    Some(match test.name {
+        "edf" => "edf",
+        "ll" | "hyperbolic" | "rm-rta" => "rm",
+        "dm-rta" => "dm",
+        "gfb" | "bcl" | "bak" | "gedf-rta" => "g-edf",
+        "grm-rta" => "g-rm",
+        "gdm-rta" => "g-dm",
+        name => {
+            assert!(test.strategy().is_some() || name == "necessary", "which scheduler is {name} about?");
+            return None;
+        }
+    })
+}
+
+fn tied(tasks: &[Task]) -> bool {
+    tasks.iter().enumerate().any(|(i, a)| tasks[..i].iter().any(|b| b.deadline == a.deadline))
+}
+
+/// No CPU of an accepted assignment misses, with every piece released at its offset.
+fn assigned(tasks: &[Task], cpus: usize, test: &Test, offsets: &[i64]) -> Result<(), TestCaseError> {
+    let Some(strategy) = test.strategy() else { return Ok(()) };
+    let Placed::All(assignment) = assign(tasks, cpus, strategy) else { return Ok(()) };
+    for pieces in assignment.cpus.iter().filter(|pieces| !pieces.is_empty()) {
+        let loads: Vec<Task> = pieces.iter().map(|p| p.load).collect();
+        let starts: Vec<i64> =
+            pieces.iter().map(|p| p.offset as i64 + offsets.get(p.task).copied().unwrap_or(0)).collect();
+        let (missed, _) = run(&loads, 1, "edf", Releases::Periodic(&starts));
+        prop_assert_eq!(missed, 0, "{}: {:?}", test.name, pieces);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_accepted_meets_its_deadlines(
+        tasks in tasks(1, 7),
+        cpus in 1..=4usize,
+        offsets in vec(0i64..12, 7),
+        seed in any::<u64>(),
+    ) {
+        for test in TESTS {
+            let cpus = if test.one_cpu { 1 } else { cpus };
+            let Some(policy) = policy(test) else {
+                assigned(&tasks, cpus, test, &offsets)?;
+                continue;
+            };
+            for releases in [Releases::Periodic(&[]), Releases::Periodic(&offsets), Releases::Sporadic(seed)] {
+                let (offsets, sporadic) = match releases {
+                    Releases::Periodic(offsets) => (!offsets.is_empty(), false),
+                    Releases::Sporadic(_) => (false, true),
+                };
+                let found = test.run(&TaskSet { offsets, sporadic, ..set(&tasks) }, cpus);
+                if found.verdict != Verdict::Schedulable {
+                    continue;
+                }
+                let (missed, seen) = run(&tasks, cpus, policy, releases);
+                prop_assert_eq!(missed, 0, "{}: {:?}", test.name, releases);
+                if let Why::Responses(bounds) = &found.why {
+                    // Equal deadlines with different periods are served by release, not by position, even if all start together.
+                    let within = tied(&tasks) || seen.iter().zip(bounds).all(|(seen, bound)| seen <= bound);
+                    prop_assert!(within, "{}: {seen:?} above {bounds:?}", test.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_exact_test_refuses_is_missed(tasks in tasks(1, 5)) {
+        for (name, policy) in [("edf", "edf"), ("rm-rta", "rm"), ("dm-rta", "dm")] {
+            let found = tests::test(name).unwrap().run(&set(&tasks), 1);
+            let (missed, seen) = run(&tasks, 1, policy, Releases::Periodic(&[]));
+            match found.verdict {
+                Verdict::Unschedulable => prop_assert!(missed > 0, "{}: {:?}", name, found),
+                Verdict::Schedulable => prop_assert_eq!(missed, 0, "{}", name),
+                other => prop_assert!(false, "{}: {:?}", name, other),
+            }
+            if let Why::Responses(times) = found.why {
+                prop_assert!(tied(&tasks) || seen == times, "{}: {:?} and not {:?}", name, seen, times);
+            }
+        }
+    }
+
+    #[test]
+    fn deadlines_beyond_the_periods_are_met_too(tasks in tasks(3, 5), offsets in vec(0i64..12, 5)) {
+        for (name, policy) in [("edf", "edf"), ("rm-rta", "rm"), ("dm-rta", "dm")] {
+            for releases in [Releases::Periodic(&[]), Releases::Periodic(&offsets)] {
+                let differ = matches!(releases, Releases::Periodic(offsets) if !offsets.is_empty());
+                let set = TaskSet { offsets: differ, ..set(&tasks) };
+                if tests::test(name).unwrap().run(&set, 1).verdict == Verdict::Schedulable {
+                    prop_assert_eq!(run(&tasks, 1, policy, releases).0, 0, "{}: {:?}", name, releases);
+                }
+            }
+        }
+        for test in TESTS.iter().filter(|t| t.strategy().is_some()) {
+            assigned(&tasks, 2, test, &offsets)?;
+        }
+    }
+
+    #[test]
+    fn lateness_under_global_edf_is_bounded(tasks in tasks(1, 7), cpus in 2..=3usize) {
+        let implicit: Vec<Task> = tasks.iter().map(|t| Task { deadline: t.period, ..*t }).collect();
+        if let Some(late) = tests::tardiness(&implicit, cpus as u64) {
+            let (_, seen) = run(&implicit, cpus, "g-edf", Releases::Periodic(&[]));
+            for (task, seen) in implicit.iter().zip(seen) {
+                prop_assert!(seen <= task.deadline + late, "{} after a deadline of {} and {}", seen, task.deadline, late);
+            }
+        }
+    }
+}
