@@ -257,6 +257,8 @@ struct Supervisor {
     gone: Vec<bool>,
     /// Whether each task's last process ended well, and whether any did.
     well: Vec<bool>,
+    /// Whether the end of the task's present process has been told, since a group may be found empty more than once.
+    told: Vec<bool>,
     succeeded: Vec<bool>,
     requests: Arc<Requests>,
     first_spawn_error: Option<Error>,
@@ -315,6 +317,7 @@ impl Supervisor {
             ends: vec![None; n],
             gone: vec![false; n],
             well: vec![true; n],
+            told: vec![false; n],
             succeeded: vec![false; n],
             requests: Arc::new(Requests::new(n)),
             first_spawn_error: None,
@@ -375,6 +378,7 @@ impl Supervisor {
             spec.pass_fds.extend(channel.pass_fds());
             self.continue_numbers[index] = channel.continue_number();
         }
+        self.told[index] = false;
         let pid = self.mechanism.spawn(self.homes[index].group, &spec).what(what())?;
         self.tasks_by_pid.insert(pid, task);
         self.pids[index] = Some(pid);
@@ -483,7 +487,7 @@ impl Supervisor {
     /// The last process of a task has ended.
     fn emptied(&mut self, task: TaskId) {
         let index = task.index();
-        if self.gone[index] {
+        if self.gone[index] || std::mem::replace(&mut self.told[index], true) {
             return;
         }
         if !self.plan.processes[index].per_job {
