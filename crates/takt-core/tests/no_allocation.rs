@@ -84,8 +84,8 @@ fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> Sys
     let task = |i: u32| Task {
         arrival: arrival(i),
         steps: steps(i),
-        handler: (i % 3 == 1).then(|| Handler { runtime: us(2), deadline: (i % 2 == 0).then(|| us(9)) }),
-        share: (i % 5 == 0).then_some(100_000),
+        handler: (i % 3 == 1).then(|| Handler { runtime: us(2), deadline: i.is_multiple_of(2).then(|| us(9)) }),
+        share: i.is_multiple_of(5).then_some(100_000),
         deadline: Some(us(15 + 8 * i64::from(i))),
         runtime: Some(us(5)),
         budget: i.is_multiple_of(2).then(|| us(6)),
