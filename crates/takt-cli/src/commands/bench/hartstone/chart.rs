@@ -9,7 +9,7 @@ const LEFT: f64 = 64.0;
 const PANEL: f64 = 220.0;
 const GAP: f64 = 56.0;
 const LINE: f64 = 18.0;
-const BAR: f64 = 20.0;
+const BAR: f64 = 24.0;
 const BETWEEN: f64 = 32.0;
 
 fn escape(text: &str) -> String {
@@ -33,11 +33,11 @@ fn step(most: f64) -> f64 {
 pub(super) fn svg(results: &Results<'_>) -> String {
     let names = results.names();
     let group = BAR * names.len() as f64 + BETWEEN;
-    let mut head = results.settings();
-    head.extend(results.defaults().into_iter().map(|(name, text)| format!("{name} by default: {text}")));
+    let head = results.head();
     let longest = head.iter().chain(&names).map(|text| text.chars().count()).max().unwrap_or(0);
-    let plot = (group * results.tests.len() as f64).max(400.0);
-    let width = (LEFT + plot + 24.0).max(24.0 + 5.6 * longest as f64);
+    let width = (LEFT + group * results.tests.len() as f64 + 24.0).max(32.0 + 6.0 * longest as f64);
+    let plot = width - LEFT - 24.0;
+    let group = plot / results.tests.len() as f64;
     let top = 34.0 + LINE * (head.len() + names.len()) as f64 + 28.0;
     let height = top + 2.0 * PANEL + GAP + 40.0;
     let mut body = String::new();
@@ -49,7 +49,8 @@ pub(super) fn svg(results: &Results<'_>) -> String {
     let mut y = 34.0;
     for text in &head {
         y += LINE;
-        add(format_args!(r#"<text x="16" y="{}">{}</text>"#, y - 6.0, escape(text)));
+        let indent = if text.starts_with(' ') { 28 } else { 16 };
+        add(format_args!(r#"<text x="{indent}" y="{}">{}</text>"#, y - 6.0, escape(text.trim_start())));
     }
     for (n, name) in names.iter().enumerate() {
         y += LINE;
@@ -77,8 +78,8 @@ pub(super) fn svg(results: &Results<'_>) -> String {
             add(format_args!(r#"<text x="{}" y="{:.1}" text-anchor="end">{value}</text>"#, LEFT - 6.0, y + 4.0));
         }
         for (test, experiment) in results.tests.iter().enumerate() {
-            let left = LEFT + group * test as f64 + BETWEEN / 2.0;
-            let middle = left + (group - BETWEEN) / 2.0;
+            let middle = LEFT + group * (test as f64 + 0.5);
+            let left = middle - BAR * names.len() as f64 / 2.0;
             let label = experiment.number();
             add(format_args!(
                 r#"<text x="{middle:.1}" y="{:.1}" text-anchor="middle">test {label}</text>"#,

@@ -121,22 +121,24 @@ impl Results<'_> {
         }
     }
 
-    /// The settings that all figures share, one line each.
-    pub(super) fn settings(&self) -> Vec<String> {
+    /// All that figures depend on, in lines of bounded length.
+    pub(super) fn head(&self) -> Vec<String> {
+        let defaults = self.defaults().into_iter().map(|(name, text)| format!("{name} by default: {text}"));
+        self.settings().into_iter().chain(defaults).flat_map(|text| wrapped(&text)).collect()
+    }
+
+    /// The settings that all figures share.
+    fn settings(&self) -> Vec<String> {
         let costs = &self.machine.costs;
         let form = if self.extended { "extended: 30 s quiet, 15 s of too much, 75 s quiet" } else { "PH series" };
         let mut lines = vec![
             format!("{form}, after 2 s of warm-up; set {}; virtual time, one CPU", self.set.name),
             format!("clock: {}; phases: {}; seed {}", self.clock(), self.phases(), self.machine.seed),
             format!(
-                "costs: context switch {}, call of the scheduler {} and {} for each task that it looks at, migration {}; \
-                 disturbance: {}",
-                costs.context_switch,
-                costs.scheduler,
-                costs.scheduler_task,
-                costs.migration,
-                self.disturbance()
+                "costs: context switch {}, call of the scheduler {} and {} for each task that it looks at, migration {}",
+                costs.context_switch, costs.scheduler, costs.scheduler_task, costs.migration
             ),
+            format!("disturbance: {}", self.disturbance()),
         ];
         if self.extended {
             let importances = |test: &Experiment| {
@@ -151,7 +153,7 @@ impl Results<'_> {
     }
 
     /// What the policies' settings are where a policy does not say anything else, for each policy that has some.
-    pub(super) fn defaults(&self) -> Vec<(&'static str, String)> {
+    fn defaults(&self) -> Vec<(&'static str, String)> {
         let mut seen: Vec<(&'static str, String)> = Vec::new();
         for entry in self.lines.iter().map(|line| line.policy.entry) {
             let defaults: Vec<String> = entry.settings.iter().map(|s| format!("{}={}", s.name, s.default)).collect();
@@ -172,10 +174,7 @@ impl Results<'_> {
 
     fn table(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "hartstone: {}", self.what())?;
-        self.settings().iter().try_for_each(|line| writeln!(out, "{line}"))?;
-        for (name, defaults) in self.defaults() {
-            writeln!(out, "{name} by default: {defaults}")?;
-        }
+        self.head().iter().try_for_each(|line| writeln!(out, "{line}"))?;
         writeln!(out)?;
         let mut heading = vec!["policy".to_string()];
         for test in &self.tests {
@@ -185,7 +184,10 @@ impl Results<'_> {
             let cells = (0..self.tests.len()).flat_map(|test| {
                 let score = self.score(line, test);
                 let never = !self.extended && self.of(line, test).iter().any(|f| f.iteration.is_none());
-                [if never { format!(">{}", score.least - 1) } else { score.text() }, self.switches(line, test).text()]
+                [
+                    if never { format!(">{}", score.least - 1) } else { score.text() },
+                    format!("{:.0}", self.switches(line, test).mean()),
+                ]
             });
             std::iter::once(name.clone()).chain(cells).collect()
         };
@@ -338,6 +340,21 @@ impl Results<'_> {
     }
 }
 
+/// Breaks a text between words; what continues a line is indented.
+fn wrapped(text: &str) -> Vec<String> {
+    const WIDTH: usize = 120;
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is one");
+        match last.chars().count() + 1 + word.chars().count() {
+            _ if last.trim().is_empty() => last.push_str(word),
+            0..=WIDTH => *last = format!("{last} {word}"),
+            _ => lines.push(format!("  {word}")),
+        }
+    }
+    lines
+}
+
 /// Millionths rounded to hundredths.
 fn hundredths(millionths: i64) -> i64 {
     (millionths + 5_000 * millionths.signum()) / 10_000 * 10_000
@@ -351,6 +368,8 @@ mod tests {
     fn a_spread_is_a_number_or_a_mean_with_its_range() {
         assert_eq!(Spread::of([14, 14].into_iter()).text(), "14");
         assert_eq!(Spread::of([14, 15, 15].into_iter()).text(), "14.7 [14-15]");
+        let long = wrapped(&"word ".repeat(40));
+        assert!(long.len() == 2 && long.iter().all(|l| l.len() <= 120) && long[1].starts_with("  word word"));
         assert_eq!([-1_234_567, 1_234_567, 4_999].map(hundredths), [-1_230_000, 1_230_000, 0]);
     }
 }
