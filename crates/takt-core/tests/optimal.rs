@@ -275,3 +275,41 @@ fn sporadic_jobs_with_constrained_deadlines_are_met() {
         }
     }
 }
+
+#[test]
+fn what_cannot_be_scheduled_optimally_is_refused() {
+    for policy in ["llref", "pd2"] {
+        let sound = || system(policy, &[], 2, &EXAMPLE, MS);
+        assert!(Engine::new(sound()).is_ok());
+        let refused = |change: &dyn Fn(&mut Task)| {
+            let mut system = sound();
+            change(&mut system.tasks[1]);
+            Engine::new(system).err()
+        };
+        let listed = Arrival::Listed { instants: vec![Span::ZERO] };
+        let task = TaskId(1);
+        assert_eq!(refused(&|t| t.runtime = None), Some(Invalid::Needs(task, "runtime")));
+        assert_eq!(refused(&|t| t.deadline = None), Some(Invalid::Needs(task, "deadline")));
+        assert_eq!(refused(&|t| t.arrival = listed.clone()), Some(Invalid::Needs(task, "period")));
+        let bound = refused(&|t| t.affinity = CpuSet::first(1));
+        assert!(matches!(bound, Some(Invalid::Unsuitable(why)) if why.contains("affinity")), "{bound:?}");
+    }
+    let short = Engine::new(system("pd2", &[("quantum", 4 * MS)], 2, &EXAMPLE, MS)).err();
+    assert!(matches!(short, Some(Invalid::Unsuitable(why)) if why.contains("quantum")), "{short:?}");
+}
+
+/// A release within a quantum is noticed when the next one begins, and a job that ends within one leaves its CPU idle.
+#[test]
+fn pd2_decides_where_quanta_begin() {
+    let set = [T { offset: 3, c: 15, d: 40, t: 40, spread: 0 }, T { offset: 0, c: 10, d: 40, t: 40, spread: 0 }];
+    let mut records: Vec<Record> = Vec::new();
+    let _ = run(system("pd2", &[("quantum", 10)], 1, &set, 1), Time::from_ns(40), &mut records, |_| ());
+    let events = records.iter().filter_map(|r| match r.what {
+        What::Start { task, .. } => Some((r.at.ns(), task.0, "starts")),
+        What::Finish { task, .. } => Some((r.at.ns(), task.0, "ends")),
+        _ => None,
+    });
+    // Task 0 needs two quanta in four: from 10 to 30 for the first and from 30 to 50 for the second, of which it uses half.
+    let expected = [(0, 1, "starts"), (10, 1, "ends"), (10, 0, "starts"), (30, 0, "starts"), (35, 0, "ends")];
+    assert_eq!(events.collect::<Vec<_>>(), expected);
+}
