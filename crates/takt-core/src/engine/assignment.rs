@@ -1,0 +1,151 @@
+//! From a decision to commands: the smallest difference between two assignments.
+
+use super::{Command, Phase, State};
+use crate::policy::Decision;
+use crate::record::{Place, Sink, StopReason, What};
+use crate::time::Span;
+use alloc::vec::Vec;
+
+impl State {
+    /// Turns the difference between the present assignment and the decision into commands.
+    #[inline]
+    pub(super) fn apply(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+        self.round += 1;
+        let round = self.round;
+        let (mut kept, mut moves, mut news) = (0, false, false);
+        for a in &decision.assignments {
+            let run = &mut self.runs[a.task.index()];
+            assert!(run.phase == Phase::Ready, "task {} was chosen without a job that can run", a.task.0);
+            assert!(run.round != round, "task {} was put on two places", a.task.0);
+            run.round = round;
+            run.wanted = a.place;
+            kept += usize::from(run.place.is_some());
+            moves |= run.place.is_some_and(|place| place != a.place);
+            news |= run.place != Some(a.place) || run.fresh || a.budget.is_some();
+            each_cpu(&self.place_cpus, self.cpu_task.len(), a.place, |cpu| {
+                let claimed = core::mem::replace(&mut self.cpu_round[cpu], round);
+                assert!(claimed != round, "two tasks were put on CPU index {cpu}, task {} is one", a.task.0);
+            });
+        }
+        if kept < self.running.len() {
+            self.stop_others(commands, sink);
+        }
+        if moves {
+            self.move_away(commands, sink);
+        }
+        if news {
+            self.arrive_there(decision, commands, sink);
+        }
+    }
+
+    /// Stops who runs and was not chosen.
+    #[inline]
+    pub(super) fn stop_others(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+        let (round, now, cpus) = (self.round, self.now, self.cpu_task.len());
+        let mut kept = 0;
+        for index in 0..self.running.len() {
+            let task = self.running[index];
+            let run = &mut self.runs[task.index()];
+            if run.round == round {
+                self.running[kept] = task;
+                kept += 1;
+                continue;
+            }
+            let place = run.place.expect("a running task has a place");
+            run.account(now);
+            run.place = None;
+            run.last_place = Some(place);
+            let (job, recorded, blocked) = (run.job, run.stop_recorded, run.phase == Phase::Blocked);
+            run.stop_recorded = false;
+            let mut taken = false;
+            each_cpu(&self.place_cpus, cpus, place, |cpu| {
+                taken |= self.cpu_round[cpu] == round;
+                self.cpu_task[cpu] = None;
+            });
+            if run.budget.is_some() {
+                self.agenda.remove(task.index());
+            }
+            if !recorded {
+                let reason = match (blocked, taken) {
+                    (true, _) => StopReason::Blocked,
+                    (false, true) => StopReason::Preempted,
+                    (false, false) => StopReason::Suspended,
+                };
+                run.counts.preemptions += u64::from(reason == StopReason::Preempted);
+                self.record(sink, What::Stop { task, job, place, reason });
+            }
+            commands.push(Command::Stop { task, place });
+        }
+        self.running.truncate(kept);
+    }
+
+    /// Takes who moves off its place: everyone leaves before anyone arrives, so that two tasks can swap.
+    pub(super) fn move_away(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+        for index in 0..self.running.len() {
+            let task = self.running[index];
+            let run = &self.runs[task.index()];
+            let (from, to) = (run.place.expect("it runs"), run.wanted);
+            if from != to {
+                each_cpu(&self.place_cpus, self.cpu_task.len(), from, |cpu| self.cpu_task[cpu] = None);
+                if !run.stop_recorded {
+                    let what = What::Stop { task, job: run.job, place: from, reason: StopReason::Migrated };
+                    self.record(sink, what);
+                }
+                commands.push(Command::Move { task, from, to, work: run.work() });
+            }
+        }
+    }
+
+    /// Starts, moves, next jobs and new budgets, in the order of the decision.
+    #[inline]
+    pub(super) fn arrive_there(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+        let (now, cpus) = (self.now, self.cpu_task.len());
+        for a in &decision.assignments {
+            let (task, to) = (a.task, a.place);
+            let run = &mut self.runs[task.index()];
+            let (before, fresh) = (run.place, run.fresh);
+            if before != Some(to) || fresh {
+                let (job, work) = (run.job, run.work());
+                run.account(now);
+                run.place = Some(to);
+                run.fresh = false;
+                run.stop_recorded = false;
+                run.counts.dispatches += 1;
+                let came_from = before.or(run.last_place);
+                run.counts.migrations += u64::from(!fresh && came_from.is_some_and(|p| p != to));
+                run.last_place = Some(to);
+                each_cpu(&self.place_cpus, cpus, to, |cpu| {
+                    self.cpu_task[cpu] = Some(task);
+                    let last = self.cpu_last[cpu].replace(task);
+                    self.context_switches += u64::from(last.is_some_and(|t| t != task));
+                });
+                match before {
+                    None => {
+                        self.running.push(task);
+                        commands.push(Command::Start { task, place: to, work });
+                    }
+                    Some(place) if place == to => commands.push(Command::Continue { task, place, work }),
+                    Some(_) => {}
+                }
+                match a.budget {
+                    Some(budget) => self.grant(task, budget, sink),
+                    None if run.budget.is_some() => self.arm_budget(task, now, Span::from_ns(1)),
+                    None => {}
+                }
+                self.record(sink, What::Start { task, job, place: to });
+            } else if let Some(budget) = a.budget {
+                self.grant(task, budget, sink);
+            }
+        }
+    }
+}
+
+/// Visits the CPUs of a place. The first places are the single CPUs, of which there are `cpus`.
+#[inline]
+fn each_cpu(place_cpus: &[Vec<u16>], cpus: usize, place: Place, mut visit: impl FnMut(usize)) {
+    if place.index() < cpus {
+        visit(place.index());
+    } else {
+        place_cpus[place.index()].iter().for_each(|&cpu| visit(usize::from(cpu)));
+    }
+}

@@ -1,0 +1,64 @@
+//! Budgets: how they are granted, and when their end is noticed.
+
+use super::{Phase, State};
+use crate::model::{Arrival, TaskId};
+use crate::policy::{Budget, Clock};
+use crate::record::{Sink, What};
+use crate::rng;
+use crate::time::{Span, Time};
+
+// What is drawn for different purposes must not be the same numbers.
+const LATENESS: u64 = 0x4c41_5445_4e45_5353;
+
+impl State {
+    /// What one policy has granted the task, a burst or a quantum, is not for the next one to enforce. The budget of the task
+    /// itself stays a limit. A job that its policy releases has the budget of its window, which stays too.
+    pub(super) fn forget_grant(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        let now = self.now;
+        let described = &self.system.tasks[task.index()];
+        let (own, activated) = (described.budget, described.arrival == Arrival::Activated);
+        let run = &mut self.runs[task.index()];
+        if !run.has_job() || activated || run.budget.is_none() {
+            return;
+        }
+        run.account(now);
+        run.budget = None;
+        let left = own.filter(|_| !run.handler).map(|own| (own - run.consumed).max(Span::from_ns(1)));
+        self.agenda.remove(task.index());
+        if let Some(amount) = left {
+            self.grant(task, Budget { amount, clock: Clock::Cpu }, sink);
+        }
+    }
+
+    /// Puts the end of a running task's budget on the agenda, but not before the task has run for `soonest`: nothing while the
+    /// instant's events are still to come, then a nanosecond, or a budget that ends early could be granted again for ever in
+    /// one instant.
+    #[inline]
+    pub(super) fn arm_budget(&mut self, task: TaskId, now: Time, soonest: Span) {
+        let run = &self.runs[task.index()];
+        match run.budget {
+            Some(left) if run.place.is_some() && run.phase == Phase::Ready => {
+                let end = (left + run.lateness + run.skew).max(soonest);
+                let at = now.max(run.since + end);
+                self.agenda.set(task.index(), at.round_up(self.system.timing.resolution));
+            }
+            _ => self.agenda.remove(task.index()),
+        }
+    }
+
+    pub(super) fn grant(&mut self, task: TaskId, budget: Budget, sink: &mut dyn Sink) {
+        let now = self.now;
+        let run = &mut self.runs[task.index()];
+        run.account(now);
+        run.budget = Some(budget.amount);
+        run.clock = budget.clock;
+        run.grants += 1;
+        if self.system.timing.lateness > Span::ZERO {
+            let (most, seed) = (self.system.timing.lateness.ns() as u64, self.system.seed ^ LATENESS);
+            run.lateness = Span::from_ns(rng::draw_up_to(most, seed, u64::from(task.0), run.grants) as i64);
+        }
+        let job = run.job;
+        self.record(sink, What::Budget { task, job, amount: budget.amount });
+        self.arm_budget(task, now, Span::from_ns(1));
+    }
+}

@@ -1,0 +1,202 @@
+//! What a policy may see and do while it handles an event or decides.
+
+use super::{Job, Phase, State};
+use crate::model::{Locking, ResourceId, System, Task, TaskId};
+use crate::policy::{Budget, Event};
+use crate::record::{JobId, Outcome, Place, Sink, What};
+use crate::rng;
+use crate::time::{Span, Time};
+
+/// What a policy may see and do while it handles an event or decides.
+pub struct Context<'a> {
+    pub(super) state: &'a mut State,
+    pub(super) sink: &'a mut dyn Sink,
+}
+
+impl Context<'_> {
+    /// The instant.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.state.now
+    }
+    /// The whole system.
+    #[must_use]
+    pub fn system(&self) -> &System {
+        &self.state.system
+    }
+    /// A task as it was described.
+    #[must_use]
+    pub fn task(&self, task: TaskId) -> &Task {
+        &self.state.system.tasks[task.index()]
+    }
+    /// The task's current job, if it has one.
+    #[must_use]
+    pub fn job(&self, task: TaskId) -> Option<Job> {
+        self.state.job(task)
+    }
+    /// Whether the task has a job that could run now.
+    #[must_use]
+    pub fn is_ready(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].phase == Phase::Ready
+    }
+    /// Whether the task's processes have ended.
+    #[must_use]
+    pub fn is_gone(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].phase == Phase::Gone
+    }
+    /// Where the task runs now.
+    #[must_use]
+    pub fn place_of(&self, task: TaskId) -> Option<Place> {
+        self.state.runs[task.index()].place
+    }
+    /// Where the task ran last.
+    #[must_use]
+    pub fn last_place(&self, task: TaskId) -> Option<Place> {
+        self.state.runs[task.index()].last_place
+    }
+    /// Who runs on a single-CPU place.
+    #[must_use]
+    pub fn running_on(&self, place: Place) -> Option<TaskId> {
+        self.state.cpu_task.get(place.index()).copied().flatten()
+    }
+    /// Whether the task's affinity allows a single-CPU place.
+    #[must_use]
+    pub fn may_run(&self, task: TaskId, place: Place) -> bool {
+        !self.state.system.tasks[task.index()].affinity.is_disjoint(&self.state.places[place.index()])
+    }
+    /// What is left of the task's budget; `None` when it has none.
+    #[must_use]
+    pub fn budget_left(&self, task: TaskId) -> Option<Span> {
+        self.state.budget_left(task)
+    }
+    /// CPU time that the task's current job still needs by its declaration, or its handler: zero when it has overrun it,
+    /// `None` when nothing was declared or there is no job.
+    #[must_use]
+    pub fn remaining(&self, task: TaskId) -> Option<Span> {
+        let job = self.state.job(task)?;
+        let described = self.task(task);
+        let handler = described.handler.filter(|_| self.state.runs[task.index()].handler);
+        let declared = handler.map(|h| h.runtime).or(described.runtime)?;
+        Some((declared - job.consumed).max(Span::ZERO))
+    }
+    /// Whether the task's current job has not run yet.
+    #[must_use]
+    pub fn is_fresh(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].fresh
+    }
+    /// Whether the task is at the handler of an aborted job.
+    #[must_use]
+    pub fn in_handler(&self, task: TaskId) -> bool {
+        let run = &self.state.runs[task.index()];
+        run.handler && run.has_job()
+    }
+    /// When the task's next job will be released, as far as the engine releases it.
+    #[must_use]
+    pub fn next_release(&self, task: TaskId) -> Option<Time> {
+        self.state.runs[task.index()].next_release
+    }
+    /// How resources are handed out.
+    #[must_use]
+    pub fn locking(&self) -> Locking {
+        self.state.system.locking
+    }
+    /// What the task waits for.
+    #[must_use]
+    pub fn waits_for(&self, task: TaskId) -> Option<ResourceId> {
+        self.state.runs[task.index()].waits_for
+    }
+    /// Who waits for a resource, in the order of asking.
+    pub fn waiters(&self, resource: ResourceId) -> impl Iterator<Item = TaskId> + '_ {
+        self.state.resources[usize::from(resource.0)].waiters.iter().copied()
+    }
+    /// The tasks whose steps lock a resource.
+    #[must_use]
+    pub fn users(&self, resource: ResourceId) -> &[TaskId] {
+        &self.state.resources[usize::from(resource.0)].users
+    }
+    /// Tells the engine how urgent the task's job is; lower is more urgent. It decides who of those that wait for a resource
+    /// gets it, and holds until it is told anew.
+    pub fn set_urgency(&mut self, task: TaskId, urgency: i64) {
+        self.state.runs[task.index()].urgency = urgency;
+    }
+    /// The policy has looked at `tasks` tasks one by one, as a regulator does once per round. A simulator may charge for it.
+    pub fn visited(&mut self, tasks: usize) {
+        self.state.visited += tasks as u64;
+    }
+    /// Writes something that only the policy knows into the trace: [`What::Round`] and [`What::Burst`].
+    pub fn record(&mut self, what: What) {
+        self.state.record(self.sink, what);
+    }
+    /// Who holds a resource.
+    #[must_use]
+    pub fn owner(&self, resource: ResourceId) -> Option<TaskId> {
+        self.state.resources[usize::from(resource.0)].owner
+    }
+
+    /// Sets one of the policy's timers; a timer that was set before is moved.
+    pub fn set_timer(&mut self, timer: u16, at: Time) {
+        assert!(usize::from(timer) < self.state.timers(), "timer {timer} was not asked for");
+        let slot = 2 * self.state.runs.len() + usize::from(timer);
+        self.state.agenda.set(slot, at.max(self.state.now).round_up(self.state.system.timing.tick));
+    }
+    /// Cancels a timer.
+    pub fn cancel_timer(&mut self, timer: u16) {
+        let slot = 2 * self.state.runs.len() + usize::from(timer);
+        self.state.agenda.remove(slot);
+    }
+    /// Replenishes a budget: `budget` replaces what is left.
+    pub fn replenish(&mut self, task: TaskId, budget: Budget) {
+        self.state.grant(task, budget, self.sink);
+    }
+    /// Releases a job of a task whose arrivals are the policy's own business ([`Arrival::Activated`]). The policy gets no event for it.
+    ///
+    /// # Panics
+    /// When the task still has a job, or its processes have ended.
+    pub fn activate(&mut self, task: TaskId, deadline: Option<Time>) -> JobId {
+        let state = &mut *self.state;
+        let (now, run) = (state.now, &mut state.runs[task.index()]);
+        assert!(run.phase == Phase::Idle, "task {} cannot be activated now", task.0);
+        let job = run.next_job;
+        run.job = job;
+        run.next_job += 1;
+        run.counts.released += 1;
+        state.record(self.sink, What::Release { task, job, deadline });
+        state.begin_job(task, now, now, deadline.unwrap_or(Time::MAX));
+        let told = state.events.pop();
+        debug_assert!(matches!(told, Some(Event::Release { .. })));
+        job
+    }
+    /// Passes over an activation whose drawn budget is zero: its number is used up, so that the next draw is another one.
+    pub fn pass_activation(&mut self, task: TaskId) {
+        self.state.runs[task.index()].next_job += 1;
+    }
+    /// Ends the task's current job. The policy gets no [`Event::Finish`] for it; the task's next queued job is released as usual.
+    pub fn finish(&mut self, task: TaskId, outcome: Outcome) {
+        self.state.end_job(task, outcome, false, self.sink);
+    }
+    /// A window of a table begins.
+    pub fn window(&mut self, window: u32, frame: u64) {
+        self.state.record(self.sink, What::Window { window, frame });
+    }
+    /// Windows passed unserved.
+    pub fn windows_lost(&mut self, count: u64) {
+        self.state.windows_lost += count;
+        self.state.record(self.sink, What::WindowsLost { count });
+    }
+    /// The effective budget of a task's job: drawn uniformly from `budget ± jitter / 2`, the same for the same seed.
+    #[must_use]
+    pub fn drawn_budget(&self, task: TaskId, job: JobId) -> Span {
+        let t = &self.state.system.tasks[task.index()];
+        let budget = t.budget.unwrap_or(Span::MAX);
+        if t.jitter == Span::ZERO {
+            return budget;
+        }
+        let drawn = rng::draw_up_to(t.jitter.ns() as u64, self.state.system.seed, u64::from(task.0), job);
+        budget - t.jitter / 2 + Span::from_ns(drawn as i64)
+    }
+    /// Number of the job that the next activation of the task will be.
+    #[must_use]
+    pub fn next_job(&self, task: TaskId) -> JobId {
+        self.state.runs[task.index()].next_job
+    }
+}

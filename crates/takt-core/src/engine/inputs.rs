@@ -1,0 +1,151 @@
+//! What happens within a step: what the driver saw, and what is due.
+
+use super::{Input, Phase, State};
+use crate::model::TaskId;
+use crate::policy::{Clock, Event};
+use crate::record::{Outcome, Sink, What};
+use crate::time::{Span, Time};
+
+impl State {
+    #[inline]
+    pub(super) fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
+        match *input {
+            Input::Usage { task, consumed } => {
+                let now = self.now;
+                let run = &mut self.runs[task.index()];
+                if run.has_job() && run.clock == Clock::Cpu {
+                    run.metered = true;
+                    run.spend(consumed - run.consumed);
+                    run.since = now;
+                    self.arm_budget(task, now, Span::ZERO);
+                }
+            }
+            Input::Complete { task } => {
+                let run = &mut self.runs[task.index()];
+                // A job that has not run cannot have completed: the signal belongs to the one before.
+                if run.has_job() && !run.fresh {
+                    self.end_job(task, Outcome::Completed, true, sink);
+                } else if run.phase != Phase::Gone {
+                    run.counts.late_signals += 1;
+                    let job = if run.has_job() && !run.handler { run.job.saturating_sub(1) } else { run.job };
+                    self.record(sink, What::LateSignal { task, job });
+                }
+            }
+            Input::Block { task } => self.block(task, sink),
+            Input::Wake { task } => self.wake(task, sink),
+            Input::Request { task, resource } => {
+                // Only a job can hold something, and one that waits cannot ask again: what a task holds goes back with its job.
+                let run = &self.runs[task.index()];
+                if !run.has_job() || run.waits_for.is_some() {
+                    return;
+                }
+                let held = &mut self.resources[usize::from(resource.0)];
+                let granted = match held.owner {
+                    None => {
+                        held.owner = Some(task);
+                        true
+                    }
+                    Some(owner) => owner == task,
+                };
+                if !granted {
+                    held.waiters.push_back(task);
+                    self.runs[task.index()].waits_for = Some(resource);
+                }
+                self.record(sink, What::Request { task, resource, granted });
+                if !granted && self.closes_circle(task) {
+                    self.deadlocks += 1;
+                    self.record(sink, What::Deadlock { task, resource });
+                }
+                self.events.push(Event::Request { task, resource, granted });
+                if !granted {
+                    self.block(task, sink);
+                }
+            }
+            Input::Return { task, resource } => self.give_back(task, resource, sink),
+            Input::Yield { task } => {
+                let now = self.now;
+                let run = &mut self.runs[task.index()];
+                if run.phase == Phase::Ready && run.place.is_some() && !run.fresh {
+                    run.account(now);
+                    let (job, consumed) = (run.job, run.consumed);
+                    self.record(sink, What::Yield { task, job });
+                    self.events.push(Event::Yield { task, consumed });
+                }
+            }
+            Input::Skew { task, by } => {
+                self.runs[task.index()].skew = by;
+                self.arm_budget(task, self.now, Span::ZERO);
+            }
+            Input::Share { task, share, importance } => {
+                let described = &mut self.system.tasks[task.index()];
+                (described.share, described.importance) = (share, importance);
+                self.events.push(Event::Changed { task });
+            }
+            Input::Retime { task, period, deadline, runtime } => {
+                self.runs[task.index()].mode = Some((period, deadline));
+                self.system.tasks[task.index()].runtime = runtime;
+                self.events.push(Event::Changed { task });
+            }
+            Input::Enter { task } => self.enter(task),
+            Input::Leave { task } => {
+                if self.runs[task.index()].has_job() {
+                    self.runs[task.index()].leaving = true;
+                } else {
+                    self.depart(task, sink);
+                }
+            }
+            Input::Configure { .. } => unreachable!("settings are the engine's own business"),
+            Input::Abort { task } => {
+                if self.runs[task.index()].has_job() {
+                    self.end_job(task, Outcome::Aborted, true, sink);
+                }
+            }
+            Input::Exit { task } => {
+                if self.runs[task.index()].has_job() {
+                    // A job that never ran did not complete by its process's end.
+                    let outcome = if self.runs[task.index()].fresh { Outcome::Skipped } else { Outcome::Exited };
+                    self.end_job(task, outcome, true, sink);
+                }
+                self.depart(task, sink);
+            }
+        }
+    }
+
+    /// Handles one entry of the agenda.
+    #[inline]
+    pub(super) fn due(&mut self, at: Time, slot: usize, sink: &mut dyn Sink) {
+        let n = self.runs.len();
+        let timers = self.timers();
+        if slot < n {
+            let task = TaskId(slot as u32);
+            let now = self.now;
+            // Counted at the planned instant and not when a late timer fired: what ran on in between is the driver's lateness.
+            let run = &mut self.runs[slot];
+            run.account(at.max(run.since).min(now));
+            if run.budget.is_some_and(|left| left + run.lateness + run.skew > Span::ZERO) {
+                // A measurement said that less was consumed than time has passed.
+                self.arm_budget(task, now, Span::ZERO);
+                return;
+            }
+            self.agenda.remove(slot);
+            let consumed = self.runs[slot].consumed;
+            self.events.push(Event::BudgetExpired { task, consumed });
+        } else if slot < 2 * n {
+            let task = TaskId((slot - n) as u32);
+            self.agenda.remove(slot);
+            let job = self.runs[task.index()].job;
+            self.events.push(Event::Deadline { task, job });
+            self.end_job(task, Outcome::Aborted, true, sink);
+        } else if slot < 2 * n + timers {
+            self.agenda.remove(slot);
+            self.events.push(Event::Timer { timer: (slot - 2 * n) as u16, due: at });
+        } else {
+            let index = slot - 2 * n - timers;
+            let (task, run) = (TaskId(index as u32), &self.runs[index]);
+            let planned = run.next_release.expect("a release on the agenda was planned");
+            let next = self.next_release(task, run.next_job, planned);
+            self.plan(task, next);
+            self.arrive(task, planned, sink);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The life of jobs: they arrive, begin, end, and are followed by others, by the rules for late ones.
+
+use super::{Phase, State, slot_release};
+use crate::model::{Arrival, Backlog, Late, ResourceId, TaskId};
+use crate::policy::Event;
+use crate::record::{Outcome, Sink, StopReason, What};
+use crate::time::{Span, Time};
+
+impl State {
+    /// Puts the task's next release on the agenda.
+    #[inline]
+    pub(super) fn plan(&mut self, task: TaskId, next: Option<Time>) {
+        let slot = slot_release(self.runs.len(), self.timers() as u16, task.index());
+        self.runs[task.index()].next_release = next;
+        match next {
+            Some(at) => self.agenda.set(slot, at.round_up(self.system.timing.tick)),
+            None => self.agenda.remove(slot),
+        }
+    }
+
+    pub(super) fn absolute_deadline(&self, task: TaskId, release: Time) -> Option<Time> {
+        self.system.tasks[task.index()].deadline.map(|d| release + d)
+    }
+
+    /// A job comes into being at `release`.
+    #[inline]
+    pub(super) fn arrive(&mut self, task: TaskId, release: Time, sink: &mut dyn Sink) {
+        let deadline = self.absolute_deadline(task, release);
+        let backlog = self.system.backlog;
+        let run = &mut self.runs[task.index()];
+        let job = run.next_job;
+        run.next_job += 1;
+        if run.has_job() && backlog == Backlog::Hartstone {
+            run.pending += 1;
+            return;
+        }
+        run.counts.released += 1;
+        let busy = run.has_job();
+        self.record_at(release, sink, What::Release { task, job, deadline });
+        let run = &mut self.runs[task.index()];
+        if !busy {
+            run.job = job;
+            self.begin_job(task, release, release, deadline.unwrap_or(Time::MAX));
+        } else if backlog == Backlog::Skip {
+            run.counts.missed += 1;
+            let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO };
+            self.record_at(release, sink, what);
+        } else {
+            run.pending += 1;
+        }
+    }
+
+    /// Job number `run.job`, which was to come at `planned`, becomes the task's current job as if it came at `release`.
+    #[inline]
+    pub(super) fn begin_job(&mut self, task: TaskId, release: Time, planned: Time, deadline: Time) {
+        let now = self.now;
+        let abort = self.system.late == Late::Abort
+            && deadline < Time::MAX
+            && self.system.tasks[task.index()].arrival != Arrival::Activated;
+        let n = self.runs.len();
+        let run = &mut self.runs[task.index()];
+        run.phase = Phase::Ready;
+        run.release = release;
+        run.planned = planned;
+        run.deadline = deadline;
+        run.handler = false;
+        run.consumed = Span::ZERO;
+        run.since = now;
+        run.budget = None;
+        run.metered = false;
+        run.fresh = true;
+        let job = run.job;
+        if abort {
+            self.agenda.set(n + task.index(), deadline.max(now).round_up(self.system.timing.tick));
+        }
+        self.events.push(Event::Release { task, job });
+    }
+
+    /// The current job is over. `tell` says whether the policy learns of it (it does not when it ended the job itself).
+    #[inline]
+    pub(super) fn end_job(&mut self, task: TaskId, outcome: Outcome, tell: bool, sink: &mut dyn Sink) {
+        let (index, now, n) = (task.index(), self.now, self.runs.len());
+        let rule = self.system.backlog;
+        let judged = if rule == Backlog::Hartstone { now.round_down(self.system.timing.tick) } else { now };
+        let run = &mut self.runs[index];
+        run.account(now);
+        let (job, consumed, was_handler) = (run.job, run.consumed, run.handler);
+        let in_time = judged <= run.deadline;
+        match outcome {
+            _ if was_handler => {}
+            Outcome::Completed | Outcome::BudgetUsed | Outcome::Exited => {
+                run.counts.completed += 1;
+                if in_time {
+                    run.counts.met += 1;
+                } else {
+                    run.counts.missed += 1;
+                }
+                sink.response(task, now - run.release);
+            }
+            Outcome::Overrun => {
+                run.counts.missed += 1;
+                run.counts.overruns += 1;
+            }
+            Outcome::Aborted => {
+                run.counts.missed += 1;
+                run.counts.aborted += 1;
+            }
+            Outcome::Skipped => run.counts.missed += 1,
+        }
+        run.phase = Phase::Idle;
+        run.budget = None;
+        let waits_for = run.waits_for.take();
+        let stop = run.place.filter(|_| !run.stop_recorded && !run.fresh);
+        run.stop_recorded |= stop.is_some();
+        self.agenda.remove(index);
+        self.agenda.remove(n + index);
+        let over = What::Finish { task, job, outcome, consumed };
+        self.record(sink, if was_handler { What::HandlerEnd { task, job, consumed } } else { over });
+        if let Some(place) = stop {
+            self.record(sink, What::Stop { task, job, place, reason: StopReason::Finished });
+        }
+        if let Some(resource) = waits_for {
+            self.resources[usize::from(resource.0)].waiters.retain(|t| *t != task);
+        }
+        if outcome == Outcome::Aborted
+            && !was_handler
+            && let Some(handler) = self.system.tasks[index].handler
+        {
+            let deadline = handler.deadline.map(|d| now + d);
+            let run = &mut self.runs[index];
+            run.phase = Phase::Ready;
+            run.handler = true;
+            run.fresh = true;
+            run.deadline = deadline.unwrap_or(Time::MAX);
+            run.consumed = Span::ZERO;
+            run.metered = false;
+            self.record(sink, What::Handler { task, job, deadline });
+            self.events.push(Event::Handler { task, job, consumed });
+            return;
+        }
+        for resource in 0..self.resources.len() {
+            if self.resources[resource].owner == Some(task) {
+                self.give_back(task, ResourceId(resource as u16), sink);
+            }
+        }
+        if tell {
+            self.events.push(Event::Finish { task, job, consumed });
+        }
+        let aborted = was_handler || outcome == Outcome::Aborted;
+        if self.runs[index].mode.is_some() {
+            self.retime(task);
+        }
+        match rule {
+            // Its process has ended: nothing follows.
+            _ if matches!(outcome, Outcome::Exited | Outcome::Skipped) => {}
+            Backlog::Hartstone => self.pass_periods(task, judged, sink),
+            _ if self.runs[index].leaving => {}
+            Backlog::Chronos if aborted || !in_time => self.succeed(task, Some(now), sink),
+            _ => self.succeed(task, None, sink),
+        }
+        if self.runs[index].leaving {
+            self.depart(task, sink);
+        }
+    }
+
+    /// A task without a present job is gone; jobs that waited for their turn are missed.
+    pub(super) fn depart(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        let run = &mut self.runs[task.index()];
+        if run.phase == Phase::Gone {
+            return;
+        }
+        let queued = core::mem::take(&mut run.pending);
+        let queued = if self.system.backlog == Backlog::Hartstone { 0 } else { queued };
+        let last = run.job;
+        run.counts.missed += queued;
+        run.phase = Phase::Gone;
+        run.leaving = false;
+        for job in last + 1..=last + queued {
+            self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
+        }
+        let n = self.runs.len();
+        self.agenda.remove(slot_release(n, self.timers() as u16, task.index()));
+        self.alive -= 1;
+        self.record(sink, What::Exit { task });
+        self.events.push(Event::Exit { task });
+    }
+
+    /// Carries out a mode change at the end of a job, unless others wait that were released before it. Periods that passed by
+    /// Hartstone's rule were no releases: they are reckoned anew from the end of the job's own. O(periods passed).
+    pub(super) fn retime(&mut self, task: TaskId) {
+        let (index, seed, now) = (task.index(), self.system.seed, self.now);
+        let run = &self.runs[index];
+        if run.mode.is_none() || run.pending > 0 && self.system.backlog != Backlog::Hartstone {
+            return;
+        }
+        let end = if run.pending > 0 { self.next_release(task, run.job, run.planned) } else { run.next_release };
+        let described = &mut self.system.tasks[index];
+        let run = &mut self.runs[index];
+        let Some((new, deadline)) = run.mode.take() else { return };
+        described.deadline = deadline;
+        if let (Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. }, Some(end)) =
+            (&mut described.arrival, end)
+        {
+            *period = new;
+            // Successors are reckoned from the planned release of the present job.
+            let gap = described.arrival.next(seed, task, run.job, Time::ZERO).map_or(new, |next| next - Time::ZERO);
+            run.planned = end - gap;
+            run.pending = 0;
+            run.next_job = run.job + 1;
+            let mut next = end;
+            while next < now {
+                let run = &mut self.runs[index];
+                let job = run.next_job;
+                (run.pending, run.next_job) = (run.pending + 1, job + 1);
+                next = self.next_release(task, job, next).expect("such releases never end");
+            }
+            self.plan(task, Some(next));
+        }
+        self.events.push(Event::Changed { task });
+    }
+
+    pub(super) fn enter(&mut self, task: TaskId) {
+        if self.runs[task.index()].phase != Phase::Gone {
+            return;
+        }
+        let now = self.now;
+        let run = &mut self.runs[task.index()];
+        run.phase = Phase::Idle;
+        let next = match &self.system.tasks[task.index()].arrival {
+            Arrival::Periodic { offset, .. } | Arrival::Sporadic { offset, .. } => Some(now + *offset),
+            Arrival::Listed { instants } => {
+                let next = instants.partition_point(|i| Time::ZERO + *i < now);
+                run.next_job = run.next_job.max(next as u64);
+                instants.get(next).map(|i| Time::ZERO + *i)
+            }
+            Arrival::Activated => None,
+        };
+        self.alive += 1;
+        self.plan(task, next);
+        self.events.push(Event::Changed { task });
+    }
+
+    /// The next job of a task that is now idle begins, if it has arrived, or if a late predecessor calls it in (`at`).
+    #[inline]
+    pub(super) fn succeed(&mut self, task: TaskId, at: Option<Time>, sink: &mut dyn Sink) {
+        let run = &self.runs[task.index()];
+        if run.pending > 0 {
+            let planned = self.next_release(task, run.job, run.planned).expect("a job that has arrived was planned");
+            let deadline = self.absolute_deadline(task, planned).unwrap_or(Time::MAX);
+            let run = &mut self.runs[task.index()];
+            run.pending -= 1;
+            run.job += 1;
+            self.begin_job(task, at.unwrap_or(planned), planned, deadline);
+        } else if let (Some(at), Some(planned)) = (at, run.next_release.filter(|_| !self.closing)) {
+            let next = self.next_release(task, run.next_job, planned);
+            self.plan(task, next);
+            let deadline = self.absolute_deadline(task, planned);
+            let run = &mut self.runs[task.index()];
+            (run.job, run.next_job) = (run.next_job, run.next_job + 1);
+            run.counts.released += 1;
+            let job = run.job;
+            self.record(sink, What::Release { task, job, deadline });
+            self.begin_job(task, at, planned, deadline.unwrap_or(Time::MAX));
+        }
+    }
+
+    /// Hartstone's task loop at the end of a job: the job of the last period that began before `judged` is next, and those of
+    /// the periods before it never run. If none has, the job ended in time and the next one begins with its period, which by a
+    /// coarse clock may have begun. O(periods passed).
+    pub(super) fn pass_periods(&mut self, task: TaskId, judged: Time, sink: &mut dyn Sink) {
+        while self.runs[task.index()].pending > 0 {
+            let run = &self.runs[task.index()];
+            let (job, begun) = (run.job + 1, run.planned);
+            let planned = self.next_release(task, run.job, begun).expect("a period that has passed was planned");
+            let after = self.next_release(task, job, planned);
+            let deadline = self.absolute_deadline(task, planned);
+            // The last period that began is the present one.
+            let last = run.pending == 1 || after.is_none_or(|after| after >= judged);
+            let run = &mut self.runs[task.index()];
+            if last && run.leaving {
+                return;
+            }
+            run.pending -= 1;
+            run.job = job;
+            run.counts.released += 1;
+            self.record(sink, What::Release { task, job, deadline });
+            if last {
+                self.begin_job(task, planned, planned, deadline.unwrap_or(Time::MAX));
+                return;
+            }
+            self.runs[task.index()].planned = planned;
+            self.runs[task.index()].counts.missed += 1;
+            self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
+        }
+    }
+}

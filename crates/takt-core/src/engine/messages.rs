@@ -1,0 +1,162 @@
+//! What goes in and out of the engine: what a driver saw, and what it must do.
+
+use crate::model::{ResourceId, TaskId};
+use crate::record::Place;
+use crate::time::Span;
+
+/// What a driver saw happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// A measurement: the CPU time that the task's current job has used. It comes before the other inputs of its instant.
+    /// From the first one on, the engine takes the task's CPU-clock consumption from these and no longer from elapsed time.
+    Usage {
+        /// Whose.
+        task: TaskId,
+        /// Since the job's release.
+        consumed: Span,
+    },
+    /// The task signals the completion of its job.
+    Complete {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task waits for something other than a CPU.
+    Block {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task can go on.
+    Wake {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task asks for a resource and blocks if another has it. Waiters get it in the order of asking.
+    Request {
+        /// Who.
+        task: TaskId,
+        /// What.
+        resource: ResourceId,
+    },
+    /// The task gives a resource back. Returning what it does not hold changes nothing.
+    Return {
+        /// Who.
+        task: TaskId,
+        /// What.
+        resource: ResourceId,
+    },
+    /// The running task lets others run and stays ready.
+    Yield {
+        /// Who.
+        task: TaskId,
+    },
+    /// From now on the ends of the task's budgets are noticed so much later, or earlier: a late timer, a stretch of code that
+    /// cannot be preempted, a task that gives up the rest of its burst.
+    Skew {
+        /// Whose.
+        task: TaskId,
+        /// How much.
+        by: Span,
+    },
+    /// The task's wanted share of a CPU and its importance change.
+    Share {
+        /// Whose.
+        task: TaskId,
+        /// In millionths.
+        share: Option<u32>,
+        /// Its importance.
+        importance: u32,
+    },
+    /// A mode change. The declared runtime is changed for the next job that begins; period and relative deadline when the
+    /// task's present job ends, or the next one if it has none, and from the release on that follows then. (They wait for as
+    /// long as released jobs of the task wait for their turn.) A task whose releases are a list or its policy's business keeps them.
+    Retime {
+        /// Whose.
+        task: TaskId,
+        /// Above zero.
+        period: Span,
+        /// Above zero.
+        deadline: Option<Span>,
+        /// Above zero.
+        runtime: Option<Span>,
+    },
+    /// A task that is gone ([`Input::Leave`], [`Input::Exit`]) begins anew: its first job comes after its offset, or at the next
+    /// instant of its list.
+    Enter {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task is gone as soon as its present job is over, at once if it has none.
+    Leave {
+        /// Who.
+        task: TaskId,
+    },
+    /// A setting of the policy changes. A policy that cannot take it over is built anew, which allocates.
+    Configure {
+        /// Index of the setting in [`crate::policy::Entry::settings`].
+        setting: u8,
+        /// Its new value; `None` is the default.
+        value: Option<i64>,
+    },
+    /// The current job of the task is given up; if it has a handler, that follows.
+    Abort {
+        /// Who.
+        task: TaskId,
+    },
+    /// The last process of the task has ended: its job is over and there will be no other.
+    Exit {
+        /// Who.
+        task: TaskId,
+    },
+}
+
+/// What a task goes on with when it is let run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// A job that has not run yet.
+    Fresh,
+    /// The job that it was at.
+    Resumed,
+    /// The handler of an aborted job, which has not run yet.
+    Handler,
+}
+
+/// What a driver must do. Stops come first, then moves, then starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Take the task off its CPUs.
+    Stop {
+        /// Who.
+        task: TaskId,
+        /// Where it runs now.
+        place: Place,
+    },
+    /// Let the running task go on at another place.
+    Move {
+        /// Who.
+        task: TaskId,
+        /// Where it runs now.
+        from: Place,
+        /// Where it goes on.
+        to: Place,
+        /// What it goes on with.
+        work: Work,
+    },
+    /// Let the task run.
+    Start {
+        /// Who.
+        task: TaskId,
+        /// Where.
+        place: Place,
+        /// What it goes on with.
+        work: Work,
+    },
+    /// The running task stays where it is and begins its next job, or the handler of the one that was aborted.
+    Continue {
+        /// Who.
+        task: TaskId,
+        /// Where it runs.
+        place: Place,
+        /// What it goes on with.
+        work: Work,
+    },
+}

@@ -1,0 +1,580 @@
+//! The engine: everything a policy needs and no policy should write again.
+//!
+//! It owns jobs, releases, absolute deadlines, budgets, timers, resources, the current assignment, the counters and
+//! the trace records. A driver hands in time and what it saw ([`Engine::step`]); the engine tells the policy, asks it
+//! once for a decision, and returns the difference to the previous assignment as the smallest list of commands.
+//!
+//! The order within one instant is fixed: what the driver saw (completions first, as it lists them), then budgets that
+//! are used up, absolute deadlines, the policy's timers, releases; equal ones in the order of task or timer number.
+//! A completion at the deadline meets it, and a budget that ends with its window is used up, not overrun.
+//!
+//! Each step costs O(events × (log n + policy)) + O(m) for n tasks and m CPUs.
+
+mod assignment;
+mod budgets;
+mod context;
+mod inputs;
+mod jobs;
+mod messages;
+mod waiting;
+
+pub use context::Context;
+pub use messages::{Command, Input, Work};
+
+use crate::cpus::CpuSet;
+use crate::model::{Arrival, Backlog, Invalid, ResourceId, Step, System, Task, TaskId};
+use crate::policy::{Build, Clock, Decision, Event, Policy};
+use crate::queue::Agenda;
+use crate::record::{JobId, Outcome, Place, Record, Sink, StopReason, What};
+use crate::stats::Counts;
+use crate::time::{Span, Time};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// No job.
+    Idle,
+    /// A job that can run (and does, if it has a place).
+    Ready,
+    /// A job that waits for something other than a CPU.
+    Blocked,
+    /// The task's processes have ended.
+    Gone,
+}
+
+/// The changing state of a task.
+#[derive(Clone, Debug)]
+struct Run {
+    phase: Phase,
+    /// Number of the current job, or of the last one when idle.
+    job: JobId,
+    release: Time,
+    /// When the current job was to be released; `release` may be another instant by the rule for late jobs.
+    planned: Time,
+    deadline: Time,
+    /// The current job was aborted and its handler is at work.
+    handler: bool,
+    consumed: Span,
+    /// Consumption is accounted up to here while it runs.
+    since: Time,
+    budget: Option<Span>,
+    clock: Clock,
+    metered: bool,
+    /// How many budgets it was granted, and how much later than planned the end of the present one is noticed.
+    grants: u64,
+    lateness: Span,
+    /// What is added to that by [`Input::Skew`].
+    skew: Span,
+    place: Option<Place>,
+    last_place: Option<Place>,
+    /// The job has not run yet.
+    fresh: bool,
+    /// The job that last ran here is over, and its stop has been recorded.
+    stop_recorded: bool,
+    /// Number of the next job to arrive.
+    next_job: JobId,
+    /// When that is released.
+    next_release: Option<Time>,
+    /// Jobs that have arrived and wait for their predecessors; by Hartstone's rule, periods that have passed.
+    pending: u64,
+    /// A mode change that waits for the end of a job: period and deadline.
+    mode: Option<(Span, Option<Span>)>,
+    /// It is gone when its present job is over.
+    leaving: bool,
+    /// What the policy said of its urgency when it last ranked it.
+    urgency: i64,
+    waits_for: Option<ResourceId>,
+    /// Decision round in which it was last chosen, and where.
+    round: u64,
+    wanted: Place,
+    counts: Counts,
+}
+
+impl Run {
+    /// Brings consumption and budget up to `now`.
+    #[inline]
+    fn account(&mut self, now: Time) {
+        if self.place.is_some() && self.phase == Phase::Ready && !(self.metered && self.clock == Clock::Cpu) {
+            self.spend(now - self.since);
+        }
+        self.since = now;
+    }
+    #[inline]
+    fn spend(&mut self, span: Span) {
+        self.consumed += span;
+        if let Some(left) = &mut self.budget {
+            *left -= span;
+        }
+    }
+    #[inline]
+    fn has_job(&self) -> bool {
+        matches!(self.phase, Phase::Ready | Phase::Blocked)
+    }
+    #[inline]
+    fn work(&self) -> Work {
+        match (self.fresh, self.handler) {
+            (true, true) => Work::Handler,
+            (true, false) => Work::Fresh,
+            (false, _) => Work::Resumed,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Resource {
+    owner: Option<TaskId>,
+    /// In the order of asking.
+    waiters: VecDeque<TaskId>,
+    /// The tasks whose steps lock it.
+    users: Vec<TaskId>,
+}
+
+/// A job as a policy sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Job {
+    /// Its number within its task.
+    pub number: JobId,
+    /// When it was released.
+    pub release: Time,
+    /// Its absolute deadline; [`Time::MAX`] without one.
+    pub deadline: Time,
+    /// What it has consumed so far.
+    pub consumed: Span,
+    /// Whether it could run now (it is not blocked).
+    pub ready: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    system: System,
+    places: Vec<CpuSet>,
+    /// For each place the indexes of its CPUs; the first places are the single CPUs.
+    place_cpus: Vec<Vec<u16>>,
+    runs: Vec<Run>,
+    agenda: Agenda,
+    now: Time,
+    events: Vec<Event>,
+    /// Empty; takes turns with `events`.
+    spare: Vec<Event>,
+    resources: Vec<Resource>,
+    /// Who runs on each CPU, and who ran there last.
+    cpu_task: Vec<Option<TaskId>>,
+    cpu_last: Vec<Option<TaskId>>,
+    cpu_round: Vec<u64>,
+    running: Vec<TaskId>,
+    round: u64,
+    context_switches: u64,
+    windows_lost: u64,
+    deadlocks: u64,
+    visited: u64,
+    alive: usize,
+    /// Whether the sink of this step wants records.
+    recording: bool,
+    /// The run is at its end: nothing is released any more.
+    closing: bool,
+}
+
+/// A scheduling engine: one system under one policy.
+pub struct Engine {
+    state: State,
+    policy: Box<dyn Policy>,
+    lent: Vec<Place>,
+    decision: Decision,
+    commands: Vec<Command>,
+    started: bool,
+}
+
+impl Engine {
+    /// Builds the engine and its policy. This is the last time that memory is allocated.
+    ///
+    /// # Errors
+    /// When the system breaks a rule of [`System::validate`] or the policy cannot schedule it.
+    pub fn new(system: System) -> Result<Engine, Invalid> {
+        system.validate()?;
+        let places = system.places();
+        let cpus: Vec<usize> = system.cpus.iter().collect();
+        let lent: Vec<Place> = (0..cpus.len()).map(|i| Place(i as u16)).collect();
+        let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|i| TaskId(i as u32)).collect();
+        let spec = system.policy;
+        let build = Build { system: &system, tasks: &tasks, places: &lent, spec, first_timer: 0 };
+        let policy = (spec.entry.build)(&build)?;
+        let n = system.tasks.len();
+        let mut agenda = Agenda::new(3 * n + usize::from(policy.timers()));
+        for (i, task) in system.tasks.iter().enumerate() {
+            if let Some(first) = task.arrival.first() {
+                agenda.set(slot_release(n, policy.timers(), i), first.round_up(system.timing.tick));
+            }
+        }
+        let run = Run {
+            phase: Phase::Idle,
+            job: 0,
+            release: Time::ZERO,
+            planned: Time::ZERO,
+            deadline: Time::MAX,
+            handler: false,
+            consumed: Span::ZERO,
+            since: Time::ZERO,
+            budget: None,
+            clock: Clock::Elapsed,
+            metered: false,
+            grants: 0,
+            lateness: Span::ZERO,
+            skew: Span::ZERO,
+            place: None,
+            last_place: None,
+            fresh: true,
+            stop_recorded: false,
+            next_job: 0,
+            next_release: None,
+            pending: 0,
+            mode: None,
+            leaving: false,
+            urgency: 0,
+            waits_for: None,
+            round: 0,
+            wanted: Place(0),
+            counts: Counts::default(),
+        };
+        let place_cpus =
+            places.iter().map(|set| (0..cpus.len()).filter(|&i| set.contains(cpus[i])).map(|i| i as u16).collect());
+        let most = n.min(cpus.len());
+        let locks = |task: &Task, r: u16| task.steps.contains(&Step::Lock(ResourceId(r)));
+        let users = |r: u16| tasks.iter().copied().filter(|t| locks(&system.tasks[t.index()], r)).collect();
+        let most_events = 4 * n + 3 * usize::from(system.resources) + 16;
+        let state = State {
+            place_cpus: place_cpus.collect(),
+            places,
+            runs: system.tasks.iter().map(|t| Run { next_release: t.arrival.first(), ..run.clone() }).collect(),
+            agenda,
+            now: Time::ZERO,
+            events: Vec::with_capacity(most_events),
+            spare: Vec::with_capacity(most_events),
+            resources: (0..system.resources)
+                .map(|r| Resource { owner: None, waiters: VecDeque::with_capacity(n), users: users(r) })
+                .collect(),
+            cpu_task: vec![None; cpus.len()],
+            cpu_last: vec![None; cpus.len()],
+            cpu_round: vec![0; cpus.len()],
+            running: Vec::with_capacity(most),
+            round: 0,
+            context_switches: 0,
+            windows_lost: 0,
+            deadlocks: 0,
+            visited: 0,
+            alive: n,
+            recording: true,
+            closing: false,
+            system,
+        };
+        Ok(Engine {
+            state,
+            policy,
+            lent,
+            decision: Decision { assignments: Vec::with_capacity(most) },
+            commands: Vec::with_capacity(2 * most),
+            started: false,
+        })
+    }
+
+    /// The next instant at which the engine has something to do by itself. O(1).
+    #[must_use]
+    pub fn next_due(&self) -> Option<Time> {
+        if !self.started {
+            return Some(Time::ZERO);
+        }
+        self.state.agenda.first().map(|(at, _)| at)
+    }
+
+    /// Lets everything of the instant `now` happen: `inputs`, then all that is due by `now`, then one decision.
+    /// Returns what the driver must do, in this order.
+    ///
+    /// # Panics
+    /// When time runs backwards, or when the policy puts one job on two places, two jobs on one CPU, or a job where it
+    /// may not run: these are faults of the program, not of its input.
+    pub fn step<S: Sink>(&mut self, now: Time, inputs: &[Input], sink: &mut S) -> &[Command] {
+        let state = &mut self.state;
+        assert!(now >= state.now, "time runs backwards: {now} after {}", state.now);
+        state.now = now;
+        state.visited = 0;
+        state.recording = sink.wants_records();
+        if !self.started {
+            self.started = true;
+            self.policy.start(&mut Context { state, sink });
+            deliver(state, &mut *self.policy, sink);
+        }
+        for input in inputs {
+            if let Input::Configure { setting, value } = *input {
+                self.configure(setting, value, sink);
+                continue;
+            }
+            let state = &mut self.state;
+            state.input(input, sink);
+            deliver(state, &mut *self.policy, sink);
+        }
+        let (state, policy) = (&mut self.state, &mut *self.policy);
+        while let Some((at, slot)) = state.agenda.first() {
+            if at > now {
+                break;
+            }
+            state.due(at, slot, sink);
+            deliver(state, policy, sink);
+        }
+        self.decide(sink)
+    }
+
+    /// Ends the run: `inputs` that arrive at its very end still count, and so do budgets, deadlines and windows that end
+    /// with it; nothing is released or decided any more. Jobs whose deadline has come by then and that are unfinished are
+    /// missed; the others stay undecided.
+    pub fn close<S: Sink>(&mut self, end: Time, inputs: &[Input], sink: &mut S) {
+        let state = &mut self.state;
+        state.now = end;
+        state.closing = true;
+        state.recording = sink.wants_records();
+        // Nobody decides by a setting any more.
+        for input in inputs.iter().filter(|i| !matches!(i, Input::Configure { .. })) {
+            state.input(input, sink);
+            state.events.clear();
+        }
+        let n = state.runs.len();
+        while let Some((at, slot)) = state.agenda.first().filter(|(at, _)| *at <= end) {
+            if slot < 2 * n {
+                state.due(at, slot, sink);
+                deliver(state, &mut *self.policy, sink);
+            } else {
+                state.agenda.remove(slot);
+            }
+        }
+        for i in 0..n {
+            let activated = state.system.tasks[i].arrival == Arrival::Activated;
+            if activated && state.runs[i].has_job() && state.runs[i].deadline <= end {
+                state.end_job(TaskId(i as u32), Outcome::Overrun, false, sink);
+            }
+            let (job, place) = (state.runs[i].job, state.runs[i].place);
+            if let (Some(place), false) = (place, state.runs[i].stop_recorded) {
+                let stop = What::Stop { task: TaskId(i as u32), job, place, reason: StopReason::Suspended };
+                state.record(sink, stop);
+            }
+            // Hartstone notices a miss when the late job ends, which it did not.
+            if !state.runs[i].has_job() || state.system.backlog == Backlog::Hartstone {
+                continue;
+            }
+            let deadline = state.system.tasks[i].deadline;
+            let mut missed = u64::from(!state.runs[i].handler && state.runs[i].deadline <= end);
+            let mut planned = state.runs[i].planned;
+            for job in state.runs[i].job..state.runs[i].job + state.runs[i].pending {
+                planned =
+                    state.next_release(TaskId(i as u32), job, planned).expect("a job that has arrived was planned");
+                missed += u64::from(deadline.is_some_and(|d| planned + d <= end));
+            }
+            state.runs[i].counts.missed += missed;
+        }
+    }
+
+    /// Replaces the policy in the middle of a run. The new one takes over every job in its present state; the change
+    /// shows with the next decision. This allocates.
+    ///
+    /// # Errors
+    /// When the new policy cannot schedule the system; the old one goes on.
+    pub fn switch_policy<S: Sink>(&mut self, spec: crate::policy::PolicySpec, sink: &mut S) -> Result<(), Invalid> {
+        self.state.recording = sink.wants_records();
+        let tasks: Vec<TaskId> = (0..self.state.runs.len()).map(|i| TaskId(i as u32)).collect();
+        let build = Build { system: &self.state.system, tasks: &tasks, places: &self.lent, spec, first_timer: 0 };
+        let policy = (spec.entry.build)(&build)?;
+        let first = 2 * self.state.runs.len();
+        let more = usize::from(policy.timers()).saturating_sub(self.state.timers());
+        self.state.agenda.insert_slots(first + self.state.timers(), more);
+        (0..self.state.timers()).for_each(|t| self.state.agenda.remove(first + t));
+        self.policy = policy;
+        self.state.system.policy = spec;
+        if self.started {
+            // What the old one said of jobs is not the new one's word.
+            self.state.runs.iter_mut().for_each(|run| run.urgency = 0);
+            tasks.iter().for_each(|task| self.state.forget_grant(*task, sink));
+            self.policy.start(&mut Context { state: &mut self.state, sink });
+            deliver(&mut self.state, &mut *self.policy, sink);
+        }
+        Ok(())
+    }
+
+    /// Changes a setting of the policy, in place if it can take that over.
+    fn configure<S: Sink>(&mut self, setting: u8, value: Option<i64>, sink: &mut S) {
+        let mut spec = self.state.system.policy;
+        spec.values[usize::from(setting)] = value;
+        let cx = &mut Context { state: &mut self.state, sink };
+        if self.policy.configure(&spec, cx) {
+            self.state.system.policy = spec;
+            deliver(&mut self.state, &mut *self.policy, sink);
+        } else {
+            // A value that the policy refuses changes nothing: whoever makes the input checks it.
+            let _ = self.switch_policy(spec, sink);
+        }
+    }
+
+    /// The system that is scheduled.
+    #[must_use]
+    pub fn system(&self) -> &System {
+        &self.state.system
+    }
+    /// The interned CPU sets.
+    #[must_use]
+    pub fn places(&self) -> &[CpuSet] {
+        &self.state.places
+    }
+    /// The instant of the last step.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.state.now
+    }
+    /// What the last step told the driver to do.
+    #[must_use]
+    pub fn commands(&self) -> &[Command] {
+        &self.commands
+    }
+    /// The tasks that run now.
+    #[must_use]
+    pub fn running(&self) -> &[TaskId] {
+        &self.state.running
+    }
+    /// The task's current job.
+    #[must_use]
+    pub fn job(&self, task: TaskId) -> Option<Job> {
+        self.state.job(task)
+    }
+    /// Where the task runs.
+    #[must_use]
+    pub fn place_of(&self, task: TaskId) -> Option<Place> {
+        self.state.runs[task.index()].place
+    }
+    /// Whether the task's consumption is limited by a CPU-time budget now, so that a driver with a meter should send [`Input::Usage`].
+    #[must_use]
+    pub fn wants_usage(&self, task: TaskId) -> bool {
+        let run = &self.state.runs[task.index()];
+        run.clock == Clock::Cpu && run.budget.is_some() && run.has_job()
+    }
+    /// Counts of one task.
+    #[must_use]
+    pub fn counts(&self, task: TaskId) -> Counts {
+        self.state.runs[task.index()].counts
+    }
+    /// Counts summed over all tasks.
+    #[must_use]
+    pub fn totals(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.state.runs.iter().for_each(|run| sum += run.counts);
+        sum
+    }
+    /// How often the running task of a CPU changed; a CPU that idles in between still counts once, and going idle does not count.
+    #[must_use]
+    pub fn context_switches(&self) -> u64 {
+        self.state.context_switches
+    }
+    /// Windows that passed unserved because the driver came too late.
+    #[must_use]
+    pub fn windows_lost(&self) -> u64 {
+        self.state.windows_lost
+    }
+    /// How many requests for a resource closed a circle of jobs that wait for each other.
+    #[must_use]
+    pub fn deadlocks(&self) -> u64 {
+        self.state.deadlocks
+    }
+    /// How many tasks the policy has looked at one by one in the last step, beyond handling its events
+    /// ([`Context::visited`]): what a simulator charges for.
+    #[must_use]
+    pub fn visited(&self) -> u64 {
+        self.state.visited
+    }
+    /// What is left of the task's budget; `None` when it has none.
+    #[must_use]
+    pub fn budget_left(&self, task: TaskId) -> Option<Span> {
+        self.state.budget_left(task)
+    }
+    /// Whether the task waits for a resource.
+    #[must_use]
+    pub fn waits(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].waits_for.is_some()
+    }
+    /// Whether every task's processes have ended.
+    #[must_use]
+    pub fn all_gone(&self) -> bool {
+        self.state.alive == 0
+    }
+
+    #[inline]
+    fn decide<S: Sink>(&mut self, sink: &mut S) -> &[Command] {
+        let Engine { state, policy, lent, decision, commands, .. } = self;
+        decision.assignments.clear();
+        commands.clear();
+        policy.decide(lent, &mut Context { state, sink }, decision);
+        assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
+        state.apply(decision, commands, sink);
+        commands
+    }
+}
+
+/// Hands the waiting events to the policy, and then those that its own reactions cause.
+#[inline]
+fn deliver<S: Sink>(state: &mut State, policy: &mut dyn Policy, sink: &mut S) {
+    while !state.events.is_empty() {
+        // The two lists take turns, so that an event is read where it was written: copying one costs a stall.
+        let spare = core::mem::take(&mut state.spare);
+        let mut events = core::mem::replace(&mut state.events, spare);
+        for event in &events {
+            policy.event(event, &mut Context { state, sink });
+        }
+        events.clear();
+        state.spare = events;
+    }
+}
+
+fn slot_release(tasks: usize, timers: u16, task: usize) -> usize {
+    2 * tasks + usize::from(timers) + task
+}
+
+impl State {
+    fn timers(&self) -> usize {
+        self.agenda.slots() - 3 * self.runs.len()
+    }
+
+    #[inline]
+    fn record(&self, sink: &mut dyn Sink, what: What) {
+        self.record_at(self.now, sink, what);
+    }
+
+    #[inline]
+    fn record_at(&self, at: Time, sink: &mut dyn Sink, what: What) {
+        if self.recording {
+            sink.record(Record { at, what });
+        }
+    }
+
+    fn job(&self, task: TaskId) -> Option<Job> {
+        let run = &self.runs[task.index()];
+        run.has_job().then(|| {
+            let running = run.place.is_some() && run.phase == Phase::Ready && !(run.metered && run.clock == Clock::Cpu);
+            let extra = if running { self.now - run.since } else { Span::ZERO };
+            Job {
+                number: run.job,
+                release: run.release,
+                deadline: run.deadline,
+                consumed: run.consumed + extra,
+                ready: run.phase == Phase::Ready,
+            }
+        })
+    }
+
+    fn budget_left(&self, task: TaskId) -> Option<Span> {
+        let run = &self.runs[task.index()];
+        let running = run.place.is_some() && run.phase == Phase::Ready && !(run.metered && run.clock == Clock::Cpu);
+        let extra = if running { self.now - run.since } else { Span::ZERO };
+        run.budget.map(|left| left - extra)
+    }
+
+    #[inline]
+    fn next_release(&self, task: TaskId, job: JobId, release: Time) -> Option<Time> {
+        self.system.tasks[task.index()].arrival.next(self.system.seed, task, job, release)
+    }
+}

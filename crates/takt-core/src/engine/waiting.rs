@@ -1,0 +1,81 @@
+//! Jobs that wait: for themselves, for a resource, and for each other.
+
+use super::{Phase, State};
+use crate::model::{Locking, ResourceId, TaskId};
+use crate::policy::Event;
+use crate::record::{Sink, What};
+use crate::time::Span;
+
+impl State {
+    /// Whether the task waits for itself through those that hold what the others wait for. O(tasks).
+    pub(super) fn closes_circle(&self, task: TaskId) -> bool {
+        let mut at = task;
+        for _ in 0..self.runs.len() {
+            let Some(resource) = self.runs[at.index()].waits_for else { return false };
+            let Some(owner) = self.resources[usize::from(resource.0)].owner else { return false };
+            if owner == task {
+                return true;
+            }
+            at = owner;
+        }
+        false
+    }
+
+    pub(super) fn block(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        let now = self.now;
+        let run = &mut self.runs[task.index()];
+        if run.phase != Phase::Ready {
+            return;
+        }
+        run.account(now);
+        run.phase = Phase::Blocked;
+        let (job, consumed) = (run.job, run.consumed);
+        // A budget that ends in this very instant is used up all the same.
+        if run.budget.is_none_or(|left| left + run.lateness + run.skew > Span::ZERO) {
+            self.agenda.remove(task.index());
+        }
+        self.record(sink, What::Block { task, job });
+        self.events.push(Event::Block { task, consumed });
+    }
+
+    pub(super) fn wake(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        let now = self.now;
+        let run = &mut self.runs[task.index()];
+        if run.phase != Phase::Blocked || run.waits_for.is_some() {
+            return;
+        }
+        run.phase = Phase::Ready;
+        run.since = now;
+        let job = run.job;
+        self.record(sink, What::Wake { task, job });
+        self.events.push(Event::Wake { task });
+        if self.runs[task.index()].place.is_some() {
+            self.arm_budget(task, now, Span::ZERO);
+        }
+    }
+
+    pub(super) fn give_back(&mut self, task: TaskId, resource: ResourceId, sink: &mut dyn Sink) {
+        let held = &mut self.resources[usize::from(resource.0)];
+        if held.owner != Some(task) {
+            return;
+        }
+        let next = match self.system.locking {
+            Locking::Fifo => 0,
+            // The most urgent; among equals, who asked first.
+            Locking::Inheritance | Locking::Ceiling => {
+                let waiters = held.waiters.iter().enumerate();
+                waiters.min_by_key(|(_, t)| self.runs[t.index()].urgency).map_or(0, |(i, _)| i)
+            }
+        };
+        held.owner = held.waiters.remove(next);
+        let next = held.owner;
+        self.record(sink, What::Return { task, resource });
+        self.events.push(Event::Return { task, resource });
+        if let Some(next) = next {
+            self.runs[next.index()].waits_for = None;
+            self.record(sink, What::Request { task: next, resource, granted: true });
+            self.events.push(Event::Request { task: next, resource, granted: true });
+            self.wake(next, sink);
+        }
+    }
+}
