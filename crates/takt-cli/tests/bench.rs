@@ -128,6 +128,15 @@ fn simulate_does_the_same_jobs_in_every_mode() {
 }
 
 #[test]
+fn analyze_judges_known_sets() {
+    let json = bench(&["analyze"]).expect("a test needs nothing of the machine");
+    let tests = json["results"]["tests"].as_array().unwrap();
+    let edf = tests.iter().find(|t| t["test"] == "edf").unwrap();
+    assert_eq!((&edf["accepted"], &edf["sets"]), (&548.into(), &1000.into()));
+    assert!(tests.iter().all(|t| t["sets_per_cpu_second"].as_u64().unwrap() > 0), "{json}");
+}
+
+#[test]
 fn a_python_without_simso_is_told_how_to_get_it() {
     let output = takt(&["bench", "simulate", "--quick", "--simso", "/nonexistent/python"]);
     let said = String::from_utf8_lossy(&output.stderr);

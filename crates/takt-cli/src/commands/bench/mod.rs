@@ -1,6 +1,7 @@
 //! `takt bench`: how fast Takt is on this machine, always against a peer that is measured in the same run; and how policies
 //! compare in virtual time.
 
+mod analyze;
 mod bare;
 mod figures;
 mod floor;
@@ -32,6 +33,7 @@ enum Bench {
     Startup(startup::Args),
     Misses(misses::Args),
     Simulate(simulate::Args),
+    Analyze(analyze::Args),
     Hartstone(hartstone::Args),
 }
 
@@ -65,6 +67,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Startup(args) => startup::run(args),
         Bench::Misses(args) => misses::run(args),
         Bench::Simulate(args) => simulate::run(args),
+        Bench::Analyze(args) => analyze::run(args),
         Bench::Hartstone(args) => hartstone::run(args),
     }
 }

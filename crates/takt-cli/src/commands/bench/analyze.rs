@@ -1,0 +1,186 @@
+//! `takt bench analyze`: task sets per CPU second of the schedulability tests.
+
+use super::figures::median;
+use super::lab::{Machine, load};
+use crate::failure::Failure;
+use crate::report::table;
+use crate::{Outcome, Verdict};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+use std::hint::black_box;
+use std::io::{self, IsTerminal, Write};
+use takt_analysis::taskset::TaskSet;
+use takt_analysis::tests::{self, Test, Verdict as Says};
+use takt_core::time::Span;
+use takt_workload::Source;
+
+/// Measure how many task sets the schedulability tests judge in a second of CPU time
+///
+/// Two files of random sets whose verdicts are known: ten tasks with constrained deadlines on one CPU, and about seven on four.
+/// Reading the files is not counted.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// How often everything is measured
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// One short round that shows that everything works; its numbers mean nothing
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Exit with status 1 when a limit is missed
+    #[arg(long)]
+    strict: bool,
+}
+
+struct File {
+    name: &'static str,
+    csv: &'static str,
+    cpus: usize,
+    tests: &'static [&'static str],
+}
+
+const FILES: [File; 2] = [
+    File {
+        name: "sweep_n10",
+        csv: include_str!("../../../../takt-analysis/tests/data/sweep_n10.csv"),
+        cpus: 1,
+        tests: &["edf", "rm-rta", "dm-rta"],
+    },
+    File {
+        name: "airs_W3.6",
+        csv: include_str!("../../../../takt-analysis/tests/data/airs_W3.6.csv"),
+        cpus: 4,
+        tests: &["gfb", "bcl", "bak", "gedf-rta", "ff", "wf", "wm_ff", "wm_wf", "ceqd_ff"],
+    },
+];
+
+/// Sets per second of the fastest exact EDF test known on `sweep_n10`: schedcat's QPA called from C++, on a machine of 2025.
+const FASTEST: i64 = 38_591;
+/// The test and the file that it was measured with.
+const JUDGED: (&str, &str) = ("sweep_n10", "edf");
+
+/// One test on one file.
+struct Measured {
+    file: &'static str,
+    test: &'static Test,
+    accepted: usize,
+    sets: usize,
+    /// Sets per CPU second of each round.
+    rates: Vec<i64>,
+}
+
+fn cpu_time() -> Span {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Span::from_ns(now.tv_sec * 1_000_000_000 + now.tv_nsec)
+}
+
+fn read(file: &File) -> Result<Vec<TaskSet>, Failure> {
+    let fault = || Failure::status(101, format!("the sets {} cannot be read", file.name));
+    let source = Source::from_bytes(format!("{}.csv", file.name), file.csv.into()).map_err(|_| fault())?;
+    let sets = takt_workload::load_sets(&source).map_err(|_| fault())?;
+    sets.iter().map(|(_, tasks)| TaskSet::from_tasks(tasks).map_err(|_| fault())).collect()
+}
+
+/// Sets per CPU second, from as many passes as take `least`.
+fn rate(test: &Test, sets: &[TaskSet], cpus: usize, least: Span) -> i64 {
+    let start = cpu_time();
+    let mut judged = 0i128;
+    loop {
+        for set in sets {
+            black_box(test.run(black_box(set), cpus));
+        }
+        judged += sets.len() as i128;
+        let took = cpu_time() - start;
+        if took >= least {
+            return (judged * 1_000_000_000 / i128::from(took.ns())) as i64;
+        }
+    }
+}
+
+pub(super) fn run(args: &Args) -> Outcome {
+    let before = load();
+    let rounds = if args.quick { 1 } else { args.rounds };
+    let least = if args.quick { Span::from_ms(5) } else { Span::from_ms(500) };
+    let mut all = Vec::new();
+    for file in &FILES {
+        let sets = read(file)?;
+        for name in file.tests {
+            let test = tests::test(name).expect("the bench names tests that there are");
+            let accepts = |set: &&TaskSet| test.run(set, file.cpus).verdict == Says::Schedulable;
+            let accepted = sets.iter().filter(accepts).count();
+            all.push((
+                sets.clone(),
+                file.cpus,
+                Measured { file: file.name, test, accepted, sets: sets.len(), rates: vec![] },
+            ));
+        }
+    }
+    for round in 1..=rounds {
+        for (sets, cpus, measured) in &mut all {
+            if io::stderr().is_terminal() {
+                let _ = write!(io::stderr(), "\r\x1b[Kanalyze: round {round} of {rounds}, {}", measured.test.name);
+            }
+            measured.rates.push(rate(measured.test, sets, *cpus, least));
+        }
+    }
+    if io::stderr().is_terminal() {
+        let _ = write!(io::stderr(), "\r\x1b[K");
+    }
+    let all: Vec<Measured> = all.into_iter().map(|(_, _, measured)| measured).collect();
+    let judged = all.iter().find(|m| (m.file, m.test.name) == JUDGED).expect("it is in the list");
+    let reached = median(judged.rates.iter().copied());
+    let holds = (!args.quick).then_some(reached >= FASTEST);
+    let (machine, after) = (Machine::read(), load());
+    let mut out = io::stdout().lock();
+    if args.json {
+        let one = |m: &Measured| {
+            json!({"file": m.file, "test": m.test.name, "accepted": m.accepted, "sets": m.sets,
+                   "sets_per_cpu_second": median(m.rates.iter().copied()), "rounds": m.rates})
+        };
+        let limit = json!({"what": "sweep_n10, edf", "measured": reached, "limit": FASTEST, "holds": holds});
+        let object = json!({
+            "bench": "analyze", "rounds": rounds, "quick": args.quick, "machine": machine.json(&before, &after),
+            "results": {"tests": all.iter().map(one).collect::<Vec<Value>>()}, "limits": [limit],
+        });
+        writeln!(out, "{object}")?;
+    } else {
+        let quick = if args.quick { " (quick: the numbers mean nothing)" } else { "" };
+        let medians = if rounds == 1 { "1 round".into() } else { format!("medians of {rounds} rounds") };
+        writeln!(out, "analyze: {medians}{quick}; task sets per second of CPU time")?;
+        writeln!(out, "machine: {}, {} CPUs, Linux {}", machine.model, machine.cpus, machine.kernel)?;
+        writeln!(out, "load average before {before}, after {after}\n")?;
+        let mut rows = vec![["file", "test", "accepted", "sets", "per second"].map(String::from).to_vec()];
+        for m in &all {
+            let rate = median(m.rates.iter().copied()).to_string();
+            rows.push(vec![m.file.into(), m.test.name.into(), m.accepted.to_string(), m.sets.to_string(), rate]);
+        }
+        table(&mut out, &rows)?;
+        let verdict = match holds {
+            Some(true) => "ok",
+            Some(false) => "MISSED",
+            None => "not judged",
+        };
+        let least = "the fastest exact EDF test known on a machine of 2025";
+        writeln!(out, "\nsweep_n10, edf: {reached} per second, at least {FASTEST}, {least}: {verdict}")?;
+    }
+    Ok(if args.strict && holds == Some(false) { Verdict::No } else { Verdict::Done })
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+
+    #[test]
+    fn the_files_hold_what_is_known() {
+        let accepted = |file: &File, name: &str| {
+            let test = tests::test(name).unwrap();
+            let sets = read(file).unwrap();
+            sets.iter().filter(|set| test.run(set, file.cpus).verdict == Says::Schedulable).count()
+        };
+        assert_eq!(accepted(&FILES[0], "edf"), 548);
+        assert_eq!(accepted(&FILES[1], "wm_ff"), 83);
+        assert!(FILES.iter().flat_map(|f| f.tests).all(|name| tests::test(name).is_some()));
+    }
+}
