@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 
 /// Random phases that stand for the 30 and 10 of the reference where debug assertions make everything slow.
-const MANY: &str = if cfg!(debug_assertions) { "12" } else { "30" };
+const MANY: &str = if cfg!(debug_assertions) { "8" } else { "30" };
 const SOME: &str = if cfg!(debug_assertions) { "3" } else { "10" };
 
 fn takt(args: &[&str]) -> Output {
@@ -288,7 +288,7 @@ fn every_output_says_what_it_depends_on() {
         "context switch 12us",
         "quantum=1ms",
         "nominal=4ms",
-        "test 1 1 1 1 1 125",
+        "test 1: 1 1 1 1 125",
     ] {
         assert!(table.contains(setting), "{setting}:\n{table}");
         assert!(svg.contains(setting), "{setting}");

@@ -144,10 +144,10 @@ impl Results<'_> {
             let importances = |test: &Experiment| {
                 let tasks = if *test == Experiment::Tasks { self.set.len() + 2 } else { self.set.len() };
                 let list = self.set.importances(*test, tasks).iter().map(u32::to_string).collect::<Vec<_>>();
-                format!("test {} {}", test.number(), list.join(" "))
+                format!("test {}: {}", test.number(), list.join(" "))
             };
             let all: Vec<String> = self.tests.iter().map(importances).collect();
-            lines.push(format!("theta=set: {}; further copies 1", all.join(", ")));
+            lines.push(format!("theta=set, by task: {}; further copies: 1", all.join("; ")));
         }
         lines
     }
