@@ -7,10 +7,10 @@ use crate::parallel;
 use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use takt_analysis::taskset::{TaskSet, Unsuitable};
 use takt_analysis::tests::edf;
-use takt_analysis::tests::{self, Verdict as Says, fixed_priority};
+use takt_analysis::tests::{self, TESTS, Verdict as Says, fixed_priority};
 use takt_analysis::utilisation::Utilisation;
 use takt_core::cpus::MAX_CPUS;
 use takt_core::model::System;
@@ -25,7 +25,11 @@ use takt_workload::Source;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Task sets in CSV (`set_id,task_id,C_us,D_us,T_us`), or a workload in YAML
-    file: PathBuf,
+    #[arg(required_unless_present = "list")]
+    file: Option<PathBuf>,
+    /// List the tests
+    #[arg(long, exclusive = true)]
+    list: bool,
     /// Number of CPUs; by default one, or as many as the workload names
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
     cpus: Option<u16>,
@@ -56,8 +60,9 @@ struct Answered {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let is_csv = args.file.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
-    let (sets, cpus) = if is_csv { from_csv(args)? } else { from_yaml(args)? };
+    let Some(file) = args.file.as_deref() else { return list() };
+    let is_csv = file.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
+    let (sets, cpus) = if is_csv { from_csv(args, file)? } else { from_yaml(args, file)? };
     let methods = verdicts::methods(&args.test, cpus)?;
     let progress = parallel::bar(sets.len() as u64);
     let answer = |index: usize| {
@@ -74,9 +79,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     } else if is_csv && !args.table {
         csv(&answered, &methods, args.sensitivity, &mut out)?;
     } else if let [one] = &answered[..] {
-        table(one, &methods, cpus, &args.file.display().to_string(), &mut out)?;
+        table(one, &methods, cpus, &file.display().to_string(), &mut out)?;
     } else {
-        let message = format!("`{}` holds {} task sets, and a table shows one", args.file.display(), answered.len());
+        let message = format!("`{}` holds {} task sets, and a table shows one", file.display(), answered.len());
         return Err(Failure::input(message, "leave `--table` out, or keep one of the sets"));
     }
     out.flush()?;
@@ -90,10 +95,38 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if no { Verdict::No } else { Verdict::Done })
 }
 
+/// The tests, one a line.
+fn list() -> Outcome {
+    let mut rows = vec![["name", "CPUs", "kind", "about", "source"].map(String::from)];
+    for test in TESTS {
+        let cpus = if test.one_cpu { "1" } else { "any" };
+        let source = if test.paper.is_empty() { "-" } else { test.paper };
+        rows.push([test.name, cpus, &test.kind.to_string(), test.title, source].map(String::from));
+    }
+    let simulated = "a policy, simulated from a common release on";
+    rows.push(["sim:POLICY", "any", "necessary", simulated, "-"].map(String::from));
+    rows.push(["gedf_sim", "any", "necessary", "the same as sim:g-edf", "-"].map(String::from));
+    let mut out = BufWriter::new(io::stdout().lock());
+    print(&rows, &mut out)?;
+    out.flush()?;
+    Ok(Verdict::Done)
+}
+
+/// Rows of words, aligned to the left.
+fn print<const N: usize>(rows: &[[String; N]], out: &mut impl Write) -> io::Result<()> {
+    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
 type Set = (u64, Vec<String>, TaskSet, System);
 
-fn from_csv(args: &Args) -> Result<(Vec<Set>, usize), Failure> {
-    let source = Source::read(&args.file).map_err(|u| Failure::unreadable(&u))?;
+fn from_csv(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
+    let source = Source::read(file).map_err(|u| Failure::unreadable(&u))?;
     let sets = takt_workload::load_sets(&source).map_err(|faults| Failure::diagnostics(&source, &faults))?;
     let cpus = args.cpus.map_or(1, usize::from);
     let ready = |(id, tasks): (u64, Vec<takt_core::model::Task>)| {
@@ -104,8 +137,8 @@ fn from_csv(args: &Args) -> Result<(Vec<Set>, usize), Failure> {
     Ok((sets.into_iter().map(ready).collect::<Result<_, Failure>>()?, cpus))
 }
 
-fn from_yaml(args: &Args) -> Result<(Vec<Set>, usize), Failure> {
-    let input = Input { file: args.file.clone(), policy: None, placement: None, cpus: args.cpus, seed: None };
+fn from_yaml(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
+    let input = Input { file: file.to_path_buf(), policy: None, placement: None, cpus: args.cpus, seed: None };
     let workload = input.load(None)?;
     if !workload.system.windows.is_empty() {
         let message = format!("`{}` is a window table, and these tests are for online policies", workload.source.name);
@@ -218,12 +251,7 @@ fn table(one: &Answered, methods: &[Method], cpus: usize, file: &str, out: &mut 
         let kind = method.kind(set).to_string();
         rows.push([method.name().into(), method.word(said.verdict).into(), kind, said.why(set, &name)]);
     }
-    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2)];
-    for [test, verdict, kind, why] in &rows {
-        let line = format!("{test:<0$}  {verdict:<1$}  {kind:<2$}  {why}", widths[0], widths[1], widths[2]);
-        writeln!(out, "{}", line.trim_end())?;
-    }
+    print(&rows, out)?;
     let known = methods.iter().zip(&one.growth).filter_map(|(m, g)| Some((m, (*g)?)));
     for (index, (method, factor)) in known.enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
