@@ -189,7 +189,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
 }
 
 /// CPU time that a job of the task needs at most; `None` when it never completes by itself.
-fn most(task: &Task) -> Option<Span> {
+pub(crate) fn most(task: &Task) -> Option<Span> {
     if !task.steps.is_empty() {
         return Some(runs(task));
     }

@@ -1,7 +1,8 @@
 //! Task sets as the tests see them: whole numbers of one unit of time.
 
 use crate::exact::Sum;
-use takt_core::model::{Arrival, Step, System};
+use crate::online::most;
+use takt_core::model::{self, Arrival, Backlog, Execution, Step, System};
 use takt_core::time::Span;
 
 /// A periodic or sporadic task, in units of its [`TaskSet`]. Nothing is zero.
@@ -37,10 +38,11 @@ pub struct TaskSet {
     pub priorities: Vec<u32>,
     /// The unit of time.
     pub unit: Span,
-    /// Whether first releases differ. A test that is exact for tasks released together is only sufficient then.
-    pub offsets: bool,
-    /// Whether a task comes at random, so that of two tasks of equal priority either can be released first.
-    pub sporadic: bool,
+    /// Whether tasks may never be released together as the worst case has it: first releases differ, or some come at random. An
+    /// exact test is only sufficient then, and of two tasks of equal priority either can be released first.
+    pub milder: bool,
+    /// Whether jobs may need less than their runtimes. No test can show then that a deadline is missed.
+    pub lighter: bool,
     /// Something that no test here takes into account, in words.
     pub beyond: Option<&'static str>,
 }
@@ -69,18 +71,19 @@ impl TaskSet {
         if tasks.is_empty() {
             return Err(Unsuitable::Empty);
         }
-        Ok(TaskSet { tasks, priorities: Vec::new(), unit, offsets: false, sporadic: false, beyond: None })
+        Ok(TaskSet { tasks, priorities: Vec::new(), unit, milder: false, lighter: false, beyond: None })
     }
 
-    /// The tasks of a description, which all need a runtime, a deadline and a period.
+    /// The tasks of a description, which all need a runtime, a deadline and a period. What their jobs really need counts, if it
+    /// is described.
     ///
     /// # Errors
     /// Which task lacks what.
-    pub fn from_tasks(tasks: &[takt_core::model::Task]) -> Result<TaskSet, Unsuitable> {
+    pub fn from_tasks(tasks: &[model::Task]) -> Result<TaskSet, Unsuitable> {
         let mut times = Vec::with_capacity(tasks.len());
         for (i, task) in tasks.iter().enumerate() {
             let period = task.arrival.period().ok_or(Unsuitable::Without(i, "period"))?;
-            let runtime = task.runtime.ok_or(Unsuitable::Without(i, "runtime"))?;
+            let runtime = most(task).ok_or(Unsuitable::Without(i, "runtime"))?;
             let deadline = task.deadline.ok_or(Unsuitable::Without(i, "deadline"))?;
             times.push([runtime, deadline, period]);
         }
@@ -90,9 +93,9 @@ impl TaskSet {
         let scaled = times.iter().map(|&[c, d, t]| Task { runtime: count(c), deadline: count(d), period: count(t) });
         let mut set = TaskSet::new(scaled.collect(), unit)?;
         set.priorities = tasks.iter().map(|t| t.priority).collect();
-        let first = |t: &takt_core::model::Task| t.arrival.first();
-        set.offsets = tasks.windows(2).any(|pair| first(&pair[0]) != first(&pair[1]));
-        set.sporadic = tasks.iter().any(|t| matches!(t.arrival, Arrival::Sporadic { .. }));
+        let first = |t: &model::Task| t.arrival.first();
+        let differ = tasks.windows(2).any(|pair| first(&pair[0]) != first(&pair[1]));
+        set.milder = differ || tasks.iter().any(|t| matches!(t.arrival, Arrival::Sporadic { .. }));
         Ok(set)
     }
 
@@ -102,20 +105,24 @@ impl TaskSet {
     /// Which task lacks what.
     pub fn from_system(system: &System) -> Result<TaskSet, Unsuitable> {
         let mut set = TaskSet::from_tasks(&system.tasks)?;
-        let shares = |s: &Step| matches!(s, Step::Lock(_));
-        let sleeps = |s: &Step| matches!(s, Step::Sleep(_));
         let any = |what: fn(&Step) -> bool| system.tasks.iter().any(|t| t.steps.iter().any(what));
-        set.beyond = if any(shares) {
+        let short = |t: &model::Task| t.budget.is_some_and(|b| most(t).is_some_and(|c| c > b));
+        set.beyond = if any(|s| matches!(s, Step::Lock(_))) {
             Some("tasks share resources")
-        } else if any(sleeps) {
-            Some("tasks suspend themselves")
+        } else if any(|s| matches!(s, Step::Sleep(_) | Step::Yield)) {
+            Some("tasks suspend themselves or yield")
+        } else if system.timing.tick > Span::ZERO {
+            Some("releases wait for the tick")
         } else if system.tasks.iter().any(|t| !system.cpus.is_subset(&t.affinity)) {
             Some("some tasks may not run on every CPU")
-        } else if system.tasks.iter().any(|t| t.budget.is_some_and(|b| t.runtime.is_some_and(|c| c > b))) {
-            Some("a budget is below its task's runtime")
+        } else if system.tasks.iter().any(short) {
+            Some("a budget is below what a job of its task needs")
+        } else if system.backlog != Backlog::Queue && !set.is_constrained() {
+            Some("jobs do not queue, and a deadline is beyond the period")
         } else {
             None
         };
+        set.lighter = system.tasks.iter().any(|t| t.steps.is_empty() && t.execution != Execution::Declared);
         Ok(set)
     }
 

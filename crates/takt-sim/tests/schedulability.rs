@@ -37,6 +37,13 @@ enum Releases<'a> {
     Sporadic(u64),
 }
 
+impl Releases<'_> {
+    /// Whether tasks need not be released together.
+    fn are_milder(self) -> bool {
+        !matches!(self, Releases::Periodic(&[]))
+    }
+}
+
 /// Jobs missed in some hyperperiods, and the longest responses.
 fn run(tasks: &[Task], cpus: usize, policy: &str, releases: Releases<'_>) -> (u64, Vec<u64>) {
     let ns = |t: u64| Span::from_ns(t as i64);
@@ -121,11 +128,7 @@ proptest! {
                 continue;
             };
             for releases in [Releases::Periodic(&[]), Releases::Periodic(&offsets), Releases::Sporadic(seed)] {
-                let (offsets, sporadic) = match releases {
-                    Releases::Periodic(offsets) => (!offsets.is_empty(), false),
-                    Releases::Sporadic(_) => (false, true),
-                };
-                let found = test.run(&TaskSet { offsets, sporadic, ..set(&tasks) }, cpus);
+                let found = test.run(&TaskSet { milder: releases.are_milder(), ..set(&tasks) }, cpus);
                 if found.verdict != Verdict::Schedulable {
                     continue;
                 }
@@ -160,8 +163,7 @@ proptest! {
     fn deadlines_beyond_the_periods_are_met_too(tasks in tasks(3, 5), offsets in vec(0i64..12, 5)) {
         for (name, policy) in [("edf", "edf"), ("rm-rta", "rm"), ("dm-rta", "dm")] {
             for releases in [Releases::Periodic(&[]), Releases::Periodic(&offsets)] {
-                let differ = matches!(releases, Releases::Periodic(offsets) if !offsets.is_empty());
-                let set = TaskSet { offsets: differ, ..set(&tasks) };
+                let set = TaskSet { milder: releases.are_milder(), ..set(&tasks) };
                 if tests::test(name).unwrap().run(&set, 1).verdict == Verdict::Schedulable {
                     prop_assert_eq!(run(&tasks, 1, policy, releases).0, 0, "{}: {:?}", name, releases);
                 }

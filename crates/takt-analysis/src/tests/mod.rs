@@ -204,8 +204,9 @@ impl Test {
         };
         // Tasks that are not released together may get along where the worst case would not.
         let relies = matches!(finding.why, Why::Demand { .. } | Why::Late(..));
-        if (set.offsets || set.sporadic) && relies && finding.verdict == Verdict::Unschedulable {
-            return found(Verdict::NotShown, finding.why);
+        if finding.verdict == Verdict::Unschedulable && (set.lighter || set.milder && relies) {
+            let verdict = if self.kind == Kind::Necessary { Verdict::Unknown } else { Verdict::NotShown };
+            return found(verdict, finding.why);
         }
         finding
     }
@@ -222,7 +223,7 @@ impl Test {
     /// What it can prove about this set.
     #[must_use]
     pub fn kind_for(&self, set: &TaskSet) -> Kind {
-        if (set.offsets || set.sporadic) && self.kind == Kind::Exact { Kind::Sufficient } else { self.kind }
+        if (set.milder || set.lighter) && self.kind == Kind::Exact { Kind::Sufficient } else { self.kind }
     }
 }
 
@@ -343,13 +344,13 @@ pub static TESTS: &[Test] = &[
 /// be taken to wait for the others; among tasks released together the earlier position goes first.
 #[must_use]
 pub fn rate_monotonic(set: &TaskSet) -> Priorities {
-    Priorities::by_key(set.tasks.len(), set.offsets || set.sporadic, |i| set.tasks[i].period)
+    Priorities::by_key(set.tasks.len(), set.milder, |i| set.tasks[i].period)
 }
 
 /// Deadline-monotonic priorities: the shorter the deadline, the more important. Ties as in [`rate_monotonic`].
 #[must_use]
 pub fn deadline_monotonic(set: &TaskSet) -> Priorities {
-    Priorities::by_key(set.tasks.len(), set.offsets || set.sporadic, |i| set.tasks[i].deadline)
+    Priorities::by_key(set.tasks.len(), set.milder, |i| set.tasks[i].deadline)
 }
 
 /// What no scheduler can do.

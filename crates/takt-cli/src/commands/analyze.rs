@@ -241,8 +241,8 @@ fn table(one: &Answered, methods: &[Method], cpus: usize, file: &str, out: &mut 
     let several = |n: usize, thing: &str| format!("{n} {thing}{}", if n == 1 { "" } else { "s" });
     let set = &one.set;
     writeln!(out, "{file}: {}, {}, utilisation {}", several(set.tasks.len(), "task"), several(cpus, "CPU"), load(set))?;
-    if set.offsets || set.sporadic {
-        writeln!(out, "note: releases differ; the tests take it that all tasks can be released together")?;
+    if set.milder || set.lighter {
+        writeln!(out, "note: jobs may come or run more favourably than the worst case, which the tests are about")?;
     }
     writeln!(out)?;
     let name = |task: usize| one.names[task].clone();

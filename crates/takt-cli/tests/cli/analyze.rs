@@ -88,6 +88,10 @@ fn offsets_make_an_exact_test_sufficient() {
     let room = Room::with(&format!("policy: edf\ntasks: [{{{task}}}, {{{task}, offset: 5ms}}]\n"));
     let said = room.takt(&["analyze", "w.yaml", "--test", "edf,sim:edf"]).expect(0).stdout;
     assert!(said.contains("not shown  sufficient") && said.contains("no miss"), "{said}");
+    // What jobs really need counts, and where they may need less nothing is shown to miss.
+    let room = Room::with("policy: edf\ntasks: [{runtime: 1ms, execution: {least: 1ms, most: 11ms}, period: 10ms}]\n");
+    let said = room.takt(&["analyze", "w.yaml", "--test", "edf,necessary"]).expect(0).stdout;
+    assert!(said.contains("not shown  sufficient") && said.contains("unknown"), "{said}");
 }
 
 #[test]
