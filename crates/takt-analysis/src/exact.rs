@@ -11,12 +11,14 @@ pub(crate) struct Sum {
     whole: u128,
     /// The sum of the proper fractions, each rounded down to a multiple of 2^-128: whole part and the rest.
     low: (u128, u128),
-    /// The proper fractions.
-    parts: Vec<(u64, u64)>,
+    /// Fractions that were added, which are as many as `low` may be units too small.
+    added: u128,
+    /// The proper fractions, those of one denominator as one with a numerator that may be above it.
+    parts: Vec<(u128, u64)>,
 }
 
 impl Sum {
-    /// Adds `numerator / denominator`.
+    /// Adds `numerator / denominator`. O(n) for the search of an equal denominator.
     ///
     /// # Panics
     /// When the denominator is zero, or whole parts add up to more than 128 bits.
@@ -28,14 +30,18 @@ impl Sum {
             let (low, _) = divide(u128::from(rest_again) << 64, denominator);
             let (sum, carry) = self.low.1.overflowing_add(high << 64 | low);
             self.low = (self.low.0 + u128::from(carry), sum);
-            self.parts.push((rest, denominator));
+            self.added += 1;
+            match self.parts.iter_mut().find(|(_, d)| *d == denominator) {
+                Some((numerator, _)) => *numerator += u128::from(rest),
+                None => self.parts.push((u128::from(rest), denominator)),
+            }
         }
     }
 
     /// Lower and upper bound: whole parts and fractions in multiples of 2^-128.
     fn bounds(&self) -> [(u128, u128); 2] {
         let whole = self.whole + self.low.0;
-        let (high, carry) = self.low.1.overflowing_add(self.parts.len() as u128);
+        let (high, carry) = self.low.1.overflowing_add(self.added);
         [(whole, self.low.1), (whole + u128::from(carry), high)]
     }
 
@@ -53,7 +59,7 @@ impl Sum {
         } else if high < (other, 0) {
             Ordering::Less
         } else {
-            let (numerator, denominator) = self.exact();
+            let (numerator, denominator) = fraction(self.whole, &self.parts);
             numerator.cmp(&denominator.times_wide(other))
         }
     }
@@ -66,20 +72,28 @@ impl Sum {
         } else if high < other_low {
             Ordering::Less
         } else {
-            let ((a, b), (c, d)) = (self.exact(), other.exact());
+            // Equal sums are mostly sums of the same: what is on both sides is left out.
+            let (mut ours, mut theirs) = (self.parts.clone(), other.parts.clone());
+            ours.sort_unstable();
+            theirs.sort_unstable();
+            let without = |parts: &[(u128, u64)], others: &[(u128, u64)]| -> Vec<(u128, u64)> {
+                parts.iter().copied().filter(|p| others.binary_search(p).is_err()).collect()
+            };
+            let ((a, b), (c, d)) =
+                (fraction(self.whole, &without(&ours, &theirs)), fraction(other.whole, &without(&theirs, &ours)));
             a.times(&d).cmp(&c.times(&b))
         }
     }
+}
 
-    /// Numerator and denominator.
-    fn exact(&self) -> (Big, Big) {
-        let (mut numerator, mut denominator) = (Big::one().times_wide(self.whole), Big::one());
-        for &(n, d) in &self.parts {
-            numerator = numerator.times_word(d).plus(&denominator.times_word(n));
-            denominator = denominator.times_word(d);
-        }
-        (numerator, denominator)
+/// Numerator and denominator of a sum. O(n²).
+fn fraction(whole: u128, parts: &[(u128, u64)]) -> (Big, Big) {
+    let (mut numerator, mut denominator) = (Big::one().times_wide(whole), Big::one());
+    for &(n, d) in parts {
+        numerator = numerator.times_word(d).plus(&denominator.times_wide(n));
+        denominator = denominator.times_word(d);
     }
+    (numerator, denominator)
 }
 
 /// Quotient and remainder, without the long division of wide numbers where there is no need for it.
@@ -200,6 +214,19 @@ mod tests {
         let near = sum(&[(u128::from(b - 1), b)]);
         assert_eq!(sum(&[(u128::from(a - 1), a)]).compare(&near), Ordering::Greater);
         assert_eq!(near.compare(&sum(&[(u128::from(a - 1), a)])), Ordering::Less);
+    }
+
+    #[test]
+    fn equal_sums_are_equal_however_they_came_to_be() {
+        let (mut a, mut b) = (Sum::default(), Sum::default());
+        for i in 0..2000 {
+            a.add(5, 1_000_003 + 2 * i);
+            b.add(5, 1_000_003 + 2 * (1999 - i));
+            assert_eq!(a.compare(&b) == Ordering::Equal, i == 1999);
+        }
+        let halves = [(1, 2), (1, 2), (1, 2), (1, 3), (1, 3), (1, 3)];
+        assert_eq!(sum(&halves).compare(&sum(&[(5, 2)])), Ordering::Equal);
+        assert_eq!(sum(&halves).compare_whole(2), Ordering::Greater);
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub(crate) fn response_times(tasks: &[Task], cpus: u64) -> Result<Vec<u64>, Opti
     }
 }
 
-/// The least fixed point for one task that is within its bound or deadline, given the bounds of the others.
+/// A bound for one task that is within its bound or deadline, given the bounds of the others.
 fn response_time(
     tasks: &[Task],
     bounds: &[Option<u64>],
@@ -129,18 +129,48 @@ fn response_time(
     effort: &mut Effort,
 ) -> Result<Option<u64>, Option<usize>> {
     let most = bounds[k].unwrap_or(tasks[k].deadline);
-    let mut response = tasks[k].runtime;
-    while response <= most {
-        if !effort.spend(tasks.len()) {
-            return Err(None);
+    search(
+        tasks[k].runtime,
+        most,
+        || effort.spend(tasks.len()),
+        |response| response_step(tasks, bounds, k, response, cpus),
+    )
+    .map_err(|Endless| None)
+}
+
+/// A search that used up its effort.
+#[derive(Debug)]
+pub(super) struct Endless;
+
+/// A length from `runtime` to `most` in which a job is done, if all that keeps it from running in a window of some length leaves it
+/// done after `step` of that length: one with `step(x) <= x`.
+///
+/// The least one is sought by repeated steps. These can be of one unit each where every CPU is taken, so after a thousand of them
+/// the search leaps by a part in a thousand, and what it finds is a bound that is so much less tight.
+pub(super) fn search(
+    runtime: u64,
+    most: u64,
+    mut spend: impl FnMut() -> bool,
+    step: impl Fn(u64) -> u128,
+) -> Result<Option<u64>, Endless> {
+    const SMALL_STEPS: u64 = 1000;
+    let mut response = runtime;
+    for count in 0u64.. {
+        if response > most {
+            break;
         }
-        let next = response_step(tasks, bounds, k, response, cpus);
-        if next == u128::from(response) {
+        if !spend() {
+            return Err(Endless);
+        }
+        let next = step(response);
+        if next <= u128::from(response) {
             return Ok(Some(response));
         }
-        response = u64::try_from(next).unwrap_or(u64::MAX);
+        let leap = if count < SMALL_STEPS { 0 } else { response.saturating_add(response / 1000) };
+        response = u64::try_from(next).unwrap_or(u64::MAX).max(leap);
     }
-    Ok(None)
+    // A leap may have been too far.
+    Ok((runtime <= most && step(most) <= u128::from(most)).then_some(most))
 }
 
 /// Runtime plus what others keep all CPUs busy in a window of this length.

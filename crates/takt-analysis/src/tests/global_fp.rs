@@ -5,6 +5,7 @@
 
 use super::Effort;
 use super::fixed_priority::Priorities;
+use super::global_edf::{Endless, search};
 use crate::taskset::Task;
 
 /// Bounds of the response times for deadlines within the periods. An error names the first task that is not shown to be in time,
@@ -30,13 +31,8 @@ fn bound(
     cpus: u64,
     effort: &mut Effort,
 ) -> Result<u64, Option<usize>> {
-    let task = &tasks[k];
-    let own = u128::from(task.runtime);
-    let mut response = task.runtime;
-    while effort.spend(above.len() + 1) {
-        if response > task.deadline {
-            return Err(Some(k));
-        }
+    let (own, deadline) = (u128::from(tasks[k].runtime), tasks[k].deadline);
+    let step = |response: u64| {
         let most = u128::from(response) - own + 1;
         let work = |&i: &usize| {
             let (c, t) = (u128::from(tasks[i].runtime), u128::from(tasks[i].period));
@@ -44,13 +40,13 @@ fn bound(
             let reach = (u128::from(response) + u128::from(bounds[i])).saturating_sub(c);
             ((reach / t) * c + c.min(reach % t)).min(most)
         };
-        let next = own + above.iter().map(work).sum::<u128>() / u128::from(cpus);
-        if next == u128::from(response) {
-            return Ok(response);
-        }
-        response = u64::try_from(next).map_err(|_| Some(k))?;
+        own + above.iter().map(work).sum::<u128>() / u128::from(cpus)
+    };
+    match search(tasks[k].runtime, deadline, || effort.spend(above.len() + 1), step) {
+        Ok(Some(response)) => Ok(response),
+        Ok(None) => Err(Some(k)),
+        Err(Endless) => Err(None),
     }
-    Err(None)
 }
 
 #[cfg(test)]
