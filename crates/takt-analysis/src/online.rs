@@ -68,7 +68,7 @@ pub fn verdict(system: &System) -> Verdict {
     let listed = system.tasks.iter().any(|t| matches!(t.arrival, Arrival::Listed { .. }));
     let mut idle = load.at_most(cpus) == Some(true) && idle_tenth(&known, cpus) && !listed;
     let dated = |t: &Task| t.deadline.is_some() || t.budget.is_some();
-    let (test, found) = if !system.tasks.is_empty() && !system.tasks.iter().any(dated) {
+    let (test, found) = if !system.tasks.is_empty() && !system.tasks.iter().any(dated) && !may_skip(system) {
         idle &= demands.iter().all(Result::is_ok);
         ("no-deadlines", Finding::new(Answer::Yes, Kind::Exact, "no task has a deadline that it could miss"))
     } else if let Some(task) = demands.iter().find_map(|d| d.err()) {
@@ -145,7 +145,10 @@ fn by_policy(system: &System, tasks: &[Demand], home: Option<&[u16]>, least: &[D
     };
     let otherwise = "there is no test for this policy";
     match (test, system.policy.scope) {
-        (Some((test, run)), Scope::Uniprocessor) => (test, run(tasks, rules)),
+        // A cluster of one CPU is a uniprocessor.
+        (Some((test, run)), Scope::Uniprocessor | Scope::Global | Scope::Clustered) if cpus == 1 => {
+            (test, run(tasks, rules))
+        }
         (Some((test, run)), Scope::Partitioned) => {
             let home = home.expect("a partitioned policy has placed its tasks");
             let found = (0..cpus as u16).map(|cpu| run(&on(home, cpu, tasks), rules));
@@ -252,6 +255,17 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     if any(|s| matches!(s, Step::Yield)) {
         return Err("jobs that yield are beyond the tests");
     }
+    if sleeps && system.policy.entry.name == "np-edf" {
+        return Err("a job that wakes up can be held up again by one that is not preempted");
+    }
+    if locks && matches!(system.policy.entry.name, "llref" | "pd2") {
+        return Err("this policy hands out resources in the order of asking, whatever `locking` says");
+    }
+    if may_skip(system) {
+        return Err(
+            "releases that find a task without a deadline busy are skipped (`backlog`), which counts as missed",
+        );
+    }
     match (locks, system.locking) {
         (false, _) => {}
         (true, _) if sleeps => return Err("resources together with sleeping are beyond the tests"),
@@ -262,10 +276,12 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
         }
         (true, _) => {}
     }
-    // Jobs that come after all that have deadlines disturb nobody: under EDF those without one, else those of least priority.
+    // Jobs that come after all that have deadlines disturb nobody, unless they hold something: under EDF those without one, else
+    // those of least priority.
     let listed = |t: &&Task| matches!(t.arrival, Arrival::Listed { .. });
     let least = system.tasks.iter().filter(|t| t.deadline.is_some()).map(|t| t.priority).min();
     let after_all = |t: &Task| match system.policy.entry.name {
+        _ if t.steps.iter().any(|s| matches!(s, Step::Lock(_))) => false,
         "edf" => t.deadline.is_none(),
         "fp" => t.deadline.is_none() && least.is_none_or(|least| t.priority < least),
         _ => false,
@@ -310,14 +326,36 @@ fn holds_two(task: &Task) -> bool {
     })
 }
 
-/// A task whose jobs are aborted because they need more than their budgets, and whether all of them are.
+/// Whether a release can be skipped, and so be missed, though its task has no deadline.
+fn may_skip(system: &System) -> bool {
+    let again = |t: &Task| match &t.arrival {
+        Arrival::Listed { instants } => instants.len() > 1,
+        _ => t.arrival.period().is_some(),
+    };
+    let skips = matches!(system.backlog, Backlog::Skip | Backlog::Hartstone);
+    skips && system.tasks.iter().any(|t| t.deadline.is_none() && again(t))
+}
+
+/// The least and the most budget that a job of the task can have, for a budget that varies by its jitter.
+pub(crate) fn budgets(task: &Task) -> Option<(Span, Span)> {
+    let least = task.budget? - task.jitter / 2;
+    Some((least, least + task.jitter))
+}
+
+/// A task whose jobs are aborted because they need more than their budgets, and whether all of them miss for sure: where
+/// budgets end in time, and where a job that never comes to use its budget misses its deadline.
 fn over_budget(system: &System) -> Option<(TaskId, bool)> {
-    let repeated = |t: &Task| t.arrival.period().is_some();
-    let over = |need: Option<Span>, t: &Task| repeated(t) && t.budget.is_some_and(|b| need.is_some_and(|c| c > b));
-    let tasks = || (0..).map(TaskId).zip(&system.tasks);
-    let always = tasks().find(|(id, t)| over(Some(Span::from_ns(least(system, *id) as i64)), t));
-    let at_times = || tasks().find(|(_, t)| over(most(t), t)).map(|(id, _)| (id, false));
-    always.map(|(id, _)| (id, true)).or_else(at_times)
+    let exact = system.timing.resolution == Span::ZERO && system.timing.lateness == Span::ZERO;
+    let always = |id: TaskId, t: &Task, largest: Span| {
+        exact && t.deadline.is_some() && t.arrival.period().is_some() && least(system, id) > i128::from(largest.ns())
+    };
+    let over = |(id, t): (TaskId, &Task)| {
+        let (smallest, largest) = budgets(t).filter(|_| t.arrival.first().is_some())?;
+        // Who never completes by itself uses up every budget.
+        most(t).is_none_or(|need| need > smallest).then(|| (id, always(id, t, largest)))
+    };
+    let found = || (0..).map(TaskId).zip(&system.tasks).filter_map(over);
+    found().find(|(_, always)| *always).or_else(|| found().next())
 }
 
 fn homes(system: &System) -> Vec<u16> {

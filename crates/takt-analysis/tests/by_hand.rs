@@ -2,7 +2,7 @@
 
 use takt_analysis::online::{Answer, Kind, Verdict, verdict};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, Locking, ResourceId, Step, System, Task};
+use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, Locking, ResourceId, Step, System, Task, Timing};
 use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 
@@ -222,5 +222,133 @@ fn an_almost_idle_cpu_needs_no_order() {
         assert_eq!((v.schedulable, v.test, v.kind), (Answer::Yes, "busy-period", Kind::Sufficient), "{policy}");
         assert_eq!(test(policy, 1, &[(2, 6, 6), (5, 12, 12)]).schedulable, Answer::Unknown);
         assert_eq!(test(policy, 1, &[(4, 6, 6), (5, 12, 12)]).schedulable, Answer::No);
+    }
+}
+
+/// A job at the start that is in no hurry.
+fn batch(runtime: i64, priority: u32) -> Task {
+    Task {
+        arrival: Arrival::Listed { instants: vec![Span::ZERO] },
+        runtime: Some(Span::from_ms(runtime)),
+        priority,
+        ..Task::default()
+    }
+}
+
+fn later(task: &mut Task, offset: i64) {
+    if let Arrival::Periodic { offset: first, .. } = &mut task.arrival {
+        *first = Span::from_ms(offset);
+    }
+}
+
+#[test]
+fn who_wakes_up_is_held_up_again_where_nobody_is_preempted() {
+    // 5 ms behind the second; while it sleeps the third begins and takes another 5 ms: 12 ms for a deadline of 10 ms.
+    let mut s = system("np-edf", 1, &[(2, 10, 50), (5, 50, 50), (5, 50, 50)]);
+    later(&mut s.tasks[0], 1);
+    assert_eq!(verdict(&s).schedulable, Answer::Yes);
+    s.tasks[0].steps = vec![Step::Run(Span::from_ms(1)), Step::Sleep(Span::from_ms(1)), Step::Run(Span::from_ms(1))];
+    assert_eq!(verdict(&s).schedulable, Answer::Unknown);
+    s.policy = PolicySpec::from_name("edf").unwrap();
+    assert_eq!(verdict(&s).schedulable, Answer::Yes);
+}
+
+#[test]
+fn one_cpu_is_judged_the_same_whatever_the_scope() {
+    // The first waits for 8 ms of the second's section, and needs 3 ms for its deadline of 10 ms.
+    let mut s = system("edf", 1, &[(3, 10, 20), (8, 20, 20)]);
+    s.resources = 1;
+    s.tasks[0].steps = locking([1, 1, 1]);
+    for locking_protocol in [Locking::Inheritance, Locking::Ceiling] {
+        s.locking = locking_protocol;
+        for (inside, answer) in [(8, Answer::Unknown), (7, Answer::Yes)] {
+            let section = Step::Run(Span::from_ms(inside));
+            s.tasks[1].steps = vec![Step::Lock(ResourceId(0)), section, Step::Unlock(ResourceId(0))];
+            for policy in ["edf", "g-edf", "c-edf", "g-fp", "p-fp"] {
+                s.policy = PolicySpec::from_name(policy).unwrap();
+                let v = verdict(&s);
+                assert_eq!(v.schedulable, answer, "{policy} {inside}: {v}");
+            }
+        }
+    }
+    assert_eq!(test("g-edf", 1, &[(2, 5, 5), (4, 7, 7)]).kind, Kind::Exact);
+}
+
+#[test]
+fn a_batch_job_disturbs_nobody_unless_it_holds_what_others_need() {
+    for policy in ["fp", "edf", "g-fp", "p-edf"] {
+        let mut s = system(policy, 1, &[(1, 10, 10)]);
+        later(&mut s.tasks[0], 1);
+        s.tasks.push(batch(50, 0));
+        s.resources = 1;
+        s.tasks[0].steps = locking([1, 1, 1]);
+        assert_eq!(verdict(&s).schedulable, Answer::Yes, "{policy}");
+        s.tasks[1].steps = locking([1, 50, 1]);
+        assert_eq!(verdict(&s).schedulable, Answer::Unknown, "{policy}");
+    }
+}
+
+#[test]
+fn a_budget_below_what_a_job_needs_aborts_it() {
+    let mut s = system("fp", 1, &[(2, 10, 10)]);
+    s.tasks.push(batch(30, 0));
+    for (budget, jitter, answer) in
+        [(30, 0, Answer::Yes), (29, 0, Answer::Unknown), (31, 2, Answer::Yes), (31, 3, Answer::Unknown)]
+    {
+        s.tasks[1].budget = Some(Span::from_ms(budget));
+        s.tasks[1].jitter = Span::from_ms(jitter);
+        assert_eq!(verdict(&s).schedulable, answer, "a batch job with {budget} ± {jitter} / 2");
+    }
+    // One that would never end by itself uses up any budget.
+    s.tasks[1].runtime = None;
+    assert_eq!(verdict(&s).schedulable, Answer::Unknown);
+    s.tasks[1].budget = None;
+    assert_eq!(verdict(&s).schedulable, Answer::Yes);
+    // Between the least and the most budget it depends on the draw, and where budgets end late, on the timer.
+    for (budget, jitter, answer) in
+        [(2, 0, Answer::Yes), (2, 1, Answer::Unknown), (1, 1, Answer::No), (1, 2, Answer::Unknown)]
+    {
+        s.tasks[0].budget = Some(Span::from_ms(budget));
+        s.tasks[0].jitter = Span::from_ms(jitter);
+        assert_eq!(verdict(&s).schedulable, answer, "a periodic job with {budget} ± {jitter} / 2");
+    }
+    s.tasks[0].jitter = Span::ZERO;
+    s.timing = Timing { lateness: Span::from_ms(1), ..Timing::default() };
+    assert_eq!(verdict(&s).schedulable, Answer::Unknown);
+    s.timing = Timing { resolution: Span::from_ms(4), ..Timing::default() };
+    assert_eq!(verdict(&s).schedulable, Answer::Unknown);
+}
+
+#[test]
+fn a_skipped_release_is_missed_without_a_deadline() {
+    let mut s = system("rr", 1, &[(3, 5, 5), (3, 5, 5)]);
+    s.tasks.iter_mut().for_each(|t| t.deadline = None);
+    for (backlog, answer) in [
+        (Backlog::Queue, Answer::Yes),
+        (Backlog::Chronos, Answer::Yes),
+        (Backlog::Skip, Answer::Unknown),
+        (Backlog::Hartstone, Answer::Unknown),
+    ] {
+        s.backlog = backlog;
+        assert_eq!(verdict(&s).schedulable, answer, "{backlog:?}");
+    }
+    // Nothing of one batch job can be skipped; of two that come one after the other, the second can.
+    s.backlog = Backlog::Skip;
+    s.tasks = vec![batch(9, 0)];
+    assert_eq!(verdict(&s).schedulable, Answer::Yes);
+    s.tasks[0].arrival = Arrival::Listed { instants: vec![Span::ZERO, Span::from_ms(1)] };
+    assert_eq!(verdict(&s).schedulable, Answer::Unknown);
+}
+
+#[test]
+fn fair_policies_know_no_protocol_for_resources() {
+    for policy in ["llref", "pd2"] {
+        let mut s = system(policy, 1, &[(3, 10, 10), (3, 10, 10)]);
+        assert_eq!(verdict(&s).schedulable, Answer::Yes);
+        s.resources = 1;
+        s.tasks[0].steps = locking([1, 1, 1]);
+        let v = verdict(&s);
+        assert_eq!(v.schedulable, Answer::Unknown);
+        assert!(v.reason.contains("in the order of asking, whatever `locking` says"), "{v}");
     }
 }

@@ -23,6 +23,18 @@ enum Shape {
     Uniform,
     /// Jobs come up to so much later than they may.
     Sporadic(i64),
+    /// It holds a resource and then the other one, too.
+    Nested(u16),
+    /// It has no deadline.
+    Undated,
+    /// Its budget differs from the runtime by so much, and varies by so much.
+    Budgeted(i64, i64),
+    /// No deadline, the least priority, jobs at up to so many instants, and three times the runtime.
+    Batch(usize),
+    /// Such a task that holds a resource.
+    BatchLocked(u16),
+    /// One job such as these with a budget.
+    BatchBudgeted(i64, i64),
 }
 
 /// Runtime, deadline, period, offset and shape, in units.
@@ -40,6 +52,12 @@ fn rows(most: usize, shapes: &'static [u8]) -> impl Strategy<Value = Vec<Row>> {
         2 => Shape::Asleep(by),
         3 => Shape::Uniform,
         4 => Shape::Sporadic(by),
+        5 => Shape::Nested(resource),
+        6 => Shape::Undated,
+        7 => Shape::Budgeted(by - 2, i64::from(resource)),
+        8 => Shape::Batch(by as usize),
+        9 => Shape::BatchLocked(resource),
+        10 => Shape::BatchBudgeted(by - 2, i64::from(resource)),
         _ => Shape::Plain,
     });
     vec((times, shape), 1..most)
@@ -72,6 +90,29 @@ fn system(policy: PolicySpec, cpus: usize, unit: i64, rows: &[Row], offsets: boo
             }
             Shape::Uniform => task.execution = Execution::Uniform { least: Span::from_ns(1), most: length },
             Shape::Sporadic(by) => task.arrival = Arrival::Sporadic { offset, period, spread: units(by) },
+            Shape::Nested(r) if rest > Span::ZERO => {
+                let [outer, inner] = [ResourceId(r), ResourceId(1 - r)];
+                let locked = [Step::Lock(inner), Step::Run(rest), Step::Unlock(inner), Step::Unlock(outer)];
+                task.steps = [&[Step::Lock(outer), Step::Run(third)][..], &locked].concat();
+            }
+            Shape::Undated => task.deadline = None,
+            Shape::Budgeted(more, jitter) => {
+                task.budget = Some((length + units(more)).max(units(1)));
+                task.jitter = units(jitter);
+            }
+            Shape::Batch(_) | Shape::BatchLocked(_) | Shape::BatchBudgeted(..) => {
+                let instants =
+                    (0..if let Shape::Batch(jobs) = *shape { jobs as i64 } else { 1 }).map(|job| offset + period * job);
+                task.arrival = Arrival::Listed { instants: instants.collect() };
+                (task.deadline, task.priority, task.runtime) = (None, 0, Some(length * 3));
+                if let Shape::BatchBudgeted(more, jitter) = *shape {
+                    task.budget = Some(length * 3 + units(more));
+                    task.jitter = units(jitter);
+                }
+                if let Shape::BatchLocked(r) = *shape {
+                    task.steps = vec![Step::Lock(ResourceId(r)), Step::Run(length * 3), Step::Unlock(ResourceId(r))];
+                }
+            }
             _ => {}
         }
         task
@@ -137,6 +178,59 @@ proptest! {
     #[test]
     fn jobs_that_cannot_be_preempted(rows in rows(5, &[0]), offsets in any::<bool>()) {
         agree(&system(named("np-edf"), 1, 10, &rows, offsets), 10)?;
+    }
+
+    #[test]
+    fn jobs_that_sleep_and_cannot_be_preempted(rows in rows(5, &[0, 2]), scope in 0usize..4, offsets in any::<bool>()) {
+        let name = ["np-edf", "g-np-edf", "p-np-edf", "c-np-edf"][scope];
+        agree(&system(named(name), 1, 10, &rows, offsets), 10)?;
+    }
+
+    #[test]
+    fn every_scope_on_one_cpu(
+        rows in rows(5, &[0, 1, 1, 5, 9]),
+        name in prop::sample::select(&ONE_CPU[..]),
+        scope in prop::sample::select(&["", "g-", "p-", "c-"][..]),
+        offsets in any::<bool>(),
+        ceiling in any::<bool>(),
+    ) {
+        let locking = if ceiling { Locking::Ceiling } else { Locking::Inheritance };
+        agree(&System { locking, ..system(named(&format!("{scope}{name}")), 1, 30, &rows, offsets) }, 30)?;
+    }
+
+    #[test]
+    fn batch_jobs_budgets_and_late_timers(
+        rows in rows(5, &[0, 0, 7, 8, 9, 10]),
+        name in prop::sample::select(&["edf", "fp", "rm", "g-fp", "p-edf", "fifo"][..]),
+        cpus in 1usize..3,
+        offsets in any::<bool>(),
+        locks in any::<bool>(),
+        late in prop::sample::select(&[(0i64, 0i64), (0, 0), (70, 0), (0, 90), (50, 250)][..]),
+    ) {
+        let cpus = if name.contains('-') { cpus } else { 1 };
+        let mut system = system(named(name), cpus, 100, &rows, offsets);
+        if locks {
+            // Those with deadlines use what a batch job may hold.
+            for task in system.tasks.iter_mut().filter(|t| t.deadline.is_some()) {
+                let run = Step::Run(task.runtime.expect("all have one"));
+                task.steps = vec![Step::Lock(ResourceId(0)), run, Step::Unlock(ResourceId(0))];
+            }
+        }
+        let [resolution, lateness] = [late.0, late.1].map(Span::from_ns);
+        system.timing = Timing { resolution, lateness, ..Timing::default() };
+        agree(&system, 100)?;
+    }
+
+    #[test]
+    fn releases_that_are_skipped(
+        rows in rows(5, &[0, 0, 4, 6, 6, 8]),
+        name in prop::sample::select(&["edf", "rm", "fp", "rr", "llf", "g-edf", "p-fp", "g-fifo"][..]),
+        cpus in 1usize..3,
+        offsets in any::<bool>(),
+        backlog in prop::sample::select(&[Backlog::Skip, Backlog::Skip, Backlog::Hartstone, Backlog::Chronos][..]),
+    ) {
+        let cpus = if name.contains('-') { cpus } else { 1 };
+        agree(&System { backlog, ..system(named(name), cpus, 100, &rows, offsets) }, 100)?;
     }
 
     #[test]
