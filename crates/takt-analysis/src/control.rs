@@ -314,11 +314,12 @@ fn divide(weights: &[i128], needs: &[Option<u128>]) -> Vec<u128> {
     }
 }
 
-/// Poles with three decimals, a pair as one.
+/// Poles with three decimals, a pair as one. Rounding errors around zero are zero, without a sign.
 fn poles(f: &mut fmt::Formatter<'_>, poles: &[Pole]) -> fmt::Result {
     let mut comma = "";
     for pole in poles.iter().filter(|p| p.im >= 0.0) {
-        write!(f, "{comma}{:.3}", pole.re)?;
+        let re = if pole.re.abs() < 0.0005 { 0.0 } else { pole.re };
+        write!(f, "{comma}{re:.3}")?;
         if pole.im > 0.0 {
             write!(f, " ± {:.3}i", pole.im)?;
         }

@@ -1,6 +1,7 @@
 //! What can be said about a system before it runs: schedulability of online policies, loads and gaps of window tables.
 //!
-//! Everything is computed in integers; a test that would overflow or take too long says so instead of guessing.
+//! Everything is computed in integers; a test that would overflow or take too long says so instead of guessing. The poles in
+//! [`control`], and the time to settle that is read from them, are floats for display only: no verdict rests on them.
 #![forbid(unsafe_code)]
 
 pub mod assign;
