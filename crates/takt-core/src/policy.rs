@@ -98,7 +98,7 @@ pub enum Event {
     Timer {
         /// Its number, from zero below [`Policy::timers`].
         timer: u16,
-        /// The instant it was set to.
+        /// The instant it was set to, on the tick; it may be noticed later.
         due: Time,
     },
     /// The task's last process has ended; no job of it will run again.
@@ -202,6 +202,11 @@ pub trait Policy: Send {
     /// How many timers it uses, its guests' included.
     fn timers(&self) -> u16 {
         0
+    }
+
+    /// Whether it grants budgets of CPU time to tasks that have none of their own, so that a driver should measure them all.
+    fn meters(&self) -> bool {
+        false
     }
 
     /// Takes over changed settings without forgetting what it knows. `false`: it cannot, and is built anew.

@@ -527,10 +527,7 @@ impl Supervisor {
         let (mut inbox, scheduler_inbox) = RingBuffer::new(4 * n + 16);
         let (scheduler_outbox, mut outbox) = RingBuffer::new(RING + 16 * n);
         let start = Arc::new(AtomicU64::new(0));
-        let budgeted = |t: usize| {
-            let task = &self.plan.system.tasks[t];
-            task.budget.is_some() && matches!(task.arrival, takt_core::model::Arrival::Periodic { .. })
-        };
+        let engine = self.engine.take().expect("the engine waits here for the scheduler thread");
         let slots = (0..n).map(|t| Slot {
             group: self.homes[t].group,
             partition: self.homes[t].partition,
@@ -542,12 +539,12 @@ impl Supervisor {
             has_process: true,
             expects_process: false,
             per_job: self.plan.processes[t].per_job,
-            budgeted: budgeted(t),
+            budgeted: engine.meters(TaskId(t as u32)),
         });
         let single = (self.plan.system.cpus.len() == 1).then_some(self.plan.system.cpus);
         let setup = Setup {
             slots: slots.collect(),
-            engine: self.engine.take().expect("the engine waits here for the scheduler thread"),
+            engine,
             mechanism: self.mechanism.clone(),
             epoll: self.epoll.try_clone().what("epoll")?,
             inbox: scheduler_inbox,

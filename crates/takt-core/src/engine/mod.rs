@@ -16,6 +16,7 @@ mod context;
 mod inputs;
 mod jobs;
 mod messages;
+mod timers;
 mod waiting;
 
 pub use context::Context;
@@ -68,6 +69,8 @@ struct Run {
     lateness: Span,
     /// What is added to that by [`Input::Skew`].
     skew: Span,
+    /// How much the present budget was.
+    granted: Span,
     place: Option<Place>,
     last_place: Option<Place>,
     /// The job has not run yet.
@@ -108,6 +111,12 @@ impl Run {
         if let Some(left) = &mut self.budget {
             *left -= span;
         }
+    }
+    /// How much later than its budget is used up that is noticed; below zero it is earlier, but by no more than half of it, or
+    /// the rest of a burst could be granted again and again in ever shorter pieces.
+    #[inline]
+    fn notice(&self) -> Span {
+        (self.lateness + self.skew).max(-(self.granted / 2))
     }
     #[inline]
     fn has_job(&self) -> bool {
@@ -155,6 +164,7 @@ struct State {
     place_cpus: Vec<Vec<u16>>,
     runs: Vec<Run>,
     agenda: Agenda,
+    timers: Vec<timers::Timer>,
     now: Time,
     events: Vec<Event>,
     /// Empty; takes turns with `events`.
@@ -223,6 +233,7 @@ impl Engine {
             grants: 0,
             lateness: Span::ZERO,
             skew: Span::ZERO,
+            granted: Span::ZERO,
             place: None,
             last_place: None,
             fresh: true,
@@ -249,6 +260,7 @@ impl Engine {
             places,
             runs: system.tasks.iter().map(|t| Run { next_release: t.arrival.first(), ..run.clone() }).collect(),
             agenda,
+            timers: vec![timers::Timer::default(); usize::from(policy.timers())],
             now: Time::ZERO,
             events: Vec::with_capacity(most_events),
             spare: Vec::with_capacity(most_events),
@@ -384,9 +396,11 @@ impl Engine {
         let build = Build { system: &self.state.system, tasks: &tasks, places: &self.lent, spec, first_timer: 0 };
         let policy = (spec.entry.build)(&build)?;
         let first = 2 * self.state.runs.len();
-        let more = usize::from(policy.timers()).saturating_sub(self.state.timers());
-        self.state.agenda.insert_slots(first + self.state.timers(), more);
-        (0..self.state.timers()).for_each(|t| self.state.agenda.remove(first + t));
+        let timers = self.state.timers.len();
+        let more = usize::from(policy.timers()).saturating_sub(timers);
+        self.state.agenda.insert_slots(first + timers, more);
+        self.state.timers.resize(timers + more, timers::Timer::default());
+        (0..timers + more).for_each(|t| self.state.agenda.remove(first + t));
         self.policy = policy;
         self.state.system.policy = spec;
         if self.started {
@@ -453,6 +467,12 @@ impl Engine {
     pub fn wants_usage(&self, task: TaskId) -> bool {
         let run = &self.state.runs[task.index()];
         run.clock == Clock::Cpu && run.budget.is_some() && run.has_job()
+    }
+    /// Whether the task's jobs are ever granted budgets of CPU time: its own, or those of its policy.
+    #[must_use]
+    pub fn meters(&self, task: TaskId) -> bool {
+        let described = &self.state.system.tasks[task.index()];
+        described.arrival != Arrival::Activated && (described.budget.is_some() || self.policy.meters())
     }
     /// Counts of one task.
     #[must_use]
@@ -535,10 +555,6 @@ fn slot_release(tasks: usize, timers: u16, task: usize) -> usize {
 }
 
 impl State {
-    fn timers(&self) -> usize {
-        self.agenda.slots() - 3 * self.runs.len()
-    }
-
     #[inline]
     fn record(&self, sink: &mut dyn Sink, what: What) {
         self.record_at(self.now, sink, what);

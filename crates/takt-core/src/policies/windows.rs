@@ -139,7 +139,7 @@ impl Windows {
     /// Opens the current window, which ends at `self.end`.
     fn open(&mut self, cx: &mut Context<'_>) {
         cx.window(self.current as u32, self.frame);
-        cx.set_timer(self.timer, self.end);
+        cx.set_border(self.timer, self.end);
         let Windows { windows, partitions, current, end, .. } = self;
         for slice in &windows[*current].slices {
             for partition in [slice.sc, slice.be].into_iter().flatten() {
@@ -327,6 +327,10 @@ impl Policy for Windows {
 
     fn timers(&self) -> u16 {
         self.timers
+    }
+
+    fn meters(&self) -> bool {
+        self.partitions.iter().filter_map(|p| p.guest.as_ref()).any(|guest| guest.meters())
     }
 }
 

@@ -384,7 +384,7 @@ impl Ipi {
     /// What the task may use before it is asked again: the rest of its burst, and no more than its own limit leaves. O(1).
     fn grant(&self, task: TaskId, cx: &Context<'_>) -> Budget {
         let m = &self.members[task.index()];
-        let limit = cx.task(task).budget.filter(|_| !cx.in_handler(task));
+        let limit = cx.job_budget(task);
         let rest = m.burst - m.used;
         let consumed = cx.job(task).map_or(Span::ZERO, |job| job.consumed);
         let amount = limit.map_or(rest, |limit| rest.min(limit - consumed));
@@ -450,7 +450,7 @@ impl Policy for Ipi {
             Event::BudgetExpired { consumed, .. } => {
                 let now = cx.job(task).map_or(consumed, |job| job.consumed.max(consumed));
                 self.measure(task, now);
-                if cx.task(task).budget.is_some_and(|limit| now >= limit && !cx.in_handler(task)) {
+                if cx.job_budget(task).is_some_and(|limit| now >= limit) {
                     cx.finish(task, Outcome::Aborted);
                 } else {
                     self.cores[home].over |= current;
@@ -491,6 +491,11 @@ impl Policy for Ipi {
 
     fn timers(&self) -> u16 {
         u16::from(self.timer.is_some())
+    }
+
+    /// Bursts are CPU time, and what a job has used of one is what the regulator goes by.
+    fn meters(&self) -> bool {
+        true
     }
 
     fn configure(&mut self, spec: &PolicySpec, cx: &mut Context<'_>) -> bool {
