@@ -13,12 +13,13 @@ pub(crate) struct Sum {
     low: (u128, u128),
     /// Fractions that were added, which are as many as `low` may be units too small.
     added: u128,
-    /// The proper fractions, those of one denominator as one with a numerator that may be above it.
-    parts: Vec<(u128, u64)>,
+    /// Denominators and numerators of the proper fractions; those that were added one after the other with the same denominator
+    /// are one.
+    parts: Vec<(u64, u128)>,
 }
 
 impl Sum {
-    /// Adds `numerator / denominator`. O(n) for the search of an equal denominator.
+    /// Adds `numerator / denominator`.
     ///
     /// # Panics
     /// When the denominator is zero, or whole parts add up to more than 128 bits.
@@ -31,9 +32,9 @@ impl Sum {
             let (sum, carry) = self.low.1.overflowing_add(high << 64 | low);
             self.low = (self.low.0 + u128::from(carry), sum);
             self.added += 1;
-            match self.parts.iter_mut().find(|(_, d)| *d == denominator) {
-                Some((numerator, _)) => *numerator += u128::from(rest),
-                None => self.parts.push((u128::from(rest), denominator)),
+            match self.parts.last_mut() {
+                Some((d, numerator)) if *d == denominator => *numerator += u128::from(rest),
+                _ => self.parts.push((denominator, u128::from(rest))),
             }
         }
     }
@@ -51,6 +52,18 @@ impl Sum {
         whole + u128::from(fraction != 0)
     }
 
+    /// The parts by denominator, one for each.
+    fn gathered(&self) -> Vec<(u64, u128)> {
+        let mut parts = self.parts.clone();
+        parts.sort_unstable();
+        parts.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            kept.1 += if same { next.1 } else { 0 };
+            same
+        });
+        parts
+    }
+
     /// How the sum compares with a whole number. O(1), and O(n²) in the rare case that the bounds do not tell.
     pub(crate) fn compare_whole(&self, other: u128) -> Ordering {
         let [low, high] = self.bounds();
@@ -59,7 +72,7 @@ impl Sum {
         } else if high < (other, 0) {
             Ordering::Less
         } else {
-            let (numerator, denominator) = fraction(self.whole, &self.parts);
+            let (numerator, denominator) = fraction(self.whole, &self.gathered());
             numerator.cmp(&denominator.times_wide(other))
         }
     }
@@ -73,10 +86,8 @@ impl Sum {
             Ordering::Less
         } else {
             // Equal sums are mostly sums of the same: what is on both sides is left out.
-            let (mut ours, mut theirs) = (self.parts.clone(), other.parts.clone());
-            ours.sort_unstable();
-            theirs.sort_unstable();
-            let without = |parts: &[(u128, u64)], others: &[(u128, u64)]| -> Vec<(u128, u64)> {
+            let (ours, theirs) = (self.gathered(), other.gathered());
+            let without = |parts: &[(u64, u128)], others: &[(u64, u128)]| -> Vec<(u64, u128)> {
                 parts.iter().copied().filter(|p| others.binary_search(p).is_err()).collect()
             };
             let ((a, b), (c, d)) =
@@ -87,9 +98,9 @@ impl Sum {
 }
 
 /// Numerator and denominator of a sum. O(n²).
-fn fraction(whole: u128, parts: &[(u128, u64)]) -> (Big, Big) {
+fn fraction(whole: u128, parts: &[(u64, u128)]) -> (Big, Big) {
     let (mut numerator, mut denominator) = (Big::one().times_wide(whole), Big::one());
-    for &(n, d) in parts {
+    for &(d, n) in parts {
         numerator = numerator.times_word(d).plus(&denominator.times_wide(n));
         denominator = denominator.times_word(d);
     }

@@ -35,8 +35,11 @@ pub enum Demand {
 /// No point in time beyond this is looked at.
 const HORIZON: u64 = 1 << 62;
 
-/// Jobs of each task whose deadlines give the first guess of [`growth`].
-const EARLY_JOBS: u64 = 32;
+/// Some absolute deadlines: of the first jobs of each task, of fewer where there are many tasks.
+fn early_deadlines(tasks: &[Task]) -> impl Iterator<Item = u64> {
+    let jobs = (0..32u64).flat_map(move |job| tasks.iter().map(move |task| (job, task)));
+    jobs.take(512).filter_map(|(job, t)| t.period.checked_mul(job)?.checked_add(t.deadline))
+}
 
 /// What is due by `t`; at most [`u64::MAX`], which is beyond every `t`. O(n).
 pub(crate) fn due(tasks: &[Task], t: u64) -> u64 {
@@ -211,14 +214,28 @@ pub(crate) fn largest_piece_with(
     if let Window::Fixed(deadline) = window {
         length = length.min(deadline);
     }
+    let deadline = |length: u64| match window {
+        Window::Fixed(deadline) => deadline,
+        Window::Tight => length,
+    };
+    // What is free by `at`, shared among the jobs of the piece that are due by then if it has this length. A shorter piece has no
+    // fewer of them, so no longer one fits.
+    let share = |length: u64, at: u64| {
+        let due_by = at.checked_sub(deadline(length))?;
+        Some(at.saturating_sub(due(tasks, at)) / (due_by / period + 1))
+    };
+    // The first deadlines bind most often, and close to full load the search for the one that does is long.
+    let own = Task { runtime: 1, deadline: deadline(length), period };
+    for at in early_deadlines(&[own]).chain(early_deadlines(tasks)) {
+        if !effort.spend(tasks.len()) {
+            return None;
+        }
+        length = share(length, at).map_or(length, |share| length.min(share));
+    }
     let mut all = tasks.to_vec();
     let piece = all.len();
     while length > 0 {
-        let deadline = match window {
-            Window::Fixed(deadline) => deadline,
-            Window::Tight => length,
-        };
-        let added = Task { runtime: length, deadline, period };
+        let added = Task { runtime: length, deadline: deadline(length), period };
         all.truncate(piece);
         all.push(added);
         match demand_with(&all, effort) {
@@ -226,8 +243,9 @@ pub(crate) fn largest_piece_with(
             Demand::Unknown => return None,
             Demand::Overload => length -= 1,
             Demand::Above { at, .. } => {
-                let jobs = if at >= deadline { (at - deadline) / period + 1 } else { return Some(0) };
-                length = (length - 1).min(at.saturating_sub(due(tasks, at)) / jobs);
+                // Without a job of the piece the others alone are too much, and nothing fits beside them.
+                let Some(share) = share(length, at) else { return Some(0) };
+                length = (length - 1).min(share);
             }
         }
     }
@@ -247,8 +265,7 @@ pub fn growth(tasks: &[Task]) -> Option<(u128, u128)> {
     // By some deadlines alone; at least one task is due there, so that the factor is finite. The more of them, the further
     // the first trial lies from full load, where the search is long.
     let mut factor = filled(tasks.first()?.deadline);
-    for (t, k) in tasks.iter().flat_map(|t| (0..EARLY_JOBS).map(move |k| (t, k))) {
-        let Some(at) = t.period.checked_mul(k).and_then(|p| p.checked_add(t.deadline)) else { continue };
+    for at in early_deadlines(tasks) {
         if less(filled(at), factor) {
             factor = filled(at);
         }
