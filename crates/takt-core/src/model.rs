@@ -294,14 +294,16 @@ pub enum Locking {
     Ceiling,
 }
 
-/// When the clock lets things happen. Zero is exact.
+/// When the clock lets things happen. Zero is exact. Releases, deadlines and the borders of tables know only the tick, the ends
+/// of budgets only resolution and lateness; the policy's own timers (quanta, changes of laxity, migration) know all three.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Timing {
-    /// Releases, deadlines and the policy's own timers are noticed at multiples of this: a periodic tick.
+    /// Releases, deadlines, borders of tables and the policy's own timers are noticed at multiples of this: a periodic tick.
     pub tick: Span,
-    /// The ends of budgets are noticed at multiples of this: the resolution of a one-shot timer.
+    /// The ends of budgets and the policy's own timers are noticed at multiples of this: the resolution of a one-shot timer.
     pub resolution: Span,
-    /// The ends of budgets are noticed up to so much later, drawn evenly by (seed, task, number of the grant).
+    /// They are noticed up to so much later, drawn evenly by (seed, task, number of the grant) or (seed, timer, number of the
+    /// setting).
     pub lateness: Span,
 }
 

@@ -133,11 +133,15 @@ impl Context<'_> {
         self.state.resources[usize::from(resource.0)].owner
     }
 
-    /// Sets one of the policy's timers; a timer that was set before is moved.
+    /// Sets one of the policy's timers; a timer that was set before is moved. It is noticed as
+    /// [`Timing`](crate::model::Timing) says, so perhaps late, but [`Event::Timer`] names the instant that was planned.
     pub fn set_timer(&mut self, timer: u16, at: Time) {
-        assert!(usize::from(timer) < self.state.timers(), "timer {timer} was not asked for");
-        let slot = 2 * self.state.runs.len() + usize::from(timer);
-        self.state.agenda.set(slot, at.max(self.state.now).round_up(self.state.system.timing.tick));
+        self.state.set_timer(timer, at, false);
+    }
+    /// Sets a timer for a border of a table. As releases and deadlines it is noticed at the tick and never later, so that the
+    /// table keeps to its grid.
+    pub fn set_border(&mut self, timer: u16, at: Time) {
+        self.state.set_timer(timer, at, true);
     }
     /// Cancels a timer.
     pub fn cancel_timer(&mut self, timer: u16) {

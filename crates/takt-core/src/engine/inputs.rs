@@ -115,7 +115,7 @@ impl State {
     #[inline]
     pub(super) fn due(&mut self, at: Time, slot: usize, sink: &mut dyn Sink) {
         let n = self.runs.len();
-        let timers = self.timers();
+        let timers = self.timers.len();
         if slot < n {
             let task = TaskId(slot as u32);
             let now = self.now;
@@ -138,7 +138,8 @@ impl State {
             self.end_job(task, Outcome::Aborted, true, sink);
         } else if slot < 2 * n + timers {
             self.agenda.remove(slot);
-            self.events.push(Event::Timer { timer: (slot - 2 * n) as u16, due: at });
+            let due = self.timers[slot - 2 * n].due;
+            self.events.push(Event::Timer { timer: (slot - 2 * n) as u16, due });
         } else {
             let index = slot - 2 * n - timers;
             let (task, run) = (TaskId(index as u32), &self.runs[index]);

@@ -10,7 +10,7 @@ impl State {
     /// Puts the task's next release on the agenda.
     #[inline]
     pub(super) fn plan(&mut self, task: TaskId, next: Option<Time>) {
-        let slot = slot_release(self.runs.len(), self.timers() as u16, task.index());
+        let slot = slot_release(self.runs.len(), self.timers.len() as u16, task.index());
         self.runs[task.index()].next_release = next;
         match next {
             Some(at) => self.agenda.set(slot, at.round_up(self.system.timing.tick)),
@@ -179,7 +179,7 @@ impl State {
             self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
         }
         let n = self.runs.len();
-        self.agenda.remove(slot_release(n, self.timers() as u16, task.index()));
+        self.agenda.remove(slot_release(n, self.timers.len() as u16, task.index()));
         self.alive -= 1;
         self.record(sink, What::Exit { task });
         self.events.push(Event::Exit { task });
@@ -202,17 +202,8 @@ impl State {
             (&mut described.arrival, end)
         {
             *period = new;
-            // Successors are reckoned from the planned release of the present job.
-            let gap = described.arrival.next(seed, task, run.job, Time::ZERO).map_or(new, |next| next - Time::ZERO);
-            run.planned = end - gap;
-            run.pending = 0;
-            run.next_job = run.job + 1;
-            let mut next = end;
-            while next < now {
-                let run = &mut self.runs[index];
-                let job = run.next_job;
-                (run.pending, run.next_job) = (run.pending + 1, job + 1);
-                next = self.next_release(task, job, next).expect("such releases never end");
+            if let Some(end) = end.filter(|_| hartstone) {
+                self.reckon_anew(task, end);
             }
             self.plan(task, Some(next));
         }
@@ -220,6 +211,25 @@ impl State {
     }
 
     pub(super) fn enter(&mut self, task: TaskId) {
+    /// Reckons the periods that have passed by Hartstone's rule anew, by the present period from the `end` of the last job's
+    /// own. One whose release is due at this instant has not passed: it is released. O(periods passed).
+    fn reckon_anew(&mut self, task: TaskId, end: Time) {
+        let (index, seed, tick) = (task.index(), self.system.seed, self.system.timing.tick);
+        let run = &mut self.runs[index];
+        // Successors are reckoned from the planned release of the last job.
+        let gap = self.system.tasks[index].arrival.next(seed, task, run.job, Time::ZERO);
+        run.planned = end - gap.map_or(Span::ZERO, |next| next - Time::ZERO);
+        (run.pending, run.next_job) = (0, run.job + 1);
+        let mut next = end;
+        while next.round_up(tick) < self.now {
+            let run = &mut self.runs[index];
+            let job = run.next_job;
+            (run.pending, run.next_job) = (run.pending + 1, job + 1);
+            next = self.next_release(task, job, next).expect("such releases never end");
+        }
+        self.plan(task, Some(next));
+    }
+
         if self.runs[task.index()].phase != Phase::Gone {
             return;
         }

@@ -44,6 +44,8 @@ struct Pd2 {
     /// The quantum in which the windows of the task's job begin.
     base: Vec<i64>,
     timer: u16,
+    /// The quantum that the timer announces; it may be noticed late.
+    next: i64,
     /// A quantum begins.
     boundary: bool,
     /// Who runs in this quantum, the most urgent first.
@@ -65,6 +67,7 @@ impl Pd2 {
             weights: vec![Weight { e: 1, p: 1 }; build.system.tasks.len()],
             base: vec![0; build.system.tasks.len()],
             timer: build.first_timer,
+            next: i64::MAX,
             boundary: true,
             chosen: Vec::with_capacity(n),
             eligible: Vec::with_capacity(n),
@@ -115,6 +118,14 @@ impl Pd2 {
         let i = self.subtask(task, cx).min(e - 1);
         let base = &mut self.base[task.index()];
         *base = (*base).max(slot - Window::new(e, p, i).release);
+        if slot < self.next {
+            self.announce(slot, cx);
+        }
+    }
+
+    /// Sets the timer to the beginning of a quantum.
+    fn announce(&mut self, slot: i64, cx: &mut Context<'_>) {
+        self.next = slot;
         cx.set_timer(self.timer, Time::ZERO + self.quantum * slot);
     }
 
@@ -144,7 +155,7 @@ impl Pd2 {
         let subtasks = self.eligible.iter().map(|&(.., task)| task);
         self.chosen.extend(subtasks.chain(self.rest.iter().map(|&(.., task)| task)).take(cpus));
         if self.tasks.iter().any(|t| cx.is_ready(*t)) {
-            cx.set_timer(self.timer, Time::ZERO + self.quantum * (slot + 1));
+            self.announce(slot + 1, cx);
         }
     }
 }
@@ -152,6 +163,7 @@ impl Pd2 {
 impl Policy for Pd2 {
     fn start(&mut self, cx: &mut Context<'_>) {
         self.base.fill(i64::MIN);
+        self.next = i64::MAX;
         self.chosen.clear();
         for index in 0..self.tasks.len() {
             if cx.is_ready(self.tasks[index]) {
@@ -182,7 +194,7 @@ impl Policy for Pd2 {
                 self.chosen.retain(|t| *t != task);
                 cx.finish(task, Outcome::Aborted);
             }
-            Event::Timer { .. } => self.boundary = true,
+            Event::Timer { .. } => (self.boundary, self.next) = (true, i64::MAX),
             _ => {}
         }
     }
