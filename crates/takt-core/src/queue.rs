@@ -25,10 +25,6 @@ impl Agenda {
         Agenda { slots, tree }
     }
 
-    pub(crate) fn slots(&self) -> usize {
-        self.slots
-    }
-
     #[inline]
     pub(crate) fn first(&self) -> Option<(Time, usize)> {
         let (at, slot) = self.tree[1];
