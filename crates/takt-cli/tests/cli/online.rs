@@ -161,3 +161,62 @@ fn a_preempted_process_per_job_starts_once_per_job() {
         });
     }
 }
+
+/// Shares are CPU time as it is measured, so load from elsewhere does not change them.
+#[test]
+fn shares_are_kept_over_real_processes() {
+    let _cpus = cpus();
+    for mechanism in mechanisms() {
+        let room = Room::with(
+            "policy: ipi\ncpus: 0\n\
+             tasks:\n\
+             - {name: a, cmd: exec takt burn --runtime 100s --init 1ms, init: yes, batch: yes, share: 60%}\n\
+             - {name: b, cmd: exec takt burn --runtime 100s --init 1ms, init: yes, batch: yes, share: 40%}\n",
+        );
+        let args = ["run", "w.yaml", "--duration", "2s", "--mechanism", mechanism, "--trace", "t.jsonl", "--json"];
+        attempts(5, || {
+            let _ = room.takt(&args).json();
+            let (mut rounds, mut used) = (0, [Span::ZERO; 2]);
+            for record in &room.trace("t.jsonl").records {
+                match record.record.what {
+                    What::Round { .. } => rounds += 1,
+                    What::Burst { task, measured, .. } => used[task.index()] += measured,
+                    _ => {}
+                }
+            }
+            println!("{mechanism}: {rounds} rounds, {} and {}", used[0], used[1]);
+            // Rounds of 8 ms: 250 where nothing else wants the CPU.
+            ensure(rounds >= 60, || format!("{mechanism}: {rounds} rounds"))?;
+            let part = used[0].ns() * 100 / (used[0] + used[1]).ns();
+            ensure((55..=65).contains(&part), || format!("{mechanism}: {part} % and not 60 %"))
+        });
+    }
+}
+
+#[test]
+fn every_policy_runs_real_processes() {
+    let _cpus = cpus();
+    if !has_cpus(2) {
+        return;
+    }
+    for entry in takt_core::policy::REGISTRY.iter().filter(|e| e.name != "windows") {
+        for scope in entry.scopes {
+            let spec = takt_core::policy::PolicySpec::new(entry, *scope);
+            let policy = format!("{}{}", spec.prefix(), entry.name);
+            let machine = if *scope == takt_core::policy::Scope::Uniprocessor { "0" } else { "0-1" };
+            let room = Room::with(&format!(
+                "policy: {policy}\ncpus: {machine}\n\
+                 tasks:\n\
+                 - {{name: a, cmd: exec takt burn --runtime 2ms --init 1ms, init: yes, period: 30ms, runtime: 3ms}}\n\
+                 - {{name: b, cmd: exec takt burn --runtime 5ms --init 1ms, init: yes, period: 60ms, runtime: 6ms}}\n"
+            ));
+            attempts(5, || {
+                let run = room.takt(&["run", "w.yaml", "--duration", "400ms", "--trace", "t.jsonl", "--json"]).json();
+                let completed = |t: usize| run["tasks"][t]["completed"].as_u64().unwrap();
+                println!("{policy}: {} and {} completed", completed(0), completed(1));
+                ensure(completed(0) >= 8 && completed(1) >= 4, || format!("{policy}: {run}"))?;
+                room.check("t.jsonl", "w.yaml")
+            });
+        }
+    }
+}
