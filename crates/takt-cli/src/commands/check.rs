@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use takt_analysis::control::{self, ControlReport, CpuPlan, Loops, Pole};
 use takt_analysis::online::Verdict;
 use takt_analysis::{online, table as windows};
-use takt_core::scenario::{Costs, Scenario};
+use takt_core::scenario::Happening;
 use takt_core::time::Span;
 use takt_workload::Workload;
 
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outcome {
-    let verdict = in_scenario(online::verdict(&workload.system), &workload.scenario);
+    let verdict = in_scenario(online::verdict(&workload.system), workload);
     let report = control::report(&workload.system);
     let no = verdict.schedulable == online::Answer::No;
     if as_json {
@@ -86,17 +86,25 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
     Ok(if no { crate::Verdict::No } else { crate::Verdict::Done })
 }
 
-/// The tests know nothing of what a machine costs and of what happens to it: a yes that counts on neither proves nothing then, and
-/// where the system itself changes, nor does a no.
-fn in_scenario(verdict: Verdict, scenario: &Scenario) -> Verdict {
-    let Scenario { costs, steal, changes } = scenario;
-    let burdened = *costs != Costs::default() || steal.is_some();
-    let why = match verdict.schedulable {
+/// The tests know nothing of what a machine costs and how late its clock is, nor of what happens to it: a yes that counts on none
+/// of that proves nothing then, and where the system itself changes, nor does a no.
+fn in_scenario(verdict: Verdict, workload: &Workload) -> Verdict {
+    let changes = &workload.scenario.changes;
+    // Without deadlines only what sets one, or sends a task away from its waiting jobs, can make a miss.
+    let harms = |h: &Happening| matches!(h, Happening::Leave { .. } | Happening::Retime { deadline: Some(_), .. });
+    match verdict.schedulable {
         online::Answer::Unknown => return verdict,
-        _ if verdict.test == "no-deadlines" => return verdict,
-        _ if !changes.is_empty() => "but that leaves out `changes`",
-        online::Answer::Yes if burdened => "but that leaves out `costs` and `steal`",
-        _ => return verdict,
+        _ if verdict.test == "no-deadlines" && !changes.iter().any(|(_, h)| harms(h)) => return verdict,
+        online::Answer::No if changes.is_empty() => return verdict,
+        _ => {}
+    }
+    // Keys of tasks are known to the tests.
+    let keys = workload.simulated_only().into_iter().filter(|(_, tasks)| tasks.is_empty());
+    let keys: Vec<String> = keys.map(|(key, _)| format!("`{key}`")).collect();
+    let why = match keys.as_slice() {
+        [] => return verdict,
+        [key] => format!("but that leaves out {key}"),
+        [keys @ .., last] => format!("but that leaves out {} and {last}", keys.join(", ")),
     };
     let reason = format!("{}, {why}", verdict.reason);
     let responses = vec![None; verdict.responses.len()];

@@ -69,6 +69,33 @@ fn one_is_no() {
     room.takt(&["sim", &feature("edf.yaml"), "--policy", "rm", "--strict"]).expect(1);
 }
 
+/// What only a simulation knows takes a verdict its yes, and is named.
+#[test]
+fn check_names_what_its_verdict_leaves_out() {
+    let dated = "tasks: [{name: a, runtime: 1ms, period: 10ms}]\n";
+    let free = "tasks: [{name: a, runtime: 1ms, batch: yes}]\n";
+    let retimed = "changes: [{at: 50ms, task: a, period: 10ms, deadline: 1ms}]\n";
+    for (tasks, keys, known, says) in [
+        (dated, "", true, ""),
+        (dated, "timer_lateness: 50us\n", false, "leaves out `timer_lateness`"),
+        (dated, "timer_resolution: 1ms\n", false, "leaves out `timer_resolution`"),
+        (dated, "tick: 1ms\nsteal: {period: 5ms, length: 1ms}\n", false, "leaves out `tick` and `steal`"),
+        (
+            dated,
+            "tick: 1ms\ncosts: {context_switch: 1us}\nchanges: [{at: 1s, task: a, leave: yes}]\n",
+            false,
+            "leaves out `tick`, `costs` and `changes`",
+        ),
+        (free, "timer_lateness: 50us\n", true, ""),
+        ("tasks: [{name: a, runtime: 1ms, period: 10ms, deadline: none}]\n", retimed, false, "leaves out `changes`"),
+    ] {
+        let room = Room::with(&format!("policy: fp\ncpus: 0\n{keys}{tasks}"));
+        let said = room.takt(&["check", "w.yaml"]).expect(0).stdout;
+        assert_eq!(said.contains("not known to be schedulable"), !known, "{keys}: {said}");
+        assert!(said.contains(says), "{keys}: {said}");
+    }
+}
+
 #[test]
 fn a_merely_sufficient_test_that_says_nothing_is_no_failure() {
     let task = "{runtime: 6ms, period: 10ms}";
