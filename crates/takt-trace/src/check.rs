@@ -22,9 +22,13 @@
 //! | `fifo` | tasks of a partition without a policy run one at a time, in order if it is safety-critical (needs the system) |
 //! | `best-effort` | where best effort waits for all, it does not start beside safety-critical work (needs the system) |
 //! | `system` | trace and system have the same tasks |
+//! | `arrival` | jobs are released, and due, when the workload says ([`arrivals`]) |
 //! | `dropped` | no records are missing |
 
+mod arrivals;
 mod rules;
+
+pub use arrivals::arrivals;
 
 use crate::Trace;
 use rules::Round;

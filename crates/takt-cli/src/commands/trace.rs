@@ -8,9 +8,11 @@ use serde_json::json;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use takt_core::scenario::{Happening, Scenario};
 use takt_core::time::{Span, Time};
 use takt_trace::gantt::{SvgOptions, TextOptions};
 use takt_trace::{Format, Trace, check, diff, gantt, kernel_check, summary};
+use takt_workload::Workload;
 
 /// Show, convert, check or compare traces
 #[derive(clap::Args, Debug)]
@@ -132,11 +134,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         Command::Check { trace: path, file, tolerance, json } => {
             let trace = read(path)?;
-            let system = match file {
+            let workload = match file {
                 None => None,
                 Some(file) => Some(workload_of(&trace, file)?),
             };
-            let findings = check::check(&trace, system.as_ref(), *tolerance);
+            let mut findings = check::check(&trace, workload.as_ref().map(|w| &w.system), *tolerance);
+            if let Some(workload) = workload.filter(|w| !changes_releases(&w.scenario)) {
+                findings.extend(check::arrivals(&trace, &workload.system));
+            }
             if *json {
                 let all: Vec<_> = findings
                     .iter()
@@ -231,7 +236,16 @@ fn read(path: &Path) -> Result<Trace, Failure> {
 }
 
 /// The system of the trace's workload, on the machine and with the policy and seed of the trace.
-fn workload_of(trace: &Trace, file: &Path) -> Result<takt_core::model::System, Failure> {
+/// Whether tasks come, go or change their periods, so that their releases are not planned from the start.
+fn changes_releases(scenario: &Scenario) -> bool {
+    scenario
+        .changes
+        .iter()
+        .any(|(_, what)| matches!(what, Happening::Retime { .. } | Happening::Enter { .. } | Happening::Leave { .. }))
+}
+
+/// The workload under the policy of the trace; one with other tasks is refused.
+fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     let header = &trace.header;
     let prefix = match header.scope.as_str() {
         "global" => "g-",
@@ -249,7 +263,16 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<takt_core::model::System, F
     let singles = header.places.iter().filter(|p| p.len() == 1).flat_map(|p| p.iter().collect::<Vec<_>>());
     let machine = singles.collect::<takt_core::cpus::CpuSet>();
     let input = Input { file: file.to_path_buf(), policy, placement: None, cpus: None, seed: Some(header.seed) };
-    Ok(input.load(Some(machine))?.system)
+    let workload = input.load(Some(machine))?;
+    let (ran, described) = (header.tasks.iter().map(|t| &t.name), workload.tasks.iter().map(|t| &t.name));
+    if !ran.clone().eq(described.clone()) {
+        let list =
+            |names: &mut dyn Iterator<Item = &String>| names.take(8).map(|n| format!("`{n}`")).collect::<Vec<_>>();
+        let (ran, described) = (list(&mut ran.clone()).join(", "), list(&mut described.clone()).join(", "));
+        let message = format!("the trace is of the tasks {ran}, and {} has {described}", file.display());
+        return Err(Failure::input(message, "give the file that was simulated or run when the trace was made"));
+    }
+    Ok(workload)
 }
 
 fn convert(trace: &Trace, to: &Path) -> Result<(), Failure> {

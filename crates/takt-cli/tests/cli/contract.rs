@@ -230,3 +230,30 @@ fn the_seed_decides_what_is_drawn() {
     assert_eq!(room.text("a.csv"), room.text("b.csv"));
     assert_ne!(room.trace("a.csv").records, room.trace("c.csv").records);
 }
+
+/// A trace is held against its own file: other tasks are refused, other periods and deadlines are found.
+#[test]
+fn a_trace_of_another_workload_is_told_apart() {
+    let file = |name: &str, period: u32, deadline: u32| {
+        format!(
+            "policy: edf\ntasks:\n- {{name: {name}, period: {period}ms, deadline: {deadline}ms, runtime: 2ms}}\n\
+             - {{name: b, period: 20ms, spread: 5ms, runtime: 3ms}}\n\
+             - {{name: c, releases: [1ms, 4ms], deadline: 50ms, runtime: 1ms}}\n"
+        )
+    };
+    let room = Room::with(&file("a", 10, 10));
+    room.takt(&["sim", "w.yaml", "--duration", "100ms", "--trace", "t.jsonl"]).expect(0);
+    let check = || room.takt(&["trace", "check", "t.jsonl", "w.yaml"]);
+    check().expect(0);
+    for (period, deadline, said) in [
+        (11, 10, "job 1 is released at 10ms, by the workload at 11ms [arrival]"),
+        (10, 9, "job 0 has another deadline than in the workload [arrival]"),
+    ] {
+        fs::write(room.path("w.yaml"), file("a", period, deadline)).unwrap();
+        let run = check().expect(1);
+        assert!(run.stdout.contains(said), "{}", run.stdout);
+    }
+    fs::write(room.path("w.yaml"), file("z", 10, 10)).unwrap();
+    let run = check().expect(2);
+    assert!(run.stderr.contains("the trace is of the tasks `a`, `b`, `c`"), "{}", run.stderr);
+}
