@@ -167,7 +167,8 @@ pub struct Task {
     pub handler: Option<Handler>,
     /// Budget of one job. In a window it is elapsed time; under an online policy it is CPU time.
     pub budget: Option<Span>,
-    /// The budget of each activation is drawn uniformly from `budget ± jitter / 2`; at most `2 * budget`.
+    /// The budget of each job is drawn uniformly from `budget ± jitter / 2`; at most `2 * budget`. In a window an activation
+    /// whose budget is zero is passed over; under an online policy a budget is a nanosecond at least.
     pub jitter: Span,
     /// Fixed priority; a higher number is more important. Used by the `fp` policy.
     pub priority: u32,

@@ -4,7 +4,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
 use takt_core::policy::PolicySpec;
-use takt_core::record::{Record, Sink, What};
+use takt_core::record::{Outcome, Record, Sink, What};
 use takt_core::time::{Span, Time};
 
 const A: TaskId = TaskId(0);
@@ -309,9 +309,76 @@ fn budgets_end_later_or_earlier_by_their_skew() {
     assert_eq!(over(&[(8, 3)], exact), "13 finish a0 Aborted");
     assert_eq!(over(&[(8, -4)], exact), "8 finish a0 Aborted");
     assert_eq!(over(&[(0, 3), (5, 0)], exact), "10 finish a0 Aborted");
-    // Whatever it is, something runs: or a policy could grant one budget after the other in the same instant for ever.
-    assert_eq!(over(&[(0, -40)], exact), "1 finish a0 Aborted");
+    // Whatever it is, half of it runs: or a policy could grant one budget after the other in ever shorter pieces.
+    assert_eq!(over(&[(0, -40)], exact), "5 finish a0 Aborted");
+    assert_eq!(over(&[(7, -40)], exact), "7 finish a0 Aborted");
     assert_eq!(over(&[(0, 3)], Timing { resolution: ns(8), ..exact }), "16 finish a0 Aborted");
+}
+
+/// Bursts of a job that always wants to run, or of one with a budget of its own, do not become shorter and shorter.
+#[test]
+fn bursts_that_end_early_do_not_end_at_once() {
+    let ms = Span::from_ms;
+    for (policy, budget) in [("ipi", None), ("ipi", Some(ms(500))), ("rr", None)] {
+        let mut task = once(&[0], 1);
+        (task.share, task.budget) = (Some(500_000), budget);
+        let spec = PolicySpec::from_name(policy).expect("a policy");
+        let system = System { tasks: vec![task.clone(), task], ..System::new(CpuSet::first(1), spec) };
+        let mut engine = Engine::new(system).expect("a sound system");
+        let skew = [Input::Skew { task: A, by: ms(-20) }, Input::Skew { task: B, by: ms(-2000) }];
+        let (mut now, mut steps, mut inputs) = (Time::ZERO, 0, &skew[..]);
+        let mut records: Vec<Record> = Vec::new();
+        while now < Time::ZERO + ms(1000) {
+            let _ = engine.step(now, core::mem::take(&mut inputs), &mut records);
+            steps += 1;
+            assert!(steps < 10_000, "{policy} {budget:?}: {steps} steps until {now}");
+            let Some(due) = engine.next_due() else { break };
+            now = due;
+        }
+        assert!(steps > 10, "{policy} {budget:?}: {steps} steps");
+    }
+}
+
+/// The numbers of jobs that were aborted, of fifty that each need twelve milliseconds.
+fn aborted(policy: &str, jitter: Span, seed: u64) -> Vec<u64> {
+    let (period, need) = (Span::from_ms(20), Span::from_ms(12));
+    let arrival = Arrival::Periodic { offset: Span::ZERO, period };
+    let (deadline, runtime, budget) = (Some(period), Some(need), Some(need));
+    let task = Task { arrival, deadline, runtime, budget, jitter, ..Task::default() };
+    let spec = PolicySpec::from_name(policy).expect("a policy");
+    let system = System { tasks: vec![task], seed, ..System::new(CpuSet::first(1), spec) };
+    let mut engine = Engine::new(system).expect("a sound system");
+    let mut records: Vec<Record> = Vec::new();
+    let end = Time::ZERO + period * 50;
+    loop {
+        // When the running job is through.
+        let left = engine.job(A).map(|job| need - job.consumed);
+        let done = left.filter(|_| !engine.running().is_empty()).map(|left| engine.now() + left);
+        let Some(now) = engine.next_due().into_iter().chain(done).min().filter(|now| *now < end) else { break };
+        let inputs: &[Input] = if done == Some(now) { &[Input::Complete { task: A }] } else { &[] };
+        let _ = engine.step(now, inputs, &mut records);
+    }
+    assert_eq!(engine.counts(A).released, 50, "{policy}");
+    let aborted = records.iter().filter_map(|r| match r.what {
+        What::Finish { job, outcome: Outcome::Aborted, .. } => Some(job),
+        _ => None,
+    });
+    aborted.collect()
+}
+
+#[test]
+fn the_budget_of_each_job_is_drawn() {
+    for policy in ["edf", "rm", "fifo", "llref", "pd2", "ipi"] {
+        let ms = Span::from_ms;
+        assert_eq!(aborted(policy, Span::ZERO, 1), [], "{policy}");
+        let some = aborted(policy, ms(12), 1);
+        assert!((10..=40).contains(&some.len()), "{policy}: {some:?}");
+        assert_eq!(aborted(policy, ms(12), 1), some, "{policy}");
+        assert_ne!(aborted(policy, ms(12), 2), some, "{policy}");
+        // Down to nothing, which is a nanosecond.
+        assert!(aborted(policy, ms(24), 1).len() > 10, "{policy}");
+    }
+    assert_eq!(aborted("edf", Span::from_ms(12), 1), aborted("ipi", Span::from_ms(12), 1));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Phase, State};
 use crate::model::{Arrival, TaskId};
 use crate::policy::{Budget, Clock};
-use crate::record::{Sink, What};
+use crate::record::{JobId, Sink, What};
 use crate::rng;
 use crate::time::{Span, Time};
 
@@ -11,19 +11,38 @@ use crate::time::{Span, Time};
 const LATENESS: u64 = 0x4c41_5445_4e45_5353;
 
 impl State {
+    /// A task's budget for its job number `job`: drawn evenly from `budget ± jitter / 2`.
+    pub(super) fn drawn_budget(&self, task: TaskId, job: JobId) -> Span {
+        let t = &self.system.tasks[task.index()];
+        let budget = t.budget.unwrap_or(Span::MAX);
+        if t.jitter == Span::ZERO {
+            return budget;
+        }
+        let drawn = rng::draw_up_to(t.jitter.ns() as u64, self.system.seed, u64::from(task.0), job);
+        budget - t.jitter / 2 + Span::from_ns(drawn as i64)
+    }
+
+    /// What the task's own budget allows its present job; a handler has no such limit.
+    pub(super) fn job_budget(&self, task: TaskId) -> Option<Span> {
+        let run = &self.runs[task.index()];
+        let limited = self.system.tasks[task.index()].budget.is_some() && !run.handler;
+        // A job that was released is there for a moment at least.
+        limited.then(|| self.drawn_budget(task, run.job).max(Span::from_ns(1)))
+    }
+
     /// What one policy has granted the task, a burst or a quantum, is not for the next one to enforce. The budget of the task
     /// itself stays a limit. A job that its policy releases has the budget of its window, which stays too.
     pub(super) fn forget_grant(&mut self, task: TaskId, sink: &mut dyn Sink) {
         let now = self.now;
-        let described = &self.system.tasks[task.index()];
-        let (own, activated) = (described.budget, described.arrival == Arrival::Activated);
+        let activated = self.system.tasks[task.index()].arrival == Arrival::Activated;
+        let own = self.job_budget(task);
         let run = &mut self.runs[task.index()];
         if !run.has_job() || activated || run.budget.is_none() {
             return;
         }
         run.account(now);
         run.budget = None;
-        let left = own.filter(|_| !run.handler).map(|own| (own - run.consumed).max(Span::from_ns(1)));
+        let left = own.map(|own| (own - run.consumed).max(Span::from_ns(1)));
         self.agenda.remove(task.index());
         if let Some(amount) = left {
             self.grant(task, Budget { amount, clock: Clock::Cpu }, sink);
@@ -38,7 +57,7 @@ impl State {
         let run = &self.runs[task.index()];
         match run.budget {
             Some(left) if run.place.is_some() && run.phase == Phase::Ready => {
-                let end = (left + run.lateness + run.skew).max(soonest);
+                let end = (left + run.notice()).max(soonest);
                 let at = now.max(run.since + end);
                 self.agenda.set(task.index(), at.round_up(self.system.timing.resolution));
             }
@@ -51,6 +70,7 @@ impl State {
         let run = &mut self.runs[task.index()];
         run.account(now);
         run.budget = Some(budget.amount);
+        run.granted = budget.amount;
         run.clock = budget.clock;
         run.grants += 1;
         if self.system.timing.lateness > Span::ZERO {

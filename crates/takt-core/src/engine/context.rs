@@ -4,7 +4,6 @@ use super::{Job, Phase, State};
 use crate::model::{Locking, ResourceId, System, Task, TaskId};
 use crate::policy::{Budget, Event};
 use crate::record::{JobId, Outcome, Place, Sink, What};
-use crate::rng;
 use crate::time::{Span, Time};
 
 /// What a policy may see and do while it handles an event or decides.
@@ -190,13 +189,13 @@ impl Context<'_> {
     /// The effective budget of a task's job: drawn uniformly from `budget ± jitter / 2`, the same for the same seed.
     #[must_use]
     pub fn drawn_budget(&self, task: TaskId, job: JobId) -> Span {
-        let t = &self.state.system.tasks[task.index()];
-        let budget = t.budget.unwrap_or(Span::MAX);
-        if t.jitter == Span::ZERO {
-            return budget;
-        }
-        let drawn = rng::draw_up_to(t.jitter.ns() as u64, self.state.system.seed, u64::from(task.0), job);
-        budget - t.jitter / 2 + Span::from_ns(drawn as i64)
+        self.state.drawn_budget(task, job)
+    }
+    /// What the task's own budget allows its present job: drawn like that, at least a nanosecond. `None` when the task has no
+    /// budget, or is at a handler, which has no such limit.
+    #[must_use]
+    pub fn job_budget(&self, task: TaskId) -> Option<Span> {
+        self.state.job_budget(task)
     }
     /// Number of the job that the next activation of the task will be.
     #[must_use]

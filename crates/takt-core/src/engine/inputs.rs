@@ -122,7 +122,7 @@ impl State {
             // Counted at the planned instant and not when a late timer fired: what ran on in between is the driver's lateness.
             let run = &mut self.runs[slot];
             run.account(at.max(run.since).min(now));
-            if run.budget.is_some_and(|left| left + run.lateness + run.skew > Span::ZERO) {
+            if run.budget.is_some_and(|left| left + run.notice() > Span::ZERO) {
                 // A measurement said that less was consumed than time has passed.
                 self.arm_budget(task, now, Span::ZERO);
                 return;

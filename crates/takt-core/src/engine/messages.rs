@@ -50,7 +50,8 @@ pub enum Input {
         task: TaskId,
     },
     /// From now on the ends of the task's budgets are noticed so much later, or earlier: a late timer, a stretch of code that
-    /// cannot be preempted, a task that gives up the rest of its burst.
+    /// cannot be preempted, a task that gives up the rest of its burst. A budget lasts for half of what it is at least, however
+    /// early its end is noticed.
     Skew {
         /// Whose.
         task: TaskId,

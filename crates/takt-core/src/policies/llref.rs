@@ -229,7 +229,7 @@ impl Policy for Llref {
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
         match *event {
             Event::Release { task, .. } => {
-                if let Some(amount) = cx.task(task).budget {
+                if let Some(amount) = cx.job_budget(task) {
                     cx.replenish(task, Budget { amount, clock: Clock::Cpu });
                 }
                 let release = cx.job(task).map_or(Time::ZERO, |job| job.release);

@@ -175,7 +175,7 @@ impl Policy for Pd2 {
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
         match *event {
             Event::Release { task, .. } => {
-                if let Some(amount) = cx.task(task).budget {
+                if let Some(amount) = cx.job_budget(task) {
                     cx.replenish(task, Budget { amount, clock: Clock::Cpu });
                 }
                 // A mode change may have come with it.
@@ -223,12 +223,13 @@ counted from zero, has the window from floor(P i / E) to ceil(P (i + 1) / E). In
 run: the earliest end of the window first; then those whose window overlaps the next one's; then the later group deadline, by
 which a chain of such windows ends. With `early: yes` the later subtasks of a job may run before their windows (ERfair).
 
-**When.** On m identical CPUs it meets every deadline of periodic and sporadic tasks when the sum of E / P is at most m, and gives
-every job its share evenly, within one quantum. The price are a decision in every quantum, and many preemptions and migrations.
+**When.** On m identical CPUs it meets every deadline of periodic and sporadic tasks when the sum of E / P is at most m and they
+keep to the grid of quanta (see below), and gives every job its share evenly, within one quantum. The price are a decision in every quantum, and many preemptions and migrations.
 
 **Quanta.** They begin at multiples of the quantum since the start of the schedule. A job that comes or wakes within one is
-noticed at the next one, and a job that ends within one leaves its CPU idle until then. So the guarantee needs releases and
-periods that are multiples of the quantum; otherwise jobs end up to a quantum late.
+noticed at the next one, and a job that ends within one leaves its CPU idle until then. So the guarantee needs releases,
+periods and deadlines that are multiples of the quantum; a job that comes between two, as sporadic ones may, can be up to a
+quantum late. Runtimes that are no multiples only cost their rounding.
 
 **Irregular jobs.** The windows of a job that was blocked or comes late begin when it is back, so that it does not make up for
 lost time at the cost of others. A job that uses more than its E quanta runs on CPUs that are left over, earliest deadline

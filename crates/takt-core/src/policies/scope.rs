@@ -374,7 +374,7 @@ impl<O: Ordering> Policy for Scoped<O> {
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
         match *event {
             Event::Release { task, .. } => {
-                if let Some(amount) = cx.task(task).budget {
+                if let Some(amount) = cx.job_budget(task) {
                     cx.replenish(task, Budget { amount, clock: Clock::Cpu });
                 }
                 self.enter(task, cx);
