@@ -2,7 +2,7 @@
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Arrival, Backlog, System, Task, TaskId};
+use takt_core::model::{Arrival, Backlog, Late, System, Task, TaskId, Timing};
 use takt_core::policy::PolicySpec;
 use takt_core::record::{Outcome, Record, What};
 use takt_core::time::{Span, Time};
@@ -40,7 +40,7 @@ fn run(engine: &mut Engine, end: i64, need: impl Fn(u64) -> i64, inputs: &[(i64,
         for record in &records[before..] {
             match record.what {
                 What::Start { job, .. } => done = Some(now + need(job)),
-                What::Finish { outcome: Outcome::Exited, .. } => done = None,
+                What::Finish { outcome: Outcome::Exited | Outcome::Aborted, .. } => done = None,
                 _ => {}
             }
         }
@@ -56,6 +56,15 @@ fn releases(records: &[Record]) -> Vec<(i64, i64)> {
         _ => None,
     };
     records.iter().filter_map(release).collect()
+}
+
+/// The numbers of the jobs that were released.
+fn numbers(records: &[Record]) -> Vec<u64> {
+    let number = |r: &Record| match r.what {
+        What::Release { job, .. } => Some(job),
+        _ => None,
+    };
+    records.iter().filter_map(number).collect()
 }
 
 fn retime(period: i64, runtime: i64) -> Input {
@@ -92,6 +101,37 @@ fn a_mode_change_waits_for_jobs_that_were_released_before_it() {
     assert_eq!(releases(&records), [(0, 10), (10, 20), (20, 30), (30, 34), (34, 38), (38, 42), (42, 46), (46, 50)]);
     // Jobs 0 and 1 were late, job 2 was in time at 29.
     assert_eq!(engine.counts(TASK).missed, 2);
+}
+
+#[test]
+fn a_mode_change_keeps_the_numbers_of_skipped_jobs() {
+    // Job 0 runs until 33, and jobs 1 to 3 are skipped; job 4 comes when it was planned.
+    let arrival = Arrival::Periodic { offset: ns(0), period: ns(10) };
+    let mut engine = engine(arrival, Backlog::Skip);
+    let records = run(&mut engine, 50, |job| if job == 0 { 33 } else { 3 }, &[(21, retime(4, 3))]);
+    assert_eq!(releases(&records), [(0, 10), (10, 20), (20, 30), (30, 40), (40, 44), (44, 48), (48, 52)]);
+    assert_eq!(numbers(&records), [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!((engine.counts(TASK).missed, engine.counts(TASK).met), (4, 2));
+}
+
+#[test]
+fn a_release_that_is_due_at_a_mode_change_is_told() {
+    // By a clock of 10 ns, the deadline of job 0 and the release of job 1 at 9 are both noticed at 10, the deadline first.
+    for backlog in [Backlog::Queue, Backlog::Skip, Backlog::Chronos, Backlog::Hartstone] {
+        let arrival = Arrival::Periodic { offset: ns(0), period: ns(9) };
+        let task = Task { arrival, deadline: Some(ns(9)), runtime: Some(ns(3)), ..Task::default() };
+        let edf = PolicySpec::from_name("edf").expect("edf");
+        let timing = Timing { tick: ns(10), ..Timing::default() };
+        let system = System::new(CpuSet::first(1), edf);
+        let system = System { tasks: vec![task], backlog, late: Late::Abort, timing, ..system };
+        let mut engine = Engine::new(system).expect("a sound system");
+        let records = run(&mut engine, 40, |job| if job == 0 { 99 } else { 3 }, &[(5, retime(12, 3))]);
+        // The old period ends at 9, and the new ones at 21 and 33.
+        let deadlines: Vec<i64> = releases(&records).iter().map(|r| r.1).collect();
+        assert_eq!((numbers(&records), deadlines), (vec![0, 1, 2], vec![9, 21, 33]), "{backlog:?}");
+        let counts = engine.counts(TASK);
+        assert_eq!((counts.released, counts.met, counts.missed), (3, 2, 1), "{backlog:?}");
+    }
 }
 
 #[test]

@@ -178,6 +178,10 @@ impl State {
         for job in last + 1..=last + queued {
             self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
         }
+        if queued > 0 {
+            // Nothing waits any more that was released before a mode change.
+            self.retime(task);
+        }
         let n = self.runs.len();
         self.agenda.remove(slot_release(n, self.timers.len() as u16, task.index()));
         self.alive -= 1;
@@ -185,32 +189,28 @@ impl State {
         self.events.push(Event::Exit { task });
     }
 
-    /// Carries out a mode change at the end of a job, unless others wait that were released before it. Periods that passed by
-    /// Hartstone's rule were no releases: they are reckoned anew from the end of the job's own. O(periods passed).
+    /// Carries out a mode change at the end of a job, unless others wait that were released before it. The release that is
+    /// planned next stays where it is, even if it is due and only not told yet; those after it have the new period.
     pub(super) fn retime(&mut self, task: TaskId) {
-        let (index, seed, now) = (task.index(), self.system.seed, self.now);
+        let (index, hartstone) = (task.index(), self.system.backlog == Backlog::Hartstone);
         let run = &self.runs[index];
-        if run.mode.is_none() || run.pending > 0 && self.system.backlog != Backlog::Hartstone {
+        if run.mode.is_none() || run.pending > 0 && !hartstone {
             return;
         }
+        // By Hartstone's rule those that wait were no releases: the first of them is the next one.
         let end = if run.pending > 0 { self.next_release(task, run.job, run.planned) } else { run.next_release };
+        let Some((new, deadline)) = self.runs[index].mode.take() else { return };
         let described = &mut self.system.tasks[index];
-        let run = &mut self.runs[index];
-        let Some((new, deadline)) = run.mode.take() else { return };
         described.deadline = deadline;
-        if let (Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. }, Some(end)) =
-            (&mut described.arrival, end)
-        {
+        if let Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } = &mut described.arrival {
             *period = new;
             if let Some(end) = end.filter(|_| hartstone) {
                 self.reckon_anew(task, end);
             }
-            self.plan(task, Some(next));
         }
         self.events.push(Event::Changed { task });
     }
 
-    pub(super) fn enter(&mut self, task: TaskId) {
     /// Reckons the periods that have passed by Hartstone's rule anew, by the present period from the `end` of the last job's
     /// own. One whose release is due at this instant has not passed: it is released. O(periods passed).
     fn reckon_anew(&mut self, task: TaskId, end: Time) {
@@ -230,6 +230,7 @@ impl State {
         self.plan(task, Some(next));
     }
 
+    pub(super) fn enter(&mut self, task: TaskId) {
         if self.runs[task.index()].phase != Phase::Gone {
             return;
         }

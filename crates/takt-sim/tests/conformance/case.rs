@@ -61,6 +61,7 @@ enum Kind {
     Yield,
     Skew,
     Share,
+    Retime,
     Configure,
 }
 
@@ -127,6 +128,14 @@ impl Turn {
                     let share = (amount > -3).then(|| (amount + 3) as u32 * 150_000);
                     Input::Share { task: any, share, importance: amount.unsigned_abs() as u32 + 1 }
                 }
+                Kind::Retime => {
+                    // What the policy needs stays there.
+                    let described = &engine.system().tasks[any.index()];
+                    let period = units(2 + 4 * (amount + 4) / 2 + i64::from(resource.0));
+                    let deadline = described.deadline.map(|_| units(amount + 5));
+                    let runtime = described.runtime.map(|_| units(1 + (amount + 4) / 2));
+                    Input::Retime { task: any, period, deadline, runtime }
+                }
                 Kind::Configure if settings.is_empty() => Input::Wake { task: any },
                 Kind::Configure => {
                     let setting = which % settings.len();
@@ -138,7 +147,14 @@ impl Turn {
         let comes_or_goes = |i: &Input| matches!(i, Input::Exit { .. } | Input::Leave { .. } | Input::Enter { .. });
         let mut once = false;
         inputs.retain(|i| !comes_or_goes(i) || !core::mem::replace(&mut once, true));
-        inputs.sort_by_key(|i| (!matches!(i, Input::Usage { .. }), !comes_or_goes(i)));
+        // What the ledger learns from inputs comes before what ends jobs.
+        let rank = |i: &Input| match i {
+            Input::Usage { .. } => 0,
+            Input::Retime { .. } => 1,
+            i if comes_or_goes(i) => 2,
+            _ => 3,
+        };
+        inputs.sort_by_key(rank);
         Step { now, inputs }
     }
 }
@@ -175,6 +191,7 @@ fn turns(late: bool) -> impl Strategy<Value = Vec<Turn>> {
         3 => Just(Kind::Yield),
         1 => Just(Kind::Skew),
         1 => Just(Kind::Share),
+        3 => Just(Kind::Retime),
         1 => Just(Kind::Configure),
     ];
     let input = (kind, 0usize..64, 0..RESOURCES, -4i64..5);
@@ -223,13 +240,20 @@ fn steps() -> impl Strategy<Value = Vec<takt_core::model::Step>> {
 
 /// A task whose jobs the engine releases.
 fn timed(cpus: usize) -> impl Strategy<Value = Task> {
-    let times = (arrival(), weighted(0.9, span(1..25)), weighted(0.8, span(1..6)), weighted(0.3, span(1..8)));
+    let times = (
+        arrival(),
+        weighted(0.9, span(1..25)),
+        weighted(0.8, span(1..6)),
+        weighted(0.3, (span(1..8), weighted(0.3, 0i64..2000))),
+    );
     let handler = weighted(0.4, (span(1..4), weighted(0.7, span(1..9))));
     let rest = (0u32..4, some_cpus(cpus), steps(), weighted(0.3, 1u32..1_000_000), 1u32..4);
     (times, handler, rest).prop_map(|((arrival, deadline, runtime, budget), handler, rest)| {
         let (priority, affinity, steps, share, importance) = rest;
         let handler = handler.map(|(runtime, deadline)| Handler { runtime, deadline });
-        let jitter = Span::ZERO;
+        // In thousandths of the budget.
+        let jitter = budget.and_then(|(b, j)| Some(b * j? / 1000)).unwrap_or(Span::ZERO);
+        let budget = budget.map(|(b, _)| b);
         let execution = Execution::default();
         #[rustfmt::skip]
         let task = Task {

@@ -41,7 +41,9 @@ pub(crate) struct Moment {
 #[derive(Debug)]
 pub(crate) struct Account {
     id: TaskId,
-    task: Task,
+    pub(crate) task: Task,
+    /// Period and deadline by a mode change that waits for the end of a job.
+    pub(crate) mode: Option<(Span, Option<Span>)>,
     rules: (Late, Backlog, Span),
     seed: u64,
     /// Where it runs by the commands, and by the records together with its job.
@@ -94,6 +96,7 @@ impl Account {
             },
             since: Time::ZERO,
             back: false,
+            mode: None,
             blocked: false,
             gone: false,
             leaving: false,
@@ -210,12 +213,13 @@ impl Account {
         }
         assert!(!elapsed || consumed == self.ran_for, "job {job} of {id:?} ran for {}, not {consumed}", self.ran_for);
         self.rest(moment.now);
+        let retimed = (outcome != Outcome::Aborted || self.task.handler.is_none()) && self.retime();
         match outcome {
             Outcome::Aborted if self.task.handler.is_some() => self.follow.handler = Some((job, open.release)),
             Outcome::Exited => {}
             Outcome::Skipped if backlog == Backlog::Hartstone && self.follow.passed > 0 => self.follow.passed -= 1,
             Outcome::Skipped => {}
-            _ => self.succeed(outcome == Outcome::Aborted || !in_time, judged, moment),
+            _ => self.succeed(outcome == Outcome::Aborted || !in_time, judged, moment, retimed),
         }
     }
 
@@ -234,7 +238,8 @@ impl Account {
         assert!(!elapsed || consumed == self.ran_for, "the handler of job {job} of {id:?} ran for {}", self.ran_for);
         self.rest(moment.now);
         let judged = if self.rules.1 == Backlog::Hartstone { moment.now.round_down(self.rules.2) } else { moment.now };
-        self.succeed(true, judged, moment);
+        let retimed = self.retime();
+        self.succeed(true, judged, moment, retimed);
     }
 
     /// It may have been stopped between the end of its budget and the notice of it; then it runs a little again.
@@ -252,8 +257,18 @@ impl Account {
         (self.granted, self.used, self.ran_for) = (None, Span::ZERO, Span::ZERO);
     }
 
-    /// What follows a job that is over, `late` or in time.
-    fn succeed(&mut self, late: bool, judged: Time, moment: Moment) {
+    /// A mode change comes when nothing waits that was released before it: what is planned stays, and all after it is new.
+    fn retime(&mut self) -> bool {
+        let Some((new, deadline)) = self.mode.take_if(|_| self.open.is_empty()) else { return false };
+        self.task.deadline = deadline;
+        if let Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } = &mut self.task.arrival {
+            *period = new;
+        }
+        true
+    }
+
+    /// What follows a job that is over, `late` or in time; new periods may have passed that nobody noticed.
+    fn succeed(&mut self, late: bool, judged: Time, moment: Moment, retimed: bool) {
         self.follow.exit = self.leaving;
         match self.rules.1 {
             Backlog::Chronos if late && !self.leaving => match self.open.first_entry() {
@@ -265,7 +280,8 @@ impl Account {
                 let (mut job, mut next) = (self.next_job, self.next);
                 let mut begun: u64 = 0;
                 let mut noticed = false;
-                while let Some(at) = next.filter(|at| at.round_up(self.rules.2) <= moment.before) {
+                let passed = |due: Time| if retimed { due < moment.now } else { due <= moment.before };
+                while let Some(at) = next.filter(|at| passed(at.round_up(self.rules.2))) {
                     noticed = true;
                     begun += u64::from(at < judged);
                     next = self.after(job, at);

@@ -119,6 +119,9 @@ impl Ledger {
                     let described = &mut self.system.tasks[task.index()];
                     (described.share, described.importance) = (share, importance);
                 }
+                Input::Retime { task, period, deadline, .. } => {
+                    self.accounts[task.index()].mode = Some((period, deadline))
+                }
                 Input::Skew { task, .. } => self.accounts[task.index()].resumes(self.slack),
                 // It may have been built anew.
                 Input::Configure { .. } => self.homes.fill(None),
@@ -193,6 +196,12 @@ impl Ledger {
             What::Budget { task, job, amount } => {
                 let a = &mut self.accounts[task.index()];
                 assert!(a.is_current(job), "a budget for job {job} of {task:?}: {a:?}");
+                let own =
+                    a.task.budget.filter(|_| a.handler.is_none()).map(|b| b + (a.task.jitter - a.task.jitter / 2));
+                assert!(
+                    own.is_none_or(|own| amount <= own.max(Span::from_ns(1))),
+                    "{record:?} is above its own budget"
+                );
                 (a.granted, a.used, a.limit) = (Some(amount), Span::ZERO, amount + self.slack);
             }
             What::Start { task, job, place } => self.start(task, job, place, record),

@@ -43,8 +43,8 @@ pub(crate) fn rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
 }
 
 fn own_rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
-    let (described, a) = (&ledger.system.tasks[task.index()], ledger.account(task));
-    let (_, open) = a.current()?;
+    let a = ledger.account(task);
+    let (described, (_, open)) = (&a.task, a.current()?);
     let handler = described.handler.filter(|_| a.handler.is_some());
     let rank = match ledger.system.policy.entry.name {
         "edf" => open.deadline.unwrap_or(Time::MAX).ns(),
