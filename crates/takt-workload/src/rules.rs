@@ -6,7 +6,7 @@ use crate::node::{Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Reader, clipped, cpus_text};
 use crate::value::ratio_text;
-use takt_core::model::{Arrival, Backlog, Invalid, Task, TaskId};
+use takt_core::model::{Arrival, Backlog, Invalid, Locking, Step, Task, TaskId};
 use takt_core::policy::Build;
 use takt_core::record::Place as CpuPlace;
 
@@ -20,6 +20,9 @@ pub(crate) fn whole(reader: &mut Reader, root: &Node, workload: &Workload, heads
     }
     if let Some(list) = root.get("tasks") {
         shares(reader, &list.key_span, workload);
+    }
+    if let Some(entry) = root.get("locking").or(root.get("resources")) {
+        protocol(reader, &entry.key_span, workload);
     }
 }
 
@@ -65,6 +68,22 @@ fn hartstone(reader: &mut Reader, task: &Task, name: &str, place: &Place) {
             .label(label)
             .hint(format!("that preset counts a miss for each period that has passed: {hint}, or the preset")),
     );
+}
+
+/// A protocol for resources under a policy that knows none.
+fn protocol(reader: &mut Reader, place: &Place, workload: &Workload) {
+    let system = &workload.system;
+    let policies = system.partitions.iter().filter_map(|p| p.policy).chain([system.policy]);
+    let Some(deaf) = policies.into_iter().find(|p| matches!(p.entry.name, "llref" | "pd2" | "ipi")) else { return };
+    let locks = system.tasks.iter().any(|t| t.steps.iter().any(|s| matches!(s, Step::Lock(_))));
+    if locks && system.locking != Locking::Fifo {
+        let name = policy_name(&deaf);
+        reader.push(
+            Diagnostic::warning(place, format!("the policy `{name}` hands out resources in the order of asking"))
+                .label("and who holds one gets no more urgent by it")
+                .hint("write `locking: fifo` to say so, or use another policy"),
+        );
+    }
 }
 
 /// Shares that cannot all be had.
