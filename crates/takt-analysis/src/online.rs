@@ -3,7 +3,7 @@
 use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
 use crate::utilisation::{Utilisation, gcd};
 use std::fmt;
-use takt_core::model::{Arrival, Backlog, Execution, Locking, Step, System, Task, TaskId};
+use takt_core::model::{Arrival, Backlog, Execution, Locking, Step, System, Task, TaskId, Timing};
 use takt_core::policies::scope;
 use takt_core::policy::{Build, Scope};
 use takt_core::record::Place;
@@ -443,8 +443,12 @@ fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str
     if blocks || system.tasks.iter().any(|t| sporadic(t) || matches!(t.arrival, Arrival::Listed { .. })) {
         return necessary(least, cpus, "the guarantee of this policy needs periodic jobs that do not block");
     }
-    if system.backlog != Backlog::Queue || system.timing.tick > Span::ZERO || varies(system) {
-        return necessary(least, cpus, "the guarantee of this policy needs jobs of a known length that come on time");
+    if system.backlog != Backlog::Queue || system.timing != Timing::default() || varies(system) {
+        return necessary(
+            least,
+            cpus,
+            "the guarantee of this policy needs jobs of a known length and a clock that is never late",
+        );
     }
     let quantum =
         if name == "pd2" { i128::from(system.policy.value("quantum").unwrap_or(PD2_QUANTUM.ns())) } else { 1 };

@@ -341,10 +341,16 @@ fn a_skipped_release_is_missed_without_a_deadline() {
 }
 
 #[test]
-fn fair_policies_know_no_protocol_for_resources() {
+fn fair_policies_need_an_exact_clock_and_know_no_protocol_for_resources() {
     for policy in ["llref", "pd2"] {
         let mut s = system(policy, 1, &[(3, 10, 10), (3, 10, 10)]);
         assert_eq!(verdict(&s).schedulable, Answer::Yes);
+        let [tick, resolution, lateness] = [0, 1, 2].map(|late| [0, 1, 2].map(|i| Span::from_ms(i64::from(i == late))));
+        for [tick, resolution, lateness] in [tick, resolution, lateness] {
+            s.timing = Timing { tick, resolution, lateness };
+            assert_eq!(verdict(&s).schedulable, Answer::Unknown, "{:?}", s.timing);
+        }
+        s.timing = Timing::default();
         s.resources = 1;
         s.tasks[0].steps = locking([1, 1, 1]);
         let v = verdict(&s);

@@ -241,13 +241,20 @@ proptest! {
     }
 
     #[test]
-    fn optimal_policies(rows in rows(8, &[0, 0, 0, 2, 3, 4]), cpus in 1usize..4, offsets in any::<bool>(), quanta in any::<bool>()) {
+    fn optimal_policies(
+        rows in rows(8, &[0, 0, 0, 2, 3, 4]),
+        cpus in 1usize..4,
+        offsets in any::<bool>(),
+        quanta in any::<bool>(),
+        late in prop::sample::select(&[0i64, 0, 0, 250][..]),
+    ) {
         let mut pd2 = named("pd2");
         let quantum = pd2.entry.settings.iter().position(|s| s.name == "quantum").expect("PD² has a quantum");
         let unit = if quanta { 1_000 } else { 300 };
         pd2.values[quantum] = Some(1_000);
+        let timing = Timing { lateness: Span::from_ns(late), ..Timing::default() };
         for policy in [named("llref"), pd2] {
-            agree(&system(policy, cpus, unit, &rows, offsets), unit)?;
+            agree(&System { timing, ..system(policy, cpus, unit, &rows, offsets) }, unit)?;
         }
     }
 
