@@ -224,12 +224,13 @@ run: the earliest end of the window first; then those whose window overlaps the 
 which a chain of such windows ends. With `early: yes` the later subtasks of a job may run before their windows (ERfair).
 
 **When.** On m identical CPUs it meets every deadline of periodic and sporadic tasks when the sum of E / P is at most m and they
-keep to the grid of quanta (see below), and gives every job its share evenly, within one quantum. The price are a decision in every quantum, and many preemptions and migrations.
+keep to the grid of quanta (see below), and gives every job its share evenly, within one quantum. The price are a decision in
+every quantum, and many preemptions and migrations.
 
 **Quanta.** They begin at multiples of the quantum since the start of the schedule. A job that comes or wakes within one is
-noticed at the next one, and a job that ends within one leaves its CPU idle until then. So the guarantee needs releases,
-periods and deadlines that are multiples of the quantum; a job that comes between two, as sporadic ones may, can be up to a
-quantum late. Runtimes that are no multiples only cost their rounding.
+noticed at the next one, and a job that ends within one leaves its CPU idle until then. So the guarantee needs releases, and
+with them offsets and periods, that are multiples of the quantum: a job that comes between two, as sporadic ones may, can be up
+to a quantum late. Runtimes and deadlines that are no multiples only cost their rounding.
 
 **Irregular jobs.** The windows of a job that was blocked or comes late begin when it is back, so that it does not make up for
 lost time at the cost of others. A job that uses more than its E quanta runs on CPUs that are left over, earliest deadline

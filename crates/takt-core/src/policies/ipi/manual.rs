@@ -46,6 +46,7 @@ beat (kpi 1, krr 2, zrr 0.5).
 equations 2.1, 2.4 and 2.7 assume one round of delay that the algorithm does not have, so that the real inner pole is 1 - kpi and the outer
 ones are the roots of z² + (g-2) z + 1 - g zrr, g = kpi krr. The loop is stable for 0 < kpi < 2, 0 < zrr < 1 and
 0 < g < min(2/zrr, 4/(1+zrr)); `takt check` computes it. Changing α never disturbs the round, since the sum does not contain α.
+Overload is a sum above one CPU; the code of the thesis has it from exactly one CPU on.
 
 **Several CPUs.** `p-ipi` has one regulator per CPU; the loops are independent. Tasks are placed by worst fit by load. Every
 `migration` period each CPU integrates what its tasks need beyond one CPU; above `threshold` one task of the CPU that lacks most
