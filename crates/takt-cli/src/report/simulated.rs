@@ -16,11 +16,20 @@ use takt_workload::Workload;
 pub(crate) struct Notes {
     /// Handlers that began, by task.
     handlers: Vec<u64>,
-    /// The first requests that closed a circle: when, who, for what.
-    deadlocks: Vec<(Time, TaskId, ResourceId)>,
+    /// The first circles of jobs that wait for each other, each from the one whose request closed it.
+    deadlocks: Vec<Deadlock>,
+    /// By resource, who holds it, and by task, what it asked for last without getting it.
+    owners: Vec<Option<TaskId>>,
+    asked: Vec<Option<ResourceId>>,
     /// Rounds of a regulator, if somebody wants them.
     pub(crate) rounds: Option<Rounds>,
     wanted: bool,
+}
+
+/// Jobs that wait for each other: each for what the next one holds, and the last for what the first one holds.
+struct Deadlock {
+    at: Time,
+    circle: Vec<(TaskId, ResourceId)>,
 }
 
 /// More deadlocks than this are only counted.
@@ -31,10 +40,26 @@ impl Notes {
         Notes {
             handlers: vec![0; system.tasks.len()],
             deadlocks: Vec::new(),
+            owners: vec![None; usize::from(system.resources)],
+            asked: vec![None; system.tasks.len()],
             rounds: rounds.then(Rounds::default),
             // Records cost time, so they are asked for only where there can be something in them.
             wanted: rounds || system.resources > 0 || system.tasks.iter().any(|t| t.handler.is_some()),
         }
+    }
+
+    /// The circle that the task's request has closed. Whoever is in it waits for what it asked for last.
+    fn circle(&self, first: TaskId) -> Vec<(TaskId, ResourceId)> {
+        let mut circle = Vec::new();
+        let mut at = first;
+        while let Some(resource) = self.asked[at.index()] {
+            circle.push((at, resource));
+            match self.owners[usize::from(resource.0)] {
+                Some(owner) if owner != first && circle.len() < self.asked.len() => at = owner,
+                _ => break,
+            }
+        }
+        circle
     }
 }
 
@@ -42,8 +67,14 @@ impl Sink for Notes {
     fn record(&mut self, record: Record) {
         match record.what {
             What::Handler { task, .. } => self.handlers[task.index()] += 1,
-            What::Deadlock { task, resource } if self.deadlocks.len() < TOLD_MAX => {
-                self.deadlocks.push((record.at, task, resource));
+            What::Request { task, resource, granted: true } => {
+                self.owners[usize::from(resource.0)] = Some(task);
+                self.asked[task.index()] = None;
+            }
+            What::Request { task, resource, granted: false } => self.asked[task.index()] = Some(resource),
+            What::Return { resource, .. } => self.owners[usize::from(resource.0)] = None,
+            What::Deadlock { task, .. } if self.deadlocks.len() < TOLD_MAX => {
+                self.deadlocks.push(Deadlock { at: record.at, circle: self.circle(task) });
             }
             What::Round { .. } | What::Burst { .. } => {
                 if let Some(rounds) = &mut self.rounds {
@@ -89,6 +120,13 @@ impl Simulated<'_> {
         self.workload.resources.get(usize::from(resource.0)).map_or("a resource", String::as_str)
     }
 
+    /// Who waits for what, and who holds that.
+    fn circle<'a>(&'a self, deadlock: &'a Deadlock) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
+        let owners = deadlock.circle.iter().cycle().skip(1);
+        let named = |(&(task, resource), &(owner, _))| (self.name(task), self.resource(resource), self.name(owner));
+        deadlock.circle.iter().zip(owners).map(named)
+    }
+
     /// Parts of the CPU time by task, where they tell more than deadlines do: for a policy that hands out shares, and for tasks
     /// without deadlines.
     fn shares(&self) -> Option<Vec<Share>> {
@@ -122,12 +160,14 @@ impl Simulated<'_> {
             "deadlocks": self.deadlocks,
             "handlers": self.notes.handlers.iter().sum::<u64>(),
         });
-        let told = self
-            .notes
-            .deadlocks
-            .iter()
-            .map(|&(at, task, r)| json!({"at_ns": at.ns(), "task": self.name(task), "resource": self.resource(r)}));
-        object["first_deadlocks"] = told.collect();
+        let told = |deadlock: &Deadlock| {
+            let circle: Vec<_> = self.circle(deadlock).collect();
+            let (task, resource, _) = circle[0];
+            let link = |(task, resource, owner)| json!({"task": task, "waits_for": resource, "held_by": owner});
+            let circle: Vec<Value> = circle.iter().copied().map(link).collect();
+            json!({"at_ns": deadlock.at.ns(), "task": task, "resource": resource, "circle": circle})
+        };
+        object["first_deadlocks"] = self.notes.deadlocks.iter().map(told).collect();
         if let Some(report) = self.report {
             object["charged"] = Value::Object(Map::from_iter(of_costs(&report.charged)));
             let cpu = |c: &takt_sim::CpuTime| json!({"worked_ns": c.worked.ns(), "overhead_ns": c.overhead.ns(), "stolen_ns": c.stolen.ns(), "idle_ns": c.idle.ns()});
@@ -170,9 +210,10 @@ impl Simulated<'_> {
         for (task, n) in workload.tasks.iter().zip(&self.notes.handlers).filter(|(_, n)| **n > 0) {
             writeln!(out, "handlers: {} began {n}", task.name)?;
         }
-        for &(at, task, resource) in &self.notes.deadlocks {
-            let (task, resource) = (self.name(task), self.resource(resource));
-            writeln!(out, "deadlock: at {at} {task} asks for {resource} and waits for itself")?;
+        for deadlock in &self.notes.deadlocks {
+            let link = |(task, resource, owner)| format!("{task} waits for {resource}, held by {owner}");
+            let circle: Vec<String> = self.circle(deadlock).map(link).collect();
+            writeln!(out, "deadlock: at {} {}", deadlock.at, circle.join("; "))?;
         }
         let more = self.deadlocks.saturating_sub(self.notes.deadlocks.len() as u64);
         if more > 0 {

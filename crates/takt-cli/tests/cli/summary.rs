@@ -127,7 +127,7 @@ fn deadlocks_and_handlers_are_told_by_name() {
     fs::write(room.path("w.yaml"), yaml).unwrap();
     let said = room.takt(&["sim", "w.yaml"]).expect(0).stdout;
     for line in [
-        "deadlock: at 5.02ms left asks for disk and waits for itself",
+        "deadlock: at 5.02ms left waits for disk, held by right; right waits for bus, held by left",
         "handlers: left began 2",
         "costs: context_switch 10us; they took ",
     ] {
@@ -137,6 +137,13 @@ fn deadlocks_and_handlers_are_told_by_name() {
     assert_eq!((&json["deadlocks"], &json["handlers"]), (&2.into(), &2.into()));
     assert_eq!(json["first_deadlocks"][0]["task"], "left");
     assert_eq!(json["first_deadlocks"][0]["resource"], "disk");
+    assert_eq!(
+        json["first_deadlocks"][0]["circle"],
+        serde_json::json!([
+            {"task": "left", "waits_for": "disk", "held_by": "right"},
+            {"task": "right", "waits_for": "bus", "held_by": "left"},
+        ])
+    );
     assert_eq!(json["costs"]["context_switch_ns"], 10_000);
     let times = &json["cpu_time"][0];
     let all: i64 =
