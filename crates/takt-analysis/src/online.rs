@@ -183,6 +183,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
             period: i128::from(period.ns()),
             deadline: task.deadline.map(|d| i128::from(d.ns())),
             offset: i128::from((first - Time::ZERO).ns()),
+            regular: !matches!(task.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO),
             rank,
             // A job that cannot be preempted has begun at least one nanosecond before those that it holds up.
             section: i128::from(if name == "np-edf" { runtime.ns() - 1 } else { longest_section(task).ns() }),

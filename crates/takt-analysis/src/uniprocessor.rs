@@ -13,6 +13,8 @@ pub(crate) struct Demand {
     pub(crate) period: i128,
     pub(crate) deadline: Option<i128>,
     pub(crate) offset: i128,
+    /// Jobs come at the period exactly, and not later by chance.
+    pub(crate) regular: bool,
     /// The lowest is the most important.
     pub(crate) rank: i64,
     /// The longest time for which one job of it can hold up more urgent ones: a critical section, or all of a job that cannot
@@ -191,7 +193,7 @@ fn unknown(why: &str) -> Finding {
 ///
 /// Response times over the busy period of each level (Lehoczky, "Fixed Priority Scheduling of Periodic Task Sets with
 /// Arbitrary Deadlines", RTSS 1990). Equal ranks are served by release and then by task number; that is exactly a
-/// lower number first when periods and offsets agree and no job outlives its period; otherwise each is taken to wait for the others.
+/// lower number first when periods and offsets agree, jobs are periodic, and none outlives its period; otherwise each is taken to wait for the others.
 /// Sections of less important tasks are added once per busy period (Sha, Rajkumar and Lehoczky, "Priority Inheritance
 /// Protocols", IEEE TC 39(9), 1990).
 pub(crate) fn fixed_priority(tasks: &[Demand], rules: Rules) -> Finding {
@@ -200,7 +202,7 @@ pub(crate) fn fixed_priority(tasks: &[Demand], rules: Rules) -> Finding {
         return unknown("a deadline beyond the period, and releases do not simply wait (`backlog`)");
     }
     let tied = |a: &Demand, b: &Demand| a.rank == b.rank && a.task != b.task;
-    let alike = |a: &Demand, b: &Demand| (a.period, a.offset) == (b.period, b.offset);
+    let alike = |a: &Demand, b: &Demand| a.regular && b.regular && (a.period, a.offset) == (b.period, b.offset);
     let ordered = within && tasks.iter().all(|a| tasks.iter().all(|b| !tied(a, b) || alike(a, b)));
     let free = tasks.iter().all(|t| t.section == 0);
     let kind = if synchronous(tasks) && ordered && free { Kind::Exact } else { Kind::Sufficient };

@@ -103,6 +103,15 @@ fn a_tie_goes_to_the_earlier_release() {
     assert_eq!(verdict(&s).schedulable, Answer::Yes);
     s.tasks[0].arrival = Arrival::Periodic { offset: Span::from_ms(1), period: Span::from_ms(5) };
     assert_eq!(verdict(&s).schedulable, Answer::Unknown);
+    // Sporadic jobs are released together only at first.
+    let sporadic = |spread| Arrival::Sporadic { offset: Span::ZERO, period: Span::from_ms(5), spread };
+    for (spread, answer) in [(Span::ZERO, Answer::Yes), (Span::from_ms(1), Answer::Unknown)] {
+        for (one, other) in [(0, 1), (1, 0)] {
+            s.tasks[one].arrival = Arrival::Periodic { offset: Span::ZERO, period: Span::from_ms(5) };
+            s.tasks[other].arrival = sporadic(spread);
+            assert_eq!(verdict(&s).schedulable, answer);
+        }
+    }
 }
 
 #[test]

@@ -165,6 +165,16 @@ proptest! {
         agree(&system, 100)?;
     }
 
+    /// Equal priorities go by release, and those of sporadic jobs drift.
+    #[test]
+    fn equals_that_come_by_chance(
+        rows in vec(((1i64..5, 1i64..21, 20i64..21, 0i64..2), prop::sample::select(&[Shape::Plain, Shape::Sporadic(3)][..])), 1..5),
+        name in prop::sample::select(&["rm", "dm", "fp", "edf", "p-rm"][..]),
+        offsets in any::<bool>(),
+    ) {
+        agree(&system(named(name), 1, 50, &rows, offsets), 50)?;
+    }
+
     #[test]
     fn resources_on_one_cpu(
         rows in rows(5, &[0, 1, 1]),
