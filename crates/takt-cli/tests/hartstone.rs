@@ -233,6 +233,27 @@ fn the_overload_gives_the_sums_of_the_reference() {
     }
 }
 
+/// Costs take from budgets that are exact, so that a plane of LLREF is too short in the baseline already; the table says what 0
+/// means, and only where there is one.
+#[test]
+fn a_miss_in_the_baseline_is_explained() {
+    let foot = "\n0: missed in the baseline already, before any growth;";
+    let paid = text(&["--test", "3", "--policy", "llref,edf"]);
+    assert!(paid.contains("\nllref        0 ") && paid.contains(foot), "{paid}");
+    let free = text(&["--test", "3", "--policy", "llref", "--context-switch", "0us", "--scheduler-task", "0us"]);
+    assert!(!free.contains(foot), "{free}");
+}
+
+/// Late timers disturb quanta as they disturb bursts.
+#[test]
+fn late_timers_disturb_round_robin() {
+    let switches = |disturb: &[&str]| {
+        let args = [&["--test", "3", "--policy", "rr"], disturb].concat();
+        Results::of(&args).figure("rr", None, 3).switches
+    };
+    assert!(switches(&["--disturb", "lateness=300us"]) < switches(&[]) * 0.9);
+}
+
 #[test]
 fn feedback_counts_where_bursts_do_not_end_when_they_should() {
     for (disturbance, bias) in [("lateness=300us", 0.10..0.20), ("skew=100us", 0.09..0.11)] {

@@ -64,8 +64,8 @@ pub(super) struct Args {
     /// Relative importances in the overload: those of the set, 1 for every task, or, for `ipi`, one after the other
     #[arg(long, value_enum, default_value_t = Theta::Both)]
     theta: Theta,
-    /// Disturb the ends of bursts: lateness=D (noticed up to D later), skew=D (always D later), steal=D/PERIOD (D of each period
-    /// is taken from the CPU); may be repeated
+    /// Disturb the ends of bursts: lateness=D (noticed up to D later, as the ends of quanta), skew=D (always D later),
+    /// steal=D/PERIOD (D of each period is taken from the CPU); may be repeated
     #[arg(long, value_name = "KIND=VALUE", value_parser = disturbance)]
     disturb: Vec<Disturbance>,
     /// Draw the results

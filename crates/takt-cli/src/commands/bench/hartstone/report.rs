@@ -195,6 +195,11 @@ impl Results<'_> {
         let mut rows = vec![heading];
         rows.extend(names.iter().enumerate().map(|(line, name)| row(line, name)));
         table(out, &rows)?;
+        let trials =
+            || (0..self.lines.len()).flat_map(|line| (0..self.tests.len()).flat_map(move |test| self.of(line, test)));
+        if !self.extended && trials().any(|f| f.iteration == Some(0)) {
+            writeln!(out, "0: missed in the baseline already, before any growth; see docs/hartstone.md")?;
+        }
         for (test, experiment) in self.tests.iter().enumerate() {
             let until = if self.extended { "" } else { " until the end of that iteration" };
             let mean = if self.phases.len() > 1 { ", means over the phases" } else { "" };
