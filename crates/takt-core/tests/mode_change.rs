@@ -169,6 +169,12 @@ fn a_task_comes_and_goes() {
     let mut engine = self::engine(Arrival::Listed { instants }, Backlog::Queue);
     let records = run(&mut engine, 60, |_| 3, &[(0, Input::Exit { task }), (21, Input::Enter { task })]);
     assert_eq!(releases(&records), [(21, 31), (31, 41), (41, 51)]);
+    // A job that a late one has called in by ChronOS's rule does not run again at its instant.
+    let instants = [1, 30, 50].map(ns).to_vec();
+    let mut engine = self::engine(Arrival::Listed { instants }, Backlog::Chronos);
+    let inputs = [(20, Input::Exit { task }), (25, Input::Enter { task })];
+    let records = run(&mut engine, 60, |job| if job == 0 { 14 } else { 3 }, &inputs);
+    assert_eq!((releases(&records), numbers(&records)), (vec![(1, 11), (15, 40), (50, 60)], vec![0, 1, 2]));
     // Whoever leaves ends its job first; jobs that wait are not run.
     for (backlog, last) in [(Backlog::Queue, vec![(10, 20), (20, 30)]), (Backlog::Hartstone, vec![(23, 20)])] {
         let mut engine = self::engine(Arrival::Periodic { offset: ns(0), period: ns(10) }, backlog);

@@ -241,8 +241,9 @@ impl State {
             Arrival::Periodic { offset, .. } | Arrival::Sporadic { offset, .. } => Some(now + *offset),
             Arrival::Listed { instants } => {
                 let next = instants.partition_point(|i| Time::ZERO + *i < now);
+                // By ChronOS's rule the job of an instant to come may have run already.
                 run.next_job = run.next_job.max(next as u64);
-                instants.get(next).map(|i| Time::ZERO + *i)
+                instants.get(run.next_job as usize).map(|i| Time::ZERO + *i)
             }
             Arrival::Activated => None,
         };
