@@ -1,7 +1,7 @@
 //! Task sets as the tests see them: whole numbers of one unit of time.
 
 use crate::exact::Sum;
-use crate::online::most;
+use crate::online::{budgets, most};
 use takt_core::model::{self, Arrival, Backlog, Execution, Step, System};
 use takt_core::time::Span;
 
@@ -106,7 +106,7 @@ impl TaskSet {
     pub fn from_system(system: &System) -> Result<TaskSet, Unsuitable> {
         let mut set = TaskSet::from_tasks(&system.tasks)?;
         let any = |what: fn(&Step) -> bool| system.tasks.iter().any(|t| t.steps.iter().any(what));
-        let short = |t: &model::Task| t.budget.is_some_and(|b| most(t).is_some_and(|c| c > b));
+        let short = |t: &model::Task| budgets(t).is_some_and(|(least, _)| most(t).is_some_and(|c| c > least));
         set.beyond = if any(|s| matches!(s, Step::Lock(_))) {
             Some("tasks share resources")
         } else if any(|s| matches!(s, Step::Sleep(_) | Step::Yield)) {

@@ -1,6 +1,7 @@
 //! Verdicts that can be checked with paper and pencil.
 
 use takt_analysis::online::{Answer, Kind, Verdict, verdict};
+use takt_analysis::taskset::TaskSet;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, Locking, ResourceId, Step, System, Task, Timing};
 use takt_core::policy::PolicySpec;
@@ -320,6 +321,9 @@ fn a_budget_below_what_a_job_needs_aborts_it() {
         s.tasks[0].budget = Some(Span::from_ms(budget));
         s.tasks[0].jitter = Span::from_ms(jitter);
         assert_eq!(verdict(&s).schedulable, answer, "a periodic job with {budget} ± {jitter} / 2");
+        let alone = System { tasks: vec![s.tasks[0].clone()], ..s.clone() };
+        let beyond = TaskSet::from_system(&alone).expect("a periodic task").beyond;
+        assert_eq!(beyond.is_some(), answer != Answer::Yes, "{beyond:?}");
     }
     s.tasks[0].jitter = Span::ZERO;
     s.timing = Timing { lateness: Span::from_ms(1), ..Timing::default() };
