@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outcome {
-    let verdict = in_scenario(online::verdict(&workload.system), workload);
+    let verdict = in_scenario(named(online::verdict(&workload.system), workload), workload);
     let report = control::report(&workload.system);
     let no = verdict.schedulable == online::Answer::No;
     if as_json {
@@ -84,6 +84,17 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
         }
     }
     Ok(if no { crate::Verdict::No } else { crate::Verdict::Done })
+}
+
+/// The analysis knows tasks by number, people by name.
+fn named(mut verdict: Verdict, workload: &Workload) -> Verdict {
+    let numbered = verdict.reason.strip_prefix("task ").and_then(|rest| rest.split_once(' '));
+    if let Some((number, rest)) = numbered
+        && let Some(info) = number.parse::<usize>().ok().and_then(|n| workload.tasks.get(n))
+    {
+        verdict.reason = format!("task `{}` {rest}", info.name);
+    }
+    verdict
 }
 
 /// The tests know nothing of what a machine costs and how late its clock is, nor of what happens to it: a yes that counts on none

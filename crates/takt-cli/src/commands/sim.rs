@@ -101,7 +101,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "{}: policy {policy}, CPU {}, simulated {length}, seed {}",
             workload.source.name, system.cpus, system.seed
         )?;
-        if workload.settings.cpus_from_all {
+        let one_only = system.policy.scope == takt_core::policy::Scope::Uniprocessor;
+        if workload.settings.cpus_from_all && !one_only {
             writeln!(out, "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more")?;
         }
         writeln!(out)?;

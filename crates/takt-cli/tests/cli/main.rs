@@ -14,5 +14,5 @@ mod online;
 mod order;
 mod protocol;
 mod replay;
-mod sweep;
 mod summary;
+mod sweep;

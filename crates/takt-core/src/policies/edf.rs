@@ -44,8 +44,9 @@ most 1). Global EDF (`g-edf`) keeps all CPUs busy but can miss deadlines at low 
 (Dhall's effect); partitioned EDF (`p-edf`) keeps the uniprocessor guarantee on each CPU, if the tasks can be packed.
 Under overload it is unfair: which job is late is not under control.
 
-**Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of equal deadline. Jobs
-without a deadline come last; the handler of an aborted job counts with its own deadline.
+**Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of equal deadline. The
+handler of an aborted job counts with its own deadline, and comes last without one. Every task needs a deadline; for work in
+the background a long one does.
 
 **Resources.** With `locking: ceiling` who holds one has, from the moment of locking, a deadline as early as any user of the
 resource could have if released then (deadline floor).

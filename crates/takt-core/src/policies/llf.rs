@@ -96,7 +96,7 @@ switches more often than EDF. Without a threshold two jobs of the same laxity wo
 by at most (n - 1) thresholds; so deadlines that have this much to spare are met.
 
 **Ties.** The earlier release first, then the lower task number, among jobs that wait. A job that yields loses the protection
-of the threshold and goes behind those of equal laxity. Jobs without a deadline come last; the handler of an aborted job
+of the threshold and goes behind those of equal laxity. Every task needs a deadline and a runtime; the handler of an aborted job
 counts with its own deadline and runtime.
 
 **Cost.** O(m ready jobs) per decision, and one timer for the next preemption.

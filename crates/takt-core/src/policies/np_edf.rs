@@ -39,7 +39,8 @@ ends, blocks or yields.
 sporadic tasks, but a long job can make any short one miss, at however low a load. Under overload `g-np-edf` switches and
 migrates less than `g-edf` and collapses like it.
 
-**Ties.** The earlier release first, then the lower task number. Jobs without a deadline come last.
+**Ties.** The earlier release first, then the lower task number. Every task needs a deadline; for
+work in the background a long one does.
 
 **Resources.** Protocols matter only for jobs that block while they hold something: who runs is not preempted anyway.
 

@@ -249,6 +249,10 @@ impl Args {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
+    if let Some(path) = args.chart.as_deref().filter(|p| p.extension().is_none_or(|e| e != "svg")) {
+        let message = format!("`{}` does not end in .svg", path.display());
+        return Err(Failure::input(message, "the chart is written as SVG: name it .svg"));
+    }
     let (set, lines, machine) = (args.set()?, lines(args)?, args.machine());
     let mut tests: Vec<Experiment> = Experiment::ALL.to_vec();
     tests.retain(|e| args.test.is_empty() || args.test.contains(&(e.number() as u8)));

@@ -140,7 +140,7 @@ impl Results<'_> {
             ),
             format!("disturbance: {}", self.disturbance()),
         ];
-        if self.extended {
+        if self.lines.iter().any(|line| self.theta(line) == Some("set")) {
             let importances = |test: &Experiment| {
                 let tasks = if *test == Experiment::Tasks { self.set.len() + 2 } else { self.set.len() };
                 let list = self.set.importances(*test, tasks).iter().map(u32::to_string).collect::<Vec<_>>();
