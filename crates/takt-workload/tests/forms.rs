@@ -1,5 +1,8 @@
 //! Every form of DEmOS's configuration, and Takt's own keys, against the system that they mean.
 
+mod common;
+
+use common::{load_with, ms, ok, source};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, PartitionId, Slice, System};
 use takt_core::policy::{PolicySpec, Scope};
@@ -8,38 +11,10 @@ use takt_workload::{
     OnCrash, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_text,
 };
 
-const fn ms(n: i64) -> Span {
-    Span::from_ms(n)
-}
-
-fn source(text: &str) -> Source {
-    Source { name: "dir/test.yaml".to_owned(), text: text.to_owned() }
-}
-
-#[track_caller]
-fn load_with(text: &str, options: &Options) -> Workload {
-    let source = source(text);
-    match load(source.clone(), options) {
-        Ok(workload) => workload,
-        Err(faults) => panic!("{}", faults.iter().map(|f| f.render(&source, false)).collect::<String>()),
-    }
-}
-
-#[track_caller]
-fn ok(text: &str) -> Workload {
-    load_with(text, &Options::default())
-}
-
 /// The message of the only fault.
 #[track_caller]
 fn fault(text: &str, options: &Options) -> String {
-    match load(source(text), options) {
-        Ok(_) => panic!("this should not load"),
-        Err(faults) => {
-            assert_eq!(faults.len(), 1, "{faults:?}");
-            faults[0].message.clone()
-        }
-    }
+    common::fault(text, options).message
 }
 
 /// Loads a short form and the canonical form that it stands for; both must mean the same.

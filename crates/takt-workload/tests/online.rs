@@ -1,46 +1,13 @@
 //! Policies with settings, and everything that tasks, machines and scenarios can be told, against the model that it means.
 
+mod common;
+
+use common::{fault, load_with, ms, ok, source};
 use takt_core::model::{Arrival, Backlog, Execution, Handler, Late, Locking, ResourceId, Step, Task, TaskId, Timing};
 use takt_core::policy::{Kind, PolicySpec, REGISTRY, Scope};
 use takt_core::scenario::{Costs, Happening, Steal};
 use takt_core::time::{Span, Time};
-use takt_workload::{
-    Diagnostic, MAX_ENTRIES, Options, Source, Workload, canonical, load, policy_from_text, policy_text,
-};
-
-const fn ms(n: i64) -> Span {
-    Span::from_ms(n)
-}
-
-fn source(text: &str) -> Source {
-    Source { name: "test.yaml".to_owned(), text: text.to_owned() }
-}
-
-#[track_caller]
-fn load_with(text: &str, options: &Options) -> Workload {
-    let source = source(text);
-    match load(source.clone(), options) {
-        Ok(workload) => workload,
-        Err(faults) => panic!("{}", faults.iter().map(|f| f.render(&source, false)).collect::<String>()),
-    }
-}
-
-#[track_caller]
-fn ok(text: &str) -> Workload {
-    load_with(text, &Options::default())
-}
-
-/// The only fault.
-#[track_caller]
-fn fault(text: &str, options: &Options) -> Diagnostic {
-    match load(source(text), options) {
-        Ok(_) => panic!("this should not load"),
-        Err(faults) => {
-            assert_eq!(faults.len(), 1, "{faults:?}");
-            faults[0].clone()
-        }
-    }
-}
+use takt_workload::{MAX_ENTRIES, Options, Source, canonical, load, policy_from_text, policy_text};
 
 #[track_caller]
 fn spec(text: &str) -> PolicySpec {
