@@ -151,7 +151,7 @@ impl Context<'_> {
     pub fn replenish(&mut self, task: TaskId, budget: Budget) {
         self.state.grant(task, budget, self.sink);
     }
-    /// Releases a job of a task whose arrivals are the policy's own business ([`Arrival::Activated`]). The policy gets no event for it.
+    /// Releases a job of a task whose arrivals are the policy's own business ([`crate::model::Arrival::Activated`]). The policy gets no event for it.
     ///
     /// # Panics
     /// When the task still has a job, or its processes have ended.
