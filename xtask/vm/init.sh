@@ -132,7 +132,8 @@ expect 0 doctor takt doctor
 expect 0 "doctor --json" takt doctor --json
 for mechanism in v2 signal; do
     for file in /workloads/*.yaml /workloads/features/*.yaml; do
-        workload "$file" $mechanism
+        # One without commands is only for the simulator.
+        ! grep -q 'cmd:' "$file" || workload "$file" $mechanism
     done
     clean_after "workloads ($mechanism)"
     if [ "$cpus" -gt 1 ]; then
