@@ -32,7 +32,7 @@ pub use value::{MAX_DURATION, duration_text, parse_cpus, parse_duration};
 
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
-use takt_core::model::System;
+use takt_core::model::{Execution, System, Timing};
 use takt_core::policy::PolicySpec;
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
@@ -87,6 +87,18 @@ impl Workload {
         }
         keys.extend(scenario::simulated_keys(&self.system.timing, &self.scenario).map(|key| (key, Vec::new())));
         keys
+    }
+
+    /// Takes out what only a simulation carries out, so that [`Workload::simulated_only`] names nothing: what is left is what a
+    /// run schedules, and what its replay must schedule to decide alike.
+    pub fn clear_simulated(&mut self) {
+        for task in &mut self.system.tasks {
+            task.steps.clear();
+            task.execution = Execution::Declared;
+            task.handler = None;
+        }
+        self.system.timing = Timing::default();
+        self.scenario = Scenario::default();
     }
 }
 

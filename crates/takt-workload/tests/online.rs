@@ -5,7 +5,7 @@ mod common;
 use common::{fault, load_with, ms, ok, source};
 use takt_core::model::{Arrival, Backlog, Execution, Handler, Late, Locking, ResourceId, Step, Task, TaskId, Timing};
 use takt_core::policy::{Kind, PolicySpec, REGISTRY, Scope};
-use takt_core::scenario::{Costs, Happening, Steal};
+use takt_core::scenario::{Costs, Happening, Scenario, Steal};
 use takt_core::time::{Span, Time};
 use takt_workload::{MAX_ENTRIES, Options, Source, canonical, load, policy_from_text, policy_text};
 
@@ -331,6 +331,19 @@ fn a_scenario_is_sorted_and_keeps_what_it_does_not_name() {
         ("changes", vec![]),
     ];
     assert_eq!(w.simulated_only(), only);
+    let mut real = w.clone();
+    real.clear_simulated();
+    assert_eq!((real.simulated_only(), real.scenario.clone()), (vec![], Scenario::default()));
+    let without = SURROUNDINGS
+        .replace(", execution: 3ms", "")
+        .replace("\ntick: 1ms\ntimer_resolution: 10us\ntimer_lateness: 50us", "");
+    assert_eq!(real.system, ok(&without).system);
+    let mut real = ok(
+        "policy: fp\nresources: [r]\ntasks: [{period: 9ms, runtime: 3ms, steps: [lock r, run 1ms, unlock r], handler: 1ms}]",
+    );
+    assert_eq!(real.simulated_only().iter().map(|(key, _)| *key).collect::<Vec<_>>(), ["steps", "handler"]);
+    real.clear_simulated();
+    assert_eq!(real.system, ok("policy: fp\nresources: [r]\ntasks: [{period: 9ms, runtime: 3ms}]").system);
     assert_eq!(ok("policy: edf\ntasks: [{name: a, period: 10ms, runtime: 1ms}]").simulated_only(), []);
 }
 

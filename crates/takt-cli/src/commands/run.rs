@@ -126,9 +126,11 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
         });
     }
     // Invalid systems are the file's fault and not the machine's, so they are found before anything is tried on it.
-    takt_core::engine::Engine::new(workload.system.clone()).map_err(|e| unsuitable(workload, &e))?;
+    let mut real = workload.clone();
+    real.clear_simulated();
+    takt_core::engine::Engine::new(real.system.clone()).map_err(|e| unsuitable(workload, &e))?;
     Ok(Plan {
-        system: workload.system.clone(),
+        system: real.system,
         processes,
         directory: workload.settings.directory.clone(),
         scheduler_cpus: workload.settings.scheduler_cpus,

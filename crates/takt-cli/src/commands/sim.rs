@@ -46,8 +46,11 @@ impl Sink for Traced<'_> {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let workload = args.input.load(None)?;
+    let mut workload = args.input.load(None)?;
     let replayed = args.replay.as_deref().map(|path| super::steps::read(path, &workload)).transpose()?;
+    if replayed.is_some() {
+        workload.clear_simulated();
+    }
     let recorded = replayed.as_ref().and_then(|steps| steps.last()).map(|step| step.now - Time::ZERO);
     let length =
         recorded.or(args.duration).or(workload.settings.duration).unwrap_or_else(|| default_length(&workload.system));

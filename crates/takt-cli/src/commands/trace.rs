@@ -235,7 +235,6 @@ fn read(path: &Path) -> Result<Trace, Failure> {
         .map_err(|e| Failure::input(format!("`{}` cannot be read: {e}", path.display()), hint))
 }
 
-/// The system of the trace's workload, on the machine and with the policy and seed of the trace.
 /// Whether tasks come, go or change their periods, so that their releases are not planned from the start.
 fn changes_releases(scenario: &Scenario) -> bool {
     scenario
@@ -244,7 +243,8 @@ fn changes_releases(scenario: &Scenario) -> bool {
         .any(|(_, what)| matches!(what, Happening::Retime { .. } | Happening::Enter { .. } | Happening::Leave { .. }))
 }
 
-/// The workload under the policy of the trace; one with other tasks is refused.
+/// The workload on the machine and with the policy and seed of the trace, and if that is of a run, without what a run passes
+/// over; one with other tasks is refused.
 fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     let header = &trace.header;
     let prefix = match header.scope.as_str() {
@@ -263,7 +263,10 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     let singles = header.places.iter().filter(|p| p.len() == 1).flat_map(|p| p.iter().collect::<Vec<_>>());
     let machine = singles.collect::<takt_core::cpus::CpuSet>();
     let input = Input { file: file.to_path_buf(), policy, placement: None, cpus: None, seed: Some(header.seed) };
-    let workload = input.load(Some(machine))?;
+    let mut workload = input.load(Some(machine))?;
+    if header.source == "run" {
+        workload.clear_simulated();
+    }
     let (ran, described) = (header.tasks.iter().map(|t| &t.name), workload.tasks.iter().map(|t| &t.name));
     if !ran.clone().eq(described.clone()) {
         let list =

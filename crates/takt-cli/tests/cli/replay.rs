@@ -61,3 +61,44 @@ fn earliest_deadline_first_replays() {
         ensure(starts >= 40, || format!("{starts} starts"))
     });
 }
+
+#[test]
+fn what_is_only_simulated_is_left_out_of_a_run_and_of_its_replay() {
+    let _cpus = cpus();
+    attempts(5, || {
+        let records = replayed(
+            "policy: edf\n\
+             tick: 64ms\n\
+             timer_resolution: 50ms\n\
+             timer_lateness: 50ms\n\
+             costs: {context_switch: 1ms}\n\
+             steal: {period: 10ms, length: 5ms}\n\
+             changes: [{at: 100ms, task: a, period: 500ms}]\n\
+             resources: [r]\n\
+             tasks:\n\
+             - {name: a, cmd: exec takt burn --runtime 20ms, period: 40ms, runtime: 3ms, budget: 5ms, handler: 2ms, execution: 1ms}\n\
+             - {name: b, cmd: exec takt burn --runtime 1ms, period: 100ms, runtime: 2ms, steps: [lock r, run 50ms, unlock r]}\n",
+        );
+        assert_eq!(count(&records, |w| matches!(w, What::Handler { .. })), 0);
+        let aborted = |w: &What| matches!(w, What::Finish { outcome: takt_core::record::Outcome::Aborted, .. });
+        // By a timer of that resolution they would end first.
+        let aborts = count(&records, aborted);
+        ensure(aborts >= 5, || format!("{aborts} jobs were aborted at the end of their budget"))
+    });
+}
+
+#[test]
+fn a_trace_of_a_run_is_judged_without_what_is_only_simulated() {
+    let room = Room::with(
+        "policy: edf\n\
+         tasks: [{name: a, period: 10ms, runtime: 1ms}]\n\
+         changes: [{at: 25ms, task: a, period: 20ms}]\n",
+    );
+    room.takt(&["sim", "w.yaml", "--duration", "100ms", "--trace", "sim.jsonl"]).expect(0);
+    room.takt(&["trace", "check", "sim.jsonl", "w.yaml"]).expect(0);
+    let claimed = room.text("sim.jsonl").replacen("\"source\":\"sim\"", "\"source\":\"run\"", 1);
+    std::fs::write(room.path("run.jsonl"), claimed).unwrap();
+    // No change reaches a run, so its releases are those of the file.
+    let done = room.takt(&["trace", "check", "run.jsonl", "w.yaml"]).expect(1);
+    assert!(done.stdout.contains("[arrival]"), "{}", done.stdout);
+}
