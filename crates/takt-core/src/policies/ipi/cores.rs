@@ -5,35 +5,22 @@ use super::regulator::{WHOLE, fine};
 use super::{Ipi, setpoints};
 use crate::engine::Context;
 use crate::model::TaskId;
-use crate::policy::{Build, Scope};
+use crate::policy::{Build, Fit, Placement};
+use crate::record::Place;
 use crate::time::Span;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 /// Gives every task a home CPU: each in turn goes to the emptiest one that it may use (worst fit), in the order of decreasing
-/// load if the placement says so. A task with no declared load counts as a hundredth of a CPU. The result is indexed by task and
-/// holds indexes of single-CPU places; `None` is a task that may run on none. O(tasks × CPUs + tasks × log tasks).
+/// load if the placement says so. A task that declares less than a hundredth of a CPU, or nothing, counts as a hundredth. The
+/// result is indexed by task and holds indexes of single-CPU places; `None` is a task that may run on none.
+/// O(tasks × CPUs + tasks × log tasks).
 #[must_use]
 pub fn homes(build: &Build<'_>) -> Vec<Option<u16>> {
-    let system = build.system;
-    let cpus: Vec<usize> = system.cpus.iter().collect();
-    let load = |t: TaskId| setpoints::load(&system.tasks[t.index()]).unwrap_or(0);
-    let mut order = build.tasks.to_vec();
-    if build.spec.placement.decreasing && build.spec.scope != Scope::Uniprocessor {
-        order.sort_by_key(|t| (Reverse(load(*t)), *t));
-    }
-    let mut loads = vec![0u64; cpus.len()];
-    let mut homes = vec![None; system.tasks.len()];
-    for task in order {
-        let allowed = |p: &usize| system.tasks[task.index()].affinity.contains(cpus[*p]);
-        let usable = build.places.iter().map(|p| p.index()).filter(allowed);
-        if let Some(home) = usable.min_by_key(|p| (loads[*p], *p)) {
-            loads[home] = loads[home].saturating_add(load(task).max(WHOLE as u64 / 100));
-            homes[task.index()] = Some(home as u16);
-        }
-    }
-    homes
+    let load = |t: TaskId| setpoints::load(&build.system.tasks[t.index()]).unwrap_or(0).max(WHOLE as u64 / 100);
+    let cpus: Vec<&[Place]> = build.places.chunks(1).collect();
+    let rule = Placement { fit: Fit::Worst, ..build.spec.placement };
+    let homes = build.pack_by(&cpus, rule, |t| i128::from(load(t)) << 30);
+    homes.into_iter().map(|home| home.map(|c| build.places[usize::from(c)].index() as u16)).collect()
 }
 
 impl Ipi {

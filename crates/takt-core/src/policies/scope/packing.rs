@@ -6,7 +6,7 @@
 
 use crate::cpus::CpuSet;
 use crate::model::{System, TaskId};
-use crate::policy::{Build, Fit, Scope};
+use crate::policy::{Build, Fit, Placement, Scope};
 use crate::record::Place;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -41,36 +41,53 @@ pub(super) fn clusters<'a>(build: &Build<'a>) -> Vec<&'a [Place]> {
 /// Gives every task a home cluster by bin packing over utilisations. The result is indexed by task and holds indexes into
 /// the scope's clusters, which under a partitioned scope over all CPUs are those of the CPUs.
 ///
-/// The capacity of a cluster is the number of its CPUs that the task may use, and no task alone may need more than one. A task
-/// that fits nowhere goes to the emptiest cluster that it may use: the system is then overloaded, which is for
-/// `takt check` to say and for the run to show. O(n log n + n m) for n tasks and m CPUs.
+/// A task that fits nowhere makes the system overloaded, which is for `takt check` to say and for the run to show; one that may
+/// use no CPU at all is given the first cluster. O(n log n + n m) for n tasks and m CPUs.
 #[must_use]
 pub fn pack(build: &Build<'_>) -> Vec<u16> {
-    let (system, rule) = (build.system, build.spec.placement);
-    let cpus: Vec<usize> = system.cpus.iter().collect();
-    let set = |places: &[Place]| places.iter().map(|p| cpus[p.index()]).collect::<CpuSet>();
-    let clusters: Vec<CpuSet> = clusters(build).into_iter().map(set).collect();
-    let mut order: Vec<TaskId> = build.tasks.to_vec();
-    if rule.decreasing {
-        order.sort_by_key(|&t| (core::cmp::Reverse(utilisation(system, t)), t));
+    let homes = build.pack_by(&clusters(build), build.spec.placement, |task| utilisation(build.system, task));
+    homes.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+impl Build<'_> {
+    /// Bin packing of the tasks on `clusters` by what each needs, in units of 2^-62 of a CPU. The result is indexed by task of the
+    /// system and holds indexes into `clusters`; `None` is a task that may use none of them, or is not one of this build.
+    ///
+    /// The capacity of a cluster is the number of its CPUs that the task may use, and no task alone may need more than one. A
+    /// task that fits nowhere goes to the emptiest cluster that it may use. O(n log n + n m) for n tasks and m CPUs.
+    pub(crate) fn pack_by(
+        &self,
+        clusters: &[&[Place]],
+        rule: Placement,
+        need: impl Fn(TaskId) -> i128,
+    ) -> Vec<Option<u16>> {
+        let system = self.system;
+        let cpus: Vec<usize> = system.cpus.iter().collect();
+        let set = |places: &&[Place]| places.iter().map(|p| cpus[p.index()]).collect::<CpuSet>();
+        let clusters: Vec<CpuSet> = clusters.iter().map(set).collect();
+        let mut order: Vec<TaskId> = self.tasks.to_vec();
+        if rule.decreasing {
+            order.sort_by_key(|&t| (core::cmp::Reverse(need(t)), t));
+        }
+        let mut load = vec![0; clusters.len()];
+        let mut home = vec![None; system.tasks.len()];
+        for task in order {
+            let need = need(task);
+            let allowed = |c: usize| clusters[c].intersection(&system.tasks[task.index()].affinity).len();
+            let usable = || (0..clusters.len()).filter(|&c| allowed(c) > 0);
+            let room = |c: usize| allowed(c) as i128 * FULL - load[c];
+            let fits = || usable().filter(|&c| need <= room(c).min(FULL));
+            let chosen = match rule.fit {
+                Fit::First => fits().next(),
+                Fit::Best => fits().min_by_key(|&c| (room(c), c)),
+                Fit::Worst => fits().max_by_key(|&c| (room(c), core::cmp::Reverse(c))),
+            };
+            let emptiest = || usable().max_by_key(|&c| (room(c), core::cmp::Reverse(c)));
+            if let Some(cluster) = chosen.or_else(emptiest) {
+                load[cluster] += need;
+                home[task.index()] = Some(cluster as u16);
+            }
+        }
+        home
     }
-    let mut load = vec![0; clusters.len()];
-    let mut home = vec![0; system.tasks.len()];
-    for task in order {
-        let need = utilisation(system, task);
-        let allowed = |c: usize| clusters[c].intersection(&system.tasks[task.index()].affinity).len();
-        let usable = || (0..clusters.len()).filter(|&c| allowed(c) > 0);
-        let room = |c: usize| allowed(c) as i128 * FULL - load[c];
-        let fits = || usable().filter(|&c| need <= room(c).min(FULL));
-        let chosen = match rule.fit {
-            Fit::First => fits().next(),
-            Fit::Best => fits().min_by_key(|&c| (room(c), c)),
-            Fit::Worst => fits().max_by_key(|&c| (room(c), core::cmp::Reverse(c))),
-        };
-        let emptiest = || usable().max_by_key(|&c| (room(c), core::cmp::Reverse(c)));
-        let cluster = chosen.or_else(emptiest).unwrap_or(0);
-        load[cluster] += need;
-        home[task.index()] = cluster as u16;
-    }
-    home
 }
