@@ -1,6 +1,8 @@
 //! Tests for one CPU: processor demand for EDF, response times for fixed priorities.
 
 use crate::online::{Answer, Kind};
+use crate::taskset::Task;
+use crate::tests::edf::{self, deadline_before, due};
 use crate::utilisation::Utilisation;
 use takt_core::model::TaskId;
 use takt_core::time::Span;
@@ -126,63 +128,48 @@ pub(crate) fn edf(tasks: &[Demand], rules: Rules) -> Finding {
     if load.fraction() == Some((1, 1)) {
         return unknown("with a utilisation of 1 there is no time for jobs that hold up others");
     }
-    let Some(busy) = busy_period(&timed, blocked(first)) else {
-        return unknown("the busy period is too long to be searched");
-    };
-    let mut at = before(&timed, busy + 1);
+    let busy = busy_period(&timed, blocked(first)).and_then(|busy| u64::try_from(busy + 1).ok());
+    let Some(end) = busy else { return unknown("the busy period is too long to be searched") };
+    let set = task_set(&timed);
+    let mut at = deadline_before(&set, end);
     for _ in 0..STEPS_MAX {
         let Some(t) = at else {
             let why = "the processor demand and the longest hold-up never exceed the time there is";
             return Finding::new(Answer::Yes, Kind::Sufficient, why);
         };
-        if demand(&timed, t) + blocked(t) > t {
+        if i128::from(due(&set, t)) + blocked(i128::from(t)) > i128::from(t) {
             return unknown("a job with a later deadline may hold up others for too long");
         }
-        at = before(&timed, t);
+        at = deadline_before(&set, t);
     }
     unknown("the processor demand has too many points to be searched")
 }
 
-/// The work that is due by `t` when all tasks begin together. All have deadlines.
-fn demand(timed: &[Demand], t: i128) -> i128 {
-    let due = |k: &Demand| k.deadline.map_or(0, |d| if t >= d { (t - d) / k.period + 1 } else { 0 });
-    timed.iter().map(|k| due(k) * k.runtime).sum()
-}
-
-/// The last deadline before `t`.
-fn before(timed: &[Demand], t: i128) -> Option<i128> {
-    let last = |k: &Demand| k.deadline.filter(|d| t > *d).map(|d| d + (t - d - 1) / k.period * k.period);
-    timed.iter().filter_map(last).max()
+/// The tasks as the tests of task sets see them. All have deadlines, and none needs more than its deadline allows, so that no
+/// number is larger than a [`Span`] holds.
+fn task_set(timed: &[Demand]) -> Vec<Task> {
+    let timed = timed.iter().filter_map(|t| t.deadline.map(|deadline| (t, deadline)));
+    timed.map(|(t, d)| Task { runtime: t.runtime as u64, deadline: d as u64, period: t.period as u64 }).collect()
 }
 
 fn preemptive_edf(timed: &[Demand], load: Utilisation) -> Finding {
-    let deadline = |t: &Demand| t.deadline.expect("only tasks with one are left");
-    if timed.iter().all(|t| deadline(t) >= t.period) {
+    let set = task_set(timed);
+    if set.iter().all(|t| t.deadline >= t.period) {
         return Finding::new(Answer::Yes, Kind::Exact, format!("utilisation {load} is at most 1"));
     }
-    let Some(busy) = busy_period(timed, 0) else { return unknown("the busy period is too long to be searched") };
-    let first = timed.iter().map(deadline).min().unwrap_or(0);
     let kind = if synchronous(timed) { Kind::Exact } else { Kind::Sufficient };
-    let yes = || Finding::new(Answer::Yes, kind, "the processor demand never exceeds the time there is");
-    let mut at = before(timed, busy);
-    for _ in 0..STEPS_MAX {
-        let Some(t) = at else { return yes() };
-        let wanted = demand(timed, t);
-        if wanted > t {
-            if kind == Kind::Sufficient {
-                return unknown(
-                    "the demand would be too high if all tasks were released together, but they have offsets",
-                );
-            }
-            let why = format!("by {} jobs with a total runtime of {} are due", ns(t), ns(wanted));
-            return Finding::new(Answer::No, kind, why);
+    match edf::demand(&set) {
+        edf::Demand::Within => Finding::new(Answer::Yes, kind, "the processor demand never exceeds the time there is"),
+        edf::Demand::Above { .. } if kind == Kind::Sufficient => {
+            unknown("the demand would be too high if all tasks were released together, but they have offsets")
         }
-        if wanted <= first {
-            return yes();
+        edf::Demand::Above { at, due } => {
+            let (at, due) = (ns(at.into()), ns(due.into()));
+            Finding::new(Answer::No, kind, format!("by {at} jobs with a total runtime of {due} are due"))
         }
-        at = if wanted < t { Some(wanted) } else { before(timed, t) };
+        edf::Demand::Overload => Finding::new(Answer::No, Kind::Exact, format!("utilisation {load} is above 1")),
+        edf::Demand::Unknown => unknown("the processor demand has too many points to be searched"),
     }
-    unknown("the processor demand has too many points to be searched")
 }
 
 fn unknown(why: &str) -> Finding {

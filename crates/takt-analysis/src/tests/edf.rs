@@ -53,7 +53,7 @@ pub(crate) fn due(tasks: &[Task], t: u64) -> u64 {
 }
 
 /// The last absolute deadline before `t`. O(n).
-fn deadline_before(tasks: &[Task], t: u64) -> Option<u64> {
+pub(crate) fn deadline_before(tasks: &[Task], t: u64) -> Option<u64> {
     let last = |k: &Task| (k.deadline < t).then(|| k.deadline + (t - k.deadline - 1) / k.period * k.period);
     tasks.iter().filter_map(last).max()
 }
