@@ -3,8 +3,8 @@
 mod svg;
 mod text;
 
-pub(crate) use svg::{FILLS, escape, px};
-pub use svg::{SvgOptions, svg};
+pub(crate) use svg::{FILLS, px};
+pub use svg::{SvgOptions, escape, svg};
 pub use text::{TextOptions, text};
 
 use crate::timeline::Timeline;

@@ -85,7 +85,9 @@ pub(crate) fn px(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-pub(crate) fn escape(text: &str) -> String {
+/// Text as it stands in XML, between tags or in an attribute. Control characters become U+FFFD. O(length).
+#[must_use]
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -1,6 +1,7 @@
 //! Curves as SVG: one line for each test over the total utilisation.
 
 use std::fmt::Write;
+use takt_trace::gantt::escape;
 
 /// Colours in turn, from the palette of Okabe and Ito, which colour-blind eyes tell apart.
 const COLOURS: [&str; 8] = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000000", "#999999"];
@@ -10,10 +11,6 @@ const WIDTH: i64 = 560;
 const HEIGHT: i64 = 360;
 const LEFT: i64 = 56;
 const TOP: i64 = 64;
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// Tenths of a pixel as text.
 fn pixel(tenths: i64) -> String {
@@ -84,9 +81,9 @@ mod tests {
 
     #[test]
     fn a_line_runs_from_corner_to_corner() {
-        let text = svg("t", "n", &[2_000_000, 3_000_000], 10, &[("a<b".into(), vec![10, 0])]);
+        let text = svg("t", "n", &[2_000_000, 3_000_000], 10, &[("a<b\u{1}".into(), vec![10, 0])]);
         assert!(text.contains(r#"points="56.0,64.0 616.0,424.0""#), "{text}");
-        assert!(text.contains("a&lt;b") && !text.contains("a<b"), "{text}");
+        assert!(text.contains("a&lt;b\u{fffd}") && !text.contains("a<b"), "{text}");
         assert_eq!((ratio(2_000_000), ratio(3_250_000), ratio(1)), ("2.0".into(), "3.25".into(), "0.000001".into()));
         svg("one point", "", &[1], 0, &[]);
     }

@@ -2,6 +2,7 @@
 
 use super::report::{Results, Spread};
 use std::fmt::Write;
+use takt_trace::gantt::escape;
 
 /// Fills in turn, from the palette of Okabe and Ito, which colour-blind eyes tell apart.
 const FILLS: [&str; 8] = ["#0072b2", "#e69f00", "#009e73", "#56b4e9", "#cc79a7", "#d55e00", "#999999", "#f0e442"];
@@ -11,10 +12,6 @@ const GAP: f64 = 56.0;
 const LINE: f64 = 18.0;
 const BAR: f64 = 24.0;
 const BETWEEN: f64 = 32.0;
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// The smallest of 1, 2, 5 times a power of ten that gives at most six steps up to `most`.
 fn step(most: f64) -> f64 {
