@@ -2,6 +2,7 @@
 
 use super::figures::median;
 use super::lab::{Machine, load};
+use super::{Form, Rounds};
 use crate::failure::Failure;
 use crate::report::table;
 use crate::{Outcome, Verdict};
@@ -20,18 +21,10 @@ use takt_workload::Source;
 /// Reading the files is not counted.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// How often everything is measured
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// One short round that shows that everything works; its numbers mean nothing
-    #[arg(long)]
-    quick: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Exit with status 1 when a limit is missed
-    #[arg(long)]
-    strict: bool,
+    #[command(flatten)]
+    rounds: Rounds,
+    #[command(flatten)]
+    form: Form,
 }
 
 struct File {
@@ -101,8 +94,8 @@ fn rate(test: &Test, sets: &[TaskSet], cpus: usize, least: Span) -> i64 {
 
 pub(super) fn run(args: &Args) -> Outcome {
     let before = load();
-    let rounds = if args.quick { 1 } else { args.rounds };
-    let least = if args.quick { Span::from_ms(5) } else { Span::from_ms(500) };
+    let rounds = args.rounds.count(&args.form);
+    let least = if args.form.quick { Span::from_ms(5) } else { Span::from_ms(500) };
     let mut all = Vec::new();
     for file in &FILES {
         let sets = read(file)?;
@@ -131,22 +124,22 @@ pub(super) fn run(args: &Args) -> Outcome {
     let all: Vec<Measured> = all.into_iter().map(|(_, _, measured)| measured).collect();
     let judged = all.iter().find(|m| (m.file, m.test.name) == JUDGED).expect("it is in the list");
     let reached = median(judged.rates.iter().copied());
-    let holds = (!args.quick).then_some(reached >= FASTEST);
+    let holds = (!args.form.quick).then_some(reached >= FASTEST);
     let (machine, after) = (Machine::read(), load());
     let mut out = io::stdout().lock();
-    if args.json {
+    if args.form.json {
         let one = |m: &Measured| {
             json!({"file": m.file, "test": m.test.name, "accepted": m.accepted, "sets": m.sets,
                    "sets_per_cpu_second": median(m.rates.iter().copied()), "rounds": m.rates})
         };
         let limit = json!({"what": "sweep_n10, edf", "measured": reached, "limit": FASTEST, "holds": holds});
         let object = json!({
-            "bench": "analyze", "rounds": rounds, "quick": args.quick, "machine": machine.json(&before, &after),
+            "bench": "analyze", "rounds": rounds, "quick": args.form.quick, "machine": machine.json(&before, &after),
             "results": {"tests": all.iter().map(one).collect::<Vec<Value>>()}, "limits": [limit],
         });
         writeln!(out, "{object}")?;
     } else {
-        let quick = if args.quick { " (quick: the numbers mean nothing)" } else { "" };
+        let quick = if args.form.quick { " (quick: the numbers mean nothing)" } else { "" };
         let medians = if rounds == 1 { "1 round".into() } else { format!("medians of {rounds} rounds") };
         writeln!(out, "analyze: {medians}{quick}; task sets per second of CPU time")?;
         writeln!(out, "machine: {}, {} CPUs, Linux {}", machine.model, machine.cpus, machine.kernel)?;
@@ -165,7 +158,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         let least = "the fastest exact EDF test known on a machine of 2025";
         writeln!(out, "\nsweep_n10, edf: {reached} per second, at least {FASTEST}, {least}: {verdict}")?;
     }
-    Ok(if args.strict && holds == Some(false) { Verdict::No } else { Verdict::Done })
+    Ok(if args.form.strict && holds == Some(false) { Verdict::No } else { Verdict::Done })
 }
 
 #[cfg(test)]

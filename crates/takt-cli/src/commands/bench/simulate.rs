@@ -2,6 +2,7 @@
 
 use super::figures::median;
 use super::lab::{Machine, load};
+use super::{Form, Rounds};
 use crate::commands::output;
 use crate::failure::Failure;
 use crate::input::duration;
@@ -28,24 +29,16 @@ use takt_workload::{Options, Source, Workload};
 /// response times, and with a Perfetto trace of everything that happens; and with SimSo, if it is named.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// How often everything is measured
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
+    #[command(flatten)]
+    rounds: Rounds,
     /// Simulated time of each set
     #[arg(long, default_value = "1000s", value_parser = duration)]
     duration: Span,
     /// A Python with SimSo 0.8.5, to compare with; it simulates a twentieth of the time
     #[arg(long, value_name = "PYTHON")]
     simso: Option<PathBuf>,
-    /// One short round that shows that everything works; its numbers mean nothing
-    #[arg(long)]
-    quick: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Exit with status 1 when a limit is missed
-    #[arg(long)]
-    strict: bool,
+    #[command(flatten)]
+    form: Form,
 }
 
 struct Set {
@@ -278,8 +271,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     let before = load();
     let dir = tempfile::Builder::new().prefix("takt-bench-").tempdir()?;
     let trace = dir.path().join("trace.pftrace");
-    let rounds = if args.quick { 1 } else { args.rounds };
-    let length = if args.quick { Span::from_secs(20) } else { args.duration };
+    let rounds = args.rounds.count(&args.form);
+    let length = if args.form.quick { Span::from_secs(20) } else { args.duration };
     let peer_length = Span::from_ms((length.ns() / 20_000_000).max(1));
     let mut all = Vec::new();
     for set in &SETS {
@@ -313,13 +306,13 @@ pub(super) fn run(args: &Args) -> Outcome {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
     let all: Vec<Measured> = all.into_iter().map(|(_, measured)| measured).collect();
-    let limits = limits(&all, peaks[1] - peaks[0], args.quick);
+    let limits = limits(&all, peaks[1] - peaks[0], args.form.quick);
     let (machine, after) = (Machine::read(), load());
     let mut out = io::stdout().lock();
-    if args.json {
+    if args.form.json {
         let limit = |(what, measured, limit, holds): &Limit| json!({"what": what, "measured": measured, "limit": limit, "holds": holds});
         let object = json!({
-            "bench": "simulate", "rounds": rounds, "quick": args.quick, "duration_ns": length.ns(),
+            "bench": "simulate", "rounds": rounds, "quick": args.form.quick, "duration_ns": length.ns(),
             "simso": version, "simso_duration_ns": version.is_some().then_some(peer_length.ns()),
             "machine": machine.json(&before, &after),
             "results": {"sets": all.iter().map(Measured::json).collect::<Vec<_>>(),
@@ -328,7 +321,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         });
         writeln!(out, "{object}")?;
     } else {
-        let quick = if args.quick { " (quick: the numbers mean nothing)" } else { "" };
+        let quick = if args.form.quick { " (quick: the numbers mean nothing)" } else { "" };
         let medians = if rounds == 1 { "1 round".into() } else { format!("medians of {rounds} rounds") };
         writeln!(out, "simulate: {medians}{quick}, {length} of simulated time, EDF; jobs per second of CPU time")?;
         writeln!(out, "machine: {}, {} CPUs, Linux {}", machine.model, machine.cpus, machine.kernel)?;
@@ -354,7 +347,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         }
     }
     let missed = limits.iter().any(|l| l.3 == Some(false));
-    Ok(if args.strict && missed { Verdict::No } else { Verdict::Done })
+    Ok(if args.form.strict && missed { Verdict::No } else { Verdict::Done })
 }
 
 #[cfg(test)]
