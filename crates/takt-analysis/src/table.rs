@@ -227,6 +227,10 @@ mod tests {
             locking: Default::default(),
             timing: Default::default(),
             seed: 0,
+            domains: Vec::new(),
+            alternatives: Vec::new(),
+            load: None,
+            horizon: None,
         }
     }
 

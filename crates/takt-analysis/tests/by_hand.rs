@@ -33,6 +33,10 @@ fn system(policy: &str, cpus: usize, tasks: &[(i64, i64, i64)]) -> System {
         locking: Default::default(),
         timing: Default::default(),
         seed: 0,
+        domains: Vec::new(),
+        alternatives: Vec::new(),
+        load: None,
+        horizon: None,
     }
 }
 

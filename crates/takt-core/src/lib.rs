@@ -17,3 +17,4 @@ pub mod rng;
 pub mod scenario;
 pub mod stats;
 pub mod time;
+pub mod utility;

@@ -7,6 +7,7 @@ use crate::cpus::CpuSet;
 use crate::policy::PolicySpec;
 use crate::rng;
 use crate::time::{Span, Time};
+use crate::utility::Utility;
 use alloc::vec::Vec;
 
 /// A task: the index into [`System::tasks`].
@@ -146,6 +147,8 @@ pub struct Handler {
     pub runtime: Span,
     /// Its deadline after the abort; without one it has none.
     pub deadline: Option<Span>,
+    /// What it is worth to policies that go by utility, in millionths. Nobody accrues it.
+    pub utility: u64,
 }
 
 /// One task: a stream of jobs. On Linux it is one process (and its children).
@@ -165,6 +168,8 @@ pub struct Task {
     pub execution: Execution,
     /// What an aborted job still has to do.
     pub handler: Option<Handler>,
+    /// What completing a job is worth, by when; without one it is [`Utility::DEFAULT`].
+    pub utility: Option<Utility>,
     /// Budget of one job. In a window it is elapsed time; under an online policy it is CPU time.
     pub budget: Option<Span>,
     /// The budget of each job is drawn uniformly from `budget ± jitter / 2`; at most `2 * budget`. In a window an activation
@@ -190,6 +195,7 @@ impl Default for Task {
             steps: Vec::new(),
             execution: Execution::Declared,
             handler: None,
+            utility: None,
             budget: None,
             jitter: Span::ZERO,
             priority: 0,
@@ -263,6 +269,9 @@ pub enum Late {
     Continue,
     /// It is aborted at its deadline.
     Abort,
+    /// It is aborted at the first event of the system after its deadline, whatever that is about: ChronOS's rule, which has no
+    /// timer for deadlines.
+    AbortAtEvent,
 }
 
 /// What becomes of a release while the task's previous job is unfinished.
@@ -308,6 +317,59 @@ pub struct Timing {
     pub lateness: Span,
 }
 
+/// A group of CPUs with tasks and a policy of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Domain {
+    /// Its CPUs; disjoint from those of other domains.
+    pub cpus: CpuSet,
+    /// Its tasks; each belongs to one domain.
+    pub tasks: Vec<TaskId>,
+    /// What schedules them.
+    pub policy: PolicySpec,
+}
+
+/// How what jobs need changes in the course of a run: a factor on declared runtimes and on what jobs really need, by the planned
+/// release of the job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// Instants after the start of the schedule and the factor then, in millionths, in ascending order and joined by straight
+    /// lines; constant before the first and after the last. Of two points of one instant the second counts in it.
+    pub points: Vec<(Span, u32)>,
+    /// The points begin anew after so long; above zero.
+    pub repeat: Option<Span>,
+}
+
+impl Load {
+    /// The factor of one, in millionths.
+    pub const ONE: u32 = 1_000_000;
+
+    /// The factor for a job with this planned release. O(log points).
+    #[must_use]
+    pub fn factor(&self, release: Time) -> u32 {
+        let at = release - Time::ZERO;
+        let at = self.repeat.map_or(at, |repeat| Span::from_ns(at.ns().rem_euclid(repeat.ns())));
+        let next = self.points.partition_point(|(t, _)| *t <= at);
+        match (next.checked_sub(1).map(|before| self.points[before]), self.points.get(next)) {
+            (None, None) => Load::ONE,
+            (None, Some(&(_, factor))) | (Some((_, factor)), None) => factor,
+            (Some((t0, f0)), Some((t1, f1))) => {
+                let rise = (i128::from(*f1) - i128::from(f0)) * i128::from((at - t0).ns());
+                (i128::from(f0) + rise / i128::from((*t1 - t0).ns())) as u32
+            }
+        }
+    }
+}
+
+/// `span` times a factor in millionths, rounded down, but a nanosecond at least.
+#[must_use]
+pub fn scaled(span: Span, factor: u32) -> Span {
+    if factor == Load::ONE {
+        return span;
+    }
+    let ns = i128::from(span.ns()) * i128::from(factor) / i128::from(Load::ONE);
+    Span::from_ns(i64::try_from(ns).unwrap_or(i64::MAX).max(1))
+}
+
 /// A whole system: the input of an engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct System {
@@ -321,8 +383,12 @@ pub struct System {
     pub windows: Vec<Window>,
     /// Start rule of best-effort partitions.
     pub be_start: BestEffortStart,
-    /// The policy of the whole system: `windows` for a window table.
+    /// Parts of the machine with policies of their own; empty when there is one policy for all.
+    pub domains: Vec<Domain>,
+    /// The policy of the whole system: `windows` for a window table, `domains` where these have theirs.
     pub policy: PolicySpec,
+    /// Policies that it, or one of its domains, may be switched to ([`crate::engine::Input::Switch`]).
+    pub alternatives: Vec<PolicySpec>,
     /// Treatment of late jobs.
     pub late: Late,
     /// Treatment of releases that find the task busy.
@@ -333,6 +399,10 @@ pub struct System {
     pub locking: Locking,
     /// When the clock lets things happen.
     pub timing: Timing,
+    /// How what jobs need changes over time; `None` leaves it as described.
+    pub load: Option<Load>,
+    /// Only jobs whose deadline is not beyond this are counted; `None` counts all. With it every policy is judged by the same jobs.
+    pub horizon: Option<Time>,
     /// Seed of everything drawn at random (budget jitter).
     pub seed: u64,
 }
@@ -347,12 +417,16 @@ impl System {
             partitions: Vec::new(),
             windows: Vec::new(),
             be_start: BestEffortStart::default(),
+            domains: Vec::new(),
             policy,
+            alternatives: Vec::new(),
             late: Late::default(),
             backlog: Backlog::default(),
             resources: 0,
             locking: Locking::default(),
             timing: Timing::default(),
+            load: None,
+            horizon: None,
             seed: 0,
         }
     }
@@ -410,6 +484,8 @@ impl System {
             let handled =
                 task.handler.is_none_or(|h| h.runtime > Span::ZERO && h.deadline.is_none_or(|d| d > Span::ZERO));
             sure(handled, Invalid::Length(id))?;
+            let worth = task.utility.as_ref().is_none_or(Utility::is_sound);
+            sure(worth && task.handler.is_none_or(|h| h.utility <= crate::utility::MOST), Invalid::Utility(id))?;
             let positive = |span: Option<Span>| span.is_none_or(|s| s > Span::ZERO);
             sure(positive(task.deadline) && positive(task.runtime), Invalid::Length(id))?;
             sure(positive(task.budget) && task.jitter >= Span::ZERO, Invalid::Length(id))?;
@@ -435,6 +511,19 @@ impl System {
         let timing = self.timing.tick >= Span::ZERO && self.timing.resolution >= Span::ZERO;
         let timing = timing && self.timing.lateness >= Span::ZERO;
         sure(timing, Invalid::Timing)?;
+        let load = self.load.as_ref().is_none_or(|load| {
+            let sound = load.points.is_sorted_by_key(|(at, _)| *at) && load.repeat.is_none_or(|r| r > Span::ZERO);
+            sound && !load.points.is_empty() && load.points.iter().all(|(_, factor)| *factor > 0)
+        });
+        sure(load, Invalid::Load)?;
+        let (mut cpus, mut placed) = (CpuSet::EMPTY, alloc::vec![false; self.tasks.len()]);
+        for domain in &self.domains {
+            let free = domain.cpus.is_disjoint(&cpus) && domain.cpus.is_subset(&self.cpus) && !domain.cpus.is_empty();
+            cpus = cpus.union(&domain.cpus);
+            let mut once = |t: &TaskId| placed.get_mut(t.index()).is_some_and(|p| !core::mem::replace(p, true));
+            sure(free && domain.tasks.iter().all(&mut once), Invalid::Domains)?;
+        }
+        sure(self.domains.is_empty() || placed.iter().all(|p| *p), Invalid::Domains)?;
         for partition in &self.partitions {
             let known = partition.tasks.iter().all(|t| t.index() < self.tasks.len());
             sure(known, Invalid::Partition)?;
@@ -490,6 +579,12 @@ pub enum Invalid {
     Steps(TaskId),
     /// A negative tick or timer resolution.
     Timing,
+    /// A utility beyond [`crate::utility::MOST`], or a time-utility function out of order.
+    Utility(TaskId),
+    /// A load without points, with points out of order, or with a factor of zero.
+    Load,
+    /// Domains overlap, leave the machine, or do not hold each task once.
+    Domains,
     /// A setting of the policy outside of its range.
     Setting(&'static str),
     /// The policy needs what the task does not have.
@@ -513,6 +608,9 @@ impl core::fmt::Display for Invalid {
             Invalid::Steps(t) => {
                 write!(f, "task {}: steps must be longer than zero and give back each resource that they take", t.0)
             }
+            Invalid::Utility(t) => write!(f, "task {}: its utility is too high, or its points are out of order", t.0),
+            Invalid::Load => write!(f, "the load needs points in order and factors above zero"),
+            Invalid::Domains => write!(f, "domains overlap, leave the machine, or do not hold each task once"),
             Invalid::Timing => write!(f, "a tick or timer resolution is negative"),
             Invalid::Setting(name) => write!(f, "the policy's setting `{name}` is out of range"),
             Invalid::Needs(t, what) => write!(f, "task {}: the policy needs its {what}", t.0),

@@ -214,6 +214,15 @@ pub trait Policy: Send {
         let _ = (spec, cx);
         false
     }
+
+    /// Has another policy take over one of its domains ([`crate::model::System::domains`]); this may allocate.
+    ///
+    /// # Errors
+    /// When that policy cannot schedule the domain, or this one has no domains: the old one goes on.
+    fn switch(&mut self, domain: usize, to: &PolicySpec, cx: &mut Context<'_>) -> Result<(), Invalid> {
+        let _ = (domain, to, cx);
+        Err(Invalid::Unsuitable("this policy has no domains"))
+    }
 }
 
 /// How an ordering is spread over several CPUs.
@@ -232,6 +241,11 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// Equality, where traits cannot be used.
+    const fn is(self, other: Scope) -> bool {
+        self as u8 == other as u8
+    }
+
     /// The word in summaries and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -358,13 +372,7 @@ impl PolicySpec {
     pub fn from_name(name: &str) -> Option<PolicySpec> {
         let find = |plain: &str| REGISTRY.iter().find(|e| e.name == plain);
         if let Some(entry) = find(name) {
-            // A policy that has one scope only is called by its plain name.
-            let scope = match entry.scopes {
-                [only] => *only,
-                scopes if scopes.contains(&Scope::Uniprocessor) => Scope::Uniprocessor,
-                _ => return None,
-            };
-            return Some(PolicySpec::new(entry, scope));
+            return Some(PolicySpec::new(entry, entry.plain_scope()));
         }
         let (prefix, plain) = name.split_once('-')?;
         let entry = find(plain)?;
@@ -384,7 +392,7 @@ impl PolicySpec {
     #[must_use]
     pub const fn prefix(&self) -> &'static str {
         match self.scope {
-            _ if self.entry.scopes.len() == 1 => "",
+            scope if scope.is(self.entry.plain_scope()) => "",
             Scope::Global => "g-",
             Scope::Partitioned => "p-",
             Scope::Clustered => "c-",
@@ -425,8 +433,10 @@ pub enum Need {
     Period,
     /// A deadline.
     Deadline,
-    /// A runtime (for placement by utilisation).
+    /// A runtime (for placement by utilisation, or because the policy goes by what a job still needs).
     Runtime,
+    /// A utility.
+    Utility,
 }
 
 /// One policy of the registry.
@@ -445,6 +455,21 @@ pub struct Entry {
     pub settings: &'static [Setting],
     /// Builds it.
     pub build: fn(&Build<'_>) -> Result<Box<dyn Policy>, Invalid>,
+}
+
+impl Entry {
+    /// The scope that goes with the plain name: one CPU, or for policies that are about several the first of their list.
+    #[must_use]
+    pub const fn plain_scope(&self) -> Scope {
+        let mut index = 0;
+        while index < self.scopes.len() {
+            if self.scopes[index].is(Scope::Uniprocessor) {
+                return Scope::Uniprocessor;
+            }
+            index += 1;
+        }
+        self.scopes[0]
+    }
 }
 
 /// Its name alone: an entry in a failed test's output should not print its manual.
@@ -469,4 +494,5 @@ pub static REGISTRY: &[Entry] = &[
     policies::llref::ENTRY,
     policies::pd2::ENTRY,
     policies::ipi::ENTRY,
+    policies::dasa_nd::ENTRY,
 ];

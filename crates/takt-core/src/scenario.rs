@@ -20,6 +20,21 @@ pub struct Costs {
     pub scheduler: Span,
     /// In addition, for each task that it looks at in passes over all of them ([`crate::engine::Context::visited`]).
     pub scheduler_task: Span,
+    /// Each time a CPU takes the lock of the ready queue.
+    pub lock: Span,
+    /// Each time a CPU is interrupted by another one, to run its scheduler.
+    pub interrupt: Span,
+}
+
+/// How the CPUs of one ready queue come to a decision: what it costs, not what it is.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Deciding {
+    /// The CPU on which something happened decides for all, while the others are interrupted and wait (ChronOS:
+    /// "stop-the-world").
+    #[default]
+    One,
+    /// Each CPU picks for itself, and interrupts only those whose job changes (ChronOS: "concurrent").
+    Each,
 }
 
 /// Time that somebody else takes from each CPU: a hypervisor, an interrupt, a task of another class.
@@ -56,6 +71,13 @@ pub enum Happening {
         task: TaskId,
         /// How much.
         by: Span,
+    },
+    /// The policy is switched to another one, for the whole system or one of its domains ([`crate::engine::Input::Switch`]).
+    Switch {
+        /// Which domain; `None` for a system without domains.
+        domain: Option<u16>,
+        /// Index in [`crate::model::System::alternatives`].
+        to: u16,
     },
     /// The task changes its mode ([`crate::engine::Input::Retime`]).
     Retime {
@@ -95,6 +117,8 @@ pub enum Happening {
 pub struct Scenario {
     /// What the machine costs.
     pub costs: Costs,
+    /// How CPUs come to a decision.
+    pub deciding: Deciding,
     /// What others take.
     pub steal: Option<Steal>,
     /// What happens, in ascending order of time.

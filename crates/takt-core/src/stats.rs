@@ -32,6 +32,10 @@ pub struct Counts {
     pub preemptions: u64,
     /// Times a job resumed on another CPU set.
     pub migrations: u64,
+    /// Utility accrued, in millionths.
+    pub utility: u128,
+    /// The most that the released jobs could have accrued, in millionths.
+    pub utility_total: u128,
 }
 
 impl core::ops::AddAssign for Counts {
@@ -46,6 +50,8 @@ impl core::ops::AddAssign for Counts {
         self.dispatches += o.dispatches;
         self.preemptions += o.preemptions;
         self.migrations += o.migrations;
+        self.utility += o.utility;
+        self.utility_total += o.utility_total;
     }
 }
 

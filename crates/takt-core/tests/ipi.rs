@@ -387,8 +387,11 @@ fn a_job_that_uses_up_its_own_budget_is_aborted_across_bursts() {
     assert_eq!(over, [Record { at: Time::from_ns(22_000_000), what }]);
     assert_eq!(plant.rounds[2].measured, ms(6.0));
     // Its handler is work in the same burst, and has no limit.
-    let handled =
-        Task { budget: Some(ms(3.0)), handler: Some(Handler { runtime: ms(50.0), deadline: None }), ..batch(0.5) };
+    let handled = Task {
+        budget: Some(ms(3.0)),
+        handler: Some(Handler { runtime: ms(50.0), deadline: None, utility: 0 }),
+        ..batch(0.5)
+    };
     let mut plant = Plant::new(spec("ipi", &[]), 1, vec![handled, batch(0.5)]);
     let rounds = plant.rounds(6);
     assert!(rounds.iter().all(|r| r.measured == ms(8.0)), "{rounds:?}");

@@ -133,7 +133,7 @@ fn by_chronos_rule_an_aborted_job_calls_its_successor_after_its_handler() {
     let (story, _) = tell(rules(tasks.clone()), &[(9, done(A))], 12);
     let expected = ["0 release a0 by 5", "5 finish a0 Aborted", "5 release a1 by 15", "9 finish a1 Completed"];
     assert_eq!(ends(&story), expected);
-    tasks[0].handler = Some(Handler { runtime: ns(2), deadline: None });
+    tasks[0].handler = Some(Handler { runtime: ns(2), deadline: None, utility: 0 });
     let (story, _) = tell(rules(tasks), &[(7, done(A))], 9);
     let expected = ["0 release a0 by 5", "5 finish a0 Aborted", "5 handler a0 by never", "7 handled a0 after 2"];
     assert_eq!(ends(&story), [&expected[..], &["7 release a1 by 15"]].concat());
@@ -168,7 +168,7 @@ fn hartstone_counts_periods_by_its_clock() {
 fn a_handler_runs_by_its_own_deadline_and_is_not_aborted() {
     for (deadline, by) in [(None, "never"), (Some(ns(3)), "8")] {
         let mut task = periodic(20, 5, 0);
-        task.handler = Some(Handler { runtime: ns(4), deadline });
+        task.handler = Some(Handler { runtime: ns(4), deadline, utility: 0 });
         let late = Late::Abort;
         let (story, engine) = tell(System { late, ..system(vec![task]) }, &[(9, done(A))], 20);
         let expected =
@@ -183,7 +183,7 @@ fn a_handler_runs_by_its_own_deadline_and_is_not_aborted() {
 #[test]
 fn a_handler_keeps_what_its_job_held() {
     let mut low = once(&[0], 1);
-    low.handler = Some(Handler { runtime: ns(4), deadline: None });
+    low.handler = Some(Handler { runtime: ns(4), deadline: None, utility: 0 });
     let tasks = vec![low, once(&[2], 2)];
     let inputs = [(1, ask(A, R)), (3, ask(B, R)), (5, Input::Abort { task: A }), (9, done(A)), (11, done(B))];
     let (story, _) = tell(system(tasks), &inputs, 20);
@@ -211,7 +211,7 @@ fn a_handler_keeps_what_its_job_held() {
 #[test]
 fn an_aborted_job_waits_no_longer() {
     let mut high = once(&[2], 2);
-    high.handler = Some(Handler { runtime: ns(1), deadline: None });
+    high.handler = Some(Handler { runtime: ns(1), deadline: None, utility: 0 });
     let tasks = vec![once(&[0], 1), high];
     let inputs = [(1, ask(A, R)), (3, ask(B, R)), (5, Input::Abort { task: B }), (6, done(B)), (7, give(A, R))];
     let (story, engine) = tell(system(tasks), &inputs, 20);
@@ -234,7 +234,7 @@ fn an_aborted_job_waits_no_longer() {
 #[test]
 fn a_late_signal_of_an_aborted_job_carries_its_number() {
     let mut task = once(&[0, 10], 1);
-    task.handler = Some(Handler { runtime: ns(1), deadline: None });
+    task.handler = Some(Handler { runtime: ns(1), deadline: None, utility: 0 });
     let inputs = [(3, done(A)), (12, Input::Abort { task: A }), (12, done(A))];
     let (story, _) = tell(system(vec![task]), &inputs, 20);
     assert!(story.lines.contains(&"12 late signal a1".to_owned()), "{:?}", story.lines);

@@ -84,7 +84,11 @@ fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> Sys
     let task = |i: u32| Task {
         arrival: arrival(i),
         steps: steps(i),
-        handler: (i % 3 == 1).then(|| Handler { runtime: us(2), deadline: i.is_multiple_of(2).then(|| us(9)) }),
+        handler: (i % 3 == 1).then(|| Handler {
+            runtime: us(2),
+            deadline: i.is_multiple_of(2).then(|| us(9)),
+            utility: 0,
+        }),
         share: i.is_multiple_of(5).then_some(100_000),
         deadline: Some(us(15 + 8 * i64::from(i))),
         runtime: Some(us(5)),
@@ -107,6 +111,10 @@ fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> Sys
         locking,
         timing: Timing { lateness: us(1), ..Timing::default() },
         seed: 1,
+        domains: Vec::new(),
+        alternatives: Vec::new(),
+        load: None,
+        horizon: None,
     }
 }
 

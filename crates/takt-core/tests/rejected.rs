@@ -40,6 +40,10 @@ fn table(inner: Option<&str>) -> System {
         locking: Default::default(),
         timing: Default::default(),
         seed: 0,
+        domains: Vec::new(),
+        alternatives: Vec::new(),
+        load: None,
+        horizon: None,
     }
 }
 

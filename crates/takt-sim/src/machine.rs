@@ -282,6 +282,7 @@ impl Machine {
         inputs.push(match change {
             Happening::Share { task, share, importance } => Input::Share { task, share, importance },
             Happening::Configure { setting, value } => Input::Configure { setting, value },
+            Happening::Switch { domain, to } => Input::Switch { domain, to },
             Happening::Skew { task, by } => Input::Skew { task, by },
             Happening::Retime { task, period, deadline, runtime } => Input::Retime { task, period, deadline, runtime },
             Happening::Enter { task } => Input::Enter { task },

@@ -48,6 +48,10 @@ fn system(policy: &str, cpus: usize, tasks: &[[i64; 4]], priorities: &[u32]) -> 
         locking: Default::default(),
         timing: Default::default(),
         seed: 0,
+        domains: Vec::new(),
+        alternatives: Vec::new(),
+        load: None,
+        horizon: None,
     }
 }
 

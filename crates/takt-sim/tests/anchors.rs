@@ -37,6 +37,10 @@ fn read(csv: &str, cpus: usize, policy: &str) -> System {
         locking: Default::default(),
         timing: Default::default(),
         seed: 0,
+        domains: Vec::new(),
+        alternatives: Vec::new(),
+        load: None,
+        horizon: None,
     }
 }
 

@@ -180,11 +180,12 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             cache_reload,
             scheduler,
             scheduler_task,
+            ..Costs::default()
         },
     );
     let steal = prop::option::of((1i64..30, 0i64..30))
         .prop_map(|steal| steal.map(|(period, length)| Steal { period: ns(period), length: ns(length.min(period)) }));
-    (costs, steal).prop_map(|(costs, steal)| Scenario { costs, steal, changes: vec![] })
+    (costs, steal).prop_map(|(costs, steal)| Scenario { costs, steal, ..Scenario::default() })
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -283,7 +284,7 @@ proptest! {
         let costs = costs.filter(|_| cpus == 1).map_or(Costs::default(), |(switch, reload)| {
             Costs { context_switch: ns(switch), cache_reload: ns(reload), ..Costs::default() }
         });
-        let scenario = Scenario { costs, steal, changes: vec![] };
+        let scenario = Scenario { costs, steal, ..Scenario::default() };
         let described = system(cpus, policy, tasks);
         let simple = reference::reference(&described, &scenario, END);
         let told = tell(described, &scenario, END);

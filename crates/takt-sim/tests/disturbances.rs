@@ -8,7 +8,7 @@ use story::*;
 use takt_core::engine::Engine;
 use takt_core::model::*;
 use takt_core::record::{Record, Sink, What};
-use takt_core::scenario::{Costs, Happening, Scenario, Steal};
+use takt_core::scenario::{Costs, Deciding, Happening, Scenario, Steal};
 use takt_core::time::{Span, Time};
 
 const A: TaskId = TaskId(0);
@@ -224,7 +224,10 @@ fn memory_does_not_grow_with_the_simulated_time() {
             cache_reload: cost,
             scheduler: cost,
             scheduler_task: cost,
+            lock: cost,
+            interrupt: cost,
         },
+        deciding: Deciding::One,
         steal: Some(Steal { period: ns(50), length: ns(3) }),
         changes: (1..100).map(|i| (at(i * 1_000), if i % 2 == 0 { wake(A) } else { block(A) })).collect(),
     };

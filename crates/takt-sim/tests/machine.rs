@@ -166,7 +166,7 @@ fn an_aborted_job_forgets_its_steps_and_its_sleep() {
 fn the_handler_of_an_aborted_job() {
     let a = Task {
         deadline: Some(ns(20)),
-        handler: Some(Handler { runtime: ns(6), deadline: None }),
+        handler: Some(Handler { runtime: ns(6), deadline: None, utility: 0 }),
         ..once(0, 2, &[run(2), Step::Lock(R), sleep(30), Step::Unlock(R), run(1)])
     };
     let b = once(5, 1, &[run(30), Step::Lock(R), run(4), Step::Unlock(R)]);

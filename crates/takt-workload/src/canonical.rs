@@ -9,7 +9,7 @@ use std::fmt::Write;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Task};
 use takt_core::policy::{Placement, PolicySpec, Scope};
-use takt_core::scenario::Happening;
+use takt_core::scenario::{Costs, Happening};
 use takt_core::time::{Span, Time};
 
 /// Writes the workload out in full: partitions with names, slices with CPUs, processes with budgets. Loaded
@@ -102,7 +102,8 @@ fn write_machine(out: &mut String, workload: &Workload) {
         }
     }
     let costs = &scenario.costs;
-    let spans = [costs.context_switch, costs.migration, costs.cache_reload, costs.scheduler, costs.scheduler_task];
+    let Costs { context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt } = *costs;
+    let spans = [context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt];
     let costs: Vec<String> = COST_KEYS
         .into_iter()
         .zip(spans)
@@ -139,6 +140,9 @@ fn write_changes(out: &mut String, workload: &Workload) {
                 let setting = &settings[usize::from(*setting)];
                 let value = value.map_or("default".to_owned(), |value| value_text(setting, value));
                 format!("policy: {{{}: {value}}}", setting.name)
+            }
+            Happening::Switch { to, .. } => {
+                format!("policy: {}", policy_text(&workload.system.alternatives[usize::from(*to)]))
             }
             Happening::Skew { task, by } => format!("task: {}, skew: {}", name(task), duration_text(*by)),
             Happening::Block { task } => format!("task: {}, block: yes", name(task)),

@@ -11,7 +11,8 @@ use takt_core::policy::{CLUSTER, PolicySpec, Setting};
 use takt_core::scenario::{Costs, Happening, Scenario, Steal};
 use takt_core::time::{Span, Time};
 
-pub(crate) const COST_KEYS: [&str; 5] = ["context_switch", "migration", "cache_reload", "scheduler", "scheduler_task"];
+pub(crate) const COST_KEYS: [&str; 7] =
+    ["context_switch", "migration", "cache_reload", "scheduler", "scheduler_task", "lock", "interrupt"];
 pub(crate) const TIMING_KEYS: [&str; 3] = ["tick", "timer_resolution", "timer_lateness"];
 const CHANGE_KEYS: [&str; 13] = [
     "at",
@@ -61,9 +62,9 @@ pub(crate) fn costs(reader: &mut Reader, entry: &Entry) -> Costs {
         return Costs::default();
     }
     reader.keys(node, "`costs`", &COST_KEYS);
-    let [context_switch, migration, cache_reload, scheduler, scheduler_task] =
+    let [context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt] =
         COST_KEYS.map(|key| span_of(reader, node, key));
-    Costs { context_switch, migration, cache_reload, scheduler, scheduler_task }
+    Costs { context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt }
 }
 
 /// Reads `steal`.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use takt_core::model::{Execution, Handler, ResourceId, Step};
 use takt_core::time::Span;
+use takt_core::utility::UNIT;
 
 /// The most steps of a job.
 const MAX_STEPS: usize = 10_000;
@@ -308,7 +309,11 @@ pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
 /// Reads `handler`: its runtime, or its runtime and deadline.
 pub(crate) fn handler(reader: &mut Reader, node: &Node) -> Option<Handler> {
     if !matches!(node.kind, Kind::Map(_)) {
-        return Some(Handler { runtime: reader.span(node, "handler", Bare::Refused, false)?, deadline: None });
+        return Some(Handler {
+            runtime: reader.span(node, "handler", Bare::Refused, false)?,
+            deadline: None,
+            utility: UNIT,
+        });
     }
     reader.keys(node, "a handler", &["runtime", "deadline"]);
     let Some(runtime) = node.get("runtime") else {
@@ -336,7 +341,7 @@ pub(crate) fn handler(reader: &mut Reader, node: &Node) -> Option<Handler> {
         );
         return None;
     }
-    Some(Handler { runtime, deadline })
+    Some(Handler { runtime, deadline, utility: UNIT })
 }
 
 /// Reads `releases`: instants in ascending order, or `never`.

@@ -345,6 +345,7 @@ pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task,
         Need::Period => task.arrival.period().is_none().then_some("period"),
         Need::Deadline => task.deadline.is_none().then_some("deadline"),
         Need::Runtime => task.runtime.is_none().then_some("runtime"),
+        Need::Utility => task.utility.is_none().then_some("utility"),
     };
     // Where an ordering is spread over CPUs by giving each task one of them, or a cluster, its utilisation decides which,
     // unless there is no choice. What has no period has no utilisation, and a policy that is about several CPUs

@@ -188,9 +188,12 @@ fn what_jobs_need_may_differ_from_what_they_declare() {
     assert_eq!(task("period: 10ms, execution: [2ms, 3ms]").execution, Execution::Series(vec![ms(2), ms(3)]));
     let drawn = task("period: 10ms, runtime: 2ms, execution: {least: 1ms, most: 4ms}");
     assert_eq!((drawn.runtime, drawn.execution), (Some(ms(2)), Execution::Uniform { least: ms(1), most: ms(4) }));
-    assert_eq!(task("period: 10ms, handler: 1ms").handler, Some(Handler { runtime: ms(1), deadline: None }));
+    assert_eq!(
+        task("period: 10ms, handler: 1ms").handler,
+        Some(Handler { runtime: ms(1), deadline: None, utility: 0 })
+    );
     let handler = task("period: 10ms, handler: {runtime: 1ms, deadline: 5ms}").handler;
-    assert_eq!(handler, Some(Handler { runtime: ms(1), deadline: Some(ms(5)) }));
+    assert_eq!(handler, Some(Handler { runtime: ms(1), deadline: Some(ms(5)), utility: 0 }));
     let shared = task("period: 10ms, share: 12.5%, importance: 7");
     assert_eq!((shared.share, shared.importance), (Some(125_000), 7));
     assert_eq!((task("period: 10ms, share: 1").share, task("period: 10ms").importance), (Some(1_000_000), 1));
@@ -287,6 +290,7 @@ fn a_scenario_is_sorted_and_keeps_what_it_does_not_name() {
         cache_reload: us(7),
         scheduler: us(5),
         scheduler_task: us(1),
+        ..Costs::default()
     };
     assert_eq!((w.scenario.costs, w.scenario.steal), (costs, Some(Steal { period: ms(10), length: us(100) })));
     let (a, b, c) = (TaskId(0), TaskId(1), TaskId(2));

@@ -72,6 +72,7 @@ fn needs(entry: &Entry) -> String {
         Need::Period => "period",
         Need::Deadline => "deadline",
         Need::Runtime => "runtime",
+        Need::Utility => "utility",
     };
     if entry.needs.is_empty() { "-".into() } else { entry.needs.iter().map(need).collect::<Vec<_>>().join(" ") }
 }

@@ -100,6 +100,7 @@ fn to_json(input: &Input) -> Value {
         Input::Skew { task, by } => json!(["skew", task.0, by.ns()]),
         Input::Share { task, share, importance } => json!(["share", task.0, share, importance]),
         Input::Configure { setting, value } => json!(["configure", setting, value]),
+        Input::Switch { domain, to } => json!(["switch", domain, to]),
         Input::Abort { task } => json!(["abort", task.0]),
         Input::Exit { task } => json!(["exit", task.0]),
         Input::Retime { task, period, deadline, runtime } => {
@@ -114,6 +115,10 @@ fn from_json(value: &Value, tasks: u64) -> Option<Input> {
     if value[0] == "configure" {
         let setting = u8::try_from(value[1].as_u64()?).ok().filter(|s| usize::from(*s) < MAX_SETTINGS)?;
         return Some(Input::Configure { setting, value: value[2].as_i64() });
+    }
+    if value[0] == "switch" {
+        let number = |value: &Value| value.as_u64().and_then(|n| u16::try_from(n).ok());
+        return Some(Input::Switch { domain: number(&value[1]), to: number(&value[2])? });
     }
     let task = TaskId(value[1].as_u64().filter(|t| *t < tasks)? as u32);
     let resource = || Some(ResourceId(u16::try_from(value[2].as_u64()?).ok()?));

@@ -5,6 +5,7 @@ use crate::model::{Locking, ResourceId, System, Task, TaskId};
 use crate::policy::{Budget, Event};
 use crate::record::{JobId, Outcome, Place, Sink, What};
 use crate::time::{Span, Time};
+use crate::utility::Utility;
 
 /// What a policy may see and do while it handles an event or decides.
 pub struct Context<'a> {
@@ -73,10 +74,28 @@ impl Context<'_> {
     #[must_use]
     pub fn remaining(&self, task: TaskId) -> Option<Span> {
         let job = self.state.job(task)?;
-        let described = self.task(task);
-        let handler = described.handler.filter(|_| self.state.runs[task.index()].handler);
-        let declared = handler.map(|h| h.runtime).or(described.runtime)?;
+        let declared = self.state.runs[task.index()].declared?;
         Some((declared - job.consumed).max(Span::ZERO))
+    }
+    /// CPU time that the task's current job was declared to need when it began, or its handler.
+    #[must_use]
+    pub fn declared(&self, task: TaskId) -> Option<Span> {
+        let run = &self.state.runs[task.index()];
+        run.declared.filter(|_| run.has_job())
+    }
+    /// The utility, in millionths, that the task's current job is worth to a policy if it completes at `finish`
+    /// ([`Utility::potential`]); that of its handler where it is at that, and zero without a job.
+    #[must_use]
+    pub fn potential(&self, task: TaskId, finish: Time) -> u64 {
+        let (run, described) = (&self.state.runs[task.index()], self.task(task));
+        match (run.has_job(), run.handler) {
+            (false, _) => 0,
+            (true, true) => described.handler.map_or(0, |h| h.utility),
+            (true, false) => {
+                let function = described.utility.as_ref().unwrap_or(&Utility::DEFAULT);
+                function.potential(finish - run.planned, described.deadline)
+            }
+        }
     }
     /// Whether the task's current job has not run yet.
     #[must_use]
@@ -147,6 +166,13 @@ impl Context<'_> {
         let slot = 2 * self.state.runs.len() + usize::from(timer);
         self.state.agenda.remove(slot);
     }
+    /// The budgets that another policy has granted these tasks are none of the new one's; those of the tasks themselves stay.
+    pub(crate) fn forget_grants(&mut self, tasks: &[TaskId]) {
+        for &task in tasks {
+            self.state.runs[task.index()].urgency = 0;
+            self.state.forget_grant(task, self.sink);
+        }
+    }
     /// Replenishes a budget: `budget` replaces what is left.
     pub fn replenish(&mut self, task: TaskId, budget: Budget) {
         self.state.grant(task, budget, self.sink);
@@ -162,7 +188,7 @@ impl Context<'_> {
         let job = run.next_job;
         run.job = job;
         run.next_job += 1;
-        run.counts.released += 1;
+        state.count_release(task, deadline);
         state.record(self.sink, What::Release { task, job, deadline });
         state.begin_job(task, now, now, deadline.unwrap_or(Time::MAX));
         let told = state.events.pop();

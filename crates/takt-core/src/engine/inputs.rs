@@ -94,7 +94,7 @@ impl State {
                     self.depart(task, sink);
                 }
             }
-            Input::Configure { .. } => unreachable!("settings are the engine's own business"),
+            Input::Configure { .. } | Input::Switch { .. } => unreachable!("policies are the engine's own business"),
             Input::Abort { task } => {
                 if self.runs[task.index()].has_job() {
                     self.end_job(task, Outcome::Aborted, true, sink);

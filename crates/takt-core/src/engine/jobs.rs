@@ -1,10 +1,11 @@
 //! The life of jobs: they arrive, begin, end, and are followed by others, by the rules for late ones.
 
 use super::{Phase, State, slot_release};
-use crate::model::{Arrival, Backlog, Late, ResourceId, TaskId};
+use crate::model::{Arrival, Backlog, Late, Load, ResourceId, TaskId, scaled};
 use crate::policy::Event;
 use crate::record::{Outcome, Sink, StopReason, What};
 use crate::time::{Span, Time};
+use crate::utility::Utility;
 
 impl State {
     /// Puts the task's next release on the agenda.
@@ -34,15 +35,15 @@ impl State {
             run.pending += 1;
             return;
         }
-        run.counts.released += 1;
         let busy = run.has_job();
+        self.count_release(task, deadline);
         self.record_at(release, sink, What::Release { task, job, deadline });
         let run = &mut self.runs[task.index()];
         if !busy {
             run.job = job;
             self.begin_job(task, release, release, deadline.unwrap_or(Time::MAX));
         } else if backlog == Backlog::Skip {
-            run.counts.missed += 1;
+            self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
             let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO };
             self.record_at(release, sink, what);
         } else {
@@ -64,6 +65,8 @@ impl State {
         run.planned = planned;
         run.deadline = deadline;
         run.handler = false;
+        run.load = self.system.load.as_ref().map_or(Load::ONE, |load| load.factor(planned));
+        run.declared = self.system.tasks[task.index()].runtime.map(|r| scaled(r, run.load));
         run.consumed = Span::ZERO;
         run.since = now;
         run.budget = None;
@@ -82,14 +85,21 @@ impl State {
         let (index, now, n) = (task.index(), self.now, self.runs.len());
         let rule = self.system.backlog;
         let judged = if rule == Backlog::Hartstone { now.round_down(self.system.timing.tick) } else { now };
+        let counted = self.counted(Some(self.runs[index].deadline).filter(|d| *d < Time::MAX));
         let run = &mut self.runs[index];
         run.account(now);
         let (job, consumed, was_handler) = (run.job, run.consumed, run.handler);
         let in_time = judged <= run.deadline;
         match outcome {
-            _ if was_handler => {}
+            _ if was_handler || !counted => {}
             Outcome::Completed | Outcome::BudgetUsed | Outcome::Exited => {
                 run.counts.completed += 1;
+                run.counts.utility += u128::from(match &self.system.tasks[index].utility {
+                    None | Some(Utility::Step(_)) if !in_time => 0,
+                    None => Utility::DEFAULT.height(),
+                    Some(Utility::Step(height)) => *height,
+                    Some(function) => function.at(now - run.planned, self.system.tasks[index].deadline),
+                });
                 if in_time {
                     run.counts.met += 1;
                 } else {
@@ -132,6 +142,7 @@ impl State {
             run.handler = true;
             run.fresh = true;
             run.deadline = deadline.unwrap_or(Time::MAX);
+            run.declared = Some(handler.runtime);
             run.consumed = Span::ZERO;
             run.metered = false;
             self.record(sink, What::Handler { task, job, deadline });
@@ -163,6 +174,20 @@ impl State {
         }
     }
 
+    /// Aborts the jobs whose deadline has passed unnoticed; whether there was one. O(tasks).
+    pub(super) fn abort_expired(&mut self, sink: &mut dyn Sink) -> bool {
+        for index in 0..self.runs.len() {
+            let run = &self.runs[index];
+            let released_here = self.system.tasks[index].arrival != Arrival::Activated;
+            if run.has_job() && !run.handler && run.deadline < self.now && released_here {
+                let task = TaskId(index as u32);
+                self.events.push(Event::Deadline { task, job: run.job });
+                self.end_job(task, Outcome::Aborted, true, sink);
+            }
+        }
+        !self.events.is_empty()
+    }
+
     /// A task without a present job is gone; jobs that waited for their turn are missed.
     pub(super) fn depart(&mut self, task: TaskId, sink: &mut dyn Sink) {
         let run = &mut self.runs[task.index()];
@@ -172,10 +197,13 @@ impl State {
         let queued = core::mem::take(&mut run.pending);
         let queued = if self.system.backlog == Backlog::Hartstone { 0 } else { queued };
         let last = run.job;
-        run.counts.missed += queued;
+        let mut planned = run.planned;
         run.phase = Phase::Gone;
         run.leaving = false;
         for job in last + 1..=last + queued {
+            planned = self.next_release(task, job - 1, planned).expect("a job that has arrived was planned");
+            let deadline = self.absolute_deadline(task, planned);
+            self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
             self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
         }
         if queued > 0 {
@@ -267,9 +295,9 @@ impl State {
             let next = self.next_release(task, run.next_job, planned);
             self.plan(task, next);
             let deadline = self.absolute_deadline(task, planned);
+            self.count_release(task, deadline);
             let run = &mut self.runs[task.index()];
             (run.job, run.next_job) = (run.next_job, run.next_job + 1);
-            run.counts.released += 1;
             let job = run.job;
             self.record(sink, What::Release { task, job, deadline });
             self.begin_job(task, at, planned, deadline.unwrap_or(Time::MAX));
@@ -294,14 +322,14 @@ impl State {
             }
             run.pending -= 1;
             run.job = job;
-            run.counts.released += 1;
+            self.count_release(task, deadline);
             self.record(sink, What::Release { task, job, deadline });
             if last {
                 self.begin_job(task, planned, planned, deadline.unwrap_or(Time::MAX));
                 return;
             }
             self.runs[task.index()].planned = planned;
-            self.runs[task.index()].counts.missed += 1;
+            self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
             self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
         }
     }

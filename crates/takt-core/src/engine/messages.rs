@@ -98,6 +98,14 @@ pub enum Input {
         /// Its new value; `None` is the default.
         value: Option<i64>,
     },
+    /// Another policy takes over, in the whole system or in one of its domains, with every job in its present state. This
+    /// allocates. A policy that cannot schedule what it is to take over leaves everything as it is.
+    Switch {
+        /// Which domain; `None` for a system without domains.
+        domain: Option<u16>,
+        /// Index in [`crate::model::System::alternatives`].
+        to: u16,
+    },
     /// The current job of the task is given up; if it has a handler, that follows.
     Abort {
         /// Who.

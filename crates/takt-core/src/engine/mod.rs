@@ -23,12 +23,13 @@ pub use context::Context;
 pub use messages::{Command, Input, Work};
 
 use crate::cpus::CpuSet;
-use crate::model::{Arrival, Backlog, Invalid, ResourceId, Step, System, Task, TaskId};
+use crate::model::{Arrival, Backlog, Invalid, Late, Load, ResourceId, Step, System, Task, TaskId};
 use crate::policy::{Build, Clock, Decision, Event, Policy};
 use crate::queue::Agenda;
 use crate::record::{JobId, Outcome, Place, Record, Sink, StopReason, What};
 use crate::stats::Counts;
 use crate::time::{Span, Time};
+use crate::utility::Utility;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -58,6 +59,9 @@ struct Run {
     deadline: Time,
     /// The current job was aborted and its handler is at work.
     handler: bool,
+    /// The factor on what the current job needs, and what it is declared to need, or its handler.
+    load: u32,
+    declared: Option<Span>,
     consumed: Span,
     /// Consumption is accounted up to here while it runs.
     since: Time,
@@ -100,10 +104,14 @@ impl Run {
     /// Brings consumption and budget up to `now`.
     #[inline]
     fn account(&mut self, now: Time) {
-        if self.place.is_some() && self.phase == Phase::Ready && !(self.metered && self.clock == Clock::Cpu) {
-            self.spend(now - self.since);
-        }
+        self.spend(self.unaccounted(now));
         self.since = now;
+    }
+    /// What it has consumed since it was last brought up to date, unless a driver measures that.
+    #[inline]
+    fn unaccounted(&self, now: Time) -> Span {
+        let runs = self.place.is_some() && self.phase == Phase::Ready;
+        if runs && !(self.metered && self.clock == Clock::Cpu) { now - self.since } else { Span::ZERO }
     }
     #[inline]
     fn spend(&mut self, span: Span) {
@@ -225,6 +233,8 @@ impl Engine {
             planned: Time::ZERO,
             deadline: Time::MAX,
             handler: false,
+            load: Load::ONE,
+            declared: None,
             consumed: Span::ZERO,
             since: Time::ZERO,
             budget: None,
@@ -318,9 +328,16 @@ impl Engine {
             deliver(state, &mut *self.policy, sink);
         }
         for input in inputs {
-            if let Input::Configure { setting, value } = *input {
-                self.configure(setting, value, sink);
-                continue;
+            match *input {
+                Input::Configure { setting, value } => {
+                    self.configure(setting, value, sink);
+                    continue;
+                }
+                Input::Switch { domain, to } => {
+                    self.switch(domain, to, sink);
+                    continue;
+                }
+                _ => {}
             }
             let state = &mut self.state;
             state.input(input, sink);
@@ -334,6 +351,12 @@ impl Engine {
             state.due(at, slot, sink);
             deliver(state, policy, sink);
         }
+        if state.system.late == Late::AbortAtEvent {
+            // The successor of an aborted job may be late, too.
+            while state.abort_expired(sink) {
+                deliver(state, policy, sink);
+            }
+        }
         self.decide(sink)
     }
 
@@ -346,7 +369,7 @@ impl Engine {
         state.closing = true;
         state.recording = sink.wants_records();
         // Nobody decides by a setting any more.
-        for input in inputs.iter().filter(|i| !matches!(i, Input::Configure { .. })) {
+        for input in inputs.iter().filter(|i| !matches!(i, Input::Configure { .. } | Input::Switch { .. })) {
             state.input(input, sink);
             state.events.clear();
         }
@@ -374,12 +397,13 @@ impl Engine {
                 continue;
             }
             let deadline = state.system.tasks[i].deadline;
-            let mut missed = u64::from(!state.runs[i].handler && state.runs[i].deadline <= end);
+            let due = |at: Time| at <= end && state.counted(Some(at));
+            let mut missed = u64::from(!state.runs[i].handler && due(state.runs[i].deadline));
             let mut planned = state.runs[i].planned;
             for job in state.runs[i].job..state.runs[i].job + state.runs[i].pending {
                 planned =
                     state.next_release(TaskId(i as u32), job, planned).expect("a job that has arrived was planned");
-                missed += u64::from(deadline.is_some_and(|d| planned + d <= end));
+                missed += u64::from(deadline.is_some_and(|d| due(planned + d)));
             }
             state.runs[i].counts.missed += missed;
         }
@@ -411,6 +435,22 @@ impl Engine {
             deliver(&mut self.state, &mut *self.policy, sink);
         }
         Ok(())
+    }
+
+    /// Another policy takes over the system or a domain, if it can.
+    fn switch<S: Sink>(&mut self, domain: Option<u16>, to: u16, sink: &mut S) {
+        let Some(spec) = self.state.system.alternatives.get(usize::from(to)).copied() else { return };
+        let Some(domain) = domain.map(usize::from) else {
+            // One that cannot changes nothing: whoever makes the input checks it.
+            let _ = self.switch_policy(spec, sink);
+            return;
+        };
+        let before = self.state.system.policy;
+        let cx = &mut Context { state: &mut self.state, sink };
+        if self.policy.switch(domain, &spec, cx).is_ok() {
+            debug_assert_eq!(before, self.state.system.policy, "only the domain has another policy");
+            deliver(&mut self.state, &mut *self.policy, sink);
+        }
     }
 
     /// Changes a setting of the policy, in place if it can take that over.
@@ -569,24 +609,38 @@ impl State {
 
     fn job(&self, task: TaskId) -> Option<Job> {
         let run = &self.runs[task.index()];
-        run.has_job().then(|| {
-            let running = run.place.is_some() && run.phase == Phase::Ready && !(run.metered && run.clock == Clock::Cpu);
-            let extra = if running { self.now - run.since } else { Span::ZERO };
-            Job {
-                number: run.job,
-                release: run.release,
-                deadline: run.deadline,
-                consumed: run.consumed + extra,
-                ready: run.phase == Phase::Ready,
-            }
+        run.has_job().then(|| Job {
+            number: run.job,
+            release: run.release,
+            deadline: run.deadline,
+            consumed: run.consumed + run.unaccounted(self.now),
+            ready: run.phase == Phase::Ready,
         })
     }
 
     fn budget_left(&self, task: TaskId) -> Option<Span> {
         let run = &self.runs[task.index()];
-        let running = run.place.is_some() && run.phase == Phase::Ready && !(run.metered && run.clock == Clock::Cpu);
-        let extra = if running { self.now - run.since } else { Span::ZERO };
-        run.budget.map(|left| left - extra)
+        run.budget.map(|left| left - run.unaccounted(self.now))
+    }
+
+    /// Whether a job with this deadline is counted.
+    #[inline]
+    fn counted(&self, deadline: Option<Time>) -> bool {
+        match (self.system.horizon, deadline) {
+            (Some(horizon), Some(deadline)) => deadline <= horizon,
+            _ => true,
+        }
+    }
+
+    /// Counts a job that comes into being.
+    #[inline]
+    fn count_release(&mut self, task: TaskId, deadline: Option<Time>) {
+        if self.counted(deadline) {
+            let counts = &mut self.runs[task.index()].counts;
+            counts.released += 1;
+            let utility = self.system.tasks[task.index()].utility.as_ref();
+            counts.utility_total += u128::from(utility.unwrap_or(&Utility::DEFAULT).height());
+        }
     }
 
     #[inline]

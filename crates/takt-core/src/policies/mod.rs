@@ -1,6 +1,8 @@
 //! The policies, one file each, and what they share: [`scope`] spreads an ordering over CPUs, and
 //! [`mapping`] chooses the CPU of each job that a global policy has chosen.
 
+mod accrual;
+pub mod dasa_nd;
 pub mod dm;
 pub mod edf;
 pub mod fifo;

@@ -10,6 +10,7 @@
 mod packing;
 mod sharing;
 
+pub(crate) use packing::clusters;
 pub use packing::pack;
 
 use crate::cpus::CpuSet;
@@ -99,8 +100,17 @@ pub(crate) const SCOPES: &[Scope] = &[Scope::Uniprocessor, Scope::Global, Scope:
 /// Builds the policy for an ordering under the scope that `build` names.
 ///
 /// # Errors
-/// A uniprocessor scope over several CPUs, and a task that may run on none of the CPUs lent where each task has a home.
+/// Those of [`check`].
 pub(crate) fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+    check(build)?;
+    Ok(Box::new(Scoped::<O>::new(build)))
+}
+
+/// Whether the scope that `build` names suits its CPUs and tasks.
+///
+/// # Errors
+/// A uniprocessor scope over several CPUs, and a task that may run on none of the CPUs lent where each task has a home.
+pub(crate) fn check(build: &Build<'_>) -> Result<(), Invalid> {
     match build.spec.scope {
         Scope::Uniprocessor if build.places.len() > 1 => {
             return Err(Invalid::Unsuitable(
@@ -119,7 +129,7 @@ pub(crate) fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, I
         }
         Scope::Table => return Err(Invalid::Unsuitable("an ordering is not a table")),
     }
-    Ok(Box::new(Scoped::<O>::new(build)))
+    Ok(())
 }
 
 /// Some CPUs and the tasks that are at home there.

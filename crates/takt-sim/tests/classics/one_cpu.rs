@@ -201,8 +201,8 @@ fn a_job_that_yields_goes_behind_its_equals() {
 
 #[test]
 fn the_handler_of_an_aborted_job_ranks_by_its_own_deadline() {
-    let urgent = Some(Handler { runtime: ms(2), deadline: Some(ms(3)) });
-    let patient = Some(Handler { runtime: ms(2), deadline: None });
+    let urgent = Some(Handler { runtime: ms(2), deadline: Some(ms(3)), utility: 0 });
+    let patient = Some(Handler { runtime: ms(2), deadline: None, utility: 0 });
     let tasks = |handler| vec![Task { handler, ..once(0, 9, 4) }, once(1, 3, 20)];
     for name in ["edf", "dm", "llf"] {
         let told = |handler| tell(System { late: Late::Abort, ..system(1, name, tasks(handler)) }, 20);

@@ -9,6 +9,7 @@ use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
 use takt_core::policy::{Kind as Value, MAX_SETTINGS, Need, Placement, PolicySpec, REGISTRY, Scope};
 use takt_core::time::Span;
+use takt_core::utility::{self, Utility};
 use takt_sim::Step;
 
 const RESOURCES: u16 = 3;
@@ -250,14 +251,14 @@ fn timed(cpus: usize) -> impl Strategy<Value = Task> {
     let rest = (0u32..4, some_cpus(cpus), steps(), weighted(0.3, 1u32..1_000_000), 1u32..4);
     (times, handler, rest).prop_map(|((arrival, deadline, runtime, budget), handler, rest)| {
         let (priority, affinity, steps, share, importance) = rest;
-        let handler = handler.map(|(runtime, deadline)| Handler { runtime, deadline });
+        let handler = handler.map(|(runtime, deadline)| Handler { runtime, deadline, utility: utility::UNIT });
         // In thousandths of the budget.
         let jitter = budget.and_then(|(b, j)| Some(b * j? / 1000)).unwrap_or(Span::ZERO);
         let budget = budget.map(|(b, _)| b);
         let execution = Execution::default();
         #[rustfmt::skip]
         let task = Task {
-            arrival, deadline, runtime, steps, execution, handler, budget, jitter, priority, share, importance, affinity,
+            arrival, deadline, runtime, steps, execution, handler, utility: None, budget, jitter, priority, share, importance, affinity,
         };
         task
     })
@@ -283,6 +284,8 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
                 Need::Period => {}
                 Need::Deadline => task.deadline = task.deadline.or(Some(units(11))),
                 Need::Runtime => task.runtime = task.runtime.or(Some(units(2))),
+                // Dense and thin jobs, by what they are already.
+                Need::Utility => task.utility = Some(Utility::Step(u64::from(1 + task.priority * 3) * utility::UNIT)),
             }
         }
         let everywhere = ["llref", "pd2"].contains(&spec.entry.name);

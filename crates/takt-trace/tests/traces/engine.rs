@@ -104,6 +104,10 @@ fn blank(cpus: usize, policy: &str) -> System {
         locking: Default::default(),
         timing: Default::default(),
         seed: 1,
+        domains: Vec::new(),
+        alternatives: Vec::new(),
+        load: None,
+        horizon: None,
     }
 }
 
@@ -120,7 +124,7 @@ prop_compose! {
             arrival: Arrival::Periodic { offset, period },
             deadline: Some(deadline),
             runtime: Some(runtime),
-            handler: handler.map(|(runtime, deadline)| Handler { runtime, deadline }),
+            handler: handler.map(|(runtime, deadline)| Handler { runtime, deadline, utility: 0 }),
             budget: None,
             jitter: Span::ZERO,
             priority,

@@ -46,6 +46,10 @@ fn system() -> System {
         locking: Default::default(),
         timing: Default::default(),
         seed: 0,
+        domains: Vec::new(),
+        alternatives: Vec::new(),
+        load: None,
+        horizon: None,
     }
 }
 

@@ -26,7 +26,7 @@ fn utilisation(system: &System, task: TaskId) -> i128 {
 
 /// The clusters of the scope that `build` names, each a run of consecutive places; there is at least one. Uniprocessor and
 /// global: one of all places. Partitioned: one for each. Clustered: groups of `cluster`, of which the last may be smaller.
-pub(super) fn clusters<'a>(build: &Build<'a>) -> Vec<&'a [Place]> {
+pub(crate) fn clusters<'a>(build: &Build<'a>) -> Vec<&'a [Place]> {
     let size = match build.spec.scope {
         Scope::Uniprocessor | Scope::Global | Scope::Table => build.places.len(),
         Scope::Partitioned => 1,

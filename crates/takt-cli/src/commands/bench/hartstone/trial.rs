@@ -135,7 +135,7 @@ impl Conditions {
             seed: machine.seed,
             ..System::new(CpuSet::first(1), self.policy)
         };
-        (system, Scenario { costs: machine.costs, steal: machine.steal, changes })
+        (system, Scenario { costs: machine.costs, steal: machine.steal, changes, ..Scenario::default() })
     }
 
     /// Carries the trial out.

@@ -1,0 +1,388 @@
+//! The host of policies that go by utility: it knows which jobs there are, asks a [`Construction`] for the schedule that it
+//! would follow from now on, and maps the first jobs of that to the CPUs of a cluster.
+//!
+//! Such a policy keeps nothing between events: at each scheduling event (a release, a completion, a block or wake-up, a request or
+//! return of a resource, an abort) the schedule is built anew from the jobs that are there. Clusters, homes and the tie rule are
+//! those of [`scope`](crate::policies::scope). Invariants: a CPU idles only if no job that it may run is ready, since CPUs
+//! that a schedule leaves over take the densest of the other jobs; and no circle of jobs that wait for each other outlives the
+//! event that closed it, since its least dense member is aborted.
+//!
+//! The model of jobs, resources and densities is that of Clark, "Scheduling Dependent Real-Time Activities", thesis, Carnegie
+//! Mellon University, 1990.
+
+use crate::engine::Context;
+use crate::model::{Invalid, Locking, TaskId};
+use crate::policies::mapping::Mapper;
+use crate::policies::scope;
+use crate::policy::{Budget, Build, Clock, Decision, Event, Policy};
+use crate::record::{Outcome, Place};
+use crate::time::{Span, Time};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+/// A job that could be scheduled now: it is ready, or waits for a resource and the chain of holders ends in one that is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) task: TaskId,
+    /// What it still needs by its declaration; at least a nanosecond.
+    pub(crate) left: Span,
+    /// Its absolute deadline; [`Time::MAX`] without one.
+    pub(crate) deadline: Time,
+    /// What it is worth if it runs from now on without a break, in millionths.
+    pub(crate) potential: u64,
+    /// Who holds what it waits for, as an index into the candidates; `None` if it is ready. There are no circles.
+    pub(crate) owner: Option<usize>,
+}
+
+impl Candidate {
+    /// Its potential utility density.
+    pub(crate) fn density(&self) -> Density {
+        Density { utility: u128::from(self.potential), left: self.left.ns().max(1) as u128 }
+    }
+}
+
+/// A potential utility density: utility per time still needed, of one job or summed over several. It is never divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Density {
+    pub(crate) utility: u128,
+    pub(crate) left: u128,
+}
+
+impl Density {
+    /// Nothing: the sum over no jobs.
+    pub(crate) const NONE: Density = Density { utility: 0, left: 0 };
+
+    /// The density of both together.
+    pub(crate) fn plus(self, other: Density) -> Density {
+        Density { utility: self.utility + other.utility, left: self.left + other.left }
+    }
+
+    /// `Less` if this one is denser, so that a stable sort puts the densest first. O(1), exact.
+    pub(crate) fn densest_first(&self, other: &Density) -> Ordering {
+        (other.utility.saturating_mul(self.left)).cmp(&self.utility.saturating_mul(other.left))
+    }
+}
+
+/// What a construction sees.
+pub(crate) struct View<'a, 'b> {
+    /// The candidates by release, then by task: a stable sort keeps the tie rule.
+    pub(crate) jobs: &'a [Candidate],
+    pub(crate) now: Time,
+    /// CPUs of the cluster.
+    pub(crate) cpus: usize,
+    pub(crate) cx: &'a Context<'b>,
+}
+
+/// One way to build a schedule.
+pub(crate) trait Construction: Send + Sized + 'static {
+    /// Whether a job that has started may lose its CPU to another one.
+    const PREEMPTIVE: bool = true;
+    /// Whether it knows what to do about candidates that wait for a resource. If not, who holds what such a job waits for runs
+    /// in its place (priority inheritance), unless resources are handed out first come first served.
+    const DEPENDENCIES: bool = false;
+
+    /// With scratch memory for as many jobs as `build` has tasks.
+    fn new(build: &Build<'_>) -> Self;
+
+    /// Appends indexes of candidates to `schedule`, those first that should run first, each at most once. Candidates that
+    /// wait for a resource may be among them. As many of the ready ones run as there are CPUs; those left out come after them
+    /// by density. It does not allocate.
+    fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>);
+}
+
+/// Builds the policy for a construction under the scope that `build` names.
+///
+/// # Errors
+/// Those of [`scope::check`].
+pub(crate) fn build<C: Construction>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+    scope::check(build)?;
+    Ok(Box::new(Accrual::<C>::new(build)))
+}
+
+struct Cluster {
+    /// Tasks with a job, by its release and then by task.
+    present: Vec<(Time, TaskId)>,
+    mapper: Mapper,
+    /// Something happened here since the last decision.
+    stale: bool,
+    /// The last decision, and the places that it was about.
+    last: Vec<(TaskId, Place)>,
+    lent: Vec<Place>,
+}
+
+/// A construction, spread over clusters of CPUs.
+struct Accrual<C> {
+    construction: C,
+    tasks: Vec<TaskId>,
+    /// By task of the system; only those of `tasks` mean something.
+    home: Vec<u16>,
+    mine: Vec<bool>,
+    /// By single-CPU place; only those that it may be lent mean something.
+    cluster_of: Vec<u16>,
+    clusters: Vec<Cluster>,
+    /// By task: it has run and has been ready ever since. Kept for constructions without preemption.
+    started: Vec<bool>,
+    /// Scratch.
+    jobs: Vec<Candidate>,
+    schedule: Vec<usize>,
+    chosen: Vec<bool>,
+    /// By task: its index in `jobs`.
+    index_of: Vec<usize>,
+}
+
+const NOWHERE: usize = usize::MAX;
+
+impl<C: Construction> Accrual<C> {
+    fn new(build: &Build<'_>) -> Self {
+        let home = scope::pack(build);
+        let groups = scope::clusters(build);
+        let (n, m) = (build.system.tasks.len(), build.system.cpus.len());
+        let mut cluster_of = vec![0; m];
+        let cluster = |(index, places): (usize, &&[Place])| {
+            places.iter().for_each(|p| cluster_of[p.index()] = index as u16);
+            let at_home = |t: &TaskId| usize::from(home[t.index()]) == index;
+            let tasks: Vec<TaskId> = build.tasks.iter().copied().filter(at_home).collect();
+            Cluster {
+                present: Vec::with_capacity(tasks.len()),
+                mapper: Mapper::new(build.system, &tasks, places),
+                stale: true,
+                last: Vec::with_capacity(places.len()),
+                lent: Vec::with_capacity(places.len()),
+            }
+        };
+        let clusters = groups.iter().enumerate().map(cluster).collect();
+        let mut mine = vec![false; n];
+        build.tasks.iter().for_each(|t| mine[t.index()] = true);
+        Accrual {
+            construction: C::new(build),
+            tasks: build.tasks.to_vec(),
+            home,
+            mine,
+            cluster_of,
+            clusters,
+            started: vec![false; n],
+            jobs: Vec::with_capacity(build.tasks.len()),
+            schedule: Vec::with_capacity(2 * build.tasks.len()),
+            chosen: vec![false; build.tasks.len()],
+            index_of: vec![NOWHERE; n],
+        }
+    }
+
+    fn cluster(&mut self, task: TaskId) -> &mut Cluster {
+        &mut self.clusters[usize::from(self.home[task.index()])]
+    }
+
+    fn enter(&mut self, task: TaskId, cx: &Context<'_>) {
+        let entry = (cx.job(task).expect("a job that enters is there").release, task);
+        let present = &mut self.cluster(task).present;
+        let at = present.partition_point(|other| *other < entry);
+        present.insert(at, entry);
+    }
+
+    fn leave(&mut self, task: TaskId) {
+        self.cluster(task).present.retain(|(_, t)| *t != task);
+    }
+
+    /// Who holds what the task waits for, if this policy schedules it.
+    fn holder(&self, task: TaskId, cx: &Context<'_>) -> Option<TaskId> {
+        cx.waits_for(task).and_then(|r| cx.owner(r)).filter(|t| self.mine[t.index()])
+    }
+
+    /// If jobs wait for each other in a circle that the task is part of, the least dense of them is aborted; among equals the
+    /// one released last, then that of the higher task.
+    fn break_circle(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        let mut victim: Option<(Density, Time, TaskId)> = None;
+        let mut at = task;
+        for _ in 0..self.tasks.len() {
+            let Some(holder) = self.holder(at, cx) else { return };
+            let release = cx.job(at).expect("who waits has a job").release;
+            let own = (candidate(at, cx).density(), release, at);
+            let worse = |v: &(Density, Time, TaskId)| match own.0.densest_first(&v.0) {
+                Ordering::Equal => (own.1, own.2) > (v.1, v.2),
+                order => order == Ordering::Greater,
+            };
+            if victim.as_ref().is_none_or(worse) {
+                victim = Some(own);
+            }
+            at = holder;
+            if at == task {
+                break;
+            }
+        }
+        if let (true, Some((_, _, victim))) = (at == task, victim) {
+            self.leave(victim);
+            cx.finish(victim, Outcome::Aborted);
+        }
+    }
+
+    /// Fills `jobs` with the candidates of a cluster.
+    fn collect(&mut self, cluster: usize, cx: &Context<'_>) {
+        let resources = cx.system().resources > 0;
+        let follows = resources && (C::DEPENDENCIES || cx.locking() != Locking::Fifo);
+        self.jobs.clear();
+        for &(_, task) in &self.clusters[cluster].present {
+            let runnable = cx.is_ready(task)
+                || follows && {
+                    let mut end = task;
+                    while let Some(holder) = self.holder(end, cx) {
+                        end = holder;
+                    }
+                    cx.is_ready(end) && usize::from(self.home[end.index()]) == cluster
+                };
+            if runnable {
+                self.index_of[task.index()] = self.jobs.len();
+                self.jobs.push(candidate(task, cx));
+            }
+        }
+        if !follows {
+            return;
+        }
+        for index in 0..self.jobs.len() {
+            let task = self.jobs[index].task;
+            // The chain may lead over jobs that are at home elsewhere.
+            let mut holder = self.holder(task, cx);
+            while let Some(other) = holder.filter(|h| usize::from(self.home[h.index()]) != cluster) {
+                holder = self.holder(other, cx);
+            }
+            self.jobs[index].owner = holder.map(|h| self.index_of[h.index()]);
+        }
+    }
+
+    /// Decides for one cluster.
+    fn decide_cluster(&mut self, cluster: usize, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        self.collect(cluster, cx);
+        let Accrual { construction, jobs, schedule, chosen, started, .. } = self;
+        schedule.clear();
+        if !C::PREEMPTIVE {
+            schedule.extend((0..jobs.len()).filter(|&j| started[jobs[j].task.index()]));
+        }
+        let going_on = schedule.len();
+        construction.construct(&View { jobs, now: cx.now(), cpus: lent.len(), cx }, schedule);
+        chosen[..jobs.len()].fill(false);
+        let mut kept = 0;
+        for at in 0..schedule.len() {
+            let mut job = schedule[at];
+            // Who holds what it waits for runs in its place.
+            while let (false, Some(owner)) = (C::DEPENDENCIES, jobs[job].owner) {
+                job = owner;
+            }
+            if !core::mem::replace(&mut chosen[job], true) {
+                schedule[kept] = job;
+                kept += 1;
+            }
+        }
+        debug_assert!(kept >= going_on);
+        schedule.truncate(kept);
+        schedule.extend((0..jobs.len()).filter(|&j| !chosen[j]));
+        // An unstable sort does not allocate; the index stands for the tie rule.
+        let denser = |a: &usize, b: &usize| jobs[*a].density().densest_first(&jobs[*b].density()).then(a.cmp(b));
+        schedule[kept..].sort_unstable_by(denser);
+        if cx.system().resources > 0 {
+            for (position, &job) in schedule.iter().enumerate() {
+                cx.set_urgency(jobs[job].task, position as i64);
+            }
+        }
+        let before = decision.assignments().len();
+        let ready = schedule.iter().filter(|&&j| jobs[j].owner.is_none()).map(|&j| jobs[j].task);
+        let cluster = &mut self.clusters[cluster];
+        cluster.mapper.map(ready, lent, cx, decision);
+        cluster.last.clear();
+        cluster.last.extend(decision.assignments()[before..].iter().map(|a| (a.task, a.place)));
+        cluster.lent.clear();
+        cluster.lent.extend_from_slice(lent);
+        cluster.stale = false;
+        if !C::PREEMPTIVE {
+            cluster.last.iter().for_each(|(task, _)| started[task.index()] = true);
+        }
+    }
+}
+
+/// The task's present job as a candidate that waits for nothing.
+fn candidate(task: TaskId, cx: &Context<'_>) -> Candidate {
+    let left = cx.remaining(task).unwrap_or(Span::ZERO).max(Span::from_ns(1));
+    let deadline = cx.job(task).map_or(Time::MAX, |job| job.deadline);
+    Candidate { task, left, deadline, potential: cx.potential(task, cx.now().saturating_add(left)), owner: None }
+}
+
+impl<C: Construction> Policy for Accrual<C> {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        for cluster in &mut self.clusters {
+            cluster.present.clear();
+            cluster.stale = true;
+        }
+        for index in 0..self.tasks.len() {
+            let task = self.tasks[index];
+            self.started[task.index()] = cx.is_ready(task) && cx.place_of(task).is_some() && !cx.is_fresh(task);
+            if cx.job(task).is_some() {
+                self.enter(task, cx);
+            }
+        }
+        for index in 0..self.tasks.len() {
+            self.break_circle(self.tasks[index], cx);
+        }
+    }
+
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        let Some(task) = event.task() else { return };
+        if cx.system().resources == 0 {
+            self.cluster(task).stale = true;
+        } else {
+            // Chains of holders lead from one cluster to another.
+            self.clusters.iter_mut().for_each(|c| c.stale = true);
+        }
+        match *event {
+            Event::Release { .. } => {
+                if let Some(amount) = cx.job_budget(task) {
+                    cx.replenish(task, Budget { amount, clock: Clock::Cpu });
+                }
+                self.started[task.index()] = false;
+                self.enter(task, cx);
+            }
+            Event::Finish { .. } => self.leave(task),
+            Event::Handler { .. } => {
+                self.leave(task);
+                self.started[task.index()] = false;
+                self.enter(task, cx);
+            }
+            Event::BudgetExpired { .. } => {
+                // The budget of an online task is a limit: a job that needs more is given up, so that it delays nobody else.
+                self.leave(task);
+                cx.finish(task, Outcome::Aborted);
+            }
+            Event::Block { .. } => {
+                self.started[task.index()] = false;
+                self.break_circle(task, cx);
+            }
+            Event::Yield { .. } => self.started[task.index()] = false,
+            Event::Wake { .. }
+            | Event::Deadline { .. }
+            | Event::Request { .. }
+            | Event::Return { .. }
+            | Event::Changed { .. }
+            | Event::Exit { .. }
+            | Event::Timer { .. } => {}
+        }
+    }
+
+    fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let mut rest = lent;
+        while let [first, ..] = rest {
+            let cluster = self.cluster_of[first.index()];
+            let size = match self.clusters.len() {
+                1 => rest.len(),
+                _ => rest.iter().take_while(|p| self.cluster_of[p.index()] == cluster).count(),
+            };
+            let (group, others) = rest.split_at(size);
+            rest = others;
+            let index = usize::from(cluster);
+            let cluster = &self.clusters[index];
+            if cluster.stale || cluster.lent != group {
+                self.decide_cluster(index, group, cx, decision);
+            } else {
+                cluster.last.iter().for_each(|(task, place)| decision.run(*task, *place));
+            }
+        }
+    }
+}
