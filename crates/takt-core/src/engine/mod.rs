@@ -344,18 +344,16 @@ impl Engine {
             deliver(state, &mut *self.policy, sink);
         }
         let (state, policy) = (&mut self.state, &mut *self.policy);
-        while let Some((at, slot)) = state.agenda.first() {
-            if at > now {
-                break;
-            }
-            state.due(at, slot, sink);
-            deliver(state, policy, sink);
-        }
-        if state.system.late == Late::AbortAtEvent {
-            // The successor of an aborted job may be late, too.
-            while state.abort_expired(sink) {
+        loop {
+            while let Some((at, slot)) = state.agenda.first().filter(|(at, _)| *at <= now) {
+                state.due(at, slot, sink);
                 deliver(state, policy, sink);
             }
+            // The successor of an aborted job may be late, too, or due.
+            if state.system.late != Late::AbortAtEvent || !state.abort_expired(sink) {
+                break;
+            }
+            deliver(state, policy, sink);
         }
         self.decide(sink)
     }

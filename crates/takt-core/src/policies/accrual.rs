@@ -351,11 +351,9 @@ impl<C: Construction> Policy for Accrual<C> {
                 self.leave(task);
                 cx.finish(task, Outcome::Aborted);
             }
-            Event::Block { .. } => {
-                self.started[task.index()] = false;
-                self.break_circle(task, cx);
-            }
-            Event::Yield { .. } => self.started[task.index()] = false,
+            // A job that is blocked already asks, too, and then does not block again.
+            Event::Request { granted: false, .. } => self.break_circle(task, cx),
+            Event::Block { .. } | Event::Yield { .. } => self.started[task.index()] = false,
             Event::Wake { .. }
             | Event::Deadline { .. }
             | Event::Request { .. }

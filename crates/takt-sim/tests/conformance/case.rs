@@ -239,6 +239,21 @@ fn steps() -> impl Strategy<Value = Vec<takt_core::model::Step>> {
     })
 }
 
+/// Every kind of time-utility function; heights are small, so that densities are equal often, and may be nothing.
+fn time_utility() -> impl Strategy<Value = Utility> {
+    let height = || (0u64..6).prop_map(|h| h * utility::UNIT);
+    let points = vec((span(0..30), height()), 1..5).prop_map(|mut points| {
+        points.sort_by_key(|(at, _)| *at);
+        Utility::Table(points)
+    });
+    prop_oneof![
+        4 => height().prop_map(Utility::Step),
+        1 => (height(), weighted(0.5, span(1..30))).prop_map(|(height, until)| Utility::Linear { height, until }),
+        1 => (height(), span(1..20)).prop_map(|(height, half_life)| Utility::Exponential { height, half_life }),
+        1 => points,
+    ]
+}
+
 /// A task whose jobs the engine releases.
 fn timed(cpus: usize) -> impl Strategy<Value = Task> {
     let times = (
@@ -247,18 +262,19 @@ fn timed(cpus: usize) -> impl Strategy<Value = Task> {
         weighted(0.8, span(1..6)),
         weighted(0.3, (span(1..8), weighted(0.3, 0i64..2000))),
     );
-    let handler = weighted(0.4, (span(1..4), weighted(0.7, span(1..9))));
+    let handler = weighted(0.4, (span(1..4), weighted(0.7, span(1..9)), 0..4 * utility::UNIT));
     let rest = (0u32..4, some_cpus(cpus), steps(), weighted(0.3, 1u32..1_000_000), 1u32..4);
-    (times, handler, rest).prop_map(|((arrival, deadline, runtime, budget), handler, rest)| {
+    let worth = weighted(0.6, time_utility());
+    (times, handler, worth, rest).prop_map(|((arrival, deadline, runtime, budget), handler, utility, rest)| {
         let (priority, affinity, steps, share, importance) = rest;
-        let handler = handler.map(|(runtime, deadline)| Handler { runtime, deadline, utility: utility::UNIT });
+        let handler = handler.map(|(runtime, deadline, utility)| Handler { runtime, deadline, utility });
         // In thousandths of the budget.
         let jitter = budget.and_then(|(b, j)| Some(b * j? / 1000)).unwrap_or(Span::ZERO);
         let budget = budget.map(|(b, _)| b);
         let execution = Execution::default();
         #[rustfmt::skip]
         let task = Task {
-            arrival, deadline, runtime, steps, execution, handler, utility: None, budget, jitter, priority, share, importance, affinity,
+            arrival, deadline, runtime, steps, execution, handler, utility, budget, jitter, priority, share, importance, affinity,
         };
         task
     })
@@ -284,8 +300,10 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
                 Need::Period => {}
                 Need::Deadline => task.deadline = task.deadline.or(Some(units(11))),
                 Need::Runtime => task.runtime = task.runtime.or(Some(units(2))),
-                // Dense and thin jobs, by what they are already.
-                Need::Utility => task.utility = Some(Utility::Step(u64::from(1 + task.priority * 3) * utility::UNIT)),
+                Need::Utility => {
+                    let worth = || Utility::Step(u64::from(1 + task.priority * 3) * utility::UNIT);
+                    task.utility = task.utility.take().or_else(|| Some(worth()));
+                }
             }
         }
         let everywhere = ["llref", "pd2"].contains(&spec.entry.name);
@@ -330,7 +348,7 @@ fn accepted(mut system: System) -> System {
 /// Everything about a system but its tasks.
 fn frame(spec: PolicySpec) -> impl Strategy<Value = System> {
     let rules = (
-        select(&[Late::Continue, Late::Abort][..]),
+        select(&[Late::Continue, Late::Abort, Late::AbortAtEvent][..]),
         select(&[Backlog::Queue, Backlog::Skip, Backlog::Chronos, Backlog::Hartstone][..]),
         select(&[BestEffortStart::AllDone, BestEffortStart::SliceDone][..]),
         select(&[Locking::Fifo, Locking::Inheritance, Locking::Ceiling][..]),
@@ -340,7 +358,9 @@ fn frame(spec: PolicySpec) -> impl Strategy<Value = System> {
     let timing = (select(tick), select(&[0, 0, 0, UNIT, 600][..]), select(&[0, 0, 0, UNIT, 700][..]));
     (rules, timing, tuned(spec), any::<u64>()).prop_map(
         |((late, backlog, be_start, locking), (tick, resolution, lateness), policy, seed)| System {
-            late,
+            // The ledger cannot tell an abort before the releases of an instant from one after them, which is what
+            // Hartstone's successors depend on.
+            late: if (late, backlog) == (Late::AbortAtEvent, Backlog::Hartstone) { Late::Abort } else { late },
             backlog,
             be_start,
             locking,

@@ -5,12 +5,15 @@ use takt_core::model::*;
 use takt_core::record::{JobId, Outcome, Place};
 use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
+use takt_core::utility::Utility;
 
 /// A released job that is not over.
 #[derive(Clone, Debug)]
 pub(crate) struct Open {
     /// When it counts as released: its planned instant, or the end of its late predecessor by ChronOS's rule.
     pub(crate) release: Time,
+    /// What its utility counts from.
+    planned: Time,
     pub(crate) deadline: Option<Time>,
     pub(crate) last_place: Option<Place>,
 }
@@ -122,6 +125,11 @@ impl Account {
         self.current().is_some_and(|(current, _)| current == job)
     }
 
+    /// The time-utility function of its jobs.
+    fn worth(&self) -> &Utility {
+        self.task.utility.as_ref().unwrap_or(&Utility::DEFAULT)
+    }
+
     /// When the job after number `job`, planned at `at`, is planned.
     fn after(&self, job: JobId, at: Time) -> Option<Time> {
         match &self.task.arrival {
@@ -141,7 +149,7 @@ impl Account {
         let (id, now, tick) = (self.id, moment.now, self.rules.2);
         assert!(!self.gone && self.follow.handler.is_none(), "job {job} of {id:?} is released: {self:?}");
         let busy = self.current().is_some();
-        let mut release = at;
+        let (mut release, mut planned) = (at, at);
         if self.task.arrival == Arrival::Activated {
             // Draws of zero leave gaps.
             assert!(job >= self.next_job && at == now && !busy, "job {job} of {id:?}: {self:?}");
@@ -150,7 +158,7 @@ impl Account {
                 // Periods that passed in silence before it left have had their numbers.
                 self.next_job = self.next_job.max(job);
             }
-            let planned = self.next.unwrap_or_else(|| panic!("job {job} of {id:?} was not planned: {self:?}"));
+            planned = self.next.unwrap_or_else(|| panic!("job {job} of {id:?} was not planned: {self:?}"));
             assert_eq!((job, deadline), (self.next_job, self.task.deadline.map(|d| planned + d)), "{id:?}");
             self.next = self.after(job, planned);
             let due = planned.round_up(tick);
@@ -174,7 +182,8 @@ impl Account {
         }
         self.next_job = job + 1;
         self.counts.released += 1;
-        self.open.insert(job, Open { release, deadline, last_place: None });
+        self.counts.utility_total += u128::from(self.worth().height());
+        self.open.insert(job, Open { release, planned, deadline, last_place: None });
     }
 
     /// A job is over. `elapsed` says that consumption is elapsed time.
@@ -201,6 +210,12 @@ impl Account {
                 self.counts.completed += 1;
                 self.counts.met += u64::from(in_time);
                 self.counts.missed += u64::from(!in_time);
+                // A step is judged as its deadline is, the others by the instant of completion.
+                let accrued = match self.worth() {
+                    Utility::Step(height) => u64::from(in_time) * height,
+                    function => function.at(at - open.planned, self.task.deadline),
+                };
+                self.counts.utility += u128::from(accrued);
             }
             Outcome::Overrun | Outcome::Aborted | Outcome::Skipped => {
                 self.counts.missed += 1;
@@ -228,7 +243,7 @@ impl Account {
         assert_eq!(aborted, job, "{:?} has a handler to begin", self.id);
         let described = self.task.handler.expect("only those with a handler are expected to begin one");
         assert_eq!(deadline, described.deadline.map(|d| now + d), "{:?}", self.id);
-        self.handler = Some((job, Open { release, deadline, last_place: None }));
+        self.handler = Some((job, Open { release, planned: release, deadline, last_place: None }));
     }
 
     pub(crate) fn handler_ends(&mut self, job: JobId, consumed: Span, moment: Moment, elapsed: bool) {
@@ -329,9 +344,12 @@ impl Account {
         let queue = self.open.len() + usize::from(self.handler.is_some());
         let most = if matches!(backlog, Backlog::Skip | Backlog::Hartstone) { 1 } else { usize::MAX };
         assert!(queue <= most, "{:?} has a backlog", self.id);
-        if late == Late::Abort && self.task.arrival != Arrival::Activated && self.handler.is_none() {
+        if late != Late::Continue && self.task.arrival != Arrival::Activated && self.handler.is_none() {
             let deadline = self.current().and_then(|(_, open)| open.deadline);
-            let over = deadline.is_some_and(|d| d.max(self.since).round_up(tick) <= now);
+            let over = deadline.is_some_and(|d| match late {
+                Late::Abort => d.max(self.since).round_up(tick) <= now,
+                _ => d < now,
+            });
             assert!(!over, "{:?} should have been aborted: {self:?}", self.id);
         }
     }
