@@ -118,6 +118,7 @@ impl State {
         let timers = self.timers.len();
         if slot < n {
             let task = TaskId(slot as u32);
+            self.note_due(task);
             let now = self.now;
             // Counted at the planned instant and not when a late timer fired: what ran on in between is the driver's lateness.
             let run = &mut self.runs[slot];
@@ -132,6 +133,7 @@ impl State {
             self.events.push(Event::BudgetExpired { task, consumed });
         } else if slot < 2 * n {
             let task = TaskId((slot - n) as u32);
+            self.note_due(task);
             self.agenda.remove(slot);
             let job = self.runs[task.index()].job;
             self.events.push(Event::Deadline { task, job });
@@ -145,8 +147,19 @@ impl State {
             let (task, run) = (TaskId(index as u32), &self.runs[index]);
             let planned = run.next_release.expect("a release on the agenda was planned");
             let next = self.next_release(task, run.next_job, planned);
+            self.note_due(task);
             self.plan(task, next);
             self.arrive(task, planned, sink);
+        }
+    }
+
+    /// Something of this task is due.
+    #[inline]
+    fn note_due(&mut self, task: TaskId) {
+        let run = &mut self.runs[task.index()];
+        if run.due != self.round {
+            run.due = self.round;
+            self.due.push(task);
         }
     }
 }

@@ -118,6 +118,30 @@ pub enum Input {
     },
 }
 
+impl Input {
+    /// The task that it is about.
+    #[must_use]
+    pub const fn task(&self) -> Option<TaskId> {
+        match *self {
+            Input::Usage { task, .. }
+            | Input::Complete { task }
+            | Input::Block { task }
+            | Input::Wake { task }
+            | Input::Request { task, .. }
+            | Input::Return { task, .. }
+            | Input::Yield { task }
+            | Input::Skew { task, .. }
+            | Input::Share { task, .. }
+            | Input::Retime { task, .. }
+            | Input::Enter { task }
+            | Input::Leave { task }
+            | Input::Abort { task }
+            | Input::Exit { task } => Some(task),
+            Input::Configure { .. } | Input::Switch { .. } => None,
+        }
+    }
+}
+
 /// What a task goes on with when it is let run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {

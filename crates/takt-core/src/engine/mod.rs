@@ -97,6 +97,8 @@ struct Run {
     /// Decision round in which it was last chosen, and where.
     round: u64,
     wanted: Place,
+    /// Decision round in which something of it was last due.
+    due: u64,
     counts: Counts,
 }
 
@@ -174,6 +176,8 @@ struct State {
     agenda: Agenda,
     timers: Vec<timers::Timer>,
     now: Time,
+    /// Of which tasks something was due in this step.
+    due: Vec<TaskId>,
     events: Vec<Event>,
     /// Empty; takes turns with `events`.
     spare: Vec<Event>,
@@ -257,6 +261,7 @@ impl Engine {
             waits_for: None,
             round: 0,
             wanted: Place(0),
+            due: u64::MAX,
             counts: Counts::default(),
         };
         let place_cpus =
@@ -272,6 +277,7 @@ impl Engine {
             agenda,
             timers: vec![timers::Timer::default(); usize::from(policy.timers())],
             now: Time::ZERO,
+            due: Vec::with_capacity(n),
             events: Vec::with_capacity(most_events),
             spare: Vec::with_capacity(most_events),
             resources: (0..system.resources)
@@ -321,6 +327,7 @@ impl Engine {
         assert!(now >= state.now, "time runs backwards: {now} after {}", state.now);
         state.now = now;
         state.visited = 0;
+        state.due.clear();
         state.recording = sink.wants_records();
         if !self.started {
             self.started = true;
@@ -544,6 +551,22 @@ impl Engine {
     #[must_use]
     pub fn visited(&self) -> u64 {
         self.state.visited
+    }
+    /// The tasks of which a release, a deadline or the end of a budget was due in the last step, each once, in the order in
+    /// which that was handled.
+    #[must_use]
+    pub fn due(&self) -> &[TaskId] {
+        &self.state.due
+    }
+    /// The factor on what the task's current job needs ([`System::load`]), in millionths. A handler's work is not scaled.
+    #[must_use]
+    pub fn load(&self, task: TaskId) -> u32 {
+        self.state.runs[task.index()].load
+    }
+    /// CPU time that the task's current job, or its handler, was declared to need when it began, its load included.
+    #[must_use]
+    pub fn declared(&self, task: TaskId) -> Option<Span> {
+        self.state.runs[task.index()].declared
     }
     /// What is left of the task's budget; `None` when it has none.
     #[must_use]
