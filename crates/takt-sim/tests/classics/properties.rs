@@ -1,30 +1,12 @@
-//! What holds for every set of tasks. `TAKT_SEED` and `TAKT_CASES` choose other and more sets; a failure prints both.
+//! What holds for every set of tasks.
 
 use super::*;
+use crate::for_all::for_all;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use takt_core::policy::{REGISTRY, Scope};
 use takt_core::time::Time;
-
-/// Tries random cases.
-#[track_caller]
-fn for_all<T: std::fmt::Debug>(
-    cases: u64,
-    strategy: impl Strategy<Value = T>,
-    check: impl Fn(T) -> Result<(), TestCaseError>,
-) {
-    let setting = |name: &str, default| std::env::var(name).map_or(default, |v| v.parse().expect("a number"));
-    let (seed, cases) = (setting("TAKT_SEED", 1), setting("TAKT_CASES", cases) as u32);
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    if let Err(error) = runner.run(&strategy, check) {
-        panic!("{error}\nrepeat with TAKT_SEED={seed} TAKT_CASES={cases}");
-    }
-}
 
 /// Tasks with deadlines at the ends of their periods that load one CPU up to some part, often to the brim.
 fn feasible() -> impl Strategy<Value = Vec<Task>> {

@@ -1,0 +1,23 @@
+//! Policies that go by utility, held to schedules worked out by hand and to what is known of them.
+
+mod one_cpu;
+
+#[path = "../common/for_all.rs"]
+mod for_all;
+#[path = "../common/told.rs"]
+mod told;
+
+use takt_core::model::*;
+use takt_core::utility::{UNIT, Utility};
+use told::*;
+
+/// The task with a step of so many units up to its deadline.
+fn worth(utility: u64, task: Task) -> Task {
+    Task { utility: Some(Utility::Step(utility * UNIT)), ..task }
+}
+
+/// What was accrued and what could have been at most, in units.
+fn accrued(told: &Told) -> (u128, u128) {
+    let totals = told.engine.totals();
+    (totals.utility / u128::from(UNIT), totals.utility_total / u128::from(UNIT))
+}
