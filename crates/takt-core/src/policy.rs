@@ -495,4 +495,7 @@ pub static REGISTRY: &[Entry] = &[
     policies::pd2::ENTRY,
     policies::ipi::ENTRY,
     policies::dasa_nd::ENTRY,
+    policies::gmua::ENTRY,
+    policies::ng_gua::ENTRY,
+    policies::g_gua::ENTRY,
 ];

@@ -1,0 +1,64 @@
+//! Greedy global utility accrual.
+//!
+//! Garyali, "On Best-Effort Utility Accrual Real-Time Scheduling on Multiprocessors", thesis, Virginia Tech, 2010; ChronOS Linux.
+//! Invariants: in the schedule built, everything on every CPU completes by its deadline; and the densest job that can be in time
+//! at all is in it.
+
+use crate::policies::accrual::{self, Construction, View};
+use crate::policies::forest::{Forest, Lists};
+use crate::policy::{Build, Entry, Need, Scope};
+use alloc::vec::Vec;
+
+struct GGua {
+    forest: Forest,
+    lists: Lists,
+}
+
+impl Construction for GGua {
+    const DEPENDENCIES: bool = true;
+
+    fn new(build: &Build<'_>) -> Self {
+        let (cpus, jobs) = (build.places.len(), build.tasks.len());
+        GGua { forest: Forest::new(jobs), lists: Lists::new(cpus, jobs) }
+    }
+
+    fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>) {
+        let roots = self.forest.roots(view);
+        self.lists.pack(roots, view);
+        self.lists.heads(roots, schedule);
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "g-gua",
+    summary: "the densest jobs first, on the least loaded CPU where all stays in time (G-GUA)",
+    manual: "\
+Takes the ready jobs by utility per time still needed, the densest first, and gives each to the CPU with the least load on which
+everything, in order of deadline, is still in time with it; a job for which there is no such CPU is left out. The first job of
+each CPU runs. All of it is done anew at every event, so jobs that are left out are tried again.
+
+**When.** On several CPUs under overload: there it accrues more than `ng-gua`. It does not turn into global EDF when the
+load is light, and may miss deadlines that `g-edf` meets: a dense job with time to spare takes a CPU, and two urgent ones
+share another.
+
+**Ties.** Equal densities: the earlier release first, then the lower task number. Equal deadlines on one CPU: the denser job
+first. Equal loads: the lower CPU.
+
+**Resources.** A job that waits for a resource counts with who holds it: utilities and times still needed are summed over all that
+wait, directly or not, for what a ready job holds, and its deadline is the earliest of theirs.
+
+**Late jobs.** A job that cannot be in time any more is left out, and runs only where no other job is ready. Tasks that are bound
+to CPUs are placed like others; where they then run, the mapping says.
+
+**Cost.** O(n² + n m) per event for n jobs that are there and m CPUs. On one CPU, without dependencies, it is `dasa-nd`.
+
+**Source.** Garyali, thesis, Virginia Tech, 2010; Dellinger, Garyali, Ravindran, DAC 2011.
+
+**Example.** Two CPUs; X (1 ms, deadline 2 ms, utility 1), Y (1, 2, 0.9) and Z (3, 10, 30) at 0, and two jobs (1, 2, 1) at 1. `g-edf` meets
+all. `g-gua` starts Z and X; at 1 Y and the two new jobs must all be done by 2, and Y, the least dense, is lost.",
+    scopes: &[Scope::Global, Scope::Clustered],
+    needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+    settings: &[],
+    build: accrual::build::<GGua>,
+};

@@ -1,0 +1,86 @@
+//! Non-greedy global utility accrual.
+//!
+//! Garyali, "On Best-Effort Utility Accrual Real-Time Scheduling on Multiprocessors", thesis, Virginia Tech, 2010; ChronOS Linux.
+//! Invariants: of the jobs dealt to a CPU all meet their deadlines in the schedule built, or one is left that does not; and while
+//! global EDF would meet the deadlines of all jobs that are there, this is global EDF.
+
+use crate::policies::accrual::{self, Construction, View};
+use crate::policies::forest::{Forest, Lists};
+use crate::policy::{Build, Entry, Kind, Need, Scope, Setting};
+use crate::time::Span;
+use alloc::vec::Vec;
+
+struct NgGua {
+    forest: Forest,
+    lists: Lists,
+    /// A job loads its CPU with its declared runtime, however much of it is done.
+    by_declaration: bool,
+}
+
+/// The word of the setting `load` for that.
+const DECLARED: i64 = 1;
+
+impl Construction for NgGua {
+    const DEPENDENCIES: bool = true;
+
+    fn new(build: &Build<'_>) -> Self {
+        NgGua {
+            forest: Forest::new(build.tasks.len()),
+            lists: Lists::new(build.places.len(), build.tasks.len()),
+            by_declaration: build.spec.value("load") == Some(DECLARED),
+        }
+    }
+
+    fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>) {
+        let declared = |job: usize| view.cx.declared(view.jobs[job].task).unwrap_or(Span::ZERO);
+        let roots = self.forest.roots(view);
+        let by_declaration = self.by_declaration;
+        self.lists.balance(roots, view, |root| if by_declaration { declared(root.job) } else { root.left });
+        self.lists.heads(roots, schedule);
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "ng-gua",
+    summary: "global EDF that sheds the least dense jobs of a CPU under overload (NG-GUA)",
+    manual: "\
+Deals the ready jobs to the CPUs in order of deadline, each to the CPU with the least load, and then looks at each CPU: while some
+job dealt to it would miss its deadline, the one with the least utility per time is left out. The first job of each CPU runs. All
+of it is done anew at every event, so jobs that are left out are tried again.
+
+**When.** On several CPUs that may be overloaded. While global EDF would meet all deadlines it runs exactly as `g-edf` does, with
+the same migrations; under overload it gives up what is worth least, CPU by CPU. `g-gua` accrues more under overload and may miss
+what `g-edf` meets.
+
+**Settings.** `load` says what a dealt job adds to the load of its CPU: `remaining` is what it still needs, `declared` its whole
+declared runtime, which is ChronOS's rule. With that, CPUs seem to be overloaded that are not, and deadlines are missed that
+`g-edf` meets.
+
+**Ties.** Equal deadlines: the earlier release first, then the lower task number; equal densities likewise, the other one is left
+out. Equal loads: the lower CPU.
+
+**Resources.** A job that waits for a resource counts with who holds it: utilities and times still needed are summed over all that
+wait, directly or not, for what a ready job holds, and its deadline is the earliest of theirs.
+
+**Late jobs.** A job whose deadline has passed is left out, and runs only where no other job is ready. The last job of a CPU is
+never left out, even if it will be late. Tasks that are bound to CPUs are dealt like others; where they then run, the mapping
+says.
+
+**Cost.** O(n² + n m) per event for n jobs that are there and m CPUs.
+
+**Source.** Garyali, thesis, Virginia Tech, 2010; Dellinger, Garyali, Ravindran, DAC 2011.
+
+**Example.** Two CPUs; A (4 ms, deadline 4 ms, utility 4), B (4, 5, 20), C (4, 5, 16) and D (2, 10, 2), all released at 0. `g-edf` runs A
+and B and is late with C, which makes 26 of 42. `ng-gua` deals A and C to one CPU, where they cannot both be in time, leaves A out
+and runs C, B and then D: 38.",
+    scopes: &[Scope::Global, Scope::Clustered],
+    needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+    settings: &[Setting {
+        name: "load",
+        kind: Kind::Choice(&["remaining", "declared"]),
+        default: "remaining",
+        summary: "what a job adds to the load of the CPU that it is dealt to",
+    }],
+    build: accrual::build::<NgGua>,
+};
