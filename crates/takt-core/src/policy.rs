@@ -483,6 +483,7 @@ impl core::fmt::Debug for Entry {
 /// the conformance tests and the benches walk this slice.
 pub static REGISTRY: &[Entry] = &[
     policies::windows::ENTRY,
+    policies::domains::ENTRY,
     policies::fifo::ENTRY,
     policies::rr::ENTRY,
     policies::fp::ENTRY,

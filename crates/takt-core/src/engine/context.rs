@@ -2,7 +2,7 @@
 
 use super::{Job, Phase, State};
 use crate::model::{Locking, ResourceId, System, Task, TaskId};
-use crate::policy::{Budget, Event};
+use crate::policy::{Budget, Event, PolicySpec};
 use crate::record::{JobId, Outcome, Place, Sink, What};
 use crate::time::{Span, Time};
 use crate::utility::Utility;
@@ -172,6 +172,10 @@ impl Context<'_> {
             self.state.runs[task.index()].urgency = 0;
             self.state.forget_grant(task, self.sink);
         }
+    }
+    /// A domain has another policy from now on.
+    pub(crate) fn domain_policy(&mut self, domain: usize, policy: PolicySpec) {
+        self.state.system.domains[domain].policy = policy;
     }
     /// Replenishes a budget: `budget` replaces what is left.
     pub fn replenish(&mut self, task: TaskId, budget: Budget) {

@@ -4,6 +4,7 @@
 mod accrual;
 pub mod dasa_nd;
 pub mod dm;
+pub mod domains;
 pub mod edf;
 pub mod fifo;
 mod forest;

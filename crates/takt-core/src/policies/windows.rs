@@ -113,6 +113,11 @@ impl Windows {
                     None
                 }
                 Some(spec) => {
+                    if spec.scope == Scope::Table {
+                        return Err(Invalid::Unsuitable(
+                            "a partition needs a policy for jobs, and this one is a table",
+                        ));
+                    }
                     let places = lent(&reach(system, PartitionId(index as u32)));
                     let guest = Build { system, tasks: &partition.tasks, places: &places, spec, first_timer };
                     Some((spec.entry.build)(&guest)?)

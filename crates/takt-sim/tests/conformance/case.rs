@@ -341,6 +341,7 @@ fn accepted(mut system: System) -> System {
         for guest in system.partitions.iter_mut().filter_map(|p| p.policy.as_mut()) {
             *guest = plain(*guest);
         }
+        system.domains.iter_mut().for_each(|domain| domain.policy = plain(domain.policy));
     }
     system
 }
@@ -354,7 +355,7 @@ fn frame(spec: PolicySpec) -> impl Strategy<Value = System> {
         select(&[Locking::Fifo, Locking::Inheritance, Locking::Ceiling][..]),
     );
     // A tick is not longer than the shortest period. A window table is built for a clock that shows where windows end.
-    let tick = if spec.scope == Scope::Table { &[0][..] } else { &[0, 0, 0, UNIT, 300, 2 * UNIT][..] };
+    let tick = if tabled(spec) { &[0][..] } else { &[0, 0, 0, UNIT, 300, 2 * UNIT][..] };
     let timing = (select(tick), select(&[0, 0, 0, UNIT, 600][..]), select(&[0, 0, 0, UNIT, 700][..]));
     (rules, timing, tuned(spec), any::<u64>()).prop_map(
         |((late, backlog, be_start, locking), (tick, resolution, lateness), policy, seed)| System {
@@ -392,7 +393,7 @@ type Layout = Vec<(i64, usize, Vec<usize>)>;
 
 /// Window tables. With `guests` every partition has a policy of its own, so that the engine releases all tasks.
 fn table(spec: PolicySpec, guests: bool) -> impl Strategy<Value = System> {
-    let inner: Vec<PolicySpec> = specs().into_iter().filter(|s| s.scope != Scope::Table).collect();
+    let inner = inner_policies();
     let cpus = 1..=3usize;
     cpus.prop_flat_map(move |cpus| {
         let guest = (select(inner.clone()).prop_flat_map(tuned), vec(timed(cpus), 1..4));
@@ -416,6 +417,30 @@ fn table(spec: PolicySpec, guests: bool) -> impl Strategy<Value = System> {
             system.tasks.extend(tasks);
             let tasks = (first..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
             system.partitions.push(Partition { tasks, policy });
+        }
+        accepted(system)
+    })
+}
+
+/// Domains with policies of their own; their CPUs lie side by side or not.
+fn divided(spec: PolicySpec) -> impl Strategy<Value = System> {
+    let inner = inner_policies();
+    let members = (1..=4usize).prop_flat_map(move |cpus| {
+        let member = (select(inner.clone()).prop_flat_map(tuned), vec(timed(cpus), 1..4));
+        (Just(cpus), vec(member, 1..=cpus), frame(spec))
+    });
+    members.prop_map(|(cpus, members, frame)| {
+        let mut system = System { cpus: CpuSet::first(cpus), ..frame };
+        let count = members.len();
+        for (index, (guest, mut tasks)) in members.into_iter().enumerate() {
+            let own: CpuSet = (0..cpus).filter(|cpu| cpu % count == index).collect();
+            let policy = PolicySpec { scope: suitable(guest, own), ..guest };
+            provide(policy, &mut tasks, own);
+            tasks.iter_mut().filter(|t| t.affinity.is_disjoint(&own)).for_each(|t| t.affinity = own);
+            let first = system.tasks.len();
+            system.tasks.extend(tasks);
+            let tasks = (first..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
+            system.domains.push(Domain { cpus: own, tasks, policy });
         }
         accepted(system)
     })
@@ -449,34 +474,67 @@ fn suitable(guest: PolicySpec, reach: CpuSet) -> Scope {
     guest.scope
 }
 
+/// What may stand inside of a table or a domain.
+fn inner_policies() -> Vec<PolicySpec> {
+    specs().into_iter().filter(|s| s.scope != Scope::Table).collect()
+}
+
+fn tabled(spec: PolicySpec) -> bool {
+    spec.entry.name == "windows"
+}
+
+fn in_domains(spec: PolicySpec) -> bool {
+    spec.entry.name == "domains"
+}
+
+/// Systems for one policy.
+fn systems(spec: PolicySpec) -> BoxedStrategy<System> {
+    match () {
+        () if tabled(spec) => table(spec, false).boxed(),
+        () if in_domains(spec) => divided(spec).boxed(),
+        () => online(vec![spec]).boxed(),
+    }
+}
+
 /// Random cases for one policy.
 pub(crate) fn cases(spec: PolicySpec) -> impl Strategy<Value = Case> {
-    let system = if spec.scope == Scope::Table { table(spec, false).boxed() } else { online(vec![spec]).boxed() };
+    let system = systems(spec);
     let turns = any::<bool>().prop_flat_map(turns);
     (system, turns, 0i64..20).prop_map(|(system, turns, end_gap)| Case { system, turns, switch: None, end_gap })
 }
 
+/// Systems that begin under `from` and have all that `other` needs.
+fn taken_over(
+    systems: impl Strategy<Value = System> + 'static,
+    from: PolicySpec,
+    other: PolicySpec,
+) -> BoxedStrategy<System> {
+    let one_cpu = other.scope == Scope::Uniprocessor;
+    systems
+        .prop_filter("an only CPU for a uniprocessor policy", move |s| !one_cpu || s.cpus.len() == 1)
+        .prop_map(move |mut s| {
+            provide(other, &mut s.tasks, s.cpus);
+            s.policy = if s.policy.entry.name == from.entry.name { s.policy } else { from };
+            accepted(s)
+        })
+        .boxed()
+}
+
 /// Random cases that go over from one policy to any other.
 pub(crate) fn switches(from: PolicySpec) -> impl Strategy<Value = Case> {
-    // A table and an online policy suit the same system only when every partition has a guest.
-    let tabled = from.scope == Scope::Table;
-    let targets: Vec<PolicySpec> = specs().into_iter().filter(|to| tabled || to.scope != Scope::Table).collect();
+    // A table and another policy suit the same system only when every partition has a guest; domains suit every policy.
+    let suits = |to: &PolicySpec| tabled(from) && !in_domains(*to) || !tabled(from) && !tabled(*to);
+    let targets: Vec<PolicySpec> = specs().into_iter().filter(suits).collect();
     let turns = any::<bool>().prop_flat_map(turns);
     select(targets)
         .prop_flat_map(tuned)
         .prop_flat_map(move |to| {
-            let system = match (tabled, to.scope) {
-                (true, Scope::Table) => table(from, false).boxed(),
-                (true, _) => table(from, true)
-                    .prop_filter("an only CPU for a uniprocessor policy", move |s| {
-                        to.scope != Scope::Uniprocessor || s.cpus.len() == 1
-                    })
-                    .prop_map(move |mut s| {
-                        provide(to, &mut s.tasks, s.cpus);
-                        accepted(s)
-                    })
-                    .boxed(),
-                _ => online(vec![from, to]).boxed(),
+            let system = match () {
+                () if tabled(to) => systems(from),
+                () if tabled(from) => taken_over(table(from, true), from, to),
+                () if in_domains(from) => taken_over(divided(from), from, to),
+                () if in_domains(to) => taken_over(divided(to), from, from),
+                () => online(vec![from, to]).boxed(),
             };
             (system, Just(to))
         })

@@ -7,7 +7,7 @@ use crate::sharing::{Next, Sharing};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Engine, Input};
 use takt_core::model::*;
-use takt_core::policy::{PolicySpec, Scope};
+use takt_core::policy::PolicySpec;
 use takt_core::record::{Place, Record, StopReason, What};
 use takt_core::time::{Span, Time};
 
@@ -59,7 +59,17 @@ impl Ledger {
     }
 
     pub(crate) fn tabled(&self) -> bool {
-        self.system.policy.scope == Scope::Table
+        self.system.policy.entry.name == "windows"
+    }
+    /// The domain of the task, where domains have policies of their own.
+    pub(crate) fn domain_of(&self, task: TaskId) -> Option<usize> {
+        let domains = self.system.policy.entry.name == "domains";
+        self.system.domains.iter().position(|d| domains && d.tasks.contains(&task))
+    }
+    /// What schedules the task, on which CPUs.
+    pub(crate) fn policy_of(&self, task: TaskId) -> (PolicySpec, CpuSet) {
+        let domain = self.domain_of(task).map(|d| &self.system.domains[d]);
+        domain.map_or((self.system.policy, self.system.cpus), |d| (d.policy, d.cpus))
     }
     /// Whether the table itself runs this task, one at a time in its partition.
     pub(crate) fn in_turn(&self, task: usize) -> bool {
@@ -212,7 +222,7 @@ impl Ledger {
                 assert!(over == (reason == StopReason::Finished), "{record:?} but over: {over}");
                 assert!(a.blocked == (reason == StopReason::Blocked) || over, "{record:?} but {a:?}");
                 a.counts.preemptions += u64::from(reason == StopReason::Preempted);
-                let allowed = reason != StopReason::Preempted || self.gave_way || self.may_preempt();
+                let allowed = reason != StopReason::Preempted || self.gave_way || self.may_preempt(task);
                 assert!(allowed, "{record:?} under a policy that does not preempt");
             }
             What::Finish { task, job, outcome, consumed } => {
@@ -249,9 +259,13 @@ impl Ledger {
                 let ranks: Vec<_> = (0..self.accounts.len()).map(|t| rules::rank(self, TaskId(t as u32))).collect();
                 let sure = self.single && self.account(task).current().is_some();
                 let locking = self.system.locking;
+                let domains: Vec<_> = (0..self.accounts.len()).map(|t| self.domain_of(TaskId(t as u32))).collect();
+                // What two policies call urgent cannot be compared.
+                let alike =
+                    |waiters: &[TaskId]| waiters.iter().all(|t| domains[t.index()] == domains[waiters[0].index()]);
                 self.sharing.returned(task, resource, |waiters| match locking {
                     Locking::Fifo => vec![waiters[0]],
-                    Locking::Inheritance if sure => rules::most_urgent(waiters, &ranks),
+                    Locking::Inheritance if sure && alike(waiters) => rules::most_urgent(waiters, &ranks),
                     _ => waiters.to_vec(),
                 });
             }
@@ -287,8 +301,8 @@ impl Ledger {
     }
 
     /// Whether the policy ever stops a job for another one that did not give way.
-    fn may_preempt(&self) -> bool {
-        let keeps = ["fifo", "np-edf"].contains(&self.system.policy.entry.name);
+    fn may_preempt(&self, task: TaskId) -> bool {
+        let keeps = ["fifo", "np-edf"].contains(&self.policy_of(task).0.entry.name);
         // Those that hold or wait for resources become more urgent.
         !keeps || self.system.resources > 0 && self.system.locking != Locking::Fifo
     }

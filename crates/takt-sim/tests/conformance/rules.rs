@@ -3,6 +3,7 @@
 use crate::ledger::Ledger;
 use takt_core::model::*;
 use takt_core::policy::Scope;
+use takt_core::record::Place;
 use takt_core::time::Time;
 
 /// What an ordering compares: the lowest is the most urgent.
@@ -15,7 +16,7 @@ pub(crate) fn check(ledger: &mut Ledger, now: Time) {
         return;
     }
     for (index, a) in ledger.accounts.iter().enumerate() {
-        let allowed = ledger.system.tasks[index].affinity;
+        let allowed = ledger.system.tasks[index].affinity.intersection(&ledger.policy_of(TaskId(index as u32)).1);
         let inside = a.place.is_none_or(|p| ledger.places[p.index()].is_subset(&allowed));
         assert!(inside, "task {index} runs on {:?}", a.place);
     }
@@ -32,7 +33,8 @@ pub(crate) fn rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
     let mut at = 0;
     while inherits && at < seen.len() {
         for waiter in ledger.sharing.wait_for(seen[at]) {
-            if !seen.contains(&waiter) {
+            // What waits in another domain is another policy's business.
+            if !seen.contains(&waiter) && ledger.domain_of(waiter) == ledger.domain_of(task) {
                 seen.push(waiter);
                 best = best.min(own_rank(ledger, waiter)?);
             }
@@ -46,7 +48,7 @@ fn own_rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
     let a = ledger.account(task);
     let (described, (_, open)) = (&a.task, a.current()?);
     let handler = described.handler.filter(|_| a.handler.is_some());
-    let rank = match ledger.system.policy.entry.name {
+    let rank = match ledger.policy_of(task).0.entry.name {
         "edf" => open.deadline.unwrap_or(Time::MAX).ns(),
         "rm" => described.arrival.period().map_or(i64::MAX, |p| p.ns()),
         "dm" => handler.map_or(described.deadline, |h| h.deadline).map_or(i64::MAX, |d| d.ns()),
@@ -67,14 +69,17 @@ pub(crate) fn most_urgent(waiters: &[TaskId], ranks: &[Option<Rank>]) -> Vec<Tas
 
 /// Where every task has a home, it stays there. I+PI moves tasks when CPUs are overloaded.
 fn homes(ledger: &mut Ledger) {
-    let spec = ledger.system.policy;
-    let size = match spec.scope {
-        Scope::Partitioned if spec.entry.name != "ipi" => 1,
-        Scope::Clustered => usize::from(spec.cluster),
-        _ => return,
-    };
     for (index, a) in ledger.accounts.iter().enumerate() {
-        if let Some(group) = a.place.map(|p| p.index() / size) {
+        let (spec, cpus) = ledger.policy_of(TaskId(index as u32));
+        let size = match spec.scope {
+            Scope::Partitioned if spec.entry.name != "ipi" => 1,
+            Scope::Clustered => usize::from(spec.cluster),
+            _ => continue,
+        };
+        // Clusters are of CPUs that follow each other in the domain.
+        let group =
+            |place: Place| cpus.iter().position(|cpu| ledger.places[place.index()].contains(cpu)).map(|n| n / size);
+        if let Some(group) = a.place.and_then(group) {
             let home = *ledger.homes[index].get_or_insert(group);
             assert_eq!(home, group, "task {index} leaves its home");
         }
@@ -84,11 +89,6 @@ fn homes(ledger: &mut Ledger) {
 /// Where a work-conserving policy lets a job wait, every CPU that it may use is busy; if the policy has an order, with a more
 /// urgent one.
 fn urgency(ledger: &Ledger) {
-    let spec = ledger.system.policy;
-    let idles = ["llref", "pd2"].contains(&spec.entry.name);
-    if idles || !matches!(spec.scope, Scope::Uniprocessor | Scope::Global) {
-        return;
-    }
     // Ceilings depend on the instant of locking.
     let ceilings = ledger.system.locking == Locking::Ceiling && ledger.sharing.owners().next().is_some();
     for task in (0..ledger.accounts.len()).map(|t| TaskId(t as u32)) {
@@ -96,7 +96,12 @@ fn urgency(ledger: &Ledger) {
         if a.place.is_some() || a.blocked || a.current().is_none() {
             continue;
         }
-        for cpu in ledger.system.tasks[task.index()].affinity.intersection(&ledger.system.cpus).iter() {
+        let (spec, cpus) = ledger.policy_of(task);
+        let idles = ["llref", "pd2"].contains(&spec.entry.name);
+        if idles || !matches!(spec.scope, Scope::Uniprocessor | Scope::Global) {
+            continue;
+        }
+        for cpu in ledger.system.tasks[task.index()].affinity.intersection(&cpus).iter() {
             let other = ledger.cpu_owner[cpu].unwrap_or_else(|| panic!("{task:?} waits and CPU {cpu} is idle"));
             if let (Some(rank), Some(others), false) = (rank(ledger, task), rank(ledger, other), ceilings) {
                 assert!(others < rank, "{task:?} waits for {other:?} on CPU {cpu}: {rank:?} and {others:?}");

@@ -1,0 +1,154 @@
+//! Domains: parts of the machine, each with tasks and a policy of its own, and the change of one policy for another.
+//!
+//! The domains of ChronOS: Dellinger, Garyali, Ravindran, "ChronOS Linux: A Best-Effort Real-Time Multiprocessor Linux Kernel",
+//! DAC 2011, section 5, where each CPU set of an application has its own scheduler. Invariants: a task runs on CPUs of its own
+//! domain only, and what happens in one domain changes nothing in another one, unless their jobs share resources.
+
+use crate::engine::Context;
+use crate::model::{Invalid, System, TaskId};
+use crate::policy::{Build, Decision, Entry, Event, Policy, PolicySpec, Scope};
+use crate::record::Place;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+struct Domain {
+    tasks: Vec<TaskId>,
+    places: Vec<Place>,
+    guest: Box<dyn Policy>,
+    /// The timers that its policies may use: from this one on, so many.
+    first_timer: u16,
+    timers: u16,
+}
+
+struct Domains {
+    domains: Vec<Domain>,
+    /// By task.
+    domain_of: Vec<usize>,
+    timers: u16,
+}
+
+impl Domains {
+    fn new(build: &Build<'_>) -> Result<Domains, Invalid> {
+        let system = build.system;
+        if system.domains.is_empty() {
+            return Err(Invalid::Unsuitable("the policy `domains` needs domains"));
+        }
+        let cpus: Vec<usize> = system.cpus.iter().collect();
+        let mut domain_of = vec![0; system.tasks.len()];
+        let mut domains = Vec::with_capacity(system.domains.len());
+        let mut timers = 0;
+        for (index, described) in system.domains.iter().enumerate() {
+            let homeless = |t: &&TaskId| system.tasks[t.index()].affinity.is_disjoint(&described.cpus);
+            if let Some(&task) = described.tasks.iter().find(homeless) {
+                return Err(Invalid::Affinity(task));
+            }
+            described.tasks.iter().for_each(|t| domain_of[t.index()] = index);
+            let tasks = described.tasks.clone();
+            let places = (0..cpus.len()).filter(|&i| described.cpus.contains(cpus[i])).map(|i| Place(i as u16));
+            let places: Vec<Place> = places.collect();
+            let first_timer = build.first_timer + timers;
+            let with = |spec: PolicySpec| guest(system, &tasks, &places, spec, first_timer);
+            let guest = with(described.policy)?;
+            // Room for each policy that it may be switched to; those that do not suit it never come.
+            let others = system.alternatives.iter().filter_map(|spec| with(*spec).ok());
+            let most = others.map(|other| other.timers()).fold(guest.timers(), u16::max);
+            timers += most;
+            domains.push(Domain { tasks, places, guest, first_timer, timers: most });
+        }
+        Ok(Domains { domains, domain_of, timers })
+    }
+}
+
+/// The policy of one domain.
+fn guest(
+    system: &System,
+    tasks: &[TaskId],
+    places: &[Place],
+    spec: PolicySpec,
+    first_timer: u16,
+) -> Result<Box<dyn Policy>, Invalid> {
+    if spec.scope == Scope::Table {
+        return Err(Invalid::Unsuitable("a domain needs a policy for jobs, and this one is about the whole machine"));
+    }
+    (spec.entry.build)(&Build { system, tasks, places, spec, first_timer })
+}
+
+impl Policy for Domains {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        self.domains.iter_mut().for_each(|d| d.guest.start(cx));
+    }
+
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        let domain = match (event, event.task()) {
+            (_, Some(task)) => self.domains.get_mut(self.domain_of[task.index()]),
+            (Event::Timer { timer, .. }, None) => {
+                self.domains.iter_mut().find(|d| (d.first_timer..d.first_timer + d.timers).contains(timer))
+            }
+            (_, None) => None,
+        };
+        if let Some(domain) = domain {
+            domain.guest.event(event, cx);
+        }
+    }
+
+    fn decide(&mut self, _: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        for domain in &mut self.domains {
+            domain.guest.decide(&domain.places, cx, decision);
+        }
+    }
+
+    fn timers(&self) -> u16 {
+        self.timers
+    }
+
+    fn meters(&self) -> bool {
+        self.domains.iter().any(|d| d.guest.meters())
+    }
+
+    fn switch(&mut self, domain: usize, to: &PolicySpec, cx: &mut Context<'_>) -> Result<(), Invalid> {
+        let own = self.domains.get_mut(domain).ok_or(Invalid::Unsuitable("there is no such domain"))?;
+        let guest = guest(cx.system(), &own.tasks, &own.places, *to, own.first_timer)?;
+        if guest.timers() > own.timers {
+            return Err(Invalid::Unsuitable("this policy needs timers; name it among the alternatives"));
+        }
+        (own.first_timer..own.first_timer + own.timers).for_each(|timer| cx.cancel_timer(timer));
+        cx.forget_grants(&own.tasks);
+        cx.domain_policy(domain, *to);
+        own.guest = guest;
+        own.guest.start(cx);
+        Ok(())
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "domains",
+    summary: "parts of the machine with policies of their own (ChronOS)",
+    manual: "\
+The CPUs are parted into domains. Each has tasks of its own, which run nowhere else, and a policy of its own that knows of
+nothing else. CPUs of no domain idle.
+
+The policy of a domain can be switched while the system runs: the new one takes over every job as it is, with the time that
+it has used, what it holds and waits for, and the handler that it is at. Budgets that the old policy granted are forgotten;
+those of the tasks themselves go on.
+
+Resources may be shared between domains. A job that holds what a job of another domain waits for does not become more
+urgent for it, and what two policies call urgent cannot be compared: a resource that jobs of several domains wait for goes to
+the one that its own policy ranks lower in numbers.
+
+**When.** Parts of a system that must not disturb each other, or that differ in kind: control loops under `dasa` on one CPU beside
+media under `g-edf` on the others; and comparisons of policies under the same load at the same time.
+
+**Ties.** Those of each policy.
+
+**Cost.** That of each policy over its own tasks and CPUs, each time that something happens anywhere.
+
+**Source.** Dellinger, Garyali, Ravindran, \"ChronOS Linux: A Best-Effort Real-Time Multiprocessor Linux Kernel\", DAC 2011.
+
+**Example.** `domains: [{name: control, cpus: 0, policy: edf}, {name: media, cpus: 1-3, policy: g-edf}]`",
+    scopes: &[Scope::Table],
+    needs: &[],
+    settings: &[],
+    build: |build| Ok(Box::new(Domains::new(build)?)),
+};
