@@ -3,6 +3,7 @@
 use crate::policy::{policy_text, value_text};
 use crate::scenario::{COST_KEYS, TIMING_KEYS};
 use crate::steps::step_text;
+use crate::utility::{amount_text, utility_text};
 use crate::value::{duration_text, parse_bool, ratio_text};
 use crate::{DEFAULT_INIT_TIMEOUT, OnCrash, Realtime, Settings, Spawn, Workload};
 use std::fmt::Write;
@@ -11,6 +12,7 @@ use takt_core::model::{Arrival, Backlog, BestEffortStart, Execution, Late, Locki
 use takt_core::policy::{Placement, PolicySpec, Scope};
 use takt_core::scenario::{Costs, Happening};
 use takt_core::time::{Span, Time};
+use takt_core::utility::UNIT;
 
 /// Writes the workload out in full: partitions with names, slices with CPUs, processes with budgets. Loaded
 /// with the same [`crate::Options`] it gives the same system, names and settings. A workload that uses nothing
@@ -60,8 +62,10 @@ fn write_settings(out: &mut String, workload: &Workload) {
     if let Some(duration) = settings.duration {
         line!(out, "duration: {}", duration_text(duration));
     }
-    if system.late == Late::Abort {
-        line!(out, "late: abort");
+    match system.late {
+        Late::Continue => {}
+        Late::Abort => line!(out, "late: abort"),
+        Late::AbortAtEvent => line!(out, "late: abort-at-event"),
     }
     match system.backlog {
         Backlog::Queue => {}
@@ -217,10 +221,14 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ma
         }
     }
     fields.extend(task.handler.map(|handler| {
-        let runtime = duration_text(handler.runtime);
-        let deadline = |d| format!("{{runtime: {runtime}, deadline: {}}}", duration_text(d));
-        ("handler", handler.deadline.map_or_else(|| runtime.clone(), deadline))
+        let mut keys = vec![format!("runtime: {}", duration_text(handler.runtime))];
+        keys.extend(handler.deadline.map(|d| format!("deadline: {}", duration_text(d))));
+        if handler.utility != UNIT {
+            keys.push(format!("utility: {}", amount_text(handler.utility)));
+        }
+        ("handler", if keys.len() == 1 { duration_text(handler.runtime) } else { format!("{{{}}}", keys.join(", ")) })
     }));
+    fields.extend(task.utility.as_ref().map(|utility| ("utility", utility_text(utility))));
     fields.extend(task.budget.map(|b| ("budget", milliseconds(b))));
     if task.jitter != Span::ZERO {
         fields.push(("jitter", milliseconds(task.jitter)));

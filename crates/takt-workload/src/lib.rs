@@ -20,6 +20,7 @@ mod steps;
 mod table;
 mod task;
 mod tasks;
+mod utility;
 mod value;
 mod yaml;
 

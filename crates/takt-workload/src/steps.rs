@@ -1,10 +1,10 @@
 //! What jobs do and need: `steps`, `execution`, `handler`, `releases`; and the shared resources that steps name.
 
-use crate::MAX_ENTRIES;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::{Bare, Reader, clipped};
 use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_ratio};
+use crate::{MAX_ENTRIES, utility};
 use std::collections::HashMap;
 use std::rc::Rc;
 use takt_core::model::{Execution, Handler, ResourceId, Step};
@@ -306,7 +306,7 @@ pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
     }
 }
 
-/// Reads `handler`: its runtime, or its runtime and deadline.
+/// Reads `handler`: its runtime, or its runtime, deadline and utility. Without one it is worth as much as a job without one.
 pub(crate) fn handler(reader: &mut Reader, node: &Node) -> Option<Handler> {
     if !matches!(node.kind, Kind::Map(_)) {
         return Some(Handler {
@@ -315,7 +315,7 @@ pub(crate) fn handler(reader: &mut Reader, node: &Node) -> Option<Handler> {
             utility: UNIT,
         });
     }
-    reader.keys(node, "a handler", &["runtime", "deadline"]);
+    reader.keys(node, "a handler", &["runtime", "deadline", "utility"]);
     let Some(runtime) = node.get("runtime") else {
         if reader.lacks(node, "runtime") {
             reader.push(
@@ -332,6 +332,10 @@ pub(crate) fn handler(reader: &mut Reader, node: &Node) -> Option<Handler> {
         Some(entry) => Some(reader.span(&entry.value, "deadline", Bare::Refused, false)?),
         None => None,
     };
+    let utility = match node.get("utility") {
+        Some(entry) => utility::amount(reader, &entry.value, "utility")?,
+        None => UNIT,
+    };
     let runtime = runtime?;
     if let Some(deadline) = deadline.filter(|d| *d < runtime) {
         reader.push(
@@ -341,7 +345,7 @@ pub(crate) fn handler(reader: &mut Reader, node: &Node) -> Option<Handler> {
         );
         return None;
     }
-    Some(Handler { runtime, deadline, utility: UNIT })
+    Some(Handler { runtime, deadline, utility })
 }
 
 /// Reads `releases`: instants in ascending order, or `never`.

@@ -4,7 +4,7 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader, clipped};
-use crate::{Spawn, TaskInfo, steps};
+use crate::{Spawn, TaskInfo, steps, utility};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Execution, Step, Task};
 use takt_core::policy::{Need, PolicySpec, Scope};
@@ -13,7 +13,7 @@ use takt_core::time::Span;
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
 /// All keys of a task. Processes have them, too, but for `cpu`.
-pub(crate) const KEYS: [&str; 22] = [
+pub(crate) const KEYS: [&str; 23] = [
     "name",
     "cmd",
     "period",
@@ -26,6 +26,7 @@ pub(crate) const KEYS: [&str; 22] = [
     "steps",
     "execution",
     "handler",
+    "utility",
     "budget",
     "jitter",
     "priority",
@@ -79,6 +80,8 @@ pub(crate) struct RawTask {
     /// The key that says it, `runtime` or `steps`, and the place of its value.
     runtime: Option<(Span, &'static str, Place)>,
     steps: Option<(Vec<Step>, Place)>,
+    /// The place of the `utility`.
+    utility: Option<Place>,
     /// What needs no place: `execution`, `handler`, `priority`, `share`, `importance`.
     plain: Task,
     /// Whether every key could be read. Rules between keys are checked only then.
@@ -107,6 +110,7 @@ impl RawTask {
             deadline: None,
             runtime: None,
             steps: None,
+            utility: None,
             plain: Task::default(),
             sound: true,
         }
@@ -132,6 +136,10 @@ impl RawTask {
             "steps" => self.steps = steps::steps(reader, value).map(|s| (s, value.head())),
             "execution" => self.plain.execution = steps::execution(reader, value).unwrap_or_default(),
             "handler" => self.plain.handler = steps::handler(reader, value),
+            "utility" => {
+                self.plain.utility = utility::utility(reader, value);
+                self.utility = Some(value.head());
+            }
             "budget" => self.budget = reader.span(value, key, Bare::Milliseconds, false),
             "jitter" => self.jitter = reader.span(value, key, Bare::Milliseconds, true).map(|j| (j, place())),
             "priority" => {
@@ -275,6 +283,9 @@ impl RawTask {
             ),
             _ => {}
         }
+        if let (Some(utility), Some(place)) = (&task.utility, &self.utility) {
+            utility::check(reader, utility, task.deadline, &clipped(name), place);
+        }
         let runtime = self.runtime.as_ref().map(|(_, key, place)| (*key, place));
         let deadline = self.deadline.as_ref().map(|(_, place)| place);
         check_runtime(reader, name, task, runtime, deadline);
@@ -356,6 +367,7 @@ pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task,
     let placing: &[Need] = if placed && !policy.entry.needs.contains(&Need::Runtime) { &[Need::Runtime] } else { &[] };
     for &need in policy.entry.needs.iter().chain(placing) {
         let Some(key) = lacks(need) else { continue };
+        let example = if need == Need::Utility { "1" } else { "10ms" };
         let policy = policy_name(policy);
         let arrival = match &task.arrival {
             Arrival::Listed { .. } if need == Need::Period => "; a task with `releases` or `batch` has none",
@@ -364,7 +376,7 @@ pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task,
         reader.push(
             Diagnostic::error(place, format!("task `{}` has no `{key}`", clipped(name)))
                 .label(format!("the policy `{policy}` needs it{arrival}"))
-                .hint(format!("add `{key}: 10ms`, or use another policy")),
+                .hint(format!("add `{key}: {example}`, or use another policy")),
         );
     }
 }

@@ -41,7 +41,8 @@ const KEYS: [&str; 26] = [
     "on_crash",
 ];
 
-const LATE: [(&str, Late); 2] = [("continue", Late::Continue), ("abort", Late::Abort)];
+const LATE: [(&str, Late); 3] =
+    [("continue", Late::Continue), ("abort", Late::Abort), ("abort-at-event", Late::AbortAtEvent)];
 const BACKLOG: [(&str, Backlog); 2] = [("queue", Backlog::Queue), ("skip", Backlog::Skip)];
 const PRESET: [(&str, Backlog); 2] = [("chronos", Backlog::Chronos), ("hartstone", Backlog::Hartstone)];
 const LOCKING: [(&str, Locking); 3] =
@@ -249,11 +250,11 @@ fn preset(reader: &mut Reader, root: &Node, system: &mut System) {
     let Some(entry) = root.get("preset") else { return };
     let Some(backlog) = reader.choice(&entry.value, "preset", &PRESET) else { return };
     system.backlog = backlog;
-    let aborts = backlog == Backlog::Hartstone && system.late == Late::Abort;
+    let aborts = backlog == Backlog::Hartstone && system.late != Late::Continue;
     for other in [root.get("backlog"), root.get("late").filter(|_| aborts)].into_iter().flatten() {
         let hint = match other.key.as_str() {
             "backlog" => "keep one of them: a preset says itself what becomes of releases that find their task busy",
-            _ => "remove `late: abort`: Hartstone counts what a job missed when it is done",
+            _ => "remove `late`: Hartstone counts what a job missed when it is done",
         };
         reader.push(
             Diagnostic::error(&other.key_span, format!("`{}` contradicts the `preset`", other.key))

@@ -7,6 +7,7 @@ use takt_core::model::{Arrival, Backlog, Execution, Handler, Late, Locking, Reso
 use takt_core::policy::{Kind, PolicySpec, REGISTRY, Scope};
 use takt_core::scenario::{Costs, Happening, Scenario, Steal};
 use takt_core::time::{Span, Time};
+use takt_core::utility::Utility;
 use takt_workload::{MAX_ENTRIES, Options, Source, canonical, load, policy_from_text, policy_text};
 
 #[track_caller]
@@ -190,10 +191,10 @@ fn what_jobs_need_may_differ_from_what_they_declare() {
     assert_eq!((drawn.runtime, drawn.execution), (Some(ms(2)), Execution::Uniform { least: ms(1), most: ms(4) }));
     assert_eq!(
         task("period: 10ms, handler: 1ms").handler,
-        Some(Handler { runtime: ms(1), deadline: None, utility: 0 })
+        Some(Handler { runtime: ms(1), deadline: None, utility: 1_000_000 })
     );
     let handler = task("period: 10ms, handler: {runtime: 1ms, deadline: 5ms}").handler;
-    assert_eq!(handler, Some(Handler { runtime: ms(1), deadline: Some(ms(5)), utility: 0 }));
+    assert_eq!(handler, Some(Handler { runtime: ms(1), deadline: Some(ms(5)), utility: 1_000_000 }));
     let shared = task("period: 10ms, share: 12.5%, importance: 7");
     assert_eq!((shared.share, shared.importance), (Some(125_000), 7));
     assert_eq!((task("period: 10ms, share: 1").share, task("period: 10ms").importance), (Some(1_000_000), 1));
@@ -426,4 +427,28 @@ fn many_faults_among_many_names_are_answered() {
     let text = format!("policy: fp\nresources: [{resources}]\ntasks: [{{period: 1h, steps: [{steps}]}}]");
     let faults = load(source(&text), &Options::default()).unwrap_err();
     assert_eq!((faults.len(), faults[0].label.as_str()), (takt_workload::MAX_DIAGNOSTICS, "did you mean `res-0`?"));
+}
+
+#[test]
+fn a_utility_is_a_number_or_a_shape() {
+    for (text, utility) in [
+        ("5", Utility::Step(5_000_000)),
+        ("0.000001", Utility::Step(1)),
+        ("0", Utility::Step(0)),
+        ("1000000000", Utility::Step(1_000_000_000_000_000)),
+        ("{linear: 10}", Utility::Linear { height: 10_000_000, until: None }),
+        ("{linear: 0.5, until: 20ms}", Utility::Linear { height: 500_000, until: Some(ms(20)) }),
+        ("{exponential: 3, half_life: 5ms}", Utility::Exponential { height: 3_000_000, half_life: ms(5) }),
+        (
+            "{table: [[0ms, 10], [5ms, 10], [5ms, 2], [8ms, 0]]}",
+            Utility::Table(vec![(ms(0), 10_000_000), (ms(5), 10_000_000), (ms(5), 2_000_000), (ms(8), 0)]),
+        ),
+    ] {
+        assert_eq!(task(&format!("period: 10ms, utility: {text}")).utility, Some(utility), "{text}");
+    }
+    assert_eq!(task("period: 10ms").utility, None);
+    let handler = |text: &str| task(&format!("period: 10ms, handler: {text}")).handler.map(|h| h.utility);
+    assert_eq!(handler("2ms"), Some(1_000_000));
+    assert_eq!(handler("{runtime: 2ms, utility: 0.5}"), Some(500_000));
+    assert_eq!(ok("policy: fp\nlate: abort-at-event\ntasks: [{period: 1ms}]").system.late, Late::AbortAtEvent);
 }

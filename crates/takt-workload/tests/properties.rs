@@ -163,6 +163,24 @@ fn need() -> impl Strategy<Value = String> {
     ]
 }
 
+/// What a job is worth, with or without a word about it.
+fn utility() -> impl Strategy<Value = String> {
+    let amount =
+        || prop_oneof![(0_u32..90).prop_map(|n| n.to_string()), (1_u32..99).prop_map(|n| format!("3.0{n:02}"))];
+    let table = prop::collection::vec((0_u32..9_000, amount()), 1..5).prop_map(|mut points| {
+        points.sort_by_key(|(at, _)| *at);
+        let points: Vec<String> = points.iter().map(|(at, value)| format!("[{at}us, {value}]")).collect();
+        format!("{{table: [{}]}}", points.join(", "))
+    });
+    let utility = prop_oneof![
+        amount(),
+        (amount(), duration()).prop_map(|(height, until)| format!("{{linear: {height}, until: {until}}}")),
+        (amount(), duration()).prop_map(|(height, half)| format!("{{exponential: {height}, half_life: {half}}}")),
+        table,
+    ];
+    prop::option::of(utility).prop_map(|u| u.map_or(String::new(), |u| format!(", utility: {u}")))
+}
+
 /// Keys of a task under an online policy that needs no deadlines, and whether it has a period.
 fn keys() -> impl Strategy<Value = (bool, String)> {
     let arrival = prop_oneof![
@@ -181,14 +199,19 @@ fn keys() -> impl Strategy<Value = (bool, String)> {
         Just((false, "releases: never".to_owned())),
         duration().prop_map(|offset| (false, format!("batch: yes, offset: {offset}"))),
     ];
-    let handler = prop::option::of((1_u32..9, prop::option::of(9_u32..99)));
+    let handler = prop::option::of((1_u32..9, prop::option::of(9_u32..99), prop::option::of(0_u32..9)));
     let share = prop::option::of((1_u32..=1_000_000, 1_u32..5));
-    (arrival, need(), handler, share, any::<bool>()).prop_map(|((periodic, arrival), need, handler, share, hard)| {
-        let mut text = format!("{arrival}, {need}, deadline: {}", if hard { "1h" } else { "none" });
-        if let Some((runtime, deadline)) = handler {
-            text += &match deadline {
-                Some(deadline) => format!(", handler: {{runtime: {runtime}us, deadline: {deadline}us}}"),
-                None => format!(", handler: {runtime}us"),
+    let words = (arrival, need(), handler, share, utility(), any::<bool>());
+    words.prop_map(|((periodic, arrival), need, handler, share, utility, hard)| {
+        let mut text = format!("{arrival}, {need}{utility}, deadline: {}", if hard { "1h" } else { "none" });
+        if let Some((runtime, deadline, utility)) = handler {
+            text += &match (deadline, utility) {
+                (None, None) => format!(", handler: {runtime}us"),
+                (deadline, utility) => {
+                    let deadline = deadline.map_or(String::new(), |d| format!(", deadline: {d}us"));
+                    let utility = utility.map_or(String::new(), |u| format!(", utility: {u}.5"));
+                    format!(", handler: {{runtime: {runtime}us{deadline}{utility}}}")
+                }
             };
         }
         if let Some((share, importance)) = share {
@@ -211,6 +234,7 @@ fn laboratory() -> impl Strategy<Value = String> {
         Just(""),
         Just("preset: chronos\n"),
         Just("late: abort\nbacklog: skip\nlocking: fifo\n"),
+        Just("late: abort-at-event\n"),
         Just("late: abort\npreset: chronos\nlocking: ceiling\nresources: [spare, r 2, r 0, r 1]\n"),
     ];
     let machine = (prop::option::of(duration()), prop::option::of(duration()), any::<[bool; 4]>());
@@ -359,6 +383,9 @@ const MARKS: &[&str] = &[
     "lock r",
     "unlock r",
     "releases",
+    "utility",
+    "linear",
+    "table",
     "batch",
     "execution",
     "changes",
