@@ -16,13 +16,13 @@ pub struct Costs {
     pub migration: Span,
     /// In addition, when a job resumes that was preempted: its caches are cold.
     pub cache_reload: Span,
-    /// Each time the scheduler is asked.
+    /// Each time the scheduler is run.
     pub scheduler: Span,
     /// In addition, for each task that it looks at in passes over all of them ([`crate::engine::Context::visited`]).
     pub scheduler_task: Span,
-    /// Each time a CPU takes the lock of the ready queue.
+    /// Each time a CPU takes the lock of a ready queue that it shares with other CPUs, to run the scheduler.
     pub lock: Span,
-    /// Each time a CPU is interrupted by another one, to run its scheduler.
+    /// Each time a CPU is interrupted by another one, to enter the scheduler.
     pub interrupt: Span,
 }
 

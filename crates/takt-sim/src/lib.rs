@@ -15,6 +15,10 @@
 //! A [`Happening::Block`] holds its task until a [`Happening::Wake`]: its ready job blocks at once; one that sleeps or waits
 //! for a resource then, or that comes later, blocks as soon as it could go on. A `Wake` does not end a sleep of the job's own.
 //!
+//! # What they need
+//! A system's load scales what its jobs need by their planned release, as it scales what they declare: the runtime, what is
+//! drawn or listed instead of it, and each run among the steps. Sleeps and handlers are not scaled.
+//!
 //! # What it costs
 //! A cost is time in which a job holds its CPU and makes no progress, while deadlines and budgets run on. It is charged to a
 //! job, which pays it before it goes on, once and in full: a job that is preempted before it has paid pays the rest when it
@@ -24,14 +28,44 @@
 //!   changes that [`Engine::context_switches`] counts. A job on several CPUs pays once.
 //! * `migration`: to a job that goes on on another CPU than before.
 //! * `cache_reload`: to a job that goes on after it was stopped in favour of another one; not after it blocked or was suspended.
-//! * `scheduler`, and `scheduler_task` for each task that the policy looked at: for each step of the engine, to every job that
-//!   starts, moves or begins by its decision, since all of them wait for it. If nothing changes, then to the job whose own act led
-//!   to the step, or else to the one that runs on the first CPU, which has been interrupted. A CPU that is or becomes idle
-//!   bears it for nothing.
+//! * `scheduler`, and `scheduler_task` for each task that the policy looked at: for each run of the scheduler.
+//! * `lock`: for each run of a scheduler whose ready queue belongs to several CPUs.
+//! * `interrupt`: to a CPU that another one interrupts, so that it enters the scheduler.
+//!
+//! # Who runs the scheduler
+//! Each step of the engine is a run of the scheduler of every ready queue that it is about. A queue belongs to all CPUs under a
+//! uniprocessor or global policy and a window table, to one CPU under a partitioned policy, to those of a cluster under a
+//! clustered one; domains have queues of their own. A step is about a queue if something happened on one of its CPUs, or if
+//! the job of one of them changes: one starts, goes on or stops there, or the same task begins its next job.
+//!
+//! What a job does happens on its CPU. Releases, wake-ups, deadlines, and changes from outside happen on the CPU on which their
+//! task ran last, or before that the first one of its queue; the policy's own timers on the first CPU whose job changes by
+//! them; and what changes nothing and is nobody's on the first CPU of the machine.
+//!
+//! A queue of one CPU has no lock, and its CPU runs the scheduler once. For queues of several there are the two models of
+//! Dellinger, Garyali, Ravindran, "ChronOS Linux: A Best-Effort Real-Time Multiprocessor Linux Kernel", DAC 2011, section 5.2
+//! ([`Deciding`]). In both, what the scheduler costs is the time in the lock: `lock`, `scheduler` and `scheduler_task` together
+//! make one *call*.
+//!
+//! * [`Deciding::One`], "stop-the-world": the first CPU on which something happened decides for all and pays one call. It
+//!   interrupts the others, but not those that are idle and stay so. They pay for the interrupt, are kept waiting at the lock,
+//!   which is a *blocked entry*, and make no progress for the length of the call. CPUs on which something happened in the same
+//!   instant come and wait without an interrupt.
+//! * [`Deciding::Each`], "concurrent": each CPU on which something happened picks a job for itself, in that order, so that the
+//!   second one waits for the first one's call and pays two, which is a blocked entry, and so on. Every other CPU whose job
+//!   changes is interrupted and picks for itself, too: it pays for the interrupt and one call.
+//!
+//! All of it is charged to the job that the CPU has after the decision. A CPU that is idle then bears it for nothing; a job on
+//! several CPUs pays what the first of them costs. What is simplified: the decision itself is that of the policy at the instant
+//! of the step, whatever its cost, and its effect is not delayed on a CPU that becomes idle by it; the scheduler looks at all
+//! tasks although in the second model each CPU picks one; interrupted CPUs do not wait for each other in the second model; a
+//! call in one step does not reach into a later one, so that two steps a nanosecond apart do not block each other.
+//! Runs, interrupts and blocked entries are counted whether they cost anything or not ([`Report`]).
 //!
 //! Stolen time is the beginning of each period on every CPU, the first one at time zero. Whoever holds a CPU then makes no
 //! progress, and the engine does not learn of it.
 
+mod entries;
 mod machine;
 mod report;
 mod steal;
@@ -41,9 +75,9 @@ pub use report::{CpuTime, Report, TaskTime};
 use machine::Machine;
 use takt_core::engine::{Engine, Input};
 use takt_core::record::Sink;
-#[cfg(doc)]
-use takt_core::scenario::Happening;
 use takt_core::scenario::Scenario;
+#[cfg(doc)]
+use takt_core::scenario::{Deciding, Happening};
 use takt_core::time::{Span, Time};
 
 /// Simulates from time zero to `duration`: releases before it, completions up to and including it.
@@ -76,7 +110,7 @@ pub fn simulate<S: Sink>(
             }
         }
         let _ = engine.step(now, &inputs, sink);
-        machine.apply(now, engine);
+        machine.apply(now, engine, &inputs);
         if machine.steps().is_multiple_of(65_536) {
             progress(now);
         }

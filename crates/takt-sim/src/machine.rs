@@ -4,10 +4,11 @@
 //! was charged is paid once and in full: a job that is preempted meanwhile pays the rest when it goes on. Only the end of the
 //! job cancels it.
 
+use crate::entries::{Entries, Entry};
 use crate::report::{CpuTime, Report, TaskTime};
 use crate::steal::Progress;
 use takt_core::engine::{Command, Engine, Input, Work};
-use takt_core::model::{Execution, Step, TaskId};
+use takt_core::model::{Execution, Load, Step, TaskId, scaled};
 use takt_core::record::{JobId, Place};
 use takt_core::scenario::{Costs, Happening, Scenario};
 use takt_core::time::{Span, Time};
@@ -21,7 +22,7 @@ struct Body {
     left: Span,
     /// Accounted for up to here while it runs.
     since: Time,
-    /// Where it runs, or ran last.
+    /// Where it runs, or ran last; before that the first CPU of its ready queue.
     place: Place,
     /// A sleep of its own has not ended.
     asleep: bool,
@@ -35,6 +36,8 @@ struct Body {
     end: u32,
     /// The task's first and last step.
     all: (u32, u32),
+    /// The factor on what its job's steps need.
+    load: u32,
     job: JobId,
 }
 
@@ -69,6 +72,10 @@ pub(crate) struct Machine {
     place_cpus: Vec<Vec<u16>>,
     /// Who ran last on each CPU; kept only when something costs something.
     last: Vec<Option<TaskId>>,
+    /// Kept only for several CPUs or when something costs something: on one CPU each step is a run of its scheduler.
+    entries: Option<Entries>,
+    /// Scratch: what entries into the scheduler cost.
+    bills: Vec<Entry>,
     /// Scratch: who acts now.
     acting: Vec<TaskId>,
     report: Report,
@@ -91,19 +98,20 @@ impl Machine {
                 next: 0,
                 end: 0,
                 all: (first, steps.len() as u32),
+                load: Load::ONE,
                 job: 0,
                 asleep: false,
                 preempted: false,
                 held: false,
             }
         };
-        let bodies = system.tasks.iter().map(|t| body(&t.steps)).collect();
+        let bodies: Vec<Body> = system.tasks.iter().map(|t| body(&t.steps)).collect();
         let indexes = |place: &takt_core::cpus::CpuSet| {
             system.cpus.iter().enumerate().filter(|(_, cpu)| place.contains(*cpu)).map(|(i, _)| i as u16).collect()
         };
         let charges = scenario.costs != Costs::default();
         let progress = Progress::new(scenario.steal);
-        Machine {
+        let mut machine = Machine {
             bodies,
             slots: vec![EMPTY; engine.places().len()],
             sleepers: Vec::with_capacity(n),
@@ -117,13 +125,31 @@ impl Machine {
             charges,
             place_cpus: engine.places().iter().map(indexes).collect(),
             last: vec![None; m],
+            entries: (charges || m > 1).then(|| Entries::new(m, scenario.deciding)),
+            bills: Vec::with_capacity(m),
             acting: Vec::with_capacity(n.min(m)),
             report: Report {
                 steps: 0,
+                scheduler_runs: 0,
+                interrupts: 0,
+                blocked_entries: 0,
                 charged: Costs::default(),
                 cpus: vec![CpuTime::default(); m],
                 tasks: vec![TaskTime::default(); n],
             },
+        };
+        machine.regroup(engine);
+        machine
+    }
+
+    /// Finds out which CPUs share a ready queue, and where a task belongs that has not run.
+    fn regroup(&mut self, engine: &Engine) {
+        let Some(entries) = &mut self.entries else { return };
+        let homes = entries.regroup(engine);
+        for (body, home) in self.bodies.iter_mut().zip(homes) {
+            if body.time.received == Span::ZERO && self.slots[body.place.index()].task.is_none() {
+                body.place = Place(home);
+            }
         }
     }
 
@@ -260,7 +286,7 @@ impl Machine {
     fn go_on(&mut self, task: TaskId) {
         let body = &mut self.bodies[task.index()];
         while let Some(&Step::Run(span)) = self.steps[..body.end as usize].get(body.next as usize) {
-            body.left += span;
+            body.left += scaled(span, body.load);
             body.next += 1;
         }
     }
@@ -307,11 +333,14 @@ impl Machine {
         });
     }
 
-    /// Carries out the commands of the engine's step.
+    /// Carries out the commands of the engine's step, which was told `inputs`.
     #[inline]
-    pub(crate) fn apply(&mut self, now: Time, engine: &Engine) {
+    pub(crate) fn apply(&mut self, now: Time, engine: &Engine, inputs: &[Input]) {
         self.report.steps += 1;
         let commands = engine.commands();
+        if self.entries.is_some() {
+            self.enter(engine, inputs);
+        }
         for command in commands {
             match *command {
                 Command::Stop { task, .. } => self.stop(task, now),
@@ -322,8 +351,12 @@ impl Machine {
                 }
             }
         }
+        if let Some(entries) = &mut self.entries {
+            entries.settle(engine, self.charges.then_some(&mut self.bills));
+        }
         if self.charges {
-            self.after_charging(commands, now, engine);
+            self.note_preempted(commands, engine);
+            self.charge_entries(now, engine);
         }
         self.acting.clear();
     }
@@ -334,7 +367,7 @@ impl Machine {
             self.begin(task, work, engine);
         }
         if self.charges {
-            self.charge_start(task, place, work, engine);
+            self.charge_start(task, place, work);
         }
         let body = &mut self.bodies[task.index()];
         body.since = now;
@@ -360,12 +393,16 @@ impl Machine {
             body.left = described.handler.map_or(Span::MAX, |h| h.runtime);
         } else if body.all.0 == body.all.1 {
             let needed = match described.execution {
-                Execution::Declared => described.runtime,
-                _ => described.demand(engine.system().seed, task, number(task, engine)),
+                Execution::Declared => engine.declared(task),
+                _ => {
+                    let needed = described.demand(engine.system().seed, task, number(task, engine));
+                    needed.map(|needed| scaled(needed, engine.load(task)))
+                }
             };
             body.left = needed.unwrap_or(Span::MAX);
         } else {
             body.job = number(task, engine);
+            body.load = engine.load(task);
             body.left = Span::ZERO;
             (body.next, body.end) = body.all;
             self.go_on(task);
@@ -421,17 +458,63 @@ impl Machine {
         };
     }
 
-    /// What a call of the scheduler costs.
-    fn call(&mut self, engine: &Engine) -> Span {
-        let scan = self.costs.scheduler_task * engine.visited() as i64;
-        self.report.charged.scheduler += self.costs.scheduler;
-        self.report.charged.scheduler_task += scan;
-        self.costs.scheduler + scan
+    /// Notes on which CPUs something happened in the engine's step, and which get another job by it.
+    fn enter(&mut self, engine: &Engine, inputs: &[Input]) {
+        if inputs.iter().any(|input| matches!(input, Input::Switch { .. })) {
+            self.regroup(engine);
+        }
+        let Machine { entries: Some(entries), bodies, place_cpus, .. } = self else { return };
+        let cpus = |place: Place| &place_cpus[place.index()];
+        for task in inputs.iter().filter_map(Input::task).chain(engine.due().iter().copied()) {
+            if let Some(&cpu) = cpus(bodies[task.index()].place).first() {
+                entries.act(cpu);
+            }
+        }
+        for command in engine.commands() {
+            let (place, left) = match *command {
+                Command::Stop { place, .. } | Command::Start { place, .. } | Command::Continue { place, .. } => {
+                    (place, None)
+                }
+                Command::Move { from, to, .. } => (to, Some(from)),
+            };
+            for &cpu in [Some(place), left].into_iter().flatten().flat_map(cpus) {
+                entries.change(cpu);
+            }
+        }
+    }
+
+    /// Charges the jobs that now hold the CPUs that entered the scheduler. An idle CPU bears it for nothing.
+    fn charge_entries(&mut self, now: Time, engine: &Engine) {
+        for index in 0..self.bills.len() {
+            let Entry { cpu, runs, locks, interrupted } = self.bills[index];
+            let Some(task) = engine.running_on(Place(cpu)) else { continue };
+            // A job on several CPUs pays what the first of them costs.
+            if self.place_cpus[self.bodies[task.index()].place.index()].first() != Some(&cpu) {
+                continue;
+            }
+            self.account(task, now);
+            let runs = i64::from(runs);
+            let due = Costs {
+                scheduler: self.costs.scheduler * runs,
+                scheduler_task: self.costs.scheduler_task * engine.visited() as i64 * runs,
+                lock: if locks { self.costs.lock * runs } else { Span::ZERO },
+                interrupt: if interrupted { self.costs.interrupt } else { Span::ZERO },
+                ..Costs::default()
+            };
+            self.bodies[task.index()].overhead += due.scheduler + due.scheduler_task + due.lock + due.interrupt;
+            let charged = &mut self.report.charged;
+            charged.scheduler += due.scheduler;
+            charged.scheduler_task += due.scheduler_task;
+            charged.lock += due.lock;
+            charged.interrupt += due.interrupt;
+            self.arm(task, now);
+        }
+        self.bills.clear();
     }
 
     /// Charges a job that starts, moves or begins at `place`.
-    fn charge_start(&mut self, task: TaskId, place: Place, work: Work, engine: &Engine) {
-        let mut due = self.call(engine);
+    fn charge_start(&mut self, task: TaskId, place: Place, work: Work) {
+        let mut due = Span::ZERO;
         let mut switch = false;
         for &cpu in &self.place_cpus[place.index()] {
             let last = self.last[usize::from(cpu)].replace(task);
@@ -454,28 +537,13 @@ impl Machine {
         body.overhead += due;
     }
 
-    /// Notes who was preempted, and finds who bears a call of the scheduler by which nobody starts.
-    fn after_charging(&mut self, commands: &[Command], now: Time, engine: &Engine) {
+    /// Notes who was preempted.
+    fn note_preempted(&mut self, commands: &[Command], engine: &Engine) {
         for command in commands {
             if let Command::Stop { task, place } = *command {
                 let taken = self.place_cpus[place.index()].iter().any(|&c| self.last[usize::from(c)] != Some(task));
                 self.bodies[task.index()].preempted = taken && engine.job(task).is_some_and(|job| job.ready);
             }
-        }
-        if !commands.is_empty() {
-            return;
-        }
-        let runs = |task: &TaskId| engine.place_of(*task).is_some();
-        let first = |task: &&TaskId| {
-            let place = engine.place_of(**task).expect("it runs");
-            self.place_cpus[place.index()].first() == Some(&0)
-        };
-        let acted = self.acting.iter().copied().find(runs);
-        if let Some(task) = acted.or_else(|| engine.running().iter().find(first).copied()) {
-            self.account(task, now);
-            let due = self.call(engine);
-            self.bodies[task.index()].overhead += due;
-            self.arm(task, now);
         }
     }
 
@@ -494,6 +562,9 @@ impl Machine {
         for cpu in &mut self.report.cpus {
             cpu.idle = (end - Time::ZERO) - cpu.worked - cpu.overhead - cpu.stolen;
         }
+        let report = &mut self.report;
+        (report.scheduler_runs, report.interrupts, report.blocked_entries) =
+            self.entries.as_ref().map_or((report.steps, 0, 0), |e| (e.runs, e.interrupts, e.blocked));
         self.report.tasks.iter_mut().zip(&self.bodies).for_each(|(time, body)| *time = body.time);
         self.report
     }

@@ -8,6 +8,12 @@ use takt_core::time::Span;
 pub struct Report {
     /// How often the engine was asked for a decision.
     pub steps: u64,
+    /// How often a CPU ran the scheduler.
+    pub scheduler_runs: u64,
+    /// How often a CPU was interrupted by another one, to enter the scheduler.
+    pub interrupts: u64,
+    /// How often a CPU came to the scheduler and waited there for another one.
+    pub blocked_entries: u64,
     /// What was charged of each kind, summed over the jobs. A job that is aborted or cut off takes along what it has not paid,
     /// so this may be more than what the CPUs spent.
     pub charged: Costs,

@@ -5,7 +5,7 @@ mod story;
 use proptest::prelude::*;
 use story::*;
 use takt_core::model::*;
-use takt_core::scenario::{Costs, Scenario, Steal};
+use takt_core::scenario::{Costs, Deciding, Scenario, Steal};
 use takt_core::time::Span;
 use takt_sim::{CpuTime, Report};
 
@@ -121,17 +121,17 @@ fn calls_of_the_scheduler() {
     assert_eq!((told.report.steps, told.report.charged.scheduler), (6, ns(10)));
 }
 
-/// On two CPUs a call that changes nothing is borne by whose act led to it, else by the first CPU.
+/// On two CPUs a call that changes nothing is charged on both: one decides for all, and the other one waits.
 #[test]
 fn calls_of_the_scheduler_that_change_nothing() {
     let tasks = vec![plain(0, 4, 100), once(0, 3, &[run(10), Step::Yield, run(90)]), plain(50, 1, 100)];
-    let told = tell(system(2, "g-fp", tasks), &costs(Costs { scheduler: ns(2), ..Costs::default() }), 106);
+    let told = tell(system(2, "g-fp", tasks), &costs(Costs { scheduler: ns(2), ..Costs::default() }), 108);
     expect(
         &told,
         "0 start a 0, start b 1
         12 yield b
-        104 complete a, complete b, start c 0
-        106 suspended c",
+        106 complete a, complete b, start c 0
+        108 suspended c",
     );
     assert_eq!(told.report.tasks[2].worked, Span::ZERO);
 }
@@ -173,19 +173,26 @@ fn budgets_run_on() {
 
 fn scenario() -> impl Strategy<Value = Scenario> {
     let cost = || prop_oneof![Just(Span::ZERO), (0i64..4).prop_map(ns)];
-    let costs = (cost(), cost(), cost(), cost(), cost()).prop_map(
-        |(context_switch, migration, cache_reload, scheduler, scheduler_task)| Costs {
+    let costs = (cost(), cost(), cost(), cost(), cost(), cost(), cost()).prop_map(
+        |(context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt)| Costs {
             context_switch,
             migration,
             cache_reload,
             scheduler,
             scheduler_task,
-            ..Costs::default()
+            lock,
+            interrupt,
         },
     );
+    let deciding = prop::sample::select(vec![Deciding::One, Deciding::Each]);
     let steal = prop::option::of((1i64..30, 0i64..30))
         .prop_map(|steal| steal.map(|(period, length)| Steal { period: ns(period), length: ns(length.min(period)) }));
-    (costs, steal).prop_map(|(costs, steal)| Scenario { costs, steal, ..Scenario::default() })
+    (costs, deciding, steal).prop_map(|(costs, deciding, steal)| Scenario {
+        costs,
+        deciding,
+        steal,
+        ..Scenario::default()
+    })
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -243,7 +250,7 @@ proptest! {
     fn the_sums_come_out(
         tasks in prop::collection::vec(task(), 1..7),
         cpus in 1usize..4,
-        policy in prop::sample::select(vec!["g-fp", "g-edf", "p-edf"]),
+        policy in prop::sample::select(vec!["g-fp", "g-edf", "p-edf", "c-edf"]),
         scenario in scenario(),
         abort: bool,
         backlog in prop::sample::select(vec![Backlog::Queue, Backlog::Skip, Backlog::Chronos]),
@@ -261,8 +268,13 @@ proptest! {
         let worked = report.tasks.iter().fold(Span::ZERO, |sum, task| sum + task.worked);
         prop_assert_eq!(worked, sum(report, |cpu| cpu.worked));
         let charged = &report.charged;
-        let all = charged.context_switch + charged.migration + charged.cache_reload + charged.scheduler + charged.scheduler_task;
+        let calls = charged.scheduler + charged.scheduler_task + charged.lock + charged.interrupt;
+        let all = charged.context_switch + charged.migration + charged.cache_reload + calls;
         prop_assert!(sum(report, |cpu| cpu.overhead) <= all);
+        prop_assert!(charged.interrupt <= scenario.costs.interrupt * report.interrupts as i64);
+        if policy == "p-edf" || cpus == 1 {
+            prop_assert_eq!((charged.lock, report.interrupts, report.blocked_entries), (Span::ZERO, 0, 0));
+        }
         prop_assert_eq!(charged.context_switch, scenario.costs.context_switch * told.engine.context_switches() as i64);
         prop_assert_eq!(charged.migration, scenario.costs.migration * told.engine.totals().migrations as i64);
         // The same again is the same.

@@ -507,6 +507,11 @@ impl Engine {
     pub fn place_of(&self, task: TaskId) -> Option<Place> {
         self.state.runs[task.index()].place
     }
+    /// Who runs on a single-CPU place, alone or as a task on several CPUs.
+    #[must_use]
+    pub fn running_on(&self, place: Place) -> Option<TaskId> {
+        self.state.cpu_task.get(place.index()).copied().flatten()
+    }
     /// Whether the task's consumption is limited by a CPU-time budget now, so that a driver with a meter should send [`Input::Usage`].
     #[must_use]
     pub fn wants_usage(&self, task: TaskId) -> bool {
