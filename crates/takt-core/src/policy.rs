@@ -350,11 +350,13 @@ pub struct PolicySpec {
     pub values: [Option<i64>; MAX_SETTINGS],
     /// CPUs of a cluster under [`Scope::Clustered`].
     pub cluster: u16,
+    /// Index in [`MAPPERS`](crate::policies::mapping::MAPPERS), where [`PolicySpec::maps`].
+    pub mapper: u8,
 }
 
 impl PartialEq for PolicySpec {
     fn eq(&self, other: &Self) -> bool {
-        let key = |s: &PolicySpec| (s.entry.name, s.scope, s.placement, s.values, s.cluster);
+        let key = |s: &PolicySpec| (s.entry.name, s.scope, s.placement, s.values, s.cluster, s.mapper);
         key(self) == key(other)
     }
 }
@@ -364,7 +366,13 @@ impl PolicySpec {
     /// The policy under this scope with default placement and settings.
     #[must_use]
     pub const fn new(entry: &'static Entry, scope: Scope) -> PolicySpec {
-        PolicySpec { entry, scope, placement: Placement::DEFAULT, values: [None; MAX_SETTINGS], cluster: 2 }
+        PolicySpec { entry, scope, placement: Placement::DEFAULT, values: [None; MAX_SETTINGS], cluster: 2, mapper: 0 }
+    }
+
+    /// Whether it has several CPUs for one queue, so that a mapper matters.
+    #[must_use]
+    pub const fn maps(&self) -> bool {
+        matches!(self.scope, Scope::Global | Scope::Clustered)
     }
 
     /// Looks up a name such as `edf`, `g-edf` or `p-rm`. Settings are not part of it.
@@ -495,7 +503,12 @@ pub static REGISTRY: &[Entry] = &[
     policies::llref::ENTRY,
     policies::pd2::ENTRY,
     policies::ipi::ENTRY,
+    policies::hvdf::ENTRY,
+    policies::np_hvdf::ENTRY,
+    policies::lbesa::ENTRY,
     policies::dasa_nd::ENTRY,
+    policies::dasa::ENTRY,
+    policies::gus::ENTRY,
     policies::gmua::ENTRY,
     policies::ng_gua::ENTRY,
     policies::g_gua::ENTRY,

@@ -122,7 +122,7 @@ fn halved(height: u64, elapsed: Span, half_life: Span) -> u64 {
     let mut root = ROOT_OF_A_HALF;
     for digit in (0..32).rev() {
         if fraction >> digit & 1 == 1 {
-            value = value * u128::from(root) >> 63;
+            value = (value * u128::from(root)) >> 63;
         }
         root = square_root(root);
     }

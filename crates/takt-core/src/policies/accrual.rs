@@ -75,6 +75,52 @@ pub(crate) struct View<'a, 'b> {
     pub(crate) cx: &'a Context<'b>,
 }
 
+impl View<'_, '_> {
+    /// Fills `order` with all candidates, the densest first; among equals the earlier release, then the lower task.
+    /// O(n log n).
+    pub(crate) fn densest_first(&self, order: &mut Vec<usize>) {
+        order.clear();
+        order.extend(0..self.jobs.len());
+        // An unstable sort does not allocate; the index stands for the tie rule.
+        order.sort_unstable_by(|a, b| self.jobs[*a].density().densest_first(&self.jobs[*b].density()).then(a.cmp(b)));
+    }
+
+    /// Whether each of these jobs completes by its deadline if they run from now on in this order. O(n).
+    pub(crate) fn in_time(&self, order: impl IntoIterator<Item = usize>) -> bool {
+        let mut end = self.now;
+        order.into_iter().all(|job| {
+            end = end.saturating_add(self.jobs[job].left);
+            end <= self.jobs[job].deadline
+        })
+    }
+
+    /// The dependency chain of a job: itself, who holds what it waits for, who holds what that one waits for, and so on.
+    pub(crate) fn chain(&self, job: usize) -> impl Iterator<Item = usize> + '_ {
+        core::iter::successors(Some(job), |&link| self.jobs[link].owner)
+    }
+
+    /// The utility density of a job together with those of its chain that are not `done`, if they run from `start` on, owners
+    /// first, and each is worth `worth` when it ends. Whoever holds what one that is done waited for is done, too. O(chain).
+    pub(crate) fn chain_density(
+        &self,
+        job: usize,
+        start: Time,
+        done: impl Fn(usize) -> bool,
+        worth: impl Fn(TaskId, Time) -> u64,
+    ) -> Density {
+        let links = || self.chain(job).take_while(|link| !done(*link)).map(|link| &self.jobs[link]);
+        let needs = |sum: Span, link: &Candidate| Span::from_ns(sum.ns().saturating_add(link.left.ns()));
+        let mut end = links().fold(Span::ZERO, needs);
+        let mut density = Density { utility: 0, left: end.ns() as u128 };
+        for link in links() {
+            // The chain is walked from its end in time.
+            density.utility += u128::from(worth(link.task, start.saturating_add(end)));
+            end -= link.left;
+        }
+        density
+    }
+}
+
 /// One way to build a schedule.
 pub(crate) trait Construction: Send + Sized + 'static {
     /// Whether a job that has started may lose its CPU to another one.
@@ -86,9 +132,9 @@ pub(crate) trait Construction: Send + Sized + 'static {
     /// With scratch memory for as many jobs as `build` has tasks.
     fn new(build: &Build<'_>) -> Self;
 
-    /// Appends indexes of candidates to `schedule`, those first that should run first, each at most once. Candidates that
-    /// wait for a resource may be among them. As many of the ready ones run as there are CPUs; those left out come after them
-    /// by density. It does not allocate.
+    /// Appends indexes of candidates to `schedule`, those first that should run first, each at most once; who is not to be
+    /// preempted is there already and may come again. Candidates that wait for a resource may be among them. As many of the ready
+    /// ones run as there are CPUs; those left out come after them by density. It does not allocate.
     fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>);
 }
 
@@ -146,7 +192,7 @@ impl<C: Construction> Accrual<C> {
             let tasks: Vec<TaskId> = build.tasks.iter().copied().filter(at_home).collect();
             Cluster {
                 present: Vec::with_capacity(tasks.len()),
-                mapper: Mapper::new(build.system, &tasks, places),
+                mapper: Mapper::new(build, &tasks, places),
                 stale: true,
                 last: Vec::with_capacity(places.len()),
                 lent: Vec::with_capacity(places.len()),
@@ -276,9 +322,9 @@ impl<C: Construction> Accrual<C> {
         debug_assert!(kept >= going_on);
         schedule.truncate(kept);
         schedule.extend((0..jobs.len()).filter(|&j| !chosen[j]));
-        // An unstable sort does not allocate; the index stands for the tie rule.
         let denser = |a: &usize, b: &usize| jobs[*a].density().densest_first(&jobs[*b].density()).then(a.cmp(b));
         schedule[kept..].sort_unstable_by(denser);
+        cx.visited(jobs.len());
         if cx.system().resources > 0 {
             for (position, &job) in schedule.iter().enumerate() {
                 cx.set_urgency(jobs[job].task, position as i64);

@@ -5,7 +5,6 @@
 
 use crate::policies::accrual::{self, Construction, View};
 use crate::policy::{Build, Entry, Need, Scope};
-use crate::time::Time;
 use alloc::vec::Vec;
 
 struct DasaNd {
@@ -19,20 +18,11 @@ impl Construction for DasaNd {
     }
 
     fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>) {
-        let View { jobs, now, .. } = *view;
-        let DasaNd { dense } = self;
-        dense.clear();
-        dense.extend(0..jobs.len());
-        dense.sort_unstable_by(|a, b| jobs[*a].density().densest_first(&jobs[*b].density()).then(a.cmp(b)));
-        for &job in dense.iter() {
-            let at = schedule.partition_point(|other| jobs[*other].deadline <= jobs[job].deadline);
+        view.densest_first(&mut self.dense);
+        for &job in &self.dense {
+            let at = schedule.partition_point(|other| view.jobs[*other].deadline <= view.jobs[job].deadline);
             schedule.insert(at, job);
-            let mut end = now;
-            let in_time = |j: &usize| {
-                end = end.saturating_add(jobs[*j].left);
-                end <= jobs[*j].deadline || jobs[*j].deadline == Time::MAX
-            };
-            if !schedule.iter().all(in_time) {
+            if !view.in_time(schedule.iter().copied()) {
                 schedule.remove(at);
             }
         }

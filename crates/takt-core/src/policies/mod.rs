@@ -2,6 +2,7 @@
 //! [`mapping`] chooses the CPU of each job that a global policy has chosen.
 
 mod accrual;
+pub mod dasa;
 pub mod dasa_nd;
 pub mod dm;
 pub mod domains;
@@ -11,12 +12,16 @@ mod forest;
 pub mod fp;
 pub mod g_gua;
 pub mod gmua;
+pub mod gus;
+pub mod hvdf;
 pub mod ipi;
+pub mod lbesa;
 pub mod llf;
 pub mod llref;
 pub mod mapping;
 pub mod ng_gua;
 pub mod np_edf;
+pub mod np_hvdf;
 pub mod pd2;
 mod pfair;
 pub mod rm;

@@ -1,0 +1,102 @@
+//! The dependent activity scheduling algorithm.
+//!
+//! Clark, "Scheduling Dependent Real-Time Activities", thesis, Carnegie Mellon University, 1990. Invariants: in the schedule
+//! built, every job completes by its deadline, and who holds a resource comes before those that wait for it. Without
+//! dependencies it is `dasa-nd`.
+//!
+//! The thesis was not at hand and no public implementation is a usable reference (that of ChronOS is marked unfinished), so these parts
+//! are reconstruction: how tentative deadlines are inherited along a chain and where among equal ones a job is put, that owners
+//! already in the schedule are moved and not doubled, and that the members of a chain are worth what they are when they end in
+//! this order. Clark also lets an owner be aborted instead of completed where that is quicker; this does not: aborts come from
+//! deadlines and from circles only.
+
+use crate::policies::accrual::{self, Construction, Density, View};
+use crate::policy::{Build, Entry, Need, Scope};
+use crate::time::Time;
+use alloc::vec::Vec;
+
+/// A job in a schedule.
+#[derive(Clone, Copy)]
+struct Entrant {
+    job: usize,
+    /// Its tentative deadline: the earliest of its own and those that it must come before.
+    by: Time,
+}
+
+struct Dasa {
+    /// Candidates by the density of their chains, the densest first.
+    dense: Vec<(Density, usize)>,
+    /// In order of tentative deadlines: what is kept, and that with one job more.
+    kept: Vec<Entrant>,
+    tried: Vec<Entrant>,
+}
+
+impl Construction for Dasa {
+    const DEPENDENCIES: bool = true;
+
+    fn new(build: &Build<'_>) -> Self {
+        let n = build.tasks.len();
+        Dasa { dense: Vec::with_capacity(n), kept: Vec::with_capacity(n), tried: Vec::with_capacity(n) }
+    }
+
+    fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>) {
+        let Dasa { dense, kept, tried } = self;
+        let density = |job| view.chain_density(job, view.now, |_| false, |task, at| view.cx.potential(task, at));
+        dense.clear();
+        dense.extend((0..view.jobs.len()).map(|job| (density(job), job)));
+        dense.sort_unstable_by(|a, b| a.0.densest_first(&b.0).then(a.1.cmp(&b.1)));
+        kept.clear();
+        for &(_, job) in dense.iter() {
+            if kept.iter().any(|e| e.job == job) {
+                continue;
+            }
+            tried.clear();
+            tried.extend(kept.iter().filter(|e| view.chain(job).all(|link| link != e.job)));
+            let mut by = Time::MAX;
+            for link in view.chain(job) {
+                // Others in the schedule may wait for it, too.
+                let inherited = kept.iter().find(|e| e.job == link).map_or(Time::MAX, |e| e.by);
+                by = by.min(view.jobs[link].deadline).min(inherited);
+                let before = |e: &Entrant| if link == job { e.by <= by } else { e.by < by };
+                let at = tried.partition_point(before);
+                tried.insert(at, Entrant { job: link, by });
+            }
+            if view.in_time(tried.iter().map(|e| e.job)) {
+                core::mem::swap(kept, tried);
+            }
+        }
+        schedule.extend(kept.iter().map(|e| e.job));
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "dasa",
+    summary: "utility accrual by density with dependencies, kept feasible by deadline (DASA)",
+    manual: "\
+Builds a schedule at every event. The density of a job is that of its dependency chain (itself, who holds what it waits for, and so on):
+their utilities over the time that they all still need. Chains are taken by density, the densest first, and kept if with them all jobs
+kept so far still meet their deadlines, in order of tentative deadline: an owner has the earliest deadline of all that wait for it.
+The first job of the schedule runs. What is left out is tried again at the next event; if nothing is kept, the densest job runs.
+
+**When.** Overload on one CPU with shared resources. Without them, it is `dasa-nd`; while everything can be met and deadlines are
+distinct, that is EDF.
+
+**Ties.** Equal densities: the earlier release first, then the lower task number. Equal deadlines: owners first, then the job of the
+denser chain.
+
+**Resources.** As above, whatever the protocol in `locking`, which only says who is next to have a resource. Of jobs that wait for each other
+in a circle the least dense (each for itself) is aborted. An owner that is late itself cannot be kept, nor can those that
+wait for it: with resources, abort late jobs (`late: abort`).
+
+**Cost.** O(n³) per event for n jobs that are there, O(n²) where chains are short.
+
+**Source.** Clark, thesis, Carnegie Mellon University, 1990; reconstructed in part (see the file).
+
+**Example.** T1 holds R (2 ms left, deadline 20 ms, utility 1), T2 waits for R (2, 5, 20) and T3 (2, 4, 6) does not need it: the chain of T2 is worth 21
+for 4 ms, so T1 runs, then T2, and T3 is given up: 21 of 27. `edf` without inheritance runs T3, T1 and T2, which is late: 7.",
+    scopes: &[Scope::Uniprocessor, Scope::Partitioned],
+    needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+    settings: &[],
+    build: accrual::build::<Dasa>,
+};

@@ -1,0 +1,61 @@
+//! Highest value density first.
+//!
+//! Jensen, Locke, Tokuda, "A Time-Driven Scheduling Model for Real-Time Operating Systems", RTSS 1985, for value over time needed
+//! as the measure; ChronOS Linux, DAC 2011, for HVDF and G-HVDF. Invariant: at each scheduling event, on the CPUs that it is
+//! lent, no ready job waits while a less dense one runs that holds nothing a denser one waits for.
+
+use crate::policies::accrual::{self, Construction, View};
+use crate::policies::scope;
+use crate::policy::{Build, Entry, Need};
+use alloc::vec::Vec;
+
+/// With or without preemption.
+pub(super) struct Hvdf<const PREEMPTIVE: bool> {
+    /// Candidates, the densest first.
+    dense: Vec<usize>,
+}
+
+impl<const PREEMPTIVE: bool> Construction for Hvdf<PREEMPTIVE> {
+    const PREEMPTIVE: bool = PREEMPTIVE;
+
+    fn new(build: &Build<'_>) -> Self {
+        Hvdf { dense: Vec::with_capacity(build.tasks.len()) }
+    }
+
+    fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>) {
+        view.densest_first(&mut self.dense);
+        schedule.extend_from_slice(&self.dense);
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "hvdf",
+    summary: "highest value density first: the most utility per time still needed",
+    manual: "\
+Runs the ready job with the highest potential utility density: what it is worth if it runs from now on without a break, over the
+CPU time that it still needs.
+
+**When.** Overload, when jobs should be worth their time and deadlines matter little. It does not look whether a job can still meet
+its deadline: a step keeps its height in the reckoning after its deadline, so a lost job goes on unless late jobs are aborted
+(`late: abort`). Without overload it misses deadlines that EDF meets.
+
+**Ties.** Equal densities (compared exactly, by cross-multiplication): the earlier release first, then the lower task number. A job that
+has used up its declared runtime counts as needing one nanosecond more, and so comes first. A job that yields goes on if it is
+still the densest. The handler of an aborted job counts with its own utility and runtime.
+
+**Resources.** Who holds what a chosen job waits for runs in its place (with `locking: fifo` only ready jobs count). Of jobs that wait for
+each other in a circle the least dense is aborted.
+
+**Cost.** O(n log n) per scheduling event for n jobs that are there; jobs are compared anew at each, since densities change
+while jobs run.
+
+**Source.** Jensen, Locke, Tokuda, RTSS 1985; ChronOS Linux, DAC 2011 (HVDF, G-HVDF).
+
+**Example.** A (3 ms, deadline 4 ms, utility 3), B (3, 5, 9) and C (2, 7, 4), all released at 0: `hvdf` runs B, C, A, since they are worth 3, 2
+and 1 per millisecond; B and C are in time, which is 13 of 16.",
+    scopes: scope::SCOPES,
+    needs: &[Need::Runtime, Need::Utility],
+    settings: &[],
+    build: accrual::build::<Hvdf<true>>,
+};

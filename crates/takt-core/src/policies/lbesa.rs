@@ -1,0 +1,63 @@
+//! Locke's best-effort scheduling algorithm.
+//!
+//! Locke, "Best-Effort Decision Making for Real-Time Scheduling", thesis, Carnegie Mellon University, 1986. Invariant: the
+//! schedule built is that of all jobs by deadline without the least dense ones, of which no fewer would do for all others to be in
+//! time; but one job stays in any case.
+//!
+//! Locke sheds jobs while the probability of an overload is above a threshold. This is the form of ChronOS Linux (DAC 2011), in
+//! which times are declared, so that an overload is certain or is none.
+
+use crate::policies::accrual::{self, Construction, View};
+use crate::policy::{Build, Entry, Need, Scope};
+use alloc::vec::Vec;
+
+struct Lbesa {
+    /// Candidates, the densest first.
+    dense: Vec<usize>,
+}
+
+impl Construction for Lbesa {
+    fn new(build: &Build<'_>) -> Self {
+        Lbesa { dense: Vec::with_capacity(build.tasks.len()) }
+    }
+
+    fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>) {
+        schedule.extend(0..view.jobs.len());
+        schedule.sort_unstable_by_key(|&job| (view.jobs[job].deadline, job));
+        view.densest_first(&mut self.dense);
+        while schedule.len() > 1 && !view.in_time(schedule.iter().copied()) {
+            let shed = self.dense.pop();
+            schedule.retain(|&job| Some(job) != shed);
+        }
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "lbesa",
+    summary: "Locke's best effort: by deadline, and in overload without the jobs of the lowest density",
+    manual: "\
+Puts all jobs in order of deadline at every event. While some job would be late, the one with the lowest potential utility density
+(utility per time still needed) is left out, but never the last one. The first job that is left runs.
+
+**When.** Under overload on one CPU. While everything can be met and deadlines are distinct it runs exactly as EDF does. Compared with
+`dasa-nd` it sheds jobs of low density even if they are not what makes others late: those that fit again behind are left to
+idle time.
+
+**Ties.** Equal densities: the later release is left out first, then the higher task number. Equal deadlines: the earlier release
+first, then the lower task number. Jobs left out are tried again at the next event; a CPU without work takes the densest.
+
+**Resources.** Who holds what a chosen job waits for runs in its place (with `locking: fifo` only ready jobs count). Of jobs
+that wait for each other in a circle the least dense is aborted.
+
+**Cost.** O(n²) per event for n jobs that are there.
+
+**Source.** Locke, thesis, Carnegie Mellon University, 1986, in the form of ChronOS Linux, DAC 2011.
+
+**Example.** X (4 ms, deadline 4 ms, utility 8), Y (1, 3, 10) and Z (1, 20, 1), all released at 0, late ones aborted: `lbesa` sheds Z, then X, and
+runs Y; at 1 it still sheds Z and tries X, which is aborted at 4, and Z runs at last. `dasa-nd` runs Z at 1.",
+    scopes: &[Scope::Uniprocessor, Scope::Partitioned],
+    needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+    settings: &[],
+    build: accrual::build::<Lbesa>,
+};
