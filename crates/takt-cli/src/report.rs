@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use takt_core::policy::PolicySpec;
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
+use takt_core::utility::UNIT;
 use takt_workload::Workload;
 
 /// What both drivers measure.
@@ -26,6 +27,11 @@ impl Summary<'_> {
         sum
     }
 
+    /// Whether some job is worth more or less than another.
+    fn valued(&self) -> bool {
+        self.workload.system.tasks.iter().any(|t| t.utility.is_some())
+    }
+
     /// The one JSON object of `--json`, with the driver's own keys added, for the whole and for each task.
     pub(crate) fn json(&self, more: Value, of_tasks: Vec<Value>) -> Value {
         let (system, totals) = (&self.workload.system, self.totals());
@@ -43,12 +49,13 @@ impl Summary<'_> {
             "duration_ns": self.duration.ns(), "seed": system.seed,
             "jobs": {"released": totals.released, "completed": totals.completed, "met": totals.met,
                      "missed": totals.missed, "aborted": totals.aborted},
-            "utility": {"accrued": totals.met, "total": totals.released},
+            "utility": utility(&totals),
             "dispatches": totals.dispatches, "preemptions": totals.preemptions, "migrations": totals.migrations,
             "context_switches": self.context_switches,
             "overruns": totals.overruns, "late_signals": totals.late_signals, "windows_lost": self.windows_lost,
             "tasks": tasks.collect::<Vec<_>>(),
         });
+        let valued = self.valued();
         let extend = |object: &mut Value, more: Value| {
             if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
                 object.extend(more);
@@ -56,7 +63,12 @@ impl Summary<'_> {
         };
         extend(&mut object, more);
         let tasks = object["tasks"].as_array_mut().into_iter().flatten();
-        tasks.zip(of_tasks).for_each(|(task, more)| extend(task, more));
+        for ((task, more), counts) in tasks.zip(of_tasks).zip(self.counts) {
+            extend(task, more);
+            if valued {
+                task["utility"] = utility(counts);
+            }
+        }
         let settings = settings(&system.policy);
         if !settings.is_empty() {
             object["settings"] = settings.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
@@ -66,18 +78,20 @@ impl Summary<'_> {
 
     /// The table and the lines under it.
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut rows = vec![
-            ["task", "released", "completed", "met", "missed", "aborted", "min", "mean", "p99", "max"]
-                .map(String::from)
-                .to_vec(),
-        ];
+        let counted = ["released", "completed", "met", "missed", "aborted"].map(String::from);
+        let timed = ["min", "mean", "p99", "max"].map(String::from);
+        let valued = self.valued();
+        let worth = |text: String| valued.then_some(text);
+        let head = [&["task".to_string()][..], &counted, worth("utility".into()).as_slice(), &timed].concat();
+        let mut rows = vec![head];
         let row = |name: &str, c: &Counts, h: Option<&Histogram>| {
             let counts = [c.released, c.completed, c.met, c.missed, c.aborted].map(|n| n.to_string());
             let times = match h.filter(|h| h.count() > 0) {
                 Some(h) => [h.min(), h.mean(), h.quantile(990), h.max()].map(short),
                 None => ["-"; 4].map(String::from),
             };
-            [&[name.to_string()][..], &counts, &times].concat()
+            let utility = worth(format!("{}/{}", decimal(c.utility), decimal(c.utility_total)));
+            [&[name.to_string()][..], &counts, utility.as_slice(), &times].concat()
         };
         for ((task, c), h) in self.workload.tasks.iter().zip(self.counts).zip(self.responses) {
             rows.push(row(&task.name, c, Some(h)));
@@ -92,6 +106,16 @@ impl Summary<'_> {
             "response times from release to completion; dispatches {}, preemptions {}, migrations {}, context switches {}",
             totals.dispatches, totals.preemptions, totals.migrations, self.context_switches
         )?;
+        if valued {
+            let (accrued, most) = (totals.utility, totals.utility_total);
+            let (met, released) = (u128::from(totals.met), u128::from(totals.released));
+            let (aur, dsr) = (ratio(accrued, most), ratio(met, released));
+            let (accrued, most) = (decimal(accrued), decimal(most));
+            writeln!(
+                out,
+                "utility: accrued {accrued} of {most} (AUR {aur}); deadlines met {met} of {released} (DSR {dsr})"
+            )?;
+        }
         for (task, c) in self.workload.tasks.iter().zip(self.counts) {
             if c.overruns > 0 {
                 writeln!(out, "warning: {} overran its window {} times", task.name, c.overruns)?;
@@ -106,6 +130,37 @@ impl Summary<'_> {
         }
         Ok(())
     }
+}
+
+/// Utility accrued, and the most that the released jobs could have accrued.
+fn utility(counts: &Counts) -> Value {
+    json!({"accrued": number(counts.utility), "total": number(counts.utility_total)})
+}
+
+/// Millionths as a number of JSON: a whole one if it is, else with up to six decimals. Up to 10^9 that is exact; beyond,
+/// a fraction is the nearest double, as every reader of JSON would take it.
+fn number(millionths: u128) -> Value {
+    match u64::try_from(millionths / MILLION) {
+        Ok(whole) if millionths.is_multiple_of(MILLION) => Value::from(whole),
+        _ => decimal(millionths).parse::<f64>().map_or(Value::Null, Value::from),
+    }
+}
+
+const MILLION: u128 = UNIT as u128;
+
+/// Millionths as a decimal number, exactly.
+fn decimal(millionths: u128) -> String {
+    let text = format!("{}.{:06}", millionths / MILLION, millionths % MILLION);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A ratio of two sums, rounded to four decimals.
+fn ratio(part: u128, whole: u128) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    let parts = (part * 20_000 + whole) / (2 * whole);
+    format!("{}.{:04}", parts / 10_000, parts % 10_000)
 }
 
 /// The settings that are not at their defaults, by name, as the file takes them.
@@ -173,6 +228,21 @@ pub(crate) fn table(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn utilities_are_exact() {
+        for (millionths, text, number) in [
+            (0, "0", json!(0)),
+            (13_000_000, "13", json!(13)),
+            (500, "0.0005", json!(0.000_5)),
+            (12_345_678_901_234, "12345678.901234", json!(12_345_678.901_234)),
+            (999_999_999_999_999, "999999999.999999", json!(999_999_999.999_999)),
+        ] {
+            assert_eq!((decimal(millionths).as_str(), super::number(millionths)), (text, number));
+            assert_eq!(super::number(millionths).to_string(), text);
+        }
+        assert_eq!((ratio(13, 16).as_str(), ratio(2, 3).as_str(), ratio(0, 0).as_str()), ("0.8125", "0.6667", "-"));
+    }
 
     #[test]
     fn spans_are_shown_to_four_digits() {
