@@ -10,6 +10,7 @@ use std::ops::Range;
 use takt_core::policies::ipi;
 use takt_core::policies::ipi::parameters::Parameters;
 use takt_core::policies::ipi::stability::{Unstable, stable};
+use takt_core::policies::mapping::MAPPER;
 use takt_core::policy::{CLUSTER, Kind, PolicySpec, Scope, Setting};
 use takt_core::time::Span;
 
@@ -61,10 +62,11 @@ fn from_name(name: &str) -> Result<PolicySpec, Fault> {
     })
 }
 
-/// What of this policy can be set: what it declares itself, and the size of a cluster in the clustered form.
+/// What of this policy can be set: what it declares itself, the size of a cluster in the clustered form, and the mapper.
 fn settings(policy: &PolicySpec) -> impl Iterator<Item = &'static Setting> {
     let cluster = (policy.scope == Scope::Clustered).then_some(&CLUSTER);
-    policy.entry.settings.iter().filter(|s| s.name != CLUSTER.name).chain(cluster)
+    let mapper = policy.maps().then_some(&MAPPER);
+    policy.entry.settings.iter().filter(|s| s.name != CLUSTER.name).chain(cluster).chain(mapper)
 }
 
 /// Finds a setting by its name.
@@ -77,6 +79,7 @@ pub(crate) fn setting(policy: &PolicySpec, name: &str) -> Result<&'static Settin
             None if name == CLUSTER.name && policy.entry.scopes.contains(&Scope::Clustered) => {
                 format!("a setting of the clustered form, `c-{}`", policy.entry.name)
             }
+            None if name == MAPPER.name => "a setting of the forms that have several CPUs for one queue".to_owned(),
             None => "not one of its settings".to_owned(),
         };
         let hint = match names.as_slice() {
@@ -150,6 +153,8 @@ fn store(policy: &mut PolicySpec, setting: &Setting, value: i64) {
     if setting.name == CLUSTER.name {
         // The bounds of the setting are those of a machine.
         policy.cluster = value as u16;
+    } else if setting.name == MAPPER.name {
+        policy.mapper = value as u8;
     } else if let Some(index) = policy.entry.settings.iter().position(|s| s.name == setting.name) {
         policy.values[index] = Some(value);
     }
@@ -233,7 +238,8 @@ pub fn policy_text(policy: &PolicySpec) -> String {
     let own = policy.entry.settings.iter().zip(policy.values).filter_map(|(s, v)| Some((s, v?)));
     let size = policy.cluster != PolicySpec::new(policy.entry, policy.scope).cluster;
     let cluster = (policy.scope == Scope::Clustered && size).then_some((&CLUSTER, i64::from(policy.cluster)));
-    for (n, (setting, value)) in own.chain(cluster).enumerate() {
+    let mapper = (policy.maps() && policy.mapper > 0).then_some((&MAPPER, i64::from(policy.mapper)));
+    for (n, (setting, value)) in own.chain(cluster).chain(mapper).enumerate() {
         text.push(if n == 0 { ':' } else { ',' });
         text.push_str(&format!("{}={}", setting.name, value_text(setting, value)));
     }

@@ -7,6 +7,7 @@ use crate::value::{MAX_DURATION, choices, nearest, parse_signed};
 use crate::{MAX_DIAGNOSTICS, MAX_ENTRIES, Workload, policy, steps};
 use std::collections::HashMap;
 use takt_core::model::{Backlog, TaskId, Timing};
+use takt_core::policies::mapping::MAPPER;
 use takt_core::policy::{CLUSTER, PolicySpec, Setting};
 use takt_core::scenario::{Costs, Happening, Scenario, Steal};
 use takt_core::time::{Span, Time};
@@ -364,8 +365,12 @@ fn settings(reader: &mut Reader, entry: &Entry, policy: PolicySpec) -> Option<Ve
     }
     let mut wishes = Vec::new();
     for entry in node.entries() {
-        if entry.key == CLUSTER.name || entry.key == "name" {
-            let what = if entry.key == "name" { "another policy" } else { "the size of clusters" };
+        if [CLUSTER.name, MAPPER.name, "name"].contains(&entry.key.as_str()) {
+            let what = match entry.key.as_str() {
+                "name" => "another policy",
+                "mapper" => "another mapper",
+                _ => "the size of clusters",
+            };
             reader.push(
                 Diagnostic::error(&entry.key_span, format!("{what} cannot be had while the schedule runs"))
                     .label("only settings can change")

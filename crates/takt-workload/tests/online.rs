@@ -52,6 +52,7 @@ fn every_policy_and_each_of_its_settings_reads_back() {
                 assert_eq!(spec(&policy_text(&one)), one, "{}", policy_text(&one));
             }
             all.cluster = if scope == Scope::Clustered { 7 } else { all.cluster };
+            all.mapper = u8::from(all.maps());
             assert_eq!(spec(&policy_text(&all)), all, "{}", policy_text(&all));
         }
     }
@@ -65,6 +66,8 @@ fn a_policy_has_its_settings_in_a_text_or_in_a_mapping() {
     let ipi = spec(" ipi : preset = improved , kpi = 50% ");
     assert_eq!(policy_text(&ipi), "ipi:preset=improved,kpi=0.5");
     assert_eq!(spec("c-edf:cluster=4").cluster, 4);
+    assert_eq!(spec("g-edf:mapper=in-order").mapper, 1);
+    assert!(policy_from_text("p-edf:mapper=in-order").unwrap_err().contains("several CPUs"));
     for (key, text) in [
         ("policy: rr:quantum=2ms", "rr:quantum=2ms"),
         ("policy: {name: rr, quantum: 2ms}", "rr:quantum=2ms"),
@@ -74,6 +77,7 @@ fn a_policy_has_its_settings_in_a_text_or_in_a_mapping() {
             "ipi:preset=improved,kpi=0.5,feedback=no",
         ),
         ("policy: {name: c-edf, cluster: 1}\ncpus: 0-3\nplacement: wf", "c-edf:cluster=1"),
+        ("policy: {name: g-rr, mapper: in-order, quantum: 1ms}\ncpus: 0-3", "g-rr:quantum=1ms,mapper=in-order"),
     ] {
         let w = ok(&format!("{key}\ntasks: [{{name: a, period: 10ms, runtime: 1ms}}]"));
         assert_eq!(PolicySpec { placement: spec(text).placement, ..w.system.policy }, spec(text));

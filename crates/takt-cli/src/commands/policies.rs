@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::report::table;
 use crate::{Outcome, Verdict};
 use std::io::{self, Write};
+use takt_core::policies::mapping::{MAPPER, MAPPERS};
 use takt_core::policy::{CLUSTER, Entry, Kind, Need, PolicySpec, REGISTRY, Scope, Setting};
 use takt_workload::duration_text;
 
@@ -36,9 +37,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
             let mut rows = vec![["setting", "takes", "default", "what it does"].map(String::from).to_vec()];
             rows.extend(settings.iter().map(|s| row(s, s.default)));
             left(&mut rows);
-            // The size of a cluster is a setting of the clustered form alone.
-            let prefix =
-                if settings[0].name == CLUSTER.name { "c-" } else { PolicySpec::new(entry, entry.scopes[0]).prefix() };
+            // The size of a cluster is a setting of the clustered form alone, the mapper one of the forms with several CPUs.
+            let scope = entry.scopes.iter().copied().find(|&scope| match settings[0].name {
+                name if name == CLUSTER.name => scope == Scope::Clustered,
+                name if name == MAPPER.name => PolicySpec::new(entry, scope).maps(),
+                _ => true,
+            });
+            let prefix = PolicySpec::new(entry, scope.unwrap_or(entry.scopes[0])).prefix();
             writeln!(out, "\nSettings, as in `--policy {prefix}{}:{}=…`:\n", entry.name, settings[0].name)?;
             table(&mut out, &rows)?;
         }
@@ -50,6 +55,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         left(&mut rows);
         table(&mut out, &rows)?;
         writeln!(out, "\n`takt policies NAME` shows one, with its settings. {}", PREFIXES.replace('`', ""))?;
+        let mut rows = vec![["mapper", "which of the chosen jobs runs on which CPU"].map(String::from).to_vec()];
+        rows.extend(MAPPERS.iter().map(|m| vec![m.name.into(), m.summary.into()]));
+        left(&mut rows);
+        writeln!(out)?;
+        table(&mut out, &rows)?;
     }
     Ok(Verdict::Done)
 }
@@ -82,10 +92,11 @@ fn names(entry: &'static Entry) -> String {
     format!("Forms: {}. Every task needs: {needs}.", forms(entry).join(" "))
 }
 
-/// What can be set: what the policy declares, and the size of a cluster if it has such a form.
+/// What can be set: what the policy declares, and the size of a cluster and the mapper if it has such forms.
 fn settings(entry: &'static Entry) -> Vec<&'static Setting> {
     let cluster = entry.scopes.contains(&Scope::Clustered).then_some(&CLUSTER);
-    entry.settings.iter().filter(|s| s.name != CLUSTER.name).chain(cluster).collect()
+    let mapper = entry.scopes.iter().any(|s| PolicySpec::new(entry, *s).maps()).then_some(&MAPPER);
+    entry.settings.iter().filter(|s| s.name != CLUSTER.name).chain(cluster).chain(mapper).collect()
 }
 
 fn row(setting: &Setting, default: &str) -> Vec<String> {
@@ -132,6 +143,11 @@ fn markdown() -> String {
                 row(setting, setting.default).join(" | ").replacen(setting.name, &format!("`{}`", setting.name), 1)
             );
         }
+    }
+    text += "\n## Mappers\n\nA policy chooses who runs; its mapper chooses where. The setting `mapper`, as in `--policy g-edf:mapper=in-order`, \
+             names another one than the first of these.\n";
+    for mapper in MAPPERS {
+        text += &format!("\n### {}\n\n{}\n", mapper.name, mapper.manual.trim_end());
     }
     text
 }

@@ -81,7 +81,7 @@ impl Llref {
             jobs: Vec::with_capacity(n),
             fractions: Vec::with_capacity(n),
             waiting: Vec::with_capacity(n),
-            mapper: Mapper::new(build.system, build.tasks, build.places),
+            mapper: Mapper::new(build, build.tasks, build.places),
         })
     }
 

@@ -6,50 +6,99 @@
 //! there last; then the jobs left over take the CPUs left over. Invariants: no two jobs on one CPU; as many run as there are CPUs
 //! for them; and a chosen job that runs does not move, unless it is moved so that a job bound to some CPUs can run, too.
 //!
-//! Every global policy maps with this. A policy that hosts several groups of CPUs has one [`Mapper`] for each.
+//! Every global policy maps with this, or by another rule of [`MAPPERS`] that its setting `mapper` names. A policy that hosts several groups of CPUs has one [`Mapper`] for each.
+
+mod in_order;
 
 use crate::cpus::CpuSet;
 use crate::engine::Context;
-use crate::model::{System, TaskId};
-use crate::policy::Decision;
+use crate::model::TaskId;
+use crate::policy::{Build, Decision, Kind, Setting};
 use crate::record::Place;
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Maps chosen jobs to CPUs; it holds the scratch memory for that.
-#[derive(Debug)]
+/// A rule that says which of the chosen jobs runs on which CPU. It keeps the memory that it needs from one call to the next, and
+/// allocates nothing after it is built.
+pub trait Mapping: Send {
+    /// Gives each of `chosen` a CPU of `lent`. They are in order of urgency, no more than there are CPUs, and such that they can
+    /// all run at once; no CPU is taken yet.
+    fn map(&mut self, chosen: &[TaskId], lent: &[Place], seats: &mut Seats, cx: &Context<'_>);
+}
+
+/// One mapper of the registry.
+pub struct MapperEntry {
+    /// Its name, as the setting `mapper` takes it.
+    pub name: &'static str,
+    /// One line about it.
+    pub summary: &'static str,
+    /// What it does, what it costs, in Markdown.
+    pub manual: &'static str,
+    /// Builds it. `None` is the three passes, which are part of [`Mapper`] so that the default costs no call through a table.
+    pub build: fn() -> Option<Box<dyn Mapping>>,
+}
+
+/// Every mapper of Takt; the first one is the default. Adding one is a file in `policies/mapping/` and a line here.
+pub const MAPPERS: &[MapperEntry] = &[THREE_PASS, in_order::ENTRY];
+
+const THREE_PASS: MapperEntry = MapperEntry {
+    name: "three-pass",
+    summary: "who runs stays, then who ran there last, then the rest (ChronOS)",
+    manual: "\
+A chosen job that runs stays where it is. Then each free CPU takes a chosen job that ran there last; of several the least urgent
+one, as in the paper's figure 4. Then the jobs left over take the CPUs left over. So no running job moves, and of m jobs that ran
+last on one CPU m - 1 migrate. Where jobs are bound to CPUs a running job moves only if it stands in the way of one that has no
+other CPU. O(m) for m CPUs, O(m²) for each chosen job where jobs are bound. Garyali, \"On Best-Effort Utility Accrual Real-Time
+Scheduling on Multiprocessors\", thesis, Virginia Tech, 2010.",
+    build: || None,
+};
+
+/// The names of all mappers, in the order of [`MAPPERS`].
+const NAMES: [&str; MAPPERS.len()] = {
+    let mut names = [""; MAPPERS.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = MAPPERS[index].name;
+        index += 1;
+    }
+    names
+};
+
+/// The setting of every policy that has several CPUs for one queue: its mapper.
+pub const MAPPER: Setting = Setting {
+    name: "mapper",
+    kind: Kind::Choice(&NAMES),
+    default: "three-pass",
+    summary: "which of the chosen jobs runs on which CPU, for the global (g-) and clustered (c-) forms",
+};
+
+/// Maps chosen jobs to CPUs by the rule of the policy's setting; it holds the scratch memory for that.
 pub struct Mapper {
     /// Whether every task may run on every CPU, so that the first m jobs always fit.
     unrestricted: bool,
-    /// Index of the lowest place.
-    first: usize,
-    /// Whether a place is lent and not yet given away, from the lowest place on; all `false` between two calls.
-    free: Vec<bool>,
+    seats: Seats,
     /// Jobs not yet mapped, in their order.
     unmapped: Vec<TaskId>,
-    /// Where tasks are bound to CPUs, by place from the lowest on: who is to run there, and by which CPU the search came.
-    holder: Vec<Option<TaskId>>,
-    through: Vec<usize>,
-    /// CPUs that the search has reached, in its order.
-    reached: Vec<usize>,
+    /// Another rule than the three passes.
+    rule: Option<Box<dyn Mapping>>,
 }
 
 impl Mapper {
-    /// A mapper for these tasks and the single-CPU places that they may ever be lent. This allocates; [`Mapper::map`] does not.
+    /// A mapper for these tasks of a policy and the single-CPU places that they may ever be lent. This allocates; [`Mapper::map`]
+    /// does not.
     #[must_use]
-    pub fn new(system: &System, tasks: &[TaskId], places: &[Place]) -> Mapper {
-        let first = places.iter().map(|p| p.index()).min().unwrap_or(0);
-        let end = places.iter().map(|p| p.index() + 1).max().unwrap_or(0);
+    pub fn new(build: &Build<'_>, tasks: &[TaskId], places: &[Place]) -> Mapper {
+        let system = build.system;
         let machine: Vec<usize> = system.cpus.iter().collect();
         let cpus: CpuSet = places.iter().map(|p| machine[p.index()]).collect();
+        let entry = MAPPERS.get(usize::from(build.spec.mapper)).unwrap_or(&THREE_PASS);
         Mapper {
             unrestricted: tasks.iter().all(|t| cpus.is_subset(&system.tasks[t.index()].affinity)),
-            first,
-            free: vec![false; end - first],
+            seats: Seats::new(places),
             unmapped: Vec::with_capacity(places.len()),
-            holder: vec![None; end - first],
-            through: vec![NOT_REACHED; end - first],
-            reached: Vec::with_capacity(places.len()),
+            // On one CPU all rules are the same.
+            rule: if places.len() > 1 { (entry.build)() } else { None },
         }
     }
 
@@ -57,7 +106,7 @@ impl Mapper {
     ///
     /// `chosen` are ready jobs, the most urgent first, each at most once; those that find no CPU wait, so it may be longer
     /// than `lent`. `lent` are places that the mapper was built for. O(m) for m CPUs when every task may run on every CPU;
-    /// else O(n m²) at worst for n chosen jobs.
+    /// else O(n m²) at worst for n chosen jobs. (These are those of the three passes; another rule may cost more.)
     pub fn map(
         &mut self,
         chosen: impl IntoIterator<Item = TaskId>,
@@ -72,26 +121,27 @@ impl Mapper {
             }
             return;
         }
-        lent.iter().for_each(|p| self.free[p.index() - self.first] = true);
+        lent.iter().for_each(|p| self.seats.free[p.index() - self.seats.first] = true);
         let before = decision.assignments().len();
-        if self.unrestricted {
+        if self.unrestricted && self.rule.is_none() {
             self.map_anywhere(chosen.take(lent.len()), lent, cx, decision);
         } else {
-            self.map_restricted(chosen, lent, cx, decision);
+            self.choose(chosen, lent, cx);
+            let Mapper { seats, unmapped, rule, .. } = self;
+            match rule {
+                None => seats.keep_and_find(unmapped, lent, cx),
+                Some(rule) => rule.map(unmapped, lent, seats, cx),
+            }
+            for &place in lent {
+                if let Some(task) = seats.holder[place.index() - seats.first] {
+                    seats.give(task, place, decision);
+                }
+            }
         }
         // What was given away is marked already.
         if decision.assignments().len() - before < lent.len() {
-            lent.iter().for_each(|p| self.free[p.index() - self.first] = false);
+            lent.iter().for_each(|p| self.seats.free[p.index() - self.seats.first] = false);
         }
-    }
-
-    fn is_free(&self, place: Place) -> bool {
-        self.free.get(place.index().wrapping_sub(self.first)) == Some(&true)
-    }
-
-    fn give(&mut self, task: TaskId, place: Place, decision: &mut Decision) {
-        self.free[place.index() - self.first] = false;
-        decision.run(task, place);
     }
 
     /// The three passes.
@@ -102,84 +152,119 @@ impl Mapper {
         cx: &Context<'_>,
         decision: &mut Decision,
     ) {
-        self.unmapped.clear();
+        let Mapper { seats, unmapped, .. } = self;
+        unmapped.clear();
         for task in chosen {
-            match cx.place_of(task).filter(|p| self.is_free(*p)) {
-                Some(place) => self.give(task, place, decision),
-                None => self.unmapped.push(task),
+            match cx.place_of(task).filter(|p| seats.is_free(*p)) {
+                Some(place) => seats.give(task, place, decision),
+                None => unmapped.push(task),
             }
         }
-        if self.unmapped.is_empty() {
+        if unmapped.is_empty() {
             return;
         }
         // Of several that ran last on the same CPU it takes the last of the list, as in the paper's example.
-        for index in (0..self.unmapped.len()).rev() {
-            let task = self.unmapped[index];
-            if let Some(place) = cx.last_place(task).filter(|p| self.is_free(*p)) {
-                self.unmapped.remove(index);
-                self.give(task, place, decision);
+        for index in (0..unmapped.len()).rev() {
+            let task = unmapped[index];
+            if let Some(place) = cx.last_place(task).filter(|p| seats.is_free(*p)) {
+                unmapped.remove(index);
+                seats.give(task, place, decision);
             }
         }
         let mut rest = lent.iter();
-        for &task in &self.unmapped {
-            let free = rest.find(|p| self.free[p.index() - self.first]);
-            let place = *free.expect("there are no more jobs than CPUs");
-            self.free[place.index() - self.first] = false;
-            decision.run(task, place);
+        for &task in &*unmapped {
+            let free = rest.find(|p| seats.is_free(**p));
+            seats.give(task, *free.expect("there are no more jobs than CPUs"), decision);
         }
     }
 
-    /// Some tasks are bound to some CPUs. First, in order of urgency, each job is given a CPU that it may use, if need be by moving
-    /// others to CPUs that they may use, along an augmenting path: those that are given one are the most urgent of those that can
-    /// run at once, since what can be matched is a matroid. Then these are mapped: who runs stays, and the others find a CPU in
-    /// the same way, first where they ran last, so that a running job is moved only if it stands in the way of one of them.
-    fn map_restricted(
-        &mut self,
-        chosen: impl Iterator<Item = TaskId>,
-        lent: &[Place],
-        cx: &Context<'_>,
-        decision: &mut Decision,
-    ) {
-        self.unmapped.clear();
-        self.holder.fill(None);
+    /// Fills `unmapped` with those who are to run. Where tasks are bound to some CPUs each job in order of urgency is given a CPU
+    /// that it may use, if need be by moving others to CPUs that they may use, along an augmenting path: those that are given one
+    /// are the most urgent of those that can run at once, since what can be matched is a matroid.
+    fn choose(&mut self, chosen: impl Iterator<Item = TaskId>, lent: &[Place], cx: &Context<'_>) {
+        let Mapper { seats, unmapped, unrestricted, .. } = self;
+        unmapped.clear();
+        seats.holder.fill(None);
+        if *unrestricted {
+            return unmapped.extend(chosen.take(lent.len()));
+        }
         for task in chosen {
-            if self.unmapped.len() == lent.len() {
+            if unmapped.len() == lent.len() {
                 break;
             }
-            if self.augment(task, lent, cx) {
-                self.unmapped.push(task);
+            if seats.find(task, lent, true, cx) {
+                unmapped.push(task);
             }
         }
-        self.holder.fill(None);
-        for &task in &self.unmapped {
+        seats.holder.fill(None);
+    }
+}
+
+/// The CPUs of a mapper while jobs find theirs.
+#[derive(Debug)]
+pub struct Seats {
+    /// Index of the lowest place.
+    first: usize,
+    /// Whether a place is lent and not yet given away, from the lowest place on; all `false` between two calls.
+    free: Vec<bool>,
+    /// By place from the lowest on: who is to run there, and by which CPU the search came.
+    holder: Vec<Option<TaskId>>,
+    through: Vec<usize>,
+    /// CPUs that the search has reached, in its order.
+    reached: Vec<usize>,
+}
+
+impl Seats {
+    fn new(places: &[Place]) -> Seats {
+        let first = places.iter().map(|p| p.index()).min().unwrap_or(0);
+        let end = places.iter().map(|p| p.index() + 1).max().unwrap_or(0);
+        Seats {
+            first,
+            free: vec![false; end - first],
+            holder: vec![None; end - first],
+            through: vec![NOT_REACHED; end - first],
+            reached: Vec::with_capacity(places.len()),
+        }
+    }
+
+    #[inline]
+    fn is_free(&self, place: Place) -> bool {
+        self.free.get(place.index().wrapping_sub(self.first)) == Some(&true)
+    }
+
+    #[inline]
+    fn give(&mut self, task: TaskId, place: Place, decision: &mut Decision) {
+        self.free[place.index() - self.first] = false;
+        decision.run(task, place);
+    }
+
+    /// The three passes where tasks are bound to some CPUs: who runs stays, and the others find a CPU, first where they ran
+    /// last, so that a running job is moved only if it stands in the way of one of them.
+    fn keep_and_find(&mut self, chosen: &[TaskId], lent: &[Place], cx: &Context<'_>) {
+        for &task in chosen {
             if let Some(place) = cx.place_of(task).filter(|p| self.is_free(*p) && cx.may_run(task, *p)) {
                 self.holder[place.index() - self.first] = Some(task);
             }
         }
-        for index in 0..self.unmapped.len() {
-            let task = self.unmapped[index];
+        for &task in chosen {
             if !self.holder.contains(&Some(task)) {
-                let found = self.augment(task, lent, cx);
+                let found = self.find(task, lent, true, cx);
                 debug_assert!(found, "they can run at once");
-            }
-        }
-        for &place in lent {
-            if let Some(task) = self.holder[place.index() - self.first] {
-                self.give(task, place, decision);
             }
         }
     }
 
-    /// Finds a CPU for one more job; `false` when that takes one from a job that has one. Breadth first: each CPU is reached
-    /// once, and for each one the other CPUs of its holder are tried. O(m²).
-    fn augment(&mut self, task: TaskId, lent: &[Place], cx: &Context<'_>) -> bool {
+    /// Finds a CPU of `lent` for one more job, the lowest that it may use and that nobody has; with `back` first the one where it
+    /// ran last. If all are taken, others make room by moving to CPUs that they may use. `false` if that would leave one
+    /// without a CPU. Breadth first: each CPU is reached once, and for each one the other CPUs of its holder are tried. O(m²).
+    pub fn find(&mut self, task: TaskId, lent: &[Place], back: bool, cx: &Context<'_>) -> bool {
         self.reached.clear();
         self.through.fill(NOT_REACHED);
         let mut from = FIRST;
         let mut next = 0;
         let mut mover = task;
         loop {
-            let last = cx.last_place(mover).filter(|p| self.is_free(*p));
+            let last = cx.last_place(mover).filter(|p| back && self.is_free(*p));
             for place in last.into_iter().chain(lent.iter().copied()) {
                 let index = place.index() - self.first;
                 if self.through[index] != NOT_REACHED || !cx.may_run(mover, place) {

@@ -72,7 +72,7 @@ impl Pd2 {
             chosen: Vec::with_capacity(n),
             eligible: Vec::with_capacity(n),
             rest: Vec::with_capacity(n),
-            mapper: Mapper::new(build.system, build.tasks, build.places),
+            mapper: Mapper::new(build, build.tasks, build.places),
         };
         policy.tune(&build.spec);
         for &task in build.tasks {

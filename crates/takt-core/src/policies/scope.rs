@@ -177,7 +177,7 @@ impl<O: Ordering> Scoped<O> {
             let tasks: Vec<TaskId> = build.tasks.iter().copied().filter(at_home).collect();
             Cluster {
                 ready: ReadyQueue::new(tasks.len()),
-                mapper: Mapper::new(build.system, &tasks, places),
+                mapper: Mapper::new(build, &tasks, places),
                 running: Vec::with_capacity(if O::PREEMPTIVE { places.len() } else { tasks.len() }),
                 timer: build.first_timer + index as u16,
                 alarm: None,

@@ -7,6 +7,7 @@ use proptest::sample::select;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
+use takt_core::policies::mapping::MAPPERS;
 use takt_core::policy::{Kind as Value, MAX_SETTINGS, Need, Placement, PolicySpec, REGISTRY, Scope};
 use takt_core::time::Span;
 use takt_core::utility::{self, Utility};
@@ -317,8 +318,9 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
 /// The policy with some of its settings set, with which it may refuse a system.
 fn tuned(spec: PolicySpec) -> impl Strategy<Value = PolicySpec> {
     let values = vec(weighted(0.5, -4i64..5), MAX_SETTINGS);
-    (values, 1u16..4, select(&Placement::ALL[..])).prop_map(move |(values, cluster, placement)| {
-        let mut spec = PolicySpec { cluster, placement: placement.1, ..plain(spec) };
+    let mapper = 0..MAPPERS.len() as u8;
+    (values, 1u16..4, mapper, select(&Placement::ALL[..])).prop_map(move |(values, cluster, mapper, placement)| {
+        let mut spec = PolicySpec { cluster, mapper, placement: placement.1, ..plain(spec) };
         for ((slot, setting), n) in spec.values.iter_mut().zip(spec.entry.settings).zip(values) {
             *slot = n.map_or(*slot, |n| Some(value(setting.kind, n)));
         }

@@ -1,0 +1,33 @@
+//! The plainest rule: the most urgent job gets the first CPU, the next one the second.
+//!
+//! Invariant: of two jobs that may use the same CPUs, the more urgent one runs on the lower one. It is what a scheduler does that
+//! keeps no account of where jobs ran, as in the textbook form of global scheduling (Davis, Burns, "A Survey of Hard Real-Time
+//! Scheduling for Multiprocessor Systems", ACM Computing Surveys 43(4), 2011), where migration costs nothing.
+
+use super::{MapperEntry, Mapping, Seats};
+use crate::engine::Context;
+use crate::model::TaskId;
+use crate::record::Place;
+use alloc::boxed::Box;
+
+struct InOrder;
+
+impl Mapping for InOrder {
+    fn map(&mut self, chosen: &[TaskId], lent: &[Place], seats: &mut Seats, cx: &Context<'_>) {
+        for &task in chosen {
+            let found = seats.find(task, lent, false, cx);
+            debug_assert!(found, "they can run at once");
+        }
+    }
+}
+
+/// Its line in the registry.
+pub(super) const ENTRY: MapperEntry = MapperEntry {
+    name: "in-order",
+    summary: "the most urgent job on the first CPU, the next one on the second, and so on",
+    manual: "\
+The i-th of the chosen jobs runs on the i-th CPU, wherever it ran before. Where jobs are bound to CPUs, each gets the lowest one
+that is left for it, and others make room if need be. It is the baseline that shows what the three passes save: each time that the
+order of the jobs changes, jobs that run on move. O(m²) for m CPUs, O(m³) where jobs are bound.",
+    build: || Some(Box::new(InOrder)),
+};
