@@ -24,6 +24,8 @@ mod utility;
 mod value;
 mod yaml;
 
+pub mod import;
+
 pub use canonical::canonical;
 pub use csv::load_sets;
 pub use diagnostic::{Diagnostic, Severity};
@@ -202,15 +204,21 @@ pub struct Options {
     pub machine: Option<CpuSet>,
 }
 
-/// Reads a workload: a task set if the name ends in `.csv`, else YAML.
+/// Reads a workload: a task set if the name ends in `.csv`, a task set of ChronOS if it begins like one, else YAML.
 ///
 /// # Errors
 /// The faults of the file in its order, at most [`MAX_DIAGNOSTICS`].
 pub fn load(source: Source, options: &Options) -> Result<Workload, Vec<Diagnostic>> {
-    let result = source
-        .check()
-        .map_err(|fault| vec![fault])
-        .and_then(|()| if source.is_csv() { csv::load(&source, options) } else { yaml::load(&source, options) });
+    let read = |()| {
+        if source.is_csv() {
+            csv::load(&source, options)
+        } else if import::chronos::is_task_set(&source.text) {
+            import::chronos::load(&source, &import::chronos::Run::default(), options)
+        } else {
+            yaml::load(&source, options)
+        }
+    };
+    let result = source.check().map_err(|fault| vec![fault]).and_then(read);
     match result {
         Ok(mut workload) => {
             sort(&mut workload.warnings);

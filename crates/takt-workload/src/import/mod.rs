@@ -1,0 +1,82 @@
+//! Task sets in the words of other systems: ChronOS's test application, LITMUS^RT's command lines.
+//!
+//! An importer gives a [`Workload`], which [`crate::canonical()`] writes as YAML. What cannot be carried over is a diagnostic with its
+//! place in the file: a fault where the tasks would not be those of the file, a warning where only a detail is lost.
+
+pub mod chronos;
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::node::Place;
+use crate::reader::{Reader, clipped};
+use crate::{Settings, Source, Spawn, TaskInfo, Workload, rules};
+use takt_core::model::System;
+use takt_core::scenario::Scenario;
+
+/// The words of a line with their places.
+fn words(text: &str, line: Place) -> Vec<Place> {
+    let mut words = Vec::new();
+    let mut at = line.start;
+    for part in text[line].split(char::is_whitespace) {
+        if !part.is_empty() {
+            words.push(at..at + part.len());
+        }
+        // What separates words may be longer than a byte.
+        at += part.len();
+        at += text[at..].chars().next().map_or(0, char::len_utf8);
+    }
+    words
+}
+
+/// Reads a whole number between two bounds. `what` is as in "the period".
+fn whole(reader: &mut Reader, text: &str, place: &Place, what: &str, least: u64, most: u64) -> Option<u64> {
+    let word = &text[place.clone()];
+    let digits = word.bytes().all(|b| b.is_ascii_digit());
+    let value = word.parse::<u64>().ok().filter(|n| digits && (least..=most).contains(n));
+    if value.is_none() {
+        let message = format!("{what} must be a whole number from {least} to {most}");
+        reader.push(Diagnostic::error(place, message).label(format!("this is `{}`", clipped(word))));
+    }
+    value
+}
+
+fn task_info(name: String, cmd: Option<String>) -> TaskInfo {
+    let (init, spawn) = (false, Spawn::Once);
+    TaskInfo { name, partition: None, cmd, init, spawn, output: None, frequency_mhz: None }
+}
+
+/// A workload with nothing but its system.
+fn workload(source: &Source, system: System, settings: Settings) -> Workload {
+    Workload {
+        source: source.clone(),
+        system,
+        tasks: Vec::new(),
+        partitions: Vec::new(),
+        slice_frequencies_mhz: Vec::new(),
+        resources: Vec::new(),
+        scenario: Scenario::default(),
+        settings,
+        warnings: Vec::new(),
+    }
+}
+
+/// The workload if nothing is wrong with it. `heads` is where messages about each task point, `policy` where those about the
+/// policy do.
+fn finish(
+    reader: Reader,
+    mut workload: Workload,
+    heads: &[Place],
+    policy: &Place,
+) -> Result<Workload, Vec<Diagnostic>> {
+    let (mut errors, mut warnings): (Vec<_>, Vec<_>) =
+        reader.diagnostics.into_iter().partition(|d| d.severity == Severity::Error);
+    if errors.is_empty() {
+        errors.extend(rules::buildable(&workload, heads, policy).err());
+    }
+    if !errors.is_empty() {
+        crate::sort(&mut errors);
+        return Err(errors);
+    }
+    crate::sort(&mut warnings);
+    workload.warnings = warnings;
+    Ok(workload)
+}

@@ -1,0 +1,176 @@
+//! Task sets of other systems: what they become, that what is written of them reads back as the same, and what is said about
+//! broken ones.
+
+use std::path::Path;
+use takt_core::cpus::CpuSet;
+use takt_core::model::{Arrival, Backlog, Handler, Late, Locking, ResourceId, Step};
+use takt_core::policy::PolicySpec;
+use takt_core::time::Span;
+use takt_core::utility::{UNIT, Utility};
+use takt_workload::import::chronos::{self, Run};
+use takt_workload::{Diagnostic, Options, Source, Workload, canonical, load};
+
+fn source(text: &str) -> Source {
+    Source { name: "set.ts".to_owned(), text: text.to_owned() }
+}
+
+fn under(policy: &str) -> Options {
+    Options { policy: Some(PolicySpec::from_name(policy).expect("a policy")), ..Options::default() }
+}
+
+fn texts(source: &Source, faults: &[Diagnostic]) -> String {
+    faults.iter().map(|f| f.render(source, false) + "\n").collect()
+}
+
+/// The workload, which must be the same when what is written of it is read.
+#[track_caller]
+fn whole(source: &Source, read: Result<Workload, Vec<Diagnostic>>) -> Workload {
+    let workload = read.unwrap_or_else(|faults| panic!("{}", texts(source, &faults)));
+    let text = canonical(&workload);
+    let yaml = Source { name: "again.yaml".to_owned(), text };
+    let again =
+        load(yaml.clone(), &Options::default()).unwrap_or_else(|f| panic!("{}\n{}", yaml.text, texts(&yaml, &f)));
+    assert_eq!(again.system, workload.system, "{}", yaml.text);
+    assert_eq!((&again.tasks, &again.resources), (&workload.tasks, &workload.resources));
+    assert_eq!(again.settings.duration, workload.settings.duration);
+    workload
+}
+
+#[track_caller]
+fn imported(text: &str, run: &Run, options: &Options) -> Workload {
+    let source = source(text);
+    whole(&source, chronos::load(&source, run, options))
+}
+
+fn us(n: i64) -> Span {
+    Span::from_us(n)
+}
+
+/// Two tasks of the set 5t_5l of ChronOS's test application; the second has only one lock, the third has none.
+const LOCKS: &str = "\
+#the number of locks
+L\t5
+#\tCPUs\tThread group\tTask WSS (b)\tPeriod (us)\tUsage (us)\tUtility\tLocks\tHUA Ut.
+T\t0\t1\t\t0\t\t500000\t\t150000\t\t17\t1,2\t2
+T\t0\t1\t\t0\t\t1000000\t\t227000\t\t4\t0
+T\t0\t1\t\t0\t\t1500000\t\t410000\t\t24
+G\t1\t4096
+";
+
+#[test]
+fn periods_are_deadlines_and_utilities_steps() {
+    let w = imported(LOCKS, &Run::default(), &under("edf"));
+    assert_eq!((w.system.cpus, w.system.backlog, w.system.late), (CpuSet::single(0), Backlog::Chronos, Late::Continue));
+    let [first, ..] = &w.system.tasks[..] else { panic!("tasks") };
+    assert_eq!(first.arrival, Arrival::Periodic { offset: Span::ZERO, period: us(500_000) });
+    assert_eq!((first.deadline, first.runtime), (Some(us(500_000)), Some(us(150_000))));
+    assert_eq!((&first.utility, &first.steps[..], first.handler), (&Some(Utility::Step(17 * UNIT)), &[][..], None));
+    assert_eq!(w.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["T1", "T2", "T3"]);
+    // The locks are left out, and that is said.
+    assert_eq!((w.system.resources, w.warnings.len()), (0, 1));
+    assert!(w.warnings[0].message.contains("locks"), "{:?}", w.warnings);
+}
+
+#[test]
+fn policies_that_go_by_utility_abort_what_is_late() {
+    assert_eq!(imported(LOCKS, &Run::default(), &under("dasa-nd")).system.late, Late::AbortAtEvent);
+}
+
+#[test]
+fn the_usage_is_cut_to_whole_microseconds() {
+    let run = Run { usage: 133, ..Run::default() };
+    let w = imported("L 0\nT 0 1 0 300000 11667 285\n", &run, &under("edf"));
+    assert_eq!(w.system.tasks[0].runtime, Some(us(15_517)), "11667 * 1.33 = 15517.11");
+}
+
+#[test]
+fn each_lock_is_held_for_the_whole_critical_section() {
+    let run = Run { locks: Some(10), handlers: Some(us(40)), inheritance: true, ..Run::default() };
+    let w = imported(LOCKS, &run, &under("edf"));
+    let [a, b, c] = &w.system.tasks[..] else { panic!("tasks") };
+    let [lock, unlock] = [|n| Step::Lock(ResourceId(n)), |n| Step::Unlock(ResourceId(n))];
+    let cs = Step::Run(us(15_000));
+    assert_eq!(a.steps, [lock(1), cs, unlock(1), lock(2), cs, unlock(2), Step::Run(us(135_000))]);
+    assert_eq!(a.runtime, Some(us(150_000)), "declared as if there were one critical section");
+    assert_eq!(b.steps, [lock(0), Step::Run(us(22_700)), unlock(0), Step::Run(us(204_300))]);
+    assert_eq!(c.steps, [Step::Run(us(369_000))], "without a lock there is no critical section");
+    assert_eq!((w.system.resources, w.system.locking), (5, Locking::Inheritance));
+    assert_eq!(w.resources, ["L0", "L1", "L2", "L3", "L4"]);
+    // The time for a lock, for each lock of the set; only who has a utility for it.
+    let handler = Handler { runtime: us(200), deadline: None, utility: 2 * UNIT };
+    assert_eq!([a.handler, b.handler, c.handler], [Some(handler), None, None]);
+}
+
+#[test]
+fn nested_locks_are_held_together() {
+    let run = Run { locks: Some(100), nested: true, ..Run::default() };
+    let w = imported(LOCKS, &run, &under("edf"));
+    let [lock, unlock] = [|n| Step::Lock(ResourceId(n)), |n| Step::Unlock(ResourceId(n))];
+    assert_eq!(w.system.tasks[0].steps, [lock(1), lock(2), Step::Run(us(150_000)), unlock(2), unlock(1)]);
+    assert_eq!(w.system.tasks[2].steps, [Step::Run(us(410_000))]);
+    assert_eq!(w.system.locking, Locking::Fifo);
+}
+
+#[test]
+fn the_older_form_means_the_same() {
+    let older = "L 5\nT 0 500000 150000 17 1,2 2\nT 0 1000000 227000 4 0\nT 0 1500000 410000 24\n";
+    let run = Run { locks: Some(20), handlers: Some(us(1)), ..Run::default() };
+    let (new, old) = (imported(LOCKS, &run, &under("edf")), imported(older, &run, &under("edf")));
+    assert_eq!(new.system, old.system);
+    // A lone line of six fields is told by its fifth one.
+    let old = imported("L 3\nT 0 500000 150000 17 2 1\n", &Run::default(), &under("edf"));
+    assert_eq!(old.system.tasks[0].utility, Some(Utility::Step(17 * UNIT)));
+    let new = imported("L 3\nT 0 1 0 500000 150000 17\n", &Run::default(), &under("edf"));
+    assert_eq!(new.system.tasks, old.system.tasks);
+}
+
+#[test]
+fn all_cpus_are_those_of_the_machine() {
+    let set = "L 0\nT all 1 0 400000 58195 285\nT all 1 0 750000 53963 68\n";
+    let four = Options { cpus: Some(4), ..under("g-edf") };
+    let w = imported(set, &Run::default(), &four);
+    assert_eq!((w.system.cpus, w.system.tasks[1].affinity), (CpuSet::first(4), CpuSet::first(4)));
+    let open = imported(set, &Run::default(), &under("g-edf"));
+    assert!(open.settings.cpus_from_all && !canonical(&open).contains("cpus:"));
+}
+
+#[test]
+fn workloads_may_be_such_sets() {
+    let options = Options { cpus: Some(2), seed: Some(7), ..under("g-edf") };
+    let w = load(source("# comment\n\nL 0 # none\nT all 1 0 400000 58195 285\n"), &options).expect("a task set");
+    assert_eq!((w.system.seed, w.system.tasks.len(), w.system.cpus.len()), (7, 1, 2));
+    for other in ["tasks: []\n", "L\n", "L 1 2\n", "L x\n", "", "# L 0\n"] {
+        assert!(!chronos::is_task_set(other), "{other}");
+    }
+}
+
+#[test]
+fn schedulers_have_their_names() {
+    let of = |name| chronos::scheduler(name).map(|spec| takt_workload::policy_text(&spec));
+    assert_eq!(of("RMA").as_deref(), Some("rm"));
+    assert_eq!(of("GNP_EDF").as_deref(), Some("g-np-edf"));
+    assert_eq!(of("DASA-ND").as_deref(), Some("dasa-nd"));
+    assert_eq!(of("edf"), None);
+}
+
+/// Every file under `imports/` beside what is said about it, in `imports/NAME.snap`.
+#[test]
+fn broken_files_are_explained() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/imports");
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("imports");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    let mut files: Vec<_> = std::fs::read_dir(folder).expect("the folder").map(|e| e.expect("a file").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|e| e != "snap"));
+    files.sort();
+    assert!(files.len() >= 5);
+    for path in files {
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let source = Source { name: name.clone(), text: std::fs::read_to_string(&path).expect("a text") };
+        let run = Run { locks: Some(10), ..Run::default() };
+        let policy = if name.contains("no-policy") { Options::default() } else { under("edf") };
+        let faults = chronos::load(&source, &run, &policy).expect_err(&name);
+        settings.bind(|| insta::assert_snapshot!(name, texts(&source, &faults)));
+    }
+}
