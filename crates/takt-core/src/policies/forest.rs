@@ -110,12 +110,12 @@ impl Lists {
         }
     }
 
-    fn clear(&mut self, view: &View<'_, '_>) {
+    fn clear(&mut self, now: Time, cpus: usize) {
         self.first.fill(NONE);
         self.last.fill(NONE);
-        self.load.fill(view.now);
+        self.load.fill(now);
         self.by_load.clear();
-        self.by_load.extend(0..view.cpus);
+        self.by_load.extend(0..cpus);
     }
 
     /// Adds to the load of the CPU at this rank of `by_load`. O(m).
@@ -131,9 +131,9 @@ impl Lists {
 
     /// Deals roots in order of deadline, each to the CPU with the least load, and then takes the least dense from each list until
     /// everything in it is in time, or one is left. O(n² + n m).
-    pub(super) fn balance(&mut self, roots: &mut [Root], view: &View<'_, '_>, cost: impl Fn(&Root) -> Span) {
-        self.clear(view);
-        if view.cpus == 0 {
+    pub(super) fn balance(&mut self, roots: &mut [Root], now: Time, cpus: usize, cost: impl Fn(&Root) -> Span) {
+        self.clear(now, cpus);
+        if cpus == 0 {
             return;
         }
         roots.sort_unstable_by_key(|root| (root.deadline, root.job));
@@ -147,8 +147,8 @@ impl Lists {
             self.next[index] = NONE;
             self.charge(0, cost(root));
         }
-        for cpu in 0..view.cpus {
-            while self.shed(cpu, roots, view.now) {}
+        for cpu in 0..cpus {
+            while self.shed(cpu, roots, now) {}
         }
     }
 
@@ -177,12 +177,12 @@ impl Lists {
 
     /// Takes roots by density, the densest first, and puts each on the CPU with the least load on which everything is still in time
     /// with it; a root for which there is none is left out. O(n² + n m).
-    pub(super) fn pack(&mut self, roots: &mut [Root], view: &View<'_, '_>) {
-        self.clear(view);
+    pub(super) fn pack(&mut self, roots: &mut [Root], now: Time, cpus: usize) {
+        self.clear(now, cpus);
         roots.sort_unstable_by(Root::densest_first);
         for (index, root) in roots.iter().enumerate() {
-            let fits = |rank: &usize| self.insert(self.by_load[*rank], index, roots, view.now);
-            if let Some(rank) = (0..view.cpus).find(fits) {
+            let fits = |rank: &usize| self.insert(self.by_load[*rank], index, roots, now);
+            if let Some(rank) = (0..cpus).find(fits) {
                 self.charge(rank, root.left);
             }
         }

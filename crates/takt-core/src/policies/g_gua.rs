@@ -24,7 +24,7 @@ impl Construction for GGua {
 
     fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>) {
         let roots = self.forest.roots(view);
-        self.lists.pack(roots, view);
+        self.lists.pack(roots, view.now, view.cpus);
         self.lists.heads(roots, schedule);
     }
 }

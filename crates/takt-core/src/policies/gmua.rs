@@ -21,7 +21,7 @@ impl Construction for Gmua {
 
     fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>) {
         let roots = self.forest.singles(view);
-        self.lists.balance(roots, view, |root| root.left);
+        self.lists.balance(roots, view.now, view.cpus, |root| root.left);
         self.lists.heads(roots, schedule);
     }
 }

@@ -35,7 +35,12 @@ impl Construction for NgGua {
         let declared = |job: usize| view.cx.declared(view.jobs[job].task).unwrap_or(Span::ZERO);
         let roots = self.forest.roots(view);
         let by_declaration = self.by_declaration;
-        self.lists.balance(roots, view, |root| if by_declaration { declared(root.job) } else { root.left });
+        self.lists.balance(
+            roots,
+            view.now,
+            view.cpus,
+            |root| if by_declaration { declared(root.job) } else { root.left },
+        );
         self.lists.heads(roots, schedule);
     }
 }

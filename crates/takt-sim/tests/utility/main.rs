@@ -1,6 +1,8 @@
 //! Policies that go by utility, held to schedules worked out by hand and to what is known of them.
 
+mod global;
 mod one_cpu;
+mod prediction;
 
 #[path = "../common/for_all.rs"]
 mod for_all;
