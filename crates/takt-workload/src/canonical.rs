@@ -1,5 +1,6 @@
 //! The canonical form of a workload: every default written out, in YAML.
 
+use crate::load::load_text;
 use crate::policy::{policy_text, value_text};
 use crate::scenario::{COST_KEYS, TIMING_KEYS};
 use crate::steps::step_text;
@@ -10,7 +11,7 @@ use std::fmt::Write;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Task};
 use takt_core::policy::{Placement, PolicySpec, Scope};
-use takt_core::scenario::{Costs, Happening};
+use takt_core::scenario::{Costs, Deciding, Happening};
 use takt_core::time::{Span, Time};
 use takt_core::utility::UNIT;
 
@@ -105,6 +106,9 @@ fn write_machine(out: &mut String, workload: &Workload) {
             line!(out, "{key}: {}", duration_text(span));
         }
     }
+    if let Some(load) = &workload.system.load {
+        line!(out, "load: {}", load_text(load));
+    }
     let costs = &scenario.costs;
     let Costs { context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt } = *costs;
     let spans = [context_switch, migration, cache_reload, scheduler, scheduler_task, lock, interrupt];
@@ -116,6 +120,9 @@ fn write_machine(out: &mut String, workload: &Workload) {
         .collect();
     if !costs.is_empty() {
         line!(out, "costs: {{{}}}", costs.join(", "));
+    }
+    if scenario.deciding == Deciding::Each {
+        line!(out, "deciding: each");
     }
     if let Some(steal) = &scenario.steal {
         line!(out, "steal: {{period: {}, length: {}}}", duration_text(steal.period), duration_text(steal.length));

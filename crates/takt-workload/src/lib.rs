@@ -10,6 +10,7 @@
 mod canonical;
 mod csv;
 mod diagnostic;
+mod load;
 mod node;
 mod policy;
 mod reader;
@@ -88,7 +89,7 @@ impl Workload {
                 }
             }
         }
-        keys.extend(scenario::simulated_keys(&self.system.timing, &self.scenario).map(|key| (key, Vec::new())));
+        keys.extend(scenario::simulated_keys(&self.system, &self.scenario).map(|key| (key, Vec::new())));
         keys
     }
 
@@ -101,6 +102,8 @@ impl Workload {
             task.handler = None;
         }
         self.system.timing = Timing::default();
+        self.system.load = None;
+        self.system.alternatives.clear();
         self.scenario = Scenario::default();
     }
 }

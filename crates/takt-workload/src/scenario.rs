@@ -6,10 +6,10 @@ use crate::reader::{Bare, Reader, clipped};
 use crate::value::{MAX_DURATION, choices, nearest, parse_signed};
 use crate::{MAX_DIAGNOSTICS, MAX_ENTRIES, Workload, policy, steps};
 use std::collections::HashMap;
-use takt_core::model::{Backlog, TaskId, Timing};
+use takt_core::model::{Backlog, System, TaskId, Timing};
 use takt_core::policies::mapping::MAPPER;
 use takt_core::policy::{CLUSTER, PolicySpec, Setting};
-use takt_core::scenario::{Costs, Happening, Scenario, Steal};
+use takt_core::scenario::{Costs, Deciding, Happening, Scenario, Steal};
 use takt_core::time::{Span, Time};
 
 pub(crate) const COST_KEYS: [&str; 7] =
@@ -42,13 +42,16 @@ pub(crate) fn timing(reader: &mut Reader, root: &Node) -> Timing {
 }
 
 /// Keys of the file that only a simulation carries out.
-pub(crate) fn simulated_keys(timing: &Timing, scenario: &Scenario) -> impl Iterator<Item = &'static str> {
+pub(crate) fn simulated_keys(system: &System, scenario: &Scenario) -> impl Iterator<Item = &'static str> {
+    let timing = &system.timing;
     let spans = [timing.tick, timing.resolution, timing.lateness];
     let timing = TIMING_KEYS.into_iter().zip(spans).filter(|(_, span)| *span != Span::ZERO).map(|(key, _)| key);
+    let load = system.load.as_ref().map(|_| "load");
     let costs = (scenario.costs != Costs::default()).then_some("costs");
+    let deciding = (scenario.deciding != Deciding::default()).then_some("deciding");
     let steal = scenario.steal.map(|_| "steal");
     let changes = (!scenario.changes.is_empty()).then_some("changes");
-    timing.chain([costs, steal, changes].into_iter().flatten())
+    timing.chain([load, costs, deciding, steal, changes].into_iter().flatten())
 }
 
 /// The duration under a key, zero without it.

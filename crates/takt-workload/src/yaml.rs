@@ -5,14 +5,16 @@ use crate::node::{self, Entry, Node, Place};
 use crate::policy::{self, policy_name};
 use crate::reader::{Bare, Cpus, Reader, cpus_text};
 use crate::value::choices;
-use crate::{OnCrash, Options, Realtime, Settings, Source, Workload, rules, scenario, steps, table, tasks};
+use crate::{
+    OnCrash, Options, Realtime, Settings, Source, Workload, load as loads, rules, scenario, steps, table, tasks,
+};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{Backlog, BestEffortStart, Late, Locking, System};
 use takt_core::policy::{Placement, PolicySpec, Scope};
-use takt_core::scenario::Scenario;
+use takt_core::scenario::{Deciding, Scenario};
 
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 28] = [
     "windows",
     "partitions",
     "tasks",
@@ -29,7 +31,9 @@ const KEYS: [&str; 26] = [
     "tick",
     "timer_resolution",
     "timer_lateness",
+    "load",
     "costs",
+    "deciding",
     "steal",
     "changes",
     "be_start",
@@ -43,6 +47,7 @@ const KEYS: [&str; 26] = [
 
 const LATE: [(&str, Late); 3] =
     [("continue", Late::Continue), ("abort", Late::Abort), ("abort-at-event", Late::AbortAtEvent)];
+const DECIDING: [(&str, Deciding); 2] = [("one", Deciding::One), ("each", Deciding::Each)];
 const BACKLOG: [(&str, Backlog); 2] = [("queue", Backlog::Queue), ("skip", Backlog::Skip)];
 const PRESET: [(&str, Backlog); 2] = [("chronos", Backlog::Chronos), ("hartstone", Backlog::Hartstone)];
 const LOCKING: [(&str, Locking); 3] =
@@ -184,6 +189,9 @@ fn surroundings(
     workload: &mut Workload,
 ) {
     workload.scenario.costs = root.get("costs").map(|e| scenario::costs(reader, e)).unwrap_or_default();
+    let deciding = root.get("deciding");
+    workload.scenario.deciding =
+        deciding.and_then(|e| reader.choice(&e.value, "deciding", &DECIDING)).unwrap_or_default();
     workload.scenario.steal = root.get("steal").and_then(|e| scenario::steal(reader, e));
     if let Some(entry) = root.get("changes") {
         let own = file_policy.filter(|_| options.policy.is_some());
@@ -239,6 +247,7 @@ fn schedule_settings(reader: &mut Reader, root: &Node, options: &Options, system
     let locking = root.get("locking");
     system.locking = locking.and_then(|e| reader.choice(&e.value, "locking", &LOCKING)).unwrap_or_default();
     system.timing = scenario::timing(reader, root);
+    system.load = root.get("load").and_then(|e| loads::load(reader, e));
     let be_start = root.get("be_start");
     system.be_start = be_start.and_then(|e| reader.choice(&e.value, "be_start", &BE_START)).unwrap_or_default();
     let seed = root.get("seed").and_then(|e| reader.whole(&e.value, "seed", u64::MAX));

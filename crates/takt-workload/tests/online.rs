@@ -3,9 +3,11 @@
 mod common;
 
 use common::{fault, load_with, ms, ok, source};
-use takt_core::model::{Arrival, Backlog, Execution, Handler, Late, Locking, ResourceId, Step, Task, TaskId, Timing};
+use takt_core::model::{
+    Arrival, Backlog, Execution, Handler, Late, Load, Locking, ResourceId, Step, Task, TaskId, Timing,
+};
 use takt_core::policy::{Kind, PolicySpec, REGISTRY, Scope};
-use takt_core::scenario::{Costs, Happening, Scenario, Steal};
+use takt_core::scenario::{Costs, Deciding, Happening, Scenario, Steal};
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
 use takt_workload::{MAX_ENTRIES, Options, Source, canonical, load, policy_from_text, policy_text};
@@ -455,4 +457,44 @@ fn a_utility_is_a_number_or_a_shape() {
     assert_eq!(handler("2ms"), Some(1_000_000));
     assert_eq!(handler("{runtime: 2ms, utility: 0.5}"), Some(500_000));
     assert_eq!(ok("policy: fp\nlate: abort-at-event\ntasks: [{period: 1ms}]").system.late, Late::AbortAtEvent);
+}
+
+#[test]
+fn a_load_is_a_factor_or_a_shape() {
+    const TASKS: &str = "tasks: [{period: 10ms, runtime: 1ms}]";
+    let s = Span::from_secs;
+    for (text, points, repeat) in [
+        ("1.3", vec![(s(0), 1_300_000)], None),
+        ("130%", vec![(s(0), 1_300_000)], None),
+        ("{ramp: {from: 0.5, to: 1.5, over: 10s}}", vec![(s(0), 500_000), (s(10), 1_500_000)], None),
+        ("{ramp: {from: 0.5, to: 1, over: 10s, at: 2s}}", vec![(s(2), 500_000), (s(12), 1_000_000)], None),
+        ("{step: {from: 0.8, to: 1.6, at: 5s}}", vec![(s(5), 800_000), (s(5), 1_600_000)], None),
+        (
+            "{burst: {base: 1, peak: 2, every: 5s, for: 1s}}",
+            vec![(s(0), 1_000_000), (s(0), 2_000_000), (s(1), 2_000_000), (s(1), 1_000_000)],
+            Some(s(5)),
+        ),
+        ("{points: [[0s, 0.5], [10s, 1.5]], repeat: 20s}", vec![(s(0), 500_000), (s(10), 1_500_000)], Some(s(20))),
+    ] {
+        let w = ok(&format!("policy: edf\nload: {text}\n{TASKS}"));
+        assert_eq!(w.system.load, Some(Load { points, repeat }), "{text}");
+        assert_eq!(w.simulated_only(), [("load", vec![])]);
+    }
+    // A burst is at its peak at its beginning and over at its end.
+    let w = ok(&format!("policy: edf\nload: {{burst: {{base: 1, peak: 2, every: 5s, for: 1s, at: 4s}}}}\n{TASKS}"));
+    let factor = |seconds: i64| w.system.load.as_ref().unwrap().factor(Time::ZERO + s(seconds)) / Load::ONE;
+    assert_eq!([0, 3, 4, 5, 9, 10].map(factor), [1, 1, 2, 1, 2, 1]);
+}
+
+#[test]
+fn what_only_a_simulation_does_can_be_taken_out() {
+    let mut w =
+        ok("policy: g-edf\ncpus: 0-1\nload: 2\ndeciding: each\ncosts: {lock: 1us, interrupt: 2us}\ntick: 1ms\n\
+         tasks: [{name: a, period: 10ms, runtime: 1ms, utility: 3, handler: 1ms}]");
+    assert_eq!((w.scenario.deciding, w.scenario.costs.lock), (Deciding::Each, Span::from_us(1)));
+    let keys: Vec<&str> = w.simulated_only().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, ["handler", "tick", "load", "costs", "deciding"]);
+    w.clear_simulated();
+    assert_eq!(w.simulated_only(), []);
+    assert_eq!((w.system.load.as_ref(), w.system.tasks[0].utility.as_ref()), (None, Some(&Utility::Step(3_000_000))));
 }

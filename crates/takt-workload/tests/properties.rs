@@ -223,6 +223,18 @@ fn keys() -> impl Strategy<Value = (bool, String)> {
 
 /// Everything that an online workload may say.
 fn laboratory() -> impl Strategy<Value = String> {
+    let load = prop_oneof![
+        Just(String::new()),
+        (1_u32..9_000).prop_map(|n| format!("load: {n}%\n")),
+        (duration(), duration()).prop_map(|(at, over)| format!(
+            "load: {{ramp: {{at: {at}, from: 0.5, to: 1.75, over: {over}}}}}\ndeciding: each\n"
+        )),
+        duration().prop_map(|at| format!("load: {{step: {{from: 0.5, to: 2, at: {at}}}}}\n")),
+        (1_u32..500, 0_u32..500).prop_map(|(n, at)| format!(
+            "load: {{burst: {{base: 0.5, peak: 2, every: 1ms, for: {n}us, at: {at}us}}}}\n"
+        )),
+        Just("load: {points: [[1ms, 2], [1ms, 1], [2ms, 0.000001]], repeat: 2ms}\n".to_owned()),
+    ];
     let policy = prop_oneof![
         Just("g-fp"),
         Just("'g-rr:quantum=2ms,grid=yes'"),
@@ -239,11 +251,11 @@ fn laboratory() -> impl Strategy<Value = String> {
     ];
     let machine = (prop::option::of(duration()), prop::option::of(duration()), any::<[bool; 4]>());
     let change = (0_u8..8, any::<prop::sample::Index>(), duration(), 1_u32..=1_000_000);
-    (policy, rules, machine, prop::collection::vec(keys(), 1..6), prop::collection::vec(change, 0..6)).prop_map(
-        |(policy, rules, (first, second, flags), tasks, changes)| {
-            let mut text = format!("policy: {policy}\ncpus: 0-3\n{rules}");
+    (policy, rules, (machine, load), prop::collection::vec(keys(), 1..6), prop::collection::vec(change, 0..6)).prop_map(
+        |(policy, rules, ((first, second, flags), load), tasks, changes)| {
+            let mut text = format!("policy: {policy}\ncpus: 0-3\n{rules}{load}");
             if let (Some(first), [true, ..]) = (&first, flags) {
-                text += &format!("tick: {first}\ncosts: {{scheduler: {first}, cache_reload: 1us}}\n");
+                text += &format!("tick: {first}\ncosts: {{scheduler: {first}, cache_reload: 1us, lock: 2us}}\n");
             }
             if let (Some(second), [_, true, ..]) = (&second, flags) {
                 text += &format!("timer_resolution: {second}\ntimer_lateness: 3us\n");
@@ -383,6 +395,9 @@ const MARKS: &[&str] = &[
     "lock r",
     "unlock r",
     "releases",
+    "load",
+    "burst",
+    "points",
     "utility",
     "linear",
     "table",
