@@ -207,8 +207,8 @@ fn every_policy_runs_real_processes() {
             let room = Room::with(&format!(
                 "policy: {policy}\ncpus: {machine}\n\
                  tasks:\n\
-                 - {{name: a, cmd: exec takt burn --runtime 2ms --init 1ms, init: yes, period: 30ms, runtime: 3ms}}\n\
-                 - {{name: b, cmd: exec takt burn --runtime 5ms --init 1ms, init: yes, period: 60ms, runtime: 6ms}}\n"
+                 - {{name: a, cmd: exec takt burn --runtime 2ms --init 1ms, init: yes, period: 30ms, runtime: 3ms, utility: 1}}\n\
+                 - {{name: b, cmd: exec takt burn --runtime 5ms --init 1ms, init: yes, period: 60ms, runtime: 6ms, utility: 1}}\n"
             ));
             attempts(5, || {
                 let run = room.takt(&["run", "w.yaml", "--duration", "400ms", "--trace", "t.jsonl", "--json"]).json();
