@@ -61,7 +61,8 @@ impl Input {
     }
 }
 
-fn warn(source: &Source, warnings: &[Diagnostic]) {
+/// Says what is legal but suspicious, on standard error.
+pub(crate) fn warn(source: &Source, warnings: &[Diagnostic]) {
     let color = io::stderr().is_terminal();
     for warning in warnings {
         debug_assert!(warning.severity != Severity::Error);

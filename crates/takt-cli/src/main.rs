@@ -23,6 +23,7 @@ struct Cli {
 #[derive(clap::Subcommand)]
 enum Command {
     Check(commands::check::Args),
+    Import(commands::import::Args),
     Sim(commands::sim::Args),
     Run(commands::run::Args),
     Policies(commands::policies::Args),
@@ -44,6 +45,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Check(args) => commands::check::run(&args),
+        Command::Import(args) => commands::import::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Policies(args) => commands::policies::run(&args),

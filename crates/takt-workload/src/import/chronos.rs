@@ -411,7 +411,7 @@ fn row_task(
         reader.push(
             Diagnostic::error(&row.usage_place, format!("task `{name}` can never meet its deadline"))
                 .label(format!("{usage} % of this are {runtime}, its period is {period}"))
-                .hint("lower `--usage`"),
+                .hint("lower `--usage`; `load:` in a workload raises what its jobs need beyond their periods"),
         );
     }
     let mut steps = Vec::new();

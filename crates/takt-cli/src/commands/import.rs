@@ -1,0 +1,109 @@
+//! `takt import`: task sets of other systems as workloads.
+
+use crate::failure::Failure;
+use crate::input::{duration, warn};
+use crate::{Outcome, Verdict};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use takt_core::cpus::MAX_CPUS;
+use takt_core::policy::PolicySpec;
+use takt_core::time::Span;
+use takt_workload::import::chronos;
+use takt_workload::{Diagnostic, Options, Source, Workload};
+
+/// Turn a task set of another system into a workload, on standard output
+///
+/// What cannot be carried over is said on standard error. `takt sim`, `check` and `sweep` read ChronOS task sets as they are, too,
+/// at their full usage and without their locks.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    format: Format,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Format {
+    /// A task set of ChronOS's test application: lines `T cpus group wss period usage utility [locks [handler's utility]]`
+    ///
+    /// In brackets the options of that program.
+    Chronos(ChronosArgs),
+}
+
+#[derive(clap::Args, Debug)]
+struct ChronosArgs {
+    /// The task set
+    file: PathBuf,
+    /// Takt's name of a policy, or ChronOS's of its scheduler, such as GEDF [-s]
+    #[arg(long, value_parser = scheduler)]
+    policy: PolicySpec,
+    /// How much of its usage each job needs, in percent [-c]
+    #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = usage)]
+    usage: u32,
+    /// Take the locks, and spend so much of each job in critical sections, in percent [-l]
+    #[arg(long, value_name = "PERCENT", value_parser = section)]
+    locks: Option<u32>,
+    /// Hold the locks of a job together instead of one after another [-n]
+    #[arg(long, requires = "locks")]
+    nested: bool,
+    /// Who holds a lock inherits the urgency of those that wait [-p]
+    #[arg(long, requires = "locks")]
+    inheritance: bool,
+    /// Give aborted jobs handlers that need so long for each lock of the set, such as 50us [-h]
+    #[arg(long, value_name = "SPAN", value_parser = duration)]
+    handlers: Option<Span>,
+    /// Length of a run, such as 20s [-r]
+    #[arg(long, value_parser = duration)]
+    duration: Option<Span>,
+    /// Number of CPUs (CPU 0 to N-1); by default those that the file names
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
+    cpus: Option<u16>,
+}
+
+fn scheduler(name: &str) -> Result<PolicySpec, String> {
+    chronos::scheduler(name).map_or_else(|| takt_workload::policy_from_text(name), Ok)
+}
+
+/// A whole number of percent, with or without the sign.
+fn percent(text: &str, most: u32) -> Result<u32, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let value = number.parse::<u32>().ok().filter(|n| (1..=most).contains(n));
+    value.ok_or_else(|| format!("a whole number from 1 to {most} is wanted"))
+}
+
+fn usage(text: &str) -> Result<u32, String> {
+    percent(text, chronos::MAX_USAGE)
+}
+
+fn section(text: &str) -> Result<u32, String> {
+    percent(text, 100)
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    match &args.format {
+        Format::Chronos(args) => import_chronos(args),
+    }
+}
+
+fn import_chronos(args: &ChronosArgs) -> Outcome {
+    let source = Source::read(&args.file).map_err(|u| Failure::unreadable(&u))?;
+    let run = chronos::Run {
+        usage: args.usage,
+        locks: args.locks,
+        nested: args.nested,
+        inheritance: args.inheritance,
+        handlers: args.handlers,
+        duration: args.duration,
+    };
+    let options = Options { policy: Some(args.policy), cpus: args.cpus.map(usize::from), ..Options::default() };
+    let origin = format!("the ChronOS task set {} at a usage of {} %", source.name, args.usage);
+    write(&source, chronos::load(&source, &run, &options), &origin)
+}
+
+fn write(source: &Source, read: Result<Workload, Vec<Diagnostic>>, origin: &str) -> Outcome {
+    let workload = read.map_err(|faults| Failure::diagnostics(source, &faults))?;
+    warn(source, &workload.warnings);
+    let origin: String = origin.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let mut out = io::stdout().lock();
+    write!(out, "# Imported from {origin}.\n{}", takt_workload::canonical(&workload))?;
+    Ok(Verdict::Done)
+}
