@@ -183,6 +183,13 @@ impl Context<'_> {
             self.state.forget_grant(task, self.sink);
         }
     }
+    /// Tells the policy once more that the task waits for a resource, when all have started, if that closes a circle of jobs that
+    /// wait for each other: what a policy that breaks circles asks for when it takes over from one that does not.
+    pub(crate) fn remind_of_circle(&mut self, task: TaskId) {
+        if let Some(resource) = self.waits_for(task).filter(|_| self.state.closes_circle(task)) {
+            self.state.events.push(Event::Request { task, resource, granted: false });
+        }
+    }
     /// A domain has another policy from now on.
     pub(crate) fn domain_policy(&mut self, domain: usize, policy: PolicySpec) {
         self.state.system.domains[domain].policy = policy;

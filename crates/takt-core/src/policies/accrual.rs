@@ -236,20 +236,20 @@ impl<C: Construction> Accrual<C> {
         cx.waits_for(task).and_then(|r| cx.owner(r)).filter(|t| self.mine[t.index()])
     }
 
-    /// If jobs wait for each other in a circle that the task is part of, the least dense of them is aborted; among equals the
-    /// one released last, then that of the higher task.
+    /// If jobs wait for each other in a circle that the task is part of, the least dense of those that this policy schedules is
+    /// aborted; among equals the one released last, then that of the higher task.
     fn break_circle(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let mut victim: Option<(Density, Time, TaskId)> = None;
         let mut at = task;
-        for _ in 0..self.tasks.len() {
-            let Some(holder) = self.holder(at, cx) else { return };
+        for _ in 0..self.mine.len() {
+            let Some(holder) = cx.waits_for(at).and_then(|r| cx.owner(r)) else { return };
             let release = cx.job(at).expect("who waits has a job").release;
             let own = (candidate(at, cx).density(), release, at);
             let worse = |v: &(Density, Time, TaskId)| match own.0.densest_first(&v.0) {
                 Ordering::Equal => (own.1, own.2) > (v.1, v.2),
                 order => order == Ordering::Greater,
             };
-            if victim.as_ref().is_none_or(worse) {
+            if self.mine[at.index()] && victim.as_ref().is_none_or(worse) {
                 victim = Some(own);
             }
             at = holder;
@@ -366,7 +366,8 @@ impl<C: Construction> Policy for Accrual<C> {
             }
         }
         for index in 0..self.tasks.len() {
-            self.break_circle(self.tasks[index], cx);
+            // A policy beside this one may still be about to start: jobs end only after that.
+            cx.remind_of_circle(self.tasks[index]);
         }
     }
 
