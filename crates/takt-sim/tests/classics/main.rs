@@ -18,6 +18,11 @@ use takt_core::record::What;
 use takt_core::time::Span;
 use told::*;
 
+/// One job that does these steps; the deadline is far.
+fn doing(release: i64, steps: &[Step]) -> Task {
+    Task { runtime: None, steps: steps.to_vec(), ..once(release, 1, 1_000) }
+}
+
 fn periodic(runtime: i64, period: i64) -> Task {
     Task { arrival: Arrival::Periodic { offset: Span::ZERO, period: ms(period) }, ..once(0, runtime, period) }
 }

@@ -26,11 +26,6 @@ pub(crate) fn once(release: i64, runtime: i64, deadline: i64) -> Task {
     }
 }
 
-/// One job that does these steps; the deadline is far.
-pub(crate) fn doing(release: i64, steps: &[Step]) -> Task {
-    Task { runtime: None, steps: steps.to_vec(), ..once(release, 1, 1_000) }
-}
-
 /// A policy by name, with settings in the order of its entry.
 pub(crate) fn policy(name: &str, values: &[Option<i64>]) -> PolicySpec {
     let mut spec = PolicySpec::from_name(name).unwrap_or_else(|| panic!("no policy is called {name}"));

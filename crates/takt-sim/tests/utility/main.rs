@@ -1,8 +1,10 @@
 //! Policies that go by utility, held to schedules worked out by hand and to what is known of them.
 
+mod dependencies;
 mod global;
 mod one_cpu;
 mod prediction;
+mod properties;
 
 #[path = "../common/for_all.rs"]
 mod for_all;
