@@ -75,9 +75,9 @@ impl Entries {
         let mut add = |spec: PolicySpec, tasks: &[TaskId], places: &[Place]| {
             let first = self.queues.len();
             let size = match spec.scope {
-                Scope::Partitioned => 1,
+                Scope::Partitioned | Scope::Table => 1,
                 Scope::Clustered => usize::from(spec.cluster).max(1),
-                Scope::Uniprocessor | Scope::Global | Scope::Table => places.len().max(1),
+                Scope::Uniprocessor | Scope::Global => places.len().max(1),
             };
             for chunk in places.chunks(size) {
                 let cpus: Vec<u16> = chunk.iter().map(|p| p.0).collect();
@@ -86,6 +86,7 @@ impl Entries {
             }
             let placed = match self.queues.len() - first {
                 0 | 1 => None,
+                _ if spec.scope == Scope::Table => None,
                 _ => Some(pack(&Build { system, tasks, places, spec, first_timer: 0 })),
             };
             for task in tasks {

@@ -30,6 +30,7 @@ pub mod import;
 pub use canonical::canonical;
 pub use csv::load_sets;
 pub use diagnostic::{Diagnostic, Severity};
+pub use load::{MAX_LOAD, parse_factor};
 pub use policy::{policy_from_text, policy_text};
 pub use source::{MAX_BYTES, Source, Unreadable};
 pub use value::{MAX_DURATION, duration_text, parse_cpus, parse_duration};

@@ -12,6 +12,8 @@ use takt_core::time::Span;
 
 /// The highest factor: with it a runtime of a year still fits the clock.
 const MOST: i64 = 100;
+/// The same in millionths.
+pub const MAX_LOAD: u32 = MOST as u32 * Load::ONE;
 
 const HINT: &str = "write `load: 1.3`, `{ramp: {from: 0.5, to: 1.5, over: 10s}}`, `{step: {from: 0.8, to: 1.6, at: 5s}}`, \
      `{burst: {base: 0.7, peak: 1.4, every: 5s, for: 1s}}` or `{points: [[0s, 0.5], [10s, 1.5]], repeat: 20s}`";
@@ -155,6 +157,18 @@ fn factor(reader: &mut Reader, node: &Node, key: &str) -> Option<u32> {
     };
     reader.push(fault);
     None
+}
+
+/// Reads a factor of a load as the command line takes it, such as `1.3` or `130%`, into millionths.
+///
+/// # Errors
+/// Why the text is no factor that a load may have, in words for the user.
+pub fn parse_factor(text: &str) -> Result<u32, String> {
+    match parse_ratio(text)? {
+        factor if factor <= 0 => Err("a load must be above zero".into()),
+        factor if factor > MOST * i64::from(Load::ONE) => Err(format!("a load must be at most {MOST}")),
+        factor => Ok(factor as u32),
+    }
 }
 
 /// Writes a load so that [`load`] reads it back.

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, System, TaskId};
+use takt_core::model::{Arrival, Backlog, Load, System, TaskId};
 use takt_core::record::{Record, Sink};
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
@@ -27,14 +27,29 @@ pub(crate) struct Args {
     /// Simulated time, such as 10s; by default two major frames, or one hyperperiod up to 10s
     #[arg(long, value_parser = duration)]
     duration: Option<Span>,
+    /// Scale what the tasks declare and need by a factor such as 1.3 or 130%, on top of the file's `load`
+    #[arg(long, value_name = "FACTOR", value_parser = takt_workload::parse_factor)]
+    load: Option<u32>,
+    /// Which jobs are counted; by default all, under `preset: chronos` those that are decided
+    #[arg(long, value_enum)]
+    count: Option<Counted>,
     /// Feed the engine what `takt run --record` wrote instead of simulating
-    #[arg(long, value_name = "IN.steps", conflicts_with = "duration")]
+    #[arg(long, value_name = "IN.steps", conflicts_with_all = ["duration", "load", "count"])]
     replay: Option<std::path::PathBuf>,
     /// Draw the rounds and bursts of a regulator (policy ipi) against their set points (.svg), or write them down (.csv)
     #[arg(long, value_name = "OUT.svg|OUT.csv")]
     rounds: Option<std::path::PathBuf>,
     #[command(flatten)]
     output: output::OutputArgs,
+}
+
+/// Which jobs are counted.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Counted {
+    /// All that are released
+    All,
+    /// Those whose deadline is not after the end of the run
+    Decided,
 }
 
 struct Traced<'a>(&'a mut Recorder);
@@ -54,6 +69,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let recorded = replayed.as_ref().and_then(|steps| steps.last()).map(|step| step.now - Time::ZERO);
     let length =
         recorded.or(args.duration).or(workload.settings.duration).unwrap_or_else(|| default_length(&workload.system));
+    if let Some(factor) = args.load {
+        workload.system.load = Some(scaled(workload.system.load.take(), factor)?);
+    }
+    // ChronOS's test application counts the jobs whose periods end within the run.
+    let counted = match (args.count, workload.system.backlog, &replayed) {
+        (Some(counted), ..) => counted,
+        (None, Backlog::Chronos, None) => Counted::Decided,
+        _ => Counted::All,
+    };
+    if counted == Counted::Decided {
+        workload.system.horizon = Some(Time::ZERO + length);
+    }
     let mut engine = Engine::new(workload.system.clone()).map_err(|e| unsuitable(&workload, &e))?;
     let n = workload.tasks.len();
     let mut responses = Responses::new(n);
@@ -119,6 +146,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
     out.flush()?;
     let missed = summary.totals().missed > 0;
     Ok(if args.output.strict && missed { Verdict::No } else { Verdict::Done })
+}
+
+/// A load times a factor in millionths.
+fn scaled(load: Option<Load>, factor: u32) -> Result<Load, Failure> {
+    let mut load = load.unwrap_or(Load { points: vec![(Span::ZERO, Load::ONE)], repeat: None });
+    for (_, point) in &mut load.points {
+        let product = u64::from(*point) * u64::from(factor) / u64::from(Load::ONE);
+        if product > u64::from(takt_workload::MAX_LOAD) {
+            let most = takt_workload::MAX_LOAD / Load::ONE;
+            let message = format!("the file's `load` times `--load` is above {most}");
+            return Err(Failure::input(message, "lower one of them"));
+        }
+        *point = (product as u32).max(1);
+    }
+    Ok(load)
 }
 
 /// Where rounds are written to.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use takt_core::model::{Arrival, ResourceId, System, Task, TaskId};
 use takt_core::record::{Record, Sink, What};
-use takt_core::scenario::Costs;
+use takt_core::scenario::{Costs, Deciding};
 use takt_core::time::{Span, Time};
 use takt_sim::Report;
 use takt_trace::rounds::Rounds;
@@ -169,6 +169,10 @@ impl Simulated<'_> {
         };
         object["first_deadlocks"] = self.notes.deadlocks.iter().map(told).collect();
         if let Some(report) = self.report {
+            object["scheduler"] = json!({
+                "deciding": deciding(scenario.deciding), "runs": report.scheduler_runs,
+                "interrupts": report.interrupts, "blocked": report.blocked_entries,
+            });
             object["charged"] = Value::Object(Map::from_iter(of_costs(&report.charged)));
             let cpu = |c: &takt_sim::CpuTime| json!({"worked_ns": c.worked.ns(), "overhead_ns": c.overhead.ns(), "stolen_ns": c.stolen.ns(), "idle_ns": c.idle.ns()});
             object["cpu_time"] = report.cpus.iter().map(cpu).collect();
@@ -193,6 +197,18 @@ impl Simulated<'_> {
         let workload = self.workload;
         // A replay has the costs of the machine that it was recorded on.
         let Some(report) = self.report else { return Ok(()) };
+        // Where no CPU shares a ready queue there is nobody to interrupt or to wait for.
+        if report.interrupts + report.blocked_entries > 0 {
+            let Report { scheduler_runs, interrupts, blocked_entries, .. } = report;
+            let deciding = match workload.scenario.deciding {
+                Deciding::One => "one CPU decides for all",
+                Deciding::Each => "each CPU decides for itself",
+            };
+            writeln!(
+                out,
+                "scheduler: {deciding}; runs {scheduler_runs}, interrupts {interrupts}, blocked entries {blocked_entries}"
+            )?;
+        }
         writeln!(out, "{}", self.costs_line(report))?;
         let timing = self.system().timing;
         let clock =
@@ -252,14 +268,24 @@ impl Simulated<'_> {
 }
 
 /// The costs by their names in the file.
-fn costs(c: &Costs) -> [(&'static str, Span); 5] {
+fn costs(c: &Costs) -> [(&'static str, Span); 7] {
     [
         ("context_switch", c.context_switch),
         ("migration", c.migration),
         ("cache_reload", c.cache_reload),
         ("scheduler", c.scheduler),
         ("scheduler_task", c.scheduler_task),
+        ("lock", c.lock),
+        ("interrupt", c.interrupt),
     ]
+}
+
+/// A model of global scheduling by its name in the file.
+fn deciding(deciding: Deciding) -> &'static str {
+    match deciding {
+        Deciding::One => "one",
+        Deciding::Each => "each",
+    }
 }
 
 /// Names and spans that are not zero: `tick 1ms, timer_lateness 50us`.
