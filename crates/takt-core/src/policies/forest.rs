@@ -220,3 +220,96 @@ impl Lists {
         schedule.extend(self.first.iter().filter(|first| **first != NONE).map(|first| roots[*first].job));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng;
+
+    const NOW: Time = Time::from_ns(1000);
+
+    /// Roots and CPUs of a random case, by its number.
+    fn case(number: u64) -> (Vec<Root>, usize) {
+        let draw = |most: u64, index: u64| rng::draw_up_to(most, 1, number, index);
+        let root = |job: usize| {
+            let at = 4 * job as u64;
+            let left = 1 + draw(5, at + 2);
+            Root {
+                job,
+                left: Span::from_ns(left as i64),
+                density: Density { utility: u128::from(draw(20, at + 3)), left: u128::from(left) },
+                deadline: NOW + Span::from_ns(1 + draw(14, at + 4) as i64),
+            }
+        };
+        ((0..draw(11, 0) as usize).map(root).collect(), 1 + draw(3, 1) as usize)
+    }
+
+    fn list(lists: &Lists, cpu: usize) -> Vec<usize> {
+        let first = Some(lists.first[cpu]).filter(|root| *root != NONE);
+        core::iter::successors(first, |root| Some(lists.next[*root]).filter(|root| *root != NONE)).collect()
+    }
+
+    fn in_time(list: &[usize], roots: &[Root]) -> bool {
+        let mut end = NOW;
+        list.iter().all(|root| {
+            end = end + roots[*root].left;
+            end <= roots[*root].deadline
+        })
+    }
+
+    /// The list with another root, which goes behind those of equal deadline.
+    fn with(list: &[usize], root: usize, roots: &[Root]) -> Vec<usize> {
+        let at = list.partition_point(|other| roots[*other].deadline <= roots[root].deadline);
+        [&list[..at], &[root], &list[at..]].concat()
+    }
+
+    /// The lists of all CPUs after the checks that hold for both ways of filling them.
+    fn sound(lists: &Lists, roots: &[Root], cpus: usize, number: u64) -> Vec<Vec<usize>> {
+        let lists: Vec<Vec<usize>> = (0..cpus).map(|cpu| list(lists, cpu)).collect();
+        let mut all = lists.concat();
+        all.sort_unstable();
+        assert!(all.is_sorted_by(|a, b| a < b), "case {number}: a job is in two lists");
+        let ordered = |list: &Vec<usize>| list.is_sorted_by_key(|root| roots[*root].deadline);
+        assert!(lists.iter().all(ordered), "case {number}: not in order of deadline");
+        lists
+    }
+
+    #[test]
+    fn packed_jobs_are_in_time_and_no_other_fits() {
+        for number in 0..3000 {
+            let (mut roots, cpus) = case(number);
+            let mut lists = Lists::new(cpus, roots.len());
+            lists.pack(&mut roots, NOW, cpus);
+            let lists = sound(&lists, &roots, cpus, number);
+            for list in &lists {
+                assert!(in_time(list, &roots), "case {number}: late");
+                let out = (0..roots.len()).filter(|root| !lists.concat().contains(root));
+                let fits = out.filter(|root| in_time(&with(list, *root, &roots), &roots));
+                assert_eq!(fits.count(), 0, "case {number}: another one fits");
+            }
+            let feasible = roots.iter().position(|root| NOW + root.left <= root.deadline);
+            assert!(feasible.is_none_or(|densest| lists.concat().contains(&densest)), "case {number}: not the densest");
+        }
+    }
+
+    #[test]
+    fn balanced_jobs_are_in_time_or_alone_and_none_is_left_out_needlessly() {
+        for number in 0..3000 {
+            let (mut roots, cpus) = case(number);
+            let mut lists = Lists::new(cpus, roots.len());
+            lists.balance(&mut roots, NOW, cpus, |root| root.left);
+            let lists = sound(&lists, &roots, cpus, number);
+            assert!(lists.iter().all(|list| list.len() == 1 || in_time(list, &roots)), "case {number}: late");
+            // Global EDF without new arrivals: in order of deadline, each on the CPU that is free first.
+            let mut free = vec![NOW; cpus];
+            let met = roots.iter().all(|root| {
+                let cpu = (0..cpus).min_by_key(|cpu| free[*cpu]).expect("there is one");
+                free[cpu] = free[cpu] + root.left;
+                free[cpu] <= root.deadline
+            });
+            assert!(!met || lists.concat().len() == roots.len(), "case {number}: global EDF meets all");
+            let some = roots.len().min(cpus);
+            assert_eq!(lists.iter().filter(|list| !list.is_empty()).count(), some, "case {number}: an idle CPU");
+        }
+    }
+}

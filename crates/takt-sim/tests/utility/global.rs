@@ -87,6 +87,41 @@ fn who_holds_a_resource_counts_with_those_that_wait_for_it() {
     expect(&tell(alone, 30), "a0-1 d1-5 b6-8\nc1-4 a4-6", "b");
 }
 
+/// B waits for A and C for B: A is worth what all three are, and D, though denser than A alone, is left out for it.
+#[test]
+fn a_chain_counts_as_a_whole() {
+    let [r, s] = [0, 1].map(ResourceId);
+    let held = |held, length| vec![Step::Lock(held), run(length), Step::Unlock(held)];
+    let nested = vec![Step::Lock(s), run(1), Step::Lock(r), run(1), Step::Unlock(r), Step::Unlock(s)];
+    let tasks = || {
+        vec![
+            worth(1, Task { steps: held(r, 4), ..once(0, 4, 50) }),
+            worth(1, Task { steps: nested.clone(), ..once(1, 2, 40) }),
+            worth(30, Task { steps: held(s, 2), ..once(3, 2, 5) }),
+            worth(10, once(3, 5, 6)),
+        ]
+    };
+    for name in ["ng-gua", "g-gua"] {
+        expect(&tell(aborting(1, name, tasks()), 50), "a0-1 b1-2 a2-5 b5-6 c6-8 d8-9x", "d");
+    }
+}
+
+#[test]
+fn who_waits_in_vain_counts_no_more() {
+    let held = |length| vec![Step::Lock(ResourceId(0)), run(length), Step::Unlock(ResourceId(0))];
+    let tasks = || {
+        vec![
+            worth(1, Task { steps: held(6), ..once(0, 6, 100) }),
+            worth(100, Task { steps: held(2), ..once(1, 2, 3) }),
+            worth(2, once(5, 3, 4)),
+        ]
+    };
+    for name in ["ng-gua", "g-gua"] {
+        // At 4 b has missed its deadline: a, for which it waits, is then urgent for nobody.
+        expect(&tell(system(1, name, tasks()), 50), "a0-5 c5-8 a8-9 b9-11", "b");
+    }
+}
+
 #[test]
 fn of_jobs_that_wait_for_each_other_the_least_dense_is_aborted() {
     let crossed = |first: u16, second: u16| {
