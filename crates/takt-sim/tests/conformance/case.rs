@@ -65,6 +65,8 @@ enum Kind {
     Share,
     Retime,
     Configure,
+    /// The system or a domain has another policy, or one that does not suit it.
+    Switch,
 }
 
 /// Every entry of the registry under each of its scopes.
@@ -144,6 +146,13 @@ impl Turn {
                     let value = (amount != 0).then(|| value(settings[setting].kind, amount));
                     Input::Configure { setting: setting as u8, value }
                 }
+                Kind::Switch if engine.system().alternatives.is_empty() => Input::Wake { task: any },
+                Kind::Switch => {
+                    // There is one domain too few for some, and one alternative.
+                    let (domains, others) = (engine.system().domains.len(), engine.system().alternatives.len());
+                    let domain = (domains > 0 && resource.0 > 0).then(|| (which % (domains + 1)) as u16);
+                    Input::Switch { domain, to: (amount + 4) as u16 % (others as u16 + 1) }
+                }
             });
         }
         let comes_or_goes = |i: &Input| matches!(i, Input::Exit { .. } | Input::Leave { .. } | Input::Enter { .. });
@@ -151,14 +160,23 @@ impl Turn {
         inputs.retain(|i| !comes_or_goes(i) || !core::mem::replace(&mut once, true));
         // What the ledger learns from inputs comes before what ends jobs.
         let rank = |i: &Input| match i {
-            Input::Usage { .. } => 0,
-            Input::Retime { .. } => 1,
-            i if comes_or_goes(i) => 2,
-            _ => 3,
+            Input::Switch { .. } => 0,
+            Input::Usage { .. } => 1,
+            Input::Retime { .. } => 2,
+            i if comes_or_goes(i) => 3,
+            _ => 4,
         };
         inputs.sort_by_key(rank);
         Step { now, inputs }
     }
+}
+
+/// What brings jobs to their ends: all that run complete, and all that are blocked but wait for nothing are woken.
+pub(crate) fn draining(engine: &Engine) -> Vec<Input> {
+    let tasks = (0..engine.system().tasks.len()).map(|t| TaskId(t as u32));
+    let blocked = |t: &TaskId| engine.job(*t).is_some_and(|job| !job.ready) && !engine.waits(*t);
+    let woken = tasks.filter(blocked).map(|task| Input::Wake { task });
+    woken.chain(engine.running().iter().map(|&task| Input::Complete { task })).collect()
 }
 
 /// A value that a setting allows; small durations, so that they matter.
@@ -171,7 +189,7 @@ fn value(kind: Value, n: i64) -> i64 {
     }
 }
 
-fn turns(late: bool) -> impl Strategy<Value = Vec<Turn>> {
+fn turns(late: bool, switches: u32) -> impl Strategy<Value = Vec<Turn>> {
     let lateness = if late { 1 } else { 0 };
     let when = prop_oneof![
         6 => Just(When::Due),
@@ -195,6 +213,7 @@ fn turns(late: bool) -> impl Strategy<Value = Vec<Turn>> {
         1 => Just(Kind::Share),
         3 => Just(Kind::Retime),
         1 => Just(Kind::Configure),
+        switches => Just(Kind::Switch),
     ];
     let input = (kind, 0usize..64, 0..RESOURCES, -4i64..5);
     let inputs = prop_oneof![3 => Just(vec![]), 3 => vec(input, 1..4)];
@@ -501,7 +520,7 @@ fn systems(spec: PolicySpec) -> BoxedStrategy<System> {
 /// Random cases for one policy.
 pub(crate) fn cases(spec: PolicySpec) -> impl Strategy<Value = Case> {
     let system = systems(spec);
-    let turns = any::<bool>().prop_flat_map(turns);
+    let turns = any::<bool>().prop_flat_map(|late| turns(late, 0));
     (system, turns, 0i64..20).prop_map(|(system, turns, end_gap)| Case { system, turns, switch: None, end_gap })
 }
 
@@ -527,7 +546,7 @@ pub(crate) fn switches(from: PolicySpec) -> impl Strategy<Value = Case> {
     // A table and another policy suit the same system only when every partition has a guest; domains suit every policy.
     let suits = |to: &PolicySpec| tabled(from) && !in_domains(*to) || !tabled(from) && !tabled(*to);
     let targets: Vec<PolicySpec> = specs().into_iter().filter(suits).collect();
-    let turns = any::<bool>().prop_flat_map(turns);
+    let turns = any::<bool>().prop_flat_map(|late| turns(late, 0));
     select(targets)
         .prop_flat_map(tuned)
         .prop_flat_map(move |to| {
@@ -545,4 +564,28 @@ pub(crate) fn switches(from: PolicySpec) -> impl Strategy<Value = Case> {
             let switch = Some((at % turns.len(), to));
             Case { system, turns, switch, end_gap }
         })
+}
+
+/// Random cases with everything in them: any policy, tables and domains, loads, and switches to other policies, of the whole system
+/// or a domain, again and again.
+pub(crate) fn operations() -> impl Strategy<Value = Case> {
+    let of = |suits: fn(PolicySpec) -> bool| specs().into_iter().filter(|s| suits(*s)).collect::<Vec<_>>();
+    let system = prop_oneof![
+        4 => select(inner_policies()).prop_flat_map(systems),
+        4 => select(of(in_domains)).prop_flat_map(divided),
+        1 => select(of(tabled)).prop_flat_map(|spec| table(spec, true)),
+    ];
+    let alternatives = vec(select(specs()).prop_flat_map(tuned), 0..5);
+    let load = vec((span(0..60), 1u32..3_000_000), 1..4).prop_flat_map(|mut points| {
+        points.sort_by_key(|(at, _)| *at);
+        weighted(0.5, span(1..50)).prop_map(move |repeat| Load { points: points.clone(), repeat })
+    });
+    let system = (system, alternatives, weighted(0.3, load)).prop_map(|(mut system, alternatives, load)| {
+        for to in alternatives.iter().filter(|to| to.scope != Scope::Table) {
+            provide(*to, &mut system.tasks, system.cpus);
+        }
+        accepted(System { alternatives, load, ..system })
+    });
+    let turns = any::<bool>().prop_flat_map(|late| turns(late, 6));
+    (system, turns, 0i64..20).prop_map(|(system, turns, end_gap)| Case { system, turns, switch: None, end_gap })
 }

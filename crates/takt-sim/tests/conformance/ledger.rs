@@ -98,17 +98,39 @@ impl Ledger {
 
     pub(crate) fn switched(&mut self, to: PolicySpec, records: &[Record]) {
         self.system.policy = to;
-        self.homes.fill(None);
+        (0..self.accounts.len()).for_each(|task| self.taken_over(task));
         self.switched = true;
-        // It does not know who yielded.
-        self.accounts.iter_mut().for_each(|a| a.yielded = None);
-        // A burst or a quantum of the old policy binds nobody any more.
-        for (account, task) in self.accounts.iter_mut().zip(&self.system.tasks) {
-            if task.arrival != Arrival::Activated {
-                account.granted = None;
-            }
-        }
         records.iter().for_each(|r| self.record(r));
+    }
+
+    /// The task has another policy.
+    fn taken_over(&mut self, task: usize) {
+        self.homes[task] = None;
+        // It does not know who yielded.
+        self.accounts[task].yielded = None;
+        // A burst or a quantum of the old policy binds nobody any more.
+        if self.system.tasks[task].arrival != Arrival::Activated {
+            self.accounts[task].granted = None;
+        }
+    }
+
+    /// A switch that came first in the step; the engine shows whether the new policy took over.
+    fn switch(&mut self, domain: Option<u16>, to: u16, engine: &Engine) {
+        let Some(to) = self.system.alternatives.get(usize::from(to)) else { return };
+        let domain = domain.map(usize::from);
+        let now = match domain {
+            None => Some(engine.system().policy),
+            Some(_) if engine.system().policy.entry.name != "domains" => None,
+            Some(d) => engine.system().domains.get(d).map(|d| d.policy),
+        };
+        if now == Some(*to) {
+            self.system.policy = engine.system().policy;
+            self.system.domains.clone_from(&engine.system().domains);
+            let tasks = (0..self.accounts.len())
+                .filter(|t| domain.is_none_or(|d| self.system.domains[d].tasks.contains(&TaskId(*t as u32))));
+            tasks.collect::<Vec<_>>().into_iter().for_each(|task| self.taken_over(task));
+            self.gave_way = true;
+        }
     }
 
     pub(crate) fn stepped(&mut self, inputs: &[Input], commands: &[Command], records: &[Record], engine: &Engine) {
@@ -135,6 +157,7 @@ impl Ledger {
                 Input::Skew { task, .. } => self.accounts[task.index()].resumes(self.slack),
                 // It may have been built anew.
                 Input::Configure { .. } => self.homes.fill(None),
+                Input::Switch { domain, to } => self.switch(domain, to, engine),
                 _ => {}
             }
         }

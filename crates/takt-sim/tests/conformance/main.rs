@@ -17,10 +17,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt::{Debug, Write};
 use std::sync::Once;
+use std::time::{Duration, Instant, SystemTime};
 use takt_core::engine::Engine;
 use takt_core::model::Invalid;
 use takt_core::policy::PolicySpec;
-use takt_core::record::Record;
+use takt_core::record::{Record, Sink};
 use takt_sim::Step;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -48,7 +49,18 @@ fn silence_attempts() {
 
 /// Tries random cases; `what` names the test for the line that says how to repeat.
 fn try_cases<T: Debug>(what: &str, default: u64, policy: &str, cases: impl Strategy<Value = T>, check: impl Fn(T)) {
-    let (seed, count) = (setting("TAKT_SEED", 1), setting("TAKT_CASES", default) as u32);
+    try_seed(setting("TAKT_SEED", 1), setting("TAKT_CASES", default) as u32, what, policy, cases, check);
+}
+
+/// The same with a seed and a number of cases of its own.
+fn try_seed<T: Debug>(
+    seed: u64,
+    count: u32,
+    what: &str,
+    policy: &str,
+    cases: impl Strategy<Value = T>,
+    check: impl Fn(T),
+) {
     // A generator that is fast without optimisation; its seed must not be all zeros.
     let mut bytes = *b"takttakttakttakt";
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -79,7 +91,7 @@ fn name(spec: PolicySpec) -> String {
     format!("{}{}", spec.prefix(), spec.entry.name)
 }
 
-fn log(step: &Step, records: &[Record]) {
+fn note(step: &Step, records: &[Record]) {
     STEPS.with_borrow_mut(|steps| {
         if steps.len() == 12 {
             steps.pop_front();
@@ -102,38 +114,78 @@ fn logged() -> String {
     lines
 }
 
+/// The records of a run, so many of one step at most: what never ends is found out.
+#[derive(Default)]
+struct Log {
+    records: Vec<Record>,
+    most: usize,
+}
+
+/// More than any step of these small systems needs, however late it comes.
+const RECORDS_PER_STEP: usize = 20_000;
+
+impl Sink for Log {
+    fn record(&mut self, record: Record) {
+        assert!(self.records.len() < self.most, "a step does not end: {:?}", &self.records[self.most - 20..]);
+        self.records.push(record);
+    }
+}
+
 /// Plays a case under the eyes of a ledger. Returns the steps taken and the records.
 fn play(case: &Case) -> (Vec<Step>, Vec<Record>) {
+    play_and(case, false)
+}
+
+/// The same; if `drains`, all jobs that can complete do so before the end.
+fn play_and(case: &Case, drains: bool) -> (Vec<Step>, Vec<Record>) {
     let mut engine = Engine::new(case.system.clone()).unwrap_or_else(|e| panic!("{e}"));
     let mut ledger = Ledger::new(&case.system, case.metered(), case.skew());
-    let (mut steps, mut records) = (Vec::new(), Vec::new());
+    let (mut steps, mut log) = (Vec::new(), Log::default());
     STEPS.with_borrow_mut(VecDeque::clear);
+    let mut take = |step: Step, engine: &mut Engine, ledger: &mut Ledger, log: &mut Log| {
+        let before = log.records.len();
+        log.most = before + RECORDS_PER_STEP;
+        let on_time = engine.next_due().is_none_or(|due| due >= step.now);
+        ledger.time_passes(step.now, on_time);
+        let commands = engine.step(step.now, &step.inputs, log).to_vec();
+        note(&step, &log.records[before..]);
+        ledger.stepped(&step.inputs, &commands, &log.records[before..], engine);
+        steps.push(step);
+    };
     for (number, turn) in case.turns.iter().enumerate() {
         if let Some((_, to)) = case.switch.filter(|(at, _)| *at == number) {
-            let before = records.len();
-            match engine.switch_policy(to, &mut records) {
-                Ok(()) => ledger.switched(to, &records[before..]),
+            let before = log.records.len();
+            log.most = before + RECORDS_PER_STEP;
+            match engine.switch_policy(to, &mut log) {
+                Ok(()) => ledger.switched(to, &log.records[before..]),
                 // It refuses the system or wants more than there is; the old one goes on.
-                Err(Invalid::Unsuitable(_) | Invalid::Setting(_)) => assert_eq!(records.len(), before),
+                Err(Invalid::Unsuitable(_) | Invalid::Setting(_)) => assert_eq!(log.records.len(), before),
                 Err(error) => panic!("{}: {error}", name(to)),
             }
         }
-        let step = turn.step(&engine);
-        let before = records.len();
-        let on_time = engine.next_due().is_none_or(|due| due >= step.now);
-        ledger.time_passes(step.now, on_time);
-        let commands = engine.step(step.now, &step.inputs, &mut records).to_vec();
-        log(&step, &records[before..]);
-        ledger.stepped(&step.inputs, &commands, &records[before..], &engine);
-        steps.push(step);
+        take(turn.step(&engine), &mut engine, &mut ledger, &mut log);
+    }
+    if drains && !ledger.tabled() {
+        // Time stands still, so that nothing is released: each step brings at least one job to its end.
+        let most = 10 + 2 * engine.totals().released;
+        for round in 0.. {
+            let inputs = case::draining(&engine);
+            if inputs.is_empty() {
+                break;
+            }
+            assert!(round < most, "{inputs:?} go on for ever");
+            take(Step { now: engine.now(), inputs }, &mut engine, &mut ledger, &mut log);
+        }
+        rules::drained(&ledger);
     }
     let last = case.last(&engine);
-    let before = records.len();
-    engine.close(last.now, &last.inputs, &mut records);
-    log(&last, &records[before..]);
-    ledger.closed(last.now, &records[before..], &engine);
+    let before = log.records.len();
+    log.most = before + RECORDS_PER_STEP;
+    engine.close(last.now, &last.inputs, &mut log);
+    note(&last, &log.records[before..]);
+    ledger.closed(last.now, &log.records[before..], &engine);
     steps.push(last);
-    (steps, records)
+    (steps, log.records)
 }
 
 #[test]
@@ -162,3 +214,27 @@ fn a_switch_of_policies_in_the_middle_loses_no_job() {
         try_cases(test, 80, &name(from), case::switches(from), |case| drop(play(&case)));
     }
 }
+
+/// `TAKT_FUZZ_SECONDS` has it go on for so long with fresh seeds.
+#[test]
+fn random_operations_lose_no_job_and_come_to_an_end() {
+    let test = "random_operations_lose_no_job_and_come_to_an_end";
+    let seconds = setting("TAKT_FUZZ_SECONDS", 0);
+    let fuzz = |seed, count| {
+        try_seed(seed, count, test, "operations", case::operations(), |case| drop(play_and(&case, true)));
+    };
+    if seconds == 0 {
+        return fuzz(setting("TAKT_SEED", 1), setting("TAKT_CASES", 1_000) as u32);
+    }
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock after 1970");
+    let first = setting("TAKT_SEED", since_1970.as_secs());
+    let (start, mut rounds) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_secs(seconds) {
+        fuzz(first + rounds, FUZZ_CASES);
+        rounds += 1;
+    }
+    println!("{} cases, seeds {first} to {}", rounds * u64::from(FUZZ_CASES), first + rounds - 1);
+}
+
+/// Cases of one seed when it goes on for a time.
+const FUZZ_CASES: u32 = 500;

@@ -2,7 +2,7 @@
 
 use crate::ledger::Ledger;
 use takt_core::model::*;
-use takt_core::policy::Scope;
+use takt_core::policy::{Need, PolicySpec, Scope};
 use takt_core::record::Place;
 use takt_core::time::Time;
 
@@ -22,6 +22,7 @@ pub(crate) fn check(ledger: &mut Ledger, now: Time) {
     }
     homes(ledger);
     urgency(ledger);
+    circles(ledger);
 }
 
 /// The rank of the task's job by the order of the policy, with what it inherits; `None` when the policy has no order that
@@ -67,6 +68,41 @@ pub(crate) fn most_urgent(waiters: &[TaskId], ranks: &[Option<Rank>]) -> Vec<Tas
     }
 }
 
+/// Whether the policy goes by utility; such a one breaks circles of jobs that wait for each other.
+fn breaks_circles(spec: PolicySpec) -> bool {
+    spec.entry.needs.contains(&Need::Utility)
+}
+
+/// No circle of jobs that wait for each other outlives the step that closed it, if all of them have policies that break it.
+fn circles(ledger: &Ledger) {
+    for task in (0..ledger.accounts.len()).map(|t| TaskId(t as u32)) {
+        let circle = ledger.sharing.circle(task);
+        let broken = !circle.is_empty() && circle.iter().all(|t| breaks_circles(ledger.policy_of(*t).0));
+        assert!(!broken, "{circle:?} wait for each other");
+    }
+}
+
+/// When for a while no job is released, each that is blocked is woken, and each that runs completes: what is left waits for
+/// jobs that wait for each other in a circle, or has a policy that leaves CPUs idle.
+pub(crate) fn drained(ledger: &Ledger) {
+    for task in (0..ledger.accounts.len()).map(|t| TaskId(t as u32)) {
+        let mut end = task;
+        let mut seen = vec![];
+        while let Some(holder) = ledger.sharing.holder(end).filter(|_| !seen.contains(&end)) {
+            seen.push(end);
+            end = holder;
+        }
+        let stuck = seen.contains(&end) || idles(ledger.policy_of(end).0);
+        let left = ledger.account(task).current();
+        assert!(left.is_none() || stuck, "{task:?} is left with {left:?} behind {end:?}");
+    }
+}
+
+/// Whether the policy leaves CPUs idle although jobs are ready.
+fn idles(spec: PolicySpec) -> bool {
+    ["llref", "pd2"].contains(&spec.entry.name)
+}
+
 /// Where every task has a home, it stays there. I+PI moves tasks when CPUs are overloaded.
 fn homes(ledger: &mut Ledger) {
     for (index, a) in ledger.accounts.iter().enumerate() {
@@ -97,8 +133,7 @@ fn urgency(ledger: &Ledger) {
             continue;
         }
         let (spec, cpus) = ledger.policy_of(task);
-        let idles = ["llref", "pd2"].contains(&spec.entry.name);
-        if idles || !matches!(spec.scope, Scope::Uniprocessor | Scope::Global) {
+        if idles(spec) || !matches!(spec.scope, Scope::Uniprocessor | Scope::Global) {
             continue;
         }
         for cpu in ledger.system.tasks[task.index()].affinity.intersection(&cpus).iter() {

@@ -40,19 +40,24 @@ impl Sharing {
         held.flat_map(|r| self.waiters[r].iter().copied())
     }
 
-    /// Whether the task waits for itself, through those that hold what the others wait for.
-    fn circle(&self, task: TaskId) -> bool {
+    /// Who holds what the task waits for.
+    pub(crate) fn holder(&self, task: TaskId) -> Option<TaskId> {
+        self.waits_for(task).and_then(|r| self.owner[usize::from(r.0)])
+    }
+
+    /// The circle in which the task waits for itself, through those that hold what the others wait for; empty if there is none.
+    pub(crate) fn circle(&self, task: TaskId) -> Vec<TaskId> {
         let mut seen = vec![task];
-        while let Some(at) = self.waits_for(seen[seen.len() - 1]).and_then(|r| self.owner[usize::from(r.0)]) {
+        while let Some(at) = self.holder(seen[seen.len() - 1]) {
             if at == task {
-                return true;
+                return seen;
             }
             if seen.contains(&at) {
-                return false;
+                break;
             }
             seen.push(at);
         }
-        false
+        Vec::new()
     }
 
     pub(crate) fn requested(&mut self, task: TaskId, resource: ResourceId, granted: bool) {
@@ -73,7 +78,7 @@ impl Sharing {
         } else {
             assert!(self.owner[r].is_some_and(|o| o != task), "{task:?} waits for {resource:?} which is free");
             self.waiters[r].push(task);
-            if self.circle(task) {
+            if !self.circle(task).is_empty() {
                 self.next = Some(Next::Deadlock(task, resource));
             }
         }
