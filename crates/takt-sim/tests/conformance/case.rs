@@ -520,7 +520,7 @@ fn systems(spec: PolicySpec) -> BoxedStrategy<System> {
 /// Random cases for one policy.
 pub(crate) fn cases(spec: PolicySpec) -> impl Strategy<Value = Case> {
     let system = systems(spec);
-    let turns = any::<bool>().prop_flat_map(|late| turns(late, 0));
+    let turns = any::<bool>().prop_flat_map(|late| turns(late, 1));
     (system, turns, 0i64..20).prop_map(|(system, turns, end_gap)| Case { system, turns, switch: None, end_gap })
 }
 
@@ -546,7 +546,7 @@ pub(crate) fn switches(from: PolicySpec) -> impl Strategy<Value = Case> {
     // A table and another policy suit the same system only when every partition has a guest; domains suit every policy.
     let suits = |to: &PolicySpec| tabled(from) && !in_domains(*to) || !tabled(from) && !tabled(*to);
     let targets: Vec<PolicySpec> = specs().into_iter().filter(suits).collect();
-    let turns = any::<bool>().prop_flat_map(|late| turns(late, 0));
+    let turns = any::<bool>().prop_flat_map(|late| turns(late, 1));
     select(targets)
         .prop_flat_map(tuned)
         .prop_flat_map(move |to| {
