@@ -137,6 +137,64 @@ fn analyze_judges_known_sets() {
 }
 
 #[test]
+fn decide_measures_every_policy_in_every_situation() {
+    let json = bench(&["decide", "--jobs", "4,8,16,32", "--load", "0.8,2", "--at", "4"])
+        .expect("a decision needs nothing of the machine");
+    assert_eq!((&json["reference"], &json["chain"]), (&"g-edf".into(), &1.into()));
+    let policies = json["results"]["policies"].as_array().unwrap();
+    let names: Vec<_> = policies.iter().map(|p| p["policy"].as_str().unwrap()).collect();
+    assert_eq!(names[0], "g-edf");
+    for name in ["g-hvdf", "lbesa", "dasa-nd", "dasa", "gus", "gmua", "ng-gua", "g-gua"] {
+        assert!(names.contains(&name), "{name} is not among {names:?}");
+    }
+    for policy in policies {
+        assert!(policy["exponent"].as_f64().is_some_and(f64::is_finite), "{policy}");
+        assert!(policy["stated_exponent"].as_u64().is_some_and(|e| e <= 3), "{policy}");
+        for (key, count) in [("jobs", 4), ("loads", 2)] {
+            let cells = policy[key].as_array().unwrap();
+            assert_eq!(cells.len(), count, "{policy}");
+            for cell in cells {
+                assert!(cell["decision_ps"].as_i64().unwrap() > 0 && cell["ratio"].as_f64().unwrap() > 0.0, "{cell}");
+            }
+        }
+    }
+    let limits = json["limits"].as_array().unwrap();
+    assert_eq!(limits.len(), policies.len());
+    assert!(limits.iter().all(|l| l["holds"].is_null()), "a quick run judges nothing");
+}
+
+#[test]
+fn instructions_of_a_decision_are_the_same_every_time() {
+    let args = ["decide", "--jobs", "2,4", "--load", "1", "--at", "6", "--policies", "g-edf,dasa-nd", "--chain", "3"];
+    let [first, second] = [(); 2].map(|()| bench(&args).expect("a decision needs nothing of the machine"));
+    if first["instructions"] != "counted" {
+        println!("skipped: {}", first["instructions"]);
+        return;
+    }
+    let count = |json: &serde_json::Value, policy: usize| {
+        json["results"]["policies"][policy]["loads"][0]["instructions"].as_u64().unwrap()
+    };
+    for policy in 0..2 {
+        assert_eq!(count(&first, policy), count(&second, policy));
+    }
+    assert!(count(&first, 1) > count(&first, 0), "DASA does more than EDF");
+}
+
+#[test]
+fn decide_takes_policies_that_decide() {
+    for (args, says) in [
+        (["--policies", "windows"], "hosts other policies"),
+        (["--policies", "edff"], "unknown policy"),
+        (["--load", "0"], "above zero"),
+    ] {
+        let output = takt(&[&["bench", "decide", "--quick"], &args[..]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
 fn a_python_without_simso_is_told_how_to_get_it() {
     let output = takt(&["bench", "simulate", "--quick", "--simso", "/nonexistent/python"]);
     let said = String::from_utf8_lossy(&output.stderr);

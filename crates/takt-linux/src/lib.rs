@@ -3,8 +3,8 @@
 //! [`Mechanism`] holds the process groups of one run over cgroup v2, over the v1 freezer and cpuset
 //! (with v2 for killing and events where it is mounted), or over signals. The other modules are the
 //! pieces beside it: scheduling classes ([`rt`]), timers ([`timer`]), the completion protocol of
-//! processes ([`protocol`]), what this machine can do ([`probe`]), and what removes the remains of a
-//! run that died ([`leftovers`], [`watcher`]).
+//! processes ([`protocol`]), what this machine can do ([`probe`]), what removes the remains of a
+//! run that died ([`leftovers`], [`watcher`]), and an exact count of instructions ([`count`]).
 //!
 //! There is no policy, no engine and no printing here.
 
@@ -15,6 +15,7 @@ mod run_id;
 mod spawn;
 mod sys;
 
+pub mod count;
 pub mod leftovers;
 pub mod probe;
 pub mod protocol;

@@ -1,6 +1,7 @@
 //! The only `unsafe` of this crate: system calls that no safe wrapper offers.
 
 use libc::{c_char, c_int, c_long};
+use rustix::process::{Pid, Signal};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -210,6 +211,27 @@ pub(crate) fn process_cpu_time(pid: i32) -> Option<i64> {
 pub(crate) fn own_fd(number: RawFd) -> BorrowedFd<'static> {
     // SAFETY: descriptors handed over by the parent are not closed by anybody here, and the number is never -1.
     unsafe { BorrowedFd::borrow_raw(number) }
+}
+
+/// Has the program that a command starts traced by this thread, which must be the one that starts it.
+pub(crate) fn trace_me(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: the child makes one system call that touches no memory.
+    unsafe {
+        command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
+}
+
+/// Lets a stopped, traced child go on, for one instruction or until something stops it, and delivers a signal to it.
+pub(crate) fn resume_traced(child: Pid, one: bool, signal: Option<Signal>) -> io::Result<()> {
+    let request = if one { libc::PTRACE_SINGLESTEP } else { libc::PTRACE_CONT };
+    let signal = c_long::from(signal.map_or(0, Signal::as_raw));
+    // SAFETY: the kernel is given numbers only, and no memory of this process.
+    let result = unsafe { libc::ptrace(request, child.as_raw_nonzero().get(), 0 as c_long, signal) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Ignores a signal in the whole process.

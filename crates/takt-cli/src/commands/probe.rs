@@ -42,6 +42,8 @@ enum Probe {
     Periodic(Periodic),
     /// Start so many sleepers by a plain loop, say how long it took, and end them when standard input ends
     Spawn { count: usize },
+    /// Make decisions between marks, for a tracer to count instructions
+    Decide(super::bench::decide::Observed),
     /// Keep these CPUs busy until the parent is gone
     Hog {
         #[arg(required = true)]
@@ -74,6 +76,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Probe::Work { iterations, out, cpu } => work(*iterations, out, *cpu),
         Probe::Periodic(args) => periodic(args),
         Probe::Spawn { count } => spawn(*count),
+        Probe::Decide(observed) => observed.run(),
         Probe::Hog { cpus } => hog(cpus),
     }?;
     Ok(Verdict::Done)

@@ -3,6 +3,7 @@
 
 mod analyze;
 mod bare;
+pub(crate) mod decide;
 mod figures;
 mod floor;
 mod hartstone;
@@ -33,6 +34,7 @@ enum Bench {
     Startup(startup::Args),
     Misses(misses::Args),
     Simulate(simulate::Args),
+    Decide(decide::Args),
     Analyze(analyze::Args),
     Hartstone(hartstone::Args),
 }
@@ -97,6 +99,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Startup(args) => startup::run(args),
         Bench::Misses(args) => misses::run(args),
         Bench::Simulate(args) => simulate::run(args),
+        Bench::Decide(args) => decide::run(args),
         Bench::Analyze(args) => analyze::run(args),
         Bench::Hartstone(args) => hartstone::run(args),
     }

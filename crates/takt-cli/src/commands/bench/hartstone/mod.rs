@@ -147,7 +147,7 @@ impl Line {
 }
 
 /// Splits a list at the commas between policies; those between settings have a `key=value` behind them.
-fn split(list: &str) -> Vec<String> {
+pub(super) fn split(list: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for part in list.split(',') {
         let setting = part.split(':').next().is_some_and(|head| head.contains('='));
