@@ -10,6 +10,9 @@
 //! The model of jobs, resources and densities is that of Clark, "Scheduling Dependent Real-Time Activities", thesis, Carnegie
 //! Mellon University, 1990.
 
+#[cfg(test)]
+mod checked;
+
 use crate::engine::Context;
 use crate::model::{Invalid, Locking, TaskId};
 use crate::policies::mapping::Mapper;

@@ -23,7 +23,7 @@ struct Entrant {
     by: Time,
 }
 
-struct Dasa {
+pub(super) struct Dasa {
     /// Candidates by the density of their chains, the densest first.
     dense: Vec<(Density, usize)>,
     /// In order of tentative deadlines: what is kept, and that with one job more.

@@ -7,7 +7,7 @@ use crate::policies::accrual::{self, Construction, View};
 use crate::policy::{Build, Entry, Need, Scope};
 use alloc::vec::Vec;
 
-struct DasaNd {
+pub(super) struct DasaNd {
     /// Candidates, the densest first.
     dense: Vec<usize>,
 }

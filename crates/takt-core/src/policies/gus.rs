@@ -14,7 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-struct Gus {
+pub(super) struct Gus {
     /// By candidate: it is in the schedule.
     placed: Vec<bool>,
 }

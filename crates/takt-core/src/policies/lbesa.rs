@@ -11,7 +11,7 @@ use crate::policies::accrual::{self, Construction, View};
 use crate::policy::{Build, Entry, Need, Scope};
 use alloc::vec::Vec;
 
-struct Lbesa {
+pub(super) struct Lbesa {
     /// Candidates, the densest first.
     dense: Vec<usize>,
 }
