@@ -252,7 +252,7 @@ mod tests {
     fn in_time(list: &[usize], roots: &[Root]) -> bool {
         let mut end = NOW;
         list.iter().all(|root| {
-            end = end + roots[*root].left;
+            end += roots[*root].left;
             end <= roots[*root].deadline
         })
     }
@@ -304,7 +304,7 @@ mod tests {
             let mut free = vec![NOW; cpus];
             let met = roots.iter().all(|root| {
                 let cpu = (0..cpus).min_by_key(|cpu| free[*cpu]).expect("there is one");
-                free[cpu] = free[cpu] + root.left;
+                free[cpu] += root.left;
                 free[cpu] <= root.deadline
             });
             assert!(!met || lists.concat().len() == roots.len(), "case {number}: global EDF meets all");
