@@ -4,6 +4,7 @@
 //! * A block ` ```console ` holds commands after `$ ` and what they print. They run in a directory that holds `workloads/`;
 //!   the commands of one document share it. A command that does not end with status 0 says so: `# exits 1`, or `# exits 0 or 1` where it depends. A line `…` of
 //!   the output stands for any number of lines. Output that is not shown is not compared.
+//! * A chart that a command draws (`--gantt NAME.svg`) and the document shows (`images/NAME.svg`) is the one in `docs/images`.
 //! * In ` ```console measured ` the output depends on the machine: the commands run, the output is not compared.
 //! * A block whose first line is a comment with a file's name (`# hello.yaml`, `// client.c`) is that file.
 //! * Commands in ` ```sh ` are not run; [`NOT_RUN`] says why.
@@ -190,7 +191,35 @@ fn run_document(path: &Path) -> (String, Vec<String>) {
             }
         }
     }
+    faults.extend(
+        drawn(dir.path()).filter(|image| text.contains(&format!("images/{}", image.name))).filter_map(compare_image),
+    );
     (lines.join("\n") + "\n", faults)
+}
+
+/// A chart that a command has drawn.
+struct Image {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+fn drawn(dir: &Path) -> impl Iterator<Item = Image> {
+    let entries = fs::read_dir(dir).expect("a directory").flatten();
+    let charts = entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "svg"));
+    charts.map(|entry| Image {
+        name: entry.file_name().to_string_lossy().into_owned(),
+        bytes: fs::read(entry.path()).expect("a chart"),
+    })
+}
+
+fn compare_image(image: Image) -> Option<String> {
+    let path = root().join("docs/images").join(&image.name);
+    if updating() {
+        fs::write(&path, &image.bytes).expect("a chart of the documents");
+    }
+    let same = fs::read(&path).is_ok_and(|found| found == image.bytes);
+    (!same)
+        .then(|| format!("{} is not what its command draws; UPDATE=1 cargo test -p takt-cli --test docs", name(&path)))
 }
 
 fn copy(from: &Path, to: &Path) {

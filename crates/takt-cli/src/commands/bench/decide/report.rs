@@ -134,10 +134,10 @@ impl Results<'_> {
         self.all.iter().map(limit).collect()
     }
 
-    /// Why there are no instructions, if there are none.
+    /// Why there are no instructions, if there are none even of the reference. Others may have too many to count them.
     fn uncounted(&self) -> Option<&str> {
-        let cells = self.all.iter().flat_map(|m| &m.loads);
-        cells.filter_map(|c| c.instructions.as_ref()?.as_ref().err()).next().map(String::as_str)
+        let mut cells = self.all[0].loads.iter();
+        cells.find_map(|c| c.instructions.as_ref()?.as_ref().err()).map(String::as_str)
     }
 
     pub(super) fn json(&self) -> Value {
@@ -210,13 +210,12 @@ impl Results<'_> {
             Some(why) => writeln!(out, "\ninstructions of a decision cannot be counted here: {why}")?,
             None => {
                 writeln!(out, "\n{} jobs, by load: instructions of a decision, counted one by one", self.at)?;
-                let number =
-                    |cell: &Cell| cell.instructions.as_ref().and_then(|i| i.as_ref().ok().copied()).unwrap_or(0);
+                let number = |cell: &Cell| cell.instructions.as_ref()?.as_ref().ok().copied();
                 let row = |m: &Measured| {
-                    let cells =
-                        m.loads.iter().zip(&reference.loads).flat_map(|(c, peer)| {
-                            [number(c).to_string(), ratio(number(c) as i64, number(peer) as i64)]
-                        });
+                    let cells = m.loads.iter().zip(&reference.loads).flat_map(|(c, peer)| match number(c) {
+                        Some(count) => [count.to_string(), ratio(count as i64, number(peer).unwrap_or(0) as i64)],
+                        None => ["-"; 2].map(String::from),
+                    });
                     [m.name(), m.cpus().to_string()].into_iter().chain(cells).collect::<Vec<String>>()
                 };
                 table(out, &std::iter::once(head()).chain(self.all.iter().map(row)).collect::<Vec<_>>())?;
