@@ -72,7 +72,8 @@ wait, directly or not, for what a ready job holds, and its deadline is the earli
 never left out, even if it will be late. Tasks that are bound to CPUs are dealt like others; where they then run, the mapping
 says.
 
-**Cost.** O(n² + n m) per event for n jobs that are there and m CPUs.
+**Cost.** O(n² + n m) per event for n jobs that are there and m CPUs. On one CPU, without dependencies and where late jobs are
+aborted, it is `lbesa`.
 
 **Source.** Garyali, thesis, Virginia Tech, 2010; Dellinger, Garyali, Ravindran, DAC 2011.
 
