@@ -151,6 +151,15 @@ pub struct Handler {
     pub utility: u64,
 }
 
+/// CPU time reserved for a task: a server of its own, as policies with reservations run it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reservation {
+    /// CPU time in each period: the server's maximum budget Q.
+    pub budget: Span,
+    /// The server's period P.
+    pub period: Span,
+}
+
 /// One task: a stream of jobs. On Linux it is one process (and its children).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Task {
@@ -175,6 +184,8 @@ pub struct Task {
     /// The budget of each job is drawn uniformly from `budget ± jitter / 2`; at most `2 * budget`. In a window an activation
     /// whose budget is zero is passed over; under an online policy a budget is a nanosecond at least.
     pub jitter: Span,
+    /// What is reserved for it; without one, policies with reservations take its runtime in each period.
+    pub reservation: Option<Reservation>,
     /// Fixed priority; a higher number is more important. Used by the `fp` policy.
     pub priority: u32,
     /// The part of a CPU that it should get, in millionths; used by policies that hand out shares.
@@ -198,6 +209,7 @@ impl Default for Task {
             utility: None,
             budget: None,
             jitter: Span::ZERO,
+            reservation: None,
             priority: 0,
             share: None,
             importance: 1,
@@ -491,6 +503,8 @@ impl System {
             sure(positive(task.budget) && task.jitter >= Span::ZERO, Invalid::Length(id))?;
             let most = task.budget.map_or(Span::ZERO, |b| b * 2);
             sure(task.jitter <= most, Invalid::Jitter(id))?;
+            let reserved = task.reservation.is_none_or(|r| r.budget > Span::ZERO && r.budget <= r.period);
+            sure(reserved, Invalid::Reservation(id))?;
             sure(!task.affinity.is_disjoint(&self.cpus), Invalid::Affinity(id))?;
         }
         for (i, window) in self.windows.iter().enumerate() {
@@ -565,6 +579,8 @@ pub enum Invalid {
     Length(TaskId),
     /// A jitter above twice the budget.
     Jitter(TaskId),
+    /// A reservation of nothing, or of more than its period.
+    Reservation(TaskId),
     /// A task that may run on no CPU of the machine.
     Affinity(TaskId),
     /// A window of length zero.
@@ -600,6 +616,9 @@ impl core::fmt::Display for Invalid {
             Invalid::Period(t) => write!(f, "task {}: a period must be above zero, an offset not negative", t.0),
             Invalid::Length(t) => write!(f, "task {}: deadline, runtime and budget must be above zero", t.0),
             Invalid::Jitter(t) => write!(f, "task {}: the jitter is above twice the budget", t.0),
+            Invalid::Reservation(t) => {
+                write!(f, "task {}: a reservation is above zero and not above its period", t.0)
+            }
             Invalid::Affinity(t) => write!(f, "task {}: it may run on no CPU of the machine", t.0),
             Invalid::Window(w) => write!(f, "window {w}: its length must be above zero"),
             Invalid::Slices(w) => write!(f, "window {w}: slices overlap, leave the machine or repeat a partition"),
