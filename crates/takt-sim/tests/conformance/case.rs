@@ -295,6 +295,7 @@ fn timed(cpus: usize) -> impl Strategy<Value = Task> {
         #[rustfmt::skip]
         let task = Task {
             arrival, deadline, runtime, steps, execution, handler, utility, budget, jitter, priority, share, importance, affinity,
+            reservation: None,
         };
         task
     })
