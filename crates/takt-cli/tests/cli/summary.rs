@@ -151,6 +151,44 @@ fn deadlocks_and_handlers_are_told_by_name() {
     assert_eq!(all, 100_000_000, "every nanosecond of the CPU is accounted for");
 }
 
+#[test]
+fn schedulers_interrupts_and_loads() {
+    let room = Room::new();
+    let file = workloads().join("features/deciding.yaml");
+    let each = room.takt(&["sim", file.to_str().unwrap(), "--json"]).json();
+    let scheduler = serde_json::json!({"deciding": "each", "runs": 12, "interrupts": 2, "blocked": 0});
+    assert_eq!(each["scheduler"], scheduler);
+    // Two interrupted CPUs, and ten calls after which the CPU has a job: `lock` is half of `scheduler`.
+    assert_eq!((&each["charged"]["interrupt_ns"], &each["charged"]["lock_ns"]), (&400_000.into(), &800_000.into()));
+    let one = fs::read_to_string(&file).unwrap().replace("deciding: each", "deciding: one");
+    fs::write(room.path("one.yaml"), one).unwrap();
+    let said = room.takt(&["sim", "one.yaml"]).expect(0).stdout;
+    let line = "scheduler: one CPU decides for all; runs 9, interrupts 7, blocked entries 8\n";
+    assert!(said.contains(line), "{line} is not in\n{said}");
+    // One CPU has nobody to interrupt, and each step is a run of its scheduler.
+    let alone = room.takt(&["sim", "one.yaml", "--cpus", "1", "--policy", "edf", "--json"]).json();
+    assert_eq!((&alone["scheduler"]["interrupts"], &alone["scheduler"]["blocked"]), (&0.into(), &0.into()));
+
+    let load = |yaml: &str, more: &[&str]| {
+        fs::write(room.path("load.yaml"), yaml).unwrap();
+        room.takt(&[&["sim", "load.yaml", "--json"], more].concat()).json()
+    };
+    let yaml = "policy: edf\nduration: 25ms\nload: 0.5\ntasks:\n  - {name: a, period: 10ms, runtime: 4ms}\n";
+    let took = |json: &serde_json::Value| json["tasks"][0]["response_ns"]["max"].clone();
+    assert_eq!(took(&load(yaml, &[])), 2_000_000);
+    assert_eq!(took(&load(yaml, &["--load", "150%"])), 3_000_000);
+    assert_eq!(took(&load(&yaml.replace("load: 0.5\n", ""), &["--load", "1.5"])), 6_000_000);
+    let counted = |yaml: &str, more: &[&str]| load(yaml, more)["jobs"]["released"].clone();
+    assert_eq!(counted(yaml, &[]), 3);
+    assert_eq!(counted(yaml, &["--count", "decided"]), 2);
+    // By ChronOS's rules the periods that end within the run count.
+    let chronos = yaml.replace("policy: edf", "policy: edf\npreset: chronos");
+    assert_eq!((counted(&chronos, &[]), counted(&chronos, &["--count", "all"])), (2.into(), 3.into()));
+    fs::write(room.path("load.yaml"), yaml.replace("0.5", "2")).unwrap();
+    let refused = room.takt(&["sim", "load.yaml", "--load", "60"]).expect(2).stderr;
+    assert!(refused.contains("the file's `load` times `--load` is above 100"), "{refused}");
+}
+
 /// What `sim` writes can be read, drawn and checked, whatever is in it.
 #[test]
 fn traces_with_locks_handlers_and_rounds_keep_the_rules() {
