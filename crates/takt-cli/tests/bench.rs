@@ -184,7 +184,7 @@ fn instructions_of_a_decision_are_the_same_every_time() {
 fn decide_takes_policies_that_decide() {
     for (args, says) in [
         (["--policies", "windows"], "hosts other policies"),
-        (["--policies", "edff"], "unknown policy"),
+        (["--policies", "edff"], "no policy is called"),
         (["--load", "0"], "above zero"),
     ] {
         let output = takt(&[&["bench", "decide", "--quick"], &args[..]].concat());
