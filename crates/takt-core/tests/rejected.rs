@@ -52,6 +52,13 @@ fn refusal(system: System) -> Option<Invalid> {
 }
 
 #[test]
+fn what_is_about_the_whole_machine_stands_in_no_partition() {
+    for name in ["windows", "domains"] {
+        assert!(matches!(refusal(table(Some(name))), Some(Invalid::Unsuitable(_))), "{name}");
+    }
+}
+
+#[test]
 fn who_releases_a_job_must_be_clear() {
     assert_eq!(refusal(table(Some("edf"))), None);
     assert!(matches!(refusal(table(None)), Some(Invalid::Unsuitable(_))));
