@@ -10,7 +10,7 @@ use crate::{DEFAULT_INIT_TIMEOUT, OnCrash, Realtime, Settings, Spawn, Workload};
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Task};
-use takt_core::policy::{Placement, PolicySpec, Scope};
+use takt_core::policy::{Placement, PolicySpec};
 use takt_core::scenario::{Costs, Deciding, Happening};
 use takt_core::time::{Span, Time};
 use takt_core::utility::UNIT;
@@ -46,10 +46,11 @@ fn write_settings(out: &mut String, workload: &Workload) {
     if let Some(cpus) = &settings.scheduler_cpus {
         line!(out, "demos_cpu: {cpus}");
     }
-    if system.windows.is_empty() {
+    if system.windows.is_empty() && system.domains.is_empty() {
         line!(out, "policy: {}", policy_text(&system.policy));
         write_placement(out, "", &system.policy);
     }
+    write_domains(out, workload);
     let named = match system.windows.is_empty() {
         false => system.windows.iter().flat_map(|w| &w.slices).fold(CpuSet::EMPTY, |all, s| all.union(&s.cpus)),
         true => CpuSet::EMPTY,
@@ -129,12 +130,25 @@ fn write_machine(out: &mut String, workload: &Workload) {
     }
 }
 
+fn write_domains(out: &mut String, workload: &Workload) {
+    if !workload.domains.is_empty() {
+        line!(out, "domains:");
+    }
+    for (domain, name) in workload.system.domains.iter().zip(&workload.domains) {
+        line!(out, "  - name: {}", scalar(name));
+        line!(out, "    cpus: {}", domain.cpus);
+        line!(out, "    policy: {}", policy_text(&domain.policy));
+        write_placement(out, "    ", &domain.policy);
+    }
+}
+
 fn write_changes(out: &mut String, workload: &Workload) {
     if workload.scenario.changes.is_empty() {
         return;
     }
     line!(out, "changes:");
-    let settings = workload.system.policy.entry.settings;
+    // The settings are those of the policy at that time.
+    let mut policy = &workload.system.policy;
     for (at, happening) in &workload.scenario.changes {
         let name = |task: &takt_core::model::TaskId| scalar(&workload.tasks[task.index()].name);
         let what = match happening {
@@ -148,12 +162,20 @@ fn write_changes(out: &mut String, workload: &Workload) {
                 format!("task: {}, period: {}, deadline: {deadline}{runtime}", name(task), duration_text(*period))
             }
             Happening::Configure { setting, value } => {
-                let setting = &settings[usize::from(*setting)];
+                let setting = &policy.entry.settings[usize::from(*setting)];
                 let value = value.map_or("default".to_owned(), |value| value_text(setting, value));
                 format!("policy: {{{}: {value}}}", setting.name)
             }
-            Happening::Switch { to, .. } => {
-                format!("policy: {}", policy_text(&workload.system.alternatives[usize::from(*to)]))
+            Happening::Switch { domain, to } => {
+                let to = &workload.system.alternatives[usize::from(*to)];
+                let domain = match domain {
+                    Some(domain) => format!("domain: {}, ", scalar(&workload.domains[usize::from(*domain)])),
+                    None => {
+                        policy = to;
+                        String::new()
+                    }
+                };
+                format!("{domain}policy: {}", scalar(&policy_text(to)))
             }
             Happening::Skew { task, by } => format!("task: {}, skew: {}", name(task), duration_text(*by)),
             Happening::Block { task } => format!("task: {}, block: yes", name(task)),
@@ -166,8 +188,7 @@ fn write_changes(out: &mut String, workload: &Workload) {
 }
 
 fn write_placement(out: &mut String, indent: &str, policy: &PolicySpec) {
-    if matches!(policy.scope, Scope::Partitioned | Scope::Clustered)
-        && policy.placement != Placement::DEFAULT
+    if policy.placement != Placement::DEFAULT
         && let Some((name, _)) = Placement::ALL.iter().find(|(_, p)| *p == policy.placement)
     {
         line!(out, "{indent}placement: {name}");
@@ -197,12 +218,14 @@ fn write_tasks(out: &mut String, workload: &Workload) {
     line!(out, "tasks:");
     for i in 0..workload.tasks.len() {
         // A name is what a reader looks for in a list of tasks, so it is always there.
-        write_task(out, workload, i, "", Some(&workload.system.cpus));
+        let home = workload.system.domains.iter().position(|d| d.tasks.iter().any(|t| t.index() == i));
+        let room = home.map_or(&workload.system.cpus, |home| &workload.system.domains[home].cpus);
+        write_task(out, workload, i, "", Some((room, home.map(|home| workload.domains[home].as_str()))));
     }
 }
 
-/// One process or task; `own` is the name that it has anyway, `machine` the affinity.
-fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, machine: Option<&CpuSet>) {
+/// One process or task; `own` is the name that it has anyway, `room` the affinity that it has anyway, and its domain.
+fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, room: Option<(&CpuSet, Option<&str>)>) {
     let (task, info): (&Task, _) = (&workload.system.tasks[index], &workload.tasks[index]);
     let mut fields: Vec<(&str, String)> = Vec::new();
     if info.name != own {
@@ -247,10 +270,11 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ma
     if task.importance != 1 {
         fields.push(("importance", task.importance.to_string()));
     }
-    if let Some(machine) = machine
-        && task.affinity != *machine
-    {
-        fields.push(("cpu", task.affinity.to_string()));
+    if let Some((cpus, domain)) = room {
+        fields.extend(domain.map(|domain| ("domain", scalar(domain))));
+        if task.affinity != *cpus {
+            fields.push(("cpu", task.affinity.to_string()));
+        }
     }
     if info.init {
         fields.push(("init", "yes".to_owned()));
@@ -260,7 +284,7 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ma
     }
     fields.extend(info.output.as_ref().map(|o| ("output", scalar(&o.to_string_lossy()))));
     fields.extend(info.frequency_mhz.map(|f| ("frequency", f.to_string())));
-    let indent = if machine.is_some() { "  " } else { "      " };
+    let indent = if room.is_some() { "  " } else { "      " };
     for (n, (key, text)) in fields.iter().enumerate() {
         let dash = if n == 0 { "- " } else { "  " };
         line!(out, "{indent}{dash}{key}: {text}");

@@ -188,7 +188,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
     let Some(policy) = options.policy else { return Err(vec![no_policy(&header)]) };
     if policy.scope == Scope::Table {
         return Err(vec![
-            Diagnostic::error(&header, "the policy `windows` needs windows")
+            Diagnostic::error(&header, format!("the policy `{0}` needs `{0}`", policy.entry.name))
                 .label("a task set has none")
                 .hint("choose an online policy such as `edf`; `takt policies` lists them"),
         ]);
@@ -238,6 +238,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
         system,
         tasks: infos,
         partitions: Vec::new(),
+        domains: Vec::new(),
         slice_frequencies_mhz: Vec::new(),
         resources: Vec::new(),
         scenario: takt_core::scenario::Scenario::default(),

@@ -10,6 +10,7 @@
 mod canonical;
 mod csv;
 mod diagnostic;
+mod domains;
 mod load;
 mod node;
 mod policy;
@@ -18,6 +19,7 @@ mod rules;
 mod scenario;
 mod source;
 mod steps;
+mod switches;
 mod table;
 mod task;
 mod tasks;
@@ -64,6 +66,8 @@ pub struct Workload {
     pub tasks: Vec<TaskInfo>,
     /// Names, parallel to [`System::partitions`].
     pub partitions: Vec<String>,
+    /// Names, parallel to [`System::domains`].
+    pub domains: Vec<String>,
     /// Requested frequency in megahertz of each slice of each window, parallel to [`System::windows`].
     pub slice_frequencies_mhz: Vec<Vec<Option<f64>>>,
     /// Names of the shared resources.

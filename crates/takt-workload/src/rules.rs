@@ -6,8 +6,9 @@ use crate::node::{Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Reader, clipped, cpus_text};
 use crate::value::ratio_text;
-use takt_core::model::{Arrival, Backlog, Invalid, Locking, Step, Task, TaskId};
-use takt_core::policy::Build;
+use takt_core::cpus::CpuSet;
+use takt_core::model::{Arrival, Backlog, Invalid, Locking, Step, System, Task, TaskId};
+use takt_core::policy::{Build, PolicySpec};
 use takt_core::record::Place as CpuPlace;
 
 /// Checks what can be seen only when all tasks are known; `heads` is where messages about each of them point.
@@ -33,10 +34,10 @@ pub(crate) fn buildable(workload: &Workload, heads: &[Place], policy: &Place) ->
     let fault = |at: &Place, why: &dyn std::fmt::Display| Err(Diagnostic::error(at, why.to_string()));
     system.validate().or_else(|e| fault(policy, &e))?;
     let tasks: Vec<TaskId> = (0..system.tasks.len() as u32).map(TaskId).collect();
-    let places: Vec<CpuPlace> = (0..system.cpus.len() as u16).map(CpuPlace).collect();
-    let spec = system.policy;
-    let built = (spec.entry.build)(&Build { system, tasks: &tasks, places: &places, spec, first_timer: 0 });
-    let Err(why) = built else { return Ok(()) };
+    let whole = (&tasks, system.cpus, system.policy);
+    let parts = system.domains.iter().map(|d| (&d.tasks, d.cpus, d.policy));
+    let refused = parts.chain([whole]).find_map(|(t, c, p)| builds(system, &p, t, &c).err().map(|why| (why, p)));
+    let Some((why, spec)) = refused else { return Ok(()) };
     let name = policy_name(&spec);
     let (Invalid::Needs(task, _) | Invalid::Affinity(task)) = why else {
         return fault(policy, &why).map_err(|e| {
@@ -50,6 +51,13 @@ pub(crate) fn buildable(workload: &Workload, heads: &[Place], policy: &Place) ->
     };
     let fault = Diagnostic::error(head, message).label(format!("the policy `{name}` needs it"));
     Err(fault.hint(format!("{hint}, or use another policy")))
+}
+
+/// Whether the policy takes these tasks on these CPUs.
+pub(crate) fn builds(system: &System, spec: &PolicySpec, tasks: &[TaskId], cpus: &CpuSet) -> Result<(), Invalid> {
+    let there = system.cpus.iter().enumerate().filter(|(_, cpu)| cpus.contains(*cpu));
+    let places: Vec<CpuPlace> = there.map(|(index, _)| CpuPlace(index as u16)).collect();
+    (spec.entry.build)(&Build { system, tasks, places: &places, spec: *spec, first_timer: 0 }).map(drop)
 }
 
 /// Hartstone's preset counts misses by periods.
@@ -73,7 +81,9 @@ fn hartstone(reader: &mut Reader, task: &Task, name: &str, place: &Place) {
 /// A protocol for resources under a policy that knows none.
 fn protocol(reader: &mut Reader, place: &Place, workload: &Workload) {
     let system = &workload.system;
-    let policies = system.partitions.iter().filter_map(|p| p.policy).chain([system.policy]);
+    let policies = system.partitions.iter().filter_map(|p| p.policy);
+    let policies = policies.chain([system.policy]).chain(system.domains.iter().map(|d| d.policy));
+    let policies = policies.chain(system.alternatives.iter().copied());
     let Some(deaf) = policies.into_iter().find(|p| matches!(p.entry.name, "llref" | "pd2" | "ipi")) else { return };
     let locks = system.tasks.iter().any(|t| t.steps.iter().any(|s| matches!(s, Step::Lock(_))));
     if locks && system.locking != Locking::Fifo {

@@ -1,21 +1,21 @@
 //! The surroundings of a simulated system: `costs`, `steal`, `changes`, and when its clock lets things happen.
 
 use crate::diagnostic::Diagnostic;
-use crate::node::{Entry, Kind, Node, Place};
+use crate::node::{Entry, Node, Place};
 use crate::reader::{Bare, Reader, clipped};
+use crate::switches::Policies;
 use crate::value::{MAX_DURATION, choices, nearest, parse_signed};
-use crate::{MAX_DIAGNOSTICS, MAX_ENTRIES, Workload, policy, steps};
+use crate::{MAX_DIAGNOSTICS, MAX_ENTRIES, Workload, domains, steps};
 use std::collections::HashMap;
 use takt_core::model::{Backlog, System, TaskId, Timing};
-use takt_core::policies::mapping::MAPPER;
-use takt_core::policy::{CLUSTER, PolicySpec, Setting};
+use takt_core::policy::PolicySpec;
 use takt_core::scenario::{Costs, Deciding, Happening, Scenario, Steal};
 use takt_core::time::{Span, Time};
 
 pub(crate) const COST_KEYS: [&str; 7] =
     ["context_switch", "migration", "cache_reload", "scheduler", "scheduler_task", "lock", "interrupt"];
 pub(crate) const TIMING_KEYS: [&str; 3] = ["tick", "timer_resolution", "timer_lateness"];
-const CHANGE_KEYS: [&str; 13] = [
+const CHANGE_KEYS: [&str; 14] = [
     "at",
     "task",
     "share",
@@ -29,11 +29,12 @@ const CHANGE_KEYS: [&str; 13] = [
     "enter",
     "leave",
     "policy",
+    "domain",
 ];
 /// What is only said of a task, with the key whose `yes` would be the opposite.
 const SAID: [(&str, &str); 4] = [("block", "wake"), ("wake", "block"), ("enter", "leave"), ("leave", "enter")];
 const CHANGE_HINT: &str = "write `{at: 1s, task: a, share: 0.3}`, or in place of `share` another `period`, `skew: -2ms`, \
-     `block: yes`, `wake: yes`, `enter: yes` or `leave: yes`; or `{at: 1s, policy: {nominal: 6ms}}`";
+     `block: yes`, `wake: yes`, `enter: yes` or `leave: yes`; or `{at: 1s, policy: {nominal: 6ms}}` or `{at: 1s, policy: g-edf}`";
 
 /// Reads `tick`, `timer_resolution` and `timer_lateness`.
 pub(crate) fn timing(reader: &mut Reader, root: &Node) -> Timing {
@@ -103,11 +104,11 @@ pub(crate) fn steal(reader: &mut Reader, entry: &Entry) -> Option<Steal> {
 }
 
 /// What one entry of `changes` asks for, before the values that it leaves as they are can be known.
-enum Wish {
+enum Wish<'n> {
     Share { task: TaskId, share: Option<u32>, importance: Option<u32> },
     Mode { task: TaskId, period: Option<Span>, deadline: Option<Option<Span>>, runtime: Option<Span>, place: Place },
     Other(Happening),
-    Setting { setting: &'static Setting, value: Option<i64>, place: Place },
+    Policy { entry: &'n Entry, domain: Option<(u16, Place)> },
 }
 
 /// What a change of mode is about.
@@ -152,21 +153,19 @@ impl Mode {
 /// Reads `changes` and sorts them by time; those of one instant stay in the order of the file. `own` is the file's policy
 /// where another one has taken its place: the file's settings are that one's.
 pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec>, workload: &mut Workload) {
-    let mut spec = workload.system.policy;
-    let named = own.unwrap_or(spec);
     let hint = "write a list of changes such as `- {at: 1s, task: a, share: 0.3}`";
-    let names: HashMap<&str, TaskId> =
-        workload.tasks.iter().enumerate().map(|(i, t)| (t.name.as_str(), TaskId(i as u32))).collect();
-    let mut wishes: Vec<(Span, Wish)> = Vec::new();
+    let names: HashMap<String, TaskId> =
+        workload.tasks.iter().enumerate().map(|(i, t)| (t.name.clone(), TaskId(i as u32))).collect();
+    let mut wishes: Vec<(Span, Wish<'_>)> = Vec::new();
     for node in steps::bounded(reader, &entry.value, "changes", hint, MAX_ENTRIES).unwrap_or_default() {
-        change(reader, node, &names, named, workload.settings.duration, &mut wishes);
+        change(reader, node, &names, &workload.domains, workload.settings.duration, &mut wishes);
     }
     wishes.sort_by_key(|(at, _)| *at);
     // What a change does not name stays as it is at that time.
     let mut shares: HashMap<TaskId, (Option<u32>, u32)> = HashMap::new();
     let mut modes: HashMap<TaskId, Mode> = HashMap::new();
-    let mut stable = policy::check(&spec).is_none();
-    let changes = &mut workload.scenario.changes;
+    let mut policies = Policies::new(workload.system.policy, own);
+    let mut changes: Vec<(Time, Happening)> = Vec::new();
     for (at, wish) in wishes {
         let happening = match wish {
             Wish::Other(happening) => happening,
@@ -193,39 +192,25 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
                 let Mode { period, deadline, runtime } = *mode;
                 Happening::Retime { task, period, deadline, runtime }
             }
-            Wish::Setting { setting, value, place } => {
-                let same = |s: &Setting| s.name == setting.name && s.kind == setting.kind;
-                let Some(index) = spec.entry.settings.iter().position(same) else {
-                    // The file was written for another policy than the command line's.
-                    let (policy, name) = (policy::policy_name(&spec), setting.name);
-                    reader.push(
-                        Diagnostic::warning(&place, format!("the policy `{policy}` has no such setting `{name}`"))
-                            .label("this change is left out")
-                            .hint("`--policy` took the place of the file's policy"),
-                    );
-                    continue;
-                };
-                spec.values[index] = value;
-                // Later changes would be blamed for the first bad one.
-                if let Some(fault) = policy::check(&spec).filter(|_| stable) {
-                    stable = false;
-                    reader.push(fault.diagnostic(&place).also(&entry.key_span, "with the changes up to this one"));
-                }
-                Happening::Configure { setting: index as u8, value }
+            Wish::Policy { entry: policy, domain } => {
+                let happenings = policies.change(reader, policy, domain, entry, workload);
+                changes.extend(happenings.into_iter().map(|happening| (Time::ZERO + at, happening)));
+                continue;
             }
         };
         changes.push((Time::ZERO + at, happening));
     }
+    workload.scenario.changes = changes;
 }
 
 /// Reads one entry of `changes`.
-fn change(
+fn change<'n>(
     reader: &mut Reader,
-    node: &Node,
-    names: &HashMap<&str, TaskId>,
-    policy: PolicySpec,
+    node: &'n Node,
+    names: &HashMap<String, TaskId>,
+    domains: &[String],
     duration: Option<Span>,
-    wishes: &mut Vec<(Span, Wish)>,
+    wishes: &mut Vec<(Span, Wish<'n>)>,
 ) {
     if !reader.is_map(node, "a change", CHANGE_HINT) {
         return;
@@ -256,13 +241,21 @@ fn change(
     let deadline = node.get("deadline").map(|e| steps::deadline(reader, &e.value));
     let skew = node.get("skew").map(|e| skew(reader, &e.value));
     let said: Vec<&str> = SAID.iter().filter_map(|(key, other)| said(reader, node.get(key)?, other)).collect();
-    let settings = node.get("policy").map(|e| settings(reader, e, policy));
+    let domain = node.get("domain").and_then(|e| domain_called(reader, e, domains));
+    let policy = node.get("policy");
     let shared = share.is_some() || importance.is_some();
     let mode = period.is_some() || runtime.is_some() || deadline.is_some();
     let of_task = [shared, mode, skew.is_some()].into_iter().filter(|k| *k).count() + said.len();
     let place = node.head();
     let sound = known && said.len() == SAID.iter().filter(|(key, _)| node.get(key).is_some()).count();
-    match (node.get("task"), &settings) {
+    if let (Some(entry), None) = (node.get("domain"), policy) {
+        let fault = Diagnostic::error(&entry.key_span, "a change with a `domain` has no `policy`");
+        reader.push(
+            fault.label("what should change there?").hint("add the policy that takes over, as in `policy: g-edf`"),
+        );
+        return;
+    }
+    match (node.get("task"), policy) {
         _ if !sound => {}
         (Some(_), None) if of_task == 1 => {}
         (None, Some(_)) if of_task == 0 => {}
@@ -271,7 +264,7 @@ fn change(
             reader.push(fault.hint(CHANGE_HINT));
         }
         (task, _) => {
-            let what = about.iter().filter(|e| e.key != "task").count();
+            let what = about.iter().filter(|e| e.key != "task" && e.key != "domain").count();
             let message = if what == 0 { "a change changes nothing" } else { "a change must be one thing" };
             let label = match (task, what) {
                 (None, 0) => "neither a `task` nor a `policy`",
@@ -286,7 +279,10 @@ fn change(
         return;
     }
     let Some((at, _)) = at else { return };
-    wishes.extend(settings.flatten().unwrap_or_default().into_iter().map(|wish| (at, wish)));
+    if let Some(entry) = policy {
+        wishes.push((at, Wish::Policy { entry, domain }));
+        return;
+    }
     let Some(task) = task else { return };
     let wish = match (said.first().copied(), skew.flatten()) {
         (Some("block"), _) => Wish::Other(Happening::Block { task }),
@@ -303,7 +299,7 @@ fn change(
     wishes.push((at, wish));
 }
 
-fn task_called(reader: &mut Reader, entry: &Entry, names: &HashMap<&str, TaskId>) -> Option<TaskId> {
+fn task_called(reader: &mut Reader, entry: &Entry, names: &HashMap<String, TaskId>) -> Option<TaskId> {
     let name = reader.scalar(&entry.value, "task", "the name of a task")?;
     if let Some(id) = names.get(name) {
         return Some(*id);
@@ -311,7 +307,7 @@ fn task_called(reader: &mut Reader, entry: &Entry, names: &HashMap<&str, TaskId>
     // In the order of the tasks, so that the same file gets the same answer.
     let mut all: Vec<(TaskId, &str)> = Vec::new();
     if reader.diagnostics.len() < MAX_DIAGNOSTICS {
-        all.extend(names.iter().map(|(name, id)| (*id, *name)));
+        all.extend(names.iter().map(|(name, id)| (*id, name.as_str())));
         all.sort_unstable();
     }
     let all = || all.iter().map(|(_, name)| *name);
@@ -324,6 +320,21 @@ fn task_called(reader: &mut Reader, entry: &Entry, names: &HashMap<&str, TaskId>
         1..=20 => fault.hint(format!("the tasks are {}", choices(all(), "and"))),
         n => fault.hint(format!("the file has {n} tasks; `takt check --canonical` prints their names")),
     });
+    None
+}
+
+fn domain_called(reader: &mut Reader, entry: &Entry, domains: &[String]) -> Option<(u16, Place)> {
+    let (name, place) = (reader.scalar(&entry.value, "domain", "the name of a domain")?, entry.value.span.clone());
+    let fault = match domains.iter().position(|domain| domain == name) {
+        Some(index) => return Some((index as u16, place)),
+        None if domains.is_empty() => {
+            Diagnostic::error(&entry.key_span, "a change has a `domain`, and the file no `domains`")
+                .label("there is none")
+                .hint("leave it out: then the policy of all tasks is switched")
+        }
+        None => domains::unknown(reader, name, &place, domains.iter().map(String::as_str)),
+    };
+    reader.push(fault);
     None
 }
 
@@ -350,51 +361,4 @@ fn said<'n>(reader: &mut Reader, entry: &'n Entry, other: &str) -> Option<&'n st
             .hint(format!("write `{}: yes`, or `{other}: yes`", entry.key)),
     );
     None
-}
-
-/// The settings under `policy` of a change.
-fn settings(reader: &mut Reader, entry: &Entry, policy: PolicySpec) -> Option<Vec<Wish>> {
-    let node = &entry.value;
-    let hint = "write settings of the policy, as in `policy: {nominal: 6ms}`";
-    if !matches!(&node.kind, Kind::Map(entries) if !entries.is_empty()) {
-        let label = if node.entries().is_empty() && matches!(node.kind, Kind::Map(_)) {
-            "nothing is set"
-        } else {
-            "the policy itself stays the same"
-        };
-        let fault = Diagnostic::error(&node.head(), "a change of the policy must be a mapping of settings");
-        reader.push(fault.label(label).hint(hint));
-        return None;
-    }
-    let mut wishes = Vec::new();
-    for entry in node.entries() {
-        if [CLUSTER.name, MAPPER.name, "name"].contains(&entry.key.as_str()) {
-            let what = match entry.key.as_str() {
-                "name" => "another policy",
-                "mapper" => "another mapper",
-                _ => "the size of clusters",
-            };
-            reader.push(
-                Diagnostic::error(&entry.key_span, format!("{what} cannot be had while the schedule runs"))
-                    .label("only settings can change")
-                    .hint("make it a workload of its own"),
-            );
-            continue;
-        }
-        let (setting, value) = match &entry.value.kind {
-            Kind::Scalar { text, .. } if text == "default" => match policy::setting(&policy, &entry.key) {
-                Ok(setting) => (setting, None),
-                Err(fault) => {
-                    reader.push(fault.diagnostic(&entry.key_span));
-                    continue;
-                }
-            },
-            _ => match policy::read_setting(reader, &policy, entry) {
-                Some((setting, value)) => (setting, Some(value)),
-                None => continue,
-            },
-        };
-        wishes.push(Wish::Setting { setting, value, place: entry.value.span.clone() });
-    }
-    Some(wishes)
 }

@@ -12,8 +12,8 @@ use takt_core::time::Span;
 
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
-/// All keys of a task. Processes have them, too, but for `cpu`.
-pub(crate) const KEYS: [&str; 23] = [
+/// All keys of a task. Processes have them, too, but for `cpu` and `domain`.
+pub(crate) const KEYS: [&str; 24] = [
     "name",
     "cmd",
     "period",
@@ -37,6 +37,7 @@ pub(crate) const KEYS: [&str; 23] = [
     "output",
     "frequency",
     "cpu",
+    "domain",
 ];
 
 /// Those that mean something only under an online policy.
@@ -68,6 +69,7 @@ pub(crate) struct RawTask {
     pub(crate) output: Option<String>,
     pub(crate) frequency: Option<f64>,
     pub(crate) cpus: Option<(CpuSet, Place)>,
+    pub(crate) domain: Option<(String, Place)>,
     pub(crate) budget: Option<Span>,
     pub(crate) jitter: Option<(Span, Place)>,
     period: Option<Span>,
@@ -100,6 +102,7 @@ impl RawTask {
             output: None,
             frequency: None,
             cpus: None,
+            domain: None,
             budget: None,
             jitter: None,
             period: None,
@@ -151,6 +154,9 @@ impl RawTask {
                 if let Some(Cpus::Set(set)) = reader.cpus(value, key) {
                     self.cpus = Some((set, place()));
                 }
+            }
+            "domain" => {
+                self.domain = reader.scalar(value, key, "the name of a domain").map(|d| (d.to_owned(), place()));
             }
             "init" => self.init = reader.boolean(value, key).unwrap_or(false),
             "spawn" => self.spawn = reader.choice(value, key, &SPAWN).unwrap_or_default(),
@@ -350,8 +356,8 @@ pub(crate) fn check_runtime(
     }
 }
 
-/// Whether the task has what its policy cannot do without.
-pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task, name: &str, place: &Place) {
+/// What the task lacks that the policy cannot do without: its keys.
+fn lacking(policy: &PolicySpec, task: &Task) -> impl Iterator<Item = &'static str> {
     let lacks = |need: Need| match need {
         Need::Period => task.arrival.period().is_none().then_some("period"),
         Need::Deadline => task.deadline.is_none().then_some("deadline"),
@@ -365,18 +371,31 @@ pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task,
     let spread = matches!(policy.scope, Scope::Partitioned | Scope::Clustered) && policy.entry.scopes.len() > 1;
     let placed = spread && choice && task.arrival.period().is_some();
     let placing: &[Need] = if placed && !policy.entry.needs.contains(&Need::Runtime) { &[Need::Runtime] } else { &[] };
-    for &need in policy.entry.needs.iter().chain(placing) {
-        let Some(key) = lacks(need) else { continue };
-        let example = if need == Need::Utility { "1" } else { "10ms" };
+    policy.entry.needs.iter().chain(placing).filter_map(move |need| lacks(*need))
+}
+
+/// The first key that the task lacks and the policy cannot do without.
+pub(crate) fn missing(policy: &PolicySpec, task: &Task) -> Option<&'static str> {
+    lacking(policy, task).next()
+}
+
+/// A value of a key that a policy may need.
+pub(crate) fn example(key: &str) -> &'static str {
+    if key == "utility" { "1" } else { "10ms" }
+}
+
+/// Reports what the task lacks and its policy cannot do without.
+pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task, name: &str, place: &Place) {
+    for key in lacking(policy, task) {
         let policy = policy_name(policy);
         let arrival = match &task.arrival {
-            Arrival::Listed { .. } if need == Need::Period => "; a task with `releases` or `batch` has none",
+            Arrival::Listed { .. } if key == "period" => "; a task with `releases` or `batch` has none",
             _ => "",
         };
         reader.push(
             Diagnostic::error(place, format!("task `{}` has no `{key}`", clipped(name)))
                 .label(format!("the policy `{policy}` needs it{arrival}"))
-                .hint(format!("add `{key}: {example}`, or use another policy")),
+                .hint(format!("add `{key}: {}`, or use another policy", example(key))),
         );
     }
 }

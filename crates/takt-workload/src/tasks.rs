@@ -1,6 +1,7 @@
 //! `tasks`: periodic tasks under an online policy; and what processes of a table have in common with them.
 
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::domains::Domains;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::{Reader, clipped, cpus_text};
 use crate::task::{self, RawTask};
@@ -76,34 +77,50 @@ impl TaskList {
         sets.fold(CpuSet::EMPTY, |all, (set, _)| all.union(set))
     }
 
-    /// Places the tasks on the machine and fills the workload. The result is where messages about each task point.
+    /// Places the tasks on the machine, whose policy is `policy` or where each is at home in one of `domains`, and fills the
+    /// workload. The result is where messages about each task point, and its domain.
     pub(crate) fn build(
         self,
         reader: &mut Reader,
         machine: &CpuSet,
         policy: &PolicySpec,
+        domains: Option<&Domains>,
         workload: &mut Workload,
-    ) -> Vec<Place> {
+    ) -> (Vec<Place>, Vec<Option<usize>>) {
         let sound = reader.diagnostics.iter().all(|d| d.severity == Severity::Warning);
+        let mut homes = Vec::new();
         for (name, raw) in &self.0 {
-            if let Some((set, place)) = &raw.cpus {
-                let foreign = set.difference(machine);
-                if !foreign.is_empty() {
-                    reader.push(foreign_cpus(place, &foreign, machine));
+            let home = domains.and_then(|all| all.home(reader, raw, name));
+            let domain = domains.and_then(|all| Some(all.get(home?)));
+            match (domains, &raw.domain, &raw.cpus) {
+                (None, Some((_, place)), _) => reader.push(
+                    Diagnostic::error(
+                        place,
+                        format!("task `{}` has a `domain`, and the file no `domains`", clipped(name)),
+                    )
+                    .label("there is none")
+                    .hint("add `domains`, or remove this key"),
+                ),
+                (None, None, Some((set, place))) if !set.is_subset(machine) => {
+                    reader.push(foreign_cpus(place, &set.difference(machine), machine));
                 }
+                _ => {}
             }
-            let affinity = raw.cpus.as_ref().map_or(*machine, |(set, _)| *set);
+            let policy = domain.map_or(policy, |domain| &domain.policy);
+            let room = domain.map_or(*machine, |domain| domain.cpus);
+            let affinity = raw.cpus.as_ref().map_or(room, |(set, _)| *set);
             let task = raw.task(affinity, raw.budget, true);
             if raw.sound {
                 raw.check(reader, name, &task);
             }
             // A value that could not be read would be reported a second time as missing.
-            if sound {
+            if sound && (domains.is_none() || domain.is_some()) {
                 task::check_needs(reader, policy, &task, name, &raw.head);
             }
             workload.system.tasks.push(task);
             workload.tasks.push(raw.info(name.clone(), None));
+            homes.push(home);
         }
-        self.0.into_iter().map(|(_, raw)| raw.head).collect()
+        (self.0.into_iter().map(|(_, raw)| raw.head).collect(), homes)
     }
 }

@@ -1,12 +1,14 @@
 //! The top level of a workload file: which kind it is, the machine, the policy, the settings.
 
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::domains::Domains;
 use crate::node::{self, Entry, Node, Place};
 use crate::policy::{self, policy_name};
 use crate::reader::{Bare, Cpus, Reader, cpus_text};
 use crate::value::choices;
 use crate::{
-    OnCrash, Options, Realtime, Settings, Source, Workload, load as loads, rules, scenario, steps, table, tasks,
+    OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, steps, table,
+    tasks,
 };
 use std::path::{Path, PathBuf};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
@@ -14,10 +16,11 @@ use takt_core::model::{Backlog, BestEffortStart, Late, Locking, System};
 use takt_core::policy::{Placement, PolicySpec, Scope};
 use takt_core::scenario::{Deciding, Scenario};
 
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 29] = [
     "windows",
     "partitions",
     "tasks",
+    "domains",
     "policy",
     "placement",
     "cpus",
@@ -102,6 +105,15 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
         );
         return None;
     }
+    if let (Some(table), Some(entry)) = (windows.or(partitions), root.get("domains")) {
+        reader.push(
+            Diagnostic::error(&entry.key_span, format!("a workload has both `{}` and `domains`", table.key))
+                .label("parts of the machine for online `tasks`")
+                .also(&table.key_span, "a static table")
+                .hint("the slices of windows are such parts: give a partition a `policy`"),
+        );
+        return None;
+    }
     let machine_key = root.get("cpus").and_then(|e| Some((reader.cpus(&e.value, "cpus")?, e.value.span.clone())));
     let wanted = Wanted { cpus: machine_key, options };
     let file_policy = root.get("policy").and_then(|e| policy::read(reader, &e.value).map(|p| (p, e)));
@@ -111,6 +123,7 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
         system: System::new(CpuSet::single(0), windows_policy()),
         tasks: Vec::new(),
         partitions: Vec::new(),
+        domains: Vec::new(),
         slice_frequencies_mhz: Vec::new(),
         resources: Vec::new(),
         scenario: Scenario::default(),
@@ -144,9 +157,19 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
                 );
             }
             let tasks = tasks::read(reader, list);
-            let named = tasks.cpus();
+            let domains = root.get("domains").map(|entry| {
+                beside_domains(reader, root, entry, file_policy, options);
+                domains::read(reader, entry)
+            });
+            let named = domains.as_ref().map_or_else(|| tasks.cpus(), Domains::cpus);
             let (mut machine, from_all) = wanted.machine(reader, named, named.is_empty(), &list.key_span);
-            let policy = with_placement(online_policy(reader, root, list, file_policy, options)?, placement);
+            let policy = match &domains {
+                Some(domains) => {
+                    domains.fit(reader, &machine);
+                    domains::domains_policy()
+                }
+                None => with_placement(online_policy(reader, root, list, file_policy, options)?, placement),
+            };
             let place = policy_place(file_policy, options, list);
             fit_machine(reader, &policy, &mut machine, from_all, &place);
             if let Some(fault) = options.policy.as_ref().and_then(policy::check) {
@@ -155,7 +178,11 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
             workload.system.policy = policy;
             workload.system.cpus = machine;
             workload.settings.cpus_from_all = from_all;
-            tasks.build(reader, &machine, &policy, &mut workload)
+            let (heads, homes) = tasks.build(reader, &machine, &policy, domains.as_ref(), &mut workload);
+            if let Some(domains) = domains {
+                (workload.system.domains, workload.domains) = domains.build(reader, &homes);
+            }
+            heads
         }
         (None, None) => {
             if !reader.lacks(root, "windows") || !reader.lacks(root, "tasks") {
@@ -337,6 +364,33 @@ fn check_table_policy(
     }
 }
 
+/// What may not stand beside `domains`.
+fn beside_domains(
+    reader: &mut Reader,
+    root: &Node,
+    domains: &Entry,
+    file_policy: Option<(PolicySpec, &Entry)>,
+    options: &Options,
+) {
+    let own = file_policy.filter(|(policy, _)| *policy != domains::domains_policy()).map(|(_, entry)| entry);
+    for entry in own.into_iter().chain(root.get("placement")) {
+        reader.push(
+            Diagnostic::error(&entry.key_span, format!("a workload has both `domains` and `{}`", entry.key))
+                .label("of all tasks")
+                .also(&domains.key_span, "each domain has its own")
+                .hint("remove one of them"),
+        );
+    }
+    if let Some(policy) = options.policy.filter(|policy| *policy != domains::domains_policy()) {
+        let name = policy_name(&policy);
+        reader.push(
+            Diagnostic::error(&domains.key_span, format!("`--policy {name}` cannot be used with domains"))
+                .label("each domain has its own policy")
+                .hint("leave `--policy` out, or remove `domains` from the file"),
+        );
+    }
+}
+
 /// The policy of a task list, or the faults of having none.
 fn online_policy(
     reader: &mut Reader,
@@ -358,7 +412,7 @@ fn online_policy(
     };
     if policy.scope == Scope::Table {
         reader.push(
-            Diagnostic::error(place, "the policy `windows` needs `windows`")
+            Diagnostic::error(place, format!("the policy `{0}` needs `{0}`", policy.entry.name))
                 .label("this file has `tasks`")
                 .hint("choose an online policy such as `edf`; `takt policies` lists them"),
         );
@@ -402,6 +456,17 @@ pub(crate) fn fit_machine(
         *machine = machine.iter().take(1).collect();
         return;
     }
+    reader.push(one_cpu_only(
+        policy,
+        "the machine",
+        machine,
+        place,
+        "the machine one CPU with `cpus: 0` or `--cpus 1`",
+    ));
+}
+
+/// A policy for one CPU where there are more. `whose` says of what, `make` how to have one.
+pub(crate) fn one_cpu_only(policy: &PolicySpec, whose: &str, cpus: &CpuSet, place: &Place, make: &str) -> Diagnostic {
     let name = policy.entry.name;
     let others: Vec<String> = policy
         .entry
@@ -415,9 +480,7 @@ pub(crate) fn fit_machine(
     } else {
         format!("use {}, or ", choices(others.iter().map(String::as_str), "or"))
     };
-    reader.push(
-        Diagnostic::error(place, format!("the policy `{name}` is for one CPU, and the machine has {}", machine.len()))
-            .label(format!("the machine is {}", cpus_text(machine)))
-            .hint(format!("{instead}make the machine one CPU with `cpus: 0` or `--cpus 1`")),
-    );
+    Diagnostic::error(place, format!("the policy `{name}` is for one CPU, and {whose} has {}", cpus.len()))
+        .label(format!("{whose} is {}", cpus_text(cpus)))
+        .hint(format!("{instead}make {make}"))
 }

@@ -20,6 +20,7 @@ fn assert_round_trip(first: &Workload, options: &Options) {
     assert_eq!(second.system, first.system, "{text}");
     assert_eq!(second.tasks, first.tasks, "{text}");
     assert_eq!(second.partitions, first.partitions, "{text}");
+    assert_eq!(second.domains, first.domains, "{text}");
     assert_eq!(second.slice_frequencies_mhz, first.slice_frequencies_mhz, "{text}");
     assert_eq!(second.settings, first.settings, "{text}");
     assert_eq!(second.resources, first.resources, "{text}");
@@ -288,6 +289,35 @@ fn laboratory() -> impl Strategy<Value = String> {
     )
 }
 
+/// Domains, with the changes of their policies.
+fn parts() -> impl Strategy<Value = String> {
+    const POLICIES: [&str; 4] = ["g-fp", "'g-rr:quantum=2ms,grid=yes'", "{name: p-rr, quantum: 3ms}", "c-fifo"];
+    let switch = (duration(), any::<bool>(), prop::sample::select(&POLICIES[..]));
+    let tasks = prop::collection::vec((keys(), any::<bool>(), any::<bool>()), 1..6);
+    let policies = (prop::sample::select(&POLICIES[..]), prop::sample::select(&POLICIES[..]));
+    (policies, tasks, prop::collection::vec(switch, 0..6)).prop_map(|((first, second), tasks, switches)| {
+        let mut text = format!(
+            "domains:\n  - {{name: 'the: first', cpus: '0,5', policy: {first}, placement: bf}}\n  \
+             - {{name: yes, cpus: 1-3, policy: {second}}}\ncpus: 0-6\ntasks:\n"
+        );
+        for (i, ((_, keys), second, narrow)) in tasks.iter().enumerate() {
+            let home = match (second, narrow) {
+                (false, false) => "domain: 'the: first'",
+                (false, true) => "cpu: 5",
+                (true, false) => "domain: yes",
+                (true, true) => "cpu: 2-3, domain: yes",
+            };
+            text += &format!("  - {{name: t{i}, {keys}, {home}}}\n");
+        }
+        text += if switches.is_empty() { "" } else { "changes:\n" };
+        for (at, second, policy) in switches {
+            let domain = if second { "yes" } else { "'the: first'" };
+            text += &format!("  - {{at: {at}, domain: {domain}, policy: {policy}}}\n");
+        }
+        text
+    })
+}
+
 fn task_list() -> impl Strategy<Value = String> {
     let policy = prop_oneof![Just("g-edf"), Just("g-rm"), Just("g-fp"), Just("p-edf, placement: bf")];
     let task = (duration(), prop::option::of(duration()), prop::option::of(0_usize..3), any::<bool>(), command());
@@ -310,7 +340,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_canonical_form_means_the_same(text in prop_oneof![table(), task_list(), laboratory()], machine in prop::option::of(1_usize..4)) {
+    fn the_canonical_form_means_the_same(text in prop_oneof![table(), task_list(), laboratory(), parts()], machine in prop::option::of(1_usize..4)) {
         let options = Options { machine: machine.map(CpuSet::first), ..Options::default() };
         match load(source("a/b.yaml", text.clone()), &options) {
             Ok(workload) => assert_round_trip(&workload, &options),
@@ -329,7 +359,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_file_is_answered(text in prop_oneof![table(), laboratory()], cut in any::<prop::sample::Index>(), put in prop::sample::select(MARKS)) {
+    fn a_damaged_file_is_answered(text in prop_oneof![table(), laboratory(), parts()], cut in any::<prop::sample::Index>(), put in prop::sample::select(MARKS)) {
         let mut at = cut.index(text.len());
         while !text.is_char_boundary(at) {
             at -= 1;
@@ -396,6 +426,8 @@ const MARKS: &[&str] = &[
     "unlock r",
     "releases",
     "load",
+    "domains",
+    "domain",
     "burst",
     "points",
     "utility",

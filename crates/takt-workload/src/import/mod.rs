@@ -51,6 +51,7 @@ fn workload(source: &Source, system: System, settings: Settings) -> Workload {
         system,
         tasks: Vec::new(),
         partitions: Vec::new(),
+        domains: Vec::new(),
         slice_frequencies_mhz: Vec::new(),
         resources: Vec::new(),
         scenario: Scenario::default(),

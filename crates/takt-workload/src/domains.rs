@@ -1,0 +1,223 @@
+//! `domains`: parts of the machine with tasks and policies of their own.
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::node::{Entry, Kind, Node, Place};
+use crate::policy::{self, policy_name};
+use crate::reader::{Cpus, Reader, clipped, cpus_text};
+use crate::task::RawTask;
+use crate::tasks::foreign_cpus;
+use crate::value::choices;
+use crate::yaml::{one_cpu_only, with_placement};
+use takt_core::cpus::CpuSet;
+use takt_core::model::{self, TaskId};
+use takt_core::policy::{Placement, PolicySpec, Scope};
+
+const KEYS: [&str; 4] = ["name", "cpus", "policy", "placement"];
+const HINT: &str = "write `- {name: control, cpus: 0, policy: dasa}` for each";
+
+/// The policy of a system with domains.
+pub(crate) fn domains_policy() -> PolicySpec {
+    PolicySpec::from_name("domains").expect("the registry holds `domains`")
+}
+
+/// One domain of the file.
+pub(crate) struct Domain {
+    pub(crate) name: String,
+    place: Place,
+    pub(crate) cpus: CpuSet,
+    pub(crate) policy: PolicySpec,
+}
+
+/// The domains of the file in its order, disjoint.
+pub(crate) struct Domains {
+    list: Vec<Domain>,
+    /// Where a message about all of them points.
+    pub(crate) place: Place,
+    /// Whether each could be read; else a task may name one that is not here.
+    whole: bool,
+}
+
+/// Reads `domains`.
+pub(crate) fn read(reader: &mut Reader, entry: &Entry) -> Domains {
+    let items = reader.items(&entry.value, "`domains`", HINT);
+    if items.is_empty() && (entry.value.is_null() || matches!(entry.value.kind, Kind::List(_))) {
+        let fault = Diagnostic::error(&entry.key_span, "`domains` is empty").label("no CPU would run anything");
+        reader.push(fault.hint(format!("{HINT}, or remove the key and add a `policy` for all tasks")));
+    }
+    let faults = reader.diagnostics.len();
+    let mut list: Vec<Domain> = Vec::new();
+    for node in items {
+        let Some((domain, at_cpus)) = domain(reader, node) else { continue };
+        if let Some(first) = list.iter().find(|d| d.name == domain.name) {
+            reader.push(
+                Diagnostic::error(&domain.place, format!("two domains are called `{}`", clipped(&domain.name)))
+                    .label("the second one")
+                    .also(&first.place, "the first one")
+                    .hint("give one of them another `name`"),
+            );
+        } else if let Some(first) = list.iter().find(|d| !d.cpus.is_disjoint(&domain.cpus)) {
+            let shared = first.cpus.difference(&first.cpus.difference(&domain.cpus));
+            reader.push(
+                Diagnostic::error(&at_cpus, "domains have disjoint CPUs")
+                    .label(format!("{} belongs to another one, too", cpus_text(&shared)))
+                    .also(&first.place, "the other one")
+                    .hint("give each CPU to one of them"),
+            );
+        }
+        list.push(domain);
+    }
+    let whole = !items.is_empty() && reader.diagnostics[faults..].iter().all(|d| d.severity == Severity::Warning);
+    Domains { list, place: entry.key_span.clone(), whole }
+}
+
+/// One domain, and the place of its CPUs.
+fn domain(reader: &mut Reader, node: &Node) -> Option<(Domain, Place)> {
+    if !reader.is_map(node, "a domain", HINT) {
+        return None;
+    }
+    reader.keys(node, "a domain", &KEYS);
+    let name = node.get("name").map(|e| (reader.text(&e.value, "name", "a name"), e.value.span.clone()));
+    let cpus = node.get("cpus").map(|e| (reader.cpus(&e.value, "cpus"), e.value.span.clone()));
+    let policy = node.get("policy").map(|e| (policy::read(reader, &e.value), e.value.head()));
+    let placement = node.get("placement").and_then(|e| reader.choice(&e.value, "placement", &Placement::ALL));
+    for (key, example) in [("name", "name: control"), ("cpus", "cpus: 0"), ("policy", "policy: dasa")] {
+        if reader.lacks(node, key) {
+            let fault = Diagnostic::error(&node.head(), format!("a domain has no `{key}`")).label("in this domain");
+            reader.push(fault.hint(format!("add `{example}`")));
+        }
+    }
+    let ((name, place), (cpus, at_cpus), (policy, at_policy)) = (name?, cpus?, policy?);
+    let (name, cpus, policy) = (name?, cpus?, with_placement(policy?, placement));
+    if name.chars().any(char::is_control) {
+        let fault = Diagnostic::error(&place, "a name cannot hold control characters");
+        reader.push(fault.label("such a character is in here"));
+        return None;
+    }
+    let Cpus::Set(cpus) = cpus else {
+        let fault = Diagnostic::error(&at_cpus, "a domain cannot have `all` CPUs").label("others would have none");
+        reader.push(fault.hint("write their numbers, as in `1-3`; without other domains, remove `domains`"));
+        return None;
+    };
+    if policy.scope == Scope::Table {
+        reader.push(
+            Diagnostic::error(&at_policy, format!("`{}` cannot schedule a domain", policy_name(&policy)))
+                .label("it is about the whole machine")
+                .hint("choose an online policy such as `edf`; `takt policies` lists them"),
+        );
+        return None;
+    }
+    if policy.scope == Scope::Uniprocessor && cpus.len() > 1 {
+        let whose = format!("the domain `{}`", clipped(&name));
+        reader.push(one_cpu_only(&policy, &whose, &cpus, &at_policy, "a domain of one CPU"));
+    }
+    Some((Domain { name, place, cpus, policy }, at_cpus))
+}
+
+impl Domains {
+    /// All their CPUs.
+    pub(crate) fn cpus(&self) -> CpuSet {
+        self.list.iter().fold(CpuSet::EMPTY, |all, d| all.union(&d.cpus))
+    }
+
+    /// Reports CPUs that the machine does not have.
+    pub(crate) fn fit(&self, reader: &mut Reader, machine: &CpuSet) {
+        for domain in &self.list {
+            let foreign = domain.cpus.difference(machine);
+            if !foreign.is_empty() {
+                reader.push(foreign_cpus(&domain.place, &foreign, machine));
+            }
+        }
+    }
+
+    /// The domain of a task: the one that it names, else the one that has all its CPUs, else the only one.
+    pub(crate) fn home(&self, reader: &mut Reader, raw: &RawTask, name: &str) -> Option<usize> {
+        let name = clipped(name);
+        let found = match (&raw.domain, &raw.cpus) {
+            (Some((wanted, place)), _) => {
+                let found = self.list.iter().position(|d| d.name == *wanted);
+                if found.is_none() && self.whole {
+                    reader.push(unknown(reader, wanted, place, self.list.iter().map(|d| d.name.as_str())));
+                }
+                found
+            }
+            (None, Some((cpus, place))) => {
+                let found = self.list.iter().position(|d| cpus.is_subset(&d.cpus));
+                if found.is_none() && self.whole && cpus.is_subset(&self.cpus()) {
+                    reader.push(
+                        Diagnostic::error(place, format!("task `{name}` has CPUs of several domains"))
+                            .label("it can belong to one only")
+                            .also(&self.place, "the domains")
+                            .hint("name its `domain`, and leave `cpu` out or within that"),
+                    );
+                } else if found.is_none() && self.whole {
+                    let foreign = cpus.difference(&self.cpus());
+                    reader.push(
+                        Diagnostic::error(place, format!("{} outside the domains", cpus_text(&foreign)))
+                            .label("nothing is scheduled there")
+                            .also(&self.place, "the domains"),
+                    );
+                }
+                found
+            }
+            (None, None) if self.list.len() == 1 => Some(0),
+            (None, None) => {
+                if self.whole {
+                    let names = choices(self.list.iter().map(|d| d.name.as_str()), "or");
+                    reader.push(
+                        Diagnostic::error(&raw.head, format!("task `{name}` has no `domain`"))
+                            .label("nothing says where it belongs")
+                            .hint(format!("add `domain:` with one of {names}, or `cpu:` with CPUs of one of them")),
+                    );
+                }
+                None
+            }
+        };
+        let domain = &self.list[found?];
+        if let Some((cpus, place)) = raw.cpus.as_ref().filter(|(cpus, _)| !cpus.is_subset(&domain.cpus)) {
+            let foreign = cpus.difference(&domain.cpus);
+            reader.push(
+                Diagnostic::error(place, format!("{} outside the domain of task `{name}`", cpus_text(&foreign)))
+                    .label(format!("`{}` has {}", clipped(&domain.name), cpus_text(&domain.cpus)))
+                    .hint("leave `cpu` out: a task may run on all CPUs of its domain"),
+            );
+        }
+        found
+    }
+
+    /// Those of the system, with the tasks whose homes these are, and their names. One without tasks is worth a warning.
+    pub(crate) fn build(self, reader: &mut Reader, homes: &[Option<usize>]) -> (Vec<model::Domain>, Vec<String>) {
+        let tasks_of = |index: usize| {
+            homes.iter().enumerate().filter(move |(_, home)| **home == Some(index)).map(|(task, _)| TaskId(task as u32))
+        };
+        let mut domains = Vec::with_capacity(self.list.len());
+        for (index, domain) in self.list.iter().enumerate() {
+            let tasks: Vec<TaskId> = tasks_of(index).collect();
+            if tasks.is_empty() && homes.iter().all(Option::is_some) {
+                let message = format!("the domain `{}` has no task", clipped(&domain.name));
+                let fault = Diagnostic::warning(&domain.place, message).label("its CPUs idle");
+                reader.push(fault.hint("give CPUs that nobody needs to another domain"));
+            }
+            domains.push(model::Domain { cpus: domain.cpus, tasks, policy: domain.policy });
+        }
+        (domains, self.list.into_iter().map(|d| d.name).collect())
+    }
+
+    pub(crate) fn get(&self, index: usize) -> &Domain {
+        &self.list[index]
+    }
+}
+
+/// A domain that is not there.
+pub(crate) fn unknown<'a>(
+    reader: &Reader,
+    name: &str,
+    place: &Place,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Diagnostic {
+    let fault = Diagnostic::error(place, format!("no domain is called `{}`", clipped(name)));
+    let fault = match reader.nearest(name, names.clone()) {
+        Some(near) => fault.label(format!("did you mean `{near}`?")),
+        None => fault.label("not defined in this file"),
+    };
+    fault.hint(format!("the domains are {}", choices(names, "and")))
+}
