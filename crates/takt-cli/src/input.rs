@@ -11,7 +11,7 @@ use takt_workload::{Diagnostic, Options, Severity, Source, Workload};
 /// The workload and what the command line changes about it.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Input {
-    /// Workload: a YAML file (DEmOS configurations load as they are) or a task set in CSV
+    /// Workload: a YAML file (DEmOS configurations load as they are), or a task set in CSV or ChronOS's form
     pub(crate) file: PathBuf,
     /// Policy for the tasks, such as edf, g-edf, p-rm; see `takt policies`
     #[arg(long, value_parser = policy)]
@@ -31,7 +31,8 @@ fn policy(name: &str) -> Result<PolicySpec, String> {
     takt_workload::policy_from_text(name)
 }
 
-fn placement(name: &str) -> Result<Placement, String> {
+/// Parses a placement rule of the command line.
+pub(crate) fn placement(name: &str) -> Result<Placement, String> {
     let names = || Placement::ALL.map(|(name, _)| name).join(", ");
     Placement::from_name(name).ok_or_else(|| format!("unknown placement; use one of {}", names()))
 }
@@ -45,6 +46,13 @@ pub(crate) fn duration(text: &str) -> Result<Span, String> {
 impl Input {
     /// Reads and checks the file. Warnings go to standard error. `machine` is what `all` stands for in a real run.
     pub(crate) fn load(&self, machine: Option<CpuSet>) -> Result<Workload, Failure> {
+        let workload = self.load_quietly(machine)?;
+        warn(&workload.source, &workload.warnings);
+        Ok(workload)
+    }
+
+    /// Like [`Input::load`], and keeps the warnings for itself.
+    pub(crate) fn load_quietly(&self, machine: Option<CpuSet>) -> Result<Workload, Failure> {
         let source = Source::read(&self.file).map_err(|u| Failure::unreadable(&u))?;
         let mut policy = self.policy;
         if let (Some(spec), Some(placement)) = (&mut policy, self.placement) {
@@ -56,7 +64,6 @@ impl Input {
         if let Some(placement) = self.placement {
             workload.system.policy.placement = placement;
         }
-        warn(&source, &workload.warnings);
         Ok(workload)
     }
 }

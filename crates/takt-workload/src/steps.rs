@@ -14,7 +14,7 @@ use takt_core::utility::UNIT;
 /// The most steps of a job.
 const MAX_STEPS: usize = 10_000;
 /// The most shared resources.
-const MAX_RESOURCES: usize = 10_000;
+pub(crate) const MAX_RESOURCES: usize = 10_000;
 
 const STEP_WORDS: [&str; 5] = ["run", "sleep", "lock", "unlock", "yield"];
 const STEP_HINT: &str = "a step is `run 2ms`, `sleep 5ms`, `lock bus`, `unlock bus` or `yield`";

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, Handler, Late, Locking, ResourceId, Step};
+use takt_core::model::{Arrival, Backlog, Execution, Handler, Late, Locking, ResourceId, Step};
 use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 use takt_core::utility::{UNIT, Utility};
 use takt_workload::import::chronos::{self, Run};
+use takt_workload::import::litmus;
 use takt_workload::{Diagnostic, Options, Source, Workload, canonical, load};
 
 fn source(text: &str) -> Source {
@@ -135,6 +136,16 @@ fn all_cpus_are_those_of_the_machine() {
 }
 
 #[test]
+fn each_set_of_cpus_is_a_domain() {
+    let set = "L 0\nT 0 1 0 500000 150000 17\nT 1,2 1 0 1000000 227000 4\nT 0 1 0 1500000 410000 24\n";
+    let w = imported(set, &Run::default(), &under("g-edf"));
+    assert_eq!(takt_workload::policy_text(&w.system.policy), "domains");
+    let of = |n: usize| (w.system.domains[n].cpus.to_string(), w.system.domains[n].tasks.iter().map(|t| t.0).collect());
+    assert_eq!([of(0), of(1)], [("0".to_owned(), vec![0, 2]), ("1-2".to_owned(), vec![1])]);
+    assert_eq!((&w.domains[..], w.system.tasks[1].affinity.len()), (&["D1".to_owned(), "D2".to_owned()][..], 2));
+}
+
+#[test]
 fn workloads_may_be_such_sets() {
     let options = Options { cpus: Some(2), seed: Some(7), ..under("g-edf") };
     let w = load(source("# comment\n\nL 0 # none\nT all 1 0 400000 58195 285\n"), &options).expect("a task set");
@@ -170,7 +181,99 @@ fn broken_files_are_explained() {
         let source = Source { name: name.clone(), text: std::fs::read_to_string(&path).expect("a text") };
         let run = Run { locks: Some(10), ..Run::default() };
         let policy = if name.contains("no-policy") { Options::default() } else { under("edf") };
-        let faults = chronos::load(&source, &run, &policy).expect_err(&name);
+        let faults = match name.ends_with(".sh") {
+            true => litmus::load(&source, &Options::default()),
+            false => chronos::load(&source, &run, &policy),
+        };
+        let faults = faults.expect_err(&name);
         settings.bind(|| insta::assert_snapshot!(name, texts(&source, &faults)));
     }
+}
+
+#[track_caller]
+fn script(text: &str, options: &Options) -> Workload {
+    let source = Source { name: "run.sh".to_owned(), text: text.to_owned() };
+    whole(&source, litmus::load(&source, options))
+}
+
+/// Lines as experiments have them.
+const SCRIPT: &str = "\
+#!/bin/bash
+PROT=PCP
+TIME=60
+setsched PSN-EDF || exit 1
+st-trace-schedule demo > /dev/null 2>&1 &
+./rtspin -w -p 0 -o 0.3 -X $PROT -L 0.2 -Q 3 -q 4 0.49 5 $TIME > log &
+sleep 1
+/usr/bin/rtspin -wv -p1 -d 8 -s 1 -u 0.25 1.5 10 \"${TIME}\" &
+rtspin -w -p 1 -e -E 20 -D 50.5 2 40 60 &
+rt_launch -p 2 -q 1 10 100 -- /opt/bin/camera --mode 'day light' -p 3 &
+release_ts -f 4
+";
+
+#[test]
+fn calls_of_rtspin_are_tasks() {
+    let w = script(SCRIPT, &Options::default());
+    let [a, b, c, d] = &w.system.tasks[..] else { panic!("four tasks") };
+    assert_eq!(takt_workload::policy_text(&w.system.policy), "p-edf");
+    assert_eq!((w.system.cpus, w.settings.duration), (CpuSet::first(3), Some(Span::from_secs(60))));
+    assert_eq!(w.warnings, []);
+    // 0.95 of the declared time, with the critical section in the middle.
+    assert_eq!(a.arrival, Arrival::Periodic { offset: us(300), period: us(5_000) });
+    assert_eq!((a.runtime, a.deadline, a.priority), (Some(us(490)), Some(us(5_000)), 508));
+    let [before, after] = [Span::from_ns(132_750); 2];
+    let lock = [Step::Lock(ResourceId(0)), Step::Run(us(200)), Step::Unlock(ResourceId(0))];
+    assert_eq!(a.steps, [&[Step::Run(before)][..], &lock, &[Step::Run(after)]].concat());
+    assert_eq!((&w.resources[..], w.system.locking), (&["R3".to_owned()][..], Locking::Ceiling));
+    assert_eq!((b.deadline, b.affinity, b.budget), (Some(us(8_000)), CpuSet::single(1), None));
+    assert_eq!(b.execution, Execution::Uniform { least: us(1_250), most: us(1_500) });
+    assert_eq!(c.arrival, Arrival::Sporadic { offset: Span::ZERO, period: us(20_000), spread: us(30_500) });
+    assert_eq!((c.deadline, c.budget), (Some(us(40_000)), Some(us(2_000))));
+    assert_eq!(c.execution, Execution::Series(vec![us(1_900)]));
+    // rt_launch enforces budgets unless told otherwise.
+    assert_eq!((d.budget, d.priority, d.affinity), (Some(us(10_000)), 511, CpuSet::single(2)));
+    assert_eq!(w.tasks[3].cmd.as_deref(), Some("/opt/bin/camera --mode 'day light' -p 3"));
+    assert_eq!(w.tasks[2].cmd.as_deref(), Some("takt burn --runtime 1.9ms"));
+    assert_eq!(
+        w.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(),
+        ["rtspin-1", "rtspin-2", "rtspin-3", "camera-4"]
+    );
+}
+
+#[test]
+fn plugins_say_what_a_partition_is() {
+    let text = |plugin: &str| format!("setsched {plugin}\nrtspin 1 10 5 &\nrtspin -p 1 1 10 5\n");
+    let four = Options { cpus: Some(4), ..Options::default() };
+    let homes = |w: &Workload| w.system.tasks.iter().map(|t| t.affinity.to_string()).collect::<Vec<_>>();
+    let global = script(&text("GSN-EDF"), &four);
+    assert_eq!(homes(&global), ["0-3", "0-3"]);
+    let fixed = script(&text("P-FP"), &Options::default());
+    assert_eq!((homes(&fixed), fixed.system.tasks[0].priority), (vec!["0".to_owned(), "1".to_owned()], 1));
+    let clusters = takt_workload::policy_from_text("c-edf:cluster=2").expect("a policy");
+    let clustered = script(&text("C-EDF"), &Options { policy: Some(clusters), ..Options::default() });
+    assert_eq!((homes(&clustered), clustered.system.cpus.len()), (vec!["0-1".to_owned(), "2-3".to_owned()], 4));
+    for name in ["GSN-EDF", "PSN-EDF", "C-EDF", "P-FP", "PFAIR"] {
+        assert!(litmus::plugin(name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn what_is_lost_is_said() {
+    let text = "\
+setsched GSN-EDF
+resctl -n 100 -c 0 -t table-driven
+taskset -c 1 rtspin -C times.csv -r 100 2 10 &
+rtspin -X FMLP -u 0.5 -S/tmp/in -O/tmp/out 2 10 30 &
+rtspin -X FMLP -L 5 2 10 30 &
+rtspin -B -m 100 &
+rtspin 1 10 $1
+";
+    let w = script(text, &Options::default());
+    let source = Source { name: "run.sh".to_owned(), text: text.to_owned() };
+    insta::with_settings!({snapshot_path => "imports", prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!("warnings.sh", texts(&source, &w.warnings));
+    });
+    // A critical section that is longer than the job is all of it.
+    let lock = [Step::Lock(ResourceId(0)), Step::Run(us(5_000)), Step::Unlock(ResourceId(0))];
+    assert_eq!((w.system.tasks.len(), &w.system.tasks[2].steps[..]), (4, &lock[..]));
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use takt_core::cpus::MAX_CPUS;
 use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
-use takt_workload::import::chronos;
+use takt_workload::import::{chronos, litmus};
 use takt_workload::{Diagnostic, Options, Source, Workload};
 
 /// Turn a task set of another system into a workload, on standard output
@@ -27,6 +27,8 @@ enum Format {
     ///
     /// In brackets the options of that program.
     Chronos(ChronosArgs),
+    /// A shell script that calls LITMUS^RT's rtspin and rt_launch
+    Litmus(LitmusArgs),
 }
 
 #[derive(clap::Args, Debug)]
@@ -59,6 +61,18 @@ struct ChronosArgs {
     cpus: Option<u16>,
 }
 
+#[derive(clap::Args, Debug)]
+struct LitmusArgs {
+    /// The script
+    file: PathBuf,
+    /// Policy, such as g-edf or c-edf:cluster=4; by default that of the plugin that the script sets
+    #[arg(long, value_parser = takt_workload::policy_from_text)]
+    policy: Option<PolicySpec>,
+    /// Number of CPUs (CPU 0 to N-1); by default those that the script names
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
+    cpus: Option<u16>,
+}
+
 fn scheduler(name: &str) -> Result<PolicySpec, String> {
     chronos::scheduler(name).map_or_else(|| takt_workload::policy_from_text(name), Ok)
 }
@@ -81,6 +95,7 @@ fn section(text: &str) -> Result<u32, String> {
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.format {
         Format::Chronos(args) => import_chronos(args),
+        Format::Litmus(args) => import_litmus(args),
     }
 }
 
@@ -97,6 +112,12 @@ fn import_chronos(args: &ChronosArgs) -> Outcome {
     let options = Options { policy: Some(args.policy), cpus: args.cpus.map(usize::from), ..Options::default() };
     let origin = format!("the ChronOS task set {} at a usage of {} %", source.name, args.usage);
     write(&source, chronos::load(&source, &run, &options), &origin)
+}
+
+fn import_litmus(args: &LitmusArgs) -> Outcome {
+    let source = Source::read(&args.file).map_err(|u| Failure::unreadable(&u))?;
+    let options = Options { policy: args.policy, cpus: args.cpus.map(usize::from), ..Options::default() };
+    write(&source, litmus::load(&source, &options), &format!("the calls of rtspin and rt_launch in {}", source.name))
 }
 
 fn write(source: &Source, read: Result<Workload, Vec<Diagnostic>>, origin: &str) -> Outcome {

@@ -18,20 +18,21 @@
 
 use super::{finish, task_info, whole, words, workload};
 use crate::diagnostic::Diagnostic;
+use crate::domains::domains_policy;
 use crate::node::Place;
 use crate::reader::{Reader, clipped};
 use crate::tasks::{foreign_cpus, too_many};
 use crate::value::{MAX_DURATION, parse_cpus};
-use crate::yaml::{fit_machine, no_policy};
-use crate::{MAX_TASKS, Options, Settings, Source, Workload, task};
+use crate::yaml::{fit_machine, no_policy, one_cpu_only};
+use crate::{MAX_TASKS, Options, Settings, Source, Workload, steps, task};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{Arrival, Backlog, Handler, Late, Locking, ResourceId, Step, System, Task};
-use takt_core::policy::{Need, PolicySpec};
+use takt_core::model::{Arrival, Backlog, Domain, Handler, Late, Locking, ResourceId, Step, System, Task, TaskId};
+use takt_core::policy::{Need, PolicySpec, Scope};
 use takt_core::time::Span;
 use takt_core::utility::{MOST, UNIT, Utility};
 
 /// The most locks of a task set.
-const MAX_LOCKS: u64 = 10_000;
+const MAX_LOCKS: u64 = steps::MAX_RESOURCES as u64;
 /// The most that a job may need of its usage, in percent, as in the test application.
 pub const MAX_USAGE: u32 = 10_000;
 
@@ -328,7 +329,10 @@ fn build(
         return Err(vec![no_policy(&top).hint(hint)]);
     };
     let (mut machine, from_all) = machine(&mut reader, &file.rows, options, &top);
-    fit_machine(&mut reader, &policy, &mut machine, from_all, &top);
+    let domains = domains(&mut reader, &file.rows, &machine, policy);
+    if domains.is_empty() {
+        fit_machine(&mut reader, &policy, &mut machine, from_all, &top);
+    }
     let section = match run.locks {
         Some(_) if locks == 0 => {
             let fault = Diagnostic::warning(&top, "there are critical sections to simulate and no locks");
@@ -354,6 +358,11 @@ fn build(
     }
     let settings = Settings { duration: run.duration, cpus_from_all: from_all, ..Settings::default() };
     let mut workload = workload(source, system, settings);
+    if !domains.is_empty() {
+        workload.system.policy = domains_policy();
+        workload.domains = (1..=domains.len()).map(|n| format!("D{n}")).collect();
+        workload.system.domains = domains;
+    }
     workload.resources = (0..workload.system.resources).map(|n| format!("L{n}")).collect();
     for (index, row) in file.rows.iter().enumerate() {
         let name = format!("T{}", index + 1);
@@ -386,6 +395,33 @@ fn machine(reader: &mut Reader, rows: &[Row], options: &Options, top: &Place) ->
         }
     }
     (machine, false)
+}
+
+/// Where tasks have different CPUs, each set of them is a scheduling domain with the policy, in the order of the file.
+fn domains(reader: &mut Reader, rows: &[Row], machine: &CpuSet, policy: PolicySpec) -> Vec<Domain> {
+    let mut domains: Vec<(Domain, &Place)> = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        let cpus = row.cpus.unwrap_or(*machine);
+        let task = TaskId(index as u32);
+        match domains.iter_mut().find(|(domain, _)| domain.cpus == cpus) {
+            Some((domain, _)) => domain.tasks.push(task),
+            None => domains.push((Domain { cpus, tasks: vec![task], policy }, &row.cpus_place)),
+        }
+    }
+    if domains.len() < 2 {
+        return Vec::new();
+    }
+    for (index, (domain, place)) in domains.iter().enumerate() {
+        if let Some((_, first)) = domains[..index].iter().find(|(other, _)| !other.cpus.is_disjoint(&domain.cpus)) {
+            let fault = Diagnostic::error(place, "scheduling domains overlap").label("some of the CPUs of another one");
+            let hint =
+                "ChronOS gives each set of CPUs a scheduler of its own; let tasks have the same CPUs or none in common";
+            reader.push(fault.also(first, "the other one").hint(hint));
+        } else if policy.scope == Scope::Uniprocessor && domain.cpus.len() > 1 {
+            reader.push(one_cpu_only(&policy, "a domain of this set", &domain.cpus, place, "a domain of one CPU"));
+        }
+    }
+    domains.into_iter().map(|(domain, _)| domain).collect()
 }
 
 /// The task of a row. `section` is the part of critical sections in percent.

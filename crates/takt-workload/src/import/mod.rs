@@ -4,6 +4,8 @@
 //! place in the file: a fault where the tasks would not be those of the file, a warning where only a detail is lost.
 
 pub mod chronos;
+pub mod litmus;
+mod shell;
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;

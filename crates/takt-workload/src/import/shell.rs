@@ -1,0 +1,304 @@
+//! The simple commands of a shell script, as far as they can be told without running it: variables that it sets to plain values
+//! are known, what it computes is not.
+
+use crate::node::Place;
+use std::collections::HashMap;
+
+/// One word of a command.
+#[derive(Clone, Debug)]
+pub(super) struct Word {
+    /// After quotes and variables.
+    pub(super) text: String,
+    /// Where it stands.
+    pub(super) place: Place,
+    /// What in it only a running shell knows, such as `$1`.
+    pub(super) unknown: Option<String>,
+}
+
+/// A command with its arguments, without redirections and assignments before it.
+#[derive(Debug)]
+pub(super) struct Command {
+    /// At least one.
+    pub(super) words: Vec<Word>,
+    /// The keyword of the loop, condition or function that it stands in: it may be called many times, or never.
+    pub(super) inside: Option<Place>,
+}
+
+/// All commands of a script in their order. O(length).
+pub(super) fn commands(text: &str) -> Vec<Command> {
+    let mut lexer = Lexer { text, at: 0, ..Lexer::default() };
+    while let Some(c) = lexer.next() {
+        lexer.character(c);
+    }
+    lexer.end_command();
+    lexer.commands
+}
+
+#[derive(Default)]
+struct Lexer<'t> {
+    text: &'t str,
+    at: usize,
+    word: Option<Word>,
+    /// The next word is the target of a redirection.
+    redirected: bool,
+    words: Vec<Word>,
+    /// `None` is set to what cannot be known.
+    variables: HashMap<String, Option<String>>,
+    /// The keywords of what is open.
+    open: Vec<Place>,
+    commands: Vec<Command>,
+}
+
+impl<'t> Lexer<'t> {
+    fn next(&mut self) -> Option<char> {
+        let c = self.text[self.at..].chars().next()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    /// The text up to the next `end`, which is passed; all the rest if there is none.
+    fn until(&mut self, end: char) -> &'t str {
+        let rest = &self.text[self.at..];
+        let length = rest.find(end).unwrap_or(rest.len());
+        self.at += (length + end.len_utf8()).min(rest.len());
+        &rest[..length]
+    }
+
+    /// The word that is being read; the character before this place begins it if none is.
+    fn word(&mut self, first: char) -> &mut Word {
+        let start = self.at - first.len_utf8();
+        self.word.get_or_insert_with(|| Word { text: String::new(), place: start..start, unknown: None })
+    }
+
+    fn character(&mut self, c: char) {
+        match c {
+            '\\' if self.peek() == Some('\n') => self.at += 1,
+            '\\' => {
+                self.word(c);
+                let escaped = self.next();
+                self.word(c).text.extend(escaped);
+            }
+            '\'' => {
+                self.word(c);
+                let quoted = self.until('\'');
+                self.word(c).text.push_str(quoted);
+            }
+            '"' => self.double_quoted(),
+            '$' | '`' => {
+                self.word(c);
+                self.expand(c);
+            }
+            '#' if self.word.is_none() => {
+                let line = self.text[self.at..].find('\n').unwrap_or(self.text.len() - self.at);
+                self.at += line;
+            }
+            '>' | '<' => self.redirection(),
+            '&' if self.peek() == Some('>') => {
+                self.at += 1;
+                self.redirection();
+            }
+            '\n' | ';' | '&' | '|' | '(' | ')' => self.end_command(),
+            c if c.is_whitespace() => self.end_word(self.at - c.len_utf8()),
+            c => self.word(c).text.push(c),
+        }
+    }
+
+    fn double_quoted(&mut self) {
+        self.word('"');
+        while let Some(c) = self.next() {
+            match c {
+                '"' => return,
+                '$' | '`' => self.expand(c),
+                '\\' => {
+                    let escaped = self.next();
+                    self.word(c).text.extend(escaped.filter(|e| *e != '\n'));
+                }
+                c => self.word(c).text.push(c),
+            }
+        }
+    }
+
+    /// Reads what follows a `$` or a backquote, and puts its value into the present word.
+    fn expand(&mut self, c: char) {
+        let start = self.at - 1;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let name = match self.peek() {
+            _ if c == '`' => {
+                self.until('`');
+                None
+            }
+            Some('(') => {
+                self.parenthesis();
+                None
+            }
+            Some('{') => {
+                self.at += 1;
+                Some(self.until('}')).filter(|name| name.chars().all(is_name))
+            }
+            Some(c) if is_name(c) => {
+                let rest = &self.text[self.at..];
+                // `$12` is `$1` and a 2.
+                let length = if c.is_ascii_digit() { 1 } else { rest.find(|c| !is_name(c)).unwrap_or(rest.len()) };
+                self.at += length;
+                Some(&rest[..length])
+            }
+            Some('#' | '?' | '!' | '@' | '*' | '$') => {
+                self.at += 1;
+                None
+            }
+            _ => {
+                self.word(c).text.push('$');
+                return;
+            }
+        };
+        let value = name.and_then(|name| self.variables.get(name).cloned().flatten());
+        let shown = self.text[start..self.at].to_owned();
+        let word = self.word(c);
+        match value {
+            Some(value) => word.text.push_str(&value),
+            None => word.unknown = word.unknown.take().or(Some(shown)),
+        }
+    }
+
+    /// Passes over a parenthesis and what it encloses.
+    fn parenthesis(&mut self) {
+        let mut depth = 0;
+        while let Some(c) = self.next() {
+            match c {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return;
+            }
+        }
+    }
+
+    /// After a `<` or `>`: its target is no argument, nor is the descriptor before it.
+    fn redirection(&mut self) {
+        let is_descriptor = |word: &Word| word.text.bytes().all(|b| b.is_ascii_digit()) && word.unknown.is_none();
+        if self.word.as_ref().is_some_and(is_descriptor) {
+            self.word = None;
+        } else {
+            self.end_word(self.at - 1);
+        }
+        while matches!(self.peek(), Some('>' | '<' | '&' | '|')) {
+            self.at += 1;
+        }
+        self.redirected = true;
+    }
+
+    fn end_word(&mut self, end: usize) {
+        if let Some(mut word) = self.word.take() {
+            word.place.end = end;
+            if !std::mem::take(&mut self.redirected) {
+                self.words.push(word);
+            }
+        }
+    }
+
+    fn end_command(&mut self) {
+        // The character that ends the command is passed already, but at the end of the text there is none.
+        let end = self.at - usize::from(self.text[..self.at].ends_with(['\n', ';', '&', '|', '(', ')']));
+        self.end_word(end);
+        self.redirected = false;
+        let mut words = std::mem::take(&mut self.words);
+        let mut set = Vec::new();
+        while let Some(first) = words.first() {
+            match first.text.as_str() {
+                "for" | "case" | "select" | "function" => {
+                    self.open.push(first.place.clone());
+                    return;
+                }
+                "while" | "until" | "if" | "{" => self.open.push(first.place.clone()),
+                "done" | "fi" | "esac" | "}" => {
+                    self.open.pop();
+                }
+                "do" | "then" | "else" | "elif" | "!" | "time" | "export" | "local" | "declare" | "readonly" => {}
+                _ => match assignment(first) {
+                    Some(assignment) => set.push(assignment),
+                    None => break,
+                },
+            }
+            words.remove(0);
+        }
+        if words.is_empty() {
+            // Whether and when it is set inside of something is not known.
+            let known = self.open.is_empty();
+            self.variables.extend(set.into_iter().map(|(name, value)| (name, value.filter(|_| known))));
+        } else {
+            // What is set before a command is set for that alone.
+            self.commands.push(Command { words, inside: self.open.last().cloned() });
+        }
+    }
+}
+
+/// The name and value of a word such as `TIME=600`.
+fn assignment(word: &Word) -> Option<(String, Option<String>)> {
+    let (name, value) = word.text.split_once('=')?;
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name.then(|| (name.to_owned(), word.unknown.is_none().then(|| value.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        let shown = |word: &Word| match &word.unknown {
+            Some(unknown) => format!("{}?{unknown}", word.text),
+            None => word.text.clone(),
+        };
+        let line = |c: &Command| {
+            let inside = c.inside.as_ref().map_or(String::new(), |place| format!("{}: ", &text[place.clone()]));
+            inside + &c.words.iter().map(shown).collect::<Vec<_>>().join("|")
+        };
+        commands(text).iter().map(line).collect()
+    }
+
+    #[test]
+    fn commands_and_their_words() {
+        assert_eq!(lines("a b  c & d;e\n# f\ng \\\n h # i\n"), ["a|b|c", "d", "e", "g|h"]);
+        assert_eq!(lines("a 'b c' \"d e\"f g\\ h"), ["a|b c|d ef|g h"]);
+        assert_eq!(lines("a >log 2>&1 b <in && c | d &> e & f"), ["a|b", "c", "d", "f"]);
+    }
+
+    #[test]
+    fn variables_are_known_if_they_are_plain() {
+        assert_eq!(
+            lines("T=60 P=1\na $T ${P}0 \"$T s\" '$T' $U $1 $(b c) `d` ${T:-4} $"),
+            ["a|60|10|60 s|$T|?$U|?$1|?$(b c)|?`d`|?${T:-4}|$"]
+        );
+        assert_eq!(lines("T=$1\na $T\nT=5\na $T\nT=6 a $T\na $T"), ["a|?$T", "a|5", "a|5", "a|5"]);
+    }
+
+    #[test]
+    fn what_may_be_called_often_or_never_is_marked() {
+        assert_eq!(lines("for i in 1 2\ndo\n a $i\ndone\nb\n"), ["for: a|?$i", "b"]);
+        assert_eq!(
+            lines("while ! a; do b; done; if c; then T=1; fi; d $T"),
+            ["while: a", "while: b", "if: c", "d|?$T"]
+        );
+        assert_eq!(lines("f() { a; }\nb"), ["f", "{: a", "b"]);
+    }
+
+    #[test]
+    fn places_are_those_of_the_text() {
+        let text = "T=60\nrun é'x' \"$T\" 5&";
+        let places: Vec<&str> = commands(text)[0].words.iter().map(|word| &text[word.place.clone()]).collect();
+        assert_eq!(places, ["run", "é'x'", "\"$T\"", "5"]);
+    }
+
+    #[test]
+    fn broken_scripts_end() {
+        for text in ["'", "\"", "$(", "`", "${", "a >", "\\", "done", "$", "<<<", "é\\", "a \u{3000}b"] {
+            let _ = commands(text);
+        }
+    }
+}

@@ -1,0 +1,2 @@
+setsched C-EDF
+rtspin 1 10 5

@@ -1,0 +1,2 @@
+setsched P-RES
+rtspin 1 10 5
