@@ -14,6 +14,7 @@
 
 use crate::taskset::{TIME_MAX, Task};
 use takt_core::rng;
+use takt_core::utility::{MOST, UNIT};
 
 /// How the utilisations of a set are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +67,19 @@ pub struct Generator {
     pub deadlines: Deadlines,
 }
 
+/// How the utilities of tasks are drawn, in millionths of a unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Utilities {
+    /// One unit each.
+    Equal,
+    /// Whole units, evenly, both bounds included.
+    Uniform(u64, u64),
+    /// A unit for each unit of runtime, so that all densities are equal.
+    Proportional,
+    /// 1, 2, 4, 8 … units in random order: each is worth more than all lesser ones together.
+    Geometric,
+}
+
 /// Why sets cannot be drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Impossible {
@@ -77,6 +91,8 @@ pub enum Impossible {
     Periods,
     /// So many sets were thrown away that another would take too long.
     Discarded,
+    /// Utilities above the highest that there is.
+    Utilities,
 }
 
 impl std::fmt::Display for Impossible {
@@ -88,6 +104,7 @@ impl std::fmt::Display for Impossible {
             Impossible::Discarded => {
                 "UUniFast-Discard threw away a million sets; use RandFixedSum so near to the number of tasks"
             }
+            Impossible::Utilities => "utilities above 10^9 units, or bounds out of order",
         })
     }
 }
@@ -203,6 +220,36 @@ impl Generator {
         }
     }
 }
+
+impl Utilities {
+    /// The utilities of a set of tasks. They are drawn from a stream of their own: those of different kinds are of the same tasks.
+    ///
+    /// # Errors
+    /// [`Impossible::Utilities`].
+    pub fn of(&self, tasks: &[Task], seed: u64, set: u64) -> Result<Vec<u64>, Impossible> {
+        let mut stream = Stream { seed: rng::draw(seed, UTILITIES, 1), set, drawn: 0 };
+        let units: Vec<u64> = match *self {
+            Utilities::Equal => vec![1; tasks.len()],
+            Utilities::Uniform(low, high) if low > high => return Err(Impossible::Utilities),
+            Utilities::Uniform(low, high) => tasks.iter().map(|_| stream.between(low, high)).collect(),
+            Utilities::Proportional => tasks.iter().map(|t| t.runtime).collect(),
+            Utilities::Geometric => {
+                let power = |rank| u32::try_from(rank).ok().and_then(|rank| 2u64.checked_pow(rank));
+                let powers = (0..tasks.len()).map(power).collect::<Option<Vec<u64>>>();
+                let mut units = powers.ok_or(Impossible::Utilities)?;
+                for i in (1..units.len()).rev() {
+                    units.swap(i, stream.between(0, i as u64) as usize);
+                }
+                units
+            }
+        };
+        let in_range = |units: u64| units.checked_mul(UNIT).filter(|u| *u <= MOST).ok_or(Impossible::Utilities);
+        units.into_iter().map(in_range).collect()
+    }
+}
+
+/// Marks the stream that utilities are drawn from.
+const UTILITIES: u64 = 0x5554_494c_4954_4945;
 
 fn airs(total: f64, stream: &mut Stream) -> Vec<f64> {
     let mut utilisations = Vec::new();
@@ -354,6 +401,28 @@ mod tests {
         let total: f64 = set.iter().map(|t| t.runtime as f64 / t.period as f64).sum();
         assert!((total - 3.0).abs() < 0.01, "{total}");
         assert!(set.iter().all(|t| t.deadline == t.period && (1_000..=100_000).contains(&t.period)));
+    }
+
+    #[test]
+    fn utilities_are_of_their_kind() {
+        let tasks = Generator { utilisations: Utilisations::UUniFast { tasks: 8 }, ..Generator::AIRS };
+        let tasks = |set| tasks.set(3_000_000, 1, set).unwrap();
+        let of = |kind: Utilities, set| kind.of(&tasks(set), 1, set).unwrap();
+        assert_eq!(of(Utilities::Equal, 0), [UNIT; 8]);
+        let proportional: Vec<u64> = tasks(3).iter().map(|t| t.runtime * UNIT).collect();
+        assert_eq!(of(Utilities::Proportional, 3), proportional);
+        let mut geometric = of(Utilities::Geometric, 5);
+        assert_ne!(geometric, of(Utilities::Geometric, 6));
+        geometric.sort_unstable();
+        assert_eq!(geometric, (0..8).map(|rank| UNIT << rank).collect::<Vec<_>>());
+        let uniform: Vec<u64> = (0..500).flat_map(|set| of(Utilities::Uniform(1, 100), set)).collect();
+        assert!(uniform.iter().all(|u| u.is_multiple_of(UNIT) && (UNIT..=100 * UNIT).contains(u)));
+        let mean = uniform.iter().sum::<u64>() / uniform.len() as u64;
+        // The deviation of the mean of 4000 draws is less than half a unit.
+        assert!((49 * UNIT..52 * UNIT).contains(&mean), "{mean}");
+        let refused = |kind: Utilities, tasks: &[Task]| kind.of(tasks, 1, 1) == Err(Impossible::Utilities);
+        assert!(refused(Utilities::Geometric, &[tasks(1)[0]; 31]) && refused(Utilities::Geometric, &[tasks(1)[0]; 99]));
+        assert!(refused(Utilities::Uniform(2, 1), &tasks(1)) && refused(Utilities::Uniform(0, u64::MAX), &tasks(1)));
     }
 
     #[test]

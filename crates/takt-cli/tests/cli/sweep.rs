@@ -177,3 +177,218 @@ fn bad_experiments_are_told() {
         assert!(done.stderr.contains(says) && done.stdout.is_empty(), "{args:?}: {}", done.stderr);
     }
 }
+
+/// Three jobs of which one CPU cannot do all: EDF completes `a` alone, its like that aborts late jobs `a` and `c`, and who goes by
+/// utility completes `b` and `c`.
+const THREE: &str = "\
+policy: edf
+tasks:
+  - {name: a, period: 100ms, deadline: 4ms, runtime: 3ms, utility: 3}
+  - {name: b, period: 100ms, deadline: 5ms, runtime: 3ms, utility: 9}
+  - {name: c, period: 100ms, deadline: 7ms, runtime: 2ms, utility: 4}
+";
+
+/// The rows of a CSV without quoted cells, each by its header.
+fn rows(csv: &str) -> Vec<std::collections::HashMap<String, String>> {
+    let mut lines = csv.lines().map(|line| line.split(',').map(String::from).collect::<Vec<_>>());
+    let header = lines.next().unwrap();
+    let row = |cells: Vec<String>| {
+        assert_eq!(cells.len(), header.len(), "{cells:?}");
+        header.iter().cloned().zip(cells).collect()
+    };
+    lines.map(row).collect()
+}
+
+fn number(row: &std::collections::HashMap<String, String>, column: &str) -> f64 {
+    row[column].parse().unwrap_or_else(|_| panic!("{column}: {row:?}"))
+}
+
+#[test]
+fn a_file_is_scaled_and_counted() {
+    let room = Room::with(THREE);
+    let base = ["sweep", "load", "w.yaml", "--policies", "edf,dasa-nd", "--loads", "0.5,1.0", "--duration", "200ms"];
+    let csv = room.takt(&[&base[..], &["--runs", "runs.csv"]].concat()).expect(0).stdout;
+    let found: Vec<String> = rows(&csv)
+        .iter()
+        .map(|row| ["load", "utilisation", "policy", "runs", "dsr", "aur", "aborted"].map(|c| row[c].clone()).join(" "))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "0.5 0.04 edf 1 1.0000 1.0000 0.0000",
+            "0.5 0.04 dasa-nd 1 1.0000 1.0000 0.0000",
+            "1.0 0.08 edf 1 0.3333 0.1875 0.0000",
+            "1.0 0.08 dasa-nd 1 0.6667 0.8125 0.3333",
+        ]
+    );
+    // A single run has no interval.
+    assert!(rows(&csv).iter().all(|row| row["dsr_ci95"].is_empty()));
+    let runs = room.text("runs.csv");
+    assert!(runs.contains("\n1.0,1,edf,6,2,4,0,6000000,32000000,"), "{runs}");
+    let late = |rule: &'static str| {
+        let csv = room.takt(&[&base[..], &["--late", rule]].concat()).expect(0).stdout;
+        rows(&csv)[2..].iter().map(|row| number(row, "aur")).collect::<Vec<f64>>()
+    };
+    assert_eq!((late("abort"), late("continue")), (vec![0.4375, 0.8125], vec![0.1875, 0.8125]));
+    // With switches that long only two of them fit at half the load.
+    let costs = room.takt(&[&base[..], &["--costs", "context_switch=1100us"]].concat()).expect(0).stdout;
+    assert!(number(&rows(&costs)[0], "dsr") < 1.0, "{costs}");
+}
+
+#[test]
+fn a_load_is_that_of_the_simulator() {
+    let text = "\
+policy: g-edf
+tasks:
+  - {name: a, period: 5ms, spread: 3ms, runtime: 3ms, execution: 1ms..3ms}
+  - {name: b, period: 7ms, spread: 1ms, runtime: 4ms}
+  - {name: c, period: 11ms, runtime: 8ms, steps: [run 3ms, sleep 1ms, run 5ms]}
+";
+    let room = Room::with(text);
+    let base = ["--cpus", "2", "--duration", "1s"];
+    let sweep =
+        ["sweep", "load", "w.yaml", "--policies", "g-edf", "--loads", "1.3", "--seeds", "4..6", "--runs", "runs.csv"];
+    let csv = room.takt(&[&sweep[..], &base].concat()).expect(0).stdout;
+    assert!(number(&rows(&csv)[0], "dsr_ci95") > 0.0, "seeds differ: {csv}");
+    for run in rows(&room.text("runs.csv")) {
+        let sim = ["sim", "w.yaml", "--load", "1.3", "--count", "decided", "--json", "--seed", &run["seed"]];
+        let object = room.takt(&[&sim[..], &base].concat()).json();
+        for (column, path) in [
+            ("released", "/jobs/released"),
+            ("met", "/jobs/met"),
+            ("missed", "/jobs/missed"),
+            ("preemptions", "/preemptions"),
+            ("migrations", "/migrations"),
+            ("context_switches", "/context_switches"),
+        ] {
+            assert_eq!(
+                object.pointer(path).unwrap().as_u64(),
+                Some(run[column].parse().unwrap()),
+                "{column}: {object}"
+            );
+        }
+    }
+}
+
+/// Random overloaded sets for two CPUs.
+const OVERLOAD: &[&str] = &[
+    "sweep",
+    "load",
+    "--policies",
+    "g-edf,ng-gua,g-gua",
+    "--loads",
+    "2.5,3.0",
+    "--cpus",
+    "2",
+    "--generator",
+    "uunifast-discard",
+    "--tasks",
+    "8",
+    "--duration",
+    "500ms",
+];
+
+fn overload(more: &[&'static str]) -> Vec<&'static str> {
+    [OVERLOAD, more].concat()
+}
+
+#[test]
+fn utility_accrual_gains_under_overload() {
+    let room = Room::new();
+    let more = ["--sets", "60", "--against", "ng-gua", "--runs", "runs.csv"];
+    let csv = room.takt(&overload(&more)).expect(0).stdout;
+    let runs = rows(&room.text("runs.csv"));
+    for row in rows(&csv) {
+        // The means, intervals and gains once more, from the single runs.
+        let aur = |policy: &str| -> Vec<f64> {
+            let of = |run: &&std::collections::HashMap<String, String>| {
+                run["load"] == row["load"] && run["policy"] == policy
+            };
+            runs.iter().filter(of).map(|run| number(run, "utility") / number(run, "utility_total")).collect()
+        };
+        let moments = |numbers: &[f64]| {
+            let n = numbers.len() as f64;
+            let mean = numbers.iter().sum::<f64>() / n;
+            let variance = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            // Student's t of 59 degrees of freedom.
+            (mean, 2.001 * (variance / n).sqrt())
+        };
+        let (own, other) = (aur(&row["policy"]), aur("ng-gua"));
+        assert_eq!(own.len(), 60);
+        let gains: Vec<f64> = own.iter().zip(&other).map(|(a, b)| a - b).collect();
+        for (numbers, mean, half) in [(own, "aur", "aur_ci95"), (gains, "aur_gain", "aur_gain_ci95")] {
+            let (known, width) = moments(&numbers);
+            assert!((number(&row, mean) - known).abs() < 1e-4, "{row:?}: {known}");
+            assert!((number(&row, half) - width).abs() < 1e-4, "{row:?}: {width}");
+        }
+        let (gain, half) = (number(&row, "aur_gain"), number(&row, "aur_gain_ci95"));
+        match row["policy"].as_str() {
+            "g-edf" => assert!(gain + half < 0.0, "{row:?}"),
+            "ng-gua" => assert_eq!((gain, half), (0.0, 0.0)),
+            _ => assert!(gain - half > 0.0, "{row:?}"),
+        }
+        assert_eq!(number(&row, "missed"), ((1.0 - number(&row, "dsr")) * 1e4).round() / 1e4);
+    }
+}
+
+#[test]
+fn loads_are_resumed_and_repeated() {
+    let room = Room::new();
+    let few = |more: &[&'static str]| overload(&[&["--sets", "7"], more].concat());
+    let whole = room.takt(&few(&["--threads", "1", "--svg", "a.svg"])).expect(0).stdout;
+    assert_eq!(room.takt(&few(&["--threads", "5", "--svg", "b.svg", "--state", "s.json"])).expect(0).stdout, whole);
+    assert_eq!(room.text("a.svg"), room.text("b.svg"));
+    assert_eq!(room.text("a.svg").matches("<polyline").count(), 9);
+    assert_ne!(room.takt(&few(&["--seed", "2"])).expect(0).stdout, whole);
+    let object = room.takt(&few(&["--json", "--state", "s.json"])).json();
+    assert_eq!(object["setup"]["utilities"], "uniform:1..100");
+    let aur = object["points"][1]["policies"][2]["aur"]["mean"].as_f64().unwrap();
+    assert!((aur - number(&rows(&whole)[5], "aur")).abs() < 1e-4);
+    // A block is lost and found again; what is there is believed.
+    let state: Value = serde_json::from_str(&room.text("s.json")).unwrap();
+    let mut less = state.clone();
+    assert_eq!(less["done"].as_array_mut().unwrap().remove(1)[1], 5);
+    less["done"][0][3][0] = json!("10 10 0 0 5 5 0 0 0 0 0 0");
+    fs::write(room.path("s.json"), less.to_string()).unwrap();
+    let said = room.takt(&few(&["--state", "s.json", "--runs", "runs.csv"])).expect(0).stdout;
+    assert!(room.text("runs.csv").contains("\n2.5,0,g-edf,10,10,0,0,5,5,"), "{}", room.text("runs.csv"));
+    assert_eq!(said.lines().skip(4).collect::<Vec<_>>(), whole.lines().skip(4).collect::<Vec<_>>());
+    // More sets continue it; another experiment is refused, and so is what cannot be.
+    room.takt(&overload(&["--sets", "8", "--state", "s.json"])).expect(0);
+    for (change, says) in [(&["--seed", "2"][..], "its `seed` is 1"), (&["--late", "abort"], "its `late` is \"auto\"")]
+    {
+        let done = room.takt(&few(&[&["--state", "s.json"], change].concat())).expect(2);
+        assert!(done.stderr.contains(says) && done.stdout.is_empty(), "{}", done.stderr);
+    }
+    less["done"][0][3][0] = json!("10 11 0 0 5 5 0 0 0 0 0 0");
+    fs::write(room.path("s.json"), less.to_string()).unwrap();
+    assert!(room.takt(&few(&["--state", "s.json"])).expect(2).stderr.contains("is damaged"));
+    let other = room.takt(&with(&["--state", "s.json"])).expect(2);
+    assert!(other.stderr.contains("is not the state of such an experiment"), "{}", other.stderr);
+}
+
+#[test]
+fn bad_loads_are_told() {
+    let room = Room::with(THREE);
+    fs::write(room.path("plain.yaml"), "policy: edf\ntasks:\n  - {name: a, period: 5ms}\n").unwrap();
+    for (args, says) in [
+        (&["w.yaml", "--policies", "edf"][..], "--loads"),
+        (&["w.yaml", "--loads", "1"], "--policies"),
+        (&["w.yaml", "--loads", "1", "--policies", "efd"], "no policy is called `efd`"),
+        (&["w.yaml", "--loads", "0", "--policies", "edf"], "a number above zero"),
+        (&["w.yaml", "--loads", "1", "--policies", "edf", "--sets", "5"], "cannot be used with"),
+        (&["w.yaml", "--loads", "1", "--policies", "edf", "--tasks", "5"], "cannot be used with"),
+        (&["w.yaml", "--loads", "1", "--policies", "edf", "--utilities", "equal"], "cannot be used with"),
+        (&["w.yaml", "--loads", "1", "--policies", "edf", "--against", "rm"], "none of the policies"),
+        (&["w.yaml", "--loads", "1", "--policies", "edf", "--costs", "swap=1us"], "no cost `swap`"),
+        (&["plain.yaml", "--loads", "1", "--policies", "edf,dasa-nd"], "plain.yaml"),
+        (&["none.yaml", "--loads", "1", "--policies", "edf"], "none.yaml"),
+        (&["--loads", "1", "--policies", "g-edf", "--seeds", "1..2"], "FILE"),
+        (&["--loads", "3", "--policies", "edf"], "edf cannot schedule this at a load of 3.0"),
+        (&["--loads", "5", "--policies", "g-edf", "--generator", "uunifast", "--tasks", "4"], "cannot be drawn"),
+        (&["--loads", "2", "--policies", "g-edf", "--utilities", "uniform:9..1"], "cannot be drawn"),
+    ] {
+        let done = room.takt(&[&["sweep", "load"], args].concat()).expect(2);
+        assert!(done.stderr.contains(says) && done.stdout.is_empty(), "{args:?}: {}", done.stderr);
+    }
+}

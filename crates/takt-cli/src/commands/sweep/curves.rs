@@ -1,7 +1,38 @@
-//! Curves as SVG: one line for each test over the total utilisation.
+//! Curves as SVG: panels one below the other, in each a line for each test or policy over the points of the experiment.
 
+use super::points::ratio;
 use std::fmt::Write;
 use takt_trace::gantt::escape;
+
+/// A picture of curves.
+pub(super) struct Picture<'a> {
+    pub(super) title: &'a str,
+    pub(super) note: &'a str,
+    /// What the points are.
+    pub(super) across: &'a str,
+    /// In millionths, ascending.
+    pub(super) points: &'a [u64],
+    pub(super) panels: &'a [Panel],
+}
+
+/// One field of curves.
+pub(super) struct Panel {
+    /// What the values are; empty for a picture whose title says it.
+    pub(super) title: String,
+    /// The value at the upper end.
+    pub(super) top: u64,
+    /// What `top` is called at the axis, in millionths.
+    pub(super) worth: u64,
+    /// The same names in each panel, with a dot for each point.
+    pub(super) lines: Vec<(String, Vec<Dot>)>,
+}
+
+/// A value, and how far up and down from it the true one may be; zero draws no bar.
+#[derive(Clone, Copy)]
+pub(super) struct Dot {
+    pub(super) value: u64,
+    pub(super) half: u64,
+}
 
 /// Colours in turn, from the palette of Okabe and Ito, which colour-blind eyes tell apart.
 const COLOURS: [&str; 8] = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000000", "#999999"];
@@ -11,80 +42,129 @@ const WIDTH: i64 = 560;
 const HEIGHT: i64 = 360;
 const LEFT: i64 = 56;
 const TOP: i64 = 64;
+/// From the top of a panel to that of the next one.
+const APART: i64 = HEIGHT + 84;
 
 /// Tenths of a pixel as text.
 fn pixel(tenths: i64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// Draws the success ratios, in parts of `whole`, of each named line at each point (in millionths, ascending).
-pub(super) fn svg(title: &str, note: &str, points: &[u64], whole: u64, lines: &[(String, Vec<u64>)]) -> String {
-    let (Some(&first), Some(&last)) = (points.first(), points.last()) else { return String::new() };
-    let across = (last - first).max(1) as i64;
-    let x = |point: u64| LEFT * 10 + (point - first) as i64 * WIDTH * 10 / across;
-    let y = |count: u64| (TOP + HEIGHT) * 10 - (count as i64 * HEIGHT * 10) / whole.max(1) as i64;
+/// Draws the picture; empty without points.
+pub(super) fn svg(picture: &Picture<'_>) -> String {
+    let (title, note) = (picture.title, picture.note);
+    if picture.points.is_empty() {
+        return String::new();
+    }
     let mut body = String::new();
-    let mut add = |element: std::fmt::Arguments<'_>| {
-        body.write_fmt(element).expect("a string takes all");
-        body.push('\n');
-    };
-    add(format_args!(r#"<text x="16" y="24" class="title">{}</text>"#, escape(title)));
-    add(format_args!(r#"<text x="16" y="44">{}</text>"#, escape(note)));
-    for tenth in (0..=10).step_by(2) {
-        let at = pixel(((TOP + HEIGHT) - HEIGHT * tenth / 10) * 10);
-        add(format_args!(r#"<path d="M{LEFT} {at}h{WIDTH}" class="grid"/>"#));
-        add(format_args!(r#"<text x="{}" y="{at}" dy="4" class="y">{}.{}</text>"#, LEFT - 8, tenth / 10, tenth % 10));
+    line(&mut body, format_args!(r#"<text x="16" y="24" class="title">{}</text>"#, escape(title)));
+    line(&mut body, format_args!(r#"<text x="16" y="44">{}</text>"#, escape(note)));
+    for (index, panel) in picture.panels.iter().enumerate() {
+        draw(&mut body, picture, panel, TOP + APART * index as i64);
     }
-    // At most eleven numbers fit below the axis.
-    for point in points.iter().step_by(points.len().div_ceil(11)) {
-        let at = pixel(x(*point));
-        add(format_args!(r#"<path d="M{at} {TOP}v{HEIGHT}" class="grid"/>"#));
-        add(format_args!(r#"<text x="{at}" y="{}" class="x">{}</text>"#, TOP + HEIGHT + 18, ratio(*point)));
+    let names: Vec<&str> =
+        picture.panels.first().into_iter().flat_map(|p| &p.lines).map(|(name, _)| name.as_str()).collect();
+    for (index, name) in names.iter().enumerate() {
+        let (row, legend) = (TOP + 8 + 18 * index as i64, LEFT + WIDTH + 20);
+        let style = style(index);
+        line(&mut body, format_args!(r#"<path d="M{legend} {row}h28" {style} class="key"/>"#));
+        line(&mut body, format_args!(r#"<text x="{}" y="{row}" dy="4">{}</text>"#, legend + 36, escape(name)));
     }
-    add(format_args!(r#"<text x="{}" y="{}" class="x">total utilisation</text>"#, LEFT + WIDTH / 2, TOP + HEIGHT + 40));
-    for (index, (name, counts)) in lines.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
-        let dash = DASHES[index / COLOURS.len() % DASHES.len()];
-        let path: Vec<String> =
-            points.iter().zip(counts).map(|(p, c)| format!("{},{}", pixel(x(*p)), pixel(y(*c)))).collect();
-        add(format_args!(
-            r#"<polyline points="{}" stroke="{colour}" stroke-dasharray="{dash}"><title>{}</title></polyline>"#,
-            path.join(" "),
-            escape(name)
-        ));
-        let row = TOP + 8 + 18 * index as i64;
-        let legend = LEFT + WIDTH + 20;
-        add(format_args!(r#"<path d="M{legend} {row}h28" stroke="{colour}" stroke-dasharray="{dash}" class="key"/>"#));
-        add(format_args!(r#"<text x="{}" y="{row}" dy="4">{}</text>"#, legend + 36, escape(name)));
-    }
-    let longest = lines.iter().map(|(name, _)| name.chars().count() as i64).max().unwrap_or(0);
+    let longest = names.iter().map(|name| name.chars().count() as i64).max().unwrap_or(0);
     let width = (LEFT + WIDTH + 72 + 7 * longest).max(32 + 6 * note.chars().count() as i64);
-    let height = (TOP + HEIGHT + 56).max(TOP + 18 * lines.len() as i64 + 16);
+    let panels = picture.panels.len().max(1) as i64;
+    let height = (TOP + APART * (panels - 1) + HEIGHT + 56).max(TOP + 18 * names.len() as i64 + 16);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
          <style>text{{font:11px sans-serif;fill:#222}}.title{{font-size:15px;font-weight:bold}}.y{{text-anchor:end}}\
-         .x{{text-anchor:middle}}.grid{{stroke:#ddd;fill:none}}polyline,.key{{fill:none;stroke-width:2}}</style>\n\
+         .x{{text-anchor:middle}}.panel{{font-weight:bold}}.grid{{stroke:#ddd;fill:none}}\
+         polyline,.key{{fill:none;stroke-width:2}}.bar{{fill:none;stroke-width:1}}</style>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
     )
 }
 
-/// Millionths without useless digits, with at least one decimal.
-pub(super) fn ratio(millionths: u64) -> String {
-    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
-    let short = text.trim_end_matches('0');
-    if short.ends_with('.') { format!("{short}0") } else { short.to_string() }
+fn line(body: &mut String, element: std::fmt::Arguments<'_>) {
+    body.write_fmt(element).expect("a string takes all");
+    body.push('\n');
+}
+
+/// Colour and dashes of a line.
+fn style(index: usize) -> String {
+    let (colour, dash) = (COLOURS[index % COLOURS.len()], DASHES[index / COLOURS.len() % DASHES.len()]);
+    format!(r#"stroke="{colour}" stroke-dasharray="{dash}""#)
+}
+
+fn draw(body: &mut String, picture: &Picture<'_>, panel: &Panel, top: i64) {
+    let points = picture.points;
+    let first = points[0];
+    let across = (points[points.len() - 1] - first).max(1) as i64;
+    let x = |point: u64| LEFT * 10 + (point - first) as i64 * WIDTH * 10 / across;
+    let y = |value: u64| {
+        let up = i128::from(value.min(panel.top)) * i128::from(HEIGHT * 10) / i128::from(panel.top.max(1));
+        (top + HEIGHT) * 10 - up as i64
+    };
+    if !panel.title.is_empty() {
+        line(body, format_args!(r#"<text x="{LEFT}" y="{}" class="panel">{}</text>"#, top - 8, escape(&panel.title)));
+    }
+    for fifth in 0..=5 {
+        let at = pixel(((top + HEIGHT) - HEIGHT * fifth / 5) * 10);
+        let label = ratio(panel.worth * fifth as u64 / 5);
+        // Large numbers are counts.
+        let label = if panel.worth >= 10_000_000 { label.trim_end_matches(".0") } else { &label };
+        line(body, format_args!(r#"<path d="M{LEFT} {at}h{WIDTH}" class="grid"/>"#));
+        line(body, format_args!(r#"<text x="{}" y="{at}" dy="4" class="y">{label}</text>"#, LEFT - 8));
+    }
+    // At most eleven numbers fit below the axis.
+    for point in points.iter().step_by(points.len().div_ceil(11)) {
+        let at = pixel(x(*point));
+        line(body, format_args!(r#"<path d="M{at} {top}v{HEIGHT}" class="grid"/>"#));
+        line(body, format_args!(r#"<text x="{at}" y="{}" class="x">{}</text>"#, top + HEIGHT + 18, ratio(*point)));
+    }
+    let (middle, below) = (LEFT + WIDTH / 2, top + HEIGHT + 40);
+    line(body, format_args!(r#"<text x="{middle}" y="{below}" class="x">{}</text>"#, escape(picture.across)));
+    for (index, (name, dots)) in panel.lines.iter().enumerate() {
+        let path: Vec<String> =
+            points.iter().zip(dots).map(|(p, d)| format!("{},{}", pixel(x(*p)), pixel(y(d.value)))).collect();
+        let (path, style) = (path.join(" "), style(index));
+        line(body, format_args!(r#"<polyline points="{path}" {style}><title>{}</title></polyline>"#, escape(name)));
+        let bar = |(point, dot): (&u64, &Dot)| {
+            let (at, low, high) = (x(*point), y(dot.value.saturating_sub(dot.half)), y(dot.value + dot.half));
+            let (left, high, low) = (pixel(at - 30), pixel(high), pixel(low));
+            format!("M{left} {high}h6M{} {high}V{low}M{left} {low}h6", pixel(at))
+        };
+        let bars: String = points.iter().zip(dots).filter(|(_, dot)| dot.half > 0).map(bar).collect();
+        if !bars.is_empty() {
+            line(body, format_args!(r#"<path d="{bars}" stroke="{}" class="bar"/>"#, COLOURS[index % COLOURS.len()]));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn picture(points: &[u64], top: u64, dots: &[Dot]) -> String {
+        let lines = vec![("a<b\u{1}".into(), dots.to_vec())];
+        let panels = [Panel { title: String::new(), top, worth: 1_000_000, lines }];
+        svg(&Picture { title: "t", note: "n", across: "load", points, panels: &panels })
+    }
+
     #[test]
     fn a_line_runs_from_corner_to_corner() {
-        let text = svg("t", "n", &[2_000_000, 3_000_000], 10, &[("a<b\u{1}".into(), vec![10, 0])]);
+        let dots = [(10, 0), (0, 0)].map(|(value, half)| Dot { value, half });
+        let text = picture(&[2_000_000, 3_000_000], 10, &dots);
         assert!(text.contains(r#"points="56.0,64.0 616.0,424.0""#), "{text}");
         assert!(text.contains("a&lt;b\u{fffd}") && !text.contains("a<b"), "{text}");
-        assert_eq!((ratio(2_000_000), ratio(3_250_000), ratio(1)), ("2.0".into(), "3.25".into(), "0.000001".into()));
-        svg("one point", "", &[1], 0, &[]);
+        assert!(!text.contains(r#"class="bar""#));
+        picture(&[1], 0, &[Dot { value: 0, half: 0 }]);
+        assert_eq!(picture(&[], 1, &[]), "");
+    }
+
+    #[test]
+    fn a_bar_ends_at_the_edges() {
+        let text = picture(&[2_000_000, 3_000_000], 10, &[Dot { value: 5, half: 1 }, Dot { value: 10, half: 1 }]);
+        // A tenth of the height is 36 pixels; above the top there is nothing.
+        let bars = "M53.0 208.0h6M56.0 208.0V280.0M53.0 280.0h6M613.0 64.0h6M616.0 64.0V100.0M613.0 100.0h6";
+        assert!(text.contains(bars), "{text}");
     }
 }

@@ -1,11 +1,14 @@
 //! `takt sweep generate`: random task sets as CSV, and the options that say what kind of sets.
 
+use super::points::total;
 use crate::failure::Failure;
 use crate::{Outcome, Verdict};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use takt_analysis::generate::{Deadlines, Generator, Impossible, Periods, Utilisations};
+use takt_analysis::taskset::TaskSet;
+use takt_core::model::{Arrival, Task};
 use takt_core::time::Span;
 use takt_workload::{MAX_TASKS, duration_text, parse_duration};
 
@@ -99,18 +102,6 @@ impl SetArgs {
     }
 }
 
-/// A total utilisation in millionths.
-pub(super) fn total(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no utilisation: a number above zero and at most 1000, such as 3.2");
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || whole.len() > 4 || fraction.len() > 6 || !digits(whole) || !digits(fraction) {
-        return Err(wrong());
-    }
-    let value: u64 = format!("{whole}{fraction:0<6}").parse().map_err(|_| wrong())?;
-    if (1..=1_000_000_000).contains(&value) { Ok(value) } else { Err(wrong()) }
-}
-
 fn periods(text: &str) -> Result<Periods, String> {
     let form = "write `uniform:1ms..100ms` or `log-uniform:10ms..1s`";
     let (kind, range) = text.split_once(':').ok_or(form)?;
@@ -135,7 +126,20 @@ fn periods(text: &str) -> Result<Periods, String> {
 
 /// The failure that tells why sets cannot be drawn.
 pub(super) fn impossible(why: Impossible) -> Failure {
-    Failure::input(format!("such sets cannot be drawn: {why}"), "change `--utilisation`, `--tasks` or `--generator`")
+    Failure::input(
+        format!("such sets cannot be drawn: {why}"),
+        "change the total utilisation, `--tasks`, `--generator` or `--utilities`",
+    )
+}
+
+/// A drawn task for the simulator.
+pub(super) fn described(task: &takt_analysis::taskset::Task, set: &TaskSet) -> Task {
+    Task {
+        arrival: Arrival::Periodic { offset: Span::ZERO, period: set.span(task.period) },
+        deadline: Some(set.span(task.deadline)),
+        runtime: Some(set.span(task.runtime)),
+        ..Task::default()
+    }
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
@@ -159,11 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_ranges_are_read() {
-        assert_eq!((total("3.2"), total("4"), total("0.000001")), (Ok(3_200_000), Ok(4_000_000), Ok(1)));
-        for wrong in ["", "-1", "0", "1.0000001", "1001", "a", "1,5", "."] {
-            assert!(total(wrong).is_err(), "{wrong}");
-        }
+    fn ranges_are_read() {
         assert_eq!(periods("uniform:1ms..100ms"), Ok(Periods::Uniform(1_000, 100_000)));
         assert_eq!(periods("log-uniform:10us..1s"), Ok(Periods::LogUniform(10, 1_000_000)));
         for wrong in ["uniform", "uniform:1ms", "uniform:2ms..1ms", "even:1ms..2ms", "uniform:1ns..2ms", "uniform:1..2"]

@@ -1,13 +1,17 @@
-//! `takt sweep`: experiments over many task sets.
+//! `takt sweep`: experiments over many task sets and loads.
 
 mod curves;
+mod experiment;
 mod generate;
+mod load;
+mod points;
 mod schedulability;
 mod state;
+mod statistics;
 
 use crate::Outcome;
 
-/// Experiments over many random task sets, on all CPUs
+/// Experiments over many random task sets or loads, on all CPUs
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -18,11 +22,13 @@ pub(crate) struct Args {
 enum Sweep {
     Generate(generate::Args),
     Schedulability(schedulability::Args),
+    Load(Box<load::Args>),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.sweep {
         Sweep::Generate(args) => generate::run(args),
         Sweep::Schedulability(args) => schedulability::run(args),
+        Sweep::Load(args) => load::run(args),
     }
 }

@@ -1,23 +1,20 @@
 //! `takt sweep schedulability`: the part of random task sets that each test accepts, over the total utilisation.
 
-use super::curves;
-use super::generate::{self, SetArgs, total};
-use super::state::{Block, Counts, State};
+use super::curves::{self, Dot, Panel, Picture};
+use super::experiment::{self, Common};
+use super::generate::{self, SetArgs};
+use super::points::{Points, points, ratio};
+use super::state::{Block, Found, Subject};
 use crate::commands::verdicts::{self, Method};
 use crate::failure::Failure;
 use crate::input::duration;
-use crate::parallel;
 use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 use takt_analysis::generate::Impossible;
 use takt_analysis::taskset::TaskSet;
 use takt_analysis::tests::Verdict as Says;
 use takt_core::cpus::MAX_CPUS;
-use takt_core::model::{Arrival, Task};
 use takt_core::time::Span;
 
 /// The part of random task sets that each test accepts, over the total utilisation
@@ -44,49 +41,34 @@ pub(super) struct Args {
     duration: Span,
     #[command(flatten)]
     kind: SetArgs,
-    /// Keep what is found in this file, and go on from there when called again
-    #[arg(long, value_name = "FILE")]
-    state: Option<PathBuf>,
-    /// Draw the curves
-    #[arg(long, value_name = "OUT.svg")]
-    svg: Option<PathBuf>,
-    /// Number of threads; by default one for each CPU of this machine
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    threads: Option<u16>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    common: Common,
 }
 
-/// Total utilisations in millionths, ascending.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Points(Vec<u64>);
-
-/// No experiment has more points.
-const POINTS_MAX: u64 = 10_000;
 /// Sets that one thread takes at a time.
 const BLOCK: u64 = 20;
-/// Between two writes of the state.
-const SAVE_EVERY: Duration = Duration::from_secs(2);
+/// What each test said about a block: how many sets it accepted, and about how many it could not say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Counts {
+    accepted: Vec<u64>,
+    unknown: Vec<u64>,
+}
 
-fn points(text: &str) -> Result<Points, String> {
-    let mut points = match text.split_once("..") {
-        None => text.split(',').map(|p| total(p.trim())).collect::<Result<Vec<u64>, _>>()?,
-        Some((low, rest)) => {
-            let (high, step) = rest.split_once(':').ok_or("a range needs a step, as in `2.0..4.0:0.2`")?;
-            let (low, high, step) = (total(low)?, total(high)?, total(step)?);
-            if low > high {
-                return Err("the range is upside down".into());
-            }
-            if (high - low) / step >= POINTS_MAX {
-                return Err(format!("more than {POINTS_MAX} points"));
-            }
-            (low..=high).step_by(step as usize).collect()
-        }
-    };
-    points.sort_unstable();
-    points.dedup();
-    Ok(Points(points))
+impl Found for Counts {
+    fn cells(&self) -> Vec<Value> {
+        vec![json!(self.accepted), json!(self.unknown)]
+    }
+
+    fn read(cells: &[Value]) -> Option<Counts> {
+        let list = |value: &Value| value.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
+        let [accepted, unknown] = cells else { return None };
+        Some(Counts { accepted: list(accepted)?, unknown: list(unknown)? })
+    }
+
+    fn is_sound(&self, sets: u64, questions: usize) -> bool {
+        let whole = |counts: &[u64]| counts.len() == questions && counts.iter().all(|n| *n <= sets);
+        whole(&self.accepted) && whole(&self.unknown)
+    }
 }
 
 /// The default choice of tests.
@@ -110,17 +92,10 @@ impl Experiment<'_> {
     fn setup(&self) -> Value {
         let mut setup = self.args.kind.json();
         setup["cpus"] = json!(self.cpus);
-        setup["points"] = self.points.iter().map(|p| curves::ratio(*p)).collect();
+        setup["points"] = self.points.iter().map(|p| ratio(*p)).collect();
         setup["tests"] = self.methods.iter().map(Method::name).collect();
         setup["simulated_ns"] = json!(self.args.duration.ns());
         setup
-    }
-
-    fn blocks(&self) -> Vec<Block> {
-        let sets = self.args.sets;
-        let of_point =
-            |point: usize| (0..sets).step_by(BLOCK as usize).map(move |first| (point, first, BLOCK.min(sets - first)));
-        (0..self.points.len()).flat_map(of_point).collect()
     }
 
     /// What the tests say about a block of sets.
@@ -131,7 +106,8 @@ impl Experiment<'_> {
         for index in first..first + sets {
             let tasks = generator.set(self.points[point], self.args.kind.seed, index)?;
             let set = TaskSet::new(tasks, Span::from_us(1)).map_err(|_| Impossible::Periods)?;
-            let system = || verdicts::machine(self.cpus, set.tasks.iter().map(|t| described(t, &set)).collect());
+            let system =
+                || verdicts::machine(self.cpus, set.tasks.iter().map(|t| generate::described(t, &set)).collect());
             for (test, method) in self.methods.iter().enumerate() {
                 match method.ask(&set, self.cpus, system, self.args.duration).verdict {
                     Says::Schedulable => counts.accepted[test] += 1,
@@ -141,16 +117,6 @@ impl Experiment<'_> {
             }
         }
         Ok(counts)
-    }
-}
-
-/// The task for the simulator.
-fn described(task: &takt_analysis::taskset::Task, set: &TaskSet) -> Task {
-    Task {
-        arrival: Arrival::Periodic { offset: Span::ZERO, period: set.span(task.period) },
-        deadline: Some(set.span(task.deadline)),
-        runtime: Some(set.span(task.runtime)),
-        ..Task::default()
     }
 }
 
@@ -169,47 +135,24 @@ pub(super) fn run(args: &Args) -> Outcome {
             .set(experiment.points[point], args.kind.seed, 0)
             .map_err(generate::impossible)?;
     }
-    let blocks = experiment.blocks();
-    let state = State::open(args.state.as_deref(), experiment.setup(), experiment.methods.len())?;
-    // Whoever cannot keep the state learns it now.
-    state.save()?;
-    let missing: Vec<Block> = blocks.iter().copied().filter(|b| !state.done.contains_key(b)).collect();
-    let progress = parallel::bar(blocks.iter().map(|b| b.2).sum());
-    progress.inc(blocks.iter().filter(|b| state.done.contains_key(b)).map(|b| b.2).sum());
-    let shared = Mutex::new((state, Instant::now(), None::<Failure>));
-    let found = parallel::map(
-        missing.len(),
-        args.threads.map_or_else(parallel::threads, usize::from),
-        |index| experiment.ask(missing[index]),
-        |index, counts| {
-            progress.inc(missing[index].2);
-            let Ok(counts) = counts else { return };
-            let mut shared = shared.lock().expect("no worker panics while it holds the state");
-            let (state, saved, failed) = &mut *shared;
-            state.done.insert(missing[index], counts.clone());
-            if saved.elapsed() >= SAVE_EVERY && failed.is_none() {
-                *failed = state.save().err();
-                *saved = Instant::now();
-            }
-        },
-    );
-    progress.finish_and_clear();
-    let (state, _, failed) = shared.into_inner().expect("the workers have ended");
-    found.into_iter().find_map(Result::err).map_or(Ok(()), |why| Err(generate::impossible(why)))?;
-    failed.map_or(Ok(()), Err)?;
-    if !missing.is_empty() {
-        state.save()?;
-    }
-    report(&experiment, &sums(&experiment, &blocks, &state))
+    let blocks = experiment::blocks(experiment.points.len(), args.sets, BLOCK);
+    let subject = Subject {
+        format: "takt sweep schedulability 1",
+        setup: experiment.setup(),
+        questions: experiment.methods.len(),
+    };
+    let found = experiment::carry_out(&args.common, &subject, &blocks, |block| {
+        experiment.ask(block).map_err(generate::impossible)
+    })?;
+    report(&experiment, &sums(&experiment, &blocks, &found))
 }
 
 /// The counts of whole points.
-fn sums(experiment: &Experiment<'_>, blocks: &[Block], state: &State) -> Vec<Counts> {
+fn sums(experiment: &Experiment<'_>, blocks: &[Block], found: &[Counts]) -> Vec<Counts> {
     let tests = experiment.methods.len();
     let empty = || Counts { accepted: vec![0; tests], unknown: vec![0; tests] };
     let mut sums: Vec<Counts> = experiment.points.iter().map(|_| empty()).collect();
-    for block in blocks {
-        let counts = &state.done[block];
+    for (block, counts) in blocks.iter().zip(found) {
         let sum = &mut sums[block.0];
         sum.accepted.iter_mut().zip(&counts.accepted).for_each(|(a, b)| *a += b);
         sum.unknown.iter_mut().zip(&counts.unknown).for_each(|(a, b)| *a += b);
@@ -220,11 +163,10 @@ fn sums(experiment: &Experiment<'_>, blocks: &[Block], state: &State) -> Vec<Cou
 fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
     let (args, sets) = (experiment.args, experiment.args.sets);
     let names = || experiment.methods.iter().map(Method::name);
-    if let Some(path) = &args.svg {
-        let lines: Vec<(String, Vec<u64>)> = names()
-            .enumerate()
-            .map(|(t, name)| (name.to_string(), sums.iter().map(|s| s.accepted[t]).collect()))
-            .collect();
+    if let Some(path) = &args.common.svg {
+        let dots = |test: usize| sums.iter().map(|s| Dot { value: s.accepted[test], half: 0 }).collect();
+        let lines = names().enumerate().map(|(test, name)| (name.to_string(), dots(test))).collect();
+        let panels = [Panel { title: String::new(), top: sets, worth: 1_000_000, lines }];
         let kind = args.kind.json();
         let text = |key: &str| kind[key].as_str().unwrap_or_default().to_string();
         let note = format!(
@@ -235,23 +177,24 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
             text("deadlines"),
             args.kind.seed
         );
-        let picture = curves::svg("Task sets accepted", &note, &experiment.points, sets, &lines);
-        std::fs::write(path, picture).map_err(|e| Failure::file("write", path, &e))?;
+        let (title, across) = ("Task sets accepted", "total utilisation");
+        let picture = Picture { title, note: &note, across, points: &experiment.points, panels: &panels };
+        std::fs::write(path, curves::svg(&picture)).map_err(|e| Failure::file("write", path, &e))?;
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    if args.json {
+    if args.common.json {
         let point = |(point, sum): (&u64, &Counts)| {
             let tests = names()
                 .enumerate()
                 .map(|(t, name)| json!({"test": name, "accepted": sum.accepted[t], "unknown": sum.unknown[t]}));
-            json!({"utilisation": curves::ratio(*point), "sets": sets, "tests": tests.collect::<Vec<_>>()})
+            json!({"utilisation": ratio(*point), "sets": sets, "tests": tests.collect::<Vec<_>>()})
         };
         let points: Vec<Value> = experiment.points.iter().zip(sums).map(point).collect();
         writeln!(out, "{}", json!({"setup": experiment.setup(), "points": points}))?;
     } else {
         writeln!(out, "utilisation,sets,{}", names().collect::<Vec<_>>().join(","))?;
         for (point, sum) in experiment.points.iter().zip(sums) {
-            write!(out, "{},{sets}", curves::ratio(*point))?;
+            write!(out, "{},{sets}", ratio(*point))?;
             for accepted in &sum.accepted {
                 // Four decimals, rounded to the nearest.
                 let parts = (accepted * 20_000 / sets).div_ceil(2);
@@ -269,18 +212,4 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
         }
     }
     Ok(Verdict::Done)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn points_are_a_list_or_a_range() {
-        assert_eq!(points("3,2.5, 3").unwrap().0, [2_500_000, 3_000_000]);
-        assert_eq!(points("2.0..2.5:0.2").unwrap().0, [2_000_000, 2_200_000, 2_400_000]);
-        for wrong in ["", "2..4", "4..2:0.1", "1..1000:0.000001", "2..4:0", "a..b:c"] {
-            assert!(points(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -9,27 +9,39 @@ use std::path::{Path, PathBuf};
 /// A block of sets of one point: the point, the first set, and how many.
 pub(super) type Block = (usize, u64, u64);
 
-/// What each test said about a block: how many sets it accepted, and about how many it could not say.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Counts {
-    pub(super) accepted: Vec<u64>,
-    pub(super) unknown: Vec<u64>,
+/// What is found out about a block.
+pub(super) trait Found: Clone + Send + Sync {
+    /// As the last cells of its row in the file.
+    fn cells(&self) -> Vec<Value>;
+
+    /// From the cells of a row.
+    fn read(cells: &[Value]) -> Option<Self>;
+
+    /// Whether it can be what was found out about a block of so many sets, with so many questions.
+    fn is_sound(&self, sets: u64, questions: usize) -> bool;
+}
+
+/// What a state is about.
+pub(super) struct Subject {
+    /// Marks the file as ours, and says how it is laid out.
+    pub(super) format: &'static str,
+    /// All that the result depends on, but for the number of sets: more of them continue a smaller experiment.
+    pub(super) setup: Value,
+    /// How many tests or policies are asked about each set.
+    pub(super) questions: usize,
 }
 
 /// The blocks that are done.
-pub(super) struct State {
+pub(super) struct State<'a, T> {
     path: Option<PathBuf>,
-    setup: Value,
-    pub(super) done: BTreeMap<Block, Counts>,
+    subject: &'a Subject,
+    pub(super) done: BTreeMap<Block, T>,
 }
 
-/// Marks a file as ours, and says how it is laid out.
-const FORMAT: &str = "takt sweep schedulability 1";
-
-impl State {
+impl<'a, T: Found> State<'a, T> {
     /// Reads the file if there is one. Its setup must be this one: what was found under another does not belong here.
-    pub(super) fn open(path: Option<&Path>, setup: Value, tests: usize) -> Result<State, Failure> {
-        let mut state = State { path: path.map(Path::to_path_buf), setup, done: BTreeMap::new() };
+    pub(super) fn open(path: Option<&Path>, subject: &'a Subject) -> Result<State<'a, T>, Failure> {
+        let mut state = State { path: path.map(Path::to_path_buf), subject, done: BTreeMap::new() };
         let Some(path) = path else { return Ok(state) };
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -38,16 +50,16 @@ impl State {
         };
         let name = path.display();
         let other = "name another file with `--state`, or remove this one";
-        let Some(file) = serde_json::from_str::<Value>(&text).ok().filter(|v| v["format"] == FORMAT) else {
-            return Err(Failure::input(format!("`{name}` is not the state of an experiment"), other));
+        let Some(file) = serde_json::from_str::<Value>(&text).ok().filter(|v| v["format"] == subject.format) else {
+            return Err(Failure::input(format!("`{name}` is not the state of such an experiment"), other));
         };
-        let mut settings = state.setup.as_object().into_iter().flatten();
+        let mut settings = subject.setup.as_object().into_iter().flatten();
         if let Some((key, now)) = settings.find(|(key, now)| file["setup"][key.as_str()] != **now) {
             let then = &file["setup"][key.as_str()];
             let message = format!("`{name}` is of another experiment: its `{key}` is {then}, and now it is {now}");
             return Err(Failure::input(message, other));
         }
-        let blocks = file["done"].as_array().into_iter().flatten().map(|row| read(row, tests));
+        let blocks = file["done"].as_array().into_iter().flatten().map(|row| read(row, subject.questions));
         match blocks.collect::<Option<_>>() {
             Some(done) => state.done = done,
             None => return Err(Failure::input(format!("`{name}` is damaged"), other)),
@@ -60,24 +72,22 @@ impl State {
     pub(super) fn save(&self) -> Result<(), Failure> {
         let Some(path) = &self.path else { return Ok(()) };
         let fault = |e: &io::Error| Failure::file("write", path, e);
-        let rows: Vec<Value> = self
-            .done
-            .iter()
-            .map(|((point, first, sets), c)| json!([point, first, sets, c.accepted, c.unknown]))
-            .collect();
+        let row = |((point, first, sets), found): (&Block, &T)| -> Value {
+            [json!(point), json!(first), json!(sets)].into_iter().chain(found.cells()).collect()
+        };
+        let rows: Vec<Value> = self.done.iter().map(row).collect();
         let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| fault(&e))?;
-        writeln!(file, "{}", json!({"format": FORMAT, "setup": self.setup, "done": rows})).map_err(|e| fault(&e))?;
+        let whole = json!({"format": self.subject.format, "setup": self.subject.setup, "done": rows});
+        writeln!(file, "{whole}").map_err(|e| fault(&e))?;
         file.as_file().sync_data().map_err(|e| fault(&e))?;
         file.persist(path).map_err(|e| fault(&e.error))?;
         Ok(())
     }
 }
 
-fn read(row: &Value, tests: usize) -> Option<(Block, Counts)> {
-    let list = |value: &Value| value.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
+fn read<T: Found>(row: &Value, questions: usize) -> Option<(Block, T)> {
     let block = (usize::try_from(row[0].as_u64()?).ok()?, row[1].as_u64()?, row[2].as_u64()?);
-    let counts = Counts { accepted: list(&row[3])?, unknown: list(&row[4])? };
-    let whole = |counts: &[u64]| counts.len() == tests && counts.iter().all(|n| *n <= block.2);
-    (whole(&counts.accepted) && whole(&counts.unknown)).then_some((block, counts))
+    let found = T::read(row.as_array()?.get(3..)?)?;
+    found.is_sound(block.2, questions).then_some((block, found))
 }

@@ -1,0 +1,206 @@
+//! What is simulated: a workload whose jobs are scaled, or random task sets.
+
+use super::super::generate::{described, impossible};
+use super::super::points::ratio;
+use super::super::state::Block;
+use super::runs::{self, Runs};
+use super::{Args, Seeds, utilities_text};
+use crate::commands::verdicts;
+use crate::failure::Failure;
+use crate::input::Input;
+use serde_json::{Value, json};
+use takt_analysis::taskset::TaskSet;
+use takt_core::model::{Execution, Step, System, Task, scaled};
+use takt_core::policy::{Placement, PolicySpec};
+use takt_core::scenario::Scenario;
+use takt_core::time::{Span, Time};
+use takt_core::utility::Utility;
+use takt_workload::Workload;
+
+/// All that is simulated for all loads.
+pub(super) struct Cases<'a> {
+    pub(super) args: &'a Args,
+    pub(super) cpus: usize,
+    policies: Vec<PolicySpec>,
+    /// The file as each policy has it; none for random sets.
+    workloads: Vec<Workload>,
+}
+
+/// CPUs of random sets unless somebody says how many.
+const CPUS: u16 = 4;
+
+impl Cases<'_> {
+    /// Reads the file, if there is one, once for each policy: what one of them needs may be missing.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub(super) fn new(args: &Args) -> Result<Cases<'_>, Failure> {
+        let mut policies = args.policies.0.clone();
+        if let Some(placement) = args.placement {
+            policies.iter_mut().for_each(|p| p.placement = placement);
+        }
+        let mut workloads = Vec::new();
+        if let Some(file) = &args.file {
+            for (index, policy) in policies.iter().enumerate() {
+                let (policy, placement) = (Some(*policy), args.placement);
+                let input = Input { file: file.clone(), policy, placement, cpus: args.cpus, seed: None };
+                // Every policy would hear the same warnings.
+                workloads.push(if index == 0 { input.load(None)? } else { input.load_quietly(None)? });
+            }
+        }
+        let random = || usize::from(args.cpus.unwrap_or(CPUS));
+        let cpus = workloads.first().map_or_else(random, |w| w.system.cpus.len());
+        Ok(Cases { args, cpus, policies, workloads })
+    }
+
+    /// The policies' names with their settings.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.policies.iter().map(takt_workload::policy_text).collect()
+    }
+
+    /// Runs for each load.
+    pub(super) fn runs(&self) -> u64 {
+        let Seeds(first, last) = self.args.seeds;
+        if self.workloads.is_empty() { self.args.sets } else { last - first + 1 }
+    }
+
+    /// What a run is called: its seed, or the number of its set.
+    pub(super) fn run_name(&self, index: u64) -> u64 {
+        if self.workloads.is_empty() { index } else { self.args.seeds.0 + index }
+    }
+
+    /// All that the result depends on, but for the number of runs.
+    pub(super) fn setup(&self) -> Value {
+        let args = self.args;
+        let mut setup = match self.workloads.first() {
+            Some(workload) => {
+                let source = &workload.source;
+                json!({"file": source.name, "fingerprint": fingerprint(&source.text), "seed": args.seeds.0})
+            }
+            None => {
+                let mut setup = args.kind.json();
+                setup["utilities"] = json!(utilities_text(args.utilities));
+                setup
+            }
+        };
+        let c = args.costs.unwrap_or_default();
+        let costs = [c.context_switch, c.migration, c.cache_reload, c.scheduler, c.scheduler_task, c.lock, c.interrupt];
+        setup["cpus"] = json!(self.cpus);
+        setup["loads"] = args.loads.0.iter().map(|l| ratio(*l)).collect();
+        setup["policies"] = json!(self.names());
+        setup["late"] = json!(args.late.name());
+        let placement = Placement::ALL.iter().find(|(_, placement)| Some(*placement) == args.placement);
+        setup["placement"] = json!(placement.map(|(name, _)| name));
+        setup["costs_ns"] = json!(args.costs.map(|_| costs.map(Span::ns)));
+        setup["simulated_ns"] = json!(args.duration.ns());
+        setup
+    }
+
+    /// The total utilisation at a load, in millionths: of a file by the runtimes and periods that it declares.
+    pub(super) fn utilisation(&self, load: u64) -> u64 {
+        let Some(workload) = self.workloads.first() else { return load };
+        let of = |task: &Task| {
+            let (Some(runtime), Some(period)) = (task.runtime, task.arrival.period()) else { return 0 };
+            // In 10^-12, rounded only at the end.
+            u128::from(load) * 1_000_000 * runtime.ns() as u128 / period.ns() as u128
+        };
+        let sum: u128 = workload.system.tasks.iter().map(of).sum();
+        u64::try_from((sum + 500_000) / 1_000_000).unwrap_or(u64::MAX)
+    }
+
+    /// Simulates the runs of a block under each policy for `length`. Jobs are counted whose deadline is within `duration`.
+    ///
+    /// # Errors
+    /// What cannot be drawn, or the policy that cannot schedule a set.
+    pub(super) fn run_block(&self, (load, first, count): Block, length: Span) -> Result<Runs, Failure> {
+        let load = self.args.loads.0[load];
+        let mut found = Vec::new();
+        for index in first..first + count {
+            let random = if self.workloads.is_empty() { self.random(load, index)? } else { Vec::new() };
+            for (number, policy) in self.policies.iter().enumerate() {
+                let (system, scenario) = match self.workloads.get(number) {
+                    Some(workload) => self.from_file(workload, load, index),
+                    None => (verdicts::machine(self.cpus, random.clone()), Scenario::default()),
+                };
+                let scenario = Scenario { costs: self.args.costs.unwrap_or(scenario.costs), ..scenario };
+                let (late, horizon) = (self.args.late.of(policy), Some(Time::ZERO + self.args.duration));
+                let system = System { policy: *policy, late, horizon, ..system };
+                let run = runs::simulate(system, &scenario, length).map_err(|why| {
+                    let name = takt_workload::policy_text(policy);
+                    let message = format!("{name} cannot schedule this at a load of {}: {why}", ratio(load));
+                    Failure::input(message, "leave it out of `--policies`, or change `--cpus` or `--loads`")
+                })?;
+                found.push(run);
+            }
+        }
+        Ok(Runs(found))
+    }
+
+    /// The tasks of a random set.
+    fn random(&self, load: u64, index: u64) -> Result<Vec<Task>, Failure> {
+        let (kind, seed) = (&self.args.kind, self.args.kind.seed);
+        let tasks = kind.generator().set(load, seed, index).map_err(impossible)?;
+        let utilities = self.args.utilities.of(&tasks, seed, index).map_err(impossible)?;
+        let why = |_| Failure::input("such periods are too long", "shorten `--periods`");
+        let set = TaskSet::new(tasks, Span::from_us(1)).map_err(why)?;
+        let with = |(task, utility)| Task { utility: Some(Utility::Step(utility)), ..described(task, &set) };
+        Ok(set.tasks.iter().zip(utilities).map(with).collect())
+    }
+
+    fn from_file(&self, workload: &Workload, load: u64, index: u64) -> (System, Scenario) {
+        let mut system = workload.system.clone();
+        system.tasks.iter_mut().for_each(|task| scale(task, load));
+        system.seed = self.args.seeds.0 + index;
+        (system, workload.scenario.clone())
+    }
+}
+
+/// Multiplies what a task's jobs need by a factor in millionths, which is at most 1000.
+fn scale(task: &mut Task, factor: u64) {
+    let times = |span: Span| scaled(span, factor as u32);
+    task.runtime = task.runtime.map(times);
+    for step in &mut task.steps {
+        if let Step::Run(span) = step {
+            *span = times(*span);
+        }
+    }
+    match &mut task.execution {
+        Execution::Declared => {}
+        Execution::Uniform { least, most } => (*least, *most) = (times(*least), times(*most)),
+        Execution::Series(spans) => spans.iter_mut().for_each(|span| *span = times(*span)),
+    }
+}
+
+/// Tells texts apart: FNV-1a of 64 bits (Fowler, Noll, Vo, 1991).
+fn fingerprint(text: &str) -> String {
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_a_job_needs_is_scaled() {
+        let ms = Span::from_ms;
+        let mut task = Task {
+            runtime: Some(ms(4)),
+            steps: vec![Step::Run(ms(2)), Step::Sleep(ms(3)), Step::Run(ms(1))],
+            execution: Execution::Uniform { least: ms(1), most: ms(4) },
+            ..Task::default()
+        };
+        scale(&mut task, 1_500_000);
+        assert_eq!(task.runtime, Some(ms(6)));
+        assert_eq!(task.steps, [Step::Run(ms(3)), Step::Sleep(ms(3)), Step::Run(Span::from_us(1_500))]);
+        assert_eq!(task.execution, Execution::Uniform { least: Span::from_us(1_500), most: ms(6) });
+    }
+
+    #[test]
+    fn texts_have_the_known_fingerprints() {
+        // From the authors' test vectors.
+        assert_eq!((fingerprint(""), fingerprint("foobar")), ("cbf29ce484222325".into(), "85944171f73967e8".into()));
+    }
+}

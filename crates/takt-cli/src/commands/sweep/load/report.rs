@@ -1,0 +1,183 @@
+//! Means over the runs as CSV, JSON and curves; the runs themselves as CSV.
+
+use super::super::curves::{self, Dot, Panel, Picture};
+use super::super::points::ratio;
+use super::super::state::Block;
+use super::super::statistics::{Mean, mean};
+use super::cases::Cases;
+use super::runs::{self, AUR, DSR, MIGRATIONS, Measure, OTHERS, Run, Runs};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write as _};
+
+/// All runs, by load and policy.
+pub(super) struct Table<'a> {
+    cases: &'a Cases<'a>,
+    names: Vec<String>,
+    /// By load, then by policy, then by run.
+    runs: Vec<Vec<Vec<Run>>>,
+    /// The policy that the others are compared with.
+    against: Option<usize>,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(cases: &'a Cases<'a>, blocks: &[Block], found: &[Runs], against: Option<usize>) -> Table<'a> {
+        let names = cases.names();
+        let mut runs = vec![vec![Vec::new(); names.len()]; cases.args.loads.0.len()];
+        for (block, found) in blocks.iter().zip(found) {
+            for (index, run) in found.0.iter().enumerate() {
+                runs[block.0][index % names.len()].push(*run);
+            }
+        }
+        Table { cases, names, runs, against }
+    }
+
+    fn mean(&self, load: usize, policy: usize, measure: &Measure) -> Mean {
+        mean(self.runs[load][policy].iter().map(measure.of))
+    }
+
+    /// The mean difference from the policy that is compared with: each run with the run of the same jobs.
+    fn gain(&self, load: usize, policy: usize, against: usize, measure: &Measure) -> Mean {
+        let pairs = self.runs[load][policy].iter().zip(&self.runs[load][against]);
+        mean(pairs.map(|(own, other)| (measure.of)(own) - (measure.of)(other)))
+    }
+
+    /// Every run as CSV; utilities in millionths.
+    pub(super) fn single_runs(&self) -> String {
+        let what = if self.cases.args.file.is_some() { "seed" } else { "set" };
+        let mut text = format!("load,{what},policy,{}\n", runs::NAMES.join(","));
+        for (load, by_policy) in self.cases.args.loads.0.iter().zip(&self.runs) {
+            for index in 0..self.cases.runs() {
+                for (name, runs) in self.names.iter().zip(by_policy) {
+                    let numbers = runs[index as usize].map(|n| n.to_string()).join(",");
+                    let (load, run) = (ratio(*load), self.cases.run_name(index));
+                    writeln!(text, "{load},{run},{},{numbers}", quoted(name)).expect("a string takes all");
+                }
+            }
+        }
+        text
+    }
+
+    pub(super) fn print(&self, as_json: bool, setup: Value) -> io::Result<()> {
+        let mut out = BufWriter::new(io::stdout().lock());
+        if as_json {
+            let points: Vec<Value> = (0..self.runs.len()).map(|load| self.point(load)).collect();
+            writeln!(out, "{}", json!({"setup": setup, "runs": self.cases.runs(), "points": points}))?;
+        } else {
+            out.write_all(self.csv().as_bytes())?;
+        }
+        out.flush()
+    }
+
+    fn point(&self, load: usize) -> Value {
+        let number = |mean: Mean| json!({"mean": mean.value, "ci95": mean.half});
+        let policy = |policy: usize| {
+            let mut object = json!({"policy": self.names[policy]});
+            for measure in [&DSR, &AUR].into_iter().chain(&OTHERS) {
+                object[measure.name] = number(self.mean(load, policy, measure));
+            }
+            if let Some(against) = self.against {
+                for measure in [&DSR, &AUR] {
+                    object[format!("{}_gain", measure.name)] = number(self.gain(load, policy, against, measure));
+                }
+            }
+            object
+        };
+        let factor = self.cases.args.loads.0[load];
+        let policies: Vec<Value> = (0..self.names.len()).map(policy).collect();
+        json!({"load": ratio(factor), "utilisation": ratio(self.cases.utilisation(factor)), "policies": policies})
+    }
+
+    fn csv(&self) -> String {
+        let others = OTHERS.map(|m| m.name).join(",");
+        let mut text = format!("load,utilisation,policy,runs,dsr,dsr_ci95,aur,aur_ci95,{others}");
+        if self.against.is_some() {
+            text.push_str(",dsr_gain,dsr_gain_ci95,aur_gain,aur_gain_ci95");
+        }
+        text.push('\n');
+        for (load, factor) in self.cases.args.loads.0.iter().enumerate() {
+            let utilisation = ratio(self.cases.utilisation(*factor));
+            for (policy, name) in self.names.iter().enumerate() {
+                let mut row = vec![ratio(*factor), utilisation.clone(), quoted(name), self.cases.runs().to_string()];
+                row.extend([&DSR, &AUR].into_iter().flat_map(|m| cells(self.mean(load, policy, m))));
+                row.extend(OTHERS.iter().map(|m| {
+                    let mean = self.mean(load, policy, m).value;
+                    if m.ratio { format!("{mean:.4}") } else { format!("{mean:.1}") }
+                }));
+                if let Some(against) = self.against {
+                    row.extend([&DSR, &AUR].into_iter().flat_map(|m| cells(self.gain(load, policy, against, m))));
+                }
+                text.push_str(&row.join(","));
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    /// Deadlines met, utility accrued and migrations over the load.
+    pub(super) fn picture(&self) -> String {
+        let args = self.cases.args;
+        let lines = |measure: &Measure| {
+            let dot = |load, policy| {
+                let mean = self.mean(load, policy, measure);
+                Dot { value: millionths(mean.value), half: millionths(mean.half.unwrap_or(0.0)) }
+            };
+            let dots = |policy| (0..self.runs.len()).map(|load| dot(load, policy)).collect::<Vec<Dot>>();
+            self.names.iter().enumerate().map(|(p, name)| (name.clone(), dots(p))).collect::<Vec<_>>()
+        };
+        let ratios = |title: &str, measure: &Measure| Panel {
+            title: title.into(),
+            top: 1_000_000,
+            worth: 1_000_000,
+            lines: lines(measure),
+        };
+        let migrations = lines(&MIGRATIONS);
+        let most = migrations.iter().flat_map(|(_, dots)| dots).map(|d| d.value + d.half).max().unwrap_or(0);
+        let top = round_up(most);
+        let panels = [
+            ratios("deadline satisfaction ratio", &DSR),
+            ratios("accrued utility ratio", &AUR),
+            Panel { title: "migrations per run".into(), top, worth: top, lines: migrations },
+        ];
+        let source = match &args.file {
+            Some(file) => file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+            None => "random task sets".into(),
+        };
+        let across = if args.file.is_some() { "factor on what jobs need" } else { "total utilisation" };
+        let (cpus, runs) = (self.cases.cpus, self.cases.runs());
+        let note = format!("{source}, CPUs: {cpus}, runs per point: {runs}, each {}", args.duration);
+        let title = "Load and what policies make of it";
+        curves::svg(&Picture { title, note: &note, across, points: &args.loads.0, panels: &panels })
+    }
+}
+
+fn millionths(value: f64) -> u64 {
+    (value * 1e6).round().max(0.0) as u64
+}
+
+/// The next of 5, 10, 20, 50, 100 …, in millionths: the fifths of those are round.
+fn round_up(most: u64) -> u64 {
+    let powers = (6..19).map(|digits| 10_u64.pow(digits));
+    powers.flat_map(|power| [5, 10, 20].map(|n| power.saturating_mul(n))).find(|end| *end >= most).unwrap_or(most)
+}
+
+fn cells(mean: Mean) -> [String; 2] {
+    [format!("{:.4}", mean.value), mean.half.map_or_else(String::new, |half| format!("{half:.4}"))]
+}
+
+/// A cell of CSV: settings have commas between them.
+fn quoted(name: &str) -> String {
+    if name.contains(',') { format!("\"{name}\"") } else { name.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        let ends = [0, 5, 6, 20, 21, 99, 101, 1_001].map(|n| round_up(n * 1_000_000) / 1_000_000);
+        assert_eq!(ends, [5, 5, 10, 20, 50, 100, 200, 2_000]);
+        assert!(round_up(u64::MAX) == u64::MAX);
+    }
+}

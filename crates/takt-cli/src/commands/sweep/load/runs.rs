@@ -1,0 +1,110 @@
+//! One run of one policy: what was counted, and what is read from it.
+
+use super::super::state::Found;
+use serde_json::{Value, json};
+use takt_core::engine::Engine;
+use takt_core::model::{Invalid, System};
+use takt_core::scenario::Scenario;
+use takt_core::time::Span;
+
+/// How many numbers a run gives.
+pub(super) const NUMBERS: usize = 12;
+
+/// Their names in the list of single runs.
+pub(super) const NAMES: [&str; NUMBERS] = [
+    "released",
+    "met",
+    "missed",
+    "aborted",
+    "utility",
+    "utility_total",
+    "dispatches",
+    "preemptions",
+    "migrations",
+    "context_switches",
+    "scheduler_runs",
+    "interrupts",
+];
+
+/// What was counted in one run, in the order of [`NAMES`]; utilities are in millionths.
+pub(super) type Run = [u128; NUMBERS];
+
+/// Simulates.
+///
+/// # Errors
+/// Why the policy cannot schedule the system.
+pub(super) fn simulate(system: System, scenario: &Scenario, length: Span) -> Result<Run, Invalid> {
+    let mut engine = Engine::new(system)?;
+    let report = takt_sim::simulate(&mut engine, scenario, length, &mut (), |_| ());
+    let c = engine.totals();
+    let [released, met, missed, aborted] = [c.released, c.met, c.missed, c.aborted].map(u128::from);
+    let [dispatches, preemptions, migrations] = [c.dispatches, c.preemptions, c.migrations].map(u128::from);
+    let [switches, runs, interrupts] =
+        [engine.context_switches(), report.scheduler_runs, report.interrupts].map(u128::from);
+    let jobs = [released, met, missed, aborted, c.utility, c.utility_total];
+    let machine = [dispatches, preemptions, migrations, switches, runs, interrupts];
+    let mut run = [0; NUMBERS];
+    run.iter_mut().zip(jobs.into_iter().chain(machine)).for_each(|(to, from)| *to = from);
+    Ok(run)
+}
+
+/// One thing that is read from runs and averaged.
+pub(super) struct Measure {
+    pub(super) name: &'static str,
+    pub(super) of: fn(&Run) -> f64,
+    /// A part of a whole, so between 0 and 1.
+    pub(super) ratio: bool,
+}
+
+/// A part of nothing is all of it: without a job, none is missed.
+fn part(run: &Run, of: usize, whole: usize) -> f64 {
+    if run[whole] == 0 { 1.0 } else { run[of] as f64 / run[whole] as f64 }
+}
+
+/// Deadline satisfaction ratio.
+pub(super) const DSR: Measure = Measure { name: "dsr", of: |run| part(run, 1, 0), ratio: true };
+/// Accrued utility ratio.
+pub(super) const AUR: Measure = Measure { name: "aur", of: |run| part(run, 4, 5), ratio: true };
+/// What figure 7 of ChronOS shows.
+pub(super) const MIGRATIONS: Measure = number("migrations", |run| run[8] as f64);
+
+/// All but the first two, which have intervals in every output.
+pub(super) const OTHERS: [Measure; 7] = [
+    Measure { name: "missed", of: |run| 1.0 - part(run, 1, 0), ratio: true },
+    Measure { name: "aborted", of: |run| if run[0] == 0 { 0.0 } else { part(run, 3, 0) }, ratio: true },
+    number("preemptions", |run| run[7] as f64),
+    MIGRATIONS,
+    number("context_switches", |run| run[9] as f64),
+    number("scheduler_runs", |run| run[10] as f64),
+    number("interrupts", |run| run[11] as f64),
+];
+
+const fn number(name: &'static str, of: fn(&Run) -> f64) -> Measure {
+    Measure { name, of, ratio: false }
+}
+
+/// The runs of a block: those of the first case by policy, then those of the next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Runs(pub(super) Vec<Run>);
+
+impl Found for Runs {
+    /// A text for each run, since its numbers may be longer than those of JSON.
+    fn cells(&self) -> Vec<Value> {
+        let text = |run: &Run| json!(run.map(|n| n.to_string()).join(" "));
+        vec![self.0.iter().map(text).collect()]
+    }
+
+    fn read(cells: &[Value]) -> Option<Runs> {
+        let run = |value: &Value| -> Option<Run> {
+            let numbers: Vec<u128> = value.as_str()?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+            numbers.try_into().ok()
+        };
+        let [runs] = cells else { return None };
+        Some(Runs(runs.as_array()?.iter().map(run).collect::<Option<_>>()?))
+    }
+
+    fn is_sound(&self, sets: u64, questions: usize) -> bool {
+        let sound = |run: &Run| run[1] + run[2] <= run[0] && run[3] <= run[2] && run[4] <= run[5];
+        u64::try_from(self.0.len()).is_ok_and(|n| n == sets * questions as u64) && self.0.iter().all(sound)
+    }
+}

@@ -1,0 +1,71 @@
+//! The points of an experiment: total utilisations or loads, in millionths.
+
+/// In millionths, ascending.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Points(pub(super) Vec<u64>);
+
+/// No experiment has more points.
+const POINTS_MAX: u64 = 10_000;
+
+/// A total utilisation or load in millionths.
+pub(super) fn total(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no utilisation: a number above zero and at most 1000, such as 3.2");
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || whole.len() > 4 || fraction.len() > 6 || !digits(whole) || !digits(fraction) {
+        return Err(wrong());
+    }
+    let value: u64 = format!("{whole}{fraction:0<6}").parse().map_err(|_| wrong())?;
+    if (1..=1_000_000_000).contains(&value) { Ok(value) } else { Err(wrong()) }
+}
+
+/// A list with commas, or a range with a step.
+pub(super) fn points(text: &str) -> Result<Points, String> {
+    let mut points = match text.split_once("..") {
+        None => text.split(',').map(|p| total(p.trim())).collect::<Result<Vec<u64>, _>>()?,
+        Some((low, rest)) => {
+            let (high, step) = rest.split_once(':').ok_or("a range needs a step, as in `2.0..4.0:0.2`")?;
+            let (low, high, step) = (total(low)?, total(high)?, total(step)?);
+            if low > high {
+                return Err("the range is upside down".into());
+            }
+            if (high - low) / step >= POINTS_MAX {
+                return Err(format!("more than {POINTS_MAX} points"));
+            }
+            (low..=high).step_by(step as usize).collect()
+        }
+    };
+    points.sort_unstable();
+    points.dedup();
+    Ok(Points(points))
+}
+
+/// Millionths without useless digits, with at least one decimal.
+pub(super) fn ratio(millionths: u64) -> String {
+    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+    let short = text.trim_end_matches('0');
+    if short.ends_with('.') { format!("{short}0") } else { short.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_and_written() {
+        assert_eq!((total("3.2"), total("4"), total("0.000001")), (Ok(3_200_000), Ok(4_000_000), Ok(1)));
+        for wrong in ["", "-1", "0", "1.0000001", "1001", "a", "1,5", "."] {
+            assert!(total(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((ratio(2_000_000), ratio(3_250_000), ratio(1)), ("2.0".into(), "3.25".into(), "0.000001".into()));
+    }
+
+    #[test]
+    fn points_are_a_list_or_a_range() {
+        assert_eq!(points("3,2.5, 3").unwrap().0, [2_500_000, 3_000_000]);
+        assert_eq!(points("2.0..2.5:0.2").unwrap().0, [2_000_000, 2_200_000, 2_400_000]);
+        for wrong in ["", "2..4", "4..2:0.1", "1..1000:0.000001", "2..4:0", "a..b:c"] {
+            assert!(points(wrong).is_err(), "{wrong}");
+        }
+    }
+}
