@@ -26,7 +26,7 @@ that wait for each other in a circle the least dense is aborted.
 
 **Windows.** In a partition of a window table jobs that a window's end has stopped are the first to go on in the next one.
 
-**Cost.** O(n log n) per scheduling event for n jobs that are there.
+**Cost.** O(n log n) per scheduling event for n jobs that are there, and O(n d) where they wait in chains of d.
 
 **Source.** ChronOS Linux, DAC 2011 (G-NP-HVDF).
 

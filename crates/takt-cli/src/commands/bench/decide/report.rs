@@ -42,19 +42,20 @@ pub(super) struct Stated {
 /// By how much a fitted exponent may be above the stated power: logarithms, and caches that become too small.
 const TOLERANCE: f64 = 0.35;
 
-/// The highest power of the number of jobs in the paragraph **Cost** of a manual page.
-pub(super) fn stated(manual: &str) -> Option<Stated> {
+/// The highest power of the number of jobs in the paragraph **Cost** of a manual page. Where jobs wait in chains, their length `d` may
+/// be the number of jobs.
+pub(super) fn stated(manual: &str, chained: bool) -> Option<Stated> {
     let paragraph = manual.split("**Cost.**").nth(1)?.split("\n\n").next()?;
     let terms = paragraph.split("O(").skip(1).filter_map(|rest| rest.split(')').next());
     let power = |term: &str| {
-        let words = term.split(|c: char| !c.is_alphanumeric());
+        let words = || term.split(|c: char| !c.is_alphanumeric());
         let word = |word| match word {
             "n³" => 3,
             "n²" => 2,
             "n" | "jobs" | "tasks" => 1,
             _ => 0,
         };
-        words.map(word).max().unwrap_or(0)
+        words().map(word).max().unwrap_or(0) + u32::from(chained && words().any(|word| word == "d"))
     };
     // The first of the highest ones: it is what the paragraph begins with.
     let terms: Vec<Stated> =
@@ -96,7 +97,8 @@ impl Measured {
         exponent(&points)
     }
     fn stated(&self) -> Option<Stated> {
-        stated(self.policy.entry.manual)
+        let chained = self.loads.iter().chain(&self.jobs).any(|cell| cell.situation.chain > 1);
+        stated(self.policy.entry.manual, chained)
     }
 }
 
@@ -254,22 +256,25 @@ mod tests {
 
     #[test]
     fn the_stated_power_is_the_highest_of_the_paragraph() {
-        let power = |cost: &str| stated(&format!("What.\n\n**Cost.** {cost}\n\n**Source.** O(n³).")).map(|s| s.power);
+        let power =
+            |cost: &str| stated(&format!("What.\n\n**Cost.** {cost}\n\n**Source.** O(n³)."), false).map(|s| s.power);
         assert_eq!(power("O(n²) per event for n jobs."), Some(2));
         assert_eq!(power("O(ready jobs) per release, O(m) per decision."), Some(1));
         assert_eq!(power("O(m n³) at worst, O(n log n) mostly."), Some(3));
         assert_eq!(power("O(n² + n m²)."), Some(2));
         assert_eq!((power("O(1)."), power("Little.")), (Some(0), None));
-        let first = stated("**Cost.** O(n log n) per decision for n tasks, and O(tasks) else.").unwrap();
+        let first = stated("**Cost.** O(n log n) per decision for n tasks, and O(tasks) else.", false).unwrap();
         assert_eq!(first, Stated { text: "O(n log n)".into(), power: 1 });
+        let chains = "**Cost.** O(n log n), and O(n d) with chains of d.";
+        assert_eq!([false, true].map(|chained| stated(chains, chained).unwrap().power), [1, 2]);
     }
 
     #[test]
     fn every_policy_states_its_cost() {
         for entry in REGISTRY.iter().filter(|e| !e.scopes.contains(&Scope::Table)) {
-            assert!(stated(entry.manual).is_some(), "{}", entry.name);
+            assert!(stated(entry.manual, false).is_some(), "{}", entry.name);
         }
-        let power = |name: &str| stated(REGISTRY.iter().find(|e| e.name == name).unwrap().manual).unwrap().power;
+        let power = |name: &str| stated(REGISTRY.iter().find(|e| e.name == name).unwrap().manual, false).unwrap().power;
         assert_eq!((power("edf"), power("llf"), power("dasa-nd")), (1, 1, 2));
     }
 
