@@ -9,6 +9,7 @@ mod common;
 mod contract;
 mod ends;
 mod golden;
+mod import;
 mod kernel;
 mod online;
 mod order;
