@@ -174,18 +174,18 @@ impl State {
         }
     }
 
-    /// Aborts the jobs whose deadline has passed unnoticed; whether there was one. O(tasks).
-    pub(super) fn abort_expired(&mut self, sink: &mut dyn Sink) -> bool {
-        for index in 0..self.runs.len() {
-            let run = &self.runs[index];
-            let released_here = self.system.tasks[index].arrival != Arrival::Activated;
-            if run.has_job() && !run.handler && run.deadline < self.now && released_here {
-                let task = TaskId(index as u32);
-                self.events.push(Event::Deadline { task, job: run.job });
-                self.end_job(task, Outcome::Aborted, true, sink);
-            }
-        }
-        !self.events.is_empty()
+    /// Aborts the job of the first task from index `from` on whose deadline has passed unnoticed, and says which. O(tasks).
+    pub(super) fn abort_expired(&mut self, from: usize, sink: &mut dyn Sink) -> Option<usize> {
+        let (now, tasks) = (self.now, &self.system.tasks);
+        let expired = |index: &usize| {
+            let run = &self.runs[*index];
+            run.has_job() && !run.handler && run.deadline < now && tasks[*index].arrival != Arrival::Activated
+        };
+        let index = (from..self.runs.len()).find(expired)?;
+        let task = TaskId(index as u32);
+        self.events.push(Event::Deadline { task, job: self.runs[index].job });
+        self.end_job(task, Outcome::Aborted, true, sink);
+        Some(index)
     }
 
     /// A task without a present job is gone; jobs that waited for their turn are missed.

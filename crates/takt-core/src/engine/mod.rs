@@ -356,11 +356,18 @@ impl Engine {
                 state.due(at, slot, sink);
                 deliver(state, policy, sink);
             }
-            // The successor of an aborted job may be late, too, or due.
-            if state.system.late != Late::AbortAtEvent || !state.abort_expired(sink) {
+            if state.system.late != Late::AbortAtEvent {
                 break;
             }
-            deliver(state, policy, sink);
+            // One at a time, since what an abort gives back may go to another late job. Successors may be late, too, or due.
+            let mut next = 0;
+            while let Some(index) = state.abort_expired(next, sink) {
+                deliver(state, policy, sink);
+                next = index + 1;
+            }
+            if next == 0 {
+                break;
+            }
         }
         self.decide(sink)
     }

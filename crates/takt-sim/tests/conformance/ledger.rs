@@ -1,6 +1,7 @@
 //! A second account of what happens, kept from commands and records alone, that panics when the two disagree, when a
 //! rule is broken, or when the engine's counters do not add up.
 
+use crate::choices;
 use crate::jobs::{Account, Moment};
 use crate::rules;
 use crate::sharing::{Next, Sharing};
@@ -8,7 +9,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Engine, Input};
 use takt_core::model::*;
 use takt_core::policy::PolicySpec;
-use takt_core::record::{Place, Record, StopReason, What};
+use takt_core::record::{Outcome, Place, Record, StopReason, What};
 use takt_core::time::{Span, Time};
 
 /// Before the first step.
@@ -34,6 +35,8 @@ pub(crate) struct Ledger {
     /// Whether a job yielded or blocked in this step, or its policy is a new one.
     gave_way: bool,
     switched: bool,
+    /// The tasks whose jobs the driver gives up in this step.
+    aborted: Vec<TaskId>,
 }
 
 impl Ledger {
@@ -54,6 +57,7 @@ impl Ledger {
             homes: vec![None; system.tasks.len()],
             gave_way: false,
             switched: false,
+            aborted: Vec::new(),
             system: system.clone(),
         }
     }
@@ -74,6 +78,10 @@ impl Ledger {
     /// Whether the table itself runs this task, one at a time in its partition.
     pub(crate) fn in_turn(&self, task: usize) -> bool {
         self.tabled() && self.partition_of[task].is_some_and(|p| self.system.partitions[p].policy.is_none())
+    }
+    /// Whether consumption is measured anywhere in this case.
+    pub(crate) fn is_metered(&self) -> bool {
+        self.metered
     }
     pub(crate) fn account(&self, task: TaskId) -> &Account {
         &self.accounts[task.index()]
@@ -137,6 +145,7 @@ impl Ledger {
         let now = self.moment.now;
         self.single = inputs.len() == 1 && self.moment.on_time;
         self.gave_way = core::mem::take(&mut self.switched);
+        self.aborted.clear();
         for input in inputs {
             match *input {
                 Input::Enter { task } => self.accounts[task.index()].enters(now),
@@ -158,6 +167,7 @@ impl Ledger {
                 // It may have been built anew.
                 Input::Configure { .. } => self.homes.fill(None),
                 Input::Switch { domain, to } => self.switch(domain, to, engine),
+                Input::Abort { task } => self.aborted.push(task),
                 _ => {}
             }
         }
@@ -169,6 +179,7 @@ impl Ledger {
         self.compare(engine);
         self.budgets();
         rules::check(self, now);
+        choices::check(self, records, engine);
     }
 
     fn commands(&mut self, commands: &[Command]) {
@@ -250,6 +261,8 @@ impl Ledger {
             }
             What::Finish { task, job, outcome, consumed } => {
                 let elapsed = elapsed(task);
+                let given_up = outcome == Outcome::Aborted && !self.aborted.contains(&task);
+                assert!(!given_up || rules::has_reason(self, task, now), "{record:?} without a reason");
                 if self.account(task).handler.is_none() && self.account(task).is_current(job) {
                     self.sharing.over(task);
                 }
@@ -325,7 +338,7 @@ impl Ledger {
 
     /// Whether the policy ever stops a job for another one that did not give way.
     fn may_preempt(&self, task: TaskId) -> bool {
-        let keeps = ["fifo", "np-edf"].contains(&self.policy_of(task).0.entry.name);
+        let keeps = ["fifo", "np-edf", "np-hvdf"].contains(&self.policy_of(task).0.entry.name);
         // Those that hold or wait for resources become more urgent.
         !keeps || self.system.resources > 0 && self.system.locking != Locking::Fifo
     }
@@ -377,6 +390,7 @@ impl Ledger {
     pub(crate) fn closed(&mut self, end: Time, records: &[Record], engine: &Engine) {
         self.time_passes(end, false);
         self.single = false;
+        self.aborted = (0..self.accounts.len()).map(|t| TaskId(t as u32)).collect();
         records.iter().for_each(|r| self.record(r));
         for (index, a) in self.accounts.iter_mut().enumerate() {
             let task = TaskId(index as u32);

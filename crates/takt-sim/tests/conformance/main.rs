@@ -4,6 +4,7 @@
 //! `TAKT_SEED` and `TAKT_CASES` choose other and more cases; a failure prints both and the smallest case found.
 
 mod case;
+mod choices;
 mod jobs;
 mod ledger;
 mod rules;

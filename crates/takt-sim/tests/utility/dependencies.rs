@@ -206,3 +206,29 @@ fn a_resource_given_back_by_another_stays_where_it_is() {
         assert_eq!((&records[before..], engine.waits(B), engine.running()), (&[][..], true, &[A][..]), "{name}");
     }
 }
+
+/// Two jobs are late when c comes: a, which holds R, and b, which gets R by the abort of a.
+#[test]
+fn late_jobs_are_aborted_one_after_the_other_at_an_event() {
+    for name in EVERY.into_iter().chain(["edf"]) {
+        let locks = |task: Task| Task { steps: vec![Lock(R), run(9), Unlock(R)], ..task };
+        let tasks = vec![worth(1, locks(once(0, 9, 4))), worth(2, locks(once(0, 9, 4))), worth(1, once(6, 1, 5))];
+        let mut engine = Engine::new(System { late: Late::AbortAtEvent, ..system(1, name, tasks) })
+            .unwrap_or_else(|e| panic!("{e}"));
+        let mut records = vec![];
+        does(&mut engine, &mut records, 0, &[]);
+        does(&mut engine, &mut records, 0, &[wants(A, R), wants(B, R)]);
+        does(&mut engine, &mut records, 6, &[]);
+        assert_eq!((aborted(&records), engine.running()), (vec![A, B], &[C][..]), "{name}");
+    }
+}
+
+/// T1 needs 8 ms more, so that the chain of T2 is worth 7 for 9 ms; T3 is worth 3 for 2 ms. By itself T2 is worth 6 for 1 ms.
+#[test]
+fn dasa_goes_by_the_density_of_the_chain() {
+    let t1 = Task { steps: vec![Lock(R), run(10), Unlock(R)], ..once(0, 10, 40) };
+    let t2 = Task { steps: vec![Lock(R), run(1), Unlock(R)], ..once(1, 1, 10) };
+    let tasks = vec![worth(1, t1), worth(6, t2), worth(3, once(2, 2, 4))];
+    let told = tell(System { late: Late::Abort, ..system(1, "dasa", tasks) }, 50);
+    expect(&told, "a0-2 c2-4 a4-12", "b");
+}
