@@ -30,23 +30,29 @@ impl Line {
     }
 }
 
-struct Fifo(Line);
+struct Fifo {
+    line: Line,
+    keeps_cpu: bool,
+}
 
 impl Ordering for Fifo {
-    fn new(_: &Build<'_>) -> Self {
-        Fifo(Line::default())
+    fn new(build: &Build<'_>) -> Self {
+        Fifo { line: Line::default(), keeps_cpu: scope::keeps_cpu(&build.spec) }
     }
     fn rank(&mut self, _: TaskId, _: &Context<'_>) -> i64 {
-        self.0.newcomer()
+        self.line.newcomer()
     }
     fn if_released_now(&self, _: TaskId, _: &Context<'_>) -> i64 {
-        self.0.newcomer()
+        self.line.newcomer()
     }
     fn requeue(&mut self, task: TaskId, cx: &Context<'_>) -> Urgency {
-        self.0.again(task, cx)
+        self.line.again(task, cx)
     }
     fn decided(&mut self) {
-        self.0.decided();
+        self.line.decided();
+    }
+    fn keeps_cpu(&self) -> bool {
+        self.keeps_cpu
     }
 }
 
@@ -65,6 +71,9 @@ order: the partition's processes one after the other.)
 **Ties.** Of jobs that become ready at the same instant the earlier release first, then the lower task number. A job that
 yields, and the handler of an aborted job, go to the end of the queue.
 
+**Late jobs.** The next job of a task that has begun when one ends goes to the end of the queue, too, as a new segment does in
+ChronOS. With `successor: keep` it goes on at once on the same CPU, as a task does that never leaves it between two jobs.
+
 **Resources.** With `locking: inheritance` who holds one goes before those that became ready before those that wait for it.
 
 **Cost.** O(ready jobs) per release and completion, O(m) per decision.
@@ -75,6 +84,6 @@ yields, and the handler of an aborted job, go to the end of the queue.
 offset: 1ms, deadline: 3ms}]`: `s` waits until 5 ms and misses its deadline at 4 ms.",
     scopes: scope::SCOPES,
     needs: &[],
-    settings: &[],
+    settings: &[scope::SUCCESSOR],
     build: scope::build::<Fifo>,
 };

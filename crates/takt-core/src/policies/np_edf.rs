@@ -10,20 +10,25 @@ use crate::policies::edf;
 use crate::policies::scope::{self, Ordering};
 use crate::policy::{Build, Entry, Need};
 
-struct NonPreemptiveEdf;
+struct NonPreemptiveEdf {
+    keeps_cpu: bool,
+}
 
 impl Ordering for NonPreemptiveEdf {
     const PREEMPTIVE: bool = false;
     const FOLLOWS: bool = true;
 
-    fn new(_: &Build<'_>) -> Self {
-        NonPreemptiveEdf
+    fn new(build: &Build<'_>) -> Self {
+        NonPreemptiveEdf { keeps_cpu: scope::keeps_cpu(&build.spec) }
     }
     fn rank(&mut self, task: TaskId, cx: &Context<'_>) -> i64 {
         edf::deadline(task, cx)
     }
     fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64 {
         edf::floor(task, cx)
+    }
+    fn keeps_cpu(&self) -> bool {
+        self.keeps_cpu
     }
 }
 
@@ -42,6 +47,9 @@ migrates less than `g-edf` and collapses like it.
 **Ties.** The earlier release first, then the lower task number. Every task needs a deadline; for
 work in the background a long one does.
 
+**Late jobs.** The next job of a task that has begun when one ends queues with the others, as a new segment does in ChronOS. With
+`successor: keep` it goes on at once on the same CPU, as a task does that never leaves it between two jobs.
+
 **Resources.** Protocols matter only for jobs that block while they hold something: who runs is not preempted anyway.
 
 **Windows.** In a partition of a window table a job that a window's end has stopped is the first to go on in the next one.
@@ -54,6 +62,6 @@ work in the background a long one does.
 deadline: 3ms, offset: 1ms}]`: `s` waits until 5 ms and misses its deadline at 4 ms; `edf` meets both.",
     scopes: scope::SCOPES,
     needs: &[Need::Deadline],
-    settings: &[],
+    settings: &[scope::SUCCESSOR],
     build: scope::build::<NonPreemptiveEdf>,
 };

@@ -17,7 +17,7 @@ use crate::cpus::CpuSet;
 use crate::engine::Context;
 use crate::model::{Invalid, ResourceId, TaskId};
 use crate::policies::mapping::Mapper;
-use crate::policy::{Assignment, Budget, Build, Clock, Decision, Event, Policy, PolicySpec, Scope};
+use crate::policy::{Assignment, Budget, Build, Clock, Decision, Event, Kind, Policy, PolicySpec, Scope, Setting};
 use crate::queue::{Key, ReadyQueue};
 use crate::record::{Outcome, Place};
 use crate::time::Time;
@@ -84,6 +84,11 @@ pub(crate) trait Ordering: Send + Sized + 'static {
         false
     }
 
+    /// Whether a job that begins as its task's job on a CPU ends goes on in that one's place, ahead of all that wait.
+    fn keeps_cpu(&self) -> bool {
+        false
+    }
+
     /// A decision has been made.
     fn decided(&mut self) {}
 
@@ -92,6 +97,19 @@ pub(crate) trait Ordering: Send + Sized + 'static {
         let _ = spec;
         false
     }
+}
+
+/// The setting of orderings that let whoever runs finish: what becomes of the next job of a task whose job ends late.
+pub(crate) const SUCCESSOR: Setting = Setting {
+    name: "successor",
+    kind: Kind::Choice(&["queue", "keep"]),
+    default: "queue",
+    summary: "whether a job that begins as its task's job on a CPU ends queues with the others, or keeps the CPU",
+};
+
+/// Whether [`SUCCESSOR`] is `keep`.
+pub(crate) fn keeps_cpu(spec: &PolicySpec) -> bool {
+    spec.value(SUCCESSOR.name) == Some(1)
 }
 
 /// The scopes of every ordering.
@@ -164,6 +182,8 @@ struct Scoped<O> {
     clusters: Vec<Cluster>,
     first_timer: u16,
     sharing: Option<Sharing>,
+    /// Whose job on a CPU has ended since the last event of another job, and how urgent that was: for [`Ordering::keeps_cpu`].
+    over: Option<(TaskId, Urgency)>,
 }
 
 impl<O: Ordering> Scoped<O> {
@@ -192,6 +212,7 @@ impl<O: Ordering> Scoped<O> {
             clusters,
             first_timer: build.first_timer,
             sharing: Sharing::new(build),
+            over: None,
         }
     }
 
@@ -202,13 +223,25 @@ impl<O: Ordering> Scoped<O> {
     /// The task's job has become ready.
     fn enter(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let release = cx.job(task).expect("a ready task has a job").release;
-        let mut urgency = Urgency { rank: self.ordering.rank(task, cx), release };
+        let own = Urgency { rank: self.ordering.rank(task, cx), release };
+        self.enter_as(task, own, cx);
+    }
+
+    fn enter_as(&mut self, task: TaskId, mut urgency: Urgency, cx: &mut Context<'_>) {
         if let Some(sharing) = &mut self.sharing {
             sharing.set_own(task, urgency);
             sharing.refresh(task, cx);
             urgency = sharing.effective(task);
         }
         self.cluster(task).ready.insert(urgency.key(task));
+    }
+
+    /// How urgent the task's ready job is without resources.
+    fn own_urgency(&self, task: TaskId) -> Option<Urgency> {
+        let ready = self.clusters[usize::from(self.home[task.index()])].ready.as_slice();
+        let queued = ready.iter().find(|key| key.task == task)?;
+        let effective = Urgency { rank: queued.rank, release: queued.release };
+        Some(self.sharing.as_ref().map_or(effective, |sharing| sharing.own(task)))
     }
 
     /// The task's job is over or blocked.
@@ -387,10 +420,20 @@ impl<O: Ordering> Policy for Scoped<O> {
                 if let Some(amount) = cx.job_budget(task) {
                     cx.replenish(task, Budget { amount, clock: Clock::Cpu });
                 }
-                self.enter(task, cx);
+                match self.over.take().filter(|(last, _)| *last == task) {
+                    None => self.enter(task, cx),
+                    Some((_, urgency)) if O::PREEMPTIVE => self.enter_as(task, urgency, cx),
+                    Some(_) => {
+                        self.enter(task, cx);
+                        self.cluster(task).running.push(task);
+                    }
+                }
             }
             Event::Wake { task } => self.enter(task, cx),
             Event::Finish { task, .. } => {
+                if self.ordering.keeps_cpu() && cx.place_of(task).is_some() {
+                    self.over = self.own_urgency(task).map(|urgency| (task, urgency));
+                }
                 self.leave(task);
                 self.waits_no_longer(task, cx);
             }
@@ -460,6 +503,7 @@ impl<O: Ordering> Policy for Scoped<O> {
                 self.follow(cluster, &decision.assignments()[before..], cx);
             }
         }
+        self.over = None;
         self.ordering.decided();
     }
 
