@@ -330,6 +330,8 @@ fn the_workload_page_has_exactly_the_keys_of_the_code() {
     let with_task = |keys: &str| format!("policy: edf\ntasks: [{{period: 1ms}}]\n{keys}");
     assert_eq!(shown("Costs"), known(&with_task("costs: {zzz: 1}"), "`costs`"));
     assert_eq!(shown("Change"), known(&with_task("changes: [{zzz: 1}]"), "a change"));
+    let domain = "domains: [{zzz: 1}]\ntasks: [{period: 1ms}]";
+    assert_eq!(shown("Domain"), known(domain, "a domain"));
     let process = "windows: [{length: 1}]\npartitions: [{processes: [{zzz: 1}]}]";
     assert_eq!(shown("Process"), known(process, "a process"));
     let both: BTreeSet<String> = shown("Partition").union(&shown("Process")).cloned().collect();
@@ -342,6 +344,7 @@ fn the_workload_page_has_the_values_of_the_code() {
     let table = "windows: [{length: 1}]\n";
     for (heading, key, file) in [
         ("The file", "late", format!("{table}late: zzz")),
+        ("The file", "deciding", format!("{table}deciding: zzz")),
         ("The file", "backlog", format!("{table}backlog: zzz")),
         ("The file", "preset", format!("{table}preset: zzz")),
         ("The file", "locking", format!("{table}locking: zzz")),
