@@ -91,7 +91,8 @@ pub enum Input {
         /// Who.
         task: TaskId,
     },
-    /// A setting of the policy changes. A policy that cannot take it over is built anew, which allocates.
+    /// A setting of the policy changes. A policy that cannot take it over is built anew, which allocates; one that has no such
+    /// setting goes on as it is.
     Configure {
         /// Index of the setting in [`crate::policy::Entry::settings`].
         setting: u8,

@@ -468,6 +468,10 @@ impl Engine {
     /// Changes a setting of the policy, in place if it can take that over.
     fn configure<S: Sink>(&mut self, setting: u8, value: Option<i64>, sink: &mut S) {
         let mut spec = self.state.system.policy;
+        if usize::from(setting) >= spec.entry.settings.len() {
+            // It was meant for the policy before this one.
+            return;
+        }
         spec.values[usize::from(setting)] = value;
         let cx = &mut Context { state: &mut self.state, sink };
         if self.policy.configure(&spec, cx) {

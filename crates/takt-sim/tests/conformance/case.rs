@@ -189,7 +189,9 @@ fn value(kind: Value, n: i64) -> i64 {
     }
 }
 
-fn turns(late: bool, switches: u32) -> impl Strategy<Value = Vec<Turn>> {
+/// With `tangled` jobs rather ask for resources than complete, so that many wait for each other when policies are switched.
+fn turns(late: bool, tangled: bool) -> impl Strategy<Value = Vec<Turn>> {
+    let [complete, request, give_back, switch] = if tangled { [8, 24, 3, 6] } else { [24, 10, 8, 1] };
     let lateness = if late { 1 } else { 0 };
     let when = prop_oneof![
         6 => Just(When::Due),
@@ -197,7 +199,7 @@ fn turns(late: bool, switches: u32) -> impl Strategy<Value = Vec<Turn>> {
         lateness => (1i64..25).prop_map(When::Late),
     ];
     let kind = prop_oneof![
-        24 => Just(Kind::Complete),
+        complete => Just(Kind::Complete),
         4 => Just(Kind::Claim),
         5 => Just(Kind::Block),
         12 => Just(Kind::Wake),
@@ -206,14 +208,14 @@ fn turns(late: bool, switches: u32) -> impl Strategy<Value = Vec<Turn>> {
         1 => Just(Kind::Leave),
         2 => Just(Kind::Enter),
         1 => Just(Kind::Usage),
-        10 => Just(Kind::Request),
-        8 => Just(Kind::Return),
+        request => Just(Kind::Request),
+        give_back => Just(Kind::Return),
         3 => Just(Kind::Yield),
         1 => Just(Kind::Skew),
         1 => Just(Kind::Share),
         3 => Just(Kind::Retime),
         1 => Just(Kind::Configure),
-        switches => Just(Kind::Switch),
+        switch => Just(Kind::Switch),
     ];
     let input = (kind, 0usize..64, 0..RESOURCES, -4i64..5);
     let inputs = prop_oneof![3 => Just(vec![]), 3 => vec(input, 1..4)];
@@ -521,7 +523,7 @@ fn systems(spec: PolicySpec) -> BoxedStrategy<System> {
 /// Random cases for one policy.
 pub(crate) fn cases(spec: PolicySpec) -> impl Strategy<Value = Case> {
     let system = systems(spec);
-    let turns = any::<bool>().prop_flat_map(|late| turns(late, 1));
+    let turns = any::<bool>().prop_flat_map(|late| turns(late, false));
     (system, turns, 0i64..20).prop_map(|(system, turns, end_gap)| Case { system, turns, switch: None, end_gap })
 }
 
@@ -547,7 +549,7 @@ pub(crate) fn switches(from: PolicySpec) -> impl Strategy<Value = Case> {
     // A table and another policy suit the same system only when every partition has a guest; domains suit every policy.
     let suits = |to: &PolicySpec| tabled(from) && !in_domains(*to) || !tabled(from) && !tabled(*to);
     let targets: Vec<PolicySpec> = specs().into_iter().filter(suits).collect();
-    let turns = any::<bool>().prop_flat_map(|late| turns(late, 1));
+    let turns = any::<bool>().prop_flat_map(|late| turns(late, false));
     select(targets)
         .prop_flat_map(tuned)
         .prop_flat_map(move |to| {
@@ -587,6 +589,6 @@ pub(crate) fn operations() -> impl Strategy<Value = Case> {
         }
         accepted(System { alternatives, load, ..system })
     });
-    let turns = any::<bool>().prop_flat_map(|late| turns(late, 6));
+    let turns = any::<(bool, bool)>().prop_flat_map(|(late, tangled)| turns(late, tangled));
     (system, turns, 0i64..20).prop_map(|(system, turns, end_gap)| Case { system, turns, switch: None, end_gap })
 }

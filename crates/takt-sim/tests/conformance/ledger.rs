@@ -131,7 +131,9 @@ impl Ledger {
             Some(_) if engine.system().policy.entry.name != "domains" => None,
             Some(d) => engine.system().domains.get(d).map(|d| d.policy),
         };
-        if now == Some(*to) {
+        // Its settings may have changed since, in the same step.
+        let is = |now: PolicySpec| PolicySpec { values: to.values, ..now } == *to;
+        if now.is_some_and(is) {
             self.system.policy = engine.system().policy;
             self.system.domains.clone_from(&engine.system().domains);
             let tasks = (0..self.accounts.len())

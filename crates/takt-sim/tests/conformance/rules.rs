@@ -68,16 +68,30 @@ pub(crate) fn most_urgent(waiters: &[TaskId], ranks: &[Option<Rank>]) -> Vec<Tas
     }
 }
 
-/// Whether the policy goes by utility; such a one breaks circles of jobs that wait for each other.
-fn breaks_circles(spec: PolicySpec) -> bool {
-    spec.entry.needs.contains(&Need::Utility)
+/// Whether the task's policy goes by utility; such a one breaks circles of jobs that wait for each other.
+fn breaks_circles(ledger: &Ledger, task: TaskId) -> bool {
+    let partition = ledger.partition_of[task.index()].filter(|_| ledger.tabled());
+    let policy = match partition {
+        Some(partition) => ledger.system.partitions[partition].policy,
+        None => Some(ledger.policy_of(task).0),
+    };
+    policy.is_some_and(|spec| spec.entry.needs.contains(&Need::Utility))
+}
+
+/// Whether a policy may give the task's job up: it is late, has a budget of its own, or waits for itself. (What it had been
+/// granted by another policy is no reason.)
+pub(crate) fn has_reason(ledger: &Ledger, task: TaskId, now: Time) -> bool {
+    let deadline = ledger.account(task).current().and_then(|(_, open)| open.deadline);
+    let late = ledger.system.late != Late::Continue && deadline.is_some_and(|d| d <= now);
+    let circle = breaks_circles(ledger, task) && !ledger.sharing.circle(task).is_empty();
+    late || circle || ledger.system.tasks[task.index()].budget.is_some()
 }
 
 /// No circle of jobs that wait for each other outlives the step that closed it, if all of them have policies that break it.
 fn circles(ledger: &Ledger) {
     for task in (0..ledger.accounts.len()).map(|t| TaskId(t as u32)) {
         let circle = ledger.sharing.circle(task);
-        let broken = !circle.is_empty() && circle.iter().all(|t| breaks_circles(ledger.policy_of(*t).0));
+        let broken = !circle.is_empty() && circle.iter().all(|t| breaks_circles(ledger, *t));
         assert!(!broken, "{circle:?} wait for each other");
     }
 }
