@@ -240,7 +240,7 @@ fn a_load_is_that_of_the_simulator() {
     let text = "\
 policy: g-edf
 tasks:
-  - {name: a, period: 5ms, spread: 3ms, runtime: 3ms, execution: 1ms..3ms}
+  - {name: a, period: 5ms, spread: 3ms, runtime: 3ms, execution: {least: 1ms, most: 3ms}}
   - {name: b, period: 7ms, spread: 1ms, runtime: 4ms}
   - {name: c, period: 11ms, runtime: 8ms, steps: [run 3ms, sleep 1ms, run 5ms]}
 ";

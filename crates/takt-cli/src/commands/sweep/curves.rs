@@ -59,13 +59,15 @@ pub(super) fn svg(picture: &Picture<'_>) -> String {
     let mut body = String::new();
     line(&mut body, format_args!(r#"<text x="16" y="24" class="title">{}</text>"#, escape(title)));
     line(&mut body, format_args!(r#"<text x="16" y="44">{}</text>"#, escape(note)));
+    // A title needs a line of its own below the note.
+    let first = TOP + if picture.panels.iter().any(|p| !p.title.is_empty()) { 16 } else { 0 };
     for (index, panel) in picture.panels.iter().enumerate() {
-        draw(&mut body, picture, panel, TOP + APART * index as i64);
+        draw(&mut body, picture, panel, first + APART * index as i64);
     }
     let names: Vec<&str> =
         picture.panels.first().into_iter().flat_map(|p| &p.lines).map(|(name, _)| name.as_str()).collect();
     for (index, name) in names.iter().enumerate() {
-        let (row, legend) = (TOP + 8 + 18 * index as i64, LEFT + WIDTH + 20);
+        let (row, legend) = (first + 8 + 18 * index as i64, LEFT + WIDTH + 20);
         let style = style(index);
         line(&mut body, format_args!(r#"<path d="M{legend} {row}h28" {style} class="key"/>"#));
         line(&mut body, format_args!(r#"<text x="{}" y="{row}" dy="4">{}</text>"#, legend + 36, escape(name)));
@@ -73,7 +75,7 @@ pub(super) fn svg(picture: &Picture<'_>) -> String {
     let longest = names.iter().map(|name| name.chars().count() as i64).max().unwrap_or(0);
     let width = (LEFT + WIDTH + 72 + 7 * longest).max(32 + 6 * note.chars().count() as i64);
     let panels = picture.panels.len().max(1) as i64;
-    let height = (TOP + APART * (panels - 1) + HEIGHT + 56).max(TOP + 18 * names.len() as i64 + 16);
+    let height = (first + APART * (panels - 1) + HEIGHT + 56).max(first + 18 * names.len() as i64 + 16);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
          <style>text{{font:11px sans-serif;fill:#222}}.title{{font-size:15px;font-weight:bold}}.y{{text-anchor:end}}\

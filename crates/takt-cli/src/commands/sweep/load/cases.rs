@@ -105,7 +105,8 @@ impl Cases<'_> {
             u128::from(load) * 1_000_000 * runtime.ns() as u128 / period.ns() as u128
         };
         let sum: u128 = workload.system.tasks.iter().map(of).sum();
-        u64::try_from((sum + 500_000) / 1_000_000).unwrap_or(u64::MAX)
+        // To four decimals, as everything else that is printed.
+        u64::try_from((sum + 50_000_000) / 100_000_000 * 100).unwrap_or(u64::MAX)
     }
 
     /// Simulates the runs of a block under each policy for `length`. Jobs are counted whose deadline is within `duration`.
