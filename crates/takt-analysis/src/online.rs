@@ -1,11 +1,12 @@
 //! Schedulability of a system under its online policy.
 
+use crate::parts;
 use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
 use crate::utilisation::{Utilisation, gcd};
 use std::fmt;
 use takt_core::model::{Arrival, Backlog, Execution, Locking, Step, System, Task, TaskId, Timing};
 use takt_core::policies::scope;
-use takt_core::policy::{Build, Scope};
+use takt_core::policy::{Build, Need, PolicySpec, Scope};
 use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 
@@ -37,7 +38,7 @@ pub struct Verdict {
     /// The answer.
     pub schedulable: Answer,
     /// The test that gave it: `edf`, `np-edf`, `rta` (response-time analysis), `busy-period`, `gfb`, `optimal`, `utilisation`,
-    /// `one-cpu-each`, `no-deadlines`, `none`.
+    /// `one-cpu-each`, `no-deadlines`, `none`; `domains` where those of domains differ.
     pub test: &'static str,
     /// What that test can prove.
     pub kind: Kind,
@@ -58,14 +59,24 @@ pub struct Verdict {
 ///
 /// What jobs really need (`steps`, `execution`) counts, not what they declare. Sporadic jobs are taken to come as densely as they
 /// may; a `no` says then that a deadline can be missed, and not that it is. What a machine costs and what happens to it
-/// ([`takt_core::scenario::Scenario`]) is not known here.
+/// ([`takt_core::scenario::Scenario`]) is not known here. Under a load that changes, its highest counts. Domains are judged one by
+/// one ([`crate::parts::verdicts`]), and the answer is that of the worst.
 #[must_use]
 pub fn verdict(system: &System) -> Verdict {
+    match &system.load {
+        Some(load) => parts::loaded(system, load),
+        None if system.domains.is_empty() => whole(system),
+        None => parts::together(system, whole(system)),
+    }
+}
+
+/// The verdict without load and domains.
+fn whole(system: &System) -> Verdict {
     let demands = demands(system);
     let known: Vec<Demand> = demands.iter().filter_map(|d| d.ok()).collect();
     let cpus = system.cpus.len() as u64;
     let load = uniprocessor::utilisation(&known);
-    let listed = system.tasks.iter().any(|t| matches!(t.arrival, Arrival::Listed { .. }));
+    let listed = system.tasks.iter().any(is_listed);
     let mut idle = load.at_most(cpus) == Some(true) && idle_tenth(&known, cpus) && !listed;
     let dated = |t: &Task| t.deadline.is_some() || t.budget.is_some();
     let (test, found) = if !system.tasks.is_empty() && !system.tasks.iter().any(dated) && !may_skip(system) {
@@ -119,8 +130,10 @@ fn judge(system: &System, known: Vec<Demand>, home: Option<&[u16]>) -> (&'static
     }
     // Sleeping is taken for running: that is more than enough (Chen et al., "Many suspensions, many problems", Real-Time
     // Systems 55, 2019, section 4.1).
+    let declared = by_utility(system);
+    let needed = |d: &Demand| if declared { as_declared(system, *d) } else { *d };
     let tasks: Vec<Demand> =
-        known.iter().map(|d| Demand { runtime: d.runtime + slept(system, d.task), ..*d }).collect();
+        known.iter().map(|d| Demand { runtime: needed(d).runtime + slept(system, d.task), ..*d }).collect();
     let (test, found) = by_policy(system, &tasks, home, &least);
     match (doubts, found.answer) {
         (None, _) => (test, found),
@@ -139,8 +152,9 @@ fn by_policy(system: &System, tasks: &[Demand], home: Option<&[u16]>, least: &[D
     let rules = Rules { queue: system.backlog == Backlog::Queue, once };
     let test: Option<(&'static str, Test)> = match name {
         "edf" | "np-edf" => Some((name_of_edf(name), uniprocessor::edf)),
+        _ if sheds(system) => Some(("edf", uniprocessor::edf)),
         "rm" | "dm" | "fp" => Some(("rta", uniprocessor::fixed_priority)),
-        "fifo" | "rr" | "llf" => Some(("busy-period", uniprocessor::any_order)),
+        "fifo" | "rr" | "llf" | "hvdf" | "np-hvdf" | "gus" => Some(("busy-period", uniprocessor::any_order)),
         _ => None,
     };
     let otherwise = "there is no test for this policy";
@@ -154,11 +168,43 @@ fn by_policy(system: &System, tasks: &[Demand], home: Option<&[u16]>, least: &[D
             let found = (0..cpus as u16).map(|cpu| run(&on(home, cpu, tasks), rules));
             (test, partitioned(found.collect()))
         }
-        (Some(_), Scope::Global) => global(system, tasks, least, name),
+        (Some(_), Scope::Global) => global(system, tasks, least),
+        _ if is_global_edf(&system.policy) && system.policy.scope == Scope::Global => global(system, tasks, least),
         (Some(_), Scope::Clustered) => necessary(least, cpus, "there is no test for clusters"),
         _ if matches!(name, "llref" | "pd2") => optimal(system, tasks, least),
         _ => necessary(least, cpus, otherwise),
     }
+}
+
+/// Whether the policy sheds jobs from a schedule in order of deadlines, and only where that is not feasible by what is declared.
+/// While EDF meets all deadlines, what is present is feasible at every event (it is, with all that is yet to come), so nothing
+/// is shed and the policy is EDF (Locke, thesis, Carnegie Mellon University, 1986; Clark, thesis, Carnegie Mellon University, 1990). That
+/// holds on one CPU, and for NG-GUA and gMUA beside global EDF.
+fn sheds(system: &System) -> bool {
+    let one_cpu = system.cpus.len() == 1 || system.policy.scope == Scope::Partitioned;
+    match system.policy.entry.name {
+        "dasa-nd" | "dasa" | "lbesa" => true,
+        "gmua" | "g-gua" => one_cpu,
+        "ng-gua" => one_cpu && by_rest(&system.policy),
+        _ => false,
+    }
+}
+
+/// Whether a global policy is global EDF while that meets all deadlines.
+fn is_global_edf(policy: &PolicySpec) -> bool {
+    matches!(policy.entry.name, "edf" | "gmua") || policy.entry.name == "ng-gua" && by_rest(policy)
+}
+
+/// Whether NG-GUA loads a CPU with what its jobs still need: the default.
+fn by_rest(policy: &PolicySpec) -> bool {
+    policy.value("load").is_none_or(|choice| choice == 0)
+}
+
+/// What a policy goes by that sheds jobs: the declaration, where a job does not need more.
+fn as_declared(system: &System, mut demand: Demand) -> Demand {
+    let declared = system.tasks[demand.task.index()].runtime.map_or(0, |runtime| i128::from(runtime.ns()));
+    demand.runtime = demand.runtime.max(declared);
+    demand
 }
 
 fn name_of_edf(name: &str) -> &'static str {
@@ -256,8 +302,12 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     if any(|s| matches!(s, Step::Yield)) {
         return Err("jobs that yield are beyond the tests");
     }
-    if sleeps && system.policy.entry.name == "np-edf" {
+    let name = system.policy.entry.name;
+    if sleeps && name == "np-edf" {
         return Err("a job that wakes up can be held up again by one that is not preempted");
+    }
+    if locks && by_utility(system) {
+        return Err("resources under a policy that goes by utility are beyond the tests");
     }
     if locks && matches!(system.policy.entry.name, "llref" | "pd2") {
         return Err("this policy hands out resources in the order of asking, whatever `locking` says");
@@ -279,7 +329,7 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     }
     // Jobs that come after all that have deadlines disturb nobody, unless they hold something: under EDF those without one, else
     // those of least priority.
-    let listed = |t: &&Task| matches!(t.arrival, Arrival::Listed { .. });
+    let listed = |t: &&Task| is_listed(t);
     let least = system.tasks.iter().filter(|t| t.deadline.is_some()).map(|t| t.priority).min();
     let after_all = |t: &Task| match system.policy.entry.name {
         _ if t.steps.iter().any(|s| matches!(s, Step::Lock(_))) => false,
@@ -309,10 +359,23 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     if system.tasks.iter().any(|t| t.steps.is_empty() && t.execution != Execution::Declared) {
         return Ok(Some("jobs may need less than their most"));
     }
+    if by_utility(system) && varies(system) {
+        return Ok(Some("jobs may need less than they declare, which is what the policy goes by"));
+    }
     if tick > 0 {
         return Ok(Some("what is late by less than a tick may not be noticed"));
     }
     Ok(None)
+}
+
+/// Whether its jobs come at listed instants, and there is one.
+fn is_listed(task: &Task) -> bool {
+    matches!(&task.arrival, Arrival::Listed { instants } if !instants.is_empty())
+}
+
+/// Whether the policy goes by what jobs are worth.
+fn by_utility(system: &System) -> bool {
+    system.policy.entry.needs.contains(&Need::Utility)
 }
 
 fn holds_two(task: &Task) -> bool {
@@ -387,7 +450,7 @@ fn partitioned(cpus: Vec<Finding>) -> Finding {
 ///
 /// GFB: Goossens, Funk, Baruah, "Priority-Driven Scheduling of Periodic Task Systems on Multiprocessors", Real-Time
 /// Systems 25, 2003; with densities for deadlines below the period.
-fn global(system: &System, tasks: &[Demand], least: &[Demand], name: &str) -> (&'static str, Finding) {
+fn global(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str, Finding) {
     let cpus = system.cpus.len() as u64;
     if let ("utilisation", no @ Finding { answer: Answer::No, .. }) = necessary(least, cpus, "") {
         return ("utilisation", no);
@@ -401,7 +464,7 @@ fn global(system: &System, tasks: &[Demand], least: &[Demand], name: &str) -> (&
     if constrained && fit && tasks.len() as u64 <= cpus {
         return ("one-cpu-each", Finding::new(Answer::Yes, Kind::Exact, "there are no more tasks than CPUs"));
     }
-    if name != "edf" || tasks.iter().any(|t| t.deadline.is_none_or(|d| d > t.period)) {
+    if !is_global_edf(&system.policy) || tasks.iter().any(|t| t.deadline.is_none_or(|d| d > t.period)) {
         return necessary(least, cpus, "there is no sufficient test for this policy and these deadlines");
     }
     let density = |t: &Demand| (t.runtime as u64, t.deadline.expect("all have one") as u64);
@@ -441,7 +504,7 @@ fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str
     let name = system.policy.entry.name;
     let sporadic = |t: &Task| matches!(t.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO);
     let blocks = system.tasks.iter().any(|t| t.steps.iter().any(|s| !matches!(s, Step::Run(_))));
-    if blocks || system.tasks.iter().any(|t| sporadic(t) || matches!(t.arrival, Arrival::Listed { .. })) {
+    if blocks || system.tasks.iter().any(|t| sporadic(t) || is_listed(t)) {
         return necessary(least, cpus, "the guarantee of this policy needs periodic jobs that do not block");
     }
     if system.backlog != Backlog::Queue || system.timing != Timing::default() || varies(system) {

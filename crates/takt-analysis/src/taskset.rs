@@ -2,7 +2,8 @@
 
 use crate::exact::Sum;
 use crate::online::{budgets, most};
-use takt_core::model::{self, Arrival, Backlog, Execution, Step, System};
+use crate::parts::{at_load, extremes};
+use takt_core::model::{self, Arrival, Backlog, Execution, Load, Step, System};
 use takt_core::time::Span;
 
 /// A periodic or sporadic task, in units of its [`TaskSet`]. Nothing is zero.
@@ -104,6 +105,10 @@ impl TaskSet {
     /// # Errors
     /// Which task lacks what.
     pub fn from_system(system: &System) -> Result<TaskSet, Unsuitable> {
+        let (lowest, highest) = system.load.as_ref().map_or((Load::ONE, Load::ONE), extremes);
+        let at_most = (highest != Load::ONE).then(|| at_load(system, highest));
+        let varies = lowest != highest;
+        let system = at_most.as_ref().unwrap_or(system);
         let mut set = TaskSet::from_tasks(&system.tasks)?;
         let any = |what: fn(&Step) -> bool| system.tasks.iter().any(|t| t.steps.iter().any(what));
         let short = |t: &model::Task| budgets(t).is_some_and(|(least, _)| most(t).is_some_and(|c| c > least));
@@ -122,7 +127,7 @@ impl TaskSet {
         } else {
             None
         };
-        set.lighter = system.tasks.iter().any(|t| t.steps.is_empty() && t.execution != Execution::Declared);
+        set.lighter = varies || system.tasks.iter().any(|t| t.steps.is_empty() && t.execution != Execution::Declared);
         Ok(set)
     }
 

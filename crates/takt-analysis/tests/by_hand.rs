@@ -1,9 +1,12 @@
 //! Verdicts that can be checked with paper and pencil.
 
 use takt_analysis::online::{Answer, Kind, Verdict, verdict};
+use takt_analysis::parts;
 use takt_analysis::taskset::TaskSet;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, Locking, ResourceId, Step, System, Task, Timing};
+use takt_core::model::{
+    Arrival, Backlog, BestEffortStart, Domain, Late, Load, Locking, ResourceId, Step, System, Task, TaskId, Timing,
+};
 use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 
@@ -374,4 +377,110 @@ fn fair_policies_need_an_exact_clock_and_know_no_protocol_for_resources() {
         assert_eq!(v.schedulable, Answer::Unknown);
         assert!(v.reason.contains("in the order of asking, whatever `locking` says"), "{v}");
     }
+}
+
+/// With a utility of one each.
+fn valued(policy: &str, cpus: usize, tasks: &[(i64, i64, i64)]) -> System {
+    let mut system = system(policy, cpus, tasks);
+    system.tasks.iter_mut().for_each(|t| t.utility = Some(takt_core::utility::Utility::DEFAULT));
+    system
+}
+
+#[test]
+fn policies_that_shed_jobs_are_edf_while_that_meets_all() {
+    for policy in ["edf", "dasa-nd", "dasa", "lbesa", "p-dasa", "c-g-gua", "ng-gua", "gmua", "g-gua"] {
+        let said = |set: &[(i64, i64, i64)]| verdict(&valued(policy, 1, set));
+        let (yes, no) = (said(&[(2, 5, 5), (4, 7, 7)]), said(&[(2, 4, 8), (3, 4, 8)]));
+        assert_eq!((yes.schedulable, yes.kind, yes.test), (Answer::Yes, Kind::Exact, "edf"), "{policy}");
+        // EDF is optimal on one CPU: what it cannot do, nobody can.
+        assert_eq!((no.schedulable, no.kind), (Answer::No, Kind::Exact), "{policy}");
+    }
+    // What runs in the order of density is another matter.
+    let dense = |policy: &str| verdict(&valued(policy, 1, &[(2, 5, 5), (4, 7, 7)]));
+    assert_eq!((dense("hvdf").schedulable, dense("gus").schedulable), (Answer::Unknown, Answer::Unknown));
+    let light = verdict(&valued("hvdf", 1, &[(1, 4, 5), (2, 5, 7)]));
+    assert_eq!((light.schedulable, light.test), (Answer::Yes, "busy-period"));
+}
+
+#[test]
+fn global_policies_that_shed_jobs_are_global_edf_while_that_meets_all() {
+    let set = [(2, 10, 10), (2, 10, 10), (2, 10, 10), (5, 10, 10)];
+    for policy in ["g-edf", "ng-gua", "gmua"] {
+        let said = verdict(&valued(policy, 2, &set));
+        assert_eq!((said.schedulable, said.test), (Answer::Yes, "gfb"), "{policy}");
+    }
+    // G-GUA may miss what global EDF meets, and so may NG-GUA by declared loads.
+    let mut declared = valued("ng-gua", 2, &set);
+    let load = declared.policy.entry.settings.iter().position(|s| s.name == "load").unwrap();
+    declared.policy.values[load] = Some(1);
+    assert_eq!(verdict(&declared).schedulable, Answer::Unknown);
+    assert_eq!(verdict(&valued("g-gua", 2, &set)).schedulable, Answer::Unknown);
+}
+
+#[test]
+fn what_is_declared_counts_where_the_policy_goes_by_it() {
+    // Jobs need 1 + 1 ms of every 4; they declare 3 + 3.
+    let mut system = valued("dasa", 1, &[(3, 4, 4), (3, 4, 4)]);
+    system.tasks.iter_mut().for_each(|t| t.steps = vec![Step::Run(Span::from_ms(1))]);
+    let said = verdict(&system);
+    assert_eq!((said.schedulable, said.kind), (Answer::Unknown, Kind::Sufficient), "{said}");
+    system.policy = PolicySpec::from_name("edf").unwrap();
+    assert_eq!(verdict(&system).schedulable, Answer::Yes);
+    let mut locks = valued("dasa", 1, &[(1, 4, 4)]);
+    locks.resources = 1;
+    locks.tasks[0].steps = vec![Step::Lock(ResourceId(0)), Step::Run(Span::from_ms(1)), Step::Unlock(ResourceId(0))];
+    assert_eq!(verdict(&locks).schedulable, Answer::Unknown);
+}
+
+#[test]
+fn a_load_counts_at_its_highest() {
+    let at = |points: &[(i64, u32)]| {
+        let points = points.iter().map(|(at, factor)| (Span::from_secs(*at), *factor)).collect();
+        let load = Some(Load { points, repeat: None });
+        verdict(&System { load, ..system("edf", 1, &[(2, 5, 5), (2, 10, 10)]) })
+    };
+    // The utilisation is 0.6 of what is declared.
+    let constant = at(&[(0, 1_500_000)]);
+    assert_eq!(
+        (constant.schedulable, constant.kind, constant.utilisation.per_mille()),
+        (Answer::Yes, Kind::Exact, 900)
+    );
+    assert_eq!(at(&[(0, 1_700_000)]).schedulable, Answer::No);
+    let ramp = at(&[(0, 100_000), (9, 1_500_000)]);
+    assert_eq!((ramp.schedulable, ramp.kind), (Answer::Yes, Kind::Sufficient));
+    assert!(ramp.reason.ends_with("at the highest load of 1.500"), "{ramp}");
+    let peak = at(&[(0, 1_000_000), (9, 1_700_000)]);
+    assert_eq!((peak.schedulable, peak.kind), (Answer::Unknown, Kind::Sufficient));
+    let set = |factor| {
+        let load = Some(Load { points: vec![(Span::ZERO, 1_000_000), (Span::from_secs(1), factor)], repeat: None });
+        TaskSet::from_system(&System { load, ..system("edf", 1, &[(2, 5, 5)]) }).unwrap()
+    };
+    assert_eq!((set(2_000_000).tasks[0].runtime, set(2_000_000).lighter, set(1_000_000).lighter), (4_000, true, false));
+}
+
+#[test]
+fn domains_are_judged_one_by_one() {
+    let domain = |cpus: &[usize], tasks: &[u32], policy: &str| Domain {
+        cpus: cpus.iter().copied().collect(),
+        tasks: tasks.iter().copied().map(TaskId).collect(),
+        policy: PolicySpec::from_name(policy).unwrap(),
+    };
+    let mut both = valued("domains", 3, &[(2, 5, 5), (4, 7, 7), (2, 10, 10), (2, 10, 10), (5, 10, 10)]);
+    both.domains = vec![domain(&[0], &[0, 1], "dasa"), domain(&[1, 2], &[2, 3, 4], "g-edf")];
+    let said = verdict(&both);
+    assert_eq!((said.schedulable, said.kind, said.test), (Answer::Yes, Kind::Sufficient, "domains"), "{said}");
+    let parts: Vec<_> = parts::verdicts(&both).iter().map(|p| (p.schedulable, p.test)).collect();
+    assert_eq!(parts, [(Answer::Yes, "edf"), (Answer::Yes, "gfb")]);
+    both.domains[0].policy = PolicySpec::from_name("rm").unwrap();
+    let worse = verdict(&both);
+    assert_eq!((worse.schedulable, worse.test), (Answer::No, "rta"));
+    assert_eq!(worse.reason, "in the domain at index 0: task 1 can respond as late as 8ms");
+    assert_eq!(worse.responses, [ms(2), ms(8), None, None, None]);
+    // What they share is beyond all of it.
+    both.resources = 1;
+    for index in [0, 2] {
+        let locked = [Step::Lock(ResourceId(0)), Step::Run(Span::from_ms(1)), Step::Unlock(ResourceId(0))];
+        both.tasks[index].steps = locked.to_vec();
+    }
+    assert_eq!(verdict(&both).schedulable, Answer::Unknown);
 }
