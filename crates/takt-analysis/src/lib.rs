@@ -9,6 +9,7 @@ pub mod control;
 mod exact;
 pub mod generate;
 pub mod online;
+pub mod parts;
 pub mod table;
 pub mod taskset;
 pub mod tests;
