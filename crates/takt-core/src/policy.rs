@@ -313,6 +313,18 @@ pub enum Kind {
     Choice(&'static [&'static str]),
 }
 
+impl Kind {
+    /// Whether this is one of its values.
+    #[must_use]
+    pub fn takes(&self, value: i64) -> bool {
+        match *self {
+            Kind::Duration(least, most) => (least.ns()..=most.ns()).contains(&value),
+            Kind::Ratio(least, most) | Kind::Count(least, most) => (least..=most).contains(&value),
+            Kind::Choice(words) => usize::try_from(value).is_ok_and(|value| value < words.len()),
+        }
+    }
+}
+
 /// A number that tunes a policy, set in the workload or on the command line (`rr:quantum=2ms`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
@@ -408,6 +420,18 @@ impl PolicySpec {
         }
     }
 
+    /// Whether every setting that was set has a value that it takes. O(settings).
+    ///
+    /// # Errors
+    /// The first that has not.
+    pub fn check_values(&self) -> Result<(), Invalid> {
+        let wrong = |(setting, value): &(&Setting, Option<i64>)| value.is_some_and(|value| !setting.kind.takes(value));
+        match self.entry.settings.iter().zip(self.values).find(wrong) {
+            Some((setting, _)) => Err(Invalid::Setting(setting.name)),
+            None => Ok(()),
+        }
+    }
+
     /// The value of a setting, if it was set. O(settings).
     ///
     /// # Panics
@@ -432,6 +456,17 @@ pub struct Build<'a> {
     pub spec: PolicySpec,
     /// Number of the first timer that it may use.
     pub first_timer: u16,
+}
+
+impl Build<'_> {
+    /// Builds the policy.
+    ///
+    /// # Errors
+    /// When a setting is out of its range, or the policy cannot schedule the system.
+    pub fn policy(&self) -> Result<Box<dyn Policy>, Invalid> {
+        self.spec.check_values()?;
+        (self.spec.entry.build)(self)
+    }
 }
 
 /// What of a task a policy cannot do without.

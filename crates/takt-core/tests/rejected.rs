@@ -1,7 +1,7 @@
 //! Systems that an engine refuses, and switches of policy that it allows.
 
 use takt_core::cpus::CpuSet;
-use takt_core::engine::Engine;
+use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
 use takt_core::policy::PolicySpec;
 use takt_core::time::{Span, Time};
@@ -49,6 +49,24 @@ fn table(inner: Option<&str>) -> System {
 
 fn refusal(system: System) -> Option<Invalid> {
     Engine::new(system).err()
+}
+
+#[test]
+fn a_setting_out_of_its_range_is_refused_and_later_on_changes_nothing() {
+    let with = |name: &str, value: i64| {
+        let mut policy = spec(name);
+        policy.values[0] = Some(value);
+        System { policy, ..table(Some("edf")) }
+    };
+    assert_eq!(refusal(with("pd2", 0)), Some(Invalid::Setting("quantum")));
+    assert_eq!(refusal(with("pd2", 1_000_000)), None);
+    // A value for the setting of that number of another policy, and one for a policy that has none.
+    for (system, value) in [(with("pd2", 1_000_000), 0), (System { policy: spec("g-edf"), ..table(Some("edf")) }, 5)] {
+        let before = system.policy;
+        let mut engine = Engine::new(system).unwrap();
+        let _ = engine.step(Time::ZERO, &[Input::Configure { setting: 0, value: Some(value) }], &mut ());
+        assert_eq!(engine.system().policy, before);
+    }
 }
 
 #[test]

@@ -222,7 +222,7 @@ impl Engine {
         let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|i| TaskId(i as u32)).collect();
         let spec = system.policy;
         let build = Build { system: &system, tasks: &tasks, places: &lent, spec, first_timer: 0 };
-        let policy = (spec.entry.build)(&build)?;
+        let policy = build.policy()?;
         let n = system.tasks.len();
         let mut agenda = Agenda::new(3 * n + usize::from(policy.timers()));
         for (i, task) in system.tasks.iter().enumerate() {
@@ -430,7 +430,7 @@ impl Engine {
         self.state.recording = sink.wants_records();
         let tasks: Vec<TaskId> = (0..self.state.runs.len()).map(|i| TaskId(i as u32)).collect();
         let build = Build { system: &self.state.system, tasks: &tasks, places: &self.lent, spec, first_timer: 0 };
-        let policy = (spec.entry.build)(&build)?;
+        let policy = build.policy()?;
         let first = 2 * self.state.runs.len();
         let timers = self.state.timers.len();
         let more = usize::from(policy.timers()).saturating_sub(timers);
@@ -465,14 +465,17 @@ impl Engine {
         }
     }
 
-    /// Changes a setting of the policy, in place if it can take that over.
+    /// Changes a setting of the policy, in place if it can take that over. A setting that it does not have and a value out of
+    /// range change nothing: after a switch they were meant for the policy before.
     fn configure<S: Sink>(&mut self, setting: u8, value: Option<i64>, sink: &mut S) {
         let mut spec = self.state.system.policy;
         if usize::from(setting) >= spec.entry.settings.len() {
-            // It was meant for the policy before this one.
             return;
         }
         spec.values[usize::from(setting)] = value;
+        if spec.check_values().is_err() {
+            return;
+        }
         let cx = &mut Context { state: &mut self.state, sink };
         if self.policy.configure(&spec, cx) {
             self.state.system.policy = spec;

@@ -71,7 +71,7 @@ fn guest(
     if spec.scope == Scope::Table {
         return Err(Invalid::Unsuitable("a domain needs a policy for jobs, and this one is about the whole machine"));
     }
-    (spec.entry.build)(&Build { system, tasks, places, spec, first_timer })
+    Build { system, tasks, places, spec, first_timer }.policy()
 }
 
 impl Policy for Domains {

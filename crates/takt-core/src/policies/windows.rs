@@ -120,7 +120,7 @@ impl Windows {
                     }
                     let places = lent(&reach(system, PartitionId(index as u32)));
                     let guest = Build { system, tasks: &partition.tasks, places: &places, spec, first_timer };
-                    Some((spec.entry.build)(&guest)?)
+                    Some(guest.policy()?)
                 }
             };
             timers += guest.as_ref().map_or(0, |g| g.timers());
