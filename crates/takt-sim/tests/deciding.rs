@@ -196,6 +196,59 @@ fn domains_and_switches() {
     assert_eq!((switched.report.interrupts, switched.report.blocked_entries), (2, 2));
 }
 
+/// A policy that is switched as a whole changes which CPUs have a queue in common.
+#[test]
+fn a_switch_to_partitions_ends_the_interrupts() {
+    let p_fp = PolicySpec::from_name("p-fp").unwrap();
+    let again = |release| Arrival::Listed { instants: vec![ns(0), ns(release)] };
+    let tasks = vec![
+        Task { arrival: again(100), affinity: CpuSet::single(0), ..plain(0, 2, 10) },
+        Task { arrival: again(101), affinity: CpuSet::single(1), ..plain(0, 1, 20) },
+    ];
+    let described = System { alternatives: vec![p_fp], ..system(2, "g-fp", tasks) };
+    let changes = vec![(at(50), Happening::Switch { domain: None, to: 0 })];
+    let told = tell(described.clone(), &Scenario { changes, costs: COSTS, ..Scenario::default() }, 200);
+    // Before it b is interrupted at 0 and when a completes; after it each pays for its own scheduler.
+    expect(
+        &told,
+        "0 start a 0, start b 1
+        15 complete a
+        44 complete b
+        100 start a 0
+        101 start b 1
+        112 complete a
+        123 complete b",
+    );
+    assert_eq!(counted(&told), (3 + 1 + 4, 2, 2));
+    let told = tell(described, &scenario(COSTS, Deciding::One), 200);
+    assert_eq!(counted(&told), (7, 4, 4));
+}
+
+/// Each CPU goes by its own copy of a window table: what happens in one slice costs the other one nothing.
+#[test]
+fn slices_of_a_table_do_not_disturb_each_other() {
+    let process = |runtime| Task { budget: Some(ns(80)), runtime: Some(ns(runtime)), ..Task::default() };
+    let partition = |tasks: &[u32]| Partition { tasks: tasks.iter().map(|t| TaskId(*t)).collect(), policy: None };
+    let slice = |cpus: &[usize], partition| Slice {
+        cpus: cpus.iter().copied().collect(),
+        sc: Some(PartitionId(partition)),
+        be: None,
+    };
+    let described = System {
+        tasks: vec![process(10), process(20), process(60)],
+        partitions: vec![partition(&[0, 1]), partition(&[2])],
+        windows: vec![Window { length: ns(100), slices: vec![slice(&[0], 0), slice(&[1, 2], 1)] }],
+        ..System::new(CpuSet::first(3), PolicySpec::from_name("windows").unwrap())
+    };
+    let told = tell(described, &scenario(COSTS, Deciding::One), 99);
+    let lines: Vec<&str> = told.lines.lines().filter(|l| !l.contains("Window")).collect();
+    // Every process pays for the run of the scheduler that starts it, c on two CPUs as one.
+    let expected = ["0 start a 0", "0 start c 3", "12 complete a", "12 start b 0", "34 complete b", "62 complete c"];
+    assert_eq!(lines, expected, "{}", told.lines);
+    assert_eq!((told.report.interrupts, told.report.blocked_entries), (0, 0));
+    assert_eq!(told.report.charged, Costs { scheduler: ns(3 * 2), ..Costs::default() });
+}
+
 prop_compose! {
     fn task()(
         offset in 0i64..20, period in 5i64..40, runtime in 1i64..20, late in 5i64..40, priority in 0u32..4,
