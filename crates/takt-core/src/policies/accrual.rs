@@ -302,7 +302,8 @@ impl<C: Construction> Accrual<C> {
     /// Decides for one cluster.
     fn decide_cluster(&mut self, cluster: usize, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
         self.collect(cluster, cx);
-        let Accrual { construction, jobs, schedule, chosen, started, .. } = self;
+        let Accrual { construction, jobs, schedule, chosen, started, clusters, .. } = self;
+        let cluster = &mut clusters[cluster];
         schedule.clear();
         if !C::PREEMPTIVE {
             schedule.extend((0..jobs.len()).filter(|&j| started[jobs[j].task.index()]));
@@ -324,18 +325,21 @@ impl<C: Construction> Accrual<C> {
         }
         debug_assert!(kept >= going_on);
         schedule.truncate(kept);
-        schedule.extend((0..jobs.len()).filter(|&j| !chosen[j]));
-        let denser = |a: &usize, b: &usize| jobs[*a].density().densest_first(&jobs[*b].density()).then(a.cmp(b));
-        schedule[kept..].sort_unstable_by(denser);
+        let shared = cx.system().resources > 0;
+        // The others matter where they wait for resources, or where CPUs are left over.
+        if shared || kept < lent.len() || !cluster.mapper.is_unrestricted() {
+            schedule.extend((0..jobs.len()).filter(|&j| !chosen[j]));
+            let denser = |a: &usize, b: &usize| jobs[*a].density().densest_first(&jobs[*b].density()).then(a.cmp(b));
+            schedule[kept..].sort_unstable_by(denser);
+        }
         cx.visited(jobs.len());
-        if cx.system().resources > 0 {
+        if shared {
             for (position, &job) in schedule.iter().enumerate() {
                 cx.set_urgency(jobs[job].task, position as i64);
             }
         }
         let before = decision.assignments().len();
         let ready = schedule.iter().filter(|&&j| jobs[j].owner.is_none()).map(|&j| jobs[j].task);
-        let cluster = &mut self.clusters[cluster];
         cluster.mapper.map(ready, lent, cx, decision);
         cluster.last.clear();
         cluster.last.extend(decision.assignments()[before..].iter().map(|a| (a.task, a.place)));

@@ -102,6 +102,12 @@ impl Mapper {
         }
     }
 
+    /// Whether every task may run on every CPU, so that nobody beyond the first m chosen jobs matters.
+    #[must_use]
+    pub fn is_unrestricted(&self) -> bool {
+        self.unrestricted
+    }
+
     /// Adds to `decision` who of `chosen` runs where.
     ///
     /// `chosen` are ready jobs, the most urgent first, each at most once; those that find no CPU wait, so it may be longer

@@ -54,7 +54,7 @@ impl<C: Rules> Construction for Checked<C> {
 fn feasible(view: &View<'_, '_>, order: &[usize]) -> bool {
     let mut end = view.now;
     order.iter().all(|&job| {
-        end = end + view.jobs[job].left;
+        end += view.jobs[job].left;
         end <= view.jobs[job].deadline
     })
 }
@@ -87,7 +87,7 @@ fn density(view: &View<'_, '_>, start: Time, order: &[usize], worth: impl Fn(Tas
     let mut end = start;
     let mut sum = Density::NONE;
     for &job in order {
-        end = end + view.jobs[job].left;
+        end += view.jobs[job].left;
         sum = sum.plus(Density {
             utility: u128::from(worth(view.jobs[job].task, end)),
             left: view.jobs[job].left.ns() as u128,
@@ -157,7 +157,7 @@ impl Rules for Gus {
             let Some(best) = densest(accruing, |job| density(view, end, &open(job), worth)) else { break };
             let piece = open(best);
             assert!(schedule[placed.len()..].starts_with(&piece), "{piece:?} is not next in {schedule:?}");
-            piece.iter().for_each(|&job| end = end + view.jobs[job].left);
+            piece.iter().for_each(|&job| end += view.jobs[job].left);
             placed.extend(piece);
         }
         assert_eq!(placed, schedule, "what follows accrues nothing");
