@@ -1,6 +1,7 @@
 //! Task sets of other systems: what they become, that what is written of them reads back as the same, and what is said about
 //! broken ones.
 
+use proptest::prelude::*;
 use std::path::Path;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Backlog, Execution, Handler, Late, Locking, ResourceId, Step};
@@ -276,4 +277,117 @@ rtspin 1 10 $1
     // A critical section that is longer than the job is all of it.
     let lock = [Step::Lock(ResourceId(0)), Step::Run(us(5_000)), Step::Unlock(ResourceId(0))];
     assert_eq!((w.system.tasks.len(), &w.system.tasks[2].steps[..]), (4, &lock[..]));
+}
+
+/// Lines of a set with four locks, in the newer or the older form.
+fn set() -> impl Strategy<Value = String> {
+    let task =
+        (0_u32..3, 1_u64..5_000_000, 1_u64..100, 0_u64..5_000, prop::sample::subsequence(vec![0, 1, 2, 3], 0..4));
+    (prop::collection::vec((task, prop::option::of(0_u64..9)), 1..6), any::<bool>()).prop_map(|(tasks, newer)| {
+        let mut text = "L 4\n".to_owned();
+        for ((cpu, period, percent, utility, locks), handler) in tasks {
+            let (group, usage) = (if newer { " 1 4096" } else { "" }, (period * percent / 100).max(1));
+            // Without locks a line of the older form could have as many fields as one of the newer.
+            let list: Vec<String> = locks.iter().map(u32::to_string).collect();
+            let last = match handler {
+                _ if list.is_empty() => String::new(),
+                Some(handler) => format!(" {} {handler}", list.join(",")),
+                None => format!(" {}", list.join(",")),
+            };
+            text += &format!("T {cpu}{group} {period} {usage} {utility}{last}\n");
+        }
+        text
+    })
+}
+
+const MARKS: &[&str] = &[
+    "rtspin",
+    "rt_launch",
+    " ",
+    "\n",
+    ";",
+    "&",
+    "-w",
+    "-X PCP",
+    "-p 1",
+    "-L 3",
+    "-Q",
+    "-d",
+    "-s .5",
+    "-u 1",
+    "-e",
+    "--",
+    "10 100 5",
+    "1",
+    "$A",
+    "A=3",
+    "setsched",
+    "GSN-EDF",
+    "P-FP",
+    "for i in",
+    "done",
+    "if",
+    "fi",
+    "{",
+    "}",
+    "$(",
+    ")",
+    "'",
+    "\"",
+    "\\",
+    "`",
+    "${",
+    ">",
+    "2>&1",
+    "#",
+    "é",
+    "\u{3000}",
+    "taskset",
+    "L 2",
+    "T",
+    "all",
+    "0,1",
+    "G",
+    "500000",
+    "0",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_imported_reads_back(text in set(), usage in 1_u32..150, locks in prop::option::of(1_u32..=100), nested in any::<bool>(), lock in prop::option::of(1_i64..99)) {
+        let run = Run { usage, locks, nested, inheritance: nested, handlers: lock.map(us), duration: None };
+        for policy in ["edf", "g-edf", "dasa-nd"] {
+            let source = source(&text);
+            match chronos::load(&source, &run, &under(policy)) {
+                Ok(workload) => drop(whole(&source, Ok(workload))),
+                // Too much for a period, or too little to be anything.
+                Err(faults) => prop_assert!(faults.iter().all(|f| f.message.contains("deadline") || f.message.contains("no time")), "{}", texts(&source, &faults)),
+            }
+        }
+    }
+
+    #[test]
+    fn any_heap_of_words_is_answered(parts in prop::collection::vec(prop::sample::select(MARKS), 0..40), glue in prop::sample::select(&[" ", "", "\n"][..])) {
+        let source = source(&parts.join(glue));
+        for read in [litmus::load(&source, &Options::default()), litmus::load(&source, &under("g-edf")), chronos::load(&source, &Run::default(), &under("g-edf"))] {
+            match read {
+                Ok(workload) => drop(whole(&source, Ok(workload))),
+                Err(faults) => prop_assert!(!faults.is_empty() && !texts(&source, &faults).is_empty()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_script_is_answered(cut in any::<prop::sample::Index>(), put in prop::sample::select(MARKS)) {
+        let at = cut.index(SCRIPT.len());
+        for text in [format!("{}{put}{}", &SCRIPT[..at], &SCRIPT[at..]), SCRIPT[..at].to_owned()] {
+            let source = source(&text);
+            match litmus::load(&source, &Options::default()) {
+                Ok(workload) => drop(whole(&source, Ok(workload))),
+                Err(faults) => prop_assert!(!texts(&source, &faults).is_empty()),
+            }
+        }
+    }
 }
