@@ -65,13 +65,18 @@ pub struct Verdict {
 pub fn verdict(system: &System) -> Verdict {
     match &system.load {
         Some(load) => parts::loaded(system, load),
-        None if system.domains.is_empty() => whole(system),
-        None => parts::together(system, whole(system)),
+        None => packed_as(system, system),
     }
 }
 
+/// The verdict about a system without a load, whose tasks are placed on CPUs as those of `declared` are.
+pub(crate) fn packed_as(system: &System, declared: &System) -> Verdict {
+    let whole = whole(system, declared);
+    if system.domains.is_empty() { whole } else { parts::together(system, declared, whole) }
+}
+
 /// The verdict without load and domains.
-fn whole(system: &System) -> Verdict {
+fn whole(system: &System, declared: &System) -> Verdict {
     let demands = demands(system);
     let known: Vec<Demand> = demands.iter().filter_map(|d| d.ok()).collect();
     let cpus = system.cpus.len() as u64;
@@ -92,7 +97,7 @@ fn whole(system: &System) -> Verdict {
         let answer = if always { Answer::No } else { Answer::Unknown };
         ("utilisation", Finding::new(answer, Kind::Necessary, why))
     } else {
-        let home = (system.policy.scope == Scope::Partitioned).then(|| homes(system));
+        let home = (system.policy.scope == Scope::Partitioned).then(|| homes(declared));
         if let Some(home) = &home {
             idle &= (0..cpus as u16).all(|cpu| idle_tenth(&on(home, cpu, &known), 1));
         }

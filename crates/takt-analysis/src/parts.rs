@@ -34,7 +34,9 @@ pub(crate) fn at_load(system: &System, factor: u32) -> System {
 /// more than the CPUs can do.
 pub(crate) fn loaded(system: &System, load: &Load) -> Verdict {
     let (lowest, highest) = extremes(load);
-    let high = online::verdict(&at_load(system, highest));
+    // Placements go by what is declared, whatever the load.
+    let at = |factor| online::packed_as(&at_load(system, factor), system);
+    let high = at(highest);
     if lowest == highest {
         return high;
     }
@@ -42,7 +44,7 @@ pub(crate) fn loaded(system: &System, load: &Load) -> Verdict {
     let (schedulable, kind) = match high.schedulable {
         Answer::Yes if high.kind == Kind::Exact => (Answer::Yes, Kind::Sufficient),
         Answer::No => {
-            let low = online::verdict(&at_load(system, lowest));
+            let low = at(lowest);
             if low.schedulable == Answer::No && low.kind == Kind::Necessary {
                 return low;
             }
@@ -83,9 +85,13 @@ pub fn verdicts(system: &System) -> Vec<Verdict> {
     domains(system).iter().map(online::verdict).collect()
 }
 
+fn packed_as(system: &System, declared: &System) -> Vec<Verdict> {
+    domains(system).iter().zip(&domains(declared)).map(|(part, declared)| online::packed_as(part, declared)).collect()
+}
+
 /// The verdict of a system with domains: that of the worst of them.
-pub(crate) fn together(system: &System, whole: Verdict) -> Verdict {
-    let parts = verdicts(system);
+pub(crate) fn together(system: &System, declared: &System, whole: Verdict) -> Verdict {
+    let parts = packed_as(system, declared);
     let idle_10_percent = parts.iter().all(|p| p.idle_10_percent);
     let mut responses = vec![None; system.tasks.len()];
     for part in &parts {

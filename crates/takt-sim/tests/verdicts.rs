@@ -149,6 +149,18 @@ fn agree(system: &System, unit: i64) -> Result<Answer, TestCaseError> {
 
 const ONE_CPU: [&str; 8] = ["edf", "np-edf", "rm", "dm", "fp", "llf", "rr", "fifo"];
 
+const VALUED: [&str; 14] = [
+    "dasa-nd", "dasa", "lbesa", "hvdf", "np-hvdf", "gus", "p-dasa", "p-lbesa", "p-gus", "g-hvdf", "gmua", "ng-gua",
+    "g-gua", "c-ng-gua",
+];
+
+/// Gives each task a utility.
+fn valued(system: &mut System, worth: &[u64]) {
+    for (task, worth) in system.tasks.iter_mut().zip(worth) {
+        task.utility = Some(takt_core::utility::Utility::Step(worth * 1_000_000));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 700, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -269,6 +281,55 @@ proptest! {
     }
 
     #[test]
+    fn policies_that_go_by_utility(
+        rows in rows(6, &[0, 0, 0, 2, 3, 4, 7]),
+        cpus in 1usize..4,
+        name in prop::sample::select(&VALUED[..]),
+        offsets in any::<bool>(),
+        worth in vec(0u64..1_000, 6),
+        declared in prop::sample::select(&[100i64, 100, 60, 150][..]),
+        late in prop::sample::select(&[Late::Continue, Late::Abort, Late::AbortAtEvent][..]),
+    ) {
+        let cpus = if named(name).scope == takt_core::policy::Scope::Uniprocessor { 1 } else { cpus };
+        let mut system = System { late, ..system(named(name), cpus, 100, &rows, offsets) };
+        valued(&mut system, &worth);
+        if declared != 100 {
+            // They go by what is declared, which may be more or less than what a job needs.
+            for task in &mut system.tasks {
+                let need = task.runtime.expect("all have one");
+                if task.steps.is_empty() && task.execution == Execution::Declared && task.budget.is_none() {
+                    task.steps = vec![Step::Run(need)];
+                }
+                task.runtime = Some(need * declared / 100);
+            }
+        }
+        agree(&system, 100)?;
+    }
+
+    #[test]
+    fn loads_and_domains(
+        rows in rows(7, &[0, 0, 0, 1, 3, 4]),
+        names in (prop::sample::select(&["g-edf", "dasa", "rm", "ng-gua"][..]), prop::sample::select(&["g-edf", "p-lbesa", "p-fp"][..])),
+        worth in vec(0u64..1_000, 7),
+        factors in vec(300_000u32..1_800_000, 1..4),
+        both in any::<bool>(),
+    ) {
+        let mut system = system(named("domains"), 3, 100, &rows, false);
+        valued(&mut system, &worth);
+        let cpus = [CpuSet::first(1), [1, 2].into_iter().collect()];
+        let tasks = |part: usize| (0..rows.len()).filter(|i| i % 2 == part).map(|i| TaskId(i as u32)).collect();
+        system.domains = [names.0, names.1].iter().enumerate().map(|(part, name)| Domain { cpus: cpus[part], tasks: tasks(part), policy: named(name) }).collect();
+        for (index, task) in system.tasks.iter_mut().enumerate() {
+            task.affinity = cpus[index % 2];
+        }
+        if both {
+            let points = factors.iter().enumerate().map(|(i, factor)| (Span::from_ns(i as i64 * 7_000), *factor));
+            system.load = Some(Load { points: points.collect(), repeat: Some(Span::from_ns(25_000)) });
+        }
+        agree(&system, 100)?;
+    }
+
+    #[test]
     fn several_cpus(
         rows in rows(7, &[0, 0, 1, 2, 3, 4]),
         cpus in 2usize..4,
@@ -285,6 +346,9 @@ fn the_tests_are_not_always_undecided() {
     let locked = |c, d, t| ((c, d, t, 0), Shape::Locked(0));
     let asleep = |c, d, t, by| ((c, d, t, 0), Shape::Asleep(by));
     for (name, cpus, rows, answer) in [
+        ("dasa", 1, vec![plain(2, 5, 6), plain(6, 12, 12)], Answer::Yes),
+        ("dasa", 1, vec![plain(3, 5, 6), plain(7, 12, 12)], Answer::No),
+        ("ng-gua", 2, vec![plain(2, 6, 6), plain(2, 6, 6), plain(2, 6, 6), plain(4, 12, 12)], Answer::Yes),
         ("np-edf", 1, vec![plain(2, 6, 6), plain(3, 12, 12)], Answer::Yes),
         ("np-edf", 1, vec![plain(2, 6, 6), plain(7, 24, 24)], Answer::Unknown),
         ("edf", 1, vec![locked(2, 6, 6), locked(3, 12, 12)], Answer::Yes),
@@ -303,7 +367,8 @@ fn the_tests_are_not_always_undecided() {
         ("c-edf", 4, vec![plain(4, 6, 6)], Answer::Unknown),
     ] {
         let unit = 1_000_000;
-        let system = System { locking: Locking::Ceiling, ..system(named(name), cpus, unit, &rows, false) };
+        let mut system = System { locking: Locking::Ceiling, ..system(named(name), cpus, unit, &rows, false) };
+        valued(&mut system, &[3, 1, 4, 1]);
         let found = agree(&system, unit).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(found, answer, "{name} {rows:?}: {}", verdict(&system));
     }
