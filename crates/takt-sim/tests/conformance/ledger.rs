@@ -166,8 +166,11 @@ impl Ledger {
                     self.accounts[task.index()].mode = Some((period, deadline))
                 }
                 Input::Skew { task, .. } => self.accounts[task.index()].resumes(self.slack),
-                // It may have been built anew.
-                Input::Configure { .. } => self.homes.fill(None),
+                // It may have been built anew, and put two jobs that it does not preempt on one CPU.
+                Input::Configure { .. } => {
+                    self.homes.fill(None);
+                    self.gave_way = true;
+                }
                 Input::Switch { domain, to } => self.switch(domain, to, engine),
                 Input::Abort { task } => self.aborted.push(task),
                 _ => {}
