@@ -9,9 +9,10 @@ use crate::commands::verdicts;
 use crate::failure::Failure;
 use crate::input::Input;
 use serde_json::{Value, json};
+use std::io::{self, Write};
 use takt_analysis::taskset::TaskSet;
 use takt_core::model::{Execution, Step, System, Task, scaled};
-use takt_core::policy::{Placement, PolicySpec};
+use takt_core::policy::{Placement, PolicySpec, Scope};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
@@ -51,6 +52,16 @@ impl Cases<'_> {
         let random = || usize::from(args.cpus.unwrap_or(CPUS));
         let cpus = workloads.first().map_or_else(random, |w| w.system.cpus.len());
         Ok(Cases { args, cpus, policies, workloads })
+    }
+
+    /// Says on standard error what may surprise.
+    pub(super) fn notes(&self) {
+        let several = |p: &PolicySpec| p.scope != Scope::Uniprocessor;
+        if self.workloads.iter().any(|w| w.settings.cpus_from_all) && self.policies.iter().any(several) {
+            let note = "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more";
+            // The result stands without it.
+            let _ = writeln!(io::stderr(), "{note}");
+        }
     }
 
     /// The policies' names with their settings.

@@ -208,6 +208,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let blocks = experiment::blocks(args.loads.0.len(), cases.runs(), BLOCK);
     let subject = Subject { format: "takt sweep load 1", setup: cases.setup(), questions: names.len() };
     let found = experiment::carry_out(&args.common, &subject, &blocks, |block| cases.run_block(block, args.duration))?;
+    cases.notes();
     let table = report::Table::new(&cases, &blocks, &found, against);
     if let Some(path) = &args.runs {
         std::fs::write(path, table.single_runs()).map_err(|e| Failure::file("write", path, &e))?;
