@@ -4,6 +4,7 @@ pub(crate) mod simulated;
 
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use takt_core::model::Domain;
 use takt_core::policy::PolicySpec;
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
@@ -69,6 +70,13 @@ impl Summary<'_> {
                 task["utility"] = utility(counts);
             }
         }
+        let domain = |(domain, name): (&Domain, &String)| {
+            json!({"name": name, "cpus": domain.cpus.to_string(),
+                   "policy": domain.policy.entry.name, "scope": domain.policy.scope.name()})
+        };
+        if !system.domains.is_empty() {
+            object["domains"] = system.domains.iter().zip(&self.workload.domains).map(domain).collect();
+        }
         let settings = settings(&system.policy);
         if !settings.is_empty() {
             object["settings"] = settings.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
@@ -116,6 +124,9 @@ impl Summary<'_> {
                 "utility: accrued {accrued} of {most} (AUR {aur}); deadlines met {met} of {released} (DSR {dsr})"
             )?;
         }
+        for (domain, name) in self.workload.system.domains.iter().zip(&self.workload.domains) {
+            writeln!(out, "domain {name}: CPU {}, {}", domain.cpus, policy(&domain.policy))?;
+        }
         for (task, c) in self.workload.tasks.iter().zip(self.counts) {
             if c.overruns > 0 {
                 writeln!(out, "warning: {} overran its window {} times", task.name, c.overruns)?;
@@ -139,7 +150,7 @@ fn utility(counts: &Counts) -> Value {
 
 /// Millionths as a number of JSON: a whole one if it is, else with up to six decimals. Up to 10^9 that is exact; beyond,
 /// a fraction is the nearest double, as every reader of JSON would take it.
-fn number(millionths: u128) -> Value {
+pub(crate) fn number(millionths: u128) -> Value {
     match u64::try_from(millionths / MILLION) {
         Ok(whole) if millionths.is_multiple_of(MILLION) => Value::from(whole),
         _ => decimal(millionths).parse::<f64>().map_or(Value::Null, Value::from),

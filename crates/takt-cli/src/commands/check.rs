@@ -3,14 +3,16 @@
 use crate::Outcome;
 use crate::input::Input;
 use crate::report::simulated::percent as millionths;
-use crate::report::table;
+use crate::report::{number, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_analysis::control::{self, ControlReport, CpuPlan, Loops, Pole};
 use takt_analysis::online::Verdict;
-use takt_analysis::{online, table as windows};
+use takt_analysis::{online, parts, table as windows};
+use takt_core::model::{Domain, Task};
 use takt_core::scenario::Happening;
 use takt_core::time::Span;
+use takt_core::utility::Utility;
 use takt_workload::Workload;
 
 /// Validate a workload and say whether it is schedulable, and by which test
@@ -45,17 +47,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outcome {
     let verdict = in_scenario(named(online::verdict(&workload.system), workload), workload);
     let report = control::report(&workload.system);
+    let parts: Vec<Verdict> =
+        parts::verdicts(&workload.system).into_iter().map(|v| in_scenario(named(v, workload), workload)).collect();
     let no = verdict.schedulable == online::Answer::No;
     if as_json {
-        let tasks = workload.tasks.iter().zip(&verdict.responses);
-        let bounds = tasks.map(|(t, r)| json!({"name": t.name, "response_bound_ns": r.map(Span::ns)}));
+        let valued = workload.system.tasks.iter().any(|t| t.utility.is_some());
+        let tasks = workload.tasks.iter().zip(&workload.system.tasks).zip(&verdict.responses);
+        let bounds = tasks.map(|((info, task), response)| {
+            let mut object = json!({"name": info.name, "response_bound_ns": response.map(Span::ns)});
+            if valued {
+                object["utility"] = worth(task);
+            }
+            object
+        });
         let object = json!({
-            "schedulable": match verdict.schedulable {
-                online::Answer::Yes => json!(true),
-                online::Answer::No => json!(false),
-                online::Answer::Unknown => json!("unknown"),
-            },
-            "test": verdict.test, "kind": verdict.kind.to_string(), "reason": verdict.reason,
+            "schedulable": answer(verdict.schedulable), "test": verdict.test, "kind": verdict.kind.to_string(), "reason": verdict.reason,
             "utilisation_per_mille": verdict.utilisation.per_mille(),
             "hyperperiod_ns": verdict.hyperperiod.map(Span::ns), "tasks": bounds.collect::<Vec<_>>(),
         });
@@ -63,12 +69,26 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
         if let Some(report) = &report {
             object["control"] = control_json(workload, report);
         }
+        if !parts.is_empty() {
+            let named = workload.domains.iter().zip(&workload.system.domains).zip(&parts);
+            let part = |((name, domain), v): ((&String, &Domain), &Verdict)| {
+                json!({"name": name, "cpus": domain.cpus.to_string(), "policy": domain.policy.entry.name,
+                       "scope": domain.policy.scope.name(), "schedulable": answer(v.schedulable),
+                       "test": v.test, "kind": v.kind.to_string(), "reason": v.reason})
+            };
+            object["domains"] = named.map(part).collect();
+        }
         writeln!(out, "{object}")?;
     } else {
         let system = &workload.system;
         let policy = takt_workload::policy_text(&system.policy);
         let tasks = several(system.tasks.len(), "task", "tasks");
         writeln!(out, "{}: {tasks}, policy {policy}, CPU {}", workload.source.name, system.cpus)?;
+        for ((name, domain), part) in workload.domains.iter().zip(&system.domains).zip(&parts) {
+            let policy = takt_workload::policy_text(&domain.policy);
+            let tasks = several(domain.tasks.len(), "task", "tasks");
+            writeln!(out, "domain {name}: {tasks}, policy {policy}, CPU {}: {part}", domain.cpus)?;
+        }
         writeln!(out, "{verdict}")?;
         if verdict.responses.iter().any(Option::is_some) {
             let mut rows = vec![["task", "response at most", "deadline"].map(String::from).to_vec()];
@@ -86,8 +106,29 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
     Ok(if no { crate::Verdict::No } else { crate::Verdict::Done })
 }
 
-/// The analysis knows tasks by number, people by name.
+fn answer(answer: online::Answer) -> Value {
+    match answer {
+        online::Answer::Yes => json!(true),
+        online::Answer::No => json!(false),
+        online::Answer::Unknown => json!("unknown"),
+    }
+}
+
+/// The most that a job of the task can accrue.
+fn worth(task: &Task) -> Value {
+    number(u128::from(task.utility.as_ref().unwrap_or(&Utility::DEFAULT).height()))
+}
+
+/// The analysis knows tasks and domains by number, people by name.
 fn named(mut verdict: Verdict, workload: &Workload) -> Verdict {
+    let domain = verdict.reason.strip_prefix("in the domain at index ").and_then(|rest| rest.split_once(": "));
+    if let Some((number, rest)) = domain
+        && let Some(name) = number.parse::<usize>().ok().and_then(|n| workload.domains.get(n))
+    {
+        let part = named(Verdict { reason: rest.to_owned(), ..verdict.clone() }, workload);
+        verdict.reason = format!("in domain `{name}`, {}", part.reason);
+        return verdict;
+    }
     let numbered = verdict.reason.strip_prefix("task ").and_then(|rest| rest.split_once(' '));
     if let Some((number, rest)) = numbered
         && let Some(info) = number.parse::<usize>().ok().and_then(|n| workload.tasks.get(n))
@@ -109,8 +150,9 @@ fn in_scenario(verdict: Verdict, workload: &Workload) -> Verdict {
         online::Answer::No if changes.is_empty() => return verdict,
         _ => {}
     }
-    // Keys of tasks are known to the tests.
-    let keys = workload.simulated_only().into_iter().filter(|(_, tasks)| tasks.is_empty());
+    // Keys of tasks and the load are known to the tests, and who decides changes nothing but costs.
+    let known = |key: &str| ["load", "deciding"].contains(&key);
+    let keys = workload.simulated_only().into_iter().filter(|(key, tasks)| tasks.is_empty() && !known(key));
     let keys: Vec<String> = keys.map(|(key, _)| format!("`{key}`")).collect();
     let why = match keys.as_slice() {
         [] => return verdict,
