@@ -266,35 +266,32 @@ impl<C: Construction> Accrual<C> {
         }
     }
 
-    /// Fills `jobs` with the candidates of a cluster.
+    /// Fills `jobs` with the candidates of a cluster. Who waits belongs where the chain of holders ends, wherever it is at home
+    /// itself, so that holders inherit across clusters, too.
     fn collect(&mut self, cluster: usize, cx: &Context<'_>) {
-        let resources = cx.system().resources > 0;
-        let follows = resources && (C::DEPENDENCIES || cx.locking() != Locking::Fifo);
+        let follows = cx.system().resources > 0 && (C::DEPENDENCIES || cx.locking() != Locking::Fifo);
         self.jobs.clear();
-        for &(_, task) in &self.clusters[cluster].present {
-            let runnable = cx.is_ready(task)
-                || follows && {
-                    let mut end = task;
-                    while let Some(holder) = self.holder(end, cx) {
-                        end = holder;
-                    }
-                    cx.is_ready(end) && usize::from(self.home[end.index()]) == cluster
-                };
-            if runnable {
-                self.index_of[task.index()] = self.jobs.len();
+        let clusters = if follows { 0..self.clusters.len() } else { cluster..cluster + 1 };
+        for &(_, task) in self.clusters[clusters].iter().flat_map(|c| &c.present) {
+            let mut end = task;
+            while let Some(holder) = self.holder(end, cx).filter(|_| follows) {
+                end = holder;
+            }
+            if cx.is_ready(end) && usize::from(self.home[end.index()]) == cluster {
                 self.jobs.push(candidate(task, cx));
             }
         }
         if !follows {
             return;
         }
+        if self.clusters.len() > 1 {
+            self.jobs.sort_unstable_by_key(|job| (cx.job(job.task).map(|j| j.release), job.task));
+        }
+        for (index, job) in self.jobs.iter().enumerate() {
+            self.index_of[job.task.index()] = index;
+        }
         for index in 0..self.jobs.len() {
-            let task = self.jobs[index].task;
-            // The chain may lead over jobs that are at home elsewhere.
-            let mut holder = self.holder(task, cx);
-            while let Some(other) = holder.filter(|h| usize::from(self.home[h.index()]) != cluster) {
-                holder = self.holder(other, cx);
-            }
+            let holder = self.holder(self.jobs[index].task, cx);
             self.jobs[index].owner = holder.map(|h| self.index_of[h.index()]);
         }
     }

@@ -232,3 +232,27 @@ fn dasa_goes_by_the_density_of_the_chain() {
     let told = tell(System { late: Late::Abort, ..system(1, "dasa", tasks) }, 50);
     expect(&told, "a0-2 c2-4 a4-12", "b");
 }
+
+#[test]
+fn a_holder_inherits_on_its_own_cpu_from_a_waiter_on_another() {
+    let on = |cpu, task: Task| Task { affinity: takt_core::cpus::CpuSet::single(cpu), ..task };
+    let tasks = || {
+        vec![
+            on(0, worth(20, Task { steps: vec![Lock(R), run(1), Unlock(R)], ..once(1, 1, 20) })),
+            on(1, worth(6, once(2, 5, 40))),
+            on(1, worth(1, Task { steps: vec![Lock(R), run(4), Unlock(R)], ..once(0, 4, 50) })),
+        ]
+    };
+    for name in ["p-hvdf", "c-hvdf", "p-dasa", "p-gus"] {
+        let chart = |locking| {
+            let mut described = system(2, name, tasks());
+            described.locking = locking;
+            described.policy.cluster = 1;
+            tell(described, 50).chart()
+        };
+        assert_eq!(chart(Locking::Inheritance), "a4-5\nc0-4 b4-9", "{name}");
+        // Those that plan with dependencies follow them whatever the protocol.
+        let fifo = if name.ends_with("hvdf") { "a9-10\nc0-2 b2-7 c7-9" } else { "a4-5\nc0-4 b4-9" };
+        assert_eq!(chart(Locking::Fifo), fifo, "{name}");
+    }
+}
