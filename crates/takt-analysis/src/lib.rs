@@ -4,6 +4,7 @@
 //! [`control`], and the time to settle that is read from them, are floats for display only: no verdict rests on them.
 #![forbid(unsafe_code)]
 
+mod accrual;
 pub mod assign;
 pub mod control;
 mod exact;

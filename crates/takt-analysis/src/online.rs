@@ -1,12 +1,13 @@
 //! Schedulability of a system under its online policy.
 
+use crate::accrual::{as_declared, by_utility, is_global_edf, sheds};
 use crate::parts;
 use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
 use crate::utilisation::{Utilisation, gcd};
 use std::fmt;
 use takt_core::model::{Arrival, Backlog, Execution, Locking, Step, System, Task, TaskId, Timing};
 use takt_core::policies::scope;
-use takt_core::policy::{Build, Need, PolicySpec, Scope};
+use takt_core::policy::{Build, Scope};
 use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 
@@ -181,37 +182,6 @@ fn by_policy(system: &System, tasks: &[Demand], home: Option<&[u16]>, least: &[D
     }
 }
 
-/// Whether the policy sheds jobs from a schedule in order of deadlines, and only where that is not feasible by what is declared.
-/// While EDF meets all deadlines, what is present is feasible at every event (it is, with all that is yet to come), so nothing
-/// is shed and the policy is EDF (Locke, thesis, Carnegie Mellon University, 1986; Clark, thesis, Carnegie Mellon University, 1990). That
-/// holds on one CPU, and for NG-GUA and gMUA beside global EDF.
-fn sheds(system: &System) -> bool {
-    let one_cpu = system.cpus.len() == 1 || system.policy.scope == Scope::Partitioned;
-    match system.policy.entry.name {
-        "dasa-nd" | "dasa" | "lbesa" => true,
-        "gmua" | "g-gua" => one_cpu,
-        "ng-gua" => one_cpu && by_rest(&system.policy),
-        _ => false,
-    }
-}
-
-/// Whether a global policy is global EDF while that meets all deadlines.
-fn is_global_edf(policy: &PolicySpec) -> bool {
-    matches!(policy.entry.name, "edf" | "gmua") || policy.entry.name == "ng-gua" && by_rest(policy)
-}
-
-/// Whether NG-GUA loads a CPU with what its jobs still need: the default.
-fn by_rest(policy: &PolicySpec) -> bool {
-    policy.value("load").is_none_or(|choice| choice == 0)
-}
-
-/// What a policy goes by that sheds jobs: the declaration, where a job does not need more.
-fn as_declared(system: &System, mut demand: Demand) -> Demand {
-    let declared = system.tasks[demand.task.index()].runtime.map_or(0, |runtime| i128::from(runtime.ns()));
-    demand.runtime = demand.runtime.max(declared);
-    demand
-}
-
 fn name_of_edf(name: &str) -> &'static str {
     if name == "np-edf" { "np-edf" } else { "edf" }
 }
@@ -376,11 +346,6 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
 /// Whether its jobs come at listed instants, and there is one.
 fn is_listed(task: &Task) -> bool {
     matches!(&task.arrival, Arrival::Listed { instants } if !instants.is_empty())
-}
-
-/// Whether the policy goes by what jobs are worth.
-fn by_utility(system: &System) -> bool {
-    system.policy.entry.needs.contains(&Need::Utility)
 }
 
 fn holds_two(task: &Task) -> bool {

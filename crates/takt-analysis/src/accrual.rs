@@ -1,0 +1,41 @@
+//! What is known of policies that go by what jobs are worth: where they are EDF.
+
+use crate::uniprocessor::Demand;
+use takt_core::model::System;
+use takt_core::policy::{Need, PolicySpec, Scope};
+
+/// Whether the policy goes by what jobs are worth.
+pub(crate) fn by_utility(system: &System) -> bool {
+    system.policy.entry.needs.contains(&Need::Utility)
+}
+
+/// Whether the policy sheds jobs from a schedule in order of deadlines, and only where that is not feasible by what is declared.
+/// While EDF meets all deadlines, what is present is feasible at every event (it is, with all that is yet to come), so nothing
+/// is shed and the policy is EDF (Locke, thesis, Carnegie Mellon University, 1986; Clark, thesis, Carnegie Mellon University, 1990). That
+/// holds on one CPU, and for NG-GUA and gMUA beside global EDF.
+pub(crate) fn sheds(system: &System) -> bool {
+    let one_cpu = system.cpus.len() == 1 || system.policy.scope == Scope::Partitioned;
+    match system.policy.entry.name {
+        "dasa-nd" | "dasa" | "lbesa" => true,
+        "gmua" | "g-gua" => one_cpu,
+        "ng-gua" => one_cpu && by_rest(&system.policy),
+        _ => false,
+    }
+}
+
+/// Whether a global policy is global EDF while that meets all deadlines.
+pub(crate) fn is_global_edf(policy: &PolicySpec) -> bool {
+    matches!(policy.entry.name, "edf" | "gmua") || policy.entry.name == "ng-gua" && by_rest(policy)
+}
+
+/// Whether NG-GUA loads a CPU with what its jobs still need: the default.
+fn by_rest(policy: &PolicySpec) -> bool {
+    policy.value("load").is_none_or(|choice| choice == 0)
+}
+
+/// What a policy goes by that sheds jobs: the declaration, where a job does not need more.
+pub(crate) fn as_declared(system: &System, mut demand: Demand) -> Demand {
+    let declared = system.tasks[demand.task.index()].runtime.map_or(0, |runtime| i128::from(runtime.ns()));
+    demand.runtime = demand.runtime.max(declared);
+    demand
+}
