@@ -163,6 +163,11 @@ fn schedulers_have_their_names() {
     assert_eq!(of("GNP_EDF").as_deref(), Some("g-np-edf"));
     assert_eq!(of("DASA-ND").as_deref(), Some("dasa-nd"));
     assert_eq!(of("edf"), None);
+    // All that the test application of the last version knows.
+    for name in "FIFO RMA EDF HVDF LBESA DASA_ND DASA GFIFO GRMA GEDF GNP_EDF GHVDF GNP_HVDF GMUA GGUA NGGUA".split(' ')
+    {
+        assert!(of(name).is_some(), "{name}");
+    }
 }
 
 /// Every file under `imports/` beside what is said about it, in `imports/NAME.snap`.
