@@ -64,6 +64,8 @@ impl Summary<'_> {
         };
         extend(&mut object, more);
         let tasks = object["tasks"].as_array_mut().into_iter().flatten();
+        // A driver may have nothing to add.
+        let of_tasks = of_tasks.into_iter().chain(std::iter::repeat(Value::Null));
         for ((task, more), counts) in tasks.zip(of_tasks).zip(self.counts) {
             extend(task, more);
             if valued {

@@ -1,6 +1,7 @@
 //! Online policies over real processes.
 
 use crate::common::{Room, attempts, cpus, ensure, has_cpus, mechanisms, workloads};
+use serde_json::json;
 use takt_core::record::What;
 use takt_core::time::Span;
 use takt_trace::diff;
@@ -219,4 +220,33 @@ fn every_policy_runs_real_processes() {
             });
         }
     }
+}
+
+/// Each domain keeps to its own CPU and policy, and what jobs are worth is counted as in a simulation.
+#[test]
+fn domains_run_real_processes() {
+    let _cpus = cpus();
+    if !has_cpus(2) {
+        return;
+    }
+    let room = Room::with(
+        "domains:\n\
+         - {name: control, cpus: 0, policy: dasa}\n\
+         - {name: media, cpus: 1, policy: rr}\n\
+         tasks:\n\
+         - {name: a, domain: control, cmd: exec takt burn --runtime 2ms --init 1ms, init: yes, period: 30ms, runtime: 3ms, utility: 2.5}\n\
+         - {name: b, domain: media, cmd: exec takt burn --runtime 5ms --init 1ms, init: yes, period: 60ms, runtime: 6ms}\n",
+    );
+    attempts(5, || {
+        let run = room.takt(&["run", "w.yaml", "--duration", "400ms", "--trace", "t.jsonl", "--json"]).json();
+        assert_eq!(
+            (&run["policy"], &run["domains"][0]["policy"], &run["domains"][1]["cpus"]),
+            (&json!("domains"), &json!("dasa"), &json!("1"))
+        );
+        let met = |t: usize| run["tasks"][t]["met"].as_u64().unwrap();
+        let accrued = |t: usize| run["tasks"][t]["utility"]["accrued"].as_f64().unwrap();
+        ensure(met(0) >= 8 && met(1) >= 4, || format!("{run}"))?;
+        assert_eq!((accrued(0), accrued(1)), (met(0) as f64 * 2.5, met(1) as f64));
+        room.check("t.jsonl", "w.yaml")
+    });
 }
