@@ -129,6 +129,8 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
     let mut real = workload.clone();
     real.clear_simulated();
     takt_core::engine::Engine::new(real.system.clone()).map_err(|e| unsuitable(workload, &e))?;
+    // What is only simulated, such as a load, says nothing of the room that the real jobs leave.
+    let realtime = realtime(&real);
     Ok(Plan {
         system: real.system,
         processes,
@@ -139,7 +141,7 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
             ClassName::Deadline => takt_exec::SchedulerClass::Deadline,
         },
         init_timeout: workload.settings.init_timeout,
-        realtime: realtime(workload),
+        realtime,
         on_crash: match workload.settings.on_crash {
             OnCrash::Kill => leftovers::OnCrash::Kill,
             OnCrash::Release => leftovers::OnCrash::Release,

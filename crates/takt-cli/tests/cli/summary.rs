@@ -205,3 +205,56 @@ fn traces_with_locks_handlers_and_rounds_keep_the_rules() {
         }
     }
 }
+
+#[test]
+fn utility_is_told_by_task_and_for_all() {
+    let text = "policy: dasa-nd\nlate: abort\nduration: 10ms\ntasks:\n\
+         - {name: a, batch: yes, runtime: 3ms, deadline: 4ms, utility: 3}\n\
+         - {name: b, batch: yes, runtime: 3ms, deadline: 5ms, utility: {linear: 9, until: 9ms}}\n\
+         - {name: c, batch: yes, runtime: 2ms, deadline: 7ms, utility: 0.000125}\n";
+    let room = Room::with(text);
+    // `b` ends at 3 ms of 9, `c` in time, `a` not at all.
+    let sim = room.takt(&["sim", "w.yaml", "--json"]);
+    assert!(sim.stdout.contains(r#""accrued":6.000125,"total":12.000125"#), "{}", sim.stdout);
+    let sim = sim.json();
+    let each: Vec<String> = (0..3).map(|t| sim["tasks"][t]["utility"].to_string()).collect();
+    let expected =
+        [r#"{"accrued":0,"total":3}"#, r#"{"accrued":6,"total":9}"#, r#"{"accrued":0.000125,"total":0.000125}"#];
+    assert_eq!(each, expected);
+    let table = room.takt(&["sim", "w.yaml"]).expect(0).stdout;
+    let row = |name: &str| table.lines().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{table}")).to_owned();
+    assert!(
+        row("task").contains("utility") && row("b ").contains(" 6/9 ") && row("all").contains(" 6.000125/12.000125 ")
+    );
+    assert_eq!(
+        row("utility:"),
+        "utility: accrued 6.000125 of 12.000125 (AUR 0.5000); deadlines met 2 of 3 (DSR 0.6667)"
+    );
+    // Without utilities, a job met counts one, and tasks have no such key.
+    fs::write(room.path("w.yaml"), "policy: edf\nduration: 10ms\ntasks: [{name: a, period: 5ms, runtime: 3ms}]")
+        .unwrap();
+    let plain = room.takt(&["sim", "w.yaml", "--json"]).json();
+    assert_eq!(plain["utility"].to_string(), r#"{"accrued":2,"total":2}"#);
+    assert!(plain["tasks"][0].get("utility").is_none());
+    let check = room.takt(&["check", "w.yaml"]).expect(0).stdout;
+    assert!(!check.contains("domain"), "{check}");
+}
+
+#[test]
+fn each_domain_has_a_verdict() {
+    let room = Room::with(
+        "domains: [{name: control, cpus: 0, policy: dasa}, {name: media, cpus: 1, policy: rm}]\ntasks:\n\
+         - {name: a, domain: control, period: 5ms, runtime: 2ms, utility: 3}\n\
+         - {name: b, domain: media, period: 5ms, runtime: 2ms}\n\
+         - {name: c, domain: media, period: 7ms, runtime: 4ms}\n",
+    );
+    let check = room.takt(&["check", "w.yaml", "--json"]).expect(1);
+    let object: serde_json::Value = serde_json::from_str(&check.stdout).unwrap();
+    let part = |index: usize, key: &str| object["domains"][index][key].to_string();
+    assert_eq!((part(0, "schedulable"), part(1, "schedulable")), ("true".into(), "false".into()));
+    assert_eq!((part(0, "test"), part(1, "test")), (r#""edf""#.into(), r#""rta""#.into()));
+    assert_eq!((object["tasks"][0]["utility"].as_u64(), object["tasks"][1]["utility"].as_u64()), (Some(3), Some(1)));
+    let told = room.takt(&["check", "w.yaml"]).expect(1).stdout;
+    assert!(told.contains("domain control: 1 task, policy dasa, CPU 0: schedulable (exact test edf)"), "{told}");
+    assert!(told.contains("in domain `media`, task `c` can respond as late as 8ms"), "{told}");
+}
