@@ -62,6 +62,8 @@ pub(crate) struct Account {
     since: Time,
     /// It has come back and released nothing yet.
     back: bool,
+    /// A mode change has planned its releases anew in this step.
+    anew: bool,
     pub(crate) blocked: bool,
     pub(crate) gone: bool,
     pub(crate) leaving: bool,
@@ -99,6 +101,7 @@ impl Account {
             },
             since: Time::ZERO,
             back: false,
+            anew: false,
             mode: None,
             blocked: false,
             gone: false,
@@ -295,7 +298,9 @@ impl Account {
                 let (mut job, mut next) = (self.next_job, self.next);
                 let mut begun: u64 = 0;
                 let mut noticed = false;
-                let passed = |due: Time| if retimed { due < moment.now } else { due <= moment.before };
+                // What a mode change has planned anew in this step is noticed after it.
+                self.anew |= retimed;
+                let passed = |due: Time| if self.anew { due < moment.now } else { due <= moment.before };
                 while let Some(at) = next.filter(|at| passed(at.round_up(self.rules.2))) {
                     noticed = true;
                     begun += u64::from(at < judged);
@@ -335,7 +340,8 @@ impl Account {
     }
 
     /// After a step: nothing that was to follow is lacking, and nothing that was to be released.
-    pub(crate) fn settled(&self, now: Time) {
+    pub(crate) fn settled(&mut self, now: Time) {
+        self.anew = false;
         assert_eq!(self.follow, Follow::default(), "{:?} at {now}", self.id);
         let (late, backlog, tick) = self.rules;
         let silent = backlog == Backlog::Hartstone && self.current().is_some();

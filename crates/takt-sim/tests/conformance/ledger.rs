@@ -179,7 +179,7 @@ impl Ledger {
         records.iter().for_each(|r| self.record(r));
         self.commands(commands);
         assert!(engine.next_due().is_none_or(|due| due > now), "something due by {now} was left");
-        self.accounts.iter().for_each(|a| a.settled(now));
+        self.accounts.iter_mut().for_each(|a| a.settled(now));
         self.sharing.settled(|task| self.accounts[task.index()].current().is_some());
         self.compare(engine);
         self.budgets();
