@@ -403,6 +403,13 @@ fn partition_policy(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
     // Read all the same: settings that it does not have are to be faulted.
     let mut policy = policy::read(reader, &entry.value)?;
     if is_fifo(&entry.value) {
+        if let Some(setting) = entry.value.entries().iter().find(|e| e.key != "name") {
+            reader.push(
+                Diagnostic::error(&setting.key_span, "the `fifo` of a partition has no settings")
+                    .label("its processes run one after the other, each once per window")
+                    .hint("remove it; the online policy of that name is had by its forms, such as `p-fifo`"),
+            );
+        }
         return None;
     }
     if policy.scope == Scope::Table {
