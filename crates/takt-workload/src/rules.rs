@@ -1,11 +1,11 @@
 //! Rules about a workload as a whole.
 
-use crate::Workload;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Reader, clipped, cpus_text};
 use crate::value::ratio_text;
+use crate::{Workload, task};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Backlog, Invalid, Locking, Step, System, Task, TaskId};
 use takt_core::policy::{Build, PolicySpec};
@@ -46,7 +46,9 @@ pub(crate) fn buildable(workload: &Workload, heads: &[Place], policy: &Place) ->
     };
     let (head, called) = (&heads[task.index()], clipped(&workload.tasks[task.index()].name));
     let (message, hint) = match why {
-        Invalid::Needs(_, what) => (format!("task `{called}` has no `{what}`"), format!("add `{what}: 10ms`")),
+        Invalid::Needs(_, what) => {
+            (format!("task `{called}` has no `{what}`"), format!("add `{what}: {}`", task::example(what)))
+        }
         _ => (format!("task `{called}` may run on no CPU of its policy"), "change its `cpu`".to_owned()),
     };
     let fault = Diagnostic::error(head, message).label(format!("the policy `{name}` needs it"));
