@@ -131,7 +131,7 @@ impl Cases<'_> {
             let random = if self.workloads.is_empty() { self.random(load, index)? } else { Vec::new() };
             for (number, policy) in self.policies.iter().enumerate() {
                 let (system, scenario) = match self.workloads.get(number) {
-                    Some(workload) => self.from_file(workload, load, index),
+                    Some(workload) => self.scaled(workload, load, index),
                     None => (verdicts::machine(self.cpus, random.clone()), Scenario::default()),
                 };
                 let scenario = Scenario { costs: self.args.costs.unwrap_or(scenario.costs), ..scenario };
@@ -159,7 +159,8 @@ impl Cases<'_> {
         Ok(set.tasks.iter().zip(utilities).map(with).collect())
     }
 
-    fn from_file(&self, workload: &Workload, load: u64, index: u64) -> (System, Scenario) {
+    /// The file at a load, under the seed of a run.
+    fn scaled(&self, workload: &Workload, load: u64, index: u64) -> (System, Scenario) {
         let mut system = workload.system.clone();
         system.tasks.iter_mut().for_each(|task| scale(task, load));
         system.seed = self.args.seeds.0 + index;
