@@ -160,10 +160,10 @@ impl Turn {
         inputs.retain(|i| !comes_or_goes(i) || !core::mem::replace(&mut once, true));
         // What the ledger learns from inputs comes before what ends jobs.
         let rank = |i: &Input| match i {
-            Input::Switch { .. } => 0,
-            Input::Usage { .. } => 1,
-            Input::Retime { .. } => 2,
-            i if comes_or_goes(i) => 3,
+            Input::Usage { .. } => 0,
+            Input::Retime { .. } => 1,
+            i if comes_or_goes(i) => 2,
+            Input::Switch { .. } => 3,
             _ => 4,
         };
         inputs.sort_by_key(rank);

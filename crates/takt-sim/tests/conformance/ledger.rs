@@ -122,7 +122,7 @@ impl Ledger {
         }
     }
 
-    /// A switch that came first in the step; the engine shows whether the new policy took over.
+    /// A switch that came before what else ends jobs in the step; the engine shows whether the new policy took over.
     fn switch(&mut self, domain: Option<u16>, to: u16, engine: &Engine) {
         let Some(to) = self.system.alternatives.get(usize::from(to)) else { return };
         let domain = domain.map(usize::from);
