@@ -299,7 +299,7 @@ impl Account {
                 let mut begun: u64 = 0;
                 let mut noticed = false;
                 // What a mode change has planned anew in this step is noticed after it.
-                self.anew |= retimed;
+                self.anew |= retimed && self.task.arrival.period().is_some();
                 let passed = |due: Time| if self.anew { due < moment.now } else { due <= moment.before };
                 while let Some(at) = next.filter(|at| passed(at.round_up(self.rules.2))) {
                     noticed = true;
