@@ -1,7 +1,7 @@
 //! What happens within a step: what the driver saw, and what is due.
 
 use super::{Input, Phase, State};
-use crate::model::TaskId;
+use crate::model::{TaskId, scaled};
 use crate::policy::{Clock, Event};
 use crate::record::{Outcome, Sink, What};
 use crate::time::{Span, Time};
@@ -82,7 +82,11 @@ impl State {
                 self.events.push(Event::Changed { task });
             }
             Input::Retime { task, period, deadline, runtime } => {
-                self.runs[task.index()].mode = Some((period, deadline));
+                let run = &mut self.runs[task.index()];
+                run.mode = Some((period, deadline));
+                if run.has_job() && run.fresh && !run.handler {
+                    run.declared = runtime.map(|r| scaled(r, run.load));
+                }
                 self.system.tasks[task.index()].runtime = runtime;
                 self.events.push(Event::Changed { task });
             }
