@@ -189,3 +189,20 @@ fn a_task_comes_and_goes() {
     let records = run(&mut self::engine(Arrival::Activated, Backlog::Queue), 9, |_| 3, &[(3, Input::Enter { task })]);
     assert_eq!(releases(&records), []);
 }
+
+/// A job that waits when its task's runtime changes declares the new one, and one that has run keeps what it declared.
+#[test]
+fn a_new_runtime_is_that_of_a_job_that_has_not_run() {
+    let declared = |fresh: bool| {
+        let arrival = Arrival::Periodic { offset: ns(0), period: ns(10) };
+        let task = Task { arrival, deadline: Some(ns(10)), runtime: Some(ns(3)), ..Task::default() };
+        let other = Task { deadline: Some(ns(9)), ..task.clone() };
+        let edf = PolicySpec::from_name("edf").expect("edf");
+        let tasks = if fresh { vec![task, other] } else { vec![task] };
+        let mut engine = Engine::new(System { tasks, ..System::new(CpuSet::first(1), edf) }).expect("a sound system");
+        let _ = engine.step(Time::ZERO, &[], &mut ());
+        let _ = engine.step(Time::from_ns(1), &[retime(10, 5)], &mut ());
+        engine.declared(TASK)
+    };
+    assert_eq!((declared(true), declared(false)), (Some(ns(5)), Some(ns(3))));
+}
