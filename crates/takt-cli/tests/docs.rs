@@ -23,8 +23,9 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 10] = [
+const NOT_RUN: [(&str, &str); 11] = [
     ("takt sweep schedulability --sets 10000", "takes many minutes"),
+    ("takt sweep load --cpus 4 --generator uunifast-discard", "takes minutes without optimisation"),
     ("takt bench", "takes minutes and needs the machine for itself"),
     ("cargo run --release -- bench", "takes minutes and needs the machine for itself"),
     ("cargo install", "changes the user's installation"),
