@@ -298,7 +298,8 @@ impl Ledger {
             What::Return { task, resource } => {
                 assert_eq!(self.account(task).follow.handler, None, "{record:?} although its handler is to come");
                 let ranks: Vec<_> = (0..self.accounts.len()).map(|t| rules::rank(self, TaskId(t as u32))).collect();
-                let sure = self.single && self.account(task).current().is_some();
+                // A job that ends in a circle has lent its urgency to those that wait for it until that very instant.
+                let sure = self.single && self.account(task).current().is_some() && self.sharing.deadlocks == 0;
                 let locking = self.system.locking;
                 let domains: Vec<_> = (0..self.accounts.len()).map(|t| self.domain_of(TaskId(t as u32))).collect();
                 // What two policies call urgent cannot be compared.
