@@ -66,10 +66,12 @@
 //! progress, and the engine does not learn of it.
 
 mod entries;
+mod freeze;
 mod machine;
 mod report;
 mod steal;
 
+pub use freeze::{MAX_FROZEN_JOBS, Unfrozen, freeze};
 pub use report::{CpuTime, Report, TaskTime};
 
 use machine::Machine;

@@ -6,6 +6,7 @@ pub(crate) mod burn;
 pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod done;
+pub(crate) mod freeze;
 pub(crate) mod import;
 pub(crate) mod output;
 pub(crate) mod policies;

@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Draw the rounds and bursts of a regulator (policy ipi) against their set points (.svg), or write them down (.csv)
     #[arg(long, value_name = "OUT.svg|OUT.csv")]
     rounds: Option<std::path::PathBuf>,
+    /// Write one hyperperiod of the schedule as a window table that `takt run` and `takt sim` accept
+    #[arg(long, value_name = "OUT.yaml", conflicts_with = "replay")]
+    emit_windows: Option<std::path::PathBuf>,
     #[command(flatten)]
     output: output::OutputArgs,
 }
@@ -71,6 +74,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         recorded.or(args.duration).or(workload.settings.duration).unwrap_or_else(|| default_length(&workload.system));
     if let Some(factor) = args.load {
         workload.system.load = Some(scaled(workload.system.load.take(), factor)?);
+    }
+    if let Some(path) = &args.emit_windows {
+        super::freeze::write(&workload, path)?;
     }
     // ChronOS's test application counts the jobs whose periods end within the run.
     let counted = match (args.count, workload.system.backlog, &replayed) {

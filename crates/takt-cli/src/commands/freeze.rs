@@ -1,0 +1,47 @@
+//! `takt sim --emit-windows`: the schedule of a policy as a window table.
+
+use crate::failure::Failure;
+use std::path::Path;
+use takt_core::model::TaskId;
+use takt_sim::Unfrozen;
+use takt_workload::{MAX_WINDOWS, Workload};
+
+/// Freezes the schedule of a workload and writes the table.
+pub(crate) fn write(workload: &Workload, path: &Path) -> Result<(), Failure> {
+    if let Some((key, _)) = workload.simulated_only().first() {
+        let message = format!("the schedule cannot be frozen: `{key}` has no place in a window table");
+        return Err(Failure::input(message, "a table is made for jobs that take their whole runtime; remove the key"));
+    }
+    let table = takt_sim::freeze(&workload.system, MAX_WINDOWS).map_err(|why| refusal(workload, &why))?;
+    let policy = takt_workload::policy_text(&workload.system.policy);
+    let what = if workload.domains.is_empty() { format!("policy {policy}") } else { "its domains".to_owned() };
+    let yaml = takt_workload::canonical(&takt_workload::frozen(workload, table));
+    let text = format!("# One hyperperiod of the schedule under {what}, frozen by takt sim --emit-windows.\n{yaml}");
+    std::fs::write(path, text).map_err(|e| Failure::file("write", path, &e))
+}
+
+fn refusal(workload: &Workload, why: &Unfrozen) -> Failure {
+    let name = |task: &TaskId| &workload.tasks[task.index()].name;
+    let message = match why {
+        Unfrozen::NotPeriodic(task) => format!("task `{}` is not periodic", name(task)),
+        Unfrozen::Unknown(task) => format!("how long jobs of task `{}` take is not known beforehand", name(task)),
+        Unfrozen::Late { task, job, due } => format!("job {job} of task `{}` is not over by {due}", name(task)),
+        other => other.to_string(),
+    };
+    let hint = match why {
+        Unfrozen::Table => "freeze the schedule of `tasks` under an online policy",
+        Unfrozen::Empty => "a table needs `tasks` with a `period` and a `runtime`",
+        Unfrozen::NotPeriodic(_) => "give every task a `period` without a `spread`, or leave the task out",
+        Unfrozen::Unknown(_) => "give it a `runtime` without a `jitter`; the table reserves it for every job",
+        Unfrozen::Machine => "remove `tick`, `resolution`, `lateness` and `load`",
+        Unfrozen::Long => "choose periods with a smaller common multiple",
+        Unfrozen::Windows(_) => "choose a policy with fewer preemptions, or periods with a smaller common multiple",
+        Unfrozen::Late { .. } => {
+            "a table can only promise what the policy does: by the deadline, and before the next release; choose another \
+             policy or more CPUs"
+        }
+        Unfrozen::Changing => "choose another policy",
+        Unfrozen::Invalid(_) => "`takt policies` tells what policies need",
+    };
+    Failure::input(format!("the schedule cannot be frozen: {message}"), hint)
+}

@@ -1,0 +1,27 @@
+//! A workload whose schedule was frozen into a window table.
+
+use crate::{TaskInfo, Workload};
+use takt_core::model::System;
+use takt_core::scenario::Scenario;
+
+/// The workload with `table`, which schedules the same tasks with task `i` alone in partition `i`, in place of its system.
+/// Partitions are called as their tasks are; commands and settings stay. What belongs to the frozen policy alone (domains,
+/// resources, a simulated machine) is gone.
+#[must_use]
+pub fn frozen(workload: &Workload, table: System) -> Workload {
+    let tasks = workload.tasks.iter().enumerate();
+    let mut settings = workload.settings.clone();
+    settings.cpus_from_all = false;
+    Workload {
+        source: workload.source.clone(),
+        tasks: tasks.map(|(i, info)| TaskInfo { partition: Some(i), ..info.clone() }).collect(),
+        partitions: workload.tasks.iter().map(|info| info.name.clone()).collect(),
+        domains: Vec::new(),
+        slice_frequencies_mhz: table.windows.iter().map(|w| vec![None; w.slices.len()]).collect(),
+        resources: Vec::new(),
+        scenario: Scenario::default(),
+        settings,
+        warnings: Vec::new(),
+        system: table,
+    }
+}
