@@ -8,6 +8,7 @@ mod children;
 mod common;
 mod contract;
 mod ends;
+mod freeze;
 mod golden;
 mod import;
 mod kernel;
