@@ -480,6 +480,8 @@ pub enum Need {
     Runtime,
     /// A utility.
     Utility,
+    /// A reservation, or a runtime and a period.
+    Reservation,
 }
 
 /// One policy of the registry.
@@ -538,6 +540,8 @@ pub static REGISTRY: &[Entry] = &[
     policies::llref::ENTRY,
     policies::pd2::ENTRY,
     policies::ipi::ENTRY,
+    policies::reservation::cbs::ENTRY,
+    policies::reservation::fcbs::ENTRY,
     policies::hvdf::ENTRY,
     policies::np_hvdf::ENTRY,
     policies::lbesa::ENTRY,

@@ -67,11 +67,12 @@ const RULES: [Rules; 4] = [
 ];
 
 fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> System {
+    let periodic = spec.entry.needs.iter().any(|need| matches!(need, Need::Period | Need::Reservation));
     let arrival = |i: u32| {
         let (offset, period) = (us(i64::from(i % 3)), us(20 + 7 * i64::from(i)));
         match i % 4 {
             1 => Arrival::Sporadic { offset, period, spread: us(9) },
-            3 if !spec.entry.needs.contains(&Need::Period) && spec.scope != Scope::Table => {
+            3 if !periodic && spec.scope != Scope::Table => {
                 Arrival::Listed { instants: (0..4_000).map(|k| offset + period * k).collect() }
             }
             _ => Arrival::Periodic { offset, period },

@@ -250,6 +250,9 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
             fields.push(("execution", list(spans.iter().copied().map(duration_text).collect())));
         }
     }
+    fields.extend(task.reservation.map(|r| {
+        ("reservation", format!("{{budget: {}, period: {}}}", duration_text(r.budget), duration_text(r.period)))
+    }));
     fields.extend(task.handler.map(|handler| {
         let mut keys = vec![format!("runtime: {}", duration_text(handler.runtime))];
         keys.extend(handler.deadline.map(|d| format!("deadline: {}", duration_text(d))));

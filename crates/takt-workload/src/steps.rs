@@ -7,7 +7,7 @@ use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_ratio};
 use crate::{MAX_ENTRIES, utility};
 use std::collections::HashMap;
 use std::rc::Rc;
-use takt_core::model::{Execution, Handler, ResourceId, Step};
+use takt_core::model::{Execution, Handler, Reservation, ResourceId, Step};
 use takt_core::time::Span;
 use takt_core::utility::UNIT;
 
@@ -346,6 +346,37 @@ pub(crate) fn handler(reader: &mut Reader, node: &Node) -> Option<Handler> {
         return None;
     }
     Some(Handler { runtime, deadline, utility })
+}
+
+/// Reads `reservation: {budget: 5ms, period: 20ms}`.
+pub(crate) fn reservation(reader: &mut Reader, node: &Node) -> Option<Reservation> {
+    let form = "write `reservation: {budget: 5ms, period: 20ms}`";
+    if !reader.is_map(node, "`reservation`", form) {
+        return None;
+    }
+    reader.keys(node, "a reservation", &["budget", "period"]);
+    for key in ["budget", "period"] {
+        if reader.lacks(node, key) {
+            reader.push(
+                Diagnostic::error(&node.head(), format!("a reservation has no `{key}`"))
+                    .label("in this reservation")
+                    .hint(form),
+            );
+        }
+    }
+    let place = &node.get("budget")?.value.span;
+    let [budget, period] = ["budget", "period"]
+        .map(|key| node.get(key).and_then(|entry| reader.span(&entry.value, key, Bare::Refused, false)));
+    let (budget, period) = (budget?, period?);
+    if budget > period {
+        reader.push(
+            Diagnostic::error(place, "a reservation of more than a whole CPU")
+                .label(format!("longer than its period of {period}"))
+                .hint(format!("lower `budget` to at most {period}, or raise `period`")),
+        );
+        return None;
+    }
+    Some(Reservation { budget, period })
 }
 
 /// Reads `releases`: instants in ascending order, or `never`.

@@ -13,7 +13,7 @@ use takt_core::time::Span;
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
 /// All keys of a task. Processes have them, too, but for `cpu` and `domain`.
-pub(crate) const KEYS: [&str; 24] = [
+pub(crate) const KEYS: [&str; 25] = [
     "name",
     "cmd",
     "period",
@@ -29,6 +29,7 @@ pub(crate) const KEYS: [&str; 24] = [
     "utility",
     "budget",
     "jitter",
+    "reservation",
     "priority",
     "share",
     "importance",
@@ -41,7 +42,7 @@ pub(crate) const KEYS: [&str; 24] = [
 ];
 
 /// Those that mean something only under an online policy.
-pub(crate) const ONLINE_KEYS: [&str; 11] = [
+pub(crate) const ONLINE_KEYS: [&str; 12] = [
     "period",
     "spread",
     "releases",
@@ -49,6 +50,7 @@ pub(crate) const ONLINE_KEYS: [&str; 11] = [
     "offset",
     "deadline",
     "handler",
+    "reservation",
     "priority",
     "share",
     "importance",
@@ -84,7 +86,7 @@ pub(crate) struct RawTask {
     steps: Option<(Vec<Step>, Place)>,
     /// The place of the `utility`.
     utility: Option<Place>,
-    /// What needs no place: `execution`, `handler`, `priority`, `share`, `importance`.
+    /// What needs no place: `execution`, `handler`, `reservation`, `priority`, `share`, `importance`.
     plain: Task,
     /// Whether every key could be read. Rules between keys are checked only then.
     pub(crate) sound: bool,
@@ -145,6 +147,7 @@ impl RawTask {
             }
             "budget" => self.budget = reader.span(value, key, Bare::Milliseconds, false),
             "jitter" => self.jitter = reader.span(value, key, Bare::Milliseconds, true).map(|j| (j, place())),
+            "reservation" => self.plain.reservation = steps::reservation(reader, value),
             "priority" => {
                 self.plain.priority = reader.whole(value, key, u64::from(u32::MAX)).unwrap_or(0) as u32;
             }
@@ -363,6 +366,10 @@ fn lacking(policy: &PolicySpec, task: &Task) -> impl Iterator<Item = &'static st
         Need::Deadline => task.deadline.is_none().then_some("deadline"),
         Need::Runtime => task.runtime.is_none().then_some("runtime"),
         Need::Utility => task.utility.is_none().then_some("utility"),
+        Need::Reservation => {
+            let by_runtime = task.runtime.is_some() && task.arrival.period().is_some();
+            (task.reservation.is_none() && !by_runtime).then_some("reservation")
+        }
     };
     // Where an ordering is spread over CPUs by giving each task one of them, or a cluster, its utilisation decides which,
     // unless there is no choice. What has no period has no utilisation, and a policy that is about several CPUs
@@ -370,7 +377,8 @@ fn lacking(policy: &PolicySpec, task: &Task) -> impl Iterator<Item = &'static st
     let choice = task.affinity.len() > if policy.scope == Scope::Clustered { usize::from(policy.cluster) } else { 1 };
     let spread = matches!(policy.scope, Scope::Partitioned | Scope::Clustered) && policy.entry.scopes.len() > 1;
     let placed = spread && choice && task.arrival.period().is_some();
-    let placing: &[Need] = if placed && !policy.entry.needs.contains(&Need::Runtime) { &[Need::Runtime] } else { &[] };
+    let known = policy.entry.needs.iter().any(|need| matches!(need, Need::Runtime | Need::Reservation));
+    let placing: &[Need] = if placed && !known { &[Need::Runtime] } else { &[] };
     policy.entry.needs.iter().chain(placing).filter_map(move |need| lacks(*need))
 }
 
@@ -381,7 +389,11 @@ pub(crate) fn missing(policy: &PolicySpec, task: &Task) -> Option<&'static str> 
 
 /// A value of a key that a policy may need.
 pub(crate) fn example(key: &str) -> &'static str {
-    if key == "utility" { "1" } else { "10ms" }
+    match key {
+        "utility" => "1",
+        "reservation" => "{budget: 5ms, period: 20ms}",
+        _ => "10ms",
+    }
 }
 
 /// Reports what the task lacks and its policy cannot do without.

@@ -205,6 +205,9 @@ fn keys() -> impl Strategy<Value = (bool, String)> {
     let words = (arrival, need(), handler, share, utility(), any::<bool>());
     words.prop_map(|((periodic, arrival), need, handler, share, utility, hard)| {
         let mut text = format!("{arrival}, {need}{utility}, deadline: {}", if hard { "1h" } else { "none" });
+        if hard && share.is_some() {
+            text += ", reservation: {budget: 3us, period: 7ms}";
+        }
         if let Some((runtime, deadline, utility)) = handler {
             text += &match (deadline, utility) {
                 (None, None) => format!(", handler: {runtime}us"),

@@ -83,6 +83,7 @@ fn needs(entry: &Entry) -> String {
         Need::Deadline => "deadline",
         Need::Runtime => "runtime",
         Need::Utility => "utility",
+        Need::Reservation => "reservation",
     };
     if entry.needs.is_empty() { "-".into() } else { entry.needs.iter().map(need).collect::<Vec<_>>().join(" ") }
 }

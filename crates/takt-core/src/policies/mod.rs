@@ -24,6 +24,7 @@ pub mod np_edf;
 pub mod np_hvdf;
 pub mod pd2;
 mod pfair;
+pub mod reservation;
 pub mod rm;
 pub mod rr;
 pub mod scope;

@@ -323,6 +323,12 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
                 Need::Period => {}
                 Need::Deadline => task.deadline = task.deadline.or(Some(units(11))),
                 Need::Runtime => task.runtime = task.runtime.or(Some(units(2))),
+                Need::Reservation => {
+                    // One in three that could do without has one.
+                    let enough = task.runtime.is_some() && task.arrival.period().is_some() && task.priority > 0;
+                    let (budget, period) = (units(1 + i64::from(task.importance)), units(7));
+                    task.reservation = (!enough).then_some(Reservation { budget, period });
+                }
                 Need::Utility => {
                     let worth = || Utility::Step(u64::from(1 + task.priority * 3) * utility::UNIT);
                     task.utility = task.utility.take().or_else(|| Some(worth()));

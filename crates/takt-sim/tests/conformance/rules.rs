@@ -114,7 +114,9 @@ pub(crate) fn drained(ledger: &Ledger) {
 
 /// Whether the policy leaves CPUs idle although jobs are ready.
 fn idles(spec: PolicySpec) -> bool {
-    ["llref", "pd2"].contains(&spec.entry.name)
+    // A hard server waits although its CPU is idle; the setting that makes it one may change in the middle.
+    let may_throttle = spec.entry.settings.iter().any(|setting| setting.name == "enforcement");
+    ["llref", "pd2"].contains(&spec.entry.name) || may_throttle
 }
 
 /// Where every task has a home, it stays there. I+PI moves tasks when CPUs are overloaded.

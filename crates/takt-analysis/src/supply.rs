@@ -1,0 +1,577 @@
+//! Whether the tasks of a partition meet their deadlines in what its slices of the window table give them.
+//!
+//! The table is a periodic supply of CPU time that is known exactly. What it gives at least in any interval of a length is its
+//! supply bound function (Mok, Feng and Chen, "Resource Partition for Real-Time Systems", RTAS 2001; Shin and Lee, "Periodic
+//! Resource Model for Compositional Real-Time Guarantees", RTSS 2003). Tests for one CPU carry over with that function in place
+//! of the time that passes: processor demand for EDF, response times for fixed priorities (Almeida and Pedreiras, "Scheduling
+//! within Temporal Partitions", EMSOFT 2004). Periodic tasks keep step with the table, so that for EDF their jobs are compared
+//! with the very slices that they meet.
+
+use crate::online::{Answer, Kind, budgets, most};
+use crate::utilisation::gcd;
+use std::fmt;
+use takt_core::model::{Arrival, Backlog, BestEffortStart, PartitionId, Step, System, Task, TaskId, Timing};
+use takt_core::policy::Scope;
+use takt_core::time::Span;
+
+/// Beyond so many steps a test gives up: a verdict must not take longer than a look at it is worth.
+const STEPS_MAX: u128 = 20_000_000;
+
+/// The slots of a partition in the major frame, one CPU at a time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Supply {
+    frame: u128,
+    /// Begin and end of each, ascending and apart.
+    slots: Vec<(u128, u128)>,
+    /// What the slots before each one give together; one more entry for all of them.
+    before: Vec<u128>,
+}
+
+impl Supply {
+    /// What a table surely gives to a partition; `None` when a slice gives it several CPUs at once, or there is no table. Where
+    /// its part depends on what others leave, nothing is sure.
+    #[must_use]
+    pub fn of(system: &System, partition: PartitionId) -> Option<Supply> {
+        let (mut at, mut slots): (u128, Vec<(u128, u128)>) = (0, Vec::new());
+        for window in &system.windows {
+            let end = at + nanoseconds(window.length);
+            for slice in &window.slices {
+                let alone =
+                    system.be_start == BestEffortStart::SliceDone || window.slices.iter().all(|s| s.sc.is_none());
+                let sure = slice.sc == Some(partition) || slice.be == Some(partition) && slice.sc.is_none() && alone;
+                if !sure {
+                    continue;
+                }
+                if slice.cpus.len() > 1 {
+                    return None;
+                }
+                match slots.last_mut().filter(|last| last.1 == at) {
+                    Some(last) => last.1 = end,
+                    None => slots.push((at, end)),
+                }
+            }
+            at = end;
+        }
+        let mut before = vec![0];
+        slots.iter().for_each(|(from, to)| before.push(before[before.len() - 1] + to - from));
+        (at > 0).then_some(Supply { frame: at, slots, before })
+    }
+
+    /// What a frame gives.
+    fn per_frame(&self) -> u128 {
+        self.before[self.slots.len()]
+    }
+
+    /// What is given from time zero to `t`. O(log slots).
+    fn until(&self, t: u128) -> u128 {
+        let (frames, rest) = (t / self.frame, t % self.frame);
+        let begun = self.slots.partition_point(|(from, _)| *from < rest);
+        let part = match begun.checked_sub(1) {
+            Some(last) => self.before[last] + self.slots[last].1.min(rest) - self.slots[last].0,
+            None => 0,
+        };
+        frames * self.per_frame() + part
+    }
+
+    /// The shortest length of which every interval gives so much: the inverse of the supply bound function. `None` when nothing
+    /// is ever given. The worst interval begins as a slot ends. O(slots).
+    #[must_use]
+    pub fn within(&self, work: u128) -> Option<u128> {
+        let (n, each) = (self.slots.len(), self.per_frame());
+        if work == 0 {
+            return Some(0);
+        }
+        if each == 0 {
+            return None;
+        }
+        let (frames, rest) = ((work - 1) / each, (work - 1) % each + 1);
+        // Slots are numbered on into the next frame.
+        let given = |j: usize| if j <= n { self.before[j] } else { each + self.before[j - n] };
+        let begin = |j: usize| if j < n { self.slots[j].0 } else { self.frame + self.slots[j - n].0 };
+        let (mut longest, mut j) = (0, 0);
+        for k in 0..n {
+            // The slot in which the rest is reached, of those after slot `k`.
+            j = j.max(k + 1);
+            while given(j + 1) - given(k + 1) < rest {
+                j += 1;
+            }
+            let reached = begin(j) + rest - (given(j) - given(k + 1));
+            longest = longest.max(reached - self.slots[k].1);
+        }
+        Some(frames.saturating_mul(self.frame).saturating_add(longest))
+    }
+}
+
+/// What is known of a partition with a policy of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// Which.
+    pub partition: PartitionId,
+    /// Whether every deadline is met.
+    pub schedulable: Answer,
+    /// The test that says so: `frame-edf` (processor demand in the slices that the jobs meet), `sbf-edf` (processor demand
+    /// against the supply bound function), `sbf-rta` (response times against it), `sbf-busy` (one job of each task against it),
+    /// `utilisation`, `no-deadlines`, `none`.
+    pub test: &'static str,
+    /// What that test can prove.
+    pub kind: Kind,
+    /// The ground in plain words.
+    pub reason: String,
+}
+
+/// The verdicts about partitions with a policy of their own. Those without one are a matter of budgets ([`crate::table`]).
+#[must_use]
+pub fn verdicts(system: &System) -> Vec<Verdict> {
+    let guests = (0..).map(PartitionId).zip(&system.partitions).filter(|(_, p)| p.policy.is_some());
+    guests.map(|(partition, _)| verdict(system, partition)).collect()
+}
+
+/// A stream of jobs, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    task: TaskId,
+    runtime: u128,
+    period: u128,
+    deadline: Option<u128>,
+    offset: u128,
+    regular: bool,
+    /// The lowest is the most important.
+    rank: i64,
+}
+
+/// An answer, its test, what that can prove, and why.
+type Found = (Answer, &'static str, Kind, String);
+
+fn verdict(system: &System, partition: PartitionId) -> Verdict {
+    let (schedulable, test, kind, reason) = match streams(system, partition) {
+        Ok((supply, streams)) => judge(system, partition, &supply, &streams),
+        Err(why) => (Answer::Unknown, "none", Kind::Sufficient, why),
+    };
+    Verdict { partition, schedulable, test, kind, reason }
+}
+
+/// The supply and the tasks as the tests see them; an error says what no test covers.
+fn streams(system: &System, partition: PartitionId) -> Result<(Supply, Vec<Stream>), String> {
+    let described = &system.partitions[partition.index()];
+    let policy = described.policy.expect("only partitions with a policy of their own are asked about");
+    let supply = Supply::of(system, partition).ok_or("slices of several CPUs are beyond the tests")?;
+    let named = |s: &&takt_core::model::Slice| s.sc == Some(partition) || s.be == Some(partition);
+    let mut cpus = system.windows.iter().flat_map(|w| &w.slices).filter(named).map(|s| s.cpus);
+    let first = cpus.next();
+    if policy.scope != Scope::Global && !cpus.all(|c| Some(c) == first) {
+        return Err("slices on different CPUs are beyond the tests of this policy".into());
+    }
+    if system.timing != Timing::default() || system.load.is_some() {
+        return Err("a tick, a timer's resolution or a changing load is beyond the tests".into());
+    }
+    let mut streams = Vec::new();
+    for &id in &described.tasks {
+        let task = &system.tasks[id.index()];
+        let (period, offset, regular) = match task.arrival {
+            Arrival::Periodic { offset, period } => (period, offset, true),
+            Arrival::Sporadic { offset, period, spread } => (period, offset, spread == Span::ZERO),
+            Arrival::Listed { .. } | Arrival::Activated => {
+                return Err(format!("task {} comes neither periodically nor sporadically", id.0));
+            }
+        };
+        let Some(runtime) = most(task) else { return Err(format!("task {} has no runtime", id.0)) };
+        if task.steps.iter().any(|s| !matches!(s, Step::Run(_))) {
+            return Err(format!("task {} sleeps, yields or uses resources, which is beyond the tests", id.0));
+        }
+        if budgets(task).is_some_and(|(least, _)| least < runtime) {
+            return Err(format!("task {} can be aborted when its budget is used, before its work is done", id.0));
+        }
+        if system.backlog != Backlog::Queue && task.deadline.is_none_or(|d| d > period) {
+            return Err(format!("task {} may be busy when it is released, and releases do not simply wait", id.0));
+        }
+        if !system.cpus.is_subset(&task.affinity) && first.is_some_and(|cpu| !cpu.is_subset(&task.affinity)) {
+            return Err(format!("task {} may not run in every slice", id.0));
+        }
+        let rank = match policy.entry.name {
+            "rm" => period.ns(),
+            "dm" => task.deadline.map_or(i64::MAX, Span::ns),
+            _ => -i64::from(task.priority),
+        };
+        streams.push(Stream {
+            task: id,
+            runtime: nanoseconds(runtime),
+            period: nanoseconds(period),
+            deadline: task.deadline.map(nanoseconds),
+            offset: nanoseconds(offset),
+            regular,
+            rank,
+        });
+    }
+    Ok((supply, streams))
+}
+
+fn judge(system: &System, partition: PartitionId, supply: &Supply, streams: &[Stream]) -> Found {
+    let policy = system.partitions[partition.index()].policy.expect("it was asked about");
+    if streams.iter().all(|s| s.deadline.is_none()) {
+        return (Answer::Yes, "no-deadlines", Kind::Exact, "no task has a deadline that it could miss".into());
+    }
+    // Without rivals every one of these policies is the same.
+    let alone = streams.len() == 1;
+    let known = ["edf", "rm", "dm", "fp", "fifo", "rr", "llf", "hvdf"].contains(&policy.entry.name);
+    let found = match policy.entry.name {
+        "edf" => edf(supply, streams),
+        _ if alone && known => edf(supply, streams),
+        "rm" | "dm" | "fp" => response_times(supply, streams),
+        _ if known => busy(supply, streams),
+        _ => unknown("none", "there is no test for this policy in a partition"),
+    };
+    // What a best-effort partition gets beside what is sure, and what jobs need less than the most, can only help.
+    let tasks = || system.partitions[partition.index()].tasks.iter().map(|t| &system.tasks[t.index()]);
+    let best_effort = system.windows.iter().flat_map(|w| &w.slices).any(|s| s.be == Some(partition));
+    let varies = |t: &Task| t.steps.is_empty() && t.execution != takt_core::model::Execution::Declared;
+    let doubt = match () {
+        () if best_effort => Some("it is best-effort and may get more than is sure"),
+        () if tasks().any(varies) => Some("jobs may need less than their most"),
+        () => None,
+    };
+    match (found, doubt) {
+        ((Answer::No, test, _, why), Some(doubt)) => {
+            (Answer::Unknown, test, Kind::Sufficient, format!("{why}, but {doubt}"))
+        }
+        ((Answer::Yes, test, Kind::Exact, why), Some(_)) => (Answer::Yes, test, Kind::Sufficient, why),
+        (found, _) => found,
+    }
+}
+
+fn unknown(test: &'static str, why: &str) -> Found {
+    (Answer::Unknown, test, Kind::Sufficient, why.into())
+}
+
+/// The least common multiple of periods and frame, if it is not absurd.
+fn common(supply: &Supply, streams: &[Stream]) -> Option<u128> {
+    let lcm = |a: u128, b: u128| (a / gcd(a, b)).checked_mul(b).filter(|l| *l <= i64::MAX as u128);
+    streams.iter().try_fold(supply.frame, |l, s| lcm(l, s.period))
+}
+
+/// Whether the tasks need more than there is in the long run.
+fn overload(supply: &Supply, streams: &[Stream], cycle: u128) -> Option<Found> {
+    let needed = total(streams.iter().map(|s| (cycle / s.period).saturating_mul(s.runtime)));
+    let given = cycle / supply.frame * supply.per_frame();
+    let why = || format!("jobs need {} in {}, and the slices give {}", span(needed), span(cycle), span(given));
+    (needed > given).then(|| (Answer::No, "utilisation", Kind::Necessary, why()))
+}
+
+/// EDF: first the demand against the supply bound function, and if that says nothing about periodic tasks, against the slices
+/// that their jobs meet.
+fn edf(supply: &Supply, streams: &[Stream]) -> Found {
+    // Tasks without a deadline come last under EDF and disturb nobody.
+    let timed: Vec<Stream> = streams.iter().copied().filter(|s| s.deadline.is_some()).collect();
+    let cycle = common(supply, &timed);
+    if let Some(no) = cycle.and_then(|cycle| overload(supply, &timed, cycle)) {
+        return no;
+    }
+    let by_bound = bounded_demand(supply, &timed);
+    if by_bound.0 == Answer::Yes || !timed.iter().all(|s| s.regular && s.deadline <= Some(s.period)) {
+        return by_bound;
+    }
+    cycle.and_then(|cycle| met_demand(supply, &timed, cycle)).unwrap_or(by_bound)
+}
+
+/// The demand of every interval that begins with a release of all tasks, up to the end of the longest busy period.
+fn bounded_demand(supply: &Supply, timed: &[Stream]) -> Found {
+    const TEST: &str = "sbf-edf";
+    let Some(busy) = busy_period(supply, timed) else {
+        return unknown(TEST, "the busy period is too long to be searched");
+    };
+    let deadline = |s: &Stream| s.deadline.expect("only tasks with one are asked about");
+    let points = total(timed.iter().map(|s| busy.saturating_sub(deadline(s)) / s.period + 1));
+    if points.saturating_mul((supply.slots.len() + timed.len()) as u128) > STEPS_MAX {
+        return unknown(TEST, "the processor demand has too many points to be searched");
+    }
+    let of = |s: &Stream| {
+        let (first, period) = (deadline(s), s.period);
+        (0..).map(move |k| first + k * period).take_while(move |d| *d <= busy)
+    };
+    let mut at: Vec<u128> = timed.iter().flat_map(of).collect();
+    at.sort_unstable();
+    at.dedup();
+    for t in at {
+        let jobs = |s: &Stream| t.checked_sub(deadline(s)).map_or(0, |rest| rest / s.period + 1);
+        let due = total(timed.iter().map(|s| jobs(s).saturating_mul(s.runtime)));
+        if supply.within(due).is_none_or(|needed| needed > t) {
+            let why =
+                format!("jobs due within {} need {}, which the slices may not give in that time", span(t), span(due));
+            // Jobs that keep step with the table need not meet its worst stretch.
+            let exact = timed.iter().all(|s| !s.regular);
+            let answer = if exact { Answer::No } else { Answer::Unknown };
+            return (answer, TEST, if exact { Kind::Exact } else { Kind::Sufficient }, why);
+        }
+    }
+    let why = "the processor demand never exceeds what the slices give at least";
+    (Answer::Yes, TEST, if timed.iter().all(|s| !s.regular) { Kind::Exact } else { Kind::Sufficient }, why.into())
+}
+
+/// The end of the busy period that begins with a release of all tasks as a slot ends.
+fn busy_period(supply: &Supply, streams: &[Stream]) -> Option<u128> {
+    let mut length: u128 = 1;
+    for _ in 0..STEPS_MAX / (supply.slots.len() + streams.len() + 1) as u128 {
+        let work = total(streams.iter().map(|s| length.div_ceil(s.period).saturating_mul(s.runtime)));
+        let next = supply.within(work)?.max(length);
+        if next > i64::MAX as u128 {
+            return None;
+        }
+        if next == length {
+            return Some(length);
+        }
+        length = next;
+    }
+    None
+}
+
+/// The demand of the jobs themselves: between every release and every deadline of the first two common cycles. A schedule
+/// within a supply exists if none exceeds it, and EDF finds it; with deadlines within periods it repeats after that.
+fn met_demand(supply: &Supply, timed: &[Stream], cycle: u128) -> Option<Found> {
+    const TEST: &str = "frame-edf";
+    let last = timed.iter().map(|s| s.offset).max()?;
+    let end = cycle.checked_mul(2)?.checked_add(last)?;
+    let count = total(timed.iter().map(|s| end.saturating_sub(s.offset) / s.period + 1));
+    if count.saturating_mul(count) > STEPS_MAX {
+        return None;
+    }
+    // By deadline: deadline, release, runtime.
+    let jobs = timed.iter().flat_map(|s| {
+        let releases = (0..).map(move |k| s.offset + k * s.period);
+        let dated = releases.filter_map(move |r| Some((r + s.deadline?, r, s.runtime)));
+        dated.take_while(move |(deadline, ..)| *deadline <= end)
+    });
+    let mut jobs: Vec<(u128, u128, u128)> = jobs.collect();
+    jobs.sort_unstable();
+    let given: Vec<u128> = jobs.iter().map(|(deadline, ..)| supply.until(*deadline)).collect();
+    let mut releases: Vec<u128> = jobs.iter().map(|(_, release, _)| *release).collect();
+    releases.sort_unstable();
+    releases.dedup();
+    for from in releases {
+        let (mut due, before) = (0, supply.until(from));
+        for (&(deadline, release, runtime), given) in jobs.iter().zip(&given) {
+            if release < from {
+                continue;
+            }
+            due += runtime;
+            if due > given - before {
+                let (from, to) = (span(from), span(deadline));
+                let why = format!(
+                    "jobs that come from {from} on and are due by {to} need {}, and the slices give {}",
+                    span(due),
+                    span(given - before)
+                );
+                return Some((Answer::No, TEST, Kind::Exact, why));
+            }
+        }
+    }
+    let why = "the jobs between any release and any deadline need no more than the slices give there";
+    Some((Answer::Yes, TEST, Kind::Exact, why.into()))
+}
+
+/// Fixed priorities, for deadlines within periods. Equal priorities are taken to hold each other up.
+fn response_times(supply: &Supply, streams: &[Stream]) -> Found {
+    const TEST: &str = "sbf-rta";
+    if let Some(no) = common(supply, streams).and_then(|cycle| {
+        // Tasks without a deadline may starve.
+        let timed: Vec<Stream> = streams.iter().copied().filter(|s| s.deadline.is_some()).collect();
+        overload(supply, &timed, cycle)
+    }) {
+        return no;
+    }
+    for task in streams.iter().filter(|s| s.deadline.is_some()) {
+        let deadline = task.deadline.expect("those without one are left out");
+        if deadline > task.period {
+            return unknown(TEST, "a deadline beyond the period is beyond this test");
+        }
+        let above: Vec<&Stream> = streams.iter().filter(|s| s.rank <= task.rank && s.task != task.task).collect();
+        let mut response = 0;
+        let steps = STEPS_MAX / (supply.slots.len() + above.len() + 1) as u128;
+        let mut taken = 0;
+        loop {
+            let held = total(above.iter().map(|s| response.max(1_u128).div_ceil(s.period).saturating_mul(s.runtime)));
+            let next = supply.within(held.saturating_add(task.runtime)).unwrap_or(u128::MAX);
+            if next > deadline {
+                let why = format!("task {} may respond later than its deadline of {}", task.task.0, span(deadline));
+                let reason = format!("{why} if it meets the worst stretch of the table");
+                return (Answer::Unknown, TEST, Kind::Sufficient, reason);
+            }
+            if next == response {
+                break;
+            }
+            response = next;
+            taken += 1;
+            if taken > steps {
+                return unknown(TEST, "a response time takes too many steps to be found");
+            }
+        }
+    }
+    (
+        Answer::Yes,
+        TEST,
+        Kind::Sufficient,
+        "every response time is within its deadline in any stretch of the table".into(),
+    )
+}
+
+/// Any order: one job of each task together, within the shortest period and deadline.
+fn busy(supply: &Supply, streams: &[Stream]) -> Found {
+    const TEST: &str = "sbf-busy";
+    if let Some(no) = common(supply, streams).and_then(|cycle| {
+        let all = streams.iter().all(|s| s.deadline.is_some());
+        all.then(|| overload(supply, streams, cycle)).flatten()
+    }) {
+        return no;
+    }
+    let work: u128 = streams.iter().map(|s| s.runtime).sum();
+    let room = streams.iter().map(|s| s.deadline.map_or(s.period, |d| d.min(s.period))).min().unwrap_or(0);
+    match supply.within(work) {
+        Some(needed) if needed <= room => {
+            let fits = "which fits into the shortest period and deadline";
+            let why = format!(
+                "one job of each task takes at most {} together in any stretch of the table, {fits}",
+                span(needed)
+            );
+            (Answer::Yes, TEST, Kind::Sufficient, why)
+        }
+        _ => unknown(TEST, "one job of each task does not surely fit into the shortest period and deadline"),
+    }
+}
+
+/// A sum that stays at the largest number rather than overflow: then no answer comes of it but that nothing fits.
+fn total(parts: impl Iterator<Item = u128>) -> u128 {
+    parts.fold(0, u128::saturating_add)
+}
+
+fn nanoseconds(span: Span) -> u128 {
+    u128::try_from(span.ns()).unwrap_or(0)
+}
+
+fn span(ns: u128) -> Span {
+    Span::from_ns(i64::try_from(ns).unwrap_or(i64::MAX))
+}
+
+/// One sentence: `schedulable (exact test frame-edf): the jobs …`.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let answer = match self.schedulable {
+            Answer::Yes => "schedulable",
+            Answer::No => "not schedulable",
+            Answer::Unknown => "not known to be schedulable",
+        };
+        match self.test {
+            "none" => write!(f, "{answer}: {}", self.reason),
+            test => write!(f, "{answer} ({} test {test}): {}", self.kind, self.reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takt_core::cpus::CpuSet;
+    use takt_core::model::{Partition, Slice, Window};
+    use takt_core::policy::PolicySpec;
+
+    /// A table in milliseconds: length, and whether the partition has the window.
+    fn system(policy: &str, table: &[(i64, bool)], tasks: &[(i64, i64, i64)]) -> System {
+        let task = |&(period, deadline, runtime): &(i64, i64, i64)| Task {
+            arrival: Arrival::Periodic { offset: Span::ZERO, period: Span::from_ms(period) },
+            deadline: Some(Span::from_ms(deadline)),
+            runtime: Some(Span::from_ms(runtime)),
+            ..Task::default()
+        };
+        let slice = Slice { cpus: CpuSet::single(0), sc: Some(PartitionId(0)), be: None };
+        let window = |&(length, ours): &(i64, bool)| {
+            let slices = if ours { vec![slice.clone()] } else { Vec::new() };
+            Window { length: Span::from_ms(length), slices }
+        };
+        let ids = (0..tasks.len() as u32).map(TaskId).collect();
+        System {
+            tasks: tasks.iter().map(task).collect(),
+            partitions: vec![Partition { tasks: ids, policy: PolicySpec::from_name(policy) }],
+            windows: table.iter().map(window).collect(),
+            ..System::new(CpuSet::first(1), PolicySpec::from_name("windows").unwrap())
+        }
+    }
+
+    fn told(system: &System) -> (Answer, &'static str, Kind) {
+        let v = &verdicts(system)[0];
+        (v.schedulable, v.test, v.kind)
+    }
+
+    const MS: u128 = 1_000_000;
+
+    #[test]
+    fn the_bound_by_hand() {
+        // 2 of every 10 ms, and 3 more after 3 ms: gaps of 3 and 2 ms.
+        let table = [(2, true), (3, false), (3, true), (2, false)];
+        let supply = Supply::of(&system("edf", &table, &[]), PartitionId(0)).unwrap();
+        let within = |work: u128| supply.within(work * MS).unwrap() / MS;
+        // From 2 ms on: nothing until 5, 3 by 8, more from 10 on. From 8 on: 2 by 12, nothing until 15, 5 by 18.
+        assert_eq!([1, 2, 3, 4, 5, 6, 10].map(within), [4, 5, 8, 9, 10, 14, 20]);
+        assert_eq!(supply.within(0), Some(0));
+        assert_eq!([0, 1, 2, 5, 7, 8, 10, 31].map(|t| supply.until(t * MS) / MS), [0, 1, 2, 2, 4, 5, 5, 16]);
+        let none = Supply::of(&system("edf", &[(1, false)], &[]), PartitionId(0)).unwrap();
+        assert_eq!(none.within(1), None);
+    }
+
+    #[test]
+    fn verdicts_by_hand() {
+        let half = [(5, true), (5, false)];
+        // A job of 2 ms that meets the gap takes 7 ms; of 3 ms each two jobs of one period take 6 = 5 + 1 of 16 ms.
+        assert_eq!(told(&system("edf", &half, &[(20, 7, 2)])), (Answer::Yes, "sbf-edf", Kind::Sufficient));
+        assert_eq!(told(&system("rm", &half, &[(20, 20, 3), (20, 20, 3)])), (Answer::Yes, "sbf-rta", Kind::Sufficient));
+        assert_eq!(
+            told(&system("rr", &half, &[(20, 16, 3), (20, 20, 3)])),
+            (Answer::Yes, "sbf-busy", Kind::Sufficient)
+        );
+        assert_eq!(
+            told(&system("rr", &half, &[(20, 15, 3), (20, 20, 3)])),
+            (Answer::Unknown, "sbf-busy", Kind::Sufficient)
+        );
+        // Due within 6 ms of its release, which is always when a slot begins.
+        assert_eq!(told(&system("edf", &half, &[(20, 6, 5)])), (Answer::Yes, "frame-edf", Kind::Exact));
+        // Two jobs that begin with the slot and need 6 ms by 10 ms get 5.
+        let tight = system("edf", &half, &[(20, 10, 3), (20, 10, 3)]);
+        assert_eq!(told(&tight), (Answer::No, "frame-edf", Kind::Exact));
+        let why = &verdicts(&tight)[0].reason;
+        assert_eq!(why, "jobs that come from 0s on and are due by 10ms need 6ms, and the slices give 5ms");
+        assert_eq!(told(&system("fp", &half, &[(10, 10, 6)])), (Answer::No, "utilisation", Kind::Necessary));
+    }
+
+    #[test]
+    fn what_is_not_sure_proves_no_miss() {
+        let half = [(5, true), (5, false)];
+        let overload = || system("edf", &half, &[(10, 10, 6)]);
+        let mut best_effort = overload();
+        for slice in best_effort.windows.iter_mut().flat_map(|w| &mut w.slices) {
+            slice.be = slice.sc.take();
+        }
+        assert_eq!(told(&best_effort).0, Answer::Unknown);
+        // A rival on the safety-critical side leaves nothing that is sure.
+        best_effort.partitions.push(Partition { tasks: Vec::new(), policy: None });
+        best_effort.windows[0].slices[0].sc = Some(PartitionId(1));
+        assert_eq!(Supply::of(&best_effort, PartitionId(0)).unwrap().within(1), None);
+        let mut wide = overload();
+        wide.windows[0].slices[0].cpus = CpuSet::first(2);
+        assert_eq!(told(&wide), (Answer::Unknown, "none", Kind::Sufficient));
+        let mut sporadic = system("edf", &half, &[(20, 6, 5)]);
+        let (offset, period, spread) = (Span::ZERO, Span::from_ms(20), Span::from_ms(1));
+        sporadic.tasks[0].arrival = Arrival::Sporadic { offset, period, spread };
+        assert_eq!(told(&sporadic), (Answer::No, "sbf-edf", Kind::Exact));
+    }
+
+    #[test]
+    fn absurd_numbers_give_no_wrong_answer() {
+        let huge = Span::from_ns(i64::MAX / 4);
+        let mut absurd = system("edf", &[(5, true), (5, false)], &[(1, 1, 1), (7, 7, 7), (11, 11, 11)]);
+        for (i, task) in absurd.tasks.iter_mut().enumerate() {
+            let period = huge - Span::from_ns(i as i64);
+            task.arrival = Arrival::Periodic { offset: Span::ZERO, period };
+            (task.deadline, task.runtime) = (Some(period), Some(period));
+        }
+        for policy in ["edf", "rm", "rr"] {
+            absurd.partitions[0].policy = PolicySpec::from_name(policy);
+            assert_ne!(told(&absurd).0, Answer::Yes, "{policy}");
+        }
+    }
+}

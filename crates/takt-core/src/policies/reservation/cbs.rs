@@ -1,0 +1,103 @@
+//! The constant bandwidth server, soft and hard.
+//!
+//! Abeni and Buttazzo, "Integrating Multimedia Applications in Hard Real-Time Systems", RTSS 1998, for the soft server; Linux,
+//! `Documentation/scheduler/sched-deadline.rst` and `kernel/sched/deadline.c`, for the hard one (SCHED_DEADLINE). Invariant: up to
+//! any instant, and in any interval, the jobs of a server consume no more with deadlines in it than a periodic task with the
+//! runtime Q and the period P could demand there.
+
+use super::server::Server;
+use super::servers::Servers;
+use super::{Rule, build};
+use crate::model::TaskId;
+use crate::policies::scope;
+use crate::policy::{Build, Entry, Kind, Need, PolicySpec, Setting};
+use crate::time::Time;
+
+/// Which form of server; the setting `enforcement`.
+pub(super) const ENFORCEMENT: Setting = Setting {
+    name: "enforcement",
+    kind: Kind::Choice(&["soft", "hard"]),
+    default: "soft",
+    summary: "whether a server whose budget is used up goes on with a later deadline, or waits for its deadline",
+};
+
+/// Whether the setting `enforcement` says so.
+pub(super) fn is_hard(spec: &PolicySpec) -> bool {
+    spec.value("enforcement") == Some(1)
+}
+
+struct Cbs {
+    hard: bool,
+    /// A server that wakes up with just its share of the time until its deadline begins anew.
+    renews_equal: bool,
+}
+
+impl Rule for Cbs {
+    fn new(build: &Build<'_>, _: &mut Servers) -> Self {
+        let hard = is_hard(&build.spec);
+        let renews_equal = match build.spec.value("equality") {
+            Some(1) => true,
+            Some(2) => false,
+            _ => !hard,
+        };
+        Cbs { hard, renews_equal }
+    }
+    fn is_hard(&self) -> bool {
+        self.hard
+    }
+    fn is_stale(&self, _: TaskId, server: &Server, now: Time) -> bool {
+        server.is_stale(now, self.renews_equal)
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "cbs",
+    summary: "constant bandwidth server: each task has a budget in each period, and no more at the expense of others",
+    manual: "\
+Every task has a server with a budget of Q in each period of P: its `reservation`, or its `runtime` and `period`. Jobs are
+ranked by the deadline s of their server, and not by their own; e is what is left of the budget.
+
+A server that wakes up, because a job comes or goes on, keeps e and s if e is less than (s - now) Q / P; else it gets s = now + P
+and e = Q. While its jobs run, e shrinks. When it is used up, a *soft* server gets another Q at once, and s moves by P: it goes
+on, but behind others. A *hard* one is throttled, which means that it does not run, also on an idle CPU, until s; then s moves
+by P and Q is added. What was overrun before that was noticed is taken off the next budgets. Jobs of one task that have piled up
+follow each other with the same e and s.
+
+**When.** Tasks whose runtimes are not known well, such as players of films, beside others that must not suffer from it. Whoever
+stays within Q in each P meets its deadlines on one CPU if the sum of Q / P is at most 1, whatever the others do. Hard servers
+are what SCHED_DEADLINE of Linux does; they also keep a task from getting more than its share.
+
+**Settings.** `enforcement`, `soft` when nothing is said. `equality` says what is done where e is exactly (s - now) Q / P: `renew`
+it, as in the paper and soft servers, or `keep` it, as Linux and hard servers do; `auto` is by `enforcement`. Both are safe.
+
+**Budgets of their own.** A `budget` of a task is a limit for each of its jobs, as under other policies: a job that has used it is
+aborted. That of the server is not.
+
+**Several CPUs.** `g-cbs` ranks all servers together, as SCHED_DEADLINE does; the guarantee is then that of global EDF. `p-cbs` packs
+servers on CPUs by Q / P and keeps the guarantee on each.
+
+**Resources.** They are handed out to the earliest server deadline; who holds one gets no more urgent by it, and is throttled all
+the same.
+
+**Ties.** The earlier release first, then the lower task number; a job that yields goes behind those of equal deadline.
+
+**Cost.** O(ready jobs) per event, O(m) per decision, and one timer for each cluster of CPUs.
+
+**Source.** Abeni and Buttazzo, RTSS 1998; the kernel's documentation of SCHED_DEADLINE.
+
+**Example.** `policy: cbs` with `tasks: [{name: film, runtime: 6ms, period: 10ms, reservation: {budget: 4ms, period: 10ms}},
+{name: loop, runtime: 6ms, period: 10ms}]`: `loop` meets all deadlines, and `film`, which needs more than is reserved, falls behind.",
+    scopes: scope::SCOPES,
+    needs: &[Need::Reservation],
+    settings: &[
+        ENFORCEMENT,
+        Setting {
+            name: "equality",
+            kind: Kind::Choice(&["auto", "renew", "keep"]),
+            default: "auto",
+            summary: "what a server does that wakes up with just its share of the time until its deadline",
+        },
+    ],
+    build: build::<Cbs>,
+};

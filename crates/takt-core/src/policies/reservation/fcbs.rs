@@ -1,0 +1,187 @@
+//! The flexible constant bandwidth server (AIRS).
+//!
+//! Kato, Rajkumar and Ishikawa, "AIRS: Supporting Interactive Real-Time Applications on Multicore Platforms", ECRTS 2010,
+//! section 4.2. What a job leaves of its server's budget is given to another server, with a deadline that is no earlier than
+//! that of the budget. Invariant: until any instant, the budgets with deadlines up to it are those that CBS would have handed out.
+//!
+//! The paper's figure 4 does not keep this as it stands. The manual page says what is resolved, and how the literal form goes
+//! wrong.
+
+use super::servers::Servers;
+use super::{Rule, build};
+use crate::engine::Context;
+use crate::model::TaskId;
+use crate::policies::scope;
+use crate::policy::{Build, Entry, Kind, Need, Setting};
+use crate::time::Time;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A budget with the deadline by which it is to be used.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    left: i128,
+    deadline: Time,
+}
+
+/// What is left of the last job before its CPUs became idle, and since when they are.
+#[derive(Clone, Copy, Debug)]
+struct Bonus {
+    grant: Grant,
+    since: Time,
+}
+
+struct Fcbs {
+    /// Figure 4 as it is printed.
+    literal: bool,
+    /// By task of the system: its own budget and deadline while it has another one's.
+    saved: Vec<Option<Grant>>,
+    /// By cluster.
+    bonus: Vec<Option<Bonus>>,
+}
+
+fn own(task: TaskId, servers: &Servers) -> Grant {
+    let server = servers.get(task);
+    Grant { left: server.left, deadline: server.deadline }
+}
+
+fn set(task: TaskId, grant: Grant, servers: &mut Servers) {
+    let server = servers.get_mut(task);
+    (server.left, server.deadline) = (grant.left, grant.deadline);
+}
+
+impl Fcbs {
+    /// Gives what is left of a finished job's budget away. Whether there was somebody for it.
+    fn donate(&mut self, task: TaskId, gift: Grant, servers: &mut Servers, cx: &mut Context<'_>) -> bool {
+        let (home, now) = (servers.home(task), cx.now());
+        let free = |k: TaskId| self.literal || self.saved[k.index()].is_none();
+        let after = |k: TaskId| self.literal || servers.get(k).deadline > gift.deadline;
+        let lags = |k: TaskId| servers.get(k).deadline > now.saturating_add(servers.get(k).period);
+        let no_earlier = |j: TaskId| self.literal || servers.get(j).deadline >= gift.deadline;
+        let lagging = servers.ready(home).find(|k| lags(*k) && after(*k) && free(*k));
+        let next = servers.ready(home).find(|j| no_earlier(*j));
+        if let Some(k) = lagging {
+            // On several CPUs it may run already.
+            servers.sync(k, cx);
+            self.saved[k.index()] = Some(own(k, servers));
+            set(k, gift, servers);
+            servers.rank(k, cx);
+            return true;
+        }
+        if let Some(j) = next {
+            servers.get_mut(j).left += gift.left;
+            return true;
+        }
+        let idle = servers.ready(home).next().is_none();
+        if idle {
+            self.bonus[home] = Some(Bonus { grant: gift, since: now });
+        }
+        idle
+    }
+}
+
+impl Rule for Fcbs {
+    fn new(build: &Build<'_>, servers: &mut Servers) -> Self {
+        Fcbs {
+            literal: build.spec.value("variant") == Some(1),
+            saved: vec![None; build.system.tasks.len()],
+            bonus: vec![None; servers.clusters()],
+        }
+    }
+
+    fn woken(&mut self, task: TaskId, released: bool, servers: &mut Servers, cx: &mut Context<'_>) {
+        let bonus = &mut self.bonus[servers.home(task)];
+        if self.literal && released {
+            self.saved[task.index()] = None;
+        }
+        if self.literal && !released {
+            return;
+        }
+        // From now on the CPUs are not idle.
+        let Some(Bonus { grant, since }) = bonus.take() else { return };
+        let left = grant.left - i128::from((cx.now() - since).ns());
+        let server = servers.get_mut(task);
+        if released && left > 0 && (self.literal || server.deadline >= grant.deadline) {
+            server.left += left;
+        }
+    }
+
+    fn idles(&mut self, task: TaskId, finished: bool, servers: &mut Servers, cx: &mut Context<'_>) {
+        let mut gift = own(task, servers);
+        let saved = if finished || !self.literal { self.saved[task.index()].take() } else { None };
+        if let Some(saved) = saved {
+            // The literal form gives its own budget up, and what is left of the other one gets its own deadline.
+            gift.deadline = if self.literal { saved.deadline } else { gift.deadline };
+            set(task, if self.literal { gift } else { saved }, servers);
+        }
+        let given = finished && gift.left > 0 && self.donate(task, gift, servers, cx);
+        if given && saved.is_none() && !self.literal {
+            servers.get_mut(task).left = 0;
+        }
+    }
+
+    fn restores(&mut self, task: TaskId, servers: &mut Servers) -> bool {
+        let saved = self.saved[task.index()];
+        if !self.literal {
+            self.saved[task.index()] = None;
+        }
+        let Some(mut saved) = saved else { return false };
+        // What was overrun before that was noticed is paid for.
+        saved.left += servers.get(task).left.min(0);
+        set(task, saved, servers);
+        saved.left > 0
+    }
+
+    fn start(&mut self, _: &mut Servers) {
+        self.saved.fill(None);
+        self.bonus.fill(None);
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "fcbs",
+    summary: "flexible CBS: what jobs leave of their budgets goes to those that lag behind (AIRS)",
+    manual: "\
+Soft CBS (see `cbs`: e is what is left of a server's budget, s its deadline, Q and P what is reserved), and when the last job of a
+task is over and leaves e > 0, that is given away.
+
+1. The first server, by deadline, that lags (s > now + P: it has used up a budget before its time) runs with the gift and the
+   giver's deadline; its own budget and deadline are kept for later, and come back when the gift is used up.
+2. If there is none, it is added to the budget of the first ready server.
+3. If nobody is ready it is a bonus, which shrinks with time, for the next job to be released.
+
+A gift that is not used up is given away again. Under `p-fcbs` and `c-fcbs` gifts stay within the cluster.
+
+**When.** Players and other interactive tasks whose jobs vary: what short jobs leave helps long ones, so that fewer are late
+than under CBS, and those that stay within Q in each P still meet every deadline. It is the scheduler of AIRS.
+
+**Resolved.** Taken literally (`variant: literal`), the paper's figure 4 does not keep that promise. The default, `resolved`, has it
+so: what was given away is no longer the giver's own; a budget that was kept comes back once, and when nothing of it is left,
+the next one is that of CBS; only servers with a deadline after (1) or no earlier than (2) that of the gift get it; a gift keeps
+its deadline when it is given on, and the own budget of a server on a gift is not lost; a bonus is only for a job whose server has
+a deadline no earlier, and is lost when anybody else becomes ready. A server gets no second gift while it has one to use, and one
+whose job blocks loses it. What finds nobody stays with its server, by the rules of CBS.
+
+**Settings.** `variant`, `resolved` when nothing is said.
+
+**Several CPUs, resources, ties, budgets of their own.** As `cbs`.
+
+**Cost.** O(ready jobs) per event, O(m) per decision, and one timer for each cluster of CPUs.
+
+**Source.** Kato, Rajkumar and Ishikawa, ECRTS 2010, section 4.2.
+
+**Example.** Three servers of 40 ms in 100 ms, 5 ms in 10 ms and 1 ms in 10 ms fill a CPU. A job of the first one ends at 10 ms and
+leaves 30 ms, of which a job of the second gets 20 ms when it comes at 20 ms, literally: it runs until 45 ms with a deadline of
+30 ms, and a job of the third one, released at 21 ms, misses its deadline of 31 ms. Resolved, the deadline of 100 ms is too late
+for the second server to have that bonus, and the third one meets its deadline.",
+    scopes: scope::SCOPES,
+    needs: &[Need::Reservation],
+    settings: &[Setting {
+        name: "variant",
+        kind: Kind::Choice(&["resolved", "literal"]),
+        default: "resolved",
+        summary: "the rules that keep the guarantee of CBS, or figure 4 of the paper as printed, which does not",
+    }],
+    build: build::<Fcbs>,
+};

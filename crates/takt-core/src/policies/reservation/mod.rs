@@ -1,0 +1,261 @@
+//! Reservations: the host of policies in which every task owns a server, a budget of CPU time with a deadline.
+//!
+//! Abeni and Buttazzo, "Integrating Multimedia Applications in Hard Real-Time Systems", RTSS 1998 (CBS), for the rules that all
+//! of them share; `kernel/sched/deadline.c` of Linux for the hard form. Invariant: a server's jobs never run beyond its budget
+//! with one and the same deadline. So what a task needs beyond its reservation is at the expense of its own deadline, and not of
+//! other tasks.
+//!
+//! The host ranks ready jobs by the deadlines of their servers, over clusters of CPUs as [`crate::policies::scope`] has them, and
+//! applies the rules of waking up and of exhaustion. What else is done with budgets is a [`Rule`]: [`grub`] lets them last longer
+//! while others are inactive, [`fcbs`] gives away what is left of them. Throttled servers, and whatever else waits for an
+//! instant, share one timer per cluster.
+
+pub mod cbs;
+pub mod fcbs;
+mod server;
+mod servers;
+
+use crate::engine::Context;
+use crate::model::{Invalid, TaskId};
+use crate::policies::scope;
+use crate::policy::{Budget, Build, Clock, Decision, Event, Policy};
+use crate::record::{Outcome, Place};
+use crate::time::{Span, Time};
+use alloc::boxed::Box;
+use server::Server;
+use servers::Servers;
+
+/// What a policy does with budgets beyond the rules of CBS.
+trait Rule: Send + Sized + 'static {
+    /// The rule with the settings of `build`, for these servers.
+    fn new(build: &Build<'_>, servers: &mut Servers) -> Self;
+
+    /// Whether a server whose budget is used up waits for its deadline (hard), or goes on with a later one (soft).
+    fn is_hard(&self) -> bool {
+        false
+    }
+
+    /// Whether a server that wakes up needs a new budget and deadline.
+    fn is_stale(&self, task: TaskId, server: &Server, now: Time) -> bool {
+        let _ = task;
+        server.is_stale(now, true)
+    }
+
+    /// The server has woken up, because a job was `released` or unblocked, and its budget and deadline are those that it goes
+    /// on with.
+    fn woken(&mut self, task: TaskId, released: bool, servers: &mut Servers, cx: &mut Context<'_>) {
+        let _ = (task, released, servers, cx);
+    }
+
+    /// The server has no work any more: its last job is over, which could have run on until now (`finished`), or its job has
+    /// blocked.
+    fn idles(&mut self, task: TaskId, finished: bool, servers: &mut Servers, cx: &mut Context<'_>) {
+        let _ = (task, finished, servers, cx);
+    }
+
+    /// The server's budget is used up. Whether the rule has another one for it, of which something is left.
+    fn restores(&mut self, task: TaskId, servers: &mut Servers) -> bool {
+        let _ = (task, servers);
+        false
+    }
+
+    /// The instant of [`Servers::set_alarm`] has come, for a server that is not throttled.
+    fn alarm(&mut self, task: TaskId, servers: &mut Servers, cx: &mut Context<'_>) {
+        let _ = (task, servers, cx);
+    }
+
+    /// Everything begins anew, with servers that are all idle.
+    fn start(&mut self, servers: &mut Servers) {
+        let _ = servers;
+    }
+
+    /// What is reserved for a task has changed.
+    fn retuned(&mut self, servers: &mut Servers, cx: &mut Context<'_>) {
+        let _ = (servers, cx);
+    }
+}
+
+/// Builds the policy that goes by this rule.
+///
+/// # Errors
+/// Those of [`scope::check`], and a task with neither a reservation nor a runtime and a period.
+fn build<R: Rule>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+    scope::check(build)?;
+    let mut servers = Servers::new(build)?;
+    Ok(Box::new(Reservations { rule: R::new(build, &mut servers), servers }))
+}
+
+struct Reservations<R> {
+    rule: R,
+    servers: Servers,
+}
+
+impl<R: Rule> Reservations<R> {
+    /// A job has come for a server that had none, or its job goes on.
+    fn wakes(&mut self, task: TaskId, released: bool, cx: &mut Context<'_>) {
+        let (now, unit) = (cx.now(), self.servers.unit);
+        let consumed = cx.job(task).map_or(Span::ZERO, |job| job.consumed);
+        let server = self.servers.get_mut(task);
+        (server.busy, server.mark) = (true, consumed);
+        if server.throttled {
+            return;
+        }
+        if self.rule.is_stale(task, server, now) {
+            server.renew(now, unit);
+        }
+        self.rule.woken(task, released, &mut self.servers, cx);
+        self.queue(task, cx);
+    }
+
+    /// The next job of a server that is busy begins, or its job goes on with its handler: with the budget and the deadline that
+    /// are there.
+    fn goes_on(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        self.servers.get_mut(task).mark = Span::ZERO;
+        if !self.servers.get(task).throttled {
+            self.queue(task, cx);
+        }
+    }
+
+    /// Queues a server that may run, with a budget that is not used up.
+    fn queue(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        while self.servers.is_used_up(task) {
+            if self.rule.restores(task, &mut self.servers) {
+                continue;
+            }
+            if self.rule.is_hard() && self.servers.get(task).deadline > cx.now() {
+                self.servers.throttle(task);
+                return;
+            }
+            self.servers.replenish(task, self.rule.is_hard(), cx.now());
+        }
+        self.servers.rank(task, cx);
+    }
+
+    /// The server has no job that could run.
+    fn idles(&mut self, task: TaskId, finished: bool, cx: &mut Context<'_>) {
+        self.servers.leave(task);
+        let was_busy = core::mem::replace(&mut self.servers.get_mut(task).busy, false);
+        self.rule.idles(task, finished && was_busy, &mut self.servers, cx);
+    }
+
+    /// A job is over; it consumed so much.
+    fn over(&mut self, task: TaskId, consumed: Span, cx: &mut Context<'_>) {
+        self.servers.charge(task, consumed);
+        self.servers.get_mut(task).mark = Span::ZERO;
+        if cx.job(task).is_none() {
+            self.idles(task, true, cx);
+        } else {
+            // Its successor, or its handler, is there already, and the policy is told next.
+            self.servers.leave(task);
+        }
+    }
+
+    /// The end of a budget was noticed: that of the server, or that of the job itself.
+    fn budget_expired(&mut self, task: TaskId, consumed: Span, cx: &mut Context<'_>) {
+        self.servers.charge(task, consumed);
+        self.servers.get_mut(task).told = true;
+        if cx.job_budget(task).is_some_and(|own| consumed >= own) {
+            cx.finish(task, Outcome::Aborted);
+            self.over(task, consumed, cx);
+        } else {
+            self.settle(task, cx);
+        }
+    }
+
+    /// Another budget, if that of a server that would run is used up. One whose job has blocked waits for its waking up.
+    fn settle(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        let server = self.servers.get(task);
+        if server.busy && !server.throttled && self.servers.is_used_up(task) {
+            self.queue(task, cx);
+        }
+    }
+
+    /// The timer of a cluster is due.
+    fn timer(&mut self, cluster: usize, cx: &mut Context<'_>) {
+        while let Some(task) = self.servers.next_alarm(cluster, cx.now()) {
+            if !self.servers.get(task).throttled {
+                self.rule.alarm(task, &mut self.servers, cx);
+                continue;
+            }
+            self.servers.get_mut(task).throttled = false;
+            self.servers.replenish(task, true, cx.now());
+            if self.servers.get(task).busy {
+                self.queue(task, cx);
+            } else {
+                self.rule.idles(task, false, &mut self.servers, cx);
+            }
+        }
+    }
+}
+
+impl<R: Rule> Policy for Reservations<R> {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        self.servers.reset(cx);
+        self.rule.start(&mut self.servers);
+        for index in 0..self.servers.tasks.len() {
+            let task = self.servers.tasks[index];
+            if cx.is_ready(task) {
+                self.wakes(task, true, cx);
+            }
+        }
+        self.servers.arm_timers(cx);
+    }
+
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        match *event {
+            Event::Release { task, .. } if self.servers.get(task).busy => self.goes_on(task, cx),
+            Event::Release { task, .. } => self.wakes(task, true, cx),
+            Event::Wake { task } => self.wakes(task, false, cx),
+            Event::Finish { task, consumed, .. } => self.over(task, consumed, cx),
+            Event::Block { task, consumed } => {
+                self.servers.charge(task, consumed);
+                self.idles(task, false, cx);
+            }
+            Event::BudgetExpired { task, consumed } => self.budget_expired(task, consumed, cx),
+            Event::Handler { task, consumed, .. } => {
+                self.servers.charge(task, consumed);
+                self.servers.leave(task);
+                if self.servers.get(task).busy { self.goes_on(task, cx) } else { self.wakes(task, false, cx) }
+            }
+            Event::Yield { task, consumed } => {
+                self.servers.charge(task, consumed);
+                self.servers.yields(task, cx);
+            }
+            Event::Timer { timer, .. } => self.timer(self.servers.timed(timer), cx),
+            Event::Changed { task } => {
+                self.servers.retune(task, cx);
+                self.rule.retuned(&mut self.servers, cx);
+            }
+            Event::Request { .. } | Event::Return { .. } | Event::Deadline { .. } | Event::Exit { .. } => return,
+        }
+        self.servers.arm_timers(cx);
+    }
+
+    fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let mut rest = lent;
+        while let Some((cluster, group, others)) = self.servers.split(rest) {
+            rest = others;
+            // What is used up by now need not wait until that is noticed.
+            for index in 0..self.servers.running(cluster).len() {
+                let task = self.servers.running(cluster)[index];
+                self.servers.sync(task, cx);
+                self.settle(task, cx);
+            }
+            let before = decision.assignments.len();
+            self.servers.map(cluster, group, cx, decision);
+            for assignment in &mut decision.assignments[before..] {
+                let amount = self.servers.lasts(assignment.task, cx);
+                assignment.budget = amount.map(|amount| Budget { amount, clock: Clock::Cpu });
+            }
+        }
+        self.servers.arm_timers(cx);
+    }
+
+    fn timers(&self) -> u16 {
+        self.servers.timers()
+    }
+
+    fn meters(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,78 @@
+//! Servers: a budget, a deadline, and the integer rules between them.
+
+use crate::model::Task;
+use crate::time::{Span, Time};
+
+/// What is reserved for a task: its `reservation`, or its runtime in each period (no more than the whole of it).
+pub(super) fn reserved(task: &Task) -> Option<(Span, Span)> {
+    let by_runtime = || Some((task.runtime?, task.arrival.period()?)).map(|(q, p)| (q.min(p), p));
+    task.reservation.map(|r| (r.budget, r.period)).or_else(by_runtime)
+}
+
+/// The server of one task. Its jobs queue in the order of their release and run with the deadline of the server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Server {
+    /// Q: CPU time in each period.
+    pub(super) budget: Span,
+    /// P.
+    pub(super) period: Span,
+    /// What is left of the budget as of `mark`, in parts of a nanosecond ([`super::Servers::unit`]). Below zero it was
+    /// overrun before that was noticed, and the next budgets pay for it.
+    pub(super) left: i128,
+    /// What its jobs are ranked by.
+    pub(super) deadline: Time,
+    /// What the present job had consumed when `left` was brought up to date.
+    pub(super) mark: Span,
+    /// It has a job that is not blocked.
+    pub(super) busy: bool,
+    /// It must not run before its deadline.
+    pub(super) throttled: bool,
+    /// The engine has said that the budget is used up; it needs to be told what is left.
+    pub(super) told: bool,
+    /// How fast its budget drains at least, in parts of a nanosecond for each nanosecond.
+    pub(super) least_rate: i128,
+    /// Its place among the alarms of its cluster.
+    pub(super) slot: usize,
+}
+
+impl Server {
+    pub(super) const NEW: Server = Server {
+        budget: Span::ZERO,
+        period: Span::ZERO,
+        left: 0,
+        deadline: Time::ZERO,
+        mark: Span::ZERO,
+        busy: false,
+        throttled: false,
+        told: false,
+        least_rate: 0,
+        slot: 0,
+    };
+
+    /// Whether what is left, used up by the deadline, would be more than its share of the time until then; if `or_equal`, or
+    /// just that. Then a server that wakes up needs a new budget and deadline.
+    pub(super) fn is_stale(&self, now: Time, or_equal: bool) -> bool {
+        if self.deadline < now || (or_equal && self.deadline == now) {
+            return true;
+        }
+        let left = self.left.saturating_mul(i128::from(self.period.ns()));
+        let share = i128::from((self.deadline - now).ns()) * i128::from(self.budget.ns());
+        left > share || (or_equal && left == share)
+    }
+
+    /// A whole budget from now on.
+    pub(super) fn renew(&mut self, now: Time, unit: i128) {
+        self.left = i128::from(self.budget.ns()) * unit;
+        self.deadline = now.saturating_add(self.period);
+    }
+
+    /// Moves the deadline by as many periods as budgets are needed for at least `least` to be left.
+    pub(super) fn postpone(&mut self, least: i128, unit: i128) {
+        let whole = i128::from(self.budget.ns()) * unit;
+        let lacking = (least - self.left).max(1);
+        let times = (lacking + whole - 1) / whole;
+        self.left += times * whole;
+        let later = i128::from(self.deadline.ns()) + times * i128::from(self.period.ns());
+        self.deadline = Time::from_ns(i64::try_from(later).unwrap_or(i64::MAX));
+    }
+}

@@ -1,0 +1,287 @@
+//! All servers of a policy, and the clusters of CPUs that they share.
+
+use super::server::{Server, reserved};
+use crate::engine::Context;
+use crate::model::{Invalid, TaskId};
+use crate::policies::mapping::Mapper;
+use crate::policies::scope::clusters;
+use crate::policy::{Build, Decision};
+use crate::queue::{Agenda, Key, ReadyQueue};
+use crate::record::Place;
+use crate::time::{Span, Time};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Some CPUs and the servers that are at home there.
+struct Cluster {
+    cpus: usize,
+    tasks: Vec<TaskId>,
+    /// Jobs that may run, by the deadlines of their servers.
+    ready: ReadyQueue,
+    mapper: Mapper,
+    /// Who was chosen last.
+    running: Vec<TaskId>,
+    /// By [`Server::slot`]: until when a server is throttled, or what else its rule waits for.
+    alarms: Agenda,
+    timer: u16,
+    /// What the timer is set to.
+    alarm: Option<Time>,
+    /// How fast budgets drain, in parts of a nanosecond for each nanosecond.
+    rate: i128,
+}
+
+/// The servers of a policy.
+pub(super) struct Servers {
+    /// Budgets are counted in so many parts of a nanosecond.
+    pub(super) unit: i128,
+    pub(super) tasks: Vec<TaskId>,
+    /// By task of the system; only those of `tasks` mean something.
+    servers: Vec<Server>,
+    home: Vec<u16>,
+    /// By single-CPU place; only those that it may be lent mean something.
+    cluster_of: Vec<u16>,
+    clusters: Vec<Cluster>,
+    first_timer: u16,
+}
+
+impl Servers {
+    pub(super) fn new(build: &Build<'_>) -> Result<Servers, Invalid> {
+        let mut servers = vec![Server::NEW; build.system.tasks.len()];
+        for &task in build.tasks {
+            let (budget, period) = reserved(&build.system.tasks[task.index()])
+                .ok_or(Invalid::Needs(task, "reservation, or runtime and period"))?;
+            servers[task.index()] = Server { budget, period, ..Server::NEW };
+        }
+        let groups = clusters(build);
+        let share = |task: TaskId| {
+            let server = &servers[task.index()];
+            (i128::from(server.budget.ns()) << 62) / i128::from(server.period.ns())
+        };
+        let home = build.pack_by(&groups, build.spec.placement, share);
+        let home: Vec<u16> = home.into_iter().map(Option::unwrap_or_default).collect();
+        let mut cluster_of = vec![0; build.system.cpus.len()];
+        let cluster = |(index, places): (usize, &&[Place])| {
+            places.iter().for_each(|p| cluster_of[p.index()] = index as u16);
+            let at_home = |t: &TaskId| usize::from(home[t.index()]) == index;
+            let tasks: Vec<TaskId> = build.tasks.iter().copied().filter(at_home).collect();
+            tasks.iter().enumerate().for_each(|(slot, t)| servers[t.index()].slot = slot);
+            Cluster {
+                cpus: places.len(),
+                ready: ReadyQueue::new(tasks.len()),
+                mapper: Mapper::new(build, &tasks, places),
+                running: Vec::with_capacity(places.len()),
+                alarms: Agenda::new(tasks.len()),
+                timer: build.first_timer + index as u16,
+                alarm: None,
+                rate: 1,
+                tasks,
+            }
+        };
+        let clusters = groups.iter().enumerate().map(cluster).collect();
+        let (unit, tasks, first_timer) = (1, build.tasks.to_vec(), build.first_timer);
+        Ok(Servers { unit, tasks, servers, home, cluster_of, clusters, first_timer })
+    }
+
+    pub(super) fn get(&self, task: TaskId) -> &Server {
+        &self.servers[task.index()]
+    }
+    pub(super) fn get_mut(&mut self, task: TaskId) -> &mut Server {
+        &mut self.servers[task.index()]
+    }
+    /// The cluster that the task's server is at home in.
+    pub(super) fn home(&self, task: TaskId) -> usize {
+        usize::from(self.home[task.index()])
+    }
+    /// The servers that are at home in a cluster.
+    pub(super) fn at_home(&self, cluster: usize) -> &[TaskId] {
+        &self.clusters[cluster].tasks
+    }
+    pub(super) fn clusters(&self) -> usize {
+        self.clusters.len()
+    }
+    pub(super) fn cpus(&self, cluster: usize) -> usize {
+        self.clusters[cluster].cpus
+    }
+    /// Who was chosen last in a cluster.
+    pub(super) fn running(&self, cluster: usize) -> &[TaskId] {
+        &self.clusters[cluster].running
+    }
+    /// The servers of a cluster that may run, by deadline.
+    pub(super) fn ready(&self, cluster: usize) -> impl Iterator<Item = TaskId> + '_ {
+        self.clusters[cluster].ready.as_slice().iter().map(|key| key.task)
+    }
+    fn cluster(&mut self, task: TaskId) -> &mut Cluster {
+        &mut self.clusters[usize::from(self.home[task.index()])]
+    }
+
+    /// Forgets everything but the reservations.
+    pub(super) fn reset(&mut self, cx: &Context<'_>) {
+        for index in 0..self.tasks.len() {
+            let task = self.tasks[index];
+            let server = self.get_mut(task);
+            *server = Server { budget: server.budget, period: server.period, slot: server.slot, ..Server::NEW };
+            self.retune(task, cx);
+        }
+        for cluster in &mut self.clusters {
+            cluster.ready.clear();
+            cluster.running.clear();
+            (0..cluster.tasks.len()).for_each(|slot| cluster.alarms.remove(slot));
+        }
+    }
+
+    /// Takes over what is reserved for the task now, for its next budget.
+    pub(super) fn retune(&mut self, task: TaskId, cx: &Context<'_>) {
+        if let Some((budget, period)) = reserved(cx.task(task)) {
+            let server = self.get_mut(task);
+            (server.budget, server.period) = (budget, period);
+        }
+    }
+
+    fn rate(&self, task: TaskId) -> i128 {
+        self.clusters[self.home(task)].rate.max(self.get(task).least_rate)
+    }
+
+    /// From now on the budgets of a cluster drain at this rate, but each at its own least rate.
+    pub(super) fn set_rate(&mut self, cluster: usize, rate: i128, cx: &Context<'_>) {
+        for index in 0..self.clusters[cluster].running.len() {
+            self.sync(self.clusters[cluster].running[index], cx);
+        }
+        self.clusters[cluster].rate = rate;
+    }
+
+    /// The task's job has consumed so much by now.
+    pub(super) fn charge(&mut self, task: TaskId, consumed: Span) {
+        let spent = i128::from((consumed - self.get(task).mark).ns()) * self.rate(task);
+        // Less than before is the next job, or the handler, of which the policy is yet to be told.
+        if spent > 0 {
+            let server = self.get_mut(task);
+            (server.left, server.mark) = (server.left - spent, consumed);
+        }
+    }
+
+    /// Brings what is left of a running server's budget up to now.
+    pub(super) fn sync(&mut self, task: TaskId, cx: &Context<'_>) {
+        if let Some(job) = cx.job(task) {
+            self.charge(task, job.consumed);
+        }
+    }
+
+    /// Whether the budget is used up: less than a nanosecond is left.
+    pub(super) fn is_used_up(&self, task: TaskId) -> bool {
+        self.get(task).left < self.rate(task)
+    }
+
+    /// Budget and deadline of the next period; a hard server that comes too late for that begins anew now.
+    pub(super) fn replenish(&mut self, task: TaskId, hard: bool, now: Time) {
+        let (least, unit) = (self.rate(task), self.unit);
+        let server = self.get_mut(task);
+        server.postpone(least, unit);
+        if hard && server.deadline < now {
+            server.renew(now, unit);
+        }
+    }
+
+    /// The server waits for its deadline.
+    pub(super) fn throttle(&mut self, task: TaskId) {
+        self.leave(task);
+        let server = self.get_mut(task);
+        server.throttled = true;
+        let until = server.deadline;
+        self.set_alarm(task, Some(until));
+    }
+
+    /// Queues the server, or moves it to where its deadline puts it now.
+    pub(super) fn rank(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        let release = cx.job(task).expect("a busy server has a job").release;
+        self.queue(task, release, cx);
+    }
+
+    /// The server's job lets others of the same deadline run.
+    pub(super) fn yields(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        if self.cluster(task).ready.remove(task) {
+            self.queue(task, cx.now(), cx);
+        }
+    }
+
+    fn queue(&mut self, task: TaskId, release: Time, cx: &mut Context<'_>) {
+        let rank = self.get(task).deadline.ns();
+        cx.set_urgency(task, rank);
+        let cluster = self.cluster(task);
+        cluster.ready.remove(task);
+        cluster.ready.insert(Key { rank, release, task });
+    }
+
+    /// The server cannot run any more.
+    pub(super) fn leave(&mut self, task: TaskId) {
+        self.cluster(task).ready.remove(task);
+    }
+
+    /// Has the rule, or the end of throttling, called at an instant.
+    pub(super) fn set_alarm(&mut self, task: TaskId, at: Option<Time>) {
+        let slot = self.get(task).slot;
+        self.cluster(task).alarms.set(slot, at.unwrap_or(Time::MAX));
+    }
+
+    /// A server of the cluster whose alarm is due, which is taken off.
+    pub(super) fn next_alarm(&mut self, cluster: usize, now: Time) -> Option<TaskId> {
+        let Cluster { alarms, tasks, alarm, .. } = &mut self.clusters[cluster];
+        // The timer has gone off.
+        *alarm = alarm.filter(|at| *at > now);
+        let (_, slot) = alarms.first().filter(|(at, _)| *at <= now)?;
+        alarms.remove(slot);
+        Some(tasks[slot])
+    }
+
+    /// Sets the timers to the first alarms. O(clusters).
+    pub(super) fn arm_timers(&mut self, cx: &mut Context<'_>) {
+        for cluster in &mut self.clusters {
+            let wanted = cluster.alarms.first().map(|(at, _)| at);
+            if wanted != cluster.alarm {
+                cluster.alarm = wanted;
+                match wanted {
+                    Some(at) => cx.set_timer(cluster.timer, at),
+                    None => cx.cancel_timer(cluster.timer),
+                }
+            }
+        }
+    }
+
+    pub(super) fn timers(&self) -> u16 {
+        self.clusters.len() as u16
+    }
+
+    /// Whose timer it is.
+    pub(super) fn timed(&self, timer: u16) -> usize {
+        usize::from(timer - self.first_timer)
+    }
+
+    /// The cluster of the first of these places, those of them that belong to it, and the others.
+    pub(super) fn split<'a>(&self, places: &'a [Place]) -> Option<(usize, &'a [Place], &'a [Place])> {
+        let cluster = self.cluster_of[places.first()?.index()];
+        let size = places.iter().take_while(|p| self.cluster_of[p.index()] == cluster).count();
+        let (group, others) = places.split_at(size);
+        Some((usize::from(cluster), group, others))
+    }
+
+    /// Chooses who runs in a cluster.
+    pub(super) fn map(&mut self, cluster: usize, lent: &[Place], cx: &Context<'_>, decision: &mut Decision) {
+        let Cluster { ready, mapper, running, .. } = &mut self.clusters[cluster];
+        let before = decision.assignments.len();
+        mapper.map(ready.as_slice().iter().map(|key| key.task), lent, cx, decision);
+        running.clear();
+        running.extend(decision.assignments[before..].iter().map(|a| a.task));
+    }
+
+    /// How long the task may run at the present rate, and by its own budget, if that is news to the engine.
+    pub(super) fn lasts(&mut self, task: TaskId, cx: &Context<'_>) -> Option<Span> {
+        self.sync(task, cx);
+        let (left, rate) = (self.get(task).left, self.rate(task));
+        let whole = Span::from_ns(i64::try_from(left / rate).unwrap_or(i64::MAX));
+        let consumed = cx.job(task).map_or(Span::ZERO, |job| job.consumed);
+        let own = cx.job_budget(task).map_or(Span::MAX, |own| own - consumed);
+        // A budget that is used up already is noticed a moment later.
+        let amount = whole.min(own).max(Span::from_ns(1));
+        let told = core::mem::take(&mut self.get_mut(task).told);
+        (told || cx.budget_left(task) != Some(amount)).then_some(amount)
+    }
+}

@@ -1,0 +1,148 @@
+//! Schedules worked out by hand.
+
+use super::*;
+
+/// One job whose server has this budget and period.
+fn served(release: i64, runtime: i64, deadline: i64, reserved: (i64, i64)) -> Task {
+    Task { reservation: Some(reservation(reserved)), ..once(release, runtime, deadline) }
+}
+
+/// Jobs at these instants, each of so long as the next of `lengths`.
+fn jobs(releases: &[i64], lengths: &[i64], deadline: i64, reserved: (i64, i64)) -> Task {
+    Task {
+        arrival: Arrival::Listed { instants: releases.iter().map(|r| ms(*r)).collect() },
+        execution: Execution::Series(lengths.iter().map(|l| ms(*l)).collect()),
+        ..served(0, 1, deadline, reserved)
+    }
+}
+
+fn with(name: &str, values: &[Option<i64>], tasks: Vec<Task>) -> System {
+    System { policy: policy(name, values), ..system(1, name, tasks) }
+}
+
+const HARD: &[Option<i64>] = &[Some(1)];
+const LITERAL: &[Option<i64>] = &[Some(1)];
+
+#[test]
+fn a_job_that_overruns_falls_behind_and_nobody_else() {
+    let film = Task { reservation: Some(reservation((4, 10))), ..periodic(6, 10) };
+    let told = tell(with("cbs", &[], vec![film, periodic(6, 10)]), 20);
+    // At 4 the film's deadline becomes 20. At 10 it is the earlier release of two with that deadline; its next job goes on with the
+    // 2 ms that are left at 12, and has a deadline of 30 from 14.
+    expect(&told, "a0-4 b4-10 a10-14 b14-20", "a");
+}
+
+#[test]
+fn a_soft_server_goes_on_and_a_hard_one_waits_on_an_idle_cpu() {
+    let one = || vec![served(0, 5, 20, (2, 5))];
+    expect(&tell(with("cbs", &[], one()), 20), "a0-5", "");
+    expect(&tell(with("cbs", HARD, one()), 20), "a0-2 a5-7 a10-11", "");
+}
+
+#[test]
+fn who_wakes_up_with_just_its_share_begins_anew_or_not() {
+    // At 4 the first server has 2 of 4 ms left, and 4 of 8 ms until its deadline.
+    let tasks = || vec![jobs(&[0, 4], &[2, 3], 20, (4, 8)), served(4, 1, 20, (1, 9))];
+    let renewed = "a0-2 a4-7 b7-8";
+    // After 2 ms its deadline is 16, and that of the other server is 13.
+    let kept = "a0-2 a4-6 b6-7 a7-8";
+    expect(&tell(with("cbs", &[], tasks()), 20), renewed, "");
+    expect(&tell(with("cbs", &[None, Some(1)], tasks()), 20), renewed, "");
+    expect(&tell(with("cbs", &[None, Some(2)], tasks()), 20), kept, "");
+    expect(&tell(with("cbs", &[Some(1), Some(1)], tasks()), 20), renewed, "");
+    // A hard one that keeps its 2 ms is throttled at 6, and has another 4 at its deadline.
+    expect(&tell(with("cbs", HARD, tasks()), 20), "a0-2 a4-6 b6-7 a8-9", "");
+}
+
+#[test]
+fn who_wakes_up_late_begins_anew_and_who_wakes_up_early_does_not() {
+    // At 3 there are 2 ms left for 5 ms, which is less than a half; at 6 two for two are more.
+    let tasks = |at| vec![jobs(&[0, at], &[2, 3], 20, (4, 8)), served(at, 1, 20, (1, 9))];
+    expect(&tell(with("cbs", &[], tasks(3)), 20), "a0-2 a3-5 b5-6 a6-7", "");
+    expect(&tell(with("cbs", &[], tasks(6)), 20), "a0-2 a6-9 b9-10", "");
+}
+
+#[test]
+fn a_budget_that_ends_with_its_job_is_not_replenished_before_the_next_one() {
+    // The first job ends with its budget at 4. At 6 the server has nothing until 8: soft it takes the next budget, with a deadline
+    // of 16, which comes behind 15.
+    let tasks = || vec![jobs(&[0, 6], &[4, 2], 20, (4, 8)), served(6, 3, 20, (3, 9))];
+    expect(&tell(with("cbs", &[], tasks()), 20), "a0-4 b6-9 a9-11", "");
+    expect(&tell(with("cbs", HARD, tasks()), 20), "a0-4 b6-9 a9-11", "");
+}
+
+#[test]
+fn an_overrun_that_is_noticed_late_is_paid_for() {
+    // Budgets end at multiples of 4 ms: 3 ms become 4, and then 2 are left of the next 3, which end at 8 or 12.
+    let tasks = vec![served(0, 9, 90, (3, 10))];
+    let timing = Timing { resolution: ms(4), ..Timing::default() };
+    let told = tell(System { timing, ..with("cbs", HARD, tasks) }, 60);
+    // 4 ms from 0, one too much; from 12, when the end of throttling at 10 is noticed, 2 ms are left, which end at 16: two too much,
+    // so that 1 ms is left at 20, and the job needs just that.
+    expect(&told, "a0-4 a12-16 a20-21", "");
+}
+
+#[test]
+fn jobs_have_budgets_of_their_own_besides() {
+    let limited = Task { budget: Some(ms(3)), ..served(0, 9, 90, (2, 10)) };
+    expect(&tell(with("cbs", &[], vec![limited, served(0, 4, 90, (4, 15))]), 60), "a0-2 b2-6 a6-7x", "a");
+}
+
+#[test]
+fn a_bonus_is_not_for_a_server_with_an_earlier_deadline() {
+    // 40 of 100, of which 30 are left at 10 and 20 at 20; 5 of 10, which overruns then; 1 of 10 at 21, with a deadline of 31.
+    let tasks = || vec![served(0, 10, 100, (40, 100)), served(20, 50, 300, (5, 10)), served(21, 1, 10, (1, 10))];
+    let literal = tell(with("fcbs", LITERAL, tasks()), 100);
+    expect(&literal, "a0-10 b20-45 c45-46 b46-71", "c");
+    let resolved = tell(with("fcbs", &[], tasks()), 100);
+    expect(&resolved, "a0-10 b20-25 c25-26 b26-71", "");
+}
+
+#[test]
+fn a_bonus_shrinks_while_its_cpu_is_idle() {
+    // 6 ms are left at 4, 3 of them at 7, which is when a job of 5 ms comes for a server of 2 in 10: it has 5 ms until 17.
+    let tasks = || vec![served(0, 4, 30, (10, 16)), served(7, 5, 30, (2, 10)), served(8, 2, 30, (2, 14))];
+    expect(&tell(with("fcbs", &[], tasks()), 40), "a0-4 b7-12 c12-14", "");
+    // Without it the third server's deadline of 22 is before 27.
+    expect(&tell(with("cbs", &[], tasks()), 40), "a0-4 b7-9 c9-11 b11-14", "");
+}
+
+#[test]
+fn what_is_left_goes_to_who_lags_with_the_deadline_of_the_giver() {
+    // b uses up its 2 ms until 2, and lags from then on: its deadline is 20. a leaves 3 ms at 8, with a deadline of 12.
+    let tasks = || vec![served(2, 3, 20, (6, 10)), served(0, 5, 10, (2, 10)), served(2, 3, 20, (3, 15))];
+    // Under CBS c, with a deadline of 17, comes before b.
+    expect(&tell(with("cbs", &[], tasks()), 40), "b0-2 a2-5 c5-8 b8-11", "b");
+    expect(&tell(with("fcbs", &[], tasks()), 40), "b0-2 a2-5 b5-8 c8-11", "");
+}
+
+#[test]
+fn what_was_given_away_is_not_there_any_more() {
+    // a leaves 4 ms at 2, for b. Its next job at 3 has nothing until 12, so that its deadline is 24; literally it has 4 ms until 12.
+    let tasks = || vec![jobs(&[0, 3], &[2, 4], 40, (6, 12)), served(0, 6, 40, (2, 12)), served(3, 2, 40, (2, 12))];
+    expect(&tell(with("fcbs", &[], tasks()), 40), "a0-2 b2-8 c8-10 a10-14", "");
+    expect(&tell(with("fcbs", LITERAL, tasks()), 40), "a0-2 b2-8 a8-12 c12-14", "");
+}
+
+#[test]
+fn gifts_stay_on_their_cpu_where_tasks_do() {
+    // a leaves 8 ms at 2. Globally they are b's, so that it stays ahead of d; if c and d have to share a CPU with b, it does not.
+    let tasks = || {
+        vec![
+            served(0, 2, 40, (10, 12)),
+            served(0, 6, 40, (2, 12)),
+            served(1, 6, 40, (6, 12)),
+            served(1, 6, 40, (4, 12)),
+        ]
+    };
+    let global = with("g-fcbs", &[], tasks());
+    expect(&tell(System { cpus: CpuSet::first(2), ..global }, 40), "a0-2 c2-8\nb0-6 d6-12", "");
+    let bound = tasks().into_iter().enumerate();
+    let bound = bound.map(|(k, task)| Task { affinity: CpuSet::single(usize::from(k > 0)), ..task });
+    let partitioned = with("p-fcbs", &[], bound.collect());
+    expect(
+        &tell(System { cpus: CpuSet::first(2), ..partitioned }, 40),
+        "a0-2\nb0-2 c2-8 d8-12 b12-14 d14-16 b16-18",
+        "",
+    );
+}

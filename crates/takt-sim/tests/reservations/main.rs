@@ -1,0 +1,27 @@
+//! Policies with reservations: by hand, and what they promise over random servers.
+
+#[path = "../common/for_all.rs"]
+mod for_all;
+#[path = "../common/told.rs"]
+mod told;
+
+mod by_hand;
+mod properties;
+
+use takt_core::cpus::CpuSet;
+use takt_core::model::*;
+use told::*;
+
+pub(crate) fn reservation((budget, period): (i64, i64)) -> Reservation {
+    Reservation { budget: ms(budget), period: ms(period) }
+}
+
+/// A task with its period as its deadline.
+pub(crate) fn periodic(runtime: i64, period: i64) -> Task {
+    Task {
+        arrival: Arrival::Periodic { offset: ms(0), period: ms(period) },
+        runtime: Some(ms(runtime)),
+        deadline: Some(ms(period)),
+        ..Task::default()
+    }
+}

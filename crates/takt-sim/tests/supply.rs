@@ -1,0 +1,130 @@
+//! What is said of partitions with a policy of their own against the simulator: who is accepted never misses a deadline, and
+//! who is refused does.
+
+#[path = "common/for_all.rs"]
+mod for_all;
+
+use for_all::for_all;
+use proptest::prelude::*;
+use std::cell::Cell;
+use takt_analysis::online::{Answer, Kind};
+use takt_analysis::supply::{Supply, verdicts};
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
+use takt_core::model::{Arrival, Partition, PartitionId, Slice, System, Task, TaskId, Window};
+use takt_core::policy::PolicySpec;
+use takt_core::scenario::Scenario;
+use takt_core::time::Span;
+use takt_sim::freeze;
+
+const PERIODS: [i64; 6] = [6, 8, 10, 12, 20, 30];
+const POLICIES: [&str; 7] = ["edf", "rm", "dm", "fp", "fifo", "rr", "llf"];
+
+/// A table, as lengths and whether the partition has the window, with tasks: offset, period, deadline, runtime, priority.
+fn system(policy: &str, table: &[(i64, bool)], tasks: &[(i64, i64, i64, i64, u32)]) -> System {
+    let ns = Span::from_ns;
+    let task = |&(offset, period, deadline, runtime, priority): &(i64, i64, i64, i64, u32)| Task {
+        arrival: Arrival::Periodic { offset: ns(offset), period: ns(period) },
+        deadline: Some(ns(deadline)),
+        runtime: Some(ns(runtime)),
+        priority,
+        ..Task::default()
+    };
+    let slice = Slice { cpus: CpuSet::single(0), sc: Some(PartitionId(0)), be: None };
+    let window = |&(length, ours): &(i64, bool)| Window {
+        length: ns(length),
+        slices: if ours { vec![slice.clone()] } else { Vec::new() },
+    };
+    let ids = (0..tasks.len() as u32).map(TaskId).collect();
+    System {
+        tasks: tasks.iter().map(task).collect(),
+        partitions: vec![Partition { tasks: ids, policy: PolicySpec::from_name(policy) }],
+        windows: table.iter().map(window).collect(),
+        ..System::new(CpuSet::first(1), PolicySpec::from_name("windows").unwrap())
+    }
+}
+
+fn table() -> impl Strategy<Value = Vec<(i64, bool)>> {
+    prop::collection::vec((1..6_i64, prop::bool::weighted(0.6)), 1..6)
+}
+
+fn lcm(a: i64, b: i64) -> i64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x * b
+}
+
+#[test]
+fn verdicts_hold_in_the_simulator() {
+    let task =
+        (0..30_i64, 0..PERIODS.len(), 0..1000_i64, 1..5_i64, 0..3_u32).prop_map(|(offset, p, tight, c, rank)| {
+            let (period, least) = (PERIODS[p], c.min(PERIODS[p]));
+            (offset, period, least + (period - least) * tight / 999, least, rank)
+        });
+    let case = (0..POLICIES.len(), table(), prop::collection::vec(task, 1..4));
+    let seen = [(); 3].map(|()| Cell::new(0_u32));
+    for_all(3000, case, |(policy, table, tasks)| {
+        let system = system(POLICIES[policy], &table, &tasks);
+        let frame = system.major_frame().ns();
+        let cycle = tasks.iter().fold(frame, |l, t| lcm(l, t.1));
+        let mut engine = Engine::new(system.clone()).unwrap();
+        let length = Span::from_ns(30 + 3 * cycle);
+        takt_sim::simulate(&mut engine, &Scenario::default(), length, &mut (), |_| ());
+        let (verdict, missed) = (&verdicts(&system)[0], engine.totals().missed);
+        match verdict.schedulable {
+            Answer::Yes => prop_assert_eq!(missed, 0, "{}", verdict),
+            Answer::No => prop_assert!(missed > 0, "{}", verdict),
+            // EDF with deadlines within periods is always decided here.
+            Answer::Unknown => prop_assert!(policy != 0 && tasks.len() > 1, "{}", verdict),
+        }
+        let seen = &seen[verdict.schedulable as usize];
+        seen.set(seen.get() + 1);
+        Ok(())
+    });
+    let seen = seen.map(|s| s.get());
+    assert!(seen.iter().all(|n| *n >= 100), "yes, no, unknown: {seen:?}");
+}
+
+#[test]
+fn no_stretch_of_a_table_gives_less_than_the_bound() {
+    for_all(500, (table(), 1..40_u128), |(table, work)| {
+        let ours: Vec<bool> = table.iter().flat_map(|&(length, ours)| vec![ours; length as usize]).collect();
+        let Some(within) = Supply::of(&system("edf", &table, &[]), PartitionId(0)).unwrap().within(work) else {
+            prop_assert!(!ours.contains(&true));
+            return Ok(());
+        };
+        let given = |from: usize, length: u128| {
+            ours.iter().cycle().skip(from).take(length as usize).filter(|ours| **ours).count() as u128
+        };
+        prop_assert!((0..ours.len()).all(|from| given(from, within) >= work));
+        prop_assert!((0..ours.len()).any(|from| given(from, within - 1) < work));
+        Ok(())
+    });
+}
+
+#[test]
+fn frozen_schedules_are_shown_schedulable() {
+    let task = (0..PERIODS.len(), 1..6_i64).prop_map(|(p, c)| (PERIODS[p], c));
+    let frozen = Cell::new(0);
+    for_all(200, (1..4_usize, prop::collection::vec(task, 1..6)), |(cpus, tasks)| {
+        let task = |&(period, runtime): &(i64, i64)| Task {
+            arrival: Arrival::Periodic { offset: Span::ZERO, period: Span::from_ns(period) },
+            deadline: Some(Span::from_ns(period)),
+            runtime: Some(Span::from_ns(runtime)),
+            ..Task::default()
+        };
+        let edf = System::new(CpuSet::first(cpus), PolicySpec::from_name("g-edf").unwrap());
+        let Ok(table) = freeze(&System { tasks: tasks.iter().map(task).collect(), ..edf }, 10_000) else {
+            return Ok(());
+        };
+        frozen.set(frozen.get() + 1);
+        for verdict in verdicts(&table) {
+            prop_assert_eq!((verdict.schedulable, verdict.test.ends_with("-edf")), (Answer::Yes, true), "{}", verdict);
+            prop_assert!(verdict.kind != Kind::Necessary);
+        }
+        Ok(())
+    });
+    assert!(frozen.get() >= 50, "only {} of the cases could be frozen", frozen.get());
+}
