@@ -11,6 +11,7 @@ mod exact;
 pub mod generate;
 pub mod online;
 pub mod parts;
+pub mod supply;
 pub mod table;
 pub mod taskset;
 pub mod tests;

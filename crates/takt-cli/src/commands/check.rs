@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_analysis::control::{self, ControlReport, CpuPlan, Loops, Pole};
 use takt_analysis::online::Verdict;
-use takt_analysis::{online, parts, table as windows};
+use takt_analysis::{online, parts, supply, table as windows};
 use takt_core::model::{Domain, Task};
 use takt_core::scenario::Happening;
 use takt_core::time::Span;
@@ -218,6 +218,10 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
     let system = &workload.system;
     let report = windows::report(system);
     let fits = report.windows.iter().all(|w| w.fits);
+    let guests: Vec<supply::Verdict> =
+        supply::verdicts(system).into_iter().map(|v| in_surroundings(v, workload)).collect();
+    let worst = |wanted: online::Answer| guests.iter().find(|v| v.schedulable == wanted);
+    let worst = worst(online::Answer::No).or_else(|| worst(online::Answer::Unknown));
     if as_json {
         let windows = report.windows.iter().map(|w| {
             let slices = w
@@ -227,21 +231,33 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
             json!({"length_ns": w.length.ns(), "fits": w.fits, "slices": slices.collect::<Vec<_>>()})
         });
         let partitions = report.partitions.iter().map(|p| {
-            json!({"name": workload.partitions[p.partition.index()], "never_scheduled": p.never_scheduled,
-                   "cpu_time_ns": p.cpu_time.ns(), "longest_gap_ns": p.gap_max.map(Span::ns), "best_effort": p.best_effort})
+            let mut object = json!({"name": workload.partitions[p.partition.index()], "never_scheduled": p.never_scheduled,
+                   "cpu_time_ns": p.cpu_time.ns(), "longest_gap_ns": p.gap_max.map(Span::ns), "best_effort": p.best_effort});
+            if let Some(v) = guests.iter().find(|v| v.partition == p.partition) {
+                object["schedulable"] = answer(v.schedulable);
+                object["test"] = v.test.into();
+                object["kind"] = v.kind.to_string().into();
+                object["reason"] = v.reason.clone().into();
+            }
+            object
         });
         let cpus = report
             .cpus
             .iter()
             .map(|c| json!({"cpu": c.cpu, "busy_ns": c.busy.ns(), "idle_per_mille": c.idle_per_mille}));
+        let (schedulable, test, kind) = match worst.filter(|_| fits) {
+            Some(v) => (answer(v.schedulable), v.test, v.kind),
+            None if fits && !guests.is_empty() => (json!(true), "budgets and supply", kind_of(&guests)),
+            None => (json!(fits), "budgets fit their windows", online::Kind::Exact),
+        };
         let object = json!({
-            "schedulable": fits, "test": "budgets fit their windows", "kind": "exact",
+            "schedulable": schedulable, "test": test, "kind": kind.to_string(),
             "hyperperiod_ns": report.major_frame.ns(), "windows": windows.collect::<Vec<_>>(),
             "partitions": partitions.collect::<Vec<_>>(), "cpus": cpus.collect::<Vec<_>>(),
             "idle_for_realtime": report.cpus_with_10_percent_idle,
         });
         writeln!(out, "{object}")?;
-        return Ok(if fits { crate::Verdict::Done } else { crate::Verdict::No });
+        return Ok(if fits && schedulable != json!(false) { crate::Verdict::Done } else { crate::Verdict::No });
     }
     writeln!(
         out,
@@ -299,11 +315,50 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
             "note: some CPU has less than 10 % idle, so processes get no real-time class by default (`realtime:`)";
         writeln!(out, "{text}")?;
     }
-    if fits {
-        writeln!(out, "schedulable: the SC budgets fit their windows (exact)")?;
-        Ok(crate::Verdict::Done)
-    } else {
-        writeln!(out, "not schedulable: SC budgets do not fit their window (exact)")?;
-        Ok(crate::Verdict::No)
+    for v in &guests {
+        writeln!(out, "partition {}: {v}", workload.partitions[v.partition.index()])?;
     }
+    if !fits {
+        writeln!(out, "not schedulable: SC budgets do not fit their window (exact)")?;
+        return Ok(crate::Verdict::No);
+    }
+    match worst {
+        Some(v) => {
+            let (not, verdict) = match v.schedulable {
+                online::Answer::No => ("not schedulable", crate::Verdict::No),
+                _ => ("not known to be schedulable", crate::Verdict::Done),
+            };
+            let name = &workload.partitions[v.partition.index()];
+            writeln!(out, "{not}: partition {name}, as told above")?;
+            Ok(verdict)
+        }
+        None if guests.is_empty() => {
+            writeln!(out, "schedulable: the SC budgets fit their windows (exact)")?;
+            Ok(crate::Verdict::Done)
+        }
+        None => {
+            let kind = kind_of(&guests);
+            writeln!(
+                out,
+                "schedulable: the SC budgets fit their windows, and the partitions with a policy their supply ({kind})"
+            )?;
+            Ok(crate::Verdict::Done)
+        }
+    }
+}
+
+/// What verdicts that all say yes prove together.
+fn kind_of(guests: &[supply::Verdict]) -> online::Kind {
+    let exact = guests.iter().all(|v| v.kind == online::Kind::Exact);
+    if exact { online::Kind::Exact } else { online::Kind::Sufficient }
+}
+
+/// The verdict about a partition with the names of its tasks, and without what the machine's costs and changes take from it.
+fn in_surroundings(verdict: supply::Verdict, workload: &Workload) -> supply::Verdict {
+    let supply::Verdict { partition, schedulable, test, kind, reason } = verdict;
+    let (utilisation, responses) = (Default::default(), Vec::new());
+    let online =
+        Verdict { schedulable, test, kind, reason, utilisation, hyperperiod: None, responses, idle_10_percent: false };
+    let Verdict { schedulable, test, kind, reason, .. } = in_scenario(named(online, workload), workload);
+    supply::Verdict { partition, schedulable, test, kind, reason }
 }
