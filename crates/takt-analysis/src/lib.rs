@@ -7,10 +7,10 @@
 mod accrual;
 pub mod assign;
 pub mod control;
-mod exact;
 pub mod generate;
 pub mod online;
 pub mod parts;
+mod split;
 pub mod supply;
 pub mod table;
 pub mod taskset;

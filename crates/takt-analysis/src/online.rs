@@ -2,6 +2,7 @@
 
 use crate::accrual::{as_declared, by_utility, is_global_edf, sheds};
 use crate::parts;
+use crate::split;
 use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
 use crate::utilisation::{Utilisation, gcd};
 use std::fmt;
@@ -38,8 +39,8 @@ pub enum Kind {
 pub struct Verdict {
     /// The answer.
     pub schedulable: Answer,
-    /// The test that gave it: `edf`, `np-edf`, `rta` (response-time analysis), `busy-period`, `gfb`, `optimal`, `utilisation`,
-    /// `one-cpu-each`, `no-deadlines`, `none`; `domains` where those of domains differ.
+    /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `rta` (response-time analysis), `busy-period`, `gfb`, `optimal`,
+    /// `utilisation`, `one-cpu-each`, `no-deadlines`, `none`; `domains` where those of domains differ.
     pub test: &'static str,
     /// What that test can prove.
     pub kind: Kind,
@@ -98,11 +99,12 @@ fn whole(system: &System, declared: &System) -> Verdict {
         let answer = if always { Answer::No } else { Answer::Unknown };
         ("utilisation", Finding::new(answer, Kind::Necessary, why))
     } else {
-        let home = (system.policy.scope == Scope::Partitioned).then(|| homes(declared));
+        let packs = system.policy.scope == Scope::Partitioned && split::way(&system.policy).is_none();
+        let home = packs.then(|| homes(declared));
         if let Some(home) = &home {
             idle &= (0..cpus as u16).all(|cpu| idle_tenth(&on(home, cpu, &known), 1));
         }
-        judge(system, known, home.as_deref())
+        judge(system, declared, known, home.as_deref())
     };
     let mut responses = vec![None; system.tasks.len()];
     found.responses.iter().for_each(|&(task, bound)| responses[task.index()] = Some(bound));
@@ -124,7 +126,7 @@ fn on(home: &[u16], cpu: u16, tasks: &[Demand]) -> Vec<Demand> {
 }
 
 /// The strongest test for the policy, and what of the system weakens it.
-fn judge(system: &System, known: Vec<Demand>, home: Option<&[u16]>) -> (&'static str, Finding) {
+fn judge(system: &System, declared: &System, known: Vec<Demand>, home: Option<&[u16]>) -> (&'static str, Finding) {
     let cpus = system.cpus.len() as u64;
     let least: Vec<Demand> = known.iter().map(|d| Demand { runtime: least(system, d.task), ..*d }).collect();
     let doubts = match doubts(system) {
@@ -136,11 +138,17 @@ fn judge(system: &System, known: Vec<Demand>, home: Option<&[u16]>) -> (&'static
     }
     // Sleeping is taken for running: that is more than enough (Chen et al., "Many suspensions, many problems", Real-Time
     // Systems 55, 2019, section 4.1).
-    let declared = by_utility(system);
-    let needed = |d: &Demand| if declared { as_declared(system, *d) } else { *d };
+    let sheds = by_utility(system);
+    let needed = |d: &Demand| if sheds { as_declared(system, *d) } else { *d };
     let tasks: Vec<Demand> =
         known.iter().map(|d| Demand { runtime: needed(d).runtime + slept(system, d.task), ..*d }).collect();
-    let (test, found) = by_policy(system, &tasks, home, &least);
+    let (test, found) = match split::way(&system.policy) {
+        None => by_policy(system, &tasks, home, &least),
+        Some(way) => match split::accepted(system, declared, &tasks, way) {
+            Ok(found) => (system.policy.entry.name, found),
+            Err(why) => necessary(&least, cpus, &why),
+        },
+    };
     match (doubts, found.answer) {
         (None, _) => (test, found),
         (Some(why), Answer::No) => {

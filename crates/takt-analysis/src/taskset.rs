@@ -1,28 +1,13 @@
 //! Task sets as the tests see them: whole numbers of one unit of time.
 
-use crate::exact::Sum;
 use crate::online::{budgets, most};
 use crate::parts::{at_load, extremes};
 use takt_core::model::{self, Arrival, Backlog, Execution, Load, Step, System};
 use takt_core::time::Span;
 
-/// A periodic or sporadic task, in units of its [`TaskSet`]. Nothing is zero.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Task {
-    /// The longest that a job runs (C).
-    pub runtime: u64,
-    /// Its relative deadline (D).
-    pub deadline: u64,
-    /// The least time between releases (T).
-    pub period: u64,
-}
-
-impl Task {
-    /// Whether its utilisation is above that of `other`.
-    pub(crate) fn heavier(&self, other: &Task) -> bool {
-        u128::from(self.runtime) * u128::from(other.period) > u128::from(other.runtime) * u128::from(self.period)
-    }
-}
+/// A periodic or sporadic task, in units of its [`TaskSet`].
+pub use takt_core::policies::split::demand::Times as Task;
+pub(crate) use takt_core::policies::split::demand::utilisation;
 
 /// No time of a task is above this: sums of a few stay within 64 bits.
 pub const TIME_MAX: u64 = 1 << 62;
@@ -148,11 +133,4 @@ impl TaskSet {
     pub fn span(&self, units: u64) -> Span {
         Span::from_ns(i64::try_from(units).ok().and_then(|u| u.checked_mul(self.unit.ns())).unwrap_or(i64::MAX))
     }
-}
-
-/// The sum of runtime over period.
-pub(crate) fn utilisation(tasks: &[Task]) -> Sum {
-    let mut sum = Sum::default();
-    tasks.iter().for_each(|t| sum.add(u128::from(t.runtime), t.period));
-    sum
 }

@@ -540,6 +540,8 @@ pub static REGISTRY: &[Entry] = &[
     policies::llref::ENTRY,
     policies::pd2::ENTRY,
     policies::ipi::ENTRY,
+    policies::split::edf_wm::ENTRY,
+    policies::split::edf_cd::ENTRY,
     policies::reservation::cbs::ENTRY,
     policies::reservation::fcbs::ENTRY,
     policies::hvdf::ENTRY,

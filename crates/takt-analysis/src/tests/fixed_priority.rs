@@ -7,7 +7,7 @@
 //!   Static Priority Pre-emptive Scheduling", Software Engineering Journal 8(5), 1993.
 
 use super::Effort;
-use crate::exact::Big;
+use takt_core::policies::split::exact::Big;
 use crate::taskset::Task;
 use crate::utilisation::gcd;
 
@@ -55,7 +55,7 @@ pub(crate) fn liu_layland(tasks: &[Task]) -> Option<bool> {
     // Lower and upper bound of 2^(1/n) - 1 in units of 2^-56.
     let (low, high) = root_of_two(n);
     let scaled = |bound: u64| {
-        let mut sum = crate::exact::Sum::default();
+        let mut sum = takt_core::policies::split::exact::Sum::default();
         // U <= n b / 2^56 is 2^56 U <= n b.
         tasks.iter().for_each(|t| sum.add(u128::from(t.runtime) << 56, t.period));
         sum.compare_whole(u128::from(n) * u128::from(bound)).is_le()

@@ -12,7 +12,7 @@
 //! Inequalities are multiplied out, so that they hold between whole numbers or sums of fractions.
 
 use super::Effort;
-use crate::exact::{Sum, divide};
+use takt_core::policies::split::exact::{Sum, divide};
 use crate::taskset::{Task, utilisation};
 use std::cmp::Ordering;
 

@@ -18,30 +18,7 @@ use std::fmt::Write;
 
 pub use global_edf::tardiness;
 
-/// How many looks at a task a test may still take. A verdict must not take longer than a look at it is worth, and some
-/// searches have no other end that anybody would wait for.
-#[derive(Debug)]
-pub(crate) struct Effort(u64);
-
-impl Default for Effort {
-    /// A few seconds.
-    fn default() -> Effort {
-        Effort(300_000_000)
-    }
-}
-
-impl Effort {
-    /// Takes so many looks; `false` when they are used up.
-    pub(crate) fn spend(&mut self, looks: usize) -> bool {
-        match self.0.checked_sub(looks as u64) {
-            Some(left) => {
-                self.0 = left;
-                true
-            }
-            None => false,
-        }
-    }
-}
+pub(crate) use takt_core::policies::split::demand::Effort;
 
 /// What a test says about a set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -28,4 +28,5 @@ pub mod reservation;
 pub mod rm;
 pub mod rr;
 pub mod scope;
+pub mod split;
 pub mod windows;

@@ -6,26 +6,26 @@
 //! window and has to be done by its end, so pieces never overlap and each CPU can be tested by itself. Invariant: the pieces of
 //! a task add up to its runtime, and each CPU passes the exact test with what it has got.
 //!
-//! The piece that a CPU can take is computed exactly ([`crate::tests::edf::largest_piece`]). The paper says that for deadlines at the ends of the
+//! The piece that a CPU can take is computed exactly ([`super::demand::largest_piece`]). The paper says that for deadlines at the ends of the
 //! periods only the first deadline of each task has to be looked at; that admits pieces that miss.
 
-use super::{Bins, Piece};
-use crate::taskset::Task;
-use crate::tests::edf::{Window, largest_piece_with};
+use super::assign::{Bins, Piece};
+use super::demand::{Times, Window, largest_piece_with};
+use alloc::vec::Vec;
 
-/// Splits a task over as few CPUs as possible; `false` when they do not suffice.
-pub(crate) fn split(bins: &mut Bins, task: usize, whole: Task) -> bool {
+/// Splits a task over as few of these CPUs as possible; `false` when they do not suffice.
+pub(super) fn split(bins: &mut Bins, task: usize, whole: Times, on: &[usize]) -> bool {
     // Of two jobs of a task only one runs at a time, so the windows of one end before those of the next begin.
     let deadline = whole.deadline.min(whole.period);
-    for n in 2..=bins.cpus.len() as u64 {
+    for n in 2..=on.len() as u64 {
         // The rest of the division is slack that nobody uses.
         let window = deadline / n;
         if window == 0 {
             return false;
         }
-        let Some(pieces) = pieces(bins, whole, window, n as usize) else { continue };
+        let Some(pieces) = pieces(bins, whole, on, window, n as usize) else { continue };
         for (k, &(cpu, runtime)) in pieces.iter().enumerate() {
-            let load = Task { runtime, deadline: window, period: whole.period };
+            let load = Times { runtime, deadline: window, period: whole.period };
             bins.cpus[cpu].put(Piece { task, offset: k as u64 * window, load });
         }
         return true;
@@ -34,15 +34,16 @@ pub(crate) fn split(bins: &mut Bins, task: usize, whole: Task) -> bool {
 }
 
 /// The CPUs in the order of their numbers, each with what it takes; together exactly the runtime.
-fn pieces(bins: &mut Bins, whole: Task, window: u64, n: usize) -> Option<Vec<(usize, u64)>> {
-    let mut room = Vec::with_capacity(bins.cpus.len());
-    for (cpu, bin) in bins.cpus.iter().enumerate() {
+fn pieces(bins: &mut Bins, whole: Times, on: &[usize], window: u64, n: usize) -> Option<Vec<(usize, u64)>> {
+    let mut room = Vec::with_capacity(on.len());
+    for &cpu in on {
+        let bin = &bins.cpus[cpu];
         let piece =
             largest_piece_with(&bin.loads, Window::Fixed(window), whole.period, whole.runtime, &mut bins.effort);
         bins.gave_up |= piece.is_none();
         room.push((cpu, piece.unwrap_or(0)));
     }
-    room.sort_by_key(|&(cpu, length)| (std::cmp::Reverse(length), cpu));
+    room.sort_by_key(|&(cpu, length)| (core::cmp::Reverse(length), cpu));
     room.truncate(n);
     let total: u128 = room.iter().map(|&(_, length)| u128::from(length)).sum();
     // What is too much is taken from the smallest pieces, so that a piece may vanish and a migration with it.

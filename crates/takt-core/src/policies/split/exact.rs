@@ -3,11 +3,13 @@
 //! A [`Sum`] keeps its whole part, bounds of its fractional part that are 2^-128 apart per addend, and the addends themselves.
 //! Comparisons are decided by the bounds; the few that these leave open are decided with numbers of any length.
 
-use std::cmp::Ordering;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// A sum of fractions that are not negative.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sum {
+pub struct Sum {
     whole: u128,
     /// The sum of the proper fractions, each rounded down to a multiple of 2^-128: whole part and the rest.
     low: (u128, u128),
@@ -23,7 +25,7 @@ impl Sum {
     ///
     /// # Panics
     /// When the denominator is zero, or whole parts add up to more than 128 bits.
-    pub(crate) fn add(&mut self, numerator: u128, denominator: u64) {
+    pub fn add(&mut self, numerator: u128, denominator: u64) {
         let (whole, rest) = divide(numerator, denominator);
         self.whole += whole;
         if rest > 0 {
@@ -47,7 +49,8 @@ impl Sum {
     }
 
     /// A bound that the sum does not exceed, in whole numbers: its value rounded up, or one more.
-    pub(crate) fn ceiling(&self) -> u128 {
+    #[must_use]
+    pub fn ceiling(&self) -> u128 {
         let [_, (whole, fraction)] = self.bounds();
         whole + u128::from(fraction != 0)
     }
@@ -65,7 +68,8 @@ impl Sum {
     }
 
     /// How the sum compares with a whole number. O(1), and O(n²) in the rare case that the bounds do not tell.
-    pub(crate) fn compare_whole(&self, other: u128) -> Ordering {
+    #[must_use]
+    pub fn compare_whole(&self, other: u128) -> Ordering {
         let [low, high] = self.bounds();
         if low > (other, 0) {
             Ordering::Greater
@@ -78,7 +82,8 @@ impl Sum {
     }
 
     /// How two sums compare. O(1), and O(n²) in the rare case that the bounds do not tell.
-    pub(crate) fn compare(&self, other: &Sum) -> Ordering {
+    #[must_use]
+    pub fn compare(&self, other: &Sum) -> Ordering {
         let ([low, high], [other_low, other_high]) = (self.bounds(), other.bounds());
         if low > other_high {
             Ordering::Greater
@@ -108,7 +113,11 @@ fn fraction(whole: u128, parts: &[(u64, u128)]) -> (Big, Big) {
 }
 
 /// Quotient and remainder, without the long division of wide numbers where there is no need for it.
-pub(crate) fn divide(numerator: u128, denominator: u64) -> (u128, u64) {
+///
+/// # Panics
+/// When the denominator is zero.
+#[must_use]
+pub fn divide(numerator: u128, denominator: u64) -> (u128, u64) {
     match u64::try_from(numerator) {
         Ok(small) => (u128::from(small / denominator), small % denominator),
         Err(_) => (numerator / u128::from(denominator), (numerator % u128::from(denominator)) as u64),
@@ -119,7 +128,8 @@ pub(crate) fn divide(numerator: u128, denominator: u64) -> (u128, u64) {
 ///
 /// # Panics
 /// When `c` is zero.
-pub(crate) fn scaled_up(a: u64, b: u64, c: u64) -> u128 {
+#[must_use]
+pub fn scaled_up(a: u64, b: u64, c: u64) -> u128 {
     match a.checked_mul(b) {
         Some(product) => u128::from(product.div_ceil(c)),
         None => (u128::from(a) * u128::from(b)).div_ceil(u128::from(c)),
@@ -128,10 +138,12 @@ pub(crate) fn scaled_up(a: u64, b: u64, c: u64) -> u128 {
 
 /// A whole number of any length that is not negative; the lowest word first, no zero words at the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Big(Vec<u64>);
+pub struct Big(Vec<u64>);
 
 impl Big {
-    pub(crate) fn one() -> Big {
+    /// 1.
+    #[must_use]
+    pub fn one() -> Big {
         Big(vec![1])
     }
 
@@ -142,7 +154,9 @@ impl Big {
         Big(words)
     }
 
-    pub(crate) fn times_word(&self, by: u64) -> Big {
+    /// The product with a word. O(words).
+    #[must_use]
+    pub fn times_word(&self, by: u64) -> Big {
         let mut carry = 0u128;
         let mut words: Vec<u64> = Vec::with_capacity(self.0.len() + 1);
         for &word in &self.0 {

@@ -1,28 +1,16 @@
 //! Tasks to CPUs under EDF: partitioned, and semi-partitioned where a task that fits nowhere is split.
 //!
-//! Tasks are placed one by one. The test that decides whether one fits is the exact one of [`crate::tests::edf`], so what is
+//! Tasks are placed one by one. The test that decides whether one fits is the exact one of [`super::demand`], so what is
 //! accepted meets all deadlines: each CPU by itself is a uniprocessor with the tasks and pieces it got. A rejection proves
 //! nothing about other assignments.
 
-mod tight;
-mod windows;
-
-use crate::exact::Sum;
-use crate::taskset::Task;
-use crate::tests::Effort;
-use crate::tests::edf::{Demand, demand_with};
-use std::cmp::Ordering;
-
-/// Which of the CPUs on which a task fits gets it. Ties go to the lower CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fit {
-    /// The first.
-    First,
-    /// The one with the highest utilisation.
-    Best,
-    /// The one with the lowest utilisation.
-    Worst,
-}
+use super::demand::{Demand, Effort, Times, demand_with};
+use super::exact::Sum;
+use super::{tight, windows};
+use crate::policy::Fit;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// What becomes of a task that fits on no CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +42,7 @@ pub struct Piece {
     /// From the task's release to that of the piece.
     pub offset: u64,
     /// What runs here, with the deadline counted from the release of the piece.
-    pub load: Task,
+    pub load: Times,
 }
 
 /// What runs on each CPU.
@@ -79,21 +67,21 @@ pub enum Placed {
 
 /// One CPU and what it has got.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bin {
+pub(super) struct Bin {
     pieces: Vec<Piece>,
-    loads: Vec<Task>,
+    pub(super) loads: Vec<Times>,
     utilisation: Sum,
 }
 
 impl Bin {
-    fn put(&mut self, piece: Piece) {
+    pub(super) fn put(&mut self, piece: Piece) {
         self.utilisation.add(u128::from(piece.load.runtime), piece.load.period);
         self.loads.push(piece.load);
         self.pieces.push(piece);
     }
 
     /// Whether the load fits beside what is there; `None` when the search is too long.
-    fn fits(&mut self, load: Task, effort: &mut Effort) -> Option<bool> {
+    pub(super) fn fits(&mut self, load: Times, effort: &mut Effort) -> Option<bool> {
         self.loads.push(load);
         let found = demand_with(&self.loads, effort);
         self.loads.pop();
@@ -105,20 +93,67 @@ impl Bin {
     }
 }
 
-/// The CPUs while tasks are placed.
-pub(crate) struct Bins {
-    cpus: Vec<Bin>,
+/// The CPUs while tasks are placed one by one.
+pub struct Bins {
+    pub(super) cpus: Vec<Bin>,
     /// What all searches together may still take.
-    effort: Effort,
+    pub(super) effort: Effort,
     /// Whether a search was given up.
-    gave_up: bool,
+    pub(super) gave_up: bool,
+    /// Tasks that are split, in the order of their splitting.
+    split: Vec<usize>,
 }
 
 impl Bins {
+    /// So many CPUs, all empty.
+    #[must_use]
+    pub fn new(cpus: usize) -> Bins {
+        Bins { cpus: vec![Bin::default(); cpus], effort: Effort::default(), gave_up: false, split: Vec::new() }
+    }
+
+    /// Whether a search was given up for its length, so that a task may have a place that was not found.
+    #[must_use]
+    pub fn gave_up(&self) -> bool {
+        self.gave_up
+    }
+
+    /// Finds a place for a task on some of the CPUs, which are in ascending order; `false` if there is none.
+    pub fn place(&mut self, task: usize, load: Times, on: &[usize], strategy: Strategy) -> bool {
+        if let Some(cpu) = self.choose(load, on, strategy.fit) {
+            self.cpus[cpu].put(Piece { task, offset: 0, load });
+            return true;
+        }
+        let done = match strategy.split {
+            Split::Never => false,
+            Split::Windows => windows::split(self, task, load, on),
+            Split::Tight => tight::split(self, task, load, on),
+        };
+        if done {
+            self.split.push(task);
+        }
+        done
+    }
+
+    /// Puts a task that has no place on the emptiest of these CPUs, the lowest of several, and overloads it.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn force(&mut self, task: usize, load: Times, on: &[usize]) {
+        let emptier = |a: &usize, b: &usize| self.cpus[*a].utilisation.compare(&self.cpus[*b].utilisation);
+        let cpu = *on.iter().min_by(|a, b| emptier(a, b)).expect("a task has a CPU that it may use");
+        self.cpus[cpu].put(Piece { task, offset: 0, load });
+    }
+
+    /// What runs where.
+    #[must_use]
+    pub fn into_assignment(self) -> Assignment {
+        Assignment { cpus: self.cpus.into_iter().map(|bin| bin.pieces).collect(), split: self.split }
+    }
+
     /// The CPU for a task that is not split.
-    fn choose(&mut self, task: Task, fit: Fit) -> Option<usize> {
+    fn choose(&mut self, task: Times, on: &[usize], fit: Fit) -> Option<usize> {
         let mut chosen: Option<usize> = None;
-        for cpu in 0..self.cpus.len() {
+        for &cpu in on {
             let better = chosen.is_none_or(|best| {
                 let order = self.cpus[cpu].utilisation.compare(&self.cpus[best].utilisation);
                 match fit {
@@ -143,6 +178,20 @@ impl Bins {
     }
 }
 
+/// The order in which a strategy takes tasks: their own, or that of decreasing utilisation.
+#[must_use]
+pub fn order(tasks: &[Times], strategy: Strategy) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    if strategy.decreasing {
+        let heavier = |a: &Times, b: &Times| {
+            let (a, b) = (u128::from(a.runtime) * u128::from(b.period), u128::from(b.runtime) * u128::from(a.period));
+            b.cmp(&a)
+        };
+        order.sort_by(|&a, &b| heavier(&tasks[a], &tasks[b]));
+    }
+    order
+}
+
 /// Assigns tasks to `cpus` CPUs.
 ///
 /// O(n m) exact tests where nothing is split; a split task takes about m² more. All tests together have the effort of one long
@@ -151,33 +200,14 @@ impl Bins {
 /// # Panics
 /// When there is no CPU.
 #[must_use]
-pub fn assign(tasks: &[Task], cpus: usize, strategy: Strategy) -> Placed {
+pub fn assign(tasks: &[Times], cpus: usize, strategy: Strategy) -> Placed {
     assert!(cpus > 0, "a machine has a CPU");
-    let mut order: Vec<usize> = (0..tasks.len()).collect();
-    if strategy.decreasing {
-        let heavier = |a: &Task, b: &Task| {
-            let (a, b) = (u128::from(a.runtime) * u128::from(b.period), u128::from(b.runtime) * u128::from(a.period));
-            b.cmp(&a)
-        };
-        order.sort_by(|&a, &b| heavier(&tasks[a], &tasks[b]));
-    }
-    let mut bins = Bins { cpus: vec![Bin::default(); cpus], effort: Effort::default(), gave_up: false };
-    let mut split = Vec::new();
-    for task in order {
-        let load = tasks[task];
-        if let Some(cpu) = bins.choose(load, strategy.fit) {
-            bins.cpus[cpu].put(Piece { task, offset: 0, load });
-            continue;
-        }
-        let done = match strategy.split {
-            Split::Never => false,
-            Split::Windows => windows::split(&mut bins, task, load),
-            Split::Tight => tight::split(&mut bins, task, load),
-        };
-        if !done {
+    let mut bins = Bins::new(cpus);
+    let all: Vec<usize> = (0..cpus).collect();
+    for task in order(tasks, strategy) {
+        if !bins.place(task, tasks[task], &all, strategy) {
             return if bins.gave_up { Placed::Unknown(task) } else { Placed::Rejected(task) };
         }
-        split.push(task);
     }
-    Placed::All(Assignment { cpus: bins.cpus.into_iter().map(|bin| bin.pieces).collect(), split })
+    Placed::All(bins.into_assignment())
 }

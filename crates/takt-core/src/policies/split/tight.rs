@@ -5,16 +5,19 @@
 //! once and to its end, so the rest of the task, released after it, has lost as much of its deadline as of its runtime.
 //! Invariant: the pieces follow each other without overlap, and each CPU passes the exact test with what it has got.
 
-use super::{Bins, Piece};
-use crate::taskset::Task;
-use crate::tests::edf::{Window, largest_piece_with};
+use super::assign::{Bins, Piece};
+use super::demand::{Times, Window, largest_piece_with};
+use alloc::vec::Vec;
 
-/// Splits a task over the CPUs in their order; `false` when something is left at the end.
-pub(crate) fn split(bins: &mut Bins, task: usize, whole: Task) -> bool {
+/// Splits a task over these CPUs in their order; `false` when something is left at the end.
+pub(super) fn split(bins: &mut Bins, task: usize, whole: Times, on: &[usize]) -> bool {
     // Of two jobs of a task only one runs at a time, so the pieces of one end before those of the next begin.
-    let mut rest = Task { deadline: whole.deadline.min(whole.period), ..whole };
+    let mut rest = Times { deadline: whole.deadline.min(whole.period), ..whole };
+    if rest.runtime > rest.deadline {
+        return false;
+    }
     let mut placed = Vec::new();
-    for cpu in 0..bins.cpus.len() {
+    for &cpu in on {
         let offset = whole.runtime - rest.runtime;
         match bins.cpus[cpu].fits(rest, &mut bins.effort) {
             Some(true) => {
@@ -32,8 +35,8 @@ pub(crate) fn split(bins: &mut Bins, task: usize, whole: Task) -> bool {
         let piece = largest_piece_with(there, Window::Tight, rest.period, rest.runtime - 1, &mut bins.effort);
         bins.gave_up |= piece.is_none();
         let Some(runtime) = piece.filter(|length| *length > 0) else { continue };
-        placed.push((cpu, Piece { task, offset, load: Task { runtime, deadline: runtime, period: rest.period } }));
-        rest = Task { runtime: rest.runtime - runtime, deadline: rest.deadline - runtime, period: rest.period };
+        placed.push((cpu, Piece { task, offset, load: Times { runtime, deadline: runtime, period: rest.period } }));
+        rest = Times { runtime: rest.runtime - runtime, deadline: rest.deadline - runtime, period: rest.period };
     }
     false
 }

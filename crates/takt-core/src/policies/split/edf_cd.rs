@@ -1,0 +1,34 @@
+//! C=D: semi-partitioned EDF with pieces whose deadline is their length.
+//!
+//! Burns, Davis, Wang, Zhang, "Partitioned EDF Scheduling for Multiprocessors Using a C=D Task Splitting Scheme", Real-Time
+//! Systems 48, 2012. Invariant: every piece of a split task but the last runs as soon as it is released and to its end.
+
+use super::assign::Split;
+use crate::policy::{Entry, Scope};
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "edf-cd",
+    summary: "semi-partitioned EDF: a task that fits nowhere is split into tight pieces (C=D)",
+    manual: "\
+Tasks are placed on CPUs by the exact test of EDF. One that fits on no CPU fills up one CPU after the other with pieces whose
+deadline is their length, so that each of them runs at once and to its end; what is left of the task, with what is left of its
+deadline, is the last piece. Each CPU runs by EDF what it has got.
+
+**When.** As `edf-wm`. It accepts more sets in most cases, above all with `ffd`, the default; in exchange the tight pieces stop
+whatever else runs on their CPUs, and any delay of the clock shows at once: what a piece loses, the last one must make up for.
+`takt check` says whether the test accepts the system: then no deadline is missed. A task that it refuses goes to the
+emptiest CPU, which may be overloaded.
+
+**At run time.** The piece that follows is released a piece's length after its predecessor, by a timer. Everything else is as
+`edf-wm` has it: late jobs, overruns, resources, ties, cost.
+
+**Source.** Burns, Davis, Wang, Zhang, Real-Time Systems 48, 2012.
+
+**Example.** Three tasks of 6 ms every 10 ms on two CPUs, `--placement ff`: the third runs for its first 4 ms on one CPU and for the other 2 ms on
+the other.",
+    scopes: &[Scope::Partitioned],
+    needs: super::NEEDS,
+    settings: &[],
+    build: |build| super::build(build, Split::Tight),
+};

@@ -1,0 +1,45 @@
+//! EDF-WM: semi-partitioned EDF with window-constrained migration.
+//!
+//! Kato, Yamasaki, Ishikawa, "Semi-Partitioned Scheduling of Sporadic Task Systems on Multiprocessors", ECRTS 2009. Invariant: the
+//! windows of a split task are of equal length, and in each it runs on one CPU, for no longer than the piece that fits there.
+
+use super::assign::Split;
+use crate::policy::{Entry, Scope};
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "edf-wm",
+    summary: "semi-partitioned EDF: a task that fits nowhere is split into equal windows (EDF-WM)",
+    manual: "\
+Tasks are placed on CPUs as under `p-edf`, one after the other, but by the exact test of EDF instead of utilisations. One that fits
+on no CPU is split: its deadline is cut into n windows of equal length, with n as small as possible, and in each window it runs
+on another CPU, for as long as fits there. Each CPU runs by EDF what it has got; a piece has the end of its window as its
+deadline.
+
+**When.** Periodic or sporadic tasks that nearly fill the machine. At nine tenths of four CPUs it accepts most of the sets that
+`p-edf` refuses, and a split task migrates n - 1 times per job; the others never do. `takt check` says whether the test accepts
+the system: then no deadline is missed. A task that it refuses goes to the emptiest CPU, which may be overloaded.
+
+**Placement.** `ff` is that of the paper, `wf` that of AIRS; with `ffd`, the default, tasks come in the order of decreasing
+utilisation, which accepts more. The size of a piece is computed exactly for all deadlines, not only the first of each task.
+
+**At run time.** A piece that is used up waits for the end of its window, where a timer moves the task on; a job that is done
+earlier cancels the timer, and the next one begins on the first CPU of its route. A job that comes while its predecessor is
+late starts its windows when that one is done, and no earlier than a period after the start of its windows. A piece that could not be used is lost. A
+job that needs more than its runtime runs on after its last piece, as under `edf`. A mode change does not move tasks.
+
+**Resources.** Whoever waits gets them in the order of deadlines; nothing is inherited, and the test knows nothing of them.
+
+**Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of equal deadline.
+
+**Cost.** O(ready jobs of a CPU) per event, O(log n) for a timer, O(m) per decision.
+
+**Source.** Kato, Yamasaki, Ishikawa, ECRTS 2009; Kato, Rajkumar, Ishikawa, \"AIRS\", ECRTS 2010, section 5.
+
+**Example.** Five tasks of 25 ms every 41 ms on four CPUs: each of the first four has a CPU, and the last runs for 16 ms on one
+of them in the first half of its period, and for 9 ms on another in the second.",
+    scopes: &[Scope::Partitioned],
+    needs: super::NEEDS,
+    settings: &[],
+    build: |build| super::build(build, Split::Windows),
+};
