@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 /// One unit of utility, in millionths.
 pub const UNIT: u64 = 1_000_000;
 
-/// The highest utility that a job may have: 10^9 units, so that products with durations fit 128 bits.
+/// The highest utility that a job may have: 10^9 units, which is 50 bits in millionths, so that its products with durations and
+/// with fractions in units of 2^-63 fit 128 bits.
 pub const MOST: u64 = 1_000_000_000 * UNIT;
 
 /// The utility that a job accrues, by the time from its planned release to its completion. All values are in millionths.
@@ -118,15 +119,16 @@ fn halved(height: u64, elapsed: Span, half_life: Span) -> u64 {
         return 0;
     }
     let fraction = ((elapsed % half_life) << 32) / half_life;
-    let mut value = u128::from(height) << 32;
+    // In units of 2^-63, and at most one.
+    let mut factor = 1_u128 << 63;
     let mut root = ROOT_OF_A_HALF;
     for digit in (0..32).rev() {
         if fraction >> digit & 1 == 1 {
-            value = (value * u128::from(root)) >> 63;
+            factor = (factor * u128::from(root)) >> 63;
         }
         root = square_root(root);
     }
-    (value >> 32 >> halves) as u64
+    (u128::from(height) * factor >> 63 >> halves) as u64
 }
 
 /// 2^(-1/2) in units of 2^-63.
@@ -173,6 +175,21 @@ mod tests {
             assert!((value - power).abs() <= 2.0, "{t}: {value} is not {power}");
         }
         assert_eq!(decay.at(Span::from_secs(1_000_000), None), 0);
+    }
+
+    #[test]
+    fn an_exponential_falls_from_any_height() {
+        for height in [1, 8_589 * UNIT, 8_590 * UNIT, 1_000_000 * UNIT, MOST / 3, MOST] {
+            let decay = Utility::Exponential { height, half_life: ms(10) };
+            assert!(decay.is_sound());
+            assert_eq!([0, 10, 20, 640].map(|t| decay.at(ms(t), None)), [height, height / 2, height / 4, 0]);
+            for t in 0..100 {
+                let power = height as f64 * 2f64.powf(-f64::from(t) / 10.0);
+                let value = decay.at(ms(i64::from(t)), None) as f64;
+                assert!((value - power).abs() <= 1.0 + power * 2f64.powi(-30), "{height}, {t}: {value} is not {power}");
+            }
+        }
+        assert!(!Utility::Exponential { height: MOST + 1, half_life: ms(10) }.is_sound());
     }
 
     #[test]
