@@ -273,10 +273,9 @@ impl<C: Construction> Accrual<C> {
         self.jobs.clear();
         let clusters = if follows { 0..self.clusters.len() } else { cluster..cluster + 1 };
         for &(_, task) in self.clusters[clusters].iter().flat_map(|c| &c.present) {
-            let mut end = task;
-            while let Some(holder) = self.holder(end, cx).filter(|_| follows) {
-                end = holder;
-            }
+            let chain = core::iter::successors(Some(task), |link| self.holder(*link, cx).filter(|_| follows));
+            let end = chain.take(self.tasks.len()).last().expect("a chain begins with the job itself");
+            debug_assert!(!follows || self.holder(end, cx).is_none(), "a circle of waiting jobs was not broken");
             if cx.is_ready(end) && usize::from(self.home[end.index()]) == cluster {
                 self.jobs.push(candidate(task, cx));
             }
