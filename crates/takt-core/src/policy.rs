@@ -544,6 +544,7 @@ pub static REGISTRY: &[Entry] = &[
     policies::split::edf_cd::ENTRY,
     policies::reservation::cbs::ENTRY,
     policies::reservation::fcbs::ENTRY,
+    policies::reservation::grub::ENTRY,
     policies::hvdf::ENTRY,
     policies::np_hvdf::ENTRY,
     policies::lbesa::ENTRY,

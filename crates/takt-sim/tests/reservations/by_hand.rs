@@ -55,6 +55,23 @@ fn who_wakes_up_with_just_its_share_begins_anew_or_not() {
 }
 
 #[test]
+fn a_job_that_slept_wakes_its_server_up_as_a_new_one_does() {
+    let sleeps = Task { steps: vec![run(2), Step::Sleep(ms(2)), run(3)], ..served(0, 5, 20, (4, 8)) };
+    let tasks = || vec![sleeps.clone(), served(4, 1, 20, (1, 9))];
+    expect(&tell(with("cbs", &[], tasks()), 20), "a0-2 a4-7 b7-8", "");
+    expect(&tell(with("cbs", &[None, Some(2)], tasks()), 20), "a0-2 a4-6 b6-7 a7-8", "");
+}
+
+#[test]
+fn a_job_that_sleeps_loses_its_gift() {
+    // b lags with a deadline of 20 when a leaves 3 ms at 5, with a deadline of 12. It sleeps from 6 on, and at 7 has its own deadline
+    // again, which is behind that of c.
+    let b = Task { steps: vec![run(3), Step::Sleep(ms(1)), run(2)], ..served(0, 5, 20, (2, 10)) };
+    let tasks = || vec![served(2, 3, 20, (6, 10)), b.clone(), served(2, 3, 20, (3, 15))];
+    expect(&tell(with("fcbs", &[], tasks()), 40), "b0-2 a2-5 b5-6 c6-9 b9-11", "");
+}
+
+#[test]
 fn who_wakes_up_late_begins_anew_and_who_wakes_up_early_does_not() {
     // At 3 there are 2 ms left for 5 ms, which is less than a half; at 6 two for two are more.
     let tasks = |at| vec![jobs(&[0, at], &[2, 3], 20, (4, 8)), served(at, 1, 20, (1, 9))];
@@ -145,4 +162,45 @@ fn gifts_stay_on_their_cpu_where_tasks_do() {
         "a0-2\nb0-2 c2-8 d8-12 b12-14 d14-16 b16-18",
         "",
     );
+}
+
+#[test]
+fn a_budget_drains_at_the_rate_of_the_active_servers() {
+    // The kernel's example: two servers of 4 in 8. The first stops at 2 and is active until 4, after which the other one's last 2 ms
+    // last for 4.
+    let tasks = || vec![served(0, 2, 20, (4, 8)), served(0, 8, 20, (4, 8))];
+    expect(&tell(with("grub", HARD, tasks()), 20), "a0-2 b2-10", "");
+    expect(&tell(with("cbs", HARD, tasks()), 20), "a0-2 b2-6 b8-12", "");
+}
+
+#[test]
+fn who_wakes_up_before_its_0_lag_time_goes_on_and_after_it_begins_anew() {
+    // a is active until 4. At 5 its next job finds b with 1.5 ms, and takes its part of the rate again: b has used 4.5 ms at 6.5.
+    let tasks = |at| vec![jobs(&[0, at], &[2, 2], 20, (4, 8)), served(0, 6, 20, (4, 8))];
+    expect(&tell(with("grub", HARD, tasks(5)), 20), "a0-2 b2-6.5ms a6.5ms-8.5ms b8.5ms-10", "");
+    // At 3 a has its 2 ms until 8, and b no more than its 4.
+    expect(&tell(with("grub", HARD, tasks(3)), 20), "a0-2 b2-6 a6-8 b8-10", "");
+}
+
+#[test]
+fn on_several_cpus_a_budget_drains_no_slower_than_at_its_share() {
+    // Two of 6 in 8 on two CPUs: both active, the rate is (3/2 + 3/4) / 2, but no more than 1; one active, it is 3/4.
+    let tasks = vec![served(0, 2, 20, (6, 8)), served(0, 9, 20, (6, 8))];
+    let system = System { cpus: CpuSet::first(2), ..with("g-grub", HARD, tasks) };
+    // a is active until 8 - 4 / (3/4) = 2.667, and b's budget of 3.333 then lasts until 7.111, where it waits for its deadline.
+    let told = tell(system, 20);
+    expect(&told, "a0-2\nb0-7111.111us b8-9888.889us", "");
+}
+
+#[test]
+fn shares_whose_periods_have_no_common_multiple_are_rounded_up() {
+    // The periods are primes beyond 2^29 ns.
+    let prime = |p: i64| Reservation { budget: ms(250), period: Span::from_ns(p) };
+    let with_prime = |p: i64, task: Task| Task { reservation: Some(prime(p)), ..task };
+    let tasks = vec![
+        with_prime(536_870_923, once(0, 100, 600)),
+        with_prime(536_870_951, once(0, 200, 600)),
+        with_prime(536_870_969, once(1_000, 100, 600)),
+    ];
+    expect(&tell(with("grub", HARD, tasks), 2_000), "a0-100 b100-300 c1000-1100", "");
 }

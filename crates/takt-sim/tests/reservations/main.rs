@@ -10,6 +10,7 @@ mod properties;
 
 use takt_core::cpus::CpuSet;
 use takt_core::model::*;
+use takt_core::time::Span;
 use told::*;
 
 pub(crate) fn reservation((budget, period): (i64, i64)) -> Reservation {

@@ -12,6 +12,7 @@
 
 pub mod cbs;
 pub mod fcbs;
+pub mod grub;
 mod server;
 mod servers;
 

@@ -92,10 +92,6 @@ impl Servers {
     pub(super) fn home(&self, task: TaskId) -> usize {
         usize::from(self.home[task.index()])
     }
-    /// The servers that are at home in a cluster.
-    pub(super) fn at_home(&self, cluster: usize) -> &[TaskId] {
-        &self.clusters[cluster].tasks
-    }
     pub(super) fn clusters(&self) -> usize {
         self.clusters.len()
     }

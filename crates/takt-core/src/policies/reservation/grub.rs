@@ -1,0 +1,209 @@
+//! Greedy reclamation of unused bandwidth.
+//!
+//! Lipari and Baruah, "Greedy reclamation of unused bandwidth in constant-bandwidth servers", ECRTS 2000; for several CPUs Abeni,
+//! Lipari, Parri and Sun, "Multicore CPU reclaiming: parallel or sequential?", SAC 2016 (parallel); for the states
+//! Linux, `Documentation/scheduler/sched-deadline.rst`. Invariant: the budget of a server that runs drains at the rate at which
+//! active servers together were promised time, so that what inactive ones do not use is not counted against it.
+//!
+//! Rates are fractions with the product of a common multiple of all periods and the number of CPUs as their denominator, so
+//! that budgets are exact. If that multiple is beyond 2^50 ns, shares are rounded up to units of 2^-50 of a CPU, which only lets
+//! budgets drain faster.
+
+use super::cbs::{ENFORCEMENT, is_hard};
+use super::server::Server;
+use super::servers::Servers;
+use super::{Rule, build};
+use crate::engine::Context;
+use crate::model::TaskId;
+use crate::policies::scope;
+use crate::policy::{Build, Entry, Need};
+use crate::time::Time;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Where rates are no longer exact.
+const FINEST: i128 = 1 << 50;
+
+struct Grub {
+    hard: bool,
+    /// By task of the system: whether its bandwidth is counted. A server stays active after its work until what is left of its
+    /// budget is no more than its share of the time until its deadline (the 0-lag time).
+    active: Vec<bool>,
+    /// By task of the system: Q / P, in parts of [`Grub::whole`].
+    shares: Vec<i128>,
+    /// One CPU.
+    whole: i128,
+    /// By cluster: the sum of the active servers' shares, and the largest share of any.
+    sums: Vec<i128>,
+    largest: Vec<i128>,
+}
+
+fn greatest_common_divisor(mut a: i128, mut b: i128) -> i128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+impl Grub {
+    /// The denominator, for the present periods.
+    fn denominator(servers: &Servers) -> i128 {
+        let mut multiple = 1;
+        for &task in &servers.tasks {
+            let period = i128::from(servers.get(task).period.ns());
+            multiple = multiple / greatest_common_divisor(multiple, period) * period;
+            if multiple > FINEST {
+                return FINEST;
+            }
+        }
+        multiple
+    }
+
+    /// Works out shares, and in them what is left of each budget. O(tasks log period).
+    fn share_out(&mut self, servers: &mut Servers) {
+        let most = (0..servers.clusters()).map(|c| servers.cpus(c)).max().unwrap_or(1).max(1) as i128;
+        self.whole = Self::denominator(servers);
+        let (old, new) = (servers.unit, self.whole * most);
+        servers.unit = new;
+        for index in 0..servers.tasks.len() {
+            let task = servers.tasks[index];
+            let server = servers.get_mut(task);
+            let (q, p) = (i128::from(server.budget.ns()), i128::from(server.period.ns()));
+            let share = (q * self.whole + p - 1) / p;
+            self.shares[task.index()] = share;
+            // A server drains no slower than at its own share.
+            server.least_rate = share * most;
+            let (whole, rest) = (server.left.div_euclid(old), server.left.rem_euclid(old));
+            server.left = whole * new + rest * new / old;
+        }
+        self.sums.fill(0);
+        self.largest.fill(0);
+        for &task in &servers.tasks {
+            let (home, share) = (servers.home(task), self.shares[task.index()]);
+            self.largest[home] = self.largest[home].max(share);
+            self.sums[home] += if self.active[task.index()] { share } else { 0 };
+        }
+    }
+
+    /// Sets the rate of a cluster: (the active servers' shares + (m - 1) times the largest share) / m, and no more than one.
+    fn set_rate(&self, cluster: usize, servers: &mut Servers, cx: &Context<'_>) {
+        let m = servers.cpus(cluster).max(1) as i128;
+        let promised = self.sums[cluster] + (m - 1) * self.largest[cluster];
+        // Rounded up where a last, smaller cluster does not divide the unit.
+        let rate = (promised * (servers.unit / self.whole) + m - 1) / m;
+        servers.set_rate(cluster, rate.clamp(1, servers.unit), cx);
+    }
+
+    fn set_active(&mut self, task: TaskId, active: bool, servers: &mut Servers, cx: &Context<'_>) {
+        if core::mem::replace(&mut self.active[task.index()], active) != active {
+            let (home, share) = (servers.home(task), self.shares[task.index()]);
+            self.sums[home] += if active { share } else { -share };
+            self.set_rate(home, servers, cx);
+        }
+    }
+}
+
+impl Rule for Grub {
+    fn new(build: &Build<'_>, servers: &mut Servers) -> Self {
+        let n = build.system.tasks.len();
+        let clusters = servers.clusters();
+        let mut new = Grub {
+            hard: is_hard(&build.spec),
+            active: vec![false; n],
+            shares: vec![0; n],
+            whole: 1,
+            sums: vec![0; clusters],
+            largest: vec![0; clusters],
+        };
+        new.share_out(servers);
+        new
+    }
+
+    fn is_hard(&self) -> bool {
+        self.hard
+    }
+
+    /// An active server goes on with what it has.
+    fn is_stale(&self, task: TaskId, _: &Server, _: Time) -> bool {
+        !self.active[task.index()]
+    }
+
+    fn woken(&mut self, task: TaskId, _: bool, servers: &mut Servers, cx: &mut Context<'_>) {
+        servers.set_alarm(task, None);
+        self.set_active(task, true, servers, cx);
+    }
+
+    fn idles(&mut self, task: TaskId, _: bool, servers: &mut Servers, cx: &mut Context<'_>) {
+        let server = servers.get(task);
+        if server.throttled {
+            return;
+        }
+        // The 0-lag time: the deadline less what is left, at the server's own share; rounded up.
+        let ahead = server.left.max(0) / server.least_rate;
+        let lag = i128::from(server.deadline.ns()) - ahead;
+        let lag = Time::from_ns(i64::try_from(lag).unwrap_or(i64::MAX));
+        if lag > cx.now() {
+            servers.set_alarm(task, Some(lag));
+        } else {
+            self.set_active(task, false, servers, cx);
+        }
+    }
+
+    fn alarm(&mut self, task: TaskId, servers: &mut Servers, cx: &mut Context<'_>) {
+        self.set_active(task, false, servers, cx);
+    }
+
+    fn start(&mut self, servers: &mut Servers) {
+        self.active.fill(false);
+        self.share_out(servers);
+    }
+
+    fn retuned(&mut self, servers: &mut Servers, cx: &mut Context<'_>) {
+        for cluster in 0..servers.clusters() {
+            for index in 0..servers.running(cluster).len() {
+                servers.sync(servers.running(cluster)[index], cx);
+            }
+        }
+        self.share_out(servers);
+        (0..servers.clusters()).for_each(|cluster| self.set_rate(cluster, servers, cx));
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "grub",
+    summary: "greedy reclamation of unused bandwidth: budgets last longer while other servers are inactive",
+    manual: "\
+CBS (see `cbs`: e is what is left of a server's budget, s its deadline, Q and P what is reserved), but the budget of a server that
+runs drains at the rate U, the sum of Q / P over the servers that are active, instead of at 1. So whoever runs gets all of what
+nobody else needs, and no server's deadline moves further than its use of that deserves.
+
+A server is active from its waking up until its 0-lag time, s - e P / Q, after its work is over: until then it has run ahead of its
+share. One that wakes up before that goes on with e and s; one that was inactive gets e = Q and s = now + P.
+
+**When.** Tasks whose load varies, where `cbs` would move the deadlines of those that overrun although the CPU has time to
+spare. On one CPU who stays within Q in each P meets its deadlines, if the sum of all Q / P is at most 1.
+
+**Settings.** `enforcement`: `soft`, the default, is the paper's, `hard` is that of the kernel's reclaiming (SCHED_FLAG_RECLAIM), where
+nothing is left to be reclaimed on top (Uextra) because all of the CPU is.
+
+**Several CPUs.** Each server of a cluster of m CPUs drains at the larger of its own Q / P and (U + (m - 1) Umax) / m, where Umax is the
+largest Q / P (parallel reclaiming); a server gets at least its Q, whatever the load.
+
+**Arithmetic.** Rates and budgets are exact fractions, if a common multiple of all periods is at most 2^50 ns (13 days); else shares are
+rounded up to 2^-50 of a CPU. A budget is used up when less than a nanosecond is left of it; the rest counts for the next.
+
+**Resources, ties, budgets of their own.** As `cbs`.
+
+**Cost.** O(ready jobs + m) per event, O(m) per decision, and one timer for each cluster of CPUs; O(tasks) when a reservation changes.
+
+**Source.** Lipari and Baruah, ECRTS 2000; Abeni, Lipari, Parri and Sun, SAC 2016; the kernel's documentation of
+SCHED_DEADLINE.
+
+**Example.** Two servers of 4 ms in 8 ms. The first one blocks at 2 ms with 2 ms left: its 0-lag time is 4 ms. The second drains
+at 1 until then, and at 1/2 after it: it runs from 2 to 8 ms on 4 ms of budget. Under `cbs` these end at 6 ms.",
+    scopes: scope::SCOPES,
+    needs: &[Need::Reservation],
+    settings: &[ENFORCEMENT],
+    build: build::<Grub>,
+};
