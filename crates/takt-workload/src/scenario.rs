@@ -151,7 +151,7 @@ impl Mode {
 }
 
 /// Reads `changes` and sorts them by time; those of one instant stay in the order of the file. `own` is the file's policy
-/// where another one has taken its place: the file's settings are that one's.
+/// where that of the command line has taken its place: the file's settings are that one's.
 pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec>, workload: &mut Workload) {
     let hint = "write a list of changes such as `- {at: 1s, task: a, share: 0.3}`";
     let names: HashMap<String, TaskId> =

@@ -21,6 +21,8 @@ pub(crate) struct Policies {
     spec: PolicySpec,
     /// The file's own policy where `--policy` has taken its place: the file's settings are that one's.
     named: PolicySpec,
+    /// The policy is that of the command line, which the file does not switch away from.
+    commanded: bool,
     /// Whether its settings suit each other. Later changes would be blamed for the first bad one.
     stable: bool,
     /// What has been found to fit where.
@@ -28,9 +30,10 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
+    /// `own` is the file's policy where that of the command line has taken its place.
     pub(crate) fn new(spec: PolicySpec, own: Option<PolicySpec>) -> Policies {
         let stable = policy::check(&spec).is_none();
-        Policies { spec, named: own.unwrap_or(spec), stable, known: HashSet::new() }
+        Policies { spec, named: own.unwrap_or(spec), commanded: own.is_some(), stable, known: HashSet::new() }
     }
 
     /// What the value of `policy` in a change asks for. `all` is the list of changes.
@@ -78,6 +81,17 @@ impl Policies {
             return None;
         }
         let mut to = policy::read(reader, &entry.value)?;
+        if domain.is_none() && self.commanded {
+            // Who names a policy wants to see what that one does.
+            let (policy, own) = (policy_name(&self.spec), policy_name(&to));
+            reader.push(
+                Diagnostic::warning(&entry.value.head(), format!("the policy stays `{policy}`, named by `--policy`"))
+                    .label(format!("this switch to `{own}` is left out"))
+                    .hint("leave `--policy` out to have the policies that the file names"),
+            );
+            self.named = to;
+            return None;
+        }
         let domain = domain.map(|(index, _)| index);
         to.placement = match domain {
             Some(index) => domains[usize::from(index)].policy.placement,

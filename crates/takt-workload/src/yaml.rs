@@ -221,7 +221,7 @@ fn surroundings(
         deciding.and_then(|e| reader.choice(&e.value, "deciding", &DECIDING)).unwrap_or_default();
     workload.scenario.steal = root.get("steal").and_then(|e| scenario::steal(reader, e));
     if let Some(entry) = root.get("changes") {
-        let own = file_policy.filter(|_| options.policy.is_some());
+        let own = options.policy.map(|policy| file_policy.unwrap_or(policy));
         scenario::changes(reader, entry, own, workload);
     }
 }

@@ -498,3 +498,37 @@ fn what_only_a_simulation_does_can_be_taken_out() {
     assert_eq!(w.simulated_only(), []);
     assert_eq!((w.system.load.as_ref(), w.system.tasks[0].utility.as_ref()), (None, Some(&Utility::Step(3_000_000))));
 }
+
+#[test]
+fn a_policy_of_the_command_line_stays() {
+    let text = "\
+policy: g-edf
+cpus: 0-1
+changes:
+  - {at: 1s, policy: {name: g-rr, quantum: 2ms}}
+  - {at: 2s, policy: {quantum: 3ms}}
+  - {at: 3s, policy: g-gua}
+tasks:
+  - {name: a, period: 5ms, runtime: 1ms, utility: 1}
+";
+    let own = ok(text);
+    assert_eq!((own.scenario.changes.len(), own.system.alternatives.len(), own.warnings.len()), (3, 2, 0));
+    for name in ["g-rm", "g-edf", "rr"] {
+        let options = Options { policy: Some(spec(name)), cpus: Some(1), ..Options::default() };
+        let w = load_with(text, &options);
+        let told: Vec<&str> = w.warnings.iter().map(|w| w.message.as_str()).collect();
+        let stays = format!("the policy stays `{name}`, named by `--policy`");
+        let setting = format!("the policy `{name}` has no such setting `quantum`");
+        assert!(w.system.alternatives.is_empty(), "{name}");
+        if name == "rr" {
+            assert_eq!((told, w.scenario.changes.len()), (vec![stays.as_str(); 2], 1));
+        } else {
+            assert_eq!((told, w.scenario.changes.len()), (vec![&*stays, &*setting, &*stays], 0));
+        }
+    }
+    // Without a policy of the file, too.
+    let options = Options { policy: Some(spec("edf")), ..Options::default() };
+    let w =
+        load_with("changes:\n  - {at: 1s, policy: rm}\ntasks:\n  - {name: a, period: 5ms, runtime: 1ms}\n", &options);
+    assert_eq!((w.scenario.changes.len(), w.warnings.len()), (0, 1));
+}
