@@ -89,7 +89,7 @@ impl Call {
 pub fn load(source: &Source, options: &Options) -> Result<Workload, Vec<Diagnostic>> {
     source.check().map_err(|fault| vec![fault])?;
     let mut reader = Reader::default();
-    let commands = shell::commands(&source.text);
+    let commands = shell::commands(&source.text).map_err(|fault| vec![fault])?;
     let calls: Vec<Call> = commands.iter().filter_map(|command| call(&mut reader, command)).collect();
     let top = calls.first().map_or(0..0, |call| call.head.clone());
     if calls.is_empty() && reader.diagnostics.is_empty() {
@@ -367,7 +367,9 @@ impl Call {
         letters: &str,
         words: &mut std::slice::Iter<'_, Word>,
     ) -> Option<()> {
-        let with = |text: &str| Word { text: text.to_owned(), ..word.clone() };
+        // Not by way of a copy of the word, which may have as many letters as the file.
+        let with =
+            |text: &str| Word { text: text.to_owned(), place: word.place.clone(), unknown: word.unknown.clone() };
         for (at, letter) in letters.char_indices() {
             let known = self.program.options();
             let Some(option) = known.find(letter).filter(|_| letter != ':') else {

@@ -1,8 +1,15 @@
 //! The simple commands of a shell script, as far as they can be told without running it: variables that it sets to plain values
 //! are known, what it computes is not.
 
+use crate::diagnostic::Diagnostic;
 use crate::node::Place;
+use crate::reader::clipped;
 use std::collections::HashMap;
+
+/// Bytes of a word whose variables are replaced. No kernel takes more than twice that as one argument.
+const MOST_IN_WORD: usize = 64 << 10;
+/// Bytes that all variables of a script stand for together.
+const MOST_EXPANDED: usize = 16 << 20;
 
 /// One word of a command.
 #[derive(Clone, Debug)]
@@ -11,7 +18,7 @@ pub(super) struct Word {
     pub(super) text: String,
     /// Where it stands.
     pub(super) place: Place,
-    /// What in it only a running shell knows, such as `$1`.
+    /// What in it only a running shell knows, such as `$1`; no longer than a message can bear.
     pub(super) unknown: Option<String>,
 }
 
@@ -24,14 +31,24 @@ pub(super) struct Command {
     pub(super) inside: Option<Place>,
 }
 
-/// All commands of a script in their order. O(length).
-pub(super) fn commands(text: &str) -> Vec<Command> {
+/// All commands of a script in their order. O(length), and what variables stand for is limited: a few lines that double one can
+/// describe more text than any machine has room for.
+///
+/// # Errors
+/// The word in which a variable is too long.
+pub(super) fn commands(text: &str) -> Result<Vec<Command>, Diagnostic> {
     let mut lexer = Lexer { text, at: 0, ..Lexer::default() };
     while let Some(c) = lexer.next() {
         lexer.character(c);
+        if let Some(place) = &lexer.too_long {
+            let fault = Diagnostic::error(place, "the variables of this script grow too long");
+            let label =
+                format!("more than {} KiB in a word, or {} MiB in the script", MOST_IN_WORD >> 10, MOST_EXPANDED >> 20);
+            return Err(fault.label(label).hint("write the tasks without them"));
+        }
     }
     lexer.end_command();
-    lexer.commands
+    Ok(lexer.commands)
 }
 
 #[derive(Default)]
@@ -44,6 +61,10 @@ struct Lexer<'t> {
     words: Vec<Word>,
     /// `None` is set to what cannot be known.
     variables: HashMap<String, Option<String>>,
+    /// Bytes that variables stood for so far.
+    expanded: usize,
+    /// The variable that was one too many.
+    too_long: Option<Place>,
     /// The keywords of what is open.
     open: Vec<Place>,
     commands: Vec<Command>,
@@ -156,11 +177,20 @@ impl<'t> Lexer<'t> {
             }
         };
         let value = name.and_then(|name| self.variables.get(name).cloned().flatten());
-        let shown = self.text[start..self.at].to_owned();
+        let place = start..self.at;
+        let shown = clipped(&self.text[place.clone()]);
+        let expanded = self.expanded + value.as_ref().map_or(0, String::len);
         let word = self.word(c);
-        match value {
-            Some(value) => word.text.push_str(&value),
-            None => word.unknown = word.unknown.take().or(Some(shown)),
+        let Some(value) = value else {
+            word.unknown = word.unknown.take().or(Some(shown));
+            return;
+        };
+        if word.text.len() + value.len() > MOST_IN_WORD || expanded > MOST_EXPANDED {
+            // Not taken in: there may be many more before the closing quote.
+            self.too_long.get_or_insert(place);
+        } else {
+            word.text.push_str(&value);
+            self.expanded = expanded;
         }
     }
 
@@ -209,7 +239,8 @@ impl<'t> Lexer<'t> {
         self.redirected = false;
         let mut words = std::mem::take(&mut self.words);
         let mut set = Vec::new();
-        while let Some(first) = words.first() {
+        let mut before = 0;
+        while let Some(first) = words.get(before) {
             match first.text.as_str() {
                 "for" | "case" | "select" | "function" => {
                     self.open.push(first.place.clone());
@@ -225,8 +256,9 @@ impl<'t> Lexer<'t> {
                     None => break,
                 },
             }
-            words.remove(0);
+            before += 1;
         }
+        words.drain(..before);
         if words.is_empty() {
             // Whether and when it is set inside of something is not known.
             let known = self.open.is_empty();
@@ -259,7 +291,7 @@ mod tests {
             let inside = c.inside.as_ref().map_or(String::new(), |place| format!("{}: ", &text[place.clone()]));
             inside + &c.words.iter().map(shown).collect::<Vec<_>>().join("|")
         };
-        commands(text).iter().map(line).collect()
+        commands(text).unwrap().iter().map(line).collect()
     }
 
     #[test]
@@ -291,14 +323,38 @@ mod tests {
     #[test]
     fn places_are_those_of_the_text() {
         let text = "T=60\nrun é'x' \"$T\" 5&";
-        let places: Vec<&str> = commands(text)[0].words.iter().map(|word| &text[word.place.clone()]).collect();
+        let places: Vec<&str> = commands(text).unwrap()[0].words.iter().map(|word| &text[word.place.clone()]).collect();
         assert_eq!(places, ["run", "é'x'", "\"$T\"", "5"]);
     }
 
     #[test]
     fn broken_scripts_end() {
         for text in ["'", "\"", "$(", "`", "${", "a >", "\\", "done", "$", "<<<", "é\\", "a \u{3000}b"] {
-            let _ = commands(text);
+            assert!(commands(text).is_ok(), "{text}");
         }
+        // Each line doubles the variable before; `A12=` and 64 KiB are too much. The last would have 4 GiB.
+        let doubled = |quote: &str| {
+            let double = |n: usize| format!("A{}={quote}$A{n}${{A{n}}}{quote}\n", n + 1);
+            format!("A0=0123456789abcdef\n{}", (0..28).map(double).collect::<String>())
+        };
+        for text in [doubled(""), doubled("\"")] {
+            let fault = commands(&text).unwrap_err();
+            assert_eq!((&text[fault.span.clone()], fault.span.start > 150), ("${A11}", true), "{fault:?}");
+        }
+        // All in one word.
+        let text = format!("A=0123456789abcdef\na \"{}\"", "$A".repeat(1 << 20));
+        assert_eq!(commands(&text).unwrap_err().span.end, 22 + 2 * ((1 << 12) + 1));
+        // Words that are short enough, and too many of them.
+        let kib = format!("A={}\n", "x".repeat(1 << 10));
+        let many = |n: usize| format!("{kib}a{}", " $A".repeat(n));
+        assert_eq!(commands(&many(16 << 10)).unwrap()[0].words.len(), 1 + (16 << 10));
+        let fault = commands(&many((16 << 10) + 1)).unwrap_err();
+        assert_eq!(fault.span.end, many((16 << 10) + 1).len());
+    }
+
+    #[test]
+    fn a_command_after_a_million_keywords() {
+        // To move all words for each of them would be some 10^13 bytes, and take an hour.
+        assert_eq!(lines(&("do ".repeat(1 << 20) + "a b")), ["a|b"]);
     }
 }
