@@ -103,6 +103,42 @@ fn timers_belong_to_their_domain() {
 }
 
 #[test]
+fn a_timer_of_the_policy_before_is_no_event() {
+    // Late jobs are aborted at the next event, and nothing happens any more after the switch.
+    let quanta = PolicySpec { values: policy("rr", &[Some(5_000_000)]).values, ..policy("rr", &[]) };
+    let chart = |switches: &[(i64, Option<u16>, PolicySpec)]| {
+        let mut system = parts([(0, 1, "rr", vec![once(0, 9, 3)])]);
+        (system.late, system.domains[0].policy) = (Late::AbortAtEvent, quanta);
+        switched(system, switches, 20).chart()
+    };
+    assert_eq!(chart(&[]), "a0-5x", "its quantum ends");
+    for to in ["edf", "hvdf", "fp"] {
+        assert_eq!(chart(&[(1, Some(0), policy(to, &[]))]), "a0-9", "{to}");
+        assert_eq!(chart(&[(1, None, policy(to, &[]))]), "a0-9", "{to}");
+    }
+}
+
+#[test]
+fn who_runs_at_a_switch_goes_on_without_preemption() {
+    // b is the denser from 1 on, but edf runs a, which is due earlier.
+    let tasks = || vec![worth(1, once(0, 4, 5)), worth(9, once(1, 1, 20))];
+    let chart = |to| {
+        let whole = switched(told::system(1, "edf", tasks()), &[(2, None, policy(to, &[]))], 20).chart();
+        let domain = switched(parts([(0, 1, "edf", tasks())]), &[(2, Some(0), policy(to, &[]))], 20).chart();
+        assert_eq!(whole, domain);
+        whole
+    };
+    assert_eq!(chart("np-hvdf"), "a0-4 b4-5");
+    assert_eq!(chart("hvdf"), "a0-2 b2-3 a3-5");
+    // Who waits at the switch has lost its CPU: a was preempted at 1, and c is denser.
+    let tasks = vec![worth(1, once(0, 4, 20)), worth(1, once(1, 3, 5)), worth(9, once(1, 1, 30))];
+    assert_eq!(
+        switched(told::system(1, "edf", tasks), &[(2, None, policy("np-hvdf", &[]))], 20).chart(),
+        "a0-1 b1-4 c4-5 a5-8"
+    );
+}
+
+#[test]
 fn what_cannot_take_over_changes_nothing() {
     let system = || parts([(0, 2, "g-edf", overload()), (2, 1, "edf", overload())]);
     let before = switched(system(), &[], 20);

@@ -256,3 +256,62 @@ fn a_holder_inherits_on_its_own_cpu_from_a_waiter_on_another() {
         assert_eq!(chart(Locking::Fifo), fifo, "{name}");
     }
 }
+
+/// a holds R and is the only one with a reason to run on; w asks for R at 2 on another CPU, where nobody else is.
+#[test]
+fn a_request_is_an_event_of_the_cpu_of_who_holds() {
+    let on = |cpu, task: Task| Task { affinity: takt_core::cpus::CpuSet::single(cpu), ..task };
+    for name in ["p-hvdf", "c-hvdf", "p-dasa", "p-gus"] {
+        let tasks = vec![
+            on(0, worth(20, Task { steps: vec![Lock(R), run(1), Unlock(R)], ..once(2, 1, 20) })),
+            on(1, worth(6, once(1, 5, 40))),
+            on(1, worth(1, Task { steps: vec![Lock(R), run(4), Unlock(R)], ..once(0, 4, 50) })),
+        ];
+        let mut described = system(2, name, tasks);
+        described.policy.cluster = 1;
+        assert_eq!(tell(described, 50).chart(), "a5-6\nc0-1 b1-2 c2-5 b5-9", "{name}");
+    }
+}
+
+/// b and c wait for what a holds while it sleeps; b has asked first, c is denser and due earlier.
+#[test]
+fn what_is_returned_goes_to_the_most_urgent() {
+    let locks = |utility, task: Task, work| {
+        let steps = [vec![Lock(R)], work, vec![Unlock(R)]].concat();
+        worth(utility, Task { steps, ..task })
+    };
+    for name in EVERY {
+        let chart = |locking| {
+            let tasks = vec![
+                locks(1, once(0, 1, 90), vec![Step::Sleep(ms(3)), run(1)]),
+                locks(5, once(1, 1, 50), vec![run(1)]),
+                locks(9, once(2, 1, 30), vec![run(1)]),
+            ];
+            tell(System { locking, ..system(1, name, tasks) }, 50).chart()
+        };
+        assert_eq!(chart(Locking::Inheritance), "a3-4 c4-5 b5-6", "{name}");
+        assert_eq!(chart(Locking::Ceiling), "a3-4 c4-5 b5-6", "{name}");
+        assert_eq!(chart(Locking::Fifo), "a3-4 b4-5 c5-6", "{name}");
+    }
+}
+
+/// From 2 on a and b are worth 4 for 1 ms each; b was released earlier, on the CPU of c, which holds what a waits for.
+#[test]
+fn the_tie_rule_holds_among_jobs_of_several_cpus() {
+    let on = |cpu, task: Task| Task { affinity: takt_core::cpus::CpuSet::single(cpu), ..task };
+    for name in ["p-hvdf", "c-hvdf"] {
+        let chart = |released| {
+            let tasks = vec![
+                on(0, worth(4, Task { steps: vec![Lock(R), run(1), Unlock(R)], ..once(2, 1, 50) })),
+                on(1, worth(4, once(released, 3 - released, 50))),
+                on(1, worth(1, Task { steps: vec![Lock(R), run(4), Unlock(R)], ..once(0, 4, 50) })),
+            ];
+            let mut described = system(2, name, tasks);
+            described.policy.cluster = 1;
+            tell(described, 50).chart()
+        };
+        assert_eq!(chart(1), "a6-7\nc0-1 b1-3 c3-6", "{name}");
+        // Of one release the lower task is first.
+        assert_eq!(chart(2), "a4-5\nc0-4 b4-5", "{name}");
+    }
+}

@@ -148,6 +148,31 @@ fn a_handler_competes_with_its_own_utility_and_deadline() {
 }
 
 #[test]
+fn a_handler_that_would_be_late_is_worth_nothing() {
+    // The handler is there from 3 on, worth 9 for 4 ms; b is worth 1 for as long.
+    let chart = |name, deadline| {
+        let handler = Handler { runtime: ms(4), deadline: Some(ms(deadline)), utility: 9 * UNIT };
+        let tasks = vec![Task { handler: Some(handler), ..worth(9, once(0, 9, 3)) }, worth(1, once(3, 4, 20))];
+        aborts(name, tasks).chart()
+    };
+    assert_eq!(chart("gus", 4), "a0-3x a3-7 b7-11");
+    assert_eq!(chart("gus", 3), "a0-3x b3-7 a7-11");
+    // `hvdf` does not ask when it ends.
+    assert_eq!(chart("hvdf", 3), "a0-3x a3-7 b7-11");
+}
+
+#[test]
+fn without_preemption_a_job_that_yields_competes_anew() {
+    let parted = |pause| {
+        let steps = [vec![run(2)], pause, vec![run(2)]].concat();
+        aborts("np-hvdf", vec![worth(1, Task { steps, ..once(0, 4, 20) }), worth(9, once(1, 1, 20))]).chart()
+    };
+    assert_eq!(parted(vec![]), "a0-4 b4-5");
+    assert_eq!(parted(vec![Step::Yield]), "a0-2 b2-3 a3-5");
+    assert_eq!(parted(vec![Step::Sleep(ms(1))]), "a0-2 b2-3 a3-5");
+}
+
+#[test]
 fn an_abort_waits_for_an_event_where_there_is_no_timer() {
     let tasks = || vec![worth(9, once(0, 9, 4)), worth(1, once(6, 1, 5))];
     earns(&aborts("hvdf", tasks()), "a0-4x b6-7", "a", (1, 10));
