@@ -15,7 +15,7 @@ Tasks are placed on CPUs by the exact test of EDF. One that fits on no CPU fills
 deadline is their length, so that each of them runs at once and to its end; what is left of the task, with what is left of its
 deadline, is the last piece. Each CPU runs by EDF what it has got.
 
-**When.** As `edf-wm`. It accepts more sets in most cases, above all with `ffd`, the default; in exchange the tight pieces stop
+**When.** As `edf-wm`. It accepts somewhat more sets near full load; in exchange the tight pieces stop
 whatever else runs on their CPUs, and any delay of the clock shows at once: what a piece loses, the last one must make up for.
 `takt check` says whether the test accepts the system: then no deadline is missed. A task that it refuses goes to the
 emptiest CPU, which may be overloaded.
@@ -25,8 +25,8 @@ emptiest CPU, which may be overloaded.
 
 **Source.** Burns, Davis, Wang, Zhang, Real-Time Systems 48, 2012.
 
-**Example.** Three tasks of 6 ms every 10 ms on two CPUs, `--placement ff`: the third runs for its first 4 ms on one CPU and for the other 2 ms on
-the other.",
+**Example.** Three tasks of 6 ms every 10 ms on two CPUs, `--placement ff`: the third runs for its first 4 ms
+on one CPU and for the other 2 ms on the other.",
     scopes: &[Scope::Partitioned],
     needs: super::NEEDS,
     settings: &[],

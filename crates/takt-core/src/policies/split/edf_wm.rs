@@ -21,7 +21,7 @@ deadline.
 the system: then no deadline is missed. A task that it refuses goes to the emptiest CPU, which may be overloaded.
 
 **Placement.** `ff` is that of the paper, `wf` that of AIRS; with `ffd`, the default, tasks come in the order of decreasing
-utilisation, which accepts more. The size of a piece is computed exactly for all deadlines, not only the first of each task.
+utilisation. The size of a piece is computed exactly for all deadlines, not only the first of each task.
 
 **At run time.** A piece that is used up waits for the end of its window, where a timer moves the task on; a job that is done
 earlier cancels the timer, and the next one begins on the first CPU of its route. A job that comes while its predecessor is
