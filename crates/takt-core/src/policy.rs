@@ -205,6 +205,7 @@ pub trait Policy: Send {
     }
 
     /// Whether it grants budgets of CPU time to tasks that have none of their own, so that a driver should measure them all.
+    /// Its present guests count alone: a switch, which only simulations carry out, can change it.
     fn meters(&self) -> bool {
         false
     }
