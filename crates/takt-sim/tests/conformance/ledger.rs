@@ -37,6 +37,8 @@ pub(crate) struct Ledger {
     switched: bool,
     /// The tasks whose jobs the driver gives up in this step.
     aborted: Vec<TaskId>,
+    /// In a step with switches: what ruled before it, or may have ruled for a moment within it; with the domain.
+    ruled: Vec<(Option<usize>, PolicySpec)>,
 }
 
 impl Ledger {
@@ -58,6 +60,7 @@ impl Ledger {
             gave_way: false,
             switched: false,
             aborted: Vec::new(),
+            ruled: Vec::new(),
             system: system.clone(),
         }
     }
@@ -69,6 +72,11 @@ impl Ledger {
     pub(crate) fn domain_of(&self, task: TaskId) -> Option<usize> {
         let domains = self.system.policy.entry.name == "domains";
         self.system.domains.iter().position(|d| domains && d.tasks.contains(&task))
+    }
+    /// What may have ruled over the task besides its present policy in this step.
+    pub(crate) fn ruled(&self, task: TaskId) -> impl Iterator<Item = PolicySpec> + '_ {
+        let over = move |domain: Option<usize>| domain.is_none_or(|d| self.system.domains[d].tasks.contains(&task));
+        self.ruled.iter().filter(move |(domain, _)| over(*domain)).map(|(_, spec)| *spec)
     }
     /// What schedules the task, on which CPUs.
     pub(crate) fn policy_of(&self, task: TaskId) -> (PolicySpec, CpuSet) {
@@ -126,6 +134,9 @@ impl Ledger {
     fn switch(&mut self, domain: Option<u16>, to: u16, engine: &Engine) {
         let Some(to) = self.system.alternatives.get(usize::from(to)) else { return };
         let domain = domain.map(usize::from);
+        if domain.is_none_or(|d| d < self.system.domains.len()) {
+            self.ruled.push((domain, *to));
+        }
         let now = match domain {
             None => Some(engine.system().policy),
             Some(_) if engine.system().policy.entry.name != "domains" => None,
@@ -148,6 +159,11 @@ impl Ledger {
         self.single = inputs.len() == 1 && self.moment.on_time;
         self.gave_way = core::mem::take(&mut self.switched);
         self.aborted.clear();
+        self.ruled.clear();
+        if inputs.iter().any(|i| matches!(i, Input::Switch { .. })) {
+            self.ruled.push((None, self.system.policy));
+            self.ruled.extend(self.system.domains.iter().enumerate().map(|(d, domain)| (Some(d), domain.policy)));
+        }
         for input in inputs {
             match *input {
                 Input::Enter { task } => self.accounts[task.index()].enters(now),

@@ -68,12 +68,13 @@ pub(crate) fn most_urgent(waiters: &[TaskId], ranks: &[Option<Rank>]) -> Vec<Tas
     }
 }
 
-/// Whether the task's policy goes by utility; such a one breaks circles of jobs that wait for each other.
-fn breaks_circles(ledger: &Ledger, task: TaskId) -> bool {
-    let partition = ledger.partition_of[task.index()].filter(|_| ledger.tabled());
-    let policy = match partition {
-        Some(partition) => ledger.system.partitions[partition].policy,
-        None => Some(ledger.policy_of(task).0),
+/// Whether the task's policy goes by utility where this one rules; such a one breaks circles of jobs that wait for each
+/// other.
+fn breaks_circles(ledger: &Ledger, rules: PolicySpec, task: TaskId) -> bool {
+    let policy = match rules.entry.name {
+        "windows" => ledger.partition_of[task.index()].and_then(|p| ledger.system.partitions[p].policy),
+        "domains" => ledger.system.domains.iter().find(|d| d.tasks.contains(&task)).map(|d| d.policy),
+        _ => Some(rules),
     };
     policy.is_some_and(|spec| spec.entry.needs.contains(&Need::Utility))
 }
@@ -83,7 +84,8 @@ fn breaks_circles(ledger: &Ledger, task: TaskId) -> bool {
 pub(crate) fn has_reason(ledger: &Ledger, task: TaskId, now: Time) -> bool {
     let deadline = ledger.account(task).current().and_then(|(_, open)| open.deadline);
     let late = ledger.system.late != Late::Continue && deadline.is_some_and(|d| d <= now);
-    let circle = breaks_circles(ledger, task) && !ledger.sharing.circle(task).is_empty();
+    let mut ruled = ledger.ruled(task).chain([ledger.system.policy]);
+    let circle = ruled.any(|spec| breaks_circles(ledger, spec, task)) && !ledger.sharing.circle(task).is_empty();
     late || circle || ledger.system.tasks[task.index()].budget.is_some()
 }
 
@@ -91,7 +93,7 @@ pub(crate) fn has_reason(ledger: &Ledger, task: TaskId, now: Time) -> bool {
 fn circles(ledger: &Ledger) {
     for task in (0..ledger.accounts.len()).map(|t| TaskId(t as u32)) {
         let circle = ledger.sharing.circle(task);
-        let broken = !circle.is_empty() && circle.iter().all(|t| breaks_circles(ledger, *t));
+        let broken = !circle.is_empty() && circle.iter().all(|t| breaks_circles(ledger, ledger.system.policy, *t));
         assert!(!broken, "{circle:?} wait for each other");
     }
 }
