@@ -8,6 +8,7 @@ mod accrual;
 pub mod assign;
 pub mod control;
 pub mod generate;
+mod global;
 pub mod online;
 pub mod parts;
 mod split;

@@ -1,6 +1,7 @@
 //! Schedulability of a system under its online policy.
 
 use crate::accrual::{as_declared, by_utility, is_global_edf, sheds};
+use crate::global::global;
 use crate::parts;
 use crate::split;
 use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
@@ -39,7 +40,7 @@ pub enum Kind {
 pub struct Verdict {
     /// The answer.
     pub schedulable: Answer,
-    /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `rta` (response-time analysis), `busy-period`, `gfb`, `optimal`,
+    /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `rta` (response-time analysis), `busy-period`, `gfb`, `bcl`, `bak`, `gedf-rta`, `grm-rta`, `gdm-rta`, `gfp-rta`, `optimal`,
     /// `utilisation`, `one-cpu-each`, `no-deadlines`, `none`; `domains` where those of domains differ.
     pub test: &'static str,
     /// What that test can prove.
@@ -424,50 +425,6 @@ fn partitioned(cpus: Vec<Finding>) -> Finding {
     Finding { responses, ..found }
 }
 
-/// Global policies on identical CPUs.
-///
-/// GFB: Goossens, Funk, Baruah, "Priority-Driven Scheduling of Periodic Task Systems on Multiprocessors", Real-Time
-/// Systems 25, 2003; with densities for deadlines below the period.
-fn global(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str, Finding) {
-    let cpus = system.cpus.len() as u64;
-    if let ("utilisation", no @ Finding { answer: Answer::No, .. }) = necessary(least, cpus, "") {
-        return ("utilisation", no);
-    }
-    if !system.tasks.iter().all(|t| system.cpus.is_subset(&t.affinity)) {
-        return necessary(least, cpus, "some tasks may not run on every CPU");
-    }
-    // A job that is queued behind an earlier one of its own task is beyond these tests.
-    let constrained = tasks.iter().all(|t| t.deadline.is_none_or(|d| d <= t.period));
-    let fit = tasks.iter().all(|t| t.runtime <= t.period && t.deadline.is_none_or(|d| t.runtime <= d));
-    if constrained && fit && tasks.len() as u64 <= cpus {
-        return ("one-cpu-each", Finding::new(Answer::Yes, Kind::Exact, "there are no more tasks than CPUs"));
-    }
-    if !is_global_edf(&system.policy) || tasks.iter().any(|t| t.deadline.is_none_or(|d| d > t.period)) {
-        return necessary(least, cpus, "there is no sufficient test for this policy and these deadlines");
-    }
-    let density = |t: &Demand| (t.runtime as u64, t.deadline.expect("all have one") as u64);
-    let above = |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) > u128::from(b.0) * u128::from(a.1);
-    let mut densest = (0, 1);
-    let mut sum = Utilisation::default();
-    for task in tasks {
-        let (c, d) = density(task);
-        sum.add(c, d);
-        if above((c, d), densest) {
-            densest = (c, d);
-        }
-    }
-    (1..cpus).for_each(|_| sum.add(densest.0, densest.1));
-    let found = match sum.at_most(cpus) {
-        Some(true) => Finding::new(Answer::Yes, Kind::Sufficient, "the total density is within the bound of GFB"),
-        _ => Finding::new(
-            Answer::Unknown,
-            Kind::Sufficient,
-            "the total density is above the bound of GFB, which proves nothing",
-        ),
-    };
-    ("gfb", found)
-}
-
 /// The quantum of PD² when nobody sets it.
 const PD2_QUANTUM: Span = Span::from_ms(1);
 
@@ -526,7 +483,7 @@ fn varies(system: &System) -> bool {
 }
 
 /// What holds for every policy: more work than CPUs cannot be done, nor a job longer than its deadline.
-fn necessary(tasks: &[Demand], cpus: u64, otherwise: &str) -> (&'static str, Finding) {
+pub(crate) fn necessary(tasks: &[Demand], cpus: u64, otherwise: &str) -> (&'static str, Finding) {
     let timed = || tasks.iter().filter(|t| t.deadline.is_some());
     let load = uniprocessor::utilisation(timed());
     if load.at_most(cpus) == Some(false) {

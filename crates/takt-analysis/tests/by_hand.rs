@@ -139,6 +139,9 @@ fn global_edf_by_its_bound() {
     assert_eq!((yes.schedulable, yes.test, yes.kind), (Answer::Yes, "gfb", Kind::Sufficient));
     let dhall = test("g-edf", 2, &[(2, 10, 10), (2, 10, 10), (10, 11, 11)]);
     assert_eq!(dhall.schedulable, Answer::Unknown);
+    // Densities of 1.5 are above GFB's 2 - 0.7, but in the slack of each task the others do not keep both CPUs.
+    let bcl = test("g-edf", 2, &[(70, 100, 100), (70, 100, 100), (10, 100, 100)]);
+    assert_eq!((bcl.schedulable, bcl.test, bcl.kind), (Answer::Yes, "bcl", Kind::Sufficient));
     let over = test("g-edf", 2, &[(9, 10, 10), (9, 10, 10), (9, 10, 10)]);
     assert_eq!((over.schedulable, over.kind), (Answer::No, Kind::Necessary));
     // Two tasks on two CPUs never meet.
@@ -483,4 +486,23 @@ fn domains_are_judged_one_by_one() {
         both.tasks[index].steps = locked.to_vec();
     }
     assert_eq!(verdict(&both).schedulable, Answer::Unknown);
+}
+
+#[test]
+fn global_fixed_priorities_have_response_times() {
+    // The third task waits while both others run, and no longer: 70 + 10 ms, found to a thousandth.
+    let tasks = [(70, 100, 100), (70, 101, 101), (10, 102, 102)];
+    for (policy, name) in [("g-rm", "grm-rta"), ("g-dm", "gdm-rta"), ("g-fp", "gfp-rta")] {
+        let said = test(policy, 2, &tasks);
+        assert_eq!((said.schedulable, said.test, said.kind), (Answer::Yes, name, Kind::Sufficient), "{policy}");
+        assert_eq!(said.responses[..2], [ms(70), ms(70)], "{policy}");
+        assert!(said.responses[2] >= ms(80) && said.responses[2] <= Some(Span::from_us(80_080)), "{said:?}");
+    }
+    let late = test("g-rm", 2, &[(70, 100, 100), (70, 101, 101), (40, 102, 102)]);
+    assert_eq!((late.schedulable, late.kind), (Answer::Unknown, Kind::Sufficient), "{late}");
+    assert!(late.reason.starts_with("task 2 has no bound"), "{late}");
+    // Of three alike each has to wait for the two others, which can have two jobs each in its way: 30 + 2 · 60 / 2 ms.
+    let alike = test("g-rm", 2, &[(30, 100, 100); 3]);
+    assert_eq!(alike.schedulable, Answer::Yes, "{alike}");
+    assert!(alike.responses.iter().all(|r| *r >= ms(90) && *r <= Some(Span::from_us(90_090))), "{alike:?}");
 }

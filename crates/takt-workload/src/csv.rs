@@ -135,15 +135,18 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
     rows
 }
 
-/// Reads all task sets of a CSV file, in the order of their first lines. A task may run on every CPU number;
-/// a runtime above the deadline is left to the analysis to judge.
+/// Reads all task sets of a CSV file, in the order of their first lines. A task may run on every CPU number.
 ///
 /// # Errors
-/// The faults of the file in its order.
+/// The faults of the file in its order; a runtime above the deadline is one.
 pub fn load_sets(source: &Source) -> Result<Vec<(u64, Vec<Task>)>, Vec<Diagnostic>> {
     source.check().map_err(|fault| vec![fault])?;
     let mut reader = Reader::default();
     let rows = rows(&mut reader, source);
+    for row in rows.iter().filter(|r| r.task.deadline < r.task.runtime) {
+        let name = format!("T{}", row.id);
+        task::check_runtime(&mut reader, &name, &row.task, Some(("runtime", &row.runtime)), Some(&row.deadline));
+    }
     if !reader.diagnostics.is_empty() {
         super::sort(&mut reader.diagnostics);
         return Err(reader.diagnostics);

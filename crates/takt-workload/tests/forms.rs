@@ -427,9 +427,13 @@ fn task_sets_load_from_csv() {
     assert_eq!(w.system.tasks[1].runtime, Some(Span::from_ns(1_500)));
     assert_eq!(w.system.cpus, CpuSet::first(2));
     assert_eq!(w.system.tasks[0].affinity, CpuSet::first(2));
-    let many = "set_id,task_id,C_us,D_us,T_us\n9,0,1,2,3\n4,0,9,2,3\n9,1,1,2,3\n";
+    let many = "set_id,task_id,C_us,D_us,T_us\n9,0,1,2,3\n4,0,2,2,3\n9,1,1,2,3\n";
     let sets = load_sets(&csv(many)).unwrap();
     assert_eq!(sets.iter().map(|(id, tasks)| (*id, tasks.len())).collect::<Vec<_>>(), [(9, 2), (4, 1)]);
+    let faults = load_sets(&csv(&many.replace("4,0,2,2,3", "4,0,9,2,3"))).unwrap_err();
+    assert_eq!(faults.len(), 1);
+    assert_eq!(faults[0].message, "task `T0` can never meet its deadline");
+    assert_eq!(many[..faults[0].span.start].lines().count(), 3, "the row of set 4");
     let faults = load(csv(text), &Options::default()).unwrap_err();
     assert_eq!(faults[0].message, "no policy is set for these tasks");
 }

@@ -17,6 +17,7 @@ use fixed_priority::{Priorities, Responses};
 use std::fmt::Write;
 
 pub use global_edf::tardiness;
+pub(crate) use global_fp::response_times as global_responses;
 
 pub(crate) use takt_core::policies::split::demand::Effort;
 
@@ -420,6 +421,10 @@ fn per_task(set: &TaskSet, cpus: u64, run: fn(&[Task], u64) -> Result<(), usize>
 fn bounds(set: &TaskSet, run: impl Fn(&[Task]) -> Result<Vec<u64>, Option<usize>>) -> Finding {
     if !set.is_constrained() {
         return found(Verdict::Unknown, Why::Beyond(BEYOND));
+    }
+    // The search begins at the runtime, which must be within the deadline for that.
+    if let Some(task) = set.tasks.iter().position(|t| t.runtime > t.deadline) {
+        return found(Verdict::NotShown, Why::Fails(task));
     }
     match run(&set.tasks) {
         Ok(times) => found(Verdict::Schedulable, Why::Responses(times)),
