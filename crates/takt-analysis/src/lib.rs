@@ -11,6 +11,7 @@ pub mod generate;
 mod global;
 pub mod online;
 pub mod parts;
+mod reservation;
 mod split;
 pub mod supply;
 pub mod table;

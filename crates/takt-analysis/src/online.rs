@@ -3,6 +3,7 @@
 use crate::accrual::{as_declared, by_utility, is_global_edf, sheds};
 use crate::global::global;
 use crate::parts;
+use crate::reservation;
 use crate::split;
 use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
 use crate::utilisation::{Utilisation, gcd};
@@ -187,6 +188,7 @@ fn by_policy(system: &System, tasks: &[Demand], home: Option<&[u16]>, least: &[D
         _ if is_global_edf(&system.policy) && system.policy.scope == Scope::Global => global(system, tasks, least),
         (Some(_), Scope::Clustered) => necessary(least, cpus, "there is no test for clusters"),
         _ if matches!(name, "llref" | "pd2") => optimal(system, tasks, least),
+        _ if reservation::knows(name) && cpus == 1 => reservation::judge(system, tasks, least),
         _ => necessary(least, cpus, otherwise),
     }
 }

@@ -219,6 +219,17 @@ impl Default for Task {
 }
 
 impl Task {
+    /// What is reserved for it under policies with servers: its `reservation`, or its runtime in each period, but no more than the
+    /// whole of that.
+    #[must_use]
+    pub fn reserved(&self) -> Option<Reservation> {
+        let by_runtime = || {
+            let period = self.arrival.period()?;
+            Some(Reservation { budget: self.runtime?.min(period), period })
+        };
+        self.reservation.or_else(by_runtime)
+    }
+
     /// What job number `job` of the task really needs when it has no `steps`; `None` when it never completes by itself.
     #[must_use]
     pub fn demand(&self, seed: u64, task: TaskId, job: u64) -> Option<Span> {

@@ -4,6 +4,7 @@ use super::for_all::for_all;
 use super::told::*;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+use takt_analysis::online::Answer;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::*;
@@ -103,6 +104,28 @@ fn who_stays_within_its_reservation_meets_its_deadlines_whatever_others_do() {
         for spec in sound() {
             let (engine, _) = simulated(spec, &servers.tasks, ms(1000), seed);
             prop_assert_eq!(misses(&engine, &servers), 0, "{} {:?}", spec.entry.name, spec.values[0]);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn the_verdict_about_servers_is_yes_where_every_job_stays_within_its_own() {
+    for_all(60, any::<u64>(), |seed| {
+        let servers = servers(seed, true);
+        for spec in sound() {
+            // By chance all jobs may be short.
+            let system = System { tasks: servers.tasks.clone(), ..System::new(CpuSet::first(1), spec) };
+            let found = takt_analysis::online::verdict(&system);
+            if found.schedulable == Answer::Yes {
+                let (engine, _) = simulated(spec, &servers.tasks, ms(1000), seed);
+                prop_assert_eq!((found.test, engine.totals().missed), ("reservation", 0));
+            }
+            let tasks: Vec<Task> =
+                servers.tasks.iter().zip(&servers.soft).filter(|(_, s)| !**s).map(|(t, _)| t.clone()).collect();
+            let system = System { tasks, ..System::new(CpuSet::first(1), spec) };
+            let known = spec.entry.name != "fcbs";
+            prop_assert_eq!(takt_analysis::online::verdict(&system).schedulable == Answer::Yes, known);
         }
         Ok(())
     });

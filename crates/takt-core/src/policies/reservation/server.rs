@@ -1,13 +1,6 @@
 //! Servers: a budget, a deadline, and the integer rules between them.
 
-use crate::model::Task;
 use crate::time::{Span, Time};
-
-/// What is reserved for a task: its `reservation`, or its runtime in each period (no more than the whole of it).
-pub(super) fn reserved(task: &Task) -> Option<(Span, Span)> {
-    let by_runtime = || Some((task.runtime?, task.arrival.period()?)).map(|(q, p)| (q.min(p), p));
-    task.reservation.map(|r| (r.budget, r.period)).or_else(by_runtime)
-}
 
 /// The server of one task. Its jobs queue in the order of their release and run with the deadline of the server.
 #[derive(Clone, Copy, Debug)]

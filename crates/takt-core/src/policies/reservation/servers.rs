@@ -1,8 +1,8 @@
 //! All servers of a policy, and the clusters of CPUs that they share.
 
-use super::server::{Server, reserved};
+use super::server::Server;
 use crate::engine::Context;
-use crate::model::{Invalid, TaskId};
+use crate::model::{Invalid, Reservation, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::scope::clusters;
 use crate::policy::{Build, Decision};
@@ -48,7 +48,8 @@ impl Servers {
     pub(super) fn new(build: &Build<'_>) -> Result<Servers, Invalid> {
         let mut servers = vec![Server::NEW; build.system.tasks.len()];
         for &task in build.tasks {
-            let (budget, period) = reserved(&build.system.tasks[task.index()])
+            let Reservation { budget, period } = build.system.tasks[task.index()]
+                .reserved()
                 .ok_or(Invalid::Needs(task, "reservation, or runtime and period"))?;
             servers[task.index()] = Server { budget, period, ..Server::NEW };
         }
@@ -127,7 +128,7 @@ impl Servers {
 
     /// Takes over what is reserved for the task now, for its next budget.
     pub(super) fn retune(&mut self, task: TaskId, cx: &Context<'_>) {
-        if let Some((budget, period)) = reserved(cx.task(task)) {
+        if let Some(Reservation { budget, period }) = cx.task(task).reserved() {
             let server = self.get_mut(task);
             (server.budget, server.period) = (budget, period);
         }
