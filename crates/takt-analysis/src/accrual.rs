@@ -11,8 +11,8 @@ pub(crate) fn by_utility(system: &System) -> bool {
 
 /// Whether the policy sheds jobs from a schedule in order of deadlines, and only where that is not feasible by what is declared.
 /// While EDF meets all deadlines, what is present is feasible at every event (it is, with all that is yet to come), so nothing
-/// is shed and the policy is EDF (Locke, thesis, Carnegie Mellon University, 1986; Clark, thesis, Carnegie Mellon University, 1990). That
-/// holds on one CPU, and for NG-GUA and gMUA beside global EDF.
+/// is shed and the policy is EDF (Locke, thesis, Carnegie Mellon University, 1986; Clark, thesis, Carnegie Mellon University,
+/// 1990). That holds on one CPU, and for NG-GUA and gMUA beside global EDF.
 pub(crate) fn sheds(system: &System) -> bool {
     let one_cpu = system.cpus.len() == 1 || system.policy.scope == Scope::Partitioned;
     match system.policy.entry.name {

@@ -64,7 +64,8 @@ impl Entries {
         }
     }
 
-    /// Finds out which CPUs share a ready queue, at the start and after a policy was switched. Returns by task the first CPU of its queue.
+    /// Finds out which CPUs share a ready queue, at the start and after a policy was switched. Returns by task the first CPU of its
+    /// queue.
     pub(crate) fn regroup(&mut self, engine: &Engine) -> Vec<u16> {
         let system = engine.system();
         let cpus: Vec<usize> = system.cpus.iter().collect();

@@ -35,8 +35,9 @@
 //! # Who runs the scheduler
 //! Each step of the engine is a run of the scheduler of every ready queue that it is about. A queue belongs to all CPUs under a
 //! global policy, to those of a cluster under a clustered one, to one CPU under a partitioned one; domains have queues of their
-//! own. Under a window table each CPU goes by its own copy of it and has nothing to share. A step is about a queue if something happened on one of its CPUs, or if
-//! the job of one of them changes: one starts, goes on or stops there, or the same task begins its next job.
+//! own. Under a window table each CPU goes by its own copy of it and has nothing to share. A step is about a queue if something
+//! happened on one of its CPUs, or if the job of one of them changes: one starts, goes on or stops there, or the same task begins
+//! its next job.
 //!
 //! What a job does happens on its CPU. Releases, wake-ups, deadlines, and changes from outside happen on the CPU on which their
 //! task ran last, or before that the first one of its queue; the policy's own timers on the first CPU whose job changes by

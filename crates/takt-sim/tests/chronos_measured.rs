@@ -9,11 +9,11 @@
 //!   which is not counted and takes its time all the same.
 //! * The lateness of a run is the least of deadline minus end over counted jobs that are late.
 //!
-//! In Takt the first two are [`Backlog::Chronos`] with [`Late::Continue`], and the third is [`System::horizon`], since jobs beyond it
-//! are simulated all the same. The machine is not free: with execution times inflated by 0.18 to 0.21 % all 76 runs agree exactly,
-//! in jobs and in utility; [`INFLATION`] is in between. Each rule is needed, as the last test counts: with a free machine 64 runs
-//! agree, without the uncounted jobs 67, and if of two equal deadlines that of the shorter period went first, 48. The order of
-//! tasks in the file changes nothing.
+//! In Takt the first two are [`Backlog::Chronos`] with [`Late::Continue`], and the third is [`System::horizon`], since jobs beyond
+//! it are simulated all the same. The machine is not free: with execution times inflated by 0.18 to 0.21 % all 76 runs agree
+//! exactly, in jobs and in utility; [`INFLATION`] is in between. Each rule is needed, as the last test counts: with a free machine
+//! 64 runs agree, without the uncounted jobs 67, and if of two equal deadlines that of the shorter period went first, 48. The order
+//! of tasks in the file changes nothing.
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
@@ -177,7 +177,7 @@ fn every_rule_is_needed() {
         system
     };
     assert_eq!(agreeing(reversed), all);
-    // A nanosecond for each 100 ms of the period: of equal deadlines that of the shorter period, which was released later, is first.
+    // A nanosecond for each 100 ms of the period: of equal deadlines that of the shorter period, released later, is first.
     let later_release_first = |row: &Row| {
         let mut system = system(row.policy, row.load, INFLATION);
         system.horizon = Some(Time::ZERO + RUN + Span::from_us(1));

@@ -140,7 +140,7 @@ fn laxity_counts_the_load() {
 }
 
 /// The planned release counts: the job of 20 begins late, when the load has fallen, and is long all the same. A mode change is not
-/// that of a job that has run: that at 42 comes before the job of 40 starts, which is a short one, and that at 61 after the next one.
+/// that of a job that has run: that at 42 comes before the job of 40 starts, a short one, and that at 61 after the next one does.
 #[test]
 fn the_planned_release_counts_and_a_mode_is_that_of_jobs_that_have_not_run() {
     let a = Task { priority: 1, ..periodic(20, 6) };

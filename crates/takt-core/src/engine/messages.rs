@@ -67,9 +67,10 @@ pub enum Input {
         /// Its importance.
         importance: u32,
     },
-    /// A mode change. The declared runtime is changed at once, but not that of a job that has run already; period and relative deadline when the
-    /// task's present job ends, or the next one if it has none, and from the release on that follows then. (They wait for as
-    /// long as released jobs of the task wait for their turn.) A task whose releases are a list or its policy's business keeps them.
+    /// A mode change. The declared runtime is changed at once, but not that of a job that has run already; period and relative
+    /// deadline when the task's present job ends, or the next one if it has none, and from the release on that follows then. (They
+    /// wait for as long as released jobs of the task wait for their turn.) A task whose releases are a list or its policy's
+    /// business keeps them.
     Retime {
         /// Whose.
         task: TaskId,

@@ -4,10 +4,10 @@
 //! built, every job completes by its deadline, and who holds a resource comes before those that wait for it. Without
 //! dependencies it is `dasa-nd`.
 //!
-//! The thesis was not at hand and no public implementation is a usable reference (that of ChronOS is marked unfinished), so these parts
-//! are reconstruction: how tentative deadlines are inherited along a chain and where among equal ones a job is put, that owners
-//! already in the schedule are moved and not doubled, and that the members of a chain are worth what they are when they end in
-//! this order. Clark also lets an owner be aborted instead of completed where that is quicker; this does not: aborts come from
+//! The thesis was not at hand and no public implementation is a usable reference (that of ChronOS is marked unfinished), so these
+//! parts are reconstruction: how tentative deadlines are inherited along a chain and where among equal ones a job is put, that
+//! owners already in the schedule are moved and not doubled, and that the members of a chain are worth what they are when they end
+//! in this order. Clark also lets an owner be aborted instead of completed where that is quicker; this does not: aborts come from
 //! deadlines and from circles only.
 
 use crate::policies::accrual::{self, Construction, Density, View};

@@ -4,8 +4,8 @@
 //! Constraints", IEEE Transactions on Computers 55(4), 2006. Invariant: in the schedule built, who holds a resource comes before
 //! those that wait for it, and each step appends the chain of jobs that accrues most per time at that place.
 //!
-//! Reconstructed from the paper's abstract and what others say of the algorithm, since its text was not at hand: the form of the greedy
-//! step, and that it ends when nothing left accrues anything.
+//! Reconstructed from the paper's abstract and what others say of the algorithm, since its text was not at hand: the form of the
+//! greedy step, and that it ends when nothing left accrues anything.
 
 use crate::policies::accrual::{self, Construction, Density, View};
 use crate::policy::{Build, Entry, Need, Scope};

@@ -6,7 +6,8 @@
 //! there last; then the jobs left over take the CPUs left over. Invariants: no two jobs on one CPU; as many run as there are CPUs
 //! for them; and a chosen job that runs does not move, unless it is moved so that a job bound to some CPUs can run, too.
 //!
-//! Every global policy maps with this, or by another rule of [`MAPPERS`] that its setting `mapper` names. A policy that hosts several groups of CPUs has one [`Mapper`] for each.
+//! Every global policy maps with this, or by another rule of [`MAPPERS`] that its setting `mapper` names. A policy that hosts
+//! several groups of CPUs has one [`Mapper`] for each.
 
 mod in_order;
 

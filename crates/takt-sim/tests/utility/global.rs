@@ -63,8 +63,8 @@ fn the_greedy_one_misses_what_global_edf_meets() {
     assert_eq!((greedy.missed(), greedy.engine.totals().met), ("b".to_owned(), 4));
 }
 
-/// H holds what W wants from the start on, when it has 2 ms to go; I and K compete with both. All is a millisecond later than in the
-/// example, so that H is there first.
+/// H holds what W wants from the start on, when it has 2 ms to go; I and K compete with both. All is a millisecond later than in
+/// the example, so that H is there first.
 fn dependent() -> Vec<Task> {
     let (lock, unlock) = (Step::Lock(ResourceId(0)), Step::Unlock(ResourceId(0)));
     vec![
@@ -373,8 +373,8 @@ fn completions_are_those_of_the_pseudo_code() {
     });
 }
 
-/// Random periodic sets that want 1.1 to 1.7 of their CPUs, with utilities between 1 and 100: the part of the utility that is accrued,
-/// on average, is what the policies are for. `TAKT_CASES` is the number of sets.
+/// Random periodic sets that want 1.1 to 1.7 of their CPUs, with utilities between 1 and 100: the part of the utility that is
+/// accrued, on average, is what the policies are for. `TAKT_CASES` is the number of sets.
 #[test]
 fn under_overload_the_greedy_one_accrues_most_and_global_edf_least() {
     const END: Span = Span::from_ms(600);

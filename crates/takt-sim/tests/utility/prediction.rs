@@ -1,10 +1,10 @@
 //! A load sweep on four CPUs that was predicted before Takt had these policies.
 //!
-//! The task set is `12t_nl_g` of ChronOS's test application (`chronos-project` by vadixidav on GitHub), a probable original of that in
-//! Dellinger, Garyali, Ravindran, "ChronOS Linux", DAC 2011. At a load of 100 % it wants one CPU; the load is in percent of that. It
-//! runs for 60 s at no cost and by that application's rules: a job needs its usage times the load, the successor of a late or
-//! aborted job is released at its end, and jobs with deadlines beyond the end do not count. Policies that go by utility abort late
-//! jobs.
+//! The task set is `12t_nl_g` of ChronOS's test application (`chronos-project` by vadixidav on GitHub), a probable original of that
+//! in Dellinger, Garyali, Ravindran, "ChronOS Linux", DAC 2011. At a load of 100 % it wants one CPU; the load is in percent of
+//! that. It runs for 60 s at no cost and by that application's rules: a job needs its usage times the load, the successor of a late
+//! or aborted job is released at its end, and jobs with deadlines beyond the end do not count. Policies that go by utility abort
+//! late jobs.
 
 use super::*;
 use takt_core::cpus::CpuSet;
@@ -92,9 +92,9 @@ fn utility_accrual_pays_under_overload() {
     }
 }
 
-/// Jobs met by G-FIFO or G-NP-EDF in another model: a job runs to its end, then a free CPU takes the job that is first by rank, begin
-/// and task. `keeps` says what becomes of a successor that begins because its predecessor was late: it goes on where that ran, or
-/// it queues like others.
+/// Jobs met by G-FIFO or G-NP-EDF in another model: a job runs to its end, then a free CPU takes the job that is first by rank,
+/// begin and task. `keeps` says what becomes of a successor that begins because its predecessor was late: it goes on where that
+/// ran, or it queues like others.
 fn run_to_the_end(fifo: bool, keeps: bool, load: i64) -> u64 {
     let end = RUN.ns() / 1000;
     let need = |task: usize| TASKS[task].1 * load / 100;

@@ -13,8 +13,8 @@
 //! What a job does follows the source of that program (`task.c` and `tester.c` of its C version, in the public repository
 //! vadixidav/chronos-project): it needs `usage * c / 100`, of which `l` percent are in critical sections; they come first, then
 //! the rest. One after another each lock is held for the whole of that time, so that a job with several locks needs more than it
-//! declares, and one without locks less; nested, all are held together and for that time once. Deadlines are periods, all tasks start
-//! together, and the successor of a late or aborted job begins at once (`preset: chronos`).
+//! declares, and one without locks less; nested, all are held together and for that time once. Deadlines are periods, all tasks
+//! start together, and the successor of a late or aborted job begins at once (`preset: chronos`).
 
 use super::{finish, task_info, whole, words, workload};
 use crate::diagnostic::Diagnostic;
@@ -45,6 +45,7 @@ const SCHEDULERS: [(&str, &str); 16] = [
     ("LBESA", "lbesa"),
     ("DASA_ND", "dasa-nd"),
     ("DASA", "dasa"),
+    ("GUS", "gus"),
     ("GFIFO", "g-fifo"),
     ("GRMA", "g-rm"),
     ("GEDF", "g-edf"),

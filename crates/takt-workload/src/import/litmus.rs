@@ -7,8 +7,8 @@
 //! release_ts
 //! ```
 //! What the options mean follows the source of these programs (`bin/rtspin.c` and `bin/rt_launch.c` of the public repository
-//! LITMUS-RT/liblitmus): times are milliseconds, an rtspin's duration seconds; a job of rtspin spins for a part of its declared time
-//! (`-s`, by default 0.95); with a lock (`-X`) it takes it somewhere in the middle, here exactly there.
+//! LITMUS-RT/liblitmus): times are milliseconds, an rtspin's duration seconds; a job of rtspin spins for a part of its declared
+//! time (`-s`, by default 0.95); with a lock (`-X`) it takes it somewhere in the middle, here exactly there.
 
 use super::shell::{self, Command, Word};
 use super::{finish, task_info, workload};
