@@ -1,7 +1,7 @@
 //! Systems that are judged in parts: domain by domain, and a load that changes at its extremes.
 
 use crate::online::{self, Answer, Kind, Verdict};
-use takt_core::model::{Arrival, Execution, Load, Step, System, Task, TaskId, scaled};
+use takt_core::model::{Arrival, Load, Step, System, Task, TaskId};
 
 /// The lowest and the highest factor of a load. It is piecewise linear, so both are at points.
 pub(crate) fn extremes(load: &Load) -> (u32, u32) {
@@ -12,21 +12,7 @@ pub(crate) fn extremes(load: &Load) -> (u32, u32) {
 /// The system with what its jobs need at a load, and no load any more.
 pub(crate) fn at_load(system: &System, factor: u32) -> System {
     let mut system = System { load: None, ..system.clone() };
-    for task in &mut system.tasks {
-        task.runtime = task.runtime.map(|runtime| scaled(runtime, factor));
-        for step in &mut task.steps {
-            if let Step::Run(span) = step {
-                *span = scaled(*span, factor);
-            }
-        }
-        match &mut task.execution {
-            Execution::Declared => {}
-            Execution::Uniform { least, most } => {
-                (*least, *most) = (scaled(*least, factor), scaled(*most, factor));
-            }
-            Execution::Series(spans) => spans.iter_mut().for_each(|span| *span = scaled(*span, factor)),
-        }
-    }
+    system.tasks.iter_mut().for_each(|task| task.scale(factor));
     system
 }
 

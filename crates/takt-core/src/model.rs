@@ -243,6 +243,22 @@ impl Task {
             Execution::Series(spans) => spans.get((job % spans.len().max(1) as u64) as usize).copied().or(self.runtime),
         }
     }
+
+    /// Multiplies what its jobs need by a factor in millionths, each of the times by itself ([`scaled`]). O(steps).
+    pub fn scale(&mut self, factor: u32) {
+        let times = |span: &mut Span| *span = scaled(*span, factor);
+        self.runtime.iter_mut().for_each(times);
+        for step in &mut self.steps {
+            if let Step::Run(span) = step {
+                times(span);
+            }
+        }
+        match &mut self.execution {
+            Execution::Declared => {}
+            Execution::Uniform { least, most } => [least, most].into_iter().for_each(times),
+            Execution::Series(spans) => spans.iter_mut().for_each(times),
+        }
+    }
 }
 
 /// A group of tasks that owns slices of windows.
