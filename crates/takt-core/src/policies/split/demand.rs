@@ -85,7 +85,6 @@ pub enum Demand {
 pub const HORIZON: u64 = 1 << 62;
 
 /// Some absolute deadlines: of the first jobs of each task, of fewer where there are many tasks.
-#[must_use]
 pub fn early_deadlines(tasks: &[Times]) -> impl Iterator<Item = u64> {
     let jobs = (0..32u64).flat_map(move |job| tasks.iter().map(move |task| (job, task)));
     jobs.take(512).filter_map(|(job, t)| t.period.checked_mul(job)?.checked_add(t.deadline))
