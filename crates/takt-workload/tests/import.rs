@@ -162,6 +162,7 @@ fn schedulers_have_their_names() {
     assert_eq!(of("RMA").as_deref(), Some("rm"));
     assert_eq!(of("GNP_EDF").as_deref(), Some("g-np-edf"));
     assert_eq!(of("DASA-ND").as_deref(), Some("dasa-nd"));
+    assert_eq!(of("GUS").as_deref(), Some("gus"));
     assert_eq!(of("edf"), None);
     // All that the test application of the last version knows.
     for name in "FIFO RMA EDF HVDF LBESA DASA_ND DASA GFIFO GRMA GEDF GNP_EDF GHVDF GNP_HVDF GMUA GGUA NGGUA".split(' ')

@@ -36,8 +36,9 @@ const MAX_LOCKS: u64 = steps::MAX_RESOURCES as u64;
 /// The most that a job may need of its usage, in percent, as in the test application.
 pub const MAX_USAGE: u32 = 10_000;
 
-/// ChronOS's schedulers by the names of its test application, and what they are called here.
-const SCHEDULERS: [(&str, &str); 16] = [
+/// ChronOS's schedulers by the names of its test application, and what they are called here; and GUS, which it
+/// lacks, in its manner.
+const SCHEDULERS: [(&str, &str); 17] = [
     ("FIFO", "fifo"),
     ("RMA", "rm"),
     ("EDF", "edf"),
