@@ -128,7 +128,7 @@ fn halved(height: u64, elapsed: Span, half_life: Span) -> u64 {
         }
         root = square_root(root);
     }
-    (u128::from(height) * factor >> 63 >> halves) as u64
+    ((u128::from(height) * factor) >> 63 >> halves) as u64
 }
 
 /// 2^(-1/2) in units of 2^-63.
