@@ -12,8 +12,9 @@ use takt_trace::{Format, Trace};
 /// The program under test.
 pub(crate) const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 
-/// The longest that any run may take beyond its own duration before it is killed and the test fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest that any run may take before it is killed and the test fails. It ends what hangs, and judges no speed: under load an
+/// experiment of some seconds can take minutes.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The repository's workloads.
 pub(crate) fn workloads() -> PathBuf {
@@ -229,12 +230,12 @@ pub(crate) fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), St
     if holds { Ok(()) } else { Err(why()) }
 }
 
-/// Polls for up to 10 s.
+/// Polls for as long as a run may take.
 #[track_caller]
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + PATIENCE;
     while !holds() {
-        assert!(Instant::now() < end, "not within 10 s: {what}");
+        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
         pause(5);
     }
 }

@@ -368,6 +368,36 @@ fn loads_are_resumed_and_repeated() {
 }
 
 #[test]
+fn a_state_is_that_of_its_file_and_costs() {
+    let room = Room::with(THREE);
+    let base = ["sweep", "load", "--policies", "edf", "--loads", "1.0", "--duration", "200ms", "--state", "s.json"];
+    let sweep = |more: &[&str]| room.takt(&[&base[..], more].concat());
+    let file = ["w.yaml", "--costs", "context_switch=1us"];
+    let first = sweep(&file).expect(0).stdout;
+    let kept = room.text("s.json");
+    let refused = |more: &[&str], says: &str| {
+        let done = sweep(more).expect(2);
+        assert!(done.stderr.contains(says) && done.stdout.is_empty(), "{more:?}: {}", done.stderr);
+        assert_eq!(room.text("s.json"), kept, "{more:?}");
+    };
+    // The same file by its name, with other jobs in it.
+    fs::write(room.path("w.yaml"), THREE.replace("runtime: 2ms", "runtime: 1ms")).unwrap();
+    refused(&file, "its `fingerprint` is");
+    fs::write(room.path("w.yaml"), THREE).unwrap();
+    for costs in [&["--costs", "context_switch=2us"][..], &["--costs", "migration=1us"], &[]] {
+        refused(&[&["w.yaml"], costs].concat(), "its `costs_ns` is [1000,0,");
+    }
+    // The same costs in other words.
+    assert_eq!(sweep(&["w.yaml", "--costs", "lock=0us,context_switch=1000ns"]).expect(0).stdout, first);
+    // Random sets have no file, and costs nevertheless.
+    let random = ["--sets", "1", "--cpus", "1", "--generator", "uunifast-discard", "--tasks", "3"];
+    fs::remove_file(room.path("s.json")).unwrap();
+    let _ = sweep(&random).expect(0);
+    let done = sweep(&[&random[..], &["--costs", "interrupt=3us"]].concat()).expect(2);
+    assert!(done.stderr.contains("its `costs_ns` is null, and now it is [0,0,"), "{}", done.stderr);
+}
+
+#[test]
 fn bad_loads_are_told() {
     let room = Room::with(THREE);
     fs::write(room.path("plain.yaml"), "policy: edf\ntasks:\n  - {name: a, period: 5ms}\n").unwrap();
