@@ -109,7 +109,9 @@ impl Rule for Fcbs {
     fn idles(&mut self, task: TaskId, finished: bool, servers: &mut Servers, cx: &mut Context<'_>) {
         let mut gift = own(task, servers);
         let saved = if finished || !self.literal { self.saved[task.index()].take() } else { None };
-        if let Some(saved) = saved {
+        if let Some(mut saved) = saved {
+            // An overrun of the gift is paid for.
+            saved.left += gift.left.min(0);
             // The literal form gives its own budget up, and what is left of the other one gets its own deadline.
             gift.deadline = if self.literal { saved.deadline } else { gift.deadline };
             set(task, if self.literal { gift } else { saved }, servers);
