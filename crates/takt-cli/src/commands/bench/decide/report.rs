@@ -240,7 +240,11 @@ impl Results<'_> {
         let limits = self.limits();
         let over: Vec<&Limit> = limits.iter().filter(|l| l.holds == Some(false)).collect();
         let judged = limits.iter().filter(|l| l.holds.is_some()).count();
-        writeln!(out, "growth within what is stated (and {TOLERANCE}): {} of {judged}", judged - over.len())?;
+        if judged == 0 {
+            writeln!(out, "growth is not compared with what is stated: too few sizes were measured")?;
+        } else {
+            writeln!(out, "growth within what is stated (and {TOLERANCE}): {} of {judged}", judged - over.len())?;
+        }
         for limit in over {
             let stated = limit.stated.as_ref().map_or("-", |s| s.text.as_str());
             writeln!(out, "{}: {:.2}, stated {stated}: OVER", limit.what, limit.measured.unwrap_or(0.0))?;
