@@ -65,7 +65,8 @@ fn write_settings(out: &mut String, workload: &Workload) {
         line!(out, "duration: {}", duration_text(duration));
     }
     match system.late {
-        Late::Continue => {}
+        Late::Continue if !settings.late_stated => {}
+        Late::Continue => line!(out, "late: continue"),
         Late::Abort => line!(out, "late: abort"),
         Late::AbortAtEvent => line!(out, "late: abort-at-event"),
     }

@@ -184,6 +184,8 @@ pub struct Settings {
     /// The file names no CPU by its number and nobody said how many there are, so the machine is CPU 0 alone
     /// (or [`Options::machine`]).
     pub cpus_from_all: bool,
+    /// The file says itself what becomes of late jobs (`late`), if only what holds anyway.
+    pub late_stated: bool,
 }
 
 impl Default for Settings {
@@ -196,6 +198,7 @@ impl Default for Settings {
             on_crash: OnCrash::default(),
             duration: None,
             cpus_from_all: false,
+            late_stated: false,
         }
     }
 }

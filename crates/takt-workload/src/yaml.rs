@@ -249,6 +249,7 @@ fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
     {
         settings.init_timeout = span;
     }
+    settings.late_stated = root.get("late").is_some();
     let duration = root.get("duration");
     settings.duration = duration.and_then(|e| reader.span(&e.value, "duration", Bare::Refused, false));
     let realtime = root.get("realtime");

@@ -411,6 +411,11 @@ fn bad_loads_are_told() {
         (&["w.yaml", "--loads", "1", "--policies", "edf", "--utilities", "equal"], "cannot be used with"),
         (&["w.yaml", "--loads", "1", "--policies", "edf", "--against", "rm"], "none of the policies"),
         (&["w.yaml", "--loads", "1", "--policies", "edf", "--costs", "swap=1us"], "no cost `swap`"),
+        (&["w.yaml", "--loads", "1", "--policies", "edf", "--costs", "lock=1us,lock=2us"], "`lock` is there twice"),
+        (&["w.yaml", "--loads", "1,100%", "--policies", "edf"], "1.0 is there twice"),
+        (&["w.yaml", "--loads", "1", "--policies", "edf,rm,edf"], "`edf` is there twice"),
+        (&["w.yaml", "--loads", "1", "--policies", "edf", "--svg", "missing/a.svg"], "cannot write `missing/a.svg`"),
+        (&["w.yaml", "--loads", "1", "--policies", "edf", "--runs", "missing/a.csv"], "cannot write `missing/a.csv`"),
         (&["plain.yaml", "--loads", "1", "--policies", "edf,dasa-nd"], "plain.yaml"),
         (&["none.yaml", "--loads", "1", "--policies", "edf"], "none.yaml"),
         (&["--loads", "1", "--policies", "g-edf", "--seeds", "1..2"], "FILE"),
@@ -421,4 +426,123 @@ fn bad_loads_are_told() {
         let done = room.takt(&[&["sweep", "load"], args].concat()).expect(2);
         assert!(done.stderr.contains(says) && done.stdout.is_empty(), "{args:?}: {}", done.stderr);
     }
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_told_before_the_work() {
+    let room = Room::with(THREE);
+    fs::write(room.path("old.svg"), "old").unwrap();
+    // It would take hours.
+    let long = ["sweep", "load", "w.yaml", "--policies", "edf", "--loads", "0.1..900:0.1", "--duration", "100000s"];
+    let paths = ["--svg", "old.svg", "--runs", "missing/runs.csv"];
+    let done = room.takt(&[&long[..], &paths].concat()).expect(2);
+    assert!(done.stderr.contains("cannot write `missing/runs.csv`"), "{}", done.stderr);
+    assert_eq!(room.text("old.svg"), "old");
+    let wrong =
+        ["sweep", "load", "w.yaml", "--policies", "edf,ng-gua", "--loads", "1", "--svg", "new.svg", "--cpus", "1"];
+    room.takt(&[&wrong[..], &["--against", "rm"]].concat()).expect(2);
+    assert!(!room.path("new.svg").exists());
+}
+
+#[test]
+fn an_interrupted_experiment_says_what_it_keeps() {
+    let room = Room::with(THREE);
+    let args = [
+        "sweep",
+        "load",
+        "w.yaml",
+        "--policies",
+        "edf",
+        "--loads",
+        "1,900",
+        "--duration",
+        "100000s",
+        "--state",
+        "s.json",
+    ];
+    let running = room.start(&args);
+    until("it has begun", || room.path("s.json").exists());
+    running.signal(Signal::INT);
+    let (_, done) = running.wait_unchecked();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&done.status), Some(Signal::INT.as_raw()));
+    assert!(done.stderr.contains("interrupted: `s.json` keeps "), "{}", done.stderr);
+    assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
+}
+
+#[test]
+fn rows_show_the_policy_that_they_name() {
+    let changes = "changes:\n  - {at: 1ms, policy: rm}\n  - {at: 2ms, policy: dasa-nd}\n";
+    let room = Room::with(THREE);
+    let base = ["sweep", "load", "w.yaml", "--policies", "edf,dasa-nd", "--loads", "1.0", "--duration", "200ms"];
+    let plain = room.takt(&base).expect(0).stdout;
+    fs::write(room.path("w.yaml"), format!("{THREE}{changes}")).unwrap();
+    let switching = room.takt(&base).expect(0);
+    assert_eq!(switching.stdout, plain);
+    for policy in ["edf", "dasa-nd"] {
+        let stays = format!("the policy stays `{policy}`, named by `--policy`");
+        assert_eq!(switching.stderr.matches(&stays).count(), 2, "{}", switching.stderr);
+    }
+    let met = |args: &[&str]| {
+        let all = [&["sim", "w.yaml", "--duration", "200ms", "--json"][..], args].concat();
+        room.takt(&all).json()["jobs"]["met"].as_u64().unwrap()
+    };
+    assert_eq!((met(&["--policy", "edf"]), met(&[])), (2, 4));
+}
+
+#[test]
+fn the_file_says_what_becomes_of_late_jobs() {
+    let room = Room::new();
+    let base = ["sweep", "load", "w.yaml", "--policies", "edf,dasa-nd", "--loads", "1.0", "--duration", "200ms"];
+    let aborted = |late: &str, more: &[&str]| {
+        fs::write(room.path("w.yaml"), format!("{late}{THREE}")).unwrap();
+        let csv = room.takt(&[&base[..], more].concat()).expect(0).stdout;
+        rows(&csv).iter().map(|row| number(row, "aborted") > 0.0).collect::<Vec<bool>>()
+    };
+    assert_eq!(aborted("", &[]), [false, true]);
+    assert_eq!(aborted("late: abort\n", &[]), [true, true]);
+    assert_eq!(aborted("late: continue\n", &[]), [false, false]);
+    assert_eq!(aborted("late: continue\n", &["--late", "abort"]), [true, true]);
+}
+
+#[test]
+fn utilisation_is_that_of_the_highest_load() {
+    let room = Room::with(&format!("load: {{points: [[0s, 0.5], [100ms, 2.5]]}}\n{THREE}"));
+    let csv = room.takt(&["sweep", "load", "w.yaml", "--policies", "edf", "--loads", "50%,2"]).expect(0).stdout;
+    let found: Vec<String> = rows(&csv).iter().map(|row| format!("{} {}", row["load"], row["utilisation"])).collect();
+    assert_eq!(found, ["0.5 0.1", "2.0 0.4"]);
+}
+
+#[test]
+fn copies_of_a_run_are_not_counted() {
+    let room = Room::with(THREE);
+    let base = ["sweep", "load", "w.yaml", "--policies", "edf", "--loads", "1", "--seeds", "1..3", "--duration", "1s"];
+    let done = room.takt(&base).expect(0);
+    assert!(done.stderr.contains("all seeds are alike"), "{}", done.stderr);
+    let row = &rows(&done.stdout)[0];
+    assert_eq!((row["runs"].as_str(), row["dsr_ci95"].as_str()), ("1", ""));
+    fs::write(room.path("w.yaml"), THREE.replace("runtime: 2ms", "runtime: 2ms, spread: 5ms")).unwrap();
+    let done = room.takt(&base).expect(0);
+    assert_eq!((rows(&done.stdout)[0]["runs"].as_str(), done.stderr.as_str()), ("3", ""));
+}
+
+#[test]
+fn runs_in_which_nothing_is_counted_are_left_out() {
+    let room = Room::with(&THREE.replace("period: 100ms", "period: 100ms, offset: 2ms"));
+    let base = ["sweep", "load", "w.yaml", "--policies", "edf", "--loads", "1", "--duration"];
+    let row = |length: &'static str| rows(&room.takt(&[&base[..], &[length]].concat()).expect(0).stdout).remove(0);
+    let none = row("5ms");
+    for (column, cell) in &none {
+        let given = ["load", "utilisation", "policy", "runs"].contains(&column.as_str());
+        assert!(given || cell.is_empty(), "{column}: {cell}");
+    }
+    assert_eq!(none["runs"], "0");
+    assert_eq!((row("6ms")["runs"].as_str(), row("6ms")["dsr"].as_str()), ("1", "1.0000"));
+    let object = room.takt(&[&base[..], &["5ms", "--json"]].concat()).json();
+    let policy = &object["points"][0]["policies"][0];
+    assert_eq!((&policy["runs"], &policy["dsr"]), (&json!(0), &json!({"mean": null, "ci95": null})));
+    room.takt(&[&base[..], &["5ms", "--svg", "a.svg"]].concat()).expect(0);
+    assert_eq!(room.text("a.svg").matches("<polyline").count(), 0);
+    // One CPU has no panel of migrations, and a single load has dots.
+    room.takt(&[&base[..], &["1s", "--svg", "a.svg"]].concat()).expect(0);
+    assert!(!room.text("a.svg").contains("migrations") && room.text("a.svg").contains("<circle"));
 }

@@ -23,12 +23,12 @@ pub(super) struct Panel {
     pub(super) top: u64,
     /// What `top` is called at the axis, in millionths.
     pub(super) worth: u64,
-    /// The same names in each panel, with a dot for each point.
-    pub(super) lines: Vec<(String, Vec<Dot>)>,
+    /// The same names in each panel, with a dot for each point; none where nothing is known.
+    pub(super) lines: Vec<(String, Vec<Option<Dot>>)>,
 }
 
 /// A value, and how far up and down from it the true one may be; zero draws no bar.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dot {
     pub(super) value: u64,
     pub(super) half: u64,
@@ -124,19 +124,46 @@ fn draw(body: &mut String, picture: &Picture<'_>, panel: &Panel, top: i64) {
     }
     let (middle, below) = (LEFT + WIDTH / 2, top + HEIGHT + 40);
     line(body, format_args!(r#"<text x="{middle}" y="{below}" class="x">{}</text>"#, escape(picture.across)));
+    let barred = |dots: &[Option<Dot>]| dots.iter().flatten().any(|dot| dot.half > 0);
+    let with_bars = panel.lines.iter().filter(|(_, dots)| barred(dots)).count() as i64;
+    let mut bars_before = 0;
     for (index, (name, dots)) in panel.lines.iter().enumerate() {
-        let path: Vec<String> =
-            points.iter().zip(dots).map(|(p, d)| format!("{},{}", pixel(x(*p)), pixel(y(d.value)))).collect();
-        let (path, style) = (path.join(" "), style(index));
-        line(body, format_args!(r#"<polyline points="{path}" {style}><title>{}</title></polyline>"#, escape(name)));
-        let bar = |(point, dot): (&u64, &Dot)| {
-            let (at, low, high) = (x(*point), y(dot.value.saturating_sub(dot.half)), y(dot.value + dot.half));
+        let colour = COLOURS[index % COLOURS.len()];
+        // Lines that are the same take turns, and their dots are rings around each other.
+        let same = |(_, other): &&(String, Vec<Option<Dot>>)| other == dots;
+        let (before, alike) =
+            (panel.lines[..index].iter().filter(same).count(), panel.lines.iter().filter(same).count());
+        let style = match alike {
+            1 => style(index),
+            _ => format!(
+                r#"stroke="{colour}" stroke-dasharray="6 {}" stroke-dashoffset="-{}""#,
+                6 * (alike - 1),
+                6 * before
+            ),
+        };
+        let known: Vec<(u64, Option<Dot>)> = points.iter().copied().zip(dots.iter().copied()).collect();
+        for part in known.split(|(_, dot)| dot.is_none()).filter(|part| !part.is_empty()) {
+            let at = |(p, dot): &(u64, Option<Dot>)| Some(format!("{},{}", pixel(x(*p)), pixel(y((*dot)?.value))));
+            let path = part.iter().filter_map(at).collect::<Vec<_>>().join(" ");
+            line(body, format_args!(r#"<polyline points="{path}" {style}><title>{}</title></polyline>"#, escape(name)));
+        }
+        let dots = || known.iter().filter_map(|(point, dot)| Some((*point, (*dot)?)));
+        let radius = 25 + 15 * (alike - 1 - before) as i64;
+        for (point, dot) in dots() {
+            let (at, high, radius) = (pixel(x(point)), pixel(y(dot.value)), pixel(radius));
+            line(body, format_args!(r#"<circle cx="{at}" cy="{high}" r="{radius}" fill="{colour}"/>"#));
+        }
+        // Bars of several lines at one point stand side by side.
+        let aside = 20 * bars_before - 10 * (with_bars - 1).max(0);
+        let bar = |(point, dot): (u64, Dot)| {
+            let (at, low, high) = (x(point) + aside, y(dot.value.saturating_sub(dot.half)), y(dot.value + dot.half));
             let (left, high, low) = (pixel(at - 30), pixel(high), pixel(low));
             format!("M{left} {high}h6M{} {high}V{low}M{left} {low}h6", pixel(at))
         };
-        let bars: String = points.iter().zip(dots).filter(|(_, dot)| dot.half > 0).map(bar).collect();
+        let bars: String = dots().filter(|(_, dot)| dot.half > 0).map(bar).collect();
         if !bars.is_empty() {
-            line(body, format_args!(r#"<path d="{bars}" stroke="{}" class="bar"/>"#, COLOURS[index % COLOURS.len()]));
+            bars_before += 1;
+            line(body, format_args!(r#"<path d="{bars}" stroke="{colour}" class="bar"/>"#));
         }
     }
 }
@@ -146,7 +173,7 @@ mod tests {
     use super::*;
 
     fn picture(points: &[u64], top: u64, dots: &[Dot]) -> String {
-        let lines = vec![("a<b\u{1}".into(), dots.to_vec())];
+        let lines = vec![("a<b\u{1}".into(), dots.iter().copied().map(Some).collect())];
         let panels = [Panel { title: String::new(), top, worth: 1_000_000, lines }];
         svg(&Picture { title: "t", note: "n", across: "load", points, panels: &panels })
     }
@@ -168,5 +195,32 @@ mod tests {
         // A tenth of the height is 36 pixels; above the top there is nothing.
         let bars = "M53.0 208.0h6M56.0 208.0V280.0M53.0 280.0h6M613.0 64.0h6M616.0 64.0V100.0M613.0 100.0h6";
         assert!(text.contains(bars), "{text}");
+    }
+
+    #[test]
+    fn lines_that_are_the_same_are_all_seen() {
+        let dot = |value, half| Some(Dot { value, half });
+        let lines = |dots: &[Vec<Option<Dot>>]| {
+            let named = |(i, dots): (usize, &Vec<Option<Dot>>)| (format!("line {i}"), dots.clone());
+            let panel =
+                Panel { title: String::new(), top: 10, worth: 10, lines: dots.iter().enumerate().map(named).collect() };
+            let points = [1_000_000, 2_000_000, 3_000_000];
+            svg(&Picture { title: "t", note: "n", across: "load", points: &points[..dots[0].len()], panels: &[panel] })
+        };
+        let text = lines(&[vec![dot(5, 1)], vec![dot(5, 1)], vec![dot(6, 0)]]);
+        for part in [
+            r#"stroke-dasharray="6 6" stroke-dashoffset="-0""#,
+            r#"stroke-dasharray="6 6" stroke-dashoffset="-6""#,
+            r##"<circle cx="56.0" cy="244.0" r="4.0" fill="#0072b2"/>"##,
+            r##"<circle cx="56.0" cy="244.0" r="2.5" fill="#e69f00"/>"##,
+            // The bars stand beside each other.
+            "M52.0 208.0h6M55.0 208.0V280.0",
+            "M54.0 208.0h6M57.0 208.0V280.0",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        // What is not known leaves a gap.
+        let text = lines(&[vec![dot(5, 0), None, dot(5, 0)]]);
+        assert_eq!((text.matches("<polyline").count(), text.matches("<circle").count()), (2, 2));
     }
 }

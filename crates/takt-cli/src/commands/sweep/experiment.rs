@@ -3,8 +3,13 @@
 use super::state::{Block, Found, State, Subject};
 use crate::failure::Failure;
 use crate::parallel;
-use std::path::PathBuf;
-use std::sync::Mutex;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The options of every experiment.
@@ -34,6 +39,52 @@ pub(super) fn blocks(points: usize, sets: u64, size: u64) -> Vec<Block> {
     (0..points).flat_map(of_point).collect()
 }
 
+/// Whether a file can be written, found before the work and not after it. What is in it stays.
+///
+/// # Errors
+/// Why it cannot.
+pub(super) fn writable(path: &Path) -> Result<(), Failure> {
+    let is_new = !path.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|e| Failure::file("write", path, &e))?;
+    if is_new {
+        // Nothing is left behind by an experiment that does not come to its end.
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Hears the signals that end an experiment, until it is dropped.
+struct Ends {
+    /// Nobody listens any more, so that the signals mean again what they mean to any program.
+    unheard: Arc<AtomicBool>,
+    handle: Handle,
+}
+
+impl Ends {
+    /// All signals but those that whoever started this process has told it to ignore; none if they cannot be heard.
+    fn hear() -> Option<(Signals, Ends)> {
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+        let ignored = u64::from_str_radix(ignored.trim(), 16).ok()?;
+        let wanted = || [SIGINT, SIGTERM].into_iter().filter(|signal| (ignored >> (signal - 1)) & 1 == 0);
+        let unheard = Arc::new(AtomicBool::new(false));
+        for signal in wanted() {
+            signal_hook::flag::register_conditional_default(signal, unheard.clone()).ok()?;
+        }
+        let signals = Signals::new(wanted()).ok()?;
+        let handle = signals.handle();
+        Some((signals, Ends { unheard, handle }))
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.unheard.store(true, Ordering::SeqCst);
+        self.handle.close();
+    }
+}
+
 /// Finds out about each block, but for those that the state knows. The results stand in the order of `blocks`, whatever the
 /// number of threads.
 ///
@@ -52,22 +103,46 @@ pub(super) fn carry_out<T: Found>(
     let progress = parallel::bar(blocks.iter().map(|b| b.2).sum());
     progress.inc(blocks.iter().filter(|b| state.done.contains_key(b)).map(|b| b.2).sum());
     let shared = Mutex::new((state, Instant::now(), None::<Failure>));
-    let found = parallel::map(
-        missing.len(),
-        common.threads.map_or_else(parallel::threads, usize::from),
-        |index| work(missing[index]),
-        |index, found| {
-            progress.inc(missing[index].2);
-            let Ok(found) = found else { return };
-            let mut shared = shared.lock().expect("no worker panics while it holds the state");
-            let (state, saved, failed) = &mut *shared;
-            state.done.insert(missing[index], found.clone());
-            if saved.elapsed() >= SAVE_EVERY && failed.is_none() {
-                *failed = state.save().err();
-                *saved = Instant::now();
-            }
-        },
-    );
+    let lock = || -> MutexGuard<'_, _> { shared.lock().expect("no worker panics while it holds the state") };
+    let total: u64 = blocks.iter().map(|b| b.2).sum();
+    let (mut signals, ends) = common.state.as_ref().and_then(|_| Ends::hear()).unzip();
+    let found = std::thread::scope(|scope| {
+        // The thread below waits until this is gone, even if a worker panics.
+        let _ends = ends;
+        if let (Some(signals), Some(path)) = (&mut signals, &common.state) {
+            scope.spawn(|| {
+                let Some(signal) = signals.forever().next() else { return };
+                // Whoever waits for it stays waiting: this is the end.
+                let shared = lock();
+                progress.finish_and_clear();
+                let done: u64 = blocks.iter().filter(|b| shared.0.done.contains_key(b)).map(|b| b.2).sum();
+                if shared.0.save().is_ok() {
+                    let path = path.display();
+                    let _ = writeln!(
+                        io::stderr(),
+                        "interrupted: `{path}` keeps {done} of {total}; the same command goes on"
+                    );
+                }
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            });
+        }
+        parallel::map(
+            missing.len(),
+            common.threads.map_or_else(parallel::threads, usize::from),
+            |index| work(missing[index]),
+            |index, found| {
+                progress.inc(missing[index].2);
+                let Ok(found) = found else { return };
+                let mut shared = lock();
+                let (state, saved, failed) = &mut *shared;
+                state.done.insert(missing[index], found.clone());
+                if saved.elapsed() >= SAVE_EVERY && failed.is_none() {
+                    *failed = state.save().err();
+                    *saved = Instant::now();
+                }
+            },
+        )
+    });
     progress.finish_and_clear();
     let (state, _, failed) = shared.into_inner().expect("the workers have ended");
     found.into_iter().find_map(Result::err).map_or(Ok(()), Err)?;

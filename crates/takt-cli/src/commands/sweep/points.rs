@@ -7,9 +7,20 @@ pub(super) struct Points(pub(super) Vec<u64>);
 /// No experiment has more points.
 const POINTS_MAX: u64 = 10_000;
 
-/// A total utilisation or load in millionths.
+/// A total utilisation or load in millionths; also in percent.
 pub(super) fn total(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no utilisation: a number above zero and at most 1000, such as 3.2");
+    let wrong =
+        || format!("`{text}` is no utilisation or factor: a number above zero and at most 1000, such as 3.2 or 320%");
+    if let Some(percent) = text.strip_suffix('%') {
+        let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
+        if whole.is_empty() || !whole.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(wrong());
+        }
+        // The point moves two digits to the left.
+        let whole = format!("{whole:0>3}");
+        let (ones, hundredths) = whole.split_at(whole.len() - 2);
+        return total(&format!("{ones}.{hundredths}{fraction}")).map_err(|_| wrong());
+    }
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
     if whole.is_empty() || whole.len() > 4 || fraction.len() > 6 || !digits(whole) || !digits(fraction) {
@@ -36,7 +47,9 @@ pub(super) fn points(text: &str) -> Result<Points, String> {
         }
     };
     points.sort_unstable();
-    points.dedup();
+    if let Some(twice) = points.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(format!("{} is there twice", ratio(twice[0])));
+    }
     Ok(Points(points))
 }
 
@@ -54,7 +67,11 @@ mod tests {
     #[test]
     fn numbers_are_read_and_written() {
         assert_eq!((total("3.2"), total("4"), total("0.000001")), (Ok(3_200_000), Ok(4_000_000), Ok(1)));
-        for wrong in ["", "-1", "0", "1.0000001", "1001", "a", "1,5", "."] {
+        let percents = ["130%", "5%", "99.9999%", "100000%"].map(|text| total(text).unwrap());
+        assert_eq!(percents, [1_300_000, 50_000, 999_999, 1_000_000_000]);
+        for wrong in
+            ["", "-1", "0", "1.0000001", "1001", "a", "1,5", ".", "%", "0%", "-1%", "1%%", "1.00001%", "100001%"]
+        {
             assert!(total(wrong).is_err(), "{wrong}");
         }
         assert_eq!((ratio(2_000_000), ratio(3_250_000), ratio(1)), ("2.0".into(), "3.25".into(), "0.000001".into()));
@@ -62,7 +79,9 @@ mod tests {
 
     #[test]
     fn points_are_a_list_or_a_range() {
-        assert_eq!(points("3,2.5, 3").unwrap().0, [2_500_000, 3_000_000]);
+        assert_eq!(points("3,2.5").unwrap().0, [2_500_000, 3_000_000]);
+        assert_eq!(points("50%..150%:50%").unwrap().0, [500_000, 1_000_000, 1_500_000]);
+        assert_eq!(points("3,2.5, 3.0"), Err("3.0 is there twice".into()));
         assert_eq!(points("2.0..2.5:0.2").unwrap().0, [2_000_000, 2_200_000, 2_400_000]);
         for wrong in ["", "2..4", "4..2:0.1", "1..1000:0.000001", "2..4:0", "a..b:c"] {
             assert!(points(wrong).is_err(), "{wrong}");

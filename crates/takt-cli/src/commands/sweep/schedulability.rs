@@ -126,6 +126,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let points = args.points.clone().map_or_else(|| all(cpus as u64), |p| p.0);
     let methods = verdicts::methods(args.test.as_deref().unwrap_or(default_tests(cpus)), cpus)?;
     let experiment = Experiment { args, cpus, points, methods };
+    args.common.svg.iter().try_for_each(|path| experiment::writable(path))?;
     // What cannot be drawn or simulated is told before the work, and not after it.
     for (point, _) in experiment.points.iter().enumerate() {
         experiment
@@ -164,7 +165,7 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
     let (args, sets) = (experiment.args, experiment.args.sets);
     let names = || experiment.methods.iter().map(Method::name);
     if let Some(path) = &args.common.svg {
-        let dots = |test: usize| sums.iter().map(|s| Dot { value: s.accepted[test], half: 0 }).collect();
+        let dots = |test: usize| sums.iter().map(|s| Some(Dot { value: s.accepted[test], half: 0 })).collect();
         let lines = names().enumerate().map(|(test, name)| (name.to_string(), dots(test))).collect();
         let panels = [Panel { title: String::new(), top: sets, worth: 1_000_000, lines }];
         let kind = args.kind.json();

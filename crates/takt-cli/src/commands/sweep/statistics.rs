@@ -8,16 +8,19 @@ pub(super) struct Mean {
     pub(super) half: Option<f64>,
 }
 
-/// The mean of numbers, of which there is at least one. O(n).
-pub(super) fn mean(numbers: impl Iterator<Item = f64> + Clone) -> Mean {
+/// The mean of numbers; none of none. O(n).
+pub(super) fn mean(numbers: impl Iterator<Item = f64> + Clone) -> Option<Mean> {
     let (count, sum) = numbers.clone().fold((0_u64, 0.0), |(count, sum), x| (count + 1, sum + x));
+    if count == 0 {
+        return None;
+    }
     let value = sum / count as f64;
     let half = (count > 1).then(|| {
         let squares: f64 = numbers.map(|x| (x - value) * (x - value)).sum();
         let freedom = (count - 1) as f64;
         student(count - 1) * (squares / freedom / count as f64).sqrt()
     });
-    Mean { value, half }
+    Some(Mean { value, half })
 }
 
 /// The 97.5th percentile of Student's t distribution.
@@ -57,8 +60,9 @@ mod tests {
 
     #[test]
     fn an_interval_is_known_for_two_numbers() {
-        assert_eq!(mean([3.0].into_iter()), Mean { value: 3.0, half: None });
-        let two = mean([1.0, 3.0].into_iter());
+        assert_eq!(mean([].into_iter()), None);
+        assert_eq!(mean([3.0].into_iter()), Some(Mean { value: 3.0, half: None }));
+        let two = mean([1.0, 3.0].into_iter()).unwrap();
         // The standard error is 1.
         assert_eq!((two.value, two.half), (2.0, Some(12.706)));
     }

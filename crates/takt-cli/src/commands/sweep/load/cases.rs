@@ -7,16 +7,16 @@ use super::runs::{self, Runs};
 use super::{Args, Seeds, utilities_text};
 use crate::commands::verdicts;
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{Input, warn};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_analysis::taskset::TaskSet;
-use takt_core::model::{Execution, Step, System, Task, scaled};
+use takt_core::model::{Arrival, Execution, Load, Step, System, Task};
 use takt_core::policy::{Placement, PolicySpec, Scope};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
-use takt_workload::Workload;
+use takt_workload::{Diagnostic, Workload};
 
 /// All that is simulated for all loads.
 pub(super) struct Cases<'a> {
@@ -42,11 +42,20 @@ impl Cases<'_> {
         }
         let mut workloads = Vec::new();
         if let Some(file) = &args.file {
-            for (index, policy) in policies.iter().enumerate() {
+            for policy in &policies {
                 let (policy, placement) = (Some(*policy), args.placement);
                 let input = Input { file: file.clone(), policy, placement, cpus: args.cpus, seed: None };
-                // Every policy would hear the same warnings.
-                workloads.push(if index == 0 { input.load(None)? } else { input.load_quietly(None)? });
+                workloads.push(input.load_quietly(None)?);
+            }
+            // Most policies hear the same warnings.
+            let mut told: Vec<Diagnostic> = Vec::new();
+            for warning in workloads.iter().flat_map(|w| &w.warnings) {
+                if !told.contains(warning) {
+                    told.push(warning.clone());
+                }
+            }
+            if let Some(first) = workloads.first() {
+                warn(&first.source, &told);
             }
         }
         let random = || usize::from(args.cpus.unwrap_or(CPUS));
@@ -57,6 +66,11 @@ impl Cases<'_> {
     /// Says on standard error what may surprise.
     pub(super) fn notes(&self) {
         let several = |p: &PolicySpec| p.scope != Scope::Uniprocessor;
+        let Seeds(first, last) = self.args.seeds;
+        if first != last && self.alike() {
+            let note = "note: the file draws nothing at random, so all seeds are alike: it ran once for each load";
+            let _ = writeln!(io::stderr(), "{note}");
+        }
         if self.workloads.iter().any(|w| w.settings.cpus_from_all) && self.policies.iter().any(several) {
             let note = "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more";
             // The result stands without it.
@@ -69,10 +83,25 @@ impl Cases<'_> {
         self.policies.iter().map(takt_workload::policy_text).collect()
     }
 
-    /// Runs for each load.
+    /// Runs for each load. Copies of one run would make it look sure.
     pub(super) fn runs(&self) -> u64 {
         let Seeds(first, last) = self.args.seeds;
-        if self.workloads.is_empty() { self.args.sets } else { last - first + 1 }
+        match self.workloads.is_empty() {
+            true => self.args.sets,
+            false if self.alike() => 1,
+            false => last - first + 1,
+        }
+    }
+
+    /// Whether every seed gives the same run: the file draws nothing.
+    fn alike(&self) -> bool {
+        let draws = |task: &Task| {
+            let comes = matches!(task.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO);
+            let needs = matches!(task.execution, Execution::Uniform { least, most } if least != most);
+            comes || needs || task.jitter > Span::ZERO
+        };
+        let still = |w: &Workload| w.system.timing.lateness == Span::ZERO && !w.system.tasks.iter().any(draws);
+        !self.workloads.is_empty() && self.workloads.iter().all(still)
     }
 
     /// What a run is called: its seed, or the number of its set.
@@ -107,7 +136,8 @@ impl Cases<'_> {
         setup
     }
 
-    /// The total utilisation at a load, in millionths: of a file by the runtimes and periods that it declares.
+    /// The total utilisation at a load, in millionths: of a file by the runtimes and periods that it declares, where its own
+    /// `load` is highest.
     pub(super) fn utilisation(&self, load: u64) -> u64 {
         let Some(workload) = self.workloads.first() else { return load };
         let of = |task: &Task| {
@@ -115,7 +145,9 @@ impl Cases<'_> {
             // In 10^-12, rounded only at the end.
             u128::from(load) * 1_000_000 * runtime.ns() as u128 / period.ns() as u128
         };
-        let sum: u128 = workload.system.tasks.iter().map(of).sum();
+        let factors = workload.system.load.iter().flat_map(|load| &load.points).map(|(_, factor)| *factor);
+        let highest = u128::from(factors.max().unwrap_or(Load::ONE));
+        let sum = workload.system.tasks.iter().map(of).sum::<u128>() * highest / u128::from(Load::ONE);
         // To four decimals, as everything else that is printed.
         u64::try_from((sum + 50_000_000) / 100_000_000 * 100).unwrap_or(u64::MAX)
     }
@@ -135,7 +167,8 @@ impl Cases<'_> {
                     None => (verdicts::machine(self.cpus, random.clone()), Scenario::default()),
                 };
                 let scenario = Scenario { costs: self.args.costs.unwrap_or(scenario.costs), ..scenario };
-                let (late, horizon) = (self.args.late.of(policy), Some(Time::ZERO + self.args.duration));
+                let stated = self.workloads.get(number).filter(|w| w.settings.late_stated).map(|w| w.system.late);
+                let (late, horizon) = (self.args.late.of(policy, stated), Some(Time::ZERO + self.args.duration));
                 let system = System { policy: *policy, late, horizon, ..system };
                 let run = runs::simulate(system, &scenario, length).map_err(|why| {
                     let name = takt_workload::policy_text(policy);
@@ -162,25 +195,10 @@ impl Cases<'_> {
     /// The file at a load, under the seed of a run.
     fn scaled(&self, workload: &Workload, load: u64, index: u64) -> (System, Scenario) {
         let mut system = workload.system.clone();
-        system.tasks.iter_mut().for_each(|task| scale(task, load));
+        // A factor is 1000 at most.
+        system.tasks.iter_mut().for_each(|task| task.scale(load as u32));
         system.seed = self.args.seeds.0 + index;
         (system, workload.scenario.clone())
-    }
-}
-
-/// Multiplies what a task's jobs need by a factor in millionths, which is at most 1000.
-fn scale(task: &mut Task, factor: u64) {
-    let times = |span: Span| scaled(span, factor as u32);
-    task.runtime = task.runtime.map(times);
-    for step in &mut task.steps {
-        if let Step::Run(span) = step {
-            *span = times(*span);
-        }
-    }
-    match &mut task.execution {
-        Execution::Declared => {}
-        Execution::Uniform { least, most } => (*least, *most) = (times(*least), times(*most)),
-        Execution::Series(spans) => spans.iter_mut().for_each(|span| *span = times(*span)),
     }
 }
 
@@ -195,21 +213,6 @@ fn fingerprint(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn all_that_a_job_needs_is_scaled() {
-        let ms = Span::from_ms;
-        let mut task = Task {
-            runtime: Some(ms(4)),
-            steps: vec![Step::Run(ms(2)), Step::Sleep(ms(3)), Step::Run(ms(1))],
-            execution: Execution::Uniform { least: ms(1), most: ms(4) },
-            ..Task::default()
-        };
-        scale(&mut task, 1_500_000);
-        assert_eq!(task.runtime, Some(ms(6)));
-        assert_eq!(task.steps, [Step::Run(ms(3)), Step::Sleep(ms(3)), Step::Run(Span::from_us(1_500))]);
-        assert_eq!(task.execution, Execution::Uniform { least: Span::from_us(1_500), most: ms(6) });
-    }
 
     #[test]
     fn texts_have_the_known_fingerprints() {

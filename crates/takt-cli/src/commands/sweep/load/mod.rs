@@ -39,7 +39,7 @@ pub(super) struct Args {
     /// Policies with commas between, such as `g-edf,ng-gua,rr:quantum=2ms`
     #[arg(long, value_name = "NAMES", value_parser = policies)]
     policies: Policies,
-    /// Loads: `0.5..2.0:0.1`, or a list with commas
+    /// Loads, factors with FILE and else total utilisations: `0.5..2.0:0.1`, or a list with commas such as `0.9,1,130%`
     #[arg(long, value_name = "POINTS", value_parser = points)]
     loads: Points,
     /// Number of CPUs; by default as many as the file names, or 4
@@ -81,7 +81,8 @@ pub(super) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 enum LateRule {
-    /// Aborted at the deadline under policies that go by utility, else they continue
+    /// What the file says (`late`); where it says nothing, they are aborted at the deadline under policies that go by utility,
+    /// else they continue
     Auto,
     /// They continue
     Continue,
@@ -96,8 +97,10 @@ impl LateRule {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().into())
     }
 
-    fn of(self, policy: &PolicySpec) -> Late {
+    /// `stated` is what a file says.
+    fn of(self, policy: &PolicySpec, stated: Option<Late>) -> Late {
         match self {
+            LateRule::Auto if stated.is_some() => stated.unwrap_or_default(),
             LateRule::Auto if policy.entry.needs.contains(&Need::Utility) => Late::Abort,
             LateRule::Auto | LateRule::Continue => Late::Continue,
             LateRule::Abort => Late::Abort,
@@ -129,9 +132,10 @@ fn policies(text: &str) -> Result<Policies, String> {
     let mut policies: Vec<PolicySpec> = Vec::new();
     for text in &texts {
         let policy = takt_workload::policy_from_text(text)?;
-        if !policies.contains(&policy) {
-            policies.push(policy);
+        if policies.contains(&policy) {
+            return Err(format!("`{}` is there twice", takt_workload::policy_text(&policy)));
         }
+        policies.push(policy);
     }
     Ok(Policies(policies))
 }
@@ -173,9 +177,13 @@ fn utilities_text(utilities: Utilities) -> String {
 }
 
 fn costs(text: &str) -> Result<Costs, String> {
-    let mut costs = Costs::default();
+    let (mut costs, mut given) = (Costs::default(), Vec::new());
     for part in text.split(',') {
         let (name, value) = part.split_once('=').ok_or_else(|| format!("`{part}` is not like `migration=8us`"))?;
+        if given.contains(&name.trim()) {
+            return Err(format!("`{}` is there twice", name.trim()));
+        }
+        given.push(name.trim());
         let cost = match name.trim() {
             "context_switch" => &mut costs.context_switch,
             "migration" => &mut costs.migration,
@@ -201,6 +209,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let cases = Cases::new(args)?;
     let names = cases.names();
     let against = args.against.as_deref().map(|name| position(name, &names)).transpose()?;
+    [&args.runs, &args.common.svg].into_iter().flatten().try_for_each(|path| experiment::writable(path))?;
     // What cannot be drawn or scheduled is told before the work, and not after it.
     for load in 0..args.loads.0.len() {
         cases.run_block((load, 0, 1), Span::from_ns(1))?;
@@ -238,7 +247,8 @@ mod tests {
         let texts = |text: &str| {
             policies(text).map(|p| p.0.iter().map(takt_workload::policy_text).collect::<Vec<_>>().join(" "))
         };
-        assert_eq!(texts("edf, rr:quantum=2ms,g-edf,edf").unwrap(), "edf rr:quantum=2ms g-edf");
+        assert_eq!(texts("edf, rr:quantum=2ms,g-edf").unwrap(), "edf rr:quantum=2ms g-edf");
+        assert_eq!(texts("edf,rr,rm, edf"), Err("`edf` is there twice".into()));
         assert_eq!(texts("c-rr:quantum=2ms,cluster=3,rm").unwrap(), "c-rr:quantum=2ms,cluster=3 rm");
         assert!(policies("edf,").is_err() && policies("efd").is_err() && policies("edf,a=1").is_err());
     }
@@ -258,7 +268,7 @@ mod tests {
         for wrong in ["uniform", "uniform:1", "equal:1", "steep"] {
             assert!(utilities(wrong).is_err(), "{wrong}");
         }
-        for wrong in ["", "switch=4us", "migration", "migration=4"] {
+        for wrong in ["", "switch=4us", "migration", "migration=4", "lock=1us,lock=1us"] {
             assert!(costs(wrong).is_err(), "{wrong}");
         }
     }

@@ -32,14 +32,19 @@ impl<'a> Table<'a> {
         Table { cases, names, runs, against }
     }
 
-    fn mean(&self, load: usize, policy: usize, measure: &Measure) -> Mean {
-        mean(self.runs[load][policy].iter().map(measure.of))
+    /// How many runs the means are of: those in which a job was counted.
+    fn counted(&self, load: usize, policy: usize) -> usize {
+        self.runs[load][policy].iter().filter(|run| runs::counts(run)).count()
+    }
+
+    fn mean(&self, load: usize, policy: usize, measure: &Measure) -> Option<Mean> {
+        mean(self.runs[load][policy].iter().filter_map(measure.of))
     }
 
     /// The mean difference from the policy that is compared with: each run with the run of the same jobs.
-    fn gain(&self, load: usize, policy: usize, against: usize, measure: &Measure) -> Mean {
+    fn gain(&self, load: usize, policy: usize, against: usize, measure: &Measure) -> Option<Mean> {
         let pairs = self.runs[load][policy].iter().zip(&self.runs[load][against]);
-        mean(pairs.map(|(own, other)| (measure.of)(own) - (measure.of)(other)))
+        mean(pairs.filter_map(|(own, other)| Some((measure.of)(own)? - (measure.of)(other)?)))
     }
 
     /// Every run as CSV; utilities in millionths.
@@ -70,9 +75,9 @@ impl<'a> Table<'a> {
     }
 
     fn point(&self, load: usize) -> Value {
-        let number = |mean: Mean| json!({"mean": mean.value, "ci95": mean.half});
+        let number = |mean: Option<Mean>| json!({"mean": mean.map(|m| m.value), "ci95": mean.and_then(|m| m.half)});
         let policy = |policy: usize| {
-            let mut object = json!({"policy": self.names[policy]});
+            let mut object = json!({"policy": self.names[policy], "runs": self.counted(load, policy)});
             for measure in [&DSR, &AUR].into_iter().chain(&OTHERS) {
                 object[measure.name] = number(self.mean(load, policy, measure));
             }
@@ -98,11 +103,13 @@ impl<'a> Table<'a> {
         for (load, factor) in self.cases.args.loads.0.iter().enumerate() {
             let utilisation = ratio(self.cases.utilisation(*factor));
             for (policy, name) in self.names.iter().enumerate() {
-                let mut row = vec![ratio(*factor), utilisation.clone(), quoted(name), self.cases.runs().to_string()];
+                let counted = self.counted(load, policy).to_string();
+                let mut row = vec![ratio(*factor), utilisation.clone(), quoted(name), counted];
                 row.extend([&DSR, &AUR].into_iter().flat_map(|m| cells(self.mean(load, policy, m))));
-                row.extend(OTHERS.iter().map(|m| {
-                    let mean = self.mean(load, policy, m).value;
-                    if m.ratio { format!("{mean:.4}") } else { format!("{mean:.1}") }
+                row.extend(OTHERS.iter().map(|m| match self.mean(load, policy, m) {
+                    Some(Mean { value, .. }) if m.ratio => format!("{value:.4}"),
+                    Some(Mean { value, .. }) => format!("{value:.1}"),
+                    None => String::new(),
                 }));
                 if let Some(against) = self.against {
                     row.extend([&DSR, &AUR].into_iter().flat_map(|m| cells(self.gain(load, policy, against, m))));
@@ -119,10 +126,10 @@ impl<'a> Table<'a> {
         let args = self.cases.args;
         let lines = |measure: &Measure| {
             let dot = |load, policy| {
-                let mean = self.mean(load, policy, measure);
-                Dot { value: millionths(mean.value), half: millionths(mean.half.unwrap_or(0.0)) }
+                let mean = self.mean(load, policy, measure)?;
+                Some(Dot { value: millionths(mean.value), half: millionths(mean.half.unwrap_or(0.0)) })
             };
-            let dots = |policy| (0..self.runs.len()).map(|load| dot(load, policy)).collect::<Vec<Dot>>();
+            let dots = |policy| (0..self.runs.len()).map(|load| dot(load, policy)).collect::<Vec<Option<Dot>>>();
             self.names.iter().enumerate().map(|(p, name)| (name.clone(), dots(p))).collect::<Vec<_>>()
         };
         let ratios = |title: &str, measure: &Measure| Panel {
@@ -132,13 +139,15 @@ impl<'a> Table<'a> {
             lines: lines(measure),
         };
         let migrations = lines(&MIGRATIONS);
-        let most = migrations.iter().flat_map(|(_, dots)| dots).map(|d| d.value + d.half).max().unwrap_or(0);
+        let most = migrations.iter().flat_map(|(_, dots)| dots).flatten().map(|d| d.value + d.half).max().unwrap_or(0);
         let top = round_up(most);
-        let panels = [
+        let mut panels = vec![
             ratios("deadline satisfaction ratio", &DSR),
             ratios("accrued utility ratio", &AUR),
             Panel { title: "migrations per run".into(), top, worth: top, lines: migrations },
         ];
+        // From one CPU nobody can migrate.
+        panels.truncate(if self.cases.cpus > 1 { 3 } else { 2 });
         let source = match &args.file {
             Some(file) => file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
             None => "random task sets".into(),
@@ -161,8 +170,9 @@ fn round_up(most: u64) -> u64 {
     powers.flat_map(|power| [5, 10, 20].map(|n| power.saturating_mul(n))).find(|end| *end >= most).unwrap_or(most)
 }
 
-fn cells(mean: Mean) -> [String; 2] {
-    [format!("{:.4}", mean.value), mean.half.map_or_else(String::new, |half| format!("{half:.4}"))]
+fn cells(mean: Option<Mean>) -> [String; 2] {
+    let text = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.4}"));
+    [text(mean.map(|m| m.value)), text(mean.and_then(|m| m.half))]
 }
 
 /// A cell of CSV: settings have commas between them.

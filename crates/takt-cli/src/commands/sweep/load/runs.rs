@@ -51,14 +51,20 @@ pub(super) fn simulate(system: System, scenario: &Scenario, length: Span) -> Res
 /// One thing that is read from runs and averaged.
 pub(super) struct Measure {
     pub(super) name: &'static str,
-    pub(super) of: fn(&Run) -> f64,
+    /// Nothing of a run that cannot say.
+    pub(super) of: fn(&Run) -> Option<f64>,
     /// A part of a whole, so between 0 and 1.
     pub(super) ratio: bool,
 }
 
-/// A part of nothing is all of it: without a job, none is missed.
-fn part(run: &Run, of: usize, whole: usize) -> f64 {
-    if run[whole] == 0 { 1.0 } else { run[of] as f64 / run[whole] as f64 }
+/// Whether any job was counted. A run without one says nothing about a policy.
+pub(super) fn counts(run: &Run) -> bool {
+    run[0] > 0
+}
+
+/// A part of nothing is unknown.
+fn part(run: &Run, of: usize, whole: usize) -> Option<f64> {
+    (counts(run) && run[whole] > 0).then(|| run[of] as f64 / run[whole] as f64)
 }
 
 /// Deadline satisfaction ratio.
@@ -66,20 +72,24 @@ pub(super) const DSR: Measure = Measure { name: "dsr", of: |run| part(run, 1, 0)
 /// Accrued utility ratio.
 pub(super) const AUR: Measure = Measure { name: "aur", of: |run| part(run, 4, 5), ratio: true };
 /// What figure 7 of ChronOS shows.
-pub(super) const MIGRATIONS: Measure = number("migrations", |run| run[8] as f64);
+pub(super) const MIGRATIONS: Measure = number("migrations", |run| counted(run, 8));
 
 /// All but the first two, which have intervals in every output.
 pub(super) const OTHERS: [Measure; 7] = [
-    Measure { name: "missed", of: |run| 1.0 - part(run, 1, 0), ratio: true },
-    Measure { name: "aborted", of: |run| if run[0] == 0 { 0.0 } else { part(run, 3, 0) }, ratio: true },
-    number("preemptions", |run| run[7] as f64),
+    Measure { name: "missed", of: |run| part(run, 1, 0).map(|met| 1.0 - met), ratio: true },
+    Measure { name: "aborted", of: |run| part(run, 3, 0), ratio: true },
+    number("preemptions", |run| counted(run, 7)),
     MIGRATIONS,
-    number("context_switches", |run| run[9] as f64),
-    number("scheduler_runs", |run| run[10] as f64),
-    number("interrupts", |run| run[11] as f64),
+    number("context_switches", |run| counted(run, 9)),
+    number("scheduler_runs", |run| counted(run, 10)),
+    number("interrupts", |run| counted(run, 11)),
 ];
 
-const fn number(name: &'static str, of: fn(&Run) -> f64) -> Measure {
+fn counted(run: &Run, of: usize) -> Option<f64> {
+    counts(run).then(|| run[of] as f64)
+}
+
+const fn number(name: &'static str, of: fn(&Run) -> Option<f64>) -> Measure {
     Measure { name, of, ratio: false }
 }
 
