@@ -42,7 +42,8 @@ pub struct Verdict {
     /// The answer.
     pub schedulable: Answer,
     /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `rta` (response-time analysis), `busy-period`, `gfb`, `bcl`,
-    /// `bak`, `gedf-rta`, `grm-rta`, `gdm-rta`, `gfp-rta`, `optimal`, `utilisation`, `one-cpu-each`, `no-deadlines`, `none`; `domains` where those of domains differ.
+    /// `bak`, `gedf-rta`, `grm-rta`, `gdm-rta`, `gfp-rta`, `optimal`, `utilisation`, `one-cpu-each`,
+    /// `no-deadlines`, `none`; `domains` where those of domains differ.
     pub test: &'static str,
     /// What that test can prove.
     pub kind: Kind,
