@@ -11,7 +11,7 @@ use crate::input::{Input, warn};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_analysis::taskset::TaskSet;
-use takt_core::model::{Arrival, Execution, Load, Step, System, Task};
+use takt_core::model::{Arrival, Execution, Load, System, Task};
 use takt_core::policy::{Placement, PolicySpec, Scope};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
