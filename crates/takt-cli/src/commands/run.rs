@@ -10,6 +10,7 @@ use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
 use takt_core::engine::Input as EngineInput;
+use takt_core::model::Backlog;
 use takt_core::time::{Span, Time};
 use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
 use takt_linux::Choice;
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let (length, realtime) = (plan.duration, plan.realtime);
     let mut recorder = Recorder::new(&args.output, output::header(&workload, "run", length))?;
-    let mut steps = super::steps::Writer::create(args.record.as_deref(), &workload)?;
+    let mut steps = super::steps::Writer::create(args.record.as_deref(), &workload, plan.system.horizon)?;
     let mut watch =
         Watch { recorder: &mut recorder, steps: &mut steps, length, bar: Bar::new(args.output.for_people()) };
     let report = takt_exec::run(plan, &mut watch);
@@ -131,6 +132,11 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
     takt_core::engine::Engine::new(real.system.clone()).map_err(|e| unsuitable(workload, &e))?;
     // What is only simulated, such as a load, says nothing of the room that the real jobs leave.
     let realtime = realtime(&real);
+    let duration = args.duration.or(workload.settings.duration);
+    // Counted as in a simulation.
+    if real.system.backlog == Backlog::Chronos {
+        real.system.horizon = duration.map(|duration| Time::ZERO + duration);
+    }
     Ok(Plan {
         system: real.system,
         processes,
@@ -146,7 +152,7 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
             OnCrash::Kill => leftovers::OnCrash::Kill,
             OnCrash::Release => leftovers::OnCrash::Release,
         },
-        duration: args.duration.or(workload.settings.duration),
+        duration,
         mechanism: args.mechanism.choice(),
         output_to_stderr: !args.output.for_people(),
         hooks: takt_exec::Hooks::default(),

@@ -65,7 +65,8 @@ impl Sink for Traced<'_> {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut workload = args.input.load(None)?;
-    let replayed = args.replay.as_deref().map(|path| super::steps::read(path, &workload)).transpose()?;
+    let read = args.replay.as_deref().map(|path| super::steps::read(path, &workload)).transpose()?;
+    let (replayed, horizon) = read.map_or((None, None), |(steps, horizon)| (Some(steps), horizon));
     if replayed.is_some() {
         workload.clear_simulated();
     }
@@ -79,14 +80,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         super::freeze::write(&workload, path)?;
     }
     // ChronOS's test application counts the jobs whose periods end within the run.
-    let counted = match (args.count, workload.system.backlog, &replayed) {
-        (Some(counted), ..) => counted,
-        (None, Backlog::Chronos, None) => Counted::Decided,
-        _ => Counted::All,
+    workload.system.horizon = match (args.count, workload.system.backlog, &replayed) {
+        (Some(Counted::Decided), ..) | (None, Backlog::Chronos, None) => Some(Time::ZERO + length),
+        // As the run counted.
+        (None, _, Some(_)) => horizon,
+        _ => None,
     };
-    if counted == Counted::Decided {
-        workload.system.horizon = Some(Time::ZERO + length);
-    }
     let mut engine = Engine::new(workload.system.clone()).map_err(|e| unsuitable(&workload, &e))?;
     let n = workload.tasks.len();
     let mut responses = Responses::new(n);

@@ -20,13 +20,13 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn create(path: Option<&Path>, workload: &Workload) -> Result<Writer, Failure> {
+    pub(crate) fn create(path: Option<&Path>, workload: &Workload, horizon: Option<Time>) -> Result<Writer, Failure> {
         let mut writer = Writer { out: None, error: None };
         if let Some(path) = path {
             let file = File::create(path).map_err(|e| Failure::file("write", path, &e))?;
             writer.out = Some((path.to_path_buf(), BufWriter::new(file)));
             writer.put(&json!({"takt_steps": 1, "workload": workload.source.name, "tasks": workload.tasks.len(),
-                               "seed": workload.system.seed}));
+                               "seed": workload.system.seed, "horizon_ns": horizon.map(Time::ns)}));
         }
         Ok(writer)
     }
@@ -58,8 +58,8 @@ impl Writer {
     }
 }
 
-/// Reads the steps of a run.
-pub(crate) fn read(path: &Path, workload: &Workload) -> Result<Vec<Step>, Failure> {
+/// Reads the steps of a run, and the horizon of the jobs that it counted.
+pub(crate) fn read(path: &Path, workload: &Workload) -> Result<(Vec<Step>, Option<Time>), Failure> {
     let file = File::open(path).map_err(|e| Failure::file("read", path, &e))?;
     let mut lines = BufReader::new(file).lines();
     let wrong = |line: usize, why: &str| {
@@ -85,7 +85,7 @@ pub(crate) fn read(path: &Path, workload: &Workload) -> Result<Vec<Step>, Failur
         }
         steps.push(step);
     }
-    Ok(steps)
+    Ok((steps, header["horizon_ns"].as_i64().map(Time::from_ns)))
 }
 
 fn to_json(input: &Input) -> Value {

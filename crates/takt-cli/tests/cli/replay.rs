@@ -88,6 +88,24 @@ fn what_is_only_simulated_is_left_out_of_a_run_and_of_its_replay() {
 }
 
 #[test]
+fn a_run_and_its_replay_count_the_jobs_that_a_simulation_counts() {
+    let _cpus = cpus();
+    let room = Room::with(
+        "preset: chronos\n\
+         policy: edf\n\
+         tasks: [{name: a, cmd: exec takt burn --runtime 1ms, period: 400ms, runtime: 2ms, utility: 3}]\n",
+    );
+    let args = |more: &[&'static str]| [more, &["w.yaml", "--json"]].concat();
+    let counted = |more: &[&'static str]| room.takt(&args(more)).json();
+    let run = counted(&["run", "--duration", "1s", "--record", "r.steps"]);
+    // Those released at 0 and 400 ms: the next one is due after the end.
+    assert_eq!((&run["jobs"]["released"], &run["utility"]["total"]), (&2.into(), &6.into()), "{run}");
+    assert_eq!(counted(&["sim", "--duration", "1s"])["jobs"]["released"], 2);
+    let again = counted(&["sim", "--replay", "r.steps"]);
+    assert_eq!((&again["jobs"], &again["utility"]), (&run["jobs"], &run["utility"]));
+}
+
+#[test]
 fn a_trace_of_a_run_is_judged_without_what_is_only_simulated() {
     let room = Room::with(
         "policy: edf\n\
