@@ -183,10 +183,12 @@ pub(crate) fn settings(policy: &PolicySpec) -> Vec<(String, String)> {
     settings.split(',').filter_map(|s| s.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// A policy in a heading: `rr (uniprocessor), quantum=2ms`.
+/// A policy in a heading, by the name that `--policy` takes: `rr (uniprocessor), quantum=2ms`, `g-edf (global)`. Domains are of no
+/// scope themselves.
 pub(crate) fn policy(policy: &PolicySpec) -> String {
     let settings: String = settings(policy).iter().map(|(name, value)| format!(", {name}={value}")).collect();
-    format!("{} ({}){settings}", policy.entry.name, policy.scope.name())
+    let scope = if policy.entry.name == "domains" { String::new() } else { format!(" ({})", policy.scope.name()) };
+    format!("{}{}{scope}{settings}", policy.prefix(), policy.entry.name)
 }
 
 fn response(h: &Histogram) -> Value {

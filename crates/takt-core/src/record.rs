@@ -177,6 +177,13 @@ pub enum What {
         /// The burst that it is given in the next round.
         next: Span,
     },
+    /// Another policy takes over, with every job as it is. One that cannot take over leaves no record.
+    Switch {
+        /// The domain ([`crate::model::System::domains`]) whose policy it is; `None` is the whole system.
+        domain: Option<u16>,
+        /// Index of the new policy in [`crate::model::System::alternatives`].
+        to: u16,
+    },
     /// A completion signal arrived after its job was over: it belongs to that job, not to the next.
     LateSignal {
         /// Its task.

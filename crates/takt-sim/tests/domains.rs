@@ -154,6 +154,35 @@ fn what_cannot_take_over_changes_nothing() {
     assert_eq!(switched(plain(), &[(1, Some(0), policy("hvdf", &[]))], 20).records, switched(plain(), &[], 20).records);
 }
 
+fn without_switches(mut records: Vec<Record>) -> Vec<Record> {
+    records.retain(|r| !matches!(r.what, What::Switch { .. }));
+    records
+}
+
+#[test]
+fn a_switch_that_takes_effect_is_recorded_before_what_follows_from_it() {
+    let limited = || Task { budget: Some(ms(4)), ..once(0, 3, 9) };
+    let system = || parts([(0, 1, "rr", vec![limited()]), (1, 1, "edf", vec![once(0, 2, 9)])]);
+    let switches = [
+        (1, Some(0), policy("edf", &[])),
+        // A domain that there is not, and a policy that cannot schedule this one.
+        (1, Some(7), policy("edf", &[])),
+        (1, Some(1), policy("windows", &[])),
+        (2, None, policy("g-edf", &[])),
+        // There are no domains any more.
+        (2, Some(0), policy("fifo", &[])),
+    ];
+    let records = switched(system(), &switches, 20).records;
+    let told: Vec<_> = records.iter().filter(|r| matches!(r.what, What::Switch { .. })).copied().collect();
+    let at = |at, what| Record { at: Time::ZERO + ms(at), what };
+    let expected = [at(1, What::Switch { domain: Some(0), to: 0 }), at(2, What::Switch { domain: None, to: 3 })];
+    assert_eq!(told, expected);
+    // A quantum is forgotten and the task's own budget granted by what takes over.
+    let position = |of: &Record| records.iter().position(|r| r == of).expect("it was recorded");
+    let granted = records.iter().position(|r| r.at == expected[0].at && matches!(r.what, What::Budget { .. }));
+    assert_eq!(granted, Some(position(&expected[0]) + 1), "{records:?}");
+}
+
 #[test]
 fn the_whole_system_is_switched_to_domains_and_back() {
     let system =
@@ -315,10 +344,11 @@ fn a_switch_to_the_same_policy_changes_nothing() {
         let system = || parts([(0, 1, name, first.clone()), (1, 1, name, second.clone())]);
         let to = policy(name, &[]);
         let plain = switched(system(), &[], 60).records;
-        prop_assert_eq!(&switched(system(), &[(at, Some(1), to)], 60).records, &plain);
+        prop_assert_eq!(&without_switches(switched(system(), &[(at, Some(1), to)], 60).records), &plain);
         let whole = || System { policy: policy("g-edf", &[]), ..system() };
         let plain = switched(whole(), &[], 60).records;
-        prop_assert_eq!(&switched(whole(), &[(at, None, policy("g-edf", &[]))], 60).records, &plain);
+        let again = switched(whole(), &[(at, None, policy("g-edf", &[]))], 60).records;
+        prop_assert_eq!(&without_switches(again), &plain);
         Ok(())
     });
 }

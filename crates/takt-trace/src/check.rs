@@ -222,6 +222,7 @@ impl<'a> Checker<'a> {
             What::Burst { task, measured, .. } => self.burst(task, measured),
             // Whether a deadlock was due has been judged by what came before.
             What::Deadlock { .. }
+            | What::Switch { .. }
             | What::Block { .. }
             | What::Wake { .. }
             | What::Yield { .. }

@@ -1,6 +1,7 @@
 //! Comma-separated values: a row of column names, a `meta` row whose `detail` is the header as JSON, a row per record,
 //! an `end` row. Empty cells are what a record does not have. `number` is the frame of a window, the count of lost
-//! windows, the number of a resource, or the records dropped (in the `end` row). `next_ns` is the next burst, or the correction
+//! windows, the number of a resource, the number of the policy that is switched to (`window` then is that of the domain, empty for
+//! the whole system), or the records dropped (in the `end` row). `next_ns` is the next burst, or the correction
 //! of the next round. The last three columns were added later: a file may end without them.
 
 use crate::jsonl::split;
@@ -79,6 +80,7 @@ impl Writer for Csv {
                 (place, regulated) = (Some(p), Some([set_point, measured, correction]));
             }
             What::Burst { set_point, measured, next, .. } => regulated = Some([set_point, measured, next]),
+            What::Switch { domain, to } => (window, number) = (domain.map(u32::from), Some(to.into())),
             What::Block { .. }
             | What::Wake { .. }
             | What::Yield { .. }

@@ -92,6 +92,12 @@ impl Writer for JsonLines {
                 self.number(",\"measured\":", measured.ns());
                 self.number(",\"next\":", next.ns());
             }
+            What::Switch { domain, to } => {
+                if let Some(domain) = domain {
+                    self.number(",\"domain\":", domain);
+                }
+                self.number(",\"to\":", to);
+            }
             What::Block { .. }
             | What::Wake { .. }
             | What::Yield { .. }
@@ -134,6 +140,7 @@ pub(crate) fn split(what: &What) -> (&'static str, Option<usize>, Option<u64>) {
         What::Deadlock { task, .. } => ("deadlock", Some(task.index()), None),
         What::Round { .. } => ("round", None, None),
         What::Burst { task, .. } => ("burst", Some(task.index()), None),
+        What::Switch { .. } => ("switch", None, None),
         What::LateSignal { task, job } => ("late_signal", Some(task.index()), Some(job)),
         What::Exit { task } => ("exit", Some(task.index()), None),
     }

@@ -49,6 +49,10 @@ pub struct Header {
     pub tasks: Vec<TaskLabel>,
     /// Names of the shared resources that records name by number; empty when nobody knows them.
     pub resources: Vec<String>,
+    /// The domains that records of switches name by number; empty without domains.
+    pub domains: Vec<DomainLabel>,
+    /// The policies that records of switches name by number, as the command line takes them; empty when none can be switched to.
+    pub alternatives: Vec<String>,
     /// Lengths of the windows of the major frame; empty without a window table.
     pub window_lengths: Vec<Span>,
     /// How long the run was to last.
@@ -70,7 +74,22 @@ pub struct TaskLabel {
     pub pid: Option<u32>,
 }
 
+/// A part of the machine with a policy of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DomainLabel {
+    /// Its name.
+    pub name: String,
+    /// Its policy at the start, as the command line takes it: `g-edf`.
+    pub policy: String,
+}
+
 impl Header {
+    /// The policy with the prefix of its scope, as the command line takes it, without settings: `g-edf`.
+    #[must_use]
+    pub fn policy_name(&self) -> String {
+        names::policy(&self.policy, &self.scope)
+    }
+
     /// How a resource is called: by its name if it has one, else by its number.
     #[must_use]
     pub fn resource(&self, resource: ResourceId) -> String {

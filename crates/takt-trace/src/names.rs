@@ -1,6 +1,7 @@
 //! The words by which text formats call things.
 
 use takt_core::cpus::{CpuSet, MAX_CPUS};
+use takt_core::policy::PolicySpec;
 use takt_core::record::{Outcome, StopReason};
 
 const REASONS: [(StopReason, &str); 5] = [
@@ -40,6 +41,13 @@ pub(crate) fn outcome_from(name: &str) -> Option<Outcome> {
     value_of(&OUTCOMES, name)
 }
 
+/// The policy of this scope as the command line takes it; a policy that is not in the registry keeps its name.
+pub(crate) fn policy(name: &str, scope: &str) -> String {
+    let whole = |(prefix, plain): (&str, &str)| (plain == name).then(|| format!("{prefix}{plain}"));
+    let of_scope = |whole: &String| PolicySpec::from_name(whole).is_some_and(|p| p.scope.name() == scope);
+    PolicySpec::names().filter_map(whole).find(of_scope).unwrap_or_else(|| name.into())
+}
+
 /// Reads the kernel's list form, `0,2,5-7`.
 pub(crate) fn cpus_from(text: &str) -> Option<CpuSet> {
     let mut set = CpuSet::EMPTY;
@@ -62,6 +70,20 @@ pub(crate) fn cpus_title(set: &CpuSet) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn policies_have_the_names_that_the_command_line_takes() {
+        for (name, scope, whole) in [
+            ("edf", "uniprocessor", "edf"),
+            ("edf", "global", "g-edf"),
+            ("rm", "partitioned", "p-rm"),
+            ("g-gua", "global", "g-gua"),
+            ("g-gua", "clustered", "c-g-gua"),
+            ("unheard-of", "global", "unheard-of"),
+        ] {
+            assert_eq!(policy(name, scope), whole);
+        }
+    }
 
     #[test]
     fn cpu_lists_are_read_as_they_are_printed() {

@@ -15,6 +15,7 @@
 mod wire;
 
 use crate::out::Out;
+use crate::timeline::{Policies, Switch};
 use crate::{Footer, Header, Stamped, Writer, names};
 use std::collections::VecDeque;
 use std::io;
@@ -65,6 +66,7 @@ pub(crate) struct Perfetto {
     processes: u64,
     windows: u64,
     window_open: bool,
+    policies: Policies,
     last: u64,
 }
 
@@ -101,6 +103,7 @@ impl Perfetto {
             processes: groups.len() as u64,
             windows: header.window_lengths.len() as u64,
             window_open: false,
+            policies: Policies::of(header),
             last: 0,
         };
         p.preamble(header);
@@ -235,6 +238,22 @@ impl Perfetto {
             ("seed", &seed),
         ];
         for (name, value) in about.into_iter().filter(|(name, value)| *name != "settings" || !value.is_empty()) {
+            let note = b.open(4);
+            b.bytes(10, name.as_bytes());
+            b.bytes(6, value.as_bytes());
+            b.close(note);
+        }
+        b.close(event);
+        b.close(packet);
+    }
+
+    /// Another policy takes over, as an instant beside what the header says.
+    fn switched(&mut self, switch: &Switch) {
+        let (packet, event) = self.open_event(INSTANT, self.about_track());
+        let b = &mut self.out.buffer;
+        b.bytes(23, format!("switch {switch}").as_bytes());
+        let domain = switch.domain.as_ref().map(|name| ("domain", name));
+        for (name, value) in domain.into_iter().chain([("from", &switch.from), ("to", &switch.to)]) {
             let note = b.open(4);
             b.bytes(10, name.as_bytes());
             b.bytes(6, value.as_bytes());
@@ -550,6 +569,10 @@ impl Writer for Perfetto {
             }
             What::Round { place, set_point, measured, .. } => self.round(place, measured, set_point),
             What::Burst { task, set_point, measured, .. } => self.burst(task.index(), measured, set_point),
+            What::Switch { domain, to } => {
+                let switch = self.policies.switch(r.applied, domain, to);
+                self.switched(&switch);
+            }
             What::Exit { task } => self.instant(task.index(), event::EXIT, &[]),
         }
         self.out.spill()

@@ -1,7 +1,7 @@
 //! What both text formats share: a record as a flat row, and the header as JSON.
 
 use crate::names;
-use crate::{Footer, Header, Stamped, TaskLabel, Trace};
+use crate::{DomainLabel, Footer, Header, Stamped, TaskLabel, Trace};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -29,9 +29,9 @@ pub(crate) struct Row<'a> {
     pub(crate) deadline: Option<i64>,
     #[serde(default, alias = "consumed")]
     pub(crate) amount: Option<i64>,
-    #[serde(default)]
+    #[serde(default, alias = "domain")]
     pub(crate) window: Option<u32>,
-    #[serde(default, alias = "frame", alias = "count", alias = "resource", alias = "dropped")]
+    #[serde(default, alias = "frame", alias = "count", alias = "resource", alias = "dropped", alias = "to")]
     pub(crate) number: Option<u64>,
     #[serde(default)]
     pub(crate) granted: Option<bool>,
@@ -142,6 +142,14 @@ impl Rows {
                 measured: span(row.measured, "measured")?,
                 next: span(row.next, "next")?,
             },
+            "switch" => {
+                let domains = self.trace.header.domains.len();
+                let domain = row.window.map(|d| u16::try_from(d).ok().filter(|d| usize::from(*d) < domains).ok_or(d));
+                let domain = domain.transpose().map_err(|d| format!("there is no domain {d} in the header"))?;
+                let (to, known) = (number("to")?, self.trace.header.alternatives.len());
+                let to = u16::try_from(to).ok().filter(|to| usize::from(*to) < known);
+                What::Switch { domain, to: to.ok_or("the policy to switch to is not among the header's alternatives")? }
+            }
             "late_signal" => What::LateSignal { task: task()?, job: job()? },
             "exit" => What::Exit { task: task()? },
             other => return Err(format!("`{other}` is not a type of record")),
@@ -171,6 +179,10 @@ struct HeaderJson {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     resources: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    domains: Vec<DomainJson>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    alternatives: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     window_lengths_ns: Vec<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     duration_ns: Option<i64>,
@@ -178,6 +190,12 @@ struct HeaderJson {
     start_unix_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     start_monotonic_ns: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DomainJson {
+    name: String,
+    policy: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -202,6 +220,8 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         places: h.places.iter().map(CpuSet::to_string).collect(),
         tasks: h.tasks.iter().map(task).collect(),
         resources: h.resources.clone(),
+        domains: h.domains.iter().map(|d| DomainJson { name: d.name.clone(), policy: d.policy.clone() }).collect(),
+        alternatives: h.alternatives.clone(),
         window_lengths_ns: h.window_lengths.iter().map(|s| s.ns()).collect(),
         duration_ns: h.duration.map(Span::ns),
         start_unix_ns: h.start_unix_ns,
@@ -227,6 +247,8 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
         places: h.places.iter().map(place).collect::<Result<_, _>>()?,
         tasks: h.tasks.into_iter().map(task).collect(),
         resources: h.resources,
+        domains: h.domains.into_iter().map(|d| DomainLabel { name: d.name, policy: d.policy }).collect(),
+        alternatives: h.alternatives,
         window_lengths: h.window_lengths_ns.into_iter().map(Span::from_ns).collect(),
         duration: h.duration_ns.map(Span::from_ns),
         start_unix_ns: h.start_unix_ns,

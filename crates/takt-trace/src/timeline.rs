@@ -1,6 +1,6 @@
 //! The records of a trace put together: who ran where from when to when, and the life of each job.
 
-use crate::Trace;
+use crate::{Header, Trace};
 use takt_core::model::{ResourceId, TaskId};
 use takt_core::record::{JobId, Outcome, Place, StopReason, What};
 use takt_core::time::Time;
@@ -109,6 +109,59 @@ pub struct WindowSpan {
     pub to: Time,
 }
 
+/// A policy that another one took over from. Times are those of carrying out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// When.
+    pub at: Time,
+    /// The name of the domain; `None` is the whole system.
+    pub domain: Option<String>,
+    /// The policy before, as the command line takes it.
+    pub from: String,
+    /// The policy since then.
+    pub to: String,
+}
+
+/// `left: g-edf → g-gua`.
+impl std::fmt::Display for Switch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(domain) = &self.domain {
+            write!(f, "{domain}: ")?;
+        }
+        write!(f, "{} → {}", self.from, self.to)
+    }
+}
+
+/// What the policy of the system, or of a domain, is called while a trace goes on.
+#[derive(Clone, Debug)]
+pub struct Policies {
+    alternatives: Vec<String>,
+    /// The system's, then each domain's by its name.
+    now: Vec<(Option<String>, String)>,
+}
+
+impl Policies {
+    /// Those at the start.
+    #[must_use]
+    pub fn of(header: &Header) -> Policies {
+        let settings = if header.settings.is_empty() { String::new() } else { format!(":{}", header.settings) };
+        let mut now = vec![(None, header.policy_name() + &settings)];
+        now.extend(header.domains.iter().map(|d| (Some(d.name.clone()), d.policy.clone())));
+        Policies { alternatives: header.alternatives.clone(), now }
+    }
+
+    /// Follows a [`What::Switch`]. Numbers that the header does not know become words.
+    pub fn switch(&mut self, at: Time, domain: Option<u16>, to: u16) -> Switch {
+        let to = self.alternatives.get(usize::from(to)).cloned().unwrap_or_else(|| format!("policy {to}"));
+        match self.now.get_mut(domain.map_or(0, |d| usize::from(d) + 1)) {
+            Some((name, policy)) => {
+                Switch { at, domain: name.clone(), from: std::mem::replace(policy, to.clone()), to }
+            }
+            None => Switch { at, domain: domain.map(|d| format!("domain {d}")), from: "?".into(), to },
+        }
+    }
+}
+
 /// A trace as intervals and jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
@@ -122,6 +175,8 @@ pub struct Timeline {
     pub waits: Vec<Wait>,
     /// In the order of their starts.
     pub holds: Vec<Hold>,
+    /// In their order.
+    pub switches: Vec<Switch>,
     /// The end of the trace.
     pub end: Time,
 }
@@ -137,6 +192,7 @@ impl Timeline {
         let mut waiting: Vec<Option<usize>> = vec![None; n];
         let mut asked: Vec<Option<ResourceId>> = vec![None; n];
         let mut in_handler = vec![false; n];
+        let mut policies = Policies::of(&trace.header);
         for r in &trace.records {
             match r.record.what {
                 What::Window { window, frame } => {
@@ -210,6 +266,7 @@ impl Timeline {
                         interval.reason = Some(reason);
                     }
                 }
+                What::Switch { domain, to } => line.switches.push(policies.switch(r.applied, domain, to)),
                 What::WindowsLost { .. }
                 | What::Budget { .. }
                 | What::Yield { .. }

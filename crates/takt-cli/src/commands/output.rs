@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+use takt_core::model::Domain;
 use takt_core::policy::PolicySpec;
 use takt_core::time::{Span, Time};
-use takt_trace::{Footer, Format, Header, Stamped, TaskLabel, Trace, Writer, gantt};
+use takt_trace::{DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace, Writer, gantt};
 use takt_workload::Workload;
 
 /// More records than this are not drawn: such a picture shows nothing.
@@ -57,6 +58,10 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         partition: task.partition.map(|p| workload.partitions[p].clone()),
         pid: None,
     };
+    let domain = |(domain, name): (&Domain, &String)| DomainLabel {
+        name: name.clone(),
+        policy: takt_workload::policy_text(&domain.policy),
+    };
     Header {
         source: source.into(),
         workload: workload.source.name.clone(),
@@ -67,6 +72,8 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         places: system.places(),
         tasks: workload.tasks.iter().map(label).collect(),
         resources: workload.resources.clone(),
+        domains: system.domains.iter().zip(&workload.domains).map(domain).collect(),
+        alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),
         duration,
         start_unix_ns: None,

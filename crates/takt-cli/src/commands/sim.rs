@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut recorder = Recorder::new(&args.output, output::header(&workload, "sim", Some(length)))?;
     let mut rounds = args.rounds.as_deref().map(|path| RoundsFile::create(path, &workload)).transpose()?;
     recorder.begin(false, |_| ());
-    let mut notes = Notes::new(&workload.system, rounds.is_some());
+    let mut notes = Notes::new(&workload, rounds.is_some());
     let idle = recorder.is_idle();
     let mut sink = ((&mut responses, &mut notes), Traced(&mut recorder));
     let report = match &replayed {

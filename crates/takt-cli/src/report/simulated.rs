@@ -1,6 +1,7 @@
 //! What a summary says of a simulation alone: what the machine cost, what happened to it, who got how much of the CPUs.
 
 use super::table;
+use crate::commands::output::header;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use takt_core::model::{Arrival, ResourceId, System, Task, TaskId};
@@ -9,10 +10,10 @@ use takt_core::scenario::{Costs, Deciding};
 use takt_core::time::{Span, Time};
 use takt_sim::Report;
 use takt_trace::rounds::Rounds;
+use takt_trace::timeline::{Policies, Switch};
 use takt_workload::Workload;
 
 /// What is counted beside the engine's own counters.
-#[derive(Default)]
 pub(crate) struct Notes {
     /// Handlers that began, by task.
     handlers: Vec<u64>,
@@ -21,6 +22,9 @@ pub(crate) struct Notes {
     /// By resource, who holds it, and by task, what it asked for last without getting it.
     owners: Vec<Option<TaskId>>,
     asked: Vec<Option<ResourceId>>,
+    /// Policies that took over, and what they are called.
+    switches: Vec<Switch>,
+    policies: Policies,
     /// Rounds of a regulator, if somebody wants them.
     pub(crate) rounds: Option<Rounds>,
     wanted: bool,
@@ -32,19 +36,25 @@ struct Deadlock {
     circle: Vec<(TaskId, ResourceId)>,
 }
 
-/// More deadlocks than this are only counted.
+/// More deadlocks, or switches of policies, than this are only counted.
 const TOLD_MAX: usize = 10;
 
 impl Notes {
-    pub(crate) fn new(system: &System, rounds: bool) -> Notes {
+    pub(crate) fn new(workload: &Workload, rounds: bool) -> Notes {
+        let system = &workload.system;
         Notes {
+            switches: Vec::new(),
+            policies: Policies::of(&header(workload, "sim", None)),
             handlers: vec![0; system.tasks.len()],
             deadlocks: Vec::new(),
             owners: vec![None; usize::from(system.resources)],
             asked: vec![None; system.tasks.len()],
             rounds: rounds.then(Rounds::default),
             // Records cost time, so they are asked for only where there can be something in them.
-            wanted: rounds || system.resources > 0 || system.tasks.iter().any(|t| t.handler.is_some()),
+            wanted: rounds
+                || system.resources > 0
+                || !system.alternatives.is_empty()
+                || system.tasks.iter().any(|t| t.handler.is_some()),
         }
     }
 
@@ -76,6 +86,7 @@ impl Sink for Notes {
             What::Deadlock { task, .. } if self.deadlocks.len() < TOLD_MAX => {
                 self.deadlocks.push(Deadlock { at: record.at, circle: self.circle(task) });
             }
+            What::Switch { domain, to } => self.switches.push(self.policies.switch(record.at, domain, to)),
             What::Round { .. } | What::Burst { .. } => {
                 if let Some(rounds) = &mut self.rounds {
                     rounds.record(&record);
@@ -177,6 +188,13 @@ impl Simulated<'_> {
             let cpu = |c: &takt_sim::CpuTime| json!({"worked_ns": c.worked.ns(), "overhead_ns": c.overhead.ns(), "stolen_ns": c.stolen.ns(), "idle_ns": c.idle.ns()});
             object["cpu_time"] = report.cpus.iter().map(cpu).collect();
         }
+        if !self.notes.switches.is_empty() {
+            let switch = |s: &Switch| match &s.domain {
+                Some(domain) => json!({"at_ns": s.at.ns(), "domain": domain, "policy": s.to}),
+                None => json!({"at_ns": s.at.ns(), "policy": s.to}),
+            };
+            object["switches"] = self.notes.switches.iter().map(switch).collect();
+        }
         let shares = self.shares();
         let task = |index: usize| {
             let mut task = json!({"handlers": self.notes.handlers[index]});
@@ -222,6 +240,13 @@ impl Simulated<'_> {
         }
         if !workload.scenario.changes.is_empty() {
             writeln!(out, "changes: {} while it ran", workload.scenario.changes.len())?;
+        }
+        for switch in self.notes.switches.iter().take(TOLD_MAX) {
+            writeln!(out, "switched: at {} {switch}", switch.at)?;
+        }
+        let more = self.notes.switches.len().saturating_sub(TOLD_MAX);
+        if more > 0 {
+            writeln!(out, "switched: {more} times more")?;
         }
         for (task, n) in workload.tasks.iter().zip(&self.notes.handlers).filter(|(_, n)| **n > 0) {
             writeln!(out, "handlers: {} began {n}", task.name)?;

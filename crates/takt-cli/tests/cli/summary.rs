@@ -241,6 +241,35 @@ fn utility_is_told_by_task_and_for_all() {
 }
 
 #[test]
+fn a_switch_of_policies_is_seen_everywhere() {
+    let room = Room::with(
+        "domains: [{name: left, cpus: 0-1, policy: g-edf}, {name: right, cpus: 2, policy: edf}]\nduration: 100ms\ntasks:\n\
+         - {name: a, domain: left, period: 10ms, runtime: 2ms, utility: 3}\n\
+         - {name: b, domain: right, period: 10ms, runtime: 2ms}\n\
+         changes: [{at: 50ms, domain: left, policy: g-gua}, {at: 60ms, domain: right, policy: rr:quantum=1ms}]\n",
+    );
+    let sim = room.takt(&["sim", "w.yaml", "--json", "--trace", "t.jsonl", "--gantt", "t.svg"]).json();
+    let expected = r#"[{"at_ns":50000000,"domain":"left","policy":"g-gua"},{"at_ns":60000000,"domain":"right","policy":"rr:quantum=1ms"}]"#;
+    assert_eq!(sim["switches"].to_string(), expected);
+    let trace = room.text("t.jsonl");
+    assert!(trace.contains(r#"{"at":50000000,"applied":50000000,"type":"switch","domain":0,"to":0}"#), "{trace}");
+    assert!(room.text("t.svg").contains("<title>at 50ms left: g-edf → g-gua</title>"));
+    let said = "at 60ms right: edf → rr:quantum=1ms";
+    let told = room.takt(&["sim", "w.yaml"]).expect(0).stdout;
+    assert!(told.contains("w.yaml: policy domains, CPU 0-2") && told.contains("domain left: CPU 0-1, g-edf (global)"));
+    assert!(told.contains(&format!("switched: {said}")) && told.lines().any(|l| l == said), "{told}");
+    for trace in ["t.csv", "t.pftrace"] {
+        room.takt(&["trace", "convert", "t.jsonl", trace]).expect(0);
+    }
+    let shown = room.takt(&["trace", "show", "t.csv"]).expect(0).stdout;
+    assert!(shown.lines().any(|l| l == said), "{shown}");
+    room.takt(&["trace", "check", "t.csv", "w.yaml"]).expect(0);
+    fs::write(room.path("w.yaml"), "policy: edf\nduration: 10ms\ntasks: [{name: a, period: 5ms, runtime: 3ms}]")
+        .unwrap();
+    assert!(room.takt(&["sim", "w.yaml", "--json"]).json().get("switches").is_none());
+}
+
+#[test]
 fn each_domain_has_a_verdict() {
     let room = Room::with(
         "domains: [{name: control, cpus: 0, policy: dasa}, {name: media, cpus: 1, policy: rm}]\ntasks:\n\

@@ -190,9 +190,13 @@ impl Context<'_> {
             self.state.events.push(Event::Request { task, resource, granted: false });
         }
     }
-    /// A domain has another policy from now on.
+    /// A domain has another policy from now on; what that one makes known comes after it.
     pub(crate) fn domain_policy(&mut self, domain: usize, policy: PolicySpec) {
         self.state.system.domains[domain].policy = policy;
+        // Which of several equal ones it was makes no difference.
+        if let Some(to) = self.state.system.alternatives.iter().position(|other| *other == policy) {
+            self.state.record(self.sink, What::Switch { domain: Some(domain as u16), to: to as u16 });
+        }
     }
     /// Replenishes a budget: `budget` replaces what is left.
     pub fn replenish(&mut self, task: TaskId, budget: Budget) {

@@ -24,7 +24,7 @@ pub use messages::{Command, Input, Work};
 
 use crate::cpus::CpuSet;
 use crate::model::{Arrival, Backlog, Invalid, Late, Load, ResourceId, Step, System, Task, TaskId};
-use crate::policy::{Build, Clock, Decision, Event, Policy};
+use crate::policy::{Build, Clock, Decision, Event, Policy, PolicySpec};
 use crate::queue::Agenda;
 use crate::record::{JobId, Outcome, Place, Record, Sink, StopReason, What};
 use crate::stats::Counts;
@@ -426,7 +426,12 @@ impl Engine {
     ///
     /// # Errors
     /// When the new policy cannot schedule the system; the old one goes on.
-    pub fn switch_policy<S: Sink>(&mut self, spec: crate::policy::PolicySpec, sink: &mut S) -> Result<(), Invalid> {
+    pub fn switch_policy<S: Sink>(&mut self, spec: PolicySpec, sink: &mut S) -> Result<(), Invalid> {
+        self.take_over(spec, None, sink)
+    }
+
+    /// [`Engine::switch_policy`], told as a record if the policy is one of the alternatives.
+    fn take_over<S: Sink>(&mut self, spec: PolicySpec, to: Option<u16>, sink: &mut S) -> Result<(), Invalid> {
         self.state.recording = sink.wants_records();
         let tasks: Vec<TaskId> = (0..self.state.runs.len()).map(|i| TaskId(i as u32)).collect();
         let build = Build { system: &self.state.system, tasks: &tasks, places: &self.lent, spec, first_timer: 0 };
@@ -439,6 +444,9 @@ impl Engine {
         (0..timers + more).for_each(|t| self.state.agenda.remove(first + t));
         self.policy = policy;
         self.state.system.policy = spec;
+        if let Some(to) = to {
+            self.state.record(sink, What::Switch { domain: None, to });
+        }
         if self.started {
             // What the old one said of jobs is not the new one's word.
             self.state.runs.iter_mut().for_each(|run| run.urgency = 0);
@@ -454,7 +462,7 @@ impl Engine {
         let Some(spec) = self.state.system.alternatives.get(usize::from(to)).copied() else { return };
         let Some(domain) = domain.map(usize::from) else {
             // One that cannot changes nothing: whoever makes the input checks it.
-            let _ = self.switch_policy(spec, sink);
+            let _ = self.take_over(spec, Some(to), sink);
             return;
         };
         let before = self.state.system.policy;

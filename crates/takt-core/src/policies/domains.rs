@@ -112,9 +112,9 @@ impl Policy for Domains {
         if guest.timers() > own.timers {
             return Err(Invalid::Unsuitable("this policy needs timers; name it among the alternatives"));
         }
+        cx.domain_policy(domain, *to);
         (own.first_timer..own.first_timer + own.timers).for_each(|timer| cx.cancel_timer(timer));
         cx.forget_grants(&own.tasks);
-        cx.domain_policy(domain, *to);
         own.guest = guest;
         own.guest.start(cx);
         Ok(())

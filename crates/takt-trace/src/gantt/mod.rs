@@ -25,14 +25,15 @@ fn heading(trace: &Trace) -> String {
 }
 
 pub(crate) fn heading_of(h: &Header) -> String {
-    let scope = if h.scope.is_empty() { String::new() } else { format!(" ({})", h.scope) };
+    // Domains are of no scope themselves.
+    let scope = if h.scope.is_empty() || h.policy == "domains" { String::new() } else { format!(" ({})", h.scope) };
     let source = match h.source.as_str() {
         "sim" => "simulated",
         "run" => "measured",
         other => other,
     };
     let settings = if h.settings.is_empty() { String::new() } else { format!(":{}", h.settings) };
-    let parts = [format!("{}{settings}{scope}", h.policy), h.workload.clone(), source.to_string()];
+    let parts = [format!("{}{settings}{scope}", h.policy_name()), h.workload.clone(), source.to_string()];
     parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(", ")
 }
 

@@ -4,6 +4,7 @@ use super::{cpu_rows, groups, heading, nice, range};
 use crate::timeline::{Interval, Job, Timeline};
 use crate::{Trace, names};
 use std::fmt::Write;
+use takt_core::model::ResourceId;
 use takt_core::record::Outcome;
 use takt_core::time::{Span, Time};
 
@@ -37,6 +38,8 @@ pub(crate) const FILLS: [(&str, bool); 7] = [
     ("#f0e442", false),
     ("#999999", false),
 ];
+/// Lines where policies are switched.
+const SWITCH: &str = "#7b3294";
 const RED: &str = "#c1121f";
 /// Characters of a label.
 const LABEL_MOST: usize = 30;
@@ -47,6 +50,8 @@ const ARROW_ROOM: f64 = 12.0;
 const GROUP_LINE: f64 = 22.0;
 /// Estimated width of a character of the labels' size.
 const CHARACTER: f64 = 6.6;
+/// The legend names so many resources: colours repeat after them.
+const RESOURCES_NAMED: usize = FILLS.len();
 /// Things closer than this, in pixels, are drawn as one: a long trace gives a finite picture.
 const FINEST: f64 = 0.6;
 /// The same of arrows, whose heads are wider. A lane with more jobs than fit shows only misses.
@@ -170,8 +175,8 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
         }
         task_lane(&mut p, trace, &line, &labels, task, y);
     }
-    let height = bottom + 62.0;
-    legend(&mut p, &line, bottom + 40.0);
+    switches(&mut p, &line, top, bottom);
+    let height = legend(&mut p, trace, &line, bottom + 40.0) + 22.0;
 
     let (w, h) = (px(width), px(height));
     let mut out = format!(
@@ -210,6 +215,35 @@ fn grid(p: &mut Picture, top: f64, bottom: f64) {
         p.add(format_args!(r#"<text x="{x}" y="{y}" class="small" text-anchor="middle">{t}</text>"#));
     }
     p.add(format_args!(r##"<path d="M{} {b}H{}" stroke="#444"/>"##, px(left), px(right), b = px(bottom)));
+}
+
+/// A vertical line where another policy takes over, with its name above if the one before leaves room.
+fn switches(p: &mut Picture, line: &Timeline, top: f64, bottom: f64) {
+    let shown: Vec<_> = line.switches.iter().filter(|s| s.at >= p.from && s.at <= p.to).collect();
+    let mut free = p.left;
+    for same in shown.chunk_by(|a, b| a.at == b.at) {
+        let x = p.x(same[0].at);
+        let said = same.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(", ");
+        let (left, label, said) = (px(x), short(&said, LABEL_MOST), escape(&said));
+        p.add(format_args!(
+            r#"<path d="M{left} {}V{}" stroke="{SWITCH}" stroke-width="1.5" stroke-dasharray="6 3"><title>at {} {said}</title></path>"#,
+            px(top - 4.0),
+            px(bottom),
+            same[0].at
+        ));
+        let width = label.chars().count() as f64 * CHARACTER;
+        // To the left of the line where the picture ends to the right of it.
+        let from = if x + 4.0 + width > p.right + 24.0 { x - 4.0 - width } else { x + 4.0 };
+        if from >= free {
+            free = from + width + CHARACTER;
+            p.add(format_args!(
+                r#"<text x="{}" y="{}" class="small" fill="{SWITCH}">{}</text>"#,
+                px(from),
+                px(top - 6.0),
+                escape(&label)
+            ));
+        }
+    }
 }
 
 fn windows(p: &mut Picture, line: &Timeline, top: f64, bottom: f64) {
@@ -496,15 +530,20 @@ fn arrows(p: &mut Picture, jobs: &[&Job], label: &str, end: Time, base: f64) {
     }
 }
 
-fn legend(p: &mut Picture, line: &Timeline, y: f64) {
-    let mut x = p.left;
+/// Explains what occurs, in as many lines as it takes. Returns where the last one stands.
+fn legend(p: &mut Picture, trace: &Trace, line: &Timeline, y: f64) -> f64 {
+    let (mut x, mut down_by, left, right) = (p.left, 0.0, p.left, p.right + 24.0);
     let (base, text) = (px(y + 4.0), px(y + 1.0));
     let mut entry = |p: &mut Picture, drawing: String, what: &str| {
-        let shift = px(x);
+        let width = 14.0 + what.chars().count() as f64 * 5.8 + 22.0;
+        if x > left && x + width > right {
+            (x, down_by) = (left, down_by + 16.0);
+        }
+        let (shift, down_by, what) = (px(x), px(down_by), escape(what));
         p.add(format_args!(
-            r#"<g transform="translate({shift} 0)">{drawing}<text x="14" y="{text}" class="small">{what}</text></g>"#
+            r#"<g transform="translate({shift} {down_by})">{drawing}<text x="14" y="{text}" class="small">{what}</text></g>"#
         ));
-        x += 14.0 + what.len() as f64 * 5.8 + 22.0;
+        x += width;
     };
     let jobs = || line.jobs.iter().flatten();
     let down = |color: &str| {
@@ -525,9 +564,17 @@ fn legend(p: &mut Picture, line: &Timeline, y: f64) {
     if line.waits.iter().any(|w| w.resource.is_none()) {
         entry(p, line_of(ASLEEP), "sleeps");
     }
-    if !line.holds.is_empty() {
-        let frame = format!(r##"y="{}" width="10" height="3" fill="#fff" stroke="#222""##, px(y - 3.0));
-        entry(p, format!(r#"<rect {frame} stroke-width=".5"/>"#), "holds a resource");
+    let mut held: Vec<ResourceId> = line.holds.iter().map(|h| h.resource).collect();
+    held.sort_unstable_by_key(|r| r.0);
+    held.dedup();
+    for resource in held.iter().take(RESOURCES_NAMED) {
+        let (color, _) = fill(usize::from(resource.0));
+        let frame = format!(r##"y="{}" width="10" height="3" fill="{color}" stroke="#222""##, px(y - 3.0));
+        let what = format!("holds {}", short(&trace.header.resource(*resource), LABEL_MOST));
+        entry(p, format!(r#"<rect {frame} stroke-width=".5"/>"#), &what);
+    }
+    if held.len() > RESOURCES_NAMED {
+        entry(p, String::new(), &format!("and {} resources more", held.len() - RESOURCES_NAMED));
     }
     if line.intervals.iter().any(|i| i.handler) {
         let square = format!(r#"y="{}" width="10" height="10""#, px(y - 8.0));
@@ -543,4 +590,9 @@ fn legend(p: &mut Picture, line: &Timeline, y: f64) {
         let cross = format!(r#"<path d="M1 {}l8 8m0 -8l-8 8" stroke="{RED}" stroke-width="2.2"/>"#, px(y - 7.0));
         entry(p, cross, "cut off or skipped");
     }
+    if !line.switches.is_empty() {
+        let stroke = format!(r#"stroke="{SWITCH}" stroke-width="1.5" stroke-dasharray="6 3""#);
+        entry(p, format!(r#"<path d="M5 {}v14" {stroke}/>"#, px(y - 10.0)), "policy switched");
+    }
+    y + down_by
 }

@@ -31,6 +31,8 @@ const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 const COLORS: [u8; 7] = [33, 214, 36, 117, 175, 227, 247];
 const RED: u8 = 160;
 const LABEL_MOST: usize = 28;
+/// More switches of policies than this are only counted.
+const SWITCHES_MOST: usize = 20;
 
 struct Chart {
     from: Time,
@@ -158,6 +160,14 @@ pub fn text(trace: &Trace, options: &TextOptions) -> String {
         }
     }
     out += &used.legend();
+    let switches = || line.switches.iter().filter(|s| s.at >= from && s.at <= to);
+    for switch in switches().take(SWITCHES_MOST) {
+        writeln!(out, "at {} {switch}", switch.at).expect("a string takes all");
+    }
+    let more = switches().count().saturating_sub(SWITCHES_MOST);
+    if more > 0 {
+        writeln!(out, "{more} more switches of policies").expect("a string takes all");
+    }
     if let Some(footer) = trace.footer.filter(|f| f.dropped > 0) {
         writeln!(out, "{} records are missing from the trace", footer.dropped).expect("a string takes all");
     }
@@ -299,8 +309,11 @@ fn mark_cells(chart: &Chart, line: &Timeline, task: usize, used: &mut Used) -> O
         }
         if job.missed(line.end) {
             let cut = job.finish.filter(|(_, o)| matches!(o, Outcome::Overrun | Outcome::Aborted));
-            let at = cut.map(|(at, _)| at).or(job.deadline).or(job.finish.map(|(at, _)| at));
-            at.into_iter().for_each(|at| mark(at, '!'));
+            let passed = |d: &Time| job.finish.is_none_or(|(at, _)| at >= *d);
+            // A job that waits for its turn passes its deadline before it is aborted.
+            let deadline = job.deadline.filter(|d| cut.is_none() || passed(d));
+            let at = deadline.or(job.finish.map(|(at, _)| at));
+            cut.map(|(at, _)| at).into_iter().chain(at).for_each(|at| mark(at, '!'));
         }
     }
     cells.iter().for_each(|(c, _)| used.note(*c));

@@ -5,7 +5,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{ResourceId, TaskId};
 use takt_core::record::{Outcome, Place, Record, StopReason, What};
 use takt_core::time::{Span, Time};
-use takt_trace::{Footer, Format, Header, Stamped, TaskLabel, Trace};
+use takt_trace::{DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace};
 
 pub(crate) fn ms(ms: i64) -> Time {
     Time::from_ns(ms * 1_000_000)
@@ -247,6 +247,8 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
             places,
             tasks,
             resources: vec!["the \"bus\"".into()],
+            domains: vec![DomainLabel { name: "l<e,ft".into(), policy: "g-edf".into() }],
+            alternatives: vec!["g-gua".into(), "rr:quantum=2ms,kpi=1".into()],
             window_lengths: Vec::new(),
             duration: None,
             start_unix_ns,
@@ -325,10 +327,11 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 }
             }
             (6, Some((number, ..)), _) => push(What::Block { task, job: number }),
-            (7, _, _) => push(match how % 4 {
+            (7, _, _) => push(match how % 5 {
                 0 => What::LateSignal { task, job: next[index] },
                 1 => What::Exit { task },
                 2 => What::Yield { task, job: next[index] },
+                3 => What::Switch { domain: (how > 99).then_some(0), to: u16::from(how > 199) },
                 _ => What::Wake { task, job: next[index] },
             }),
             (8, Some((number, ..)), place) if waits[index].is_none() => {

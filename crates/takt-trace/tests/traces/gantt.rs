@@ -2,6 +2,8 @@
 
 use crate::common::{Story, any_trace, ms, samples, windows};
 use proptest::prelude::*;
+use takt_core::record::What;
+use takt_trace::DomainLabel;
 use takt_trace::gantt::{SvgOptions, TextOptions, svg, text};
 
 #[test]
@@ -25,6 +27,45 @@ fn a_part_in_colour_and_narrow() {
     insta::assert_snapshot!(text(&windows(), &options).replace('\x1b', "␛"));
     let nothing = TextOptions { from: ms(40), ..options };
     assert_eq!(text(&windows(), &nothing), "windows (table), story.yaml, simulated: nothing between 40ms and 20ms\n");
+}
+
+#[test]
+fn a_queued_job_misses_its_deadline_before_it_is_aborted() {
+    use takt_core::record::Outcome::{Aborted, Completed};
+    let mut s = Story::new("edf", "uniprocessor", 1, &[("a", None)]);
+    s.release(0, 0, 0, Some(10)).start(0, 0, 0, 0).release(10, 0, 1, Some(20));
+    s.done(30, 0, 0, 0, Completed, 30).finish(30, 0, 1, Aborted, 0);
+    let chart = text(&s.end(40), &TextOptions { width: 50, ..TextOptions::default() });
+    let marks: String = chart.lines().nth(5).unwrap_or("").chars().skip(8).filter(|c| *c != ' ').collect();
+    assert_eq!(marks, "↑!!!", "{chart}");
+}
+
+#[test]
+fn switches_of_policies_are_told_with_their_names() {
+    let mut s = Story::new("domains", "table", 2, &[("a", None), ("b", None)]);
+    let label = |name: &str| DomainLabel { name: name.into(), policy: "g-edf".into() };
+    s.trace.header.domains = vec![label("left"), label("right")];
+    s.trace.header.alternatives = vec!["g-gua".into(), "fp".into()];
+    s.release(0, 0, 0, None).start(0, 0, 0, 0);
+    for (at, domain, to) in [(5, Some(0), 0), (5, Some(1), 1), (9, Some(0), 1), (19, None, 1)] {
+        s.push(at, What::Switch { domain, to });
+    }
+    let trace = s.end(20);
+    let told = ["left: g-edf → g-gua", "right: g-edf → fp", "left: g-gua → fp", "domains → fp"];
+    let chart = text(&trace, &TextOptions::default());
+    let lines: Vec<&str> = chart.lines().filter(|l| l.starts_with("at ")).collect();
+    let said = ["5ms", "5ms", "9ms", "19ms"].iter().zip(told).map(|(at, told)| format!("at {at} {told}"));
+    assert_eq!(lines, said.collect::<Vec<_>>(), "{chart}");
+    assert!(chart.starts_with("domains, story.yaml"), "{chart}");
+    let picture = svg(&trace, &SvgOptions::default());
+    // What happens in one instant is one line.
+    let both = format!("at 5ms {}, {}", told[0], told[1]);
+    for title in [both.as_str(), "at 9ms left: g-gua → fp", "at 19ms domains → fp"] {
+        assert!(picture.contains(&format!("<title>{title}</title>")), "{title}: {picture}");
+    }
+    assert_eq!(picture.matches(r#"stroke-dasharray="6 3"><title>"#).count(), 3);
+    let part = text(&trace, &TextOptions { from: ms(6), to: Some(ms(12)), ..TextOptions::default() });
+    assert_eq!(part.lines().filter(|l| l.starts_with("at ")).collect::<Vec<_>>(), ["at 9ms left: g-gua → fp"]);
 }
 
 proptest! {
