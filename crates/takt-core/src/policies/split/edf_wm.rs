@@ -26,7 +26,8 @@ utilisation. The size of a piece is computed exactly for all deadlines, not only
 **At run time.** A piece that is used up waits for the end of its window, where a timer moves the task on; a job that is done
 earlier cancels the timer, and the next one begins on the first CPU of its route. A job that comes while its predecessor is
 late starts its windows when that one is done, and no earlier than a period after the start of its windows. A piece that could
-not be used is lost. A job that needs more than its runtime runs on after its last piece, as under `edf`. A mode change does not move tasks.
+not be used is lost. A job that needs more than its runtime runs on after its last piece,
+as under `edf`. A mode change does not move tasks.
 
 **Resources.** Whoever waits gets them in the order of deadlines; nothing is inherited, and the test knows nothing of them.
 

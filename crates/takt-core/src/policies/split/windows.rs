@@ -6,8 +6,8 @@
 //! window and has to be done by its end, so pieces never overlap and each CPU can be tested by itself. Invariant: the pieces of
 //! a task add up to its runtime, and each CPU passes the exact test with what it has got.
 //!
-//! The piece that a CPU can take is computed exactly ([`super::demand::largest_piece`]). The paper says that for deadlines at the ends of the
-//! periods only the first deadline of each task has to be looked at; that admits pieces that miss.
+//! The piece that a CPU can take is computed exactly ([`super::demand::largest_piece`]). The paper says that for deadlines
+//! at the ends of the periods only the first deadline of each task has to be looked at; that admits pieces that miss.
 
 use super::assign::{Bins, Piece};
 use super::demand::{Times, Window, largest_piece_with};
