@@ -57,7 +57,7 @@ fn from_name(name: &str) -> Result<PolicySpec, Fault> {
         let names = policy_names();
         let near = nearest(name, names.iter().map(String::as_str));
         let label = near.map_or("not in the registry".to_owned(), |n| format!("did you mean `{n}`?"));
-        let hint = format!("there are {}", choices(names.iter().map(String::as_str), "and"));
+        let hint = "`takt policies` lists them all";
         Fault::new(format!("no policy is called `{}`", clipped(name)), label, hint)
     })
 }
@@ -124,7 +124,7 @@ pub(crate) fn parse_value(setting: &Setting, text: &str) -> Result<i64, Fault> {
         Kind::Choice(words) => match words.iter().position(|w| *w == yes_or_no(text)) {
             Some(index) => Ok((index as i64, 0, i64::MAX)),
             None => Err(nearest(text, words.iter().copied())
-                .map_or("none of them".to_owned(), |near| format!("did you mean `{near}`?"))),
+                .map_or(format!("`{}` is not one of them", clipped(text)), |near| format!("did you mean `{near}`?"))),
         },
     };
     let why = match read {
@@ -324,9 +324,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_policy_is_answered_with_the_list() {
+    fn an_unknown_policy_is_answered_with_the_nearest_and_where_to_look() {
         let fault = policy_from_text("g-edff").unwrap_err();
-        assert!(fault.contains("did you mean `g-edf`?") && fault.contains("`windows`"), "{fault}");
+        assert!(fault.contains("did you mean `g-edf`?") && fault.contains("`takt policies`"), "{fault}");
+        // A line of a terminal, whatever the registry holds.
+        let strange = policy_from_text("nosuch").unwrap_err();
+        assert!(strange.ends_with("not in the registry; `takt policies` lists them all"), "{strange}");
+        let mapper = policy_from_text("g-edf:mapper=nosuch").unwrap_err();
+        assert!(mapper.contains("`nosuch` is not one of them"), "{mapper}");
         assert_eq!(policy_text(&policy_from_text("p-rm").unwrap()), "p-rm");
     }
 

@@ -110,6 +110,16 @@ fn table(reader: &mut Reader, node: &Node) -> Option<Vec<(Span, u64)>> {
         let (span, value) = (reader.span(at, "table", Bare::Refused, true), amount(reader, value, "table"));
         let (Some(span), Some(value)) = (span, value) else { continue };
         in_order(reader, points.last().map(|(at, _)| *at), span, &at.span, "table");
+        if let [.., (first, _), (second, _)] = points[..]
+            && first == span
+            && second == span
+        {
+            reader.push(
+                Diagnostic::error(&at.span, format!("`table` has three points at {span}"))
+                    .label("the third one")
+                    .hint("a jump has two: what the job is worth up to then, and what it is worth from then on"),
+            );
+        }
         points.push((span, value));
     }
     (reader.diagnostics.len() == faults).then_some(points)
