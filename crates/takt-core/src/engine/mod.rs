@@ -16,6 +16,7 @@ mod context;
 mod inputs;
 mod jobs;
 mod messages;
+mod switching;
 mod timers;
 mod waiting;
 
@@ -24,7 +25,7 @@ pub use messages::{Command, Input, Work};
 
 use crate::cpus::CpuSet;
 use crate::model::{Arrival, Backlog, Invalid, Late, Load, ResourceId, Step, System, Task, TaskId};
-use crate::policy::{Build, Clock, Decision, Event, Policy, PolicySpec};
+use crate::policy::{Build, Clock, Decision, Event, Policy};
 use crate::queue::Agenda;
 use crate::record::{JobId, Outcome, Place, Record, Sink, StopReason, What};
 use crate::stats::Counts;
@@ -418,79 +419,6 @@ impl Engine {
                 missed += u64::from(deadline.is_some_and(|d| due(planned + d)));
             }
             state.runs[i].counts.missed += missed;
-        }
-    }
-
-    /// Replaces the policy in the middle of a run. The new one takes over every job in its present state; the change
-    /// shows with the next decision. This allocates.
-    ///
-    /// # Errors
-    /// When the new policy cannot schedule the system; the old one goes on.
-    pub fn switch_policy<S: Sink>(&mut self, spec: PolicySpec, sink: &mut S) -> Result<(), Invalid> {
-        self.take_over(spec, None, sink)
-    }
-
-    /// [`Engine::switch_policy`], told as a record if the policy is one of the alternatives.
-    fn take_over<S: Sink>(&mut self, spec: PolicySpec, to: Option<u16>, sink: &mut S) -> Result<(), Invalid> {
-        self.state.recording = sink.wants_records();
-        let tasks: Vec<TaskId> = (0..self.state.runs.len()).map(|i| TaskId(i as u32)).collect();
-        let build = Build { system: &self.state.system, tasks: &tasks, places: &self.lent, spec, first_timer: 0 };
-        let policy = build.policy()?;
-        let first = 2 * self.state.runs.len();
-        let timers = self.state.timers.len();
-        let more = usize::from(policy.timers()).saturating_sub(timers);
-        self.state.agenda.insert_slots(first + timers, more);
-        self.state.timers.resize(timers + more, timers::Timer::default());
-        (0..timers + more).for_each(|t| self.state.agenda.remove(first + t));
-        self.policy = policy;
-        self.state.system.policy = spec;
-        if let Some(to) = to {
-            self.state.record(sink, What::Switch { domain: None, to });
-        }
-        if self.started {
-            // What the old one said of jobs is not the new one's word.
-            self.state.runs.iter_mut().for_each(|run| run.urgency = 0);
-            tasks.iter().for_each(|task| self.state.forget_grant(*task, sink));
-            self.policy.start(&mut Context { state: &mut self.state, sink });
-            deliver(&mut self.state, &mut *self.policy, sink);
-        }
-        Ok(())
-    }
-
-    /// Another policy takes over the system or a domain, if it can.
-    fn switch<S: Sink>(&mut self, domain: Option<u16>, to: u16, sink: &mut S) {
-        let Some(spec) = self.state.system.alternatives.get(usize::from(to)).copied() else { return };
-        let Some(domain) = domain.map(usize::from) else {
-            // One that cannot changes nothing: whoever makes the input checks it.
-            let _ = self.take_over(spec, Some(to), sink);
-            return;
-        };
-        let before = self.state.system.policy;
-        let cx = &mut Context { state: &mut self.state, sink };
-        if self.policy.switch(domain, &spec, cx).is_ok() {
-            debug_assert_eq!(before, self.state.system.policy, "only the domain has another policy");
-            deliver(&mut self.state, &mut *self.policy, sink);
-        }
-    }
-
-    /// Changes a setting of the policy, in place if it can take that over. A setting that it does not have and a value out of
-    /// range change nothing: after a switch they were meant for the policy before.
-    fn configure<S: Sink>(&mut self, setting: u8, value: Option<i64>, sink: &mut S) {
-        let mut spec = self.state.system.policy;
-        if usize::from(setting) >= spec.entry.settings.len() {
-            return;
-        }
-        spec.values[usize::from(setting)] = value;
-        if spec.check_values().is_err() {
-            return;
-        }
-        let cx = &mut Context { state: &mut self.state, sink };
-        if self.policy.configure(&spec, cx) {
-            self.state.system.policy = spec;
-            deliver(&mut self.state, &mut *self.policy, sink);
-        } else {
-            // A value that the policy refuses changes nothing: whoever makes the input checks it.
-            let _ = self.switch_policy(spec, sink);
         }
     }
 
