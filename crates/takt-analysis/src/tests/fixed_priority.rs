@@ -7,9 +7,9 @@
 //!   Static Priority Pre-emptive Scheduling", Software Engineering Journal 8(5), 1993.
 
 use super::Effort;
-use takt_core::policies::split::exact::Big;
 use crate::taskset::Task;
 use crate::utilisation::gcd;
+use takt_core::policies::split::exact::Big;
 
 const HORIZON: u64 = 1 << 62;
 
