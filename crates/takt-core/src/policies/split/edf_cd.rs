@@ -21,7 +21,9 @@ whatever else runs on their CPUs, and any delay of the clock shows at once: what
 emptiest CPU, which may be overloaded.
 
 **At run time.** The piece that follows is released a piece's length after its predecessor, by a timer. Everything else is as
-`edf-wm` has it: late jobs, overruns, resources, ties, cost.
+`edf-wm` has it: late jobs, overruns, resources, ties.
+
+**Cost.** O(ready jobs of a CPU) per event, O(log n) for a timer, O(m) per decision.
 
 **Source.** Burns, Davis, Wang, Zhang, Real-Time Systems 48, 2012.
 
