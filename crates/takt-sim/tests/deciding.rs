@@ -214,7 +214,7 @@ fn a_switch_to_partitions_ends_the_interrupts() {
         "0 start a 0, start b 1
         15 complete a
         44 complete b
-        50 Switch { domain: None, to: 0 }
+        50 switch to 0
         100 start a 0
         101 start b 1
         112 complete a

@@ -85,6 +85,7 @@ fn line(record: &Record) -> Option<String> {
         What::Handler { task, .. } => format!("handler {}", name(task)),
         What::HandlerEnd { task, .. } => format!("handled {}", name(task)),
         What::Exit { task } => format!("exit {}", name(task)),
+        What::Switch { to, .. } => format!("switch to {to}"),
         other => format!("{other:?}"),
     };
     Some(format!("{} {text}\n", record.at.ns()))
