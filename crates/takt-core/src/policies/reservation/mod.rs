@@ -6,7 +6,7 @@
 //! other tasks.
 //!
 //! The host ranks ready jobs by the deadlines of their servers, over clusters of CPUs as [`crate::policies::scope`] has them, and
-//! applies the rules of waking up and of exhaustion. What else is done with budgets is a [`Rule`]: [`grub`] lets them last longer
+//! applies the rules of waking up and of exhaustion. What else is done with budgets is a `Rule`: [`grub`] lets them last longer
 //! while others are inactive, [`fcbs`] gives away what is left of them. Throttled servers, and whatever else waits for an
 //! instant, share one timer per cluster.
 
