@@ -16,7 +16,7 @@ mod checked;
 use crate::engine::Context;
 use crate::model::{Invalid, Locking, TaskId};
 use crate::policies::mapping::Mapper;
-use crate::policies::scope;
+use crate::policies::scope::{self, Clusters};
 use crate::policy::{Budget, Build, Clock, Decision, Event, Policy};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
@@ -165,12 +165,9 @@ struct Cluster {
 struct Accrual<C> {
     construction: C,
     tasks: Vec<TaskId>,
-    /// By task of the system; only those of `tasks` mean something.
-    home: Vec<u16>,
+    /// By task of the system.
     mine: Vec<bool>,
-    /// By single-CPU place; only those that it may be lent mean something.
-    cluster_of: Vec<u16>,
-    clusters: Vec<Cluster>,
+    clusters: Clusters<Cluster>,
     /// By task: it has run and has been ready ever since. Kept for constructions without preemption.
     started: Vec<bool>,
     /// Scratch.
@@ -185,32 +182,21 @@ const NOWHERE: usize = usize::MAX;
 
 impl<C: Construction> Accrual<C> {
     fn new(build: &Build<'_>) -> Self {
-        let home = scope::pack(build);
-        let groups = scope::clusters(build);
-        let (n, m) = (build.system.tasks.len(), build.system.cpus.len());
-        let mut cluster_of = vec![0; m];
-        let cluster = |(index, places): (usize, &&[Place])| {
-            places.iter().for_each(|p| cluster_of[p.index()] = index as u16);
-            let at_home = |t: &TaskId| usize::from(home[t.index()]) == index;
-            let tasks: Vec<TaskId> = build.tasks.iter().copied().filter(at_home).collect();
-            Cluster {
-                present: Vec::with_capacity(tasks.len()),
-                mapper: Mapper::new(build, &tasks, places),
-                stale: true,
-                last: Vec::with_capacity(places.len()),
-                lent: Vec::with_capacity(places.len()),
-            }
+        let n = build.system.tasks.len();
+        let cluster = |_, tasks: Vec<TaskId>, places: &[Place]| Cluster {
+            present: Vec::with_capacity(tasks.len()),
+            mapper: Mapper::new(build, &tasks, places),
+            stale: true,
+            last: Vec::with_capacity(places.len()),
+            lent: Vec::with_capacity(places.len()),
         };
-        let clusters = groups.iter().enumerate().map(cluster).collect();
         let mut mine = vec![false; n];
         build.tasks.iter().for_each(|t| mine[t.index()] = true);
         Accrual {
             construction: C::new(build),
             tasks: build.tasks.to_vec(),
-            home,
             mine,
-            cluster_of,
-            clusters,
+            clusters: Clusters::new(build, cluster),
             started: vec![false; n],
             jobs: Vec::with_capacity(build.tasks.len()),
             schedule: Vec::with_capacity(2 * build.tasks.len()),
@@ -219,19 +205,15 @@ impl<C: Construction> Accrual<C> {
         }
     }
 
-    fn cluster(&mut self, task: TaskId) -> &mut Cluster {
-        &mut self.clusters[usize::from(self.home[task.index()])]
-    }
-
     fn enter(&mut self, task: TaskId, cx: &Context<'_>) {
         let entry = (cx.job(task).expect("a job that enters is there").release, task);
-        let present = &mut self.cluster(task).present;
+        let present = &mut self.clusters.of(task).present;
         let at = present.partition_point(|other| *other < entry);
         present.insert(at, entry);
     }
 
     fn leave(&mut self, task: TaskId) {
-        self.cluster(task).present.retain(|(_, t)| *t != task);
+        self.clusters.of(task).present.retain(|(_, t)| *t != task);
     }
 
     /// Who holds what the task waits for, if this policy schedules it.
@@ -276,7 +258,7 @@ impl<C: Construction> Accrual<C> {
             let chain = core::iter::successors(Some(task), |link| self.holder(*link, cx).filter(|_| follows));
             let end = chain.take(self.tasks.len()).last().expect("a chain begins with the job itself");
             debug_assert!(!follows || self.holder(end, cx).is_none(), "a circle of waiting jobs was not broken");
-            if cx.is_ready(end) && usize::from(self.home[end.index()]) == cluster {
+            if cx.is_ready(end) && self.clusters.home(end) == cluster {
                 self.jobs.push(candidate(task, cx));
             }
         }
@@ -357,7 +339,7 @@ fn candidate(task: TaskId, cx: &Context<'_>) -> Candidate {
 
 impl<C: Construction> Policy for Accrual<C> {
     fn start(&mut self, cx: &mut Context<'_>) {
-        for cluster in &mut self.clusters {
+        for cluster in self.clusters.iter_mut() {
             cluster.present.clear();
             cluster.stale = true;
         }
@@ -377,7 +359,7 @@ impl<C: Construction> Policy for Accrual<C> {
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
         let Some(task) = event.task() else { return };
         if cx.system().resources == 0 {
-            self.cluster(task).stale = true;
+            self.clusters.of(task).stale = true;
         } else {
             // Chains of holders lead from one cluster to another.
             self.clusters.iter_mut().for_each(|c| c.stale = true);
@@ -416,15 +398,8 @@ impl<C: Construction> Policy for Accrual<C> {
 
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
         let mut rest = lent;
-        while let [first, ..] = rest {
-            let cluster = self.cluster_of[first.index()];
-            let size = match self.clusters.len() {
-                1 => rest.len(),
-                _ => rest.iter().take_while(|p| self.cluster_of[p.index()] == cluster).count(),
-            };
-            let (group, others) = rest.split_at(size);
+        while let Some((index, group, others)) = self.clusters.split(rest) {
             rest = others;
-            let index = usize::from(cluster);
             let cluster = &self.clusters[index];
             if cluster.stale || cluster.lent != group {
                 self.decide_cluster(index, group, cx, decision);

@@ -7,10 +7,11 @@
 //!
 //! Shared resources change what is ahead as [`crate::model::Locking`] says, across clusters, too.
 
+mod clusters;
 mod packing;
 mod sharing;
 
-pub(crate) use packing::clusters;
+pub(crate) use clusters::Clusters;
 pub use packing::pack;
 
 use crate::cpus::CpuSet;
@@ -22,7 +23,6 @@ use crate::queue::{Key, ReadyQueue};
 use crate::record::{Outcome, Place};
 use crate::time::Time;
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use sharing::Sharing;
 
@@ -175,11 +175,7 @@ impl Cluster {
 struct Scoped<O> {
     ordering: O,
     tasks: Vec<TaskId>,
-    /// By task of the system; only those of `tasks` mean something.
-    home: Vec<u16>,
-    /// By single-CPU place; only those that it may be lent mean something.
-    cluster_of: Vec<u16>,
-    clusters: Vec<Cluster>,
+    clusters: Clusters<Cluster>,
     first_timer: u16,
     sharing: Option<Sharing>,
     /// Whose job on a CPU has ended since the last event of another job, and how urgent that was: for [`Ordering::keeps_cpu`].
@@ -188,36 +184,21 @@ struct Scoped<O> {
 
 impl<O: Ordering> Scoped<O> {
     fn new(build: &Build<'_>) -> Self {
-        let home = packing::pack(build);
-        let groups = packing::clusters(build);
-        let mut cluster_of = vec![0; build.system.cpus.len()];
-        let cluster = |(index, places): (usize, &&[Place])| {
-            places.iter().for_each(|p| cluster_of[p.index()] = index as u16);
-            let at_home = |t: &TaskId| usize::from(home[t.index()]) == index;
-            let tasks: Vec<TaskId> = build.tasks.iter().copied().filter(at_home).collect();
-            Cluster {
-                ready: ReadyQueue::new(tasks.len()),
-                mapper: Mapper::new(build, &tasks, places),
-                running: Vec::with_capacity(if O::PREEMPTIVE { places.len() } else { tasks.len() }),
-                timer: build.first_timer + index as u16,
-                alarm: None,
-            }
+        let cluster = |index: usize, tasks: Vec<TaskId>, places: &[Place]| Cluster {
+            ready: ReadyQueue::new(tasks.len()),
+            mapper: Mapper::new(build, &tasks, places),
+            running: Vec::with_capacity(if O::PREEMPTIVE { places.len() } else { tasks.len() }),
+            timer: build.first_timer + index as u16,
+            alarm: None,
         };
-        let clusters = groups.iter().enumerate().map(cluster).collect();
         Scoped {
             ordering: O::new(build),
             tasks: build.tasks.to_vec(),
-            home,
-            cluster_of,
-            clusters,
+            clusters: Clusters::new(build, cluster),
             first_timer: build.first_timer,
             sharing: Sharing::new(build),
             over: None,
         }
-    }
-
-    fn cluster(&mut self, task: TaskId) -> &mut Cluster {
-        &mut self.clusters[usize::from(self.home[task.index()])]
     }
 
     /// The task's job has become ready.
@@ -233,12 +214,12 @@ impl<O: Ordering> Scoped<O> {
             sharing.refresh(task, cx);
             urgency = sharing.effective(task);
         }
-        self.cluster(task).ready.insert(urgency.key(task));
+        self.clusters.of(task).ready.insert(urgency.key(task));
     }
 
     /// How urgent the task's ready job is without resources.
     fn own_urgency(&self, task: TaskId) -> Option<Urgency> {
-        let ready = self.clusters[usize::from(self.home[task.index()])].ready.as_slice();
+        let ready = self.clusters[self.clusters.home(task)].ready.as_slice();
         let queued = ready.iter().find(|key| key.task == task)?;
         let effective = Urgency { rank: queued.rank, release: queued.release };
         Some(self.sharing.as_ref().map_or(effective, |sharing| sharing.own(task)))
@@ -246,7 +227,7 @@ impl<O: Ordering> Scoped<O> {
 
     /// The task's job is over or blocked.
     fn leave(&mut self, task: TaskId) {
-        let cluster = self.cluster(task);
+        let cluster = self.clusters.of(task);
         cluster.ready.remove(task);
         if O::FOLLOWS {
             cluster.running.retain(|t| *t != task);
@@ -256,7 +237,7 @@ impl<O: Ordering> Scoped<O> {
     /// Ranks a job anew.
     fn rank_anew(&mut self, task: TaskId, own: Urgency, cx: &mut Context<'_>) {
         match &mut self.sharing {
-            None => self.cluster(task).place(task, own),
+            None => self.clusters.of(task).place(task, own),
             Some(sharing) => {
                 sharing.set_own(task, own);
                 self.settle(task, cx);
@@ -272,7 +253,7 @@ impl<O: Ordering> Scoped<O> {
             if !sharing.refresh(task, cx) {
                 return;
             }
-            self.clusters[usize::from(self.home[task.index()])].place(task, sharing.effective(task));
+            self.clusters.of(task).place(task, sharing.effective(task));
             match cx.waits_for(task).and_then(|r| sharing.holder(r, cx)) {
                 Some(holder) => task = holder,
                 None => return,
@@ -392,7 +373,7 @@ const AHEAD: Time = Time::from_ns(-1);
 
 impl<O: Ordering> Policy for Scoped<O> {
     fn start(&mut self, cx: &mut Context<'_>) {
-        for cluster in &mut self.clusters {
+        for cluster in self.clusters.iter_mut() {
             cluster.ready.clear();
             cluster.running.clear();
             cluster.alarm = None;
@@ -404,7 +385,7 @@ impl<O: Ordering> Policy for Scoped<O> {
                 let task = self.tasks[index];
                 if cx.is_ready(task) && running == (cx.place_of(task).is_some() && !cx.is_fresh(task)) {
                     self.enter(task, cx);
-                    let cluster = self.cluster(task);
+                    let cluster = self.clusters.of(task);
                     if O::FOLLOWS && running && cluster.running.len() < cluster.running.capacity() {
                         cluster.running.push(task);
                     }
@@ -425,7 +406,7 @@ impl<O: Ordering> Policy for Scoped<O> {
                     Some((_, urgency)) if O::PREEMPTIVE => self.enter_as(task, urgency, cx),
                     Some(_) => {
                         self.enter(task, cx);
-                        self.cluster(task).running.push(task);
+                        self.clusters.of(task).running.push(task);
                     }
                 }
             }
@@ -459,7 +440,7 @@ impl<O: Ordering> Policy for Scoped<O> {
             }
             Event::Yield { task, .. } => {
                 if O::FOLLOWS {
-                    self.cluster(task).running.retain(|t| *t != task);
+                    self.clusters.of(task).running.retain(|t| *t != task);
                 }
                 let urgency = self.ordering.requeue(task, cx);
                 self.rank_anew(task, urgency, cx);
@@ -478,15 +459,8 @@ impl<O: Ordering> Policy for Scoped<O> {
 
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
         let mut rest = lent;
-        while let [first, ..] = rest {
-            let cluster = self.cluster_of[first.index()];
-            let size = match self.clusters.len() {
-                1 => rest.len(),
-                _ => rest.iter().take_while(|p| self.cluster_of[p.index()] == cluster).count(),
-            };
-            let (group, others) = rest.split_at(size);
+        while let Some((cluster, group, others)) = self.clusters.split(rest) {
             rest = others;
-            let cluster = usize::from(cluster);
             if O::FOLLOWS {
                 self.rerank_running(cluster, cx);
             }

@@ -4,7 +4,7 @@ use super::server::Server;
 use crate::engine::Context;
 use crate::model::{Invalid, Reservation, TaskId};
 use crate::policies::mapping::Mapper;
-use crate::policies::scope::clusters;
+use crate::policies::scope::Clusters;
 use crate::policy::{Build, Decision};
 use crate::queue::{Agenda, Key, ReadyQueue};
 use crate::record::Place;
@@ -37,10 +37,7 @@ pub(super) struct Servers {
     pub(super) tasks: Vec<TaskId>,
     /// By task of the system; only those of `tasks` mean something.
     servers: Vec<Server>,
-    home: Vec<u16>,
-    /// By single-CPU place; only those that it may be lent mean something.
-    cluster_of: Vec<u16>,
-    clusters: Vec<Cluster>,
+    clusters: Clusters<Cluster>,
     first_timer: u16,
 }
 
@@ -53,18 +50,11 @@ impl Servers {
                 .ok_or(Invalid::Needs(task, "reservation, or runtime and period"))?;
             servers[task.index()] = Server { budget, period, ..Server::NEW };
         }
-        let groups = clusters(build);
         let share = |task: TaskId| {
-            let server = &servers[task.index()];
-            (i128::from(server.budget.ns()) << 62) / i128::from(server.period.ns())
+            let reserved = build.system.tasks[task.index()].reserved();
+            reserved.map_or(0, |r| (i128::from(r.budget.ns()) << 62) / i128::from(r.period.ns()))
         };
-        let home = build.pack_by(&groups, build.spec.placement, share);
-        let home: Vec<u16> = home.into_iter().map(Option::unwrap_or_default).collect();
-        let mut cluster_of = vec![0; build.system.cpus.len()];
-        let cluster = |(index, places): (usize, &&[Place])| {
-            places.iter().for_each(|p| cluster_of[p.index()] = index as u16);
-            let at_home = |t: &TaskId| usize::from(home[t.index()]) == index;
-            let tasks: Vec<TaskId> = build.tasks.iter().copied().filter(at_home).collect();
+        let cluster = |index: usize, tasks: Vec<TaskId>, places: &[Place]| {
             tasks.iter().enumerate().for_each(|(slot, t)| servers[t.index()].slot = slot);
             Cluster {
                 cpus: places.len(),
@@ -78,9 +68,9 @@ impl Servers {
                 tasks,
             }
         };
-        let clusters = groups.iter().enumerate().map(cluster).collect();
+        let clusters = Clusters::packed(build, share, cluster);
         let (unit, tasks, first_timer) = (1, build.tasks.to_vec(), build.first_timer);
-        Ok(Servers { unit, tasks, servers, home, cluster_of, clusters, first_timer })
+        Ok(Servers { unit, tasks, servers, clusters, first_timer })
     }
 
     pub(super) fn get(&self, task: TaskId) -> &Server {
@@ -91,7 +81,7 @@ impl Servers {
     }
     /// The cluster that the task's server is at home in.
     pub(super) fn home(&self, task: TaskId) -> usize {
-        usize::from(self.home[task.index()])
+        self.clusters.home(task)
     }
     pub(super) fn clusters(&self) -> usize {
         self.clusters.len()
@@ -107,9 +97,6 @@ impl Servers {
     pub(super) fn ready(&self, cluster: usize) -> impl Iterator<Item = TaskId> + '_ {
         self.clusters[cluster].ready.as_slice().iter().map(|key| key.task)
     }
-    fn cluster(&mut self, task: TaskId) -> &mut Cluster {
-        &mut self.clusters[usize::from(self.home[task.index()])]
-    }
 
     /// Forgets everything but the reservations.
     pub(super) fn reset(&mut self, cx: &Context<'_>) {
@@ -119,7 +106,7 @@ impl Servers {
             *server = Server { budget: server.budget, period: server.period, slot: server.slot, ..Server::NEW };
             self.retune(task, cx);
         }
-        for cluster in &mut self.clusters {
+        for cluster in self.clusters.iter_mut() {
             cluster.ready.clear();
             cluster.running.clear();
             (0..cluster.tasks.len()).for_each(|slot| cluster.alarms.remove(slot));
@@ -135,7 +122,7 @@ impl Servers {
     }
 
     fn rate(&self, task: TaskId) -> i128 {
-        self.clusters[self.home(task)].rate.max(self.get(task).least_rate)
+        self.clusters[self.clusters.home(task)].rate.max(self.get(task).least_rate)
     }
 
     /// From now on the budgets of a cluster drain at this rate, but each at its own least rate.
@@ -195,7 +182,7 @@ impl Servers {
 
     /// The server's job lets others of the same deadline run.
     pub(super) fn yields(&mut self, task: TaskId, cx: &mut Context<'_>) {
-        if self.cluster(task).ready.remove(task) {
+        if self.clusters.of(task).ready.remove(task) {
             self.queue(task, cx.now(), cx);
         }
     }
@@ -203,20 +190,20 @@ impl Servers {
     fn queue(&mut self, task: TaskId, release: Time, cx: &mut Context<'_>) {
         let rank = self.get(task).deadline.ns();
         cx.set_urgency(task, rank);
-        let cluster = self.cluster(task);
+        let cluster = self.clusters.of(task);
         cluster.ready.remove(task);
         cluster.ready.insert(Key { rank, release, task });
     }
 
     /// The server cannot run any more.
     pub(super) fn leave(&mut self, task: TaskId) {
-        self.cluster(task).ready.remove(task);
+        self.clusters.of(task).ready.remove(task);
     }
 
     /// Has the rule, or the end of throttling, called at an instant.
     pub(super) fn set_alarm(&mut self, task: TaskId, at: Option<Time>) {
         let slot = self.get(task).slot;
-        self.cluster(task).alarms.set(slot, at.unwrap_or(Time::MAX));
+        self.clusters.of(task).alarms.set(slot, at.unwrap_or(Time::MAX));
     }
 
     /// A server of the cluster whose alarm is due, which is taken off.
@@ -231,7 +218,7 @@ impl Servers {
 
     /// Sets the timers to the first alarms. O(clusters).
     pub(super) fn arm_timers(&mut self, cx: &mut Context<'_>) {
-        for cluster in &mut self.clusters {
+        for cluster in self.clusters.iter_mut() {
             let wanted = cluster.alarms.first().map(|(at, _)| at);
             if wanted != cluster.alarm {
                 cluster.alarm = wanted;
@@ -254,10 +241,7 @@ impl Servers {
 
     /// The cluster of the first of these places, those of them that belong to it, and the others.
     pub(super) fn split<'a>(&self, places: &'a [Place]) -> Option<(usize, &'a [Place], &'a [Place])> {
-        let cluster = self.cluster_of[places.first()?.index()];
-        let size = places.iter().take_while(|p| self.cluster_of[p.index()] == cluster).count();
-        let (group, others) = places.split_at(size);
-        Some((usize::from(cluster), group, others))
+        self.clusters.split(places)
     }
 
     /// Chooses who runs in a cluster.

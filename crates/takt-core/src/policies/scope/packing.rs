@@ -16,7 +16,7 @@ const FULL: i128 = 1 << 62;
 
 /// Utilisation of a task in units of 2^-62, rounded down: tasks that fill a CPU exactly must fit on it, and n tasks that pass
 /// for a full CPU overload it by less than n units.
-fn utilisation(system: &System, task: TaskId) -> i128 {
+pub(super) fn utilisation(system: &System, task: TaskId) -> i128 {
     let t = &system.tasks[task.index()];
     match (t.runtime, t.arrival.period()) {
         (Some(c), Some(period)) => i128::from(c.ns()) * FULL / i128::from(period.ns()),
@@ -26,7 +26,7 @@ fn utilisation(system: &System, task: TaskId) -> i128 {
 
 /// The clusters of the scope that `build` names, each a run of consecutive places; there is at least one. Uniprocessor and
 /// global: one of all places. Partitioned: one for each. Clustered: groups of `cluster`, of which the last may be smaller.
-pub(crate) fn clusters<'a>(build: &Build<'a>) -> Vec<&'a [Place]> {
+pub(super) fn clusters<'a>(build: &Build<'a>) -> Vec<&'a [Place]> {
     let size = match build.spec.scope {
         Scope::Uniprocessor | Scope::Global | Scope::Table => build.places.len(),
         Scope::Partitioned => 1,
@@ -45,7 +45,12 @@ pub(crate) fn clusters<'a>(build: &Build<'a>) -> Vec<&'a [Place]> {
 /// use no CPU at all is given the first cluster. O(n log n + n m) for n tasks and m CPUs.
 #[must_use]
 pub fn pack(build: &Build<'_>) -> Vec<u16> {
-    let homes = build.pack_by(&clusters(build), build.spec.placement, |task| utilisation(build.system, task));
+    homes(build, &clusters(build), |task| utilisation(build.system, task))
+}
+
+/// The same for these clusters, by what each task `needs`, in units of 2^-62 of a CPU.
+pub(super) fn homes(build: &Build<'_>, clusters: &[&[Place]], needs: impl Fn(TaskId) -> i128) -> Vec<u16> {
+    let homes = build.pack_by(clusters, build.spec.placement, needs);
     homes.into_iter().map(Option::unwrap_or_default).collect()
 }
 

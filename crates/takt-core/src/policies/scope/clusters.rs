@@ -1,0 +1,80 @@
+//! The clusters of a scope, and which tasks are at home in which.
+
+use super::packing;
+use crate::model::TaskId;
+use crate::policy::Build;
+use crate::record::Place;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+
+/// The clusters of CPUs that a scope makes, with what its policy keeps of each. It is the slice of them.
+pub(crate) struct Clusters<C> {
+    /// By task of the system; only those of the policy mean something.
+    home: Vec<u16>,
+    /// By single-CPU place; only those that the policy may be lent mean something.
+    of_place: Vec<u16>,
+    clusters: Vec<C>,
+}
+
+impl<C> Clusters<C> {
+    /// The clusters of the scope that `build` names, with its tasks packed by their utilisations. Each is made from its index, the
+    /// tasks that are at home there and its CPUs.
+    pub(crate) fn new(build: &Build<'_>, make: impl FnMut(usize, Vec<TaskId>, &[Place]) -> C) -> Self {
+        Clusters::packed(build, |task| packing::utilisation(build.system, task), make)
+    }
+
+    /// The same, packed by what each task `needs`, in units of 2^-62 of a CPU. O(n log n + n m) for n tasks and m CPUs.
+    pub(crate) fn packed(
+        build: &Build<'_>,
+        needs: impl Fn(TaskId) -> i128,
+        mut make: impl FnMut(usize, Vec<TaskId>, &[Place]) -> C,
+    ) -> Self {
+        let groups = packing::clusters(build);
+        let home = packing::homes(build, &groups, needs);
+        let mut of_place = vec![0; build.system.cpus.len()];
+        let cluster = |(index, places): (usize, &&[Place])| {
+            places.iter().for_each(|p| of_place[p.index()] = index as u16);
+            let at_home = |t: &TaskId| usize::from(home[t.index()]) == index;
+            make(index, build.tasks.iter().copied().filter(at_home).collect(), places)
+        };
+        let clusters = groups.iter().enumerate().map(cluster).collect();
+        Clusters { home, of_place, clusters }
+    }
+
+    /// The index of the cluster that the task is at home in.
+    pub(crate) fn home(&self, task: TaskId) -> usize {
+        usize::from(self.home[task.index()])
+    }
+
+    /// The cluster that the task is at home in.
+    pub(crate) fn of(&mut self, task: TaskId) -> &mut C {
+        &mut self.clusters[usize::from(self.home[task.index()])]
+    }
+
+    /// The cluster of the first of these places, those that follow it and belong to the same one, and the others; `None` if
+    /// there are none.
+    pub(crate) fn split<'a>(&self, places: &'a [Place]) -> Option<(usize, &'a [Place], &'a [Place])> {
+        let cluster = self.of_place[places.first()?.index()];
+        let size = match self.clusters.len() {
+            1 => places.len(),
+            _ => places.iter().take_while(|p| self.of_place[p.index()] == cluster).count(),
+        };
+        let (group, others) = places.split_at(size);
+        Some((usize::from(cluster), group, others))
+    }
+}
+
+impl<C> Deref for Clusters<C> {
+    type Target = [C];
+
+    fn deref(&self) -> &[C] {
+        &self.clusters
+    }
+}
+
+impl<C> DerefMut for Clusters<C> {
+    fn deref_mut(&mut self) -> &mut [C] {
+        &mut self.clusters
+    }
+}
