@@ -236,18 +236,8 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
         reader.diagnostics.retain(|d| d.severity == Severity::Error);
         return Err(reader.diagnostics);
     }
-    let workload = Workload {
-        source: source.clone(),
-        system,
-        tasks: infos,
-        partitions: Vec::new(),
-        domains: Vec::new(),
-        slice_frequencies_mhz: Vec::new(),
-        resources: Vec::new(),
-        scenario: takt_core::scenario::Scenario::default(),
-        settings: Settings { cpus_from_all: from_all, ..Settings::default() },
-        warnings: reader.diagnostics,
-    };
+    let settings = Settings { cpus_from_all: from_all, ..Settings::default() };
+    let workload = Workload { tasks: infos, warnings: reader.diagnostics, ..Workload::new(source, system, settings) };
     rules::buildable(&workload, &heads, &header).map_err(|fault| vec![fault])?;
     Ok(workload)
 }

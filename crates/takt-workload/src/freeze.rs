@@ -2,7 +2,6 @@
 
 use crate::{TaskInfo, Workload};
 use takt_core::model::System;
-use takt_core::scenario::Scenario;
 
 /// The workload with `table`, which schedules the same tasks with task `i` alone in partition `i`, in place of its system.
 /// Partitions are called as their tasks are; commands and settings stay. What belongs to the frozen policy alone (domains,
@@ -13,15 +12,9 @@ pub fn frozen(workload: &Workload, table: System) -> Workload {
     let mut settings = workload.settings.clone();
     settings.cpus_from_all = false;
     Workload {
-        source: workload.source.clone(),
         tasks: tasks.map(|(i, info)| TaskInfo { partition: Some(i), ..info.clone() }).collect(),
         partitions: workload.tasks.iter().map(|info| info.name.clone()).collect(),
-        domains: Vec::new(),
         slice_frequencies_mhz: table.windows.iter().map(|w| vec![None; w.slices.len()]).collect(),
-        resources: Vec::new(),
-        scenario: Scenario::default(),
-        settings,
-        warnings: Vec::new(),
-        system: table,
+        ..Workload::new(&workload.source, table, settings)
     }
 }

@@ -83,6 +83,22 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// A workload with nothing but its system.
+    fn new(source: &Source, system: System, settings: Settings) -> Workload {
+        Workload {
+            source: source.clone(),
+            system,
+            tasks: Vec::new(),
+            partitions: Vec::new(),
+            domains: Vec::new(),
+            slice_frequencies_mhz: Vec::new(),
+            resources: Vec::new(),
+            scenario: Scenario::default(),
+            settings,
+            warnings: Vec::new(),
+        }
+    }
+
     /// What only a simulation carries out, in the words of the file: each key with the names of the tasks that have it, or
     /// with none for a key of the whole file. A real machine has costs of its own, and a real job does what its program does.
     #[must_use]

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{Backlog, BestEffortStart, Late, Locking, System};
 use takt_core::policy::{Placement, PolicySpec, Scope};
-use takt_core::scenario::{Deciding, Scenario};
+use takt_core::scenario::Deciding;
 
 const KEYS: [&str; 29] = [
     "windows",
@@ -118,18 +118,7 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     let wanted = Wanted { cpus: machine_key, options };
     let file_policy = root.get("policy").and_then(|e| policy::read(reader, &e.value).map(|p| (p, e)));
     let placement = root.get("placement").and_then(|e| reader.choice(&e.value, "placement", &Placement::ALL));
-    let mut workload = Workload {
-        source: source.clone(),
-        system: System::new(CpuSet::single(0), windows_policy()),
-        tasks: Vec::new(),
-        partitions: Vec::new(),
-        domains: Vec::new(),
-        slice_frequencies_mhz: Vec::new(),
-        resources: Vec::new(),
-        scenario: Scenario::default(),
-        settings,
-        warnings: Vec::new(),
-    };
+    let mut workload = Workload::new(source, System::new(CpuSet::single(0), windows_policy()), settings);
     schedule_settings(reader, root, options, &mut workload.system);
     let heads = match (windows, list) {
         (Some(windows), _) => {

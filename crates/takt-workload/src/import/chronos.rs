@@ -16,7 +16,7 @@
 //! declares, and one without locks less; nested, all are held together and for that time once. Deadlines are periods, all tasks
 //! start together, and the successor of a late or aborted job begins at once (`preset: chronos`).
 
-use super::{finish, task_info, whole, words, workload};
+use super::{finish, task_info, whole, words};
 use crate::diagnostic::Diagnostic;
 use crate::domains::domains_policy;
 use crate::node::Place;
@@ -359,7 +359,7 @@ fn build(
         system.locking = if run.inheritance { Locking::Inheritance } else { Locking::Fifo };
     }
     let settings = Settings { duration: run.duration, cpus_from_all: from_all, ..Settings::default() };
-    let mut workload = workload(source, system, settings);
+    let mut workload = Workload::new(source, system, settings);
     if !domains.is_empty() {
         workload.system.policy = domains_policy();
         workload.domains = (1..=domains.len()).map(|n| format!("D{n}")).collect();

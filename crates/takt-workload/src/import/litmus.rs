@@ -11,7 +11,7 @@
 //! time (`-s`, by default 0.95); with a lock (`-X`) it takes it somewhere in the middle, here exactly there.
 
 use super::shell::{self, Command, Word};
-use super::{finish, task_info, workload};
+use super::{finish, task_info};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;
 use crate::reader::{Reader, clipped};
@@ -258,7 +258,7 @@ fn build(
     let mut system = System::new(machine, policy);
     system.seed = options.seed.unwrap_or(0);
     let settings = Settings { duration: duration(&mut reader, calls), cpus_from_all: from_all, ..Settings::default() };
-    let mut workload = workload(source, system, settings);
+    let mut workload = Workload::new(source, system, settings);
     workload.system.locking = locking(&mut reader, calls);
     for (index, (call, home)) in calls.iter().zip(homes).enumerate() {
         let affinity = home.map_or(machine, |(set, _)| set);

@@ -10,9 +10,7 @@ mod shell;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;
 use crate::reader::{Reader, clipped};
-use crate::{Settings, Source, Spawn, TaskInfo, Workload, rules};
-use takt_core::model::System;
-use takt_core::scenario::Scenario;
+use crate::{Spawn, TaskInfo, Workload, rules};
 
 /// The words of a line with their places.
 fn words(text: &str, line: Place) -> Vec<Place> {
@@ -44,22 +42,6 @@ fn whole(reader: &mut Reader, text: &str, place: &Place, what: &str, least: u64,
 fn task_info(name: String, cmd: Option<String>) -> TaskInfo {
     let (init, spawn) = (false, Spawn::Once);
     TaskInfo { name, partition: None, cmd, init, spawn, output: None, frequency_mhz: None }
-}
-
-/// A workload with nothing but its system.
-fn workload(source: &Source, system: System, settings: Settings) -> Workload {
-    Workload {
-        source: source.clone(),
-        system,
-        tasks: Vec::new(),
-        partitions: Vec::new(),
-        domains: Vec::new(),
-        slice_frequencies_mhz: Vec::new(),
-        resources: Vec::new(),
-        scenario: Scenario::default(),
-        settings,
-        warnings: Vec::new(),
-    }
 }
 
 /// The workload if nothing is wrong with it. `heads` is where messages about each task point, `policy` where those about the
