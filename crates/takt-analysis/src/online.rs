@@ -518,16 +518,27 @@ fn hyperperiod(system: &System) -> Option<Span> {
 /// One sentence: `schedulable (exact test edf): utilisation 0.971 (34/35) is at most 1`.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let answer = match self.schedulable {
-            Answer::Yes => "schedulable",
-            Answer::No => "not schedulable",
-            Answer::Unknown => "not known to be schedulable",
-        };
-        if self.test == "none" {
-            return write!(f, "{answer}: {}", self.reason);
-        }
-        write!(f, "{answer} ({} test {}): {}", self.kind, self.test, self.reason)
+        sentence(f, self.schedulable, self.test, self.kind, &self.reason)
     }
+}
+
+/// A verdict in a sentence; the test `none` is not named.
+pub(crate) fn sentence(
+    f: &mut fmt::Formatter<'_>,
+    schedulable: Answer,
+    test: &str,
+    kind: Kind,
+    reason: &str,
+) -> fmt::Result {
+    f.write_str(match schedulable {
+        Answer::Yes => "schedulable",
+        Answer::No => "not schedulable",
+        Answer::Unknown => "not known to be schedulable",
+    })?;
+    if test != "none" {
+        write!(f, " ({kind} test {test})")?;
+    }
+    write!(f, ": {reason}")
 }
 
 impl fmt::Display for Kind {

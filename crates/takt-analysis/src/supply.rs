@@ -4,10 +4,12 @@
 //! supply bound function (Mok, Feng and Chen, "Resource Partition for Real-Time Systems", RTAS 2001; Shin and Lee, "Periodic
 //! Resource Model for Compositional Real-Time Guarantees", RTSS 2003). Tests for one CPU carry over with that function in place
 //! of the time that passes: processor demand for EDF, response times for fixed priorities (Almeida and Pedreiras, "Scheduling
-//! within Temporal Partitions", EMSOFT 2004). Periodic tasks keep step with the table, so that for EDF their jobs are compared
-//! with the very slices that they meet.
+//! within Temporal Partitions", EMSOFT 2004). Periodic tasks keep step with the table, so that under EDF, fixed priorities and first
+//! in, first out their jobs are compared with the very slices that they meet.
 
-use crate::online::{Answer, Kind, budgets, most};
+mod frame;
+
+use crate::online::{Answer, Kind, budgets, most, sentence};
 use crate::utilisation::gcd;
 use std::fmt;
 use takt_core::model::{Arrival, Backlog, BestEffortStart, PartitionId, Step, System, Task, TaskId, Timing};
@@ -109,9 +111,9 @@ pub struct Verdict {
     pub partition: PartitionId,
     /// Whether every deadline is met.
     pub schedulable: Answer,
-    /// The test that says so: `frame-edf` (processor demand in the slices that the jobs meet), `sbf-edf` (processor demand
-    /// against the supply bound function), `sbf-rta` (response times against it), `sbf-busy` (one job of each task against it),
-    /// `utilisation`, `no-deadlines`, `none`.
+    /// The test that says so: `frame-edf` (processor demand in the slices that the jobs meet), `frame-rta` (every job in its turn in
+    /// these), `sbf-edf` (processor demand against the supply bound function), `sbf-rta` (response times against it), `sbf-busy`
+    /// (one job of each task against it), `utilisation`, `no-deadlines`, `none`.
     pub test: &'static str,
     /// What that test can prove.
     pub kind: Kind,
@@ -216,7 +218,8 @@ fn judge(system: &System, partition: PartitionId, supply: &Supply, streams: &[St
     let found = match policy.entry.name {
         "edf" => edf(supply, streams),
         _ if alone && known => edf(supply, streams),
-        "rm" | "dm" | "fp" => response_times(supply, streams),
+        "rm" | "dm" | "fp" => in_turn(supply, streams, response_times),
+        "fifo" => first_in_first_out(supply, streams),
         _ if known => busy(supply, streams),
         _ => unknown("none", "there is no test for this policy in a partition"),
     };
@@ -269,7 +272,7 @@ fn edf(supply: &Supply, streams: &[Stream]) -> Found {
     if by_bound.0 == Answer::Yes || !timed.iter().all(|s| s.regular && s.deadline <= Some(s.period)) {
         return by_bound;
     }
-    cycle.and_then(|cycle| met_demand(supply, &timed, cycle)).unwrap_or(by_bound)
+    cycle.and_then(|cycle| frame::met_demand(supply, &timed, cycle)).unwrap_or(by_bound)
 }
 
 /// The demand of every interval that begins with a release of all tasks, up to the end of the longest busy period.
@@ -323,60 +326,29 @@ fn busy_period(supply: &Supply, streams: &[Stream]) -> Option<u128> {
     None
 }
 
-/// The demand of the jobs themselves: between every release and every deadline of the first two common cycles. A schedule
-/// within a supply exists if none exceeds it, and EDF finds it; with deadlines within periods it repeats after that.
-fn met_demand(supply: &Supply, timed: &[Stream], cycle: u128) -> Option<Found> {
-    const TEST: &str = "frame-edf";
-    let last = timed.iter().map(|s| s.offset).max()?;
-    let end = cycle.checked_mul(2)?.checked_add(last)?;
-    let count = total(timed.iter().map(|s| end.saturating_sub(s.offset) / s.period + 1));
-    if count.saturating_mul(count) > STEPS_MAX {
-        return None;
+/// A test that holds for any stretch of the table, and if that says nothing, periodic jobs in their turns in the slices that they
+/// meet.
+fn in_turn(supply: &Supply, streams: &[Stream], any_stretch: fn(&Supply, &[Stream]) -> Found) -> Found {
+    let cycle = common(supply, streams);
+    // Tasks without a deadline may starve.
+    let timed: Vec<Stream> = streams.iter().copied().filter(|s| s.deadline.is_some()).collect();
+    if let Some(no) = cycle.and_then(|cycle| overload(supply, &timed, cycle)) {
+        return no;
     }
-    // By deadline: deadline, release, runtime.
-    let jobs = timed.iter().flat_map(|s| {
-        let releases = (0..).map(move |k| s.offset + k * s.period);
-        let dated = releases.filter_map(move |r| Some((r + s.deadline?, r, s.runtime)));
-        dated.take_while(move |(deadline, ..)| *deadline <= end)
-    });
-    let mut jobs: Vec<(u128, u128, u128)> = jobs.collect();
-    jobs.sort_unstable();
-    let given: Vec<u128> = jobs.iter().map(|(deadline, ..)| supply.until(*deadline)).collect();
-    let mut releases: Vec<u128> = jobs.iter().map(|(_, release, _)| *release).collect();
-    releases.sort_unstable();
-    releases.dedup();
-    for from in releases {
-        let (mut due, before) = (0, supply.until(from));
-        for (&(deadline, release, runtime), given) in jobs.iter().zip(&given) {
-            if release < from {
-                continue;
-            }
-            due += runtime;
-            if due > given - before {
-                let (from, to) = (span(from), span(deadline));
-                let why = format!(
-                    "jobs that come from {from} on and are due by {to} need {}, and the slices give {}",
-                    span(due),
-                    span(given - before)
-                );
-                return Some((Answer::No, TEST, Kind::Exact, why));
-            }
-        }
-    }
-    let why = "the jobs between any release and any deadline need no more than the slices give there";
-    Some((Answer::Yes, TEST, Kind::Exact, why.into()))
+    let found = any_stretch(supply, streams);
+    let exact = || cycle.and_then(|cycle| frame::in_turn(supply, streams, cycle));
+    if found.0 == Answer::Unknown { exact().unwrap_or(found) } else { found }
+}
+
+/// Without an order of importance.
+fn first_in_first_out(supply: &Supply, streams: &[Stream]) -> Found {
+    let equals: Vec<Stream> = streams.iter().map(|s| Stream { rank: 0, ..*s }).collect();
+    in_turn(supply, &equals, busy)
 }
 
 /// Fixed priorities, for deadlines within periods. Equal priorities are taken to hold each other up.
 fn response_times(supply: &Supply, streams: &[Stream]) -> Found {
     const TEST: &str = "sbf-rta";
-    if let Some(no) = common(supply, streams).and_then(|cycle| {
-        // Tasks without a deadline may starve.
-        let timed: Vec<Stream> = streams.iter().copied().filter(|s| s.deadline.is_some()).collect();
-        overload(supply, &timed, cycle)
-    }) {
-        return no;
-    }
     for task in streams.iter().filter(|s| s.deadline.is_some()) {
         let deadline = task.deadline.expect("those without one are left out");
         if deadline > task.period {
@@ -452,126 +424,6 @@ fn span(ns: u128) -> Span {
 /// One sentence: `schedulable (exact test frame-edf): the jobs …`.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let answer = match self.schedulable {
-            Answer::Yes => "schedulable",
-            Answer::No => "not schedulable",
-            Answer::Unknown => "not known to be schedulable",
-        };
-        match self.test {
-            "none" => write!(f, "{answer}: {}", self.reason),
-            test => write!(f, "{answer} ({} test {test}): {}", self.kind, self.reason),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use takt_core::cpus::CpuSet;
-    use takt_core::model::{Partition, Slice, Window};
-    use takt_core::policy::PolicySpec;
-
-    /// A table in milliseconds: length, and whether the partition has the window.
-    fn system(policy: &str, table: &[(i64, bool)], tasks: &[(i64, i64, i64)]) -> System {
-        let task = |&(period, deadline, runtime): &(i64, i64, i64)| Task {
-            arrival: Arrival::Periodic { offset: Span::ZERO, period: Span::from_ms(period) },
-            deadline: Some(Span::from_ms(deadline)),
-            runtime: Some(Span::from_ms(runtime)),
-            ..Task::default()
-        };
-        let slice = Slice { cpus: CpuSet::single(0), sc: Some(PartitionId(0)), be: None };
-        let window = |&(length, ours): &(i64, bool)| {
-            let slices = if ours { vec![slice.clone()] } else { Vec::new() };
-            Window { length: Span::from_ms(length), slices }
-        };
-        let ids = (0..tasks.len() as u32).map(TaskId).collect();
-        System {
-            tasks: tasks.iter().map(task).collect(),
-            partitions: vec![Partition { tasks: ids, policy: PolicySpec::from_name(policy) }],
-            windows: table.iter().map(window).collect(),
-            ..System::new(CpuSet::first(1), PolicySpec::from_name("windows").unwrap())
-        }
-    }
-
-    fn told(system: &System) -> (Answer, &'static str, Kind) {
-        let v = &verdicts(system)[0];
-        (v.schedulable, v.test, v.kind)
-    }
-
-    const MS: u128 = 1_000_000;
-
-    #[test]
-    fn the_bound_by_hand() {
-        // 2 of every 10 ms, and 3 more after 3 ms: gaps of 3 and 2 ms.
-        let table = [(2, true), (3, false), (3, true), (2, false)];
-        let supply = Supply::of(&system("edf", &table, &[]), PartitionId(0)).unwrap();
-        let within = |work: u128| supply.within(work * MS).unwrap() / MS;
-        // From 2 ms on: nothing until 5, 3 by 8, more from 10 on. From 8 on: 2 by 12, nothing until 15, 5 by 18.
-        assert_eq!([1, 2, 3, 4, 5, 6, 10].map(within), [4, 5, 8, 9, 10, 14, 20]);
-        assert_eq!(supply.within(0), Some(0));
-        assert_eq!([0, 1, 2, 5, 7, 8, 10, 31].map(|t| supply.until(t * MS) / MS), [0, 1, 2, 2, 4, 5, 5, 16]);
-        let none = Supply::of(&system("edf", &[(1, false)], &[]), PartitionId(0)).unwrap();
-        assert_eq!(none.within(1), None);
-    }
-
-    #[test]
-    fn verdicts_by_hand() {
-        let half = [(5, true), (5, false)];
-        // A job of 2 ms that meets the gap takes 7 ms; of 3 ms each two jobs of one period take 6 = 5 + 1 of 16 ms.
-        assert_eq!(told(&system("edf", &half, &[(20, 7, 2)])), (Answer::Yes, "sbf-edf", Kind::Sufficient));
-        assert_eq!(told(&system("rm", &half, &[(20, 20, 3), (20, 20, 3)])), (Answer::Yes, "sbf-rta", Kind::Sufficient));
-        assert_eq!(
-            told(&system("rr", &half, &[(20, 16, 3), (20, 20, 3)])),
-            (Answer::Yes, "sbf-busy", Kind::Sufficient)
-        );
-        assert_eq!(
-            told(&system("rr", &half, &[(20, 15, 3), (20, 20, 3)])),
-            (Answer::Unknown, "sbf-busy", Kind::Sufficient)
-        );
-        // Due within 6 ms of its release, which is always when a slot begins.
-        assert_eq!(told(&system("edf", &half, &[(20, 6, 5)])), (Answer::Yes, "frame-edf", Kind::Exact));
-        // Two jobs that begin with the slot and need 6 ms by 10 ms get 5.
-        let tight = system("edf", &half, &[(20, 10, 3), (20, 10, 3)]);
-        assert_eq!(told(&tight), (Answer::No, "frame-edf", Kind::Exact));
-        let why = &verdicts(&tight)[0].reason;
-        assert_eq!(why, "jobs that come from 0s on and are due by 10ms need 6ms, and the slices give 5ms");
-        assert_eq!(told(&system("fp", &half, &[(10, 10, 6)])), (Answer::No, "utilisation", Kind::Necessary));
-    }
-
-    #[test]
-    fn what_is_not_sure_proves_no_miss() {
-        let half = [(5, true), (5, false)];
-        let overload = || system("edf", &half, &[(10, 10, 6)]);
-        let mut best_effort = overload();
-        for slice in best_effort.windows.iter_mut().flat_map(|w| &mut w.slices) {
-            slice.be = slice.sc.take();
-        }
-        assert_eq!(told(&best_effort).0, Answer::Unknown);
-        // A rival on the safety-critical side leaves nothing that is sure.
-        best_effort.partitions.push(Partition { tasks: Vec::new(), policy: None });
-        best_effort.windows[0].slices[0].sc = Some(PartitionId(1));
-        assert_eq!(Supply::of(&best_effort, PartitionId(0)).unwrap().within(1), None);
-        let mut wide = overload();
-        wide.windows[0].slices[0].cpus = CpuSet::first(2);
-        assert_eq!(told(&wide), (Answer::Unknown, "none", Kind::Sufficient));
-        let mut sporadic = system("edf", &half, &[(20, 6, 5)]);
-        let (offset, period, spread) = (Span::ZERO, Span::from_ms(20), Span::from_ms(1));
-        sporadic.tasks[0].arrival = Arrival::Sporadic { offset, period, spread };
-        assert_eq!(told(&sporadic), (Answer::No, "sbf-edf", Kind::Exact));
-    }
-
-    #[test]
-    fn absurd_numbers_give_no_wrong_answer() {
-        let huge = Span::from_ns(i64::MAX / 4);
-        let mut absurd = system("edf", &[(5, true), (5, false)], &[(1, 1, 1), (7, 7, 7), (11, 11, 11)]);
-        for (i, task) in absurd.tasks.iter_mut().enumerate() {
-            let period = huge - Span::from_ns(i as i64);
-            task.arrival = Arrival::Periodic { offset: Span::ZERO, period };
-            (task.deadline, task.runtime) = (Some(period), Some(period));
-        }
-        for policy in ["edf", "rm", "rr"] {
-            absurd.partitions[0].policy = PolicySpec::from_name(policy);
-            assert_ne!(told(&absurd).0, Answer::Yes, "{policy}");
-        }
+        sentence(f, self.schedulable, self.test, self.kind, &self.reason)
     }
 }
