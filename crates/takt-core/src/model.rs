@@ -3,6 +3,10 @@
 //! A [`System`] holds no names, commands or file positions: those belong to the workload file and
 //! stay with its reader. Everything here is checked by [`System::validate`] when an engine is built.
 
+mod calls;
+
+pub use calls::{Call, Terms};
+
 use crate::cpus::CpuSet;
 use crate::policy::PolicySpec;
 use crate::rng;
@@ -108,7 +112,7 @@ impl Arrival {
 const SPORADIC: u64 = 0x5350_4f52_4144_4943;
 const EXECUTION: u64 = 0x4558_4543_5554_494f;
 
-/// One thing that a job does; the simulator carries it out. On Linux a job does what its program does.
+/// One thing that a program does; the simulator carries it out. On Linux a job does what its program does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// It needs the CPU for so long.
@@ -121,6 +125,10 @@ pub enum Step {
     Unlock(ResourceId),
     /// It lets others run and stays ready.
     Yield,
+    /// It asks for other terms, and goes on with those that it has if it does not get them.
+    Call(Call),
+    /// Its job is done, and it goes on with the next one (AIRS: `wait_period`).
+    WaitPeriod,
 }
 
 /// How much CPU time jobs really need, whatever is declared. A job that needs more than its task's runtime overruns it.
@@ -170,8 +178,9 @@ pub struct Task {
     /// CPU time one job needs, as declared. The simulator lets a job complete after it (but see `steps` and `execution`);
     /// without it an activation uses its whole budget, and a job never completes.
     pub runtime: Option<Span>,
-    /// What a simulated job does, in order; empty is to run for its runtime. The sum of its runs is what the job really
-    /// needs and may differ from `runtime`.
+    /// What the simulated program does, in order and again from the start after the end; empty is to run for its runtime. Each
+    /// job does the steps up to the next [`Step::WaitPeriod`] or the end. The sum of its runs is what a job really needs and may
+    /// differ from `runtime`.
     pub steps: Vec<Step>,
     /// What simulated jobs without `steps` really need.
     pub execution: Execution,
@@ -219,15 +228,27 @@ impl Default for Task {
 }
 
 impl Task {
-    /// What is reserved for it under policies with servers: its `reservation`, or its runtime in each period, but no more than the
-    /// whole of that.
+    /// What is agreed about it.
+    #[must_use]
+    pub fn terms(&self) -> Terms {
+        let Task { deadline, runtime, reservation, .. } = *self;
+        Terms { period: self.arrival.period(), deadline, runtime, reservation }
+    }
+
+    /// What is reserved for it under policies with servers ([`Terms::reserved`]).
     #[must_use]
     pub fn reserved(&self) -> Option<Reservation> {
-        let by_runtime = || {
-            let period = self.arrival.period()?;
-            Some(Reservation { budget: self.runtime?.min(period), period })
+        self.terms().reserved()
+    }
+
+    /// The steps of its jobs in turn: one list, unless a [`Step::WaitPeriod`] lets the program go on with the next job.
+    pub fn turns(&self) -> impl Iterator<Item = &[Step]> {
+        let steps = match self.steps.split_last() {
+            // The end of a program ends a job anyway.
+            Some((Step::WaitPeriod, others)) => others,
+            _ => &self.steps,
         };
-        self.reservation.or_else(by_runtime)
+        steps.split(|step| *step == Step::WaitPeriod)
     }
 
     /// What job number `job` of the task really needs when it has no `steps`; `None` when it never completes by itself.
@@ -248,9 +269,13 @@ impl Task {
     pub fn scale(&mut self, factor: u32) {
         let times = |span: &mut Span| *span = scaled(*span, factor);
         self.runtime.iter_mut().for_each(times);
+        let reserves = self.reservation.is_some();
         for step in &mut self.steps {
-            if let Step::Run(span) = step {
-                times(span);
+            match step {
+                Step::Run(span) => times(span),
+                // What is reserved is no need.
+                Step::Call(Call::Runtime(span)) if !reserves => times(span),
+                _ => {}
             }
         }
         match &mut self.execution {
@@ -572,7 +597,7 @@ impl System {
         Ok(())
     }
 
-    /// Whether the runs and sleeps are above zero, the resources exist, and locks and unlocks come in pairs.
+    /// Whether the runs and sleeps are above zero, the resources exist, and locks and unlocks of each job come in pairs.
     fn sound_steps(&self, task: &Task) -> bool {
         let mut held: Vec<ResourceId> = Vec::new();
         let sound = task.steps.iter().all(|step| match *step {
@@ -589,6 +614,8 @@ impl System {
                     true
                 })
             }
+            Step::Call(call) => call.parts().1 > Span::ZERO,
+            Step::WaitPeriod => held.is_empty(),
             Step::Yield => true,
         });
         sound && held.is_empty()

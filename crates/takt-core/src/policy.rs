@@ -4,7 +4,7 @@
 //! runs. It never learns whether time is virtual or real.
 
 use crate::engine::Context;
-use crate::model::{Invalid, ResourceId, System, TaskId};
+use crate::model::{Invalid, ResourceId, System, TaskId, Terms};
 use crate::policies;
 use crate::record::{JobId, Place};
 use crate::time::{Span, Time};
@@ -89,7 +89,8 @@ pub enum Event {
         /// What the job has consumed so far.
         consumed: Span,
     },
-    /// The task's share, importance, period, deadline or runtime has changed, or it came back after its [`Event::Exit`].
+    /// The task's share, importance, period, deadline, runtime or reservation has changed, or it came back after its
+    /// [`Event::Exit`].
     Changed {
         /// The task.
         task: TaskId,
@@ -214,6 +215,13 @@ pub trait Policy: Send {
     fn configure(&mut self, spec: &PolicySpec, cx: &mut Context<'_>) -> bool {
         let _ = (spec, cx);
         false
+    }
+
+    /// Whether the task can have these terms, for which its job asks ([`crate::engine::Input::Call`]). A policy that keeps no
+    /// guarantee says yes.
+    fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
+        let _ = (task, terms, cx);
+        true
     }
 
     /// Has another policy take over one of its domains ([`crate::model::System::domains`]); this may allocate.

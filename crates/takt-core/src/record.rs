@@ -1,6 +1,6 @@
 //! What the engine says about what happened: one [`Record`] per change.
 
-use crate::model::{ResourceId, TaskId};
+use crate::model::{Call, ResourceId, TaskId};
 use crate::time::{Span, Time};
 
 /// A set of CPUs of the system, as an index into [`crate::model::System::places`].
@@ -183,6 +183,24 @@ pub enum What {
         domain: Option<u16>,
         /// Index of the new policy in [`crate::model::System::alternatives`].
         to: u16,
+    },
+    /// A setting of the policy has another value. One that the policy refuses leaves no record.
+    Configure {
+        /// Index of the setting in [`crate::policy::Entry::settings`].
+        setting: u8,
+        /// Its value from now on; `None` is the default.
+        value: Option<i64>,
+    },
+    /// A job asks for other terms.
+    Call {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// What it asks for.
+        call: Call,
+        /// Whether it gets it.
+        granted: bool,
     },
     /// A completion signal arrived after its job was over: it belongs to that job, not to the next.
     LateSignal {

@@ -34,8 +34,10 @@ struct Body {
     /// The steps that come next, as indexes into [`Machine::steps`].
     next: u32,
     end: u32,
-    /// The task's first and last step.
+    /// The program's steps, without a wait at their end.
     all: (u32, u32),
+    /// Where the steps of its last job ended: the next job goes on after that, whether they were done or not.
+    turn: u32,
     /// The factor on what its job's steps need.
     load: u32,
     job: JobId,
@@ -88,7 +90,8 @@ impl Machine {
         let mut steps = Vec::new();
         let mut body = |described: &[Step]| {
             let first = steps.len() as u32;
-            steps.extend_from_slice(described);
+            let last = described.last().is_some_and(|step| *step == Step::WaitPeriod);
+            steps.extend_from_slice(&described[..described.len() - usize::from(last)]);
             Body {
                 overhead: Span::ZERO,
                 left: Span::ZERO,
@@ -98,6 +101,7 @@ impl Machine {
                 next: 0,
                 end: 0,
                 all: (first, steps.len() as u32),
+                turn: steps.len() as u32,
                 load: Load::ONE,
                 job: 0,
                 asleep: false,
@@ -187,10 +191,11 @@ impl Machine {
             let task = self.acting[index];
             let body = &mut self.bodies[task.index()];
             let rest = self.steps.get(body.next as usize..body.end as usize).unwrap_or_default();
-            if !body.held && rest.iter().all(|step| matches!(step, Step::Unlock(_) | Step::Yield)) {
+            if !body.held && rest.iter().all(|step| matches!(step, Step::Unlock(_) | Step::Yield | Step::Call(_))) {
                 for step in rest {
                     inputs.push(match *step {
                         Step::Unlock(resource) => Input::Return { task, resource },
+                        Step::Call(call) => Input::Call { task, call },
                         _ => Input::Yield { task },
                     });
                 }
@@ -223,7 +228,7 @@ impl Machine {
         while let Some(&(at, change)) = self.changes.get(self.next_change).filter(|(at, _)| *at <= now) {
             debug_assert!(at == now, "a change is handed in at its instant");
             self.next_change += 1;
-            self.change(change, now, inputs);
+            self.change(change, now, engine, inputs);
         }
         self.note_others();
     }
@@ -272,6 +277,8 @@ impl Machine {
                 Step::Lock(resource) => inputs.push(Input::Request { task, resource }),
                 Step::Unlock(resource) => inputs.push(Input::Return { task, resource }),
                 Step::Yield => inputs.push(Input::Yield { task }),
+                Step::Call(call) => inputs.push(Input::Call { task, call }),
+                Step::WaitPeriod => unreachable!("it is the end of a job's steps and none of them"),
             }
             if !matches!(step, Step::Run(_)) {
                 body.next += 1;
@@ -304,14 +311,19 @@ impl Machine {
         }
     }
 
-    fn change(&mut self, change: Happening, now: Time, inputs: &mut Vec<Input>) {
+    fn change(&mut self, change: Happening, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         inputs.push(match change {
             Happening::Share { task, share, importance } => Input::Share { task, share, importance },
             Happening::Configure { setting, value } => Input::Configure { setting, value },
             Happening::Switch { domain, to } => Input::Switch { domain, to },
             Happening::Skew { task, by } => Input::Skew { task, by },
             Happening::Retime { task, period, deadline, runtime } => Input::Retime { task, period, deadline, runtime },
-            Happening::Enter { task } => Input::Enter { task },
+            Happening::Enter { task } => {
+                // A program that comes back begins anew.
+                let body = &mut self.bodies[task.index()];
+                body.turn = if engine.is_gone(task) { body.all.1 } else { body.turn };
+                Input::Enter { task }
+            }
             Happening::Leave { task } => Input::Leave { task },
             Happening::Block { task } => {
                 self.bodies[task.index()].held = true;
@@ -404,7 +416,11 @@ impl Machine {
             body.job = number(task, engine);
             body.load = engine.load(task);
             body.left = Span::ZERO;
-            (body.next, body.end) = body.all;
+            let from = if body.turn < body.all.1 { body.turn + 1 } else { body.all.0 };
+            let rest = &self.steps[from as usize..body.all.1 as usize];
+            let length = rest.iter().position(|step| *step == Step::WaitPeriod).unwrap_or(rest.len());
+            (body.next, body.end) = (from, from + length as u32);
+            body.turn = body.end;
             self.go_on(task);
         }
     }

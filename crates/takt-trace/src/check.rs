@@ -223,6 +223,8 @@ impl<'a> Checker<'a> {
             // Whether a deadlock was due has been judged by what came before.
             What::Deadlock { .. }
             | What::Switch { .. }
+            | What::Configure { .. }
+            | What::Call { .. }
             | What::Block { .. }
             | What::Wake { .. }
             | What::Yield { .. }

@@ -1,7 +1,8 @@
 //! Comma-separated values: a row of column names, a `meta` row whose `detail` is the header as JSON, a row per record,
 //! an `end` row. Empty cells are what a record does not have. `number` is the frame of a window, the count of lost
 //! windows, the number of a resource, the number of the policy that is switched to (`window` then is that of the domain, empty for
-//! the whole system), or the records dropped (in the `end` row). `next_ns` is the next burst, or the correction
+//! the whole system), that of a setting of the policy (`amount_ns` then is its value), 1 or 0 for a call that is granted or
+//! refused, or the records dropped (in the `end` row). `next_ns` is the next burst, or the correction
 //! of the next round. The last three columns were added later: a file may end without them.
 
 use crate::jsonl::split;
@@ -81,6 +82,11 @@ impl Writer for Csv {
             }
             What::Burst { set_point, measured, next, .. } => regulated = Some([set_point, measured, next]),
             What::Switch { domain, to } => (window, number) = (domain.map(u32::from), Some(to.into())),
+            What::Configure { setting, value } => (number, amount) = (Some(setting.into()), value.map(Span::from_ns)),
+            What::Call { call, granted, .. } => {
+                let (name, span) = call.parts();
+                (detail, amount, number) = (name, Some(span), Some(granted.into()));
+            }
             What::Block { .. }
             | What::Wake { .. }
             | What::Yield { .. }
@@ -194,6 +200,7 @@ fn row<'a>(c: &[&'a str]) -> Result<Row<'a>, String> {
     let granted = match (c[2], c[6]) {
         ("request", GRANTED) => Some(true),
         ("request", BLOCKED) => Some(false),
+        ("call", _) => Some(c[10] == "1"),
         _ => None,
     };
     // A file of the first form has no such columns.

@@ -3,6 +3,7 @@
 //! What counts is each task's own sequence of starts, stops and ends, and the sequence of tasks on each CPU set. Two
 //! things that happen at one instant on different CPUs may be recorded in either order.
 
+use crate::timeline::Asked;
 use crate::{Trace, names};
 use std::collections::HashMap;
 use std::fmt;
@@ -19,6 +20,8 @@ pub enum Kind {
     Stop,
     /// It was over, or its handler was.
     Finish,
+    /// It asked for other terms.
+    Call,
 }
 
 /// How the end of an aborted job's handler is told from that of the job.
@@ -33,7 +36,8 @@ pub struct Point {
     pub job: JobId,
     /// What happened.
     pub kind: Kind,
-    /// The CPUs of a start or stop, or how the job ended; `handler` for the end of an aborted job's handler.
+    /// The CPUs of a start or stop, or how the job ended; `handler` for the end of an aborted job's handler; what it asked for, and
+    /// whether that was refused.
     pub detail: String,
     /// When it was carried out in the first trace; `None` when it is not in it.
     pub a: Option<Time>,
@@ -123,6 +127,10 @@ fn sequences(trace: &Trace, limit: Option<Time>) -> Sequences {
             What::HandlerEnd { task, job, .. } => {
                 (Kind::Finish, task, job, outcomes.entry(HANDLER).or_insert_with(|| HANDLER.into()).clone())
             }
+            What::Call { task, job, call, granted } => {
+                let asked = Asked { at: r.applied, task, job, call, granted };
+                (Kind::Call, task, job, asked.to_string().into())
+            }
             _ => continue,
         };
         if limit.is_some_and(|limit| r.record.at >= limit) {
@@ -130,7 +138,7 @@ fn sequences(trace: &Trace, limit: Option<Time>) -> Sequences {
         }
         let label = &labels[task.index()];
         let key = Key { kind, job, detail };
-        if kind != Kind::Finish {
+        if matches!(kind, Kind::Start | Kind::Stop) {
             s.places.entry(key.detail.clone()).or_default().push((key.clone(), label.clone()));
         }
         if !s.tasks.contains_key(label) {
@@ -291,6 +299,7 @@ fn word(kind: Kind) -> &'static str {
         Kind::Start => "start",
         Kind::Stop => "stop",
         Kind::Finish => "finish",
+        Kind::Call => "call",
     }
 }
 

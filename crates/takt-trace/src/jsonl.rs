@@ -98,6 +98,18 @@ impl Writer for JsonLines {
                 }
                 self.number(",\"to\":", to);
             }
+            What::Configure { setting, value } => {
+                self.number(",\"setting\":", setting);
+                if let Some(value) = value {
+                    self.number(",\"value\":", value);
+                }
+            }
+            What::Call { call, granted, .. } => {
+                let (name, span) = call.parts();
+                self.word(",\"call\":", name);
+                self.number(",\"value\":", span.ns());
+                self.out.text(if granted { ",\"granted\":true" } else { ",\"granted\":false" });
+            }
             What::Block { .. }
             | What::Wake { .. }
             | What::Yield { .. }
@@ -141,6 +153,8 @@ pub(crate) fn split(what: &What) -> (&'static str, Option<usize>, Option<u64>) {
         What::Round { .. } => ("round", None, None),
         What::Burst { task, .. } => ("burst", Some(task.index()), None),
         What::Switch { .. } => ("switch", None, None),
+        What::Configure { .. } => ("configure", None, None),
+        What::Call { task, job, .. } => ("call", Some(task.index()), Some(job)),
         What::LateSignal { task, job } => ("late_signal", Some(task.index()), Some(job)),
         What::Exit { task } => ("exit", Some(task.index()), None),
     }

@@ -1,8 +1,9 @@
 //! The words by which text formats call things.
 
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::policy::PolicySpec;
+use takt_core::policy::{Kind, PolicySpec, Setting};
 use takt_core::record::{Outcome, StopReason};
+use takt_core::time::Span;
 
 const REASONS: [(StopReason, &str); 5] = [
     (StopReason::Preempted, "preempted"),
@@ -48,6 +49,21 @@ pub(crate) fn policy(name: &str, scope: &str) -> String {
     PolicySpec::names().filter_map(whole).find(of_scope).unwrap_or_else(|| name.into())
 }
 
+/// A setting's value as the command line takes it.
+pub(crate) fn setting(setting: &Setting, value: i64) -> String {
+    match setting.kind {
+        Kind::Duration(..) => Span::from_ns(value).to_string(),
+        Kind::Ratio(..) => {
+            let sign = if value < 0 { "-" } else { "" };
+            let (whole, rest) = (value.unsigned_abs() / 1_000_000, value.unsigned_abs() % 1_000_000);
+            let text = format!("{sign}{whole}.{rest:06}");
+            text.trim_end_matches('0').trim_end_matches('.').into()
+        }
+        Kind::Count(..) => value.to_string(),
+        Kind::Choice(words) => usize::try_from(value).ok().and_then(|v| words.get(v)).copied().unwrap_or("").into(),
+    }
+}
+
 /// Reads the kernel's list form, `0,2,5-7`.
 pub(crate) fn cpus_from(text: &str) -> Option<CpuSet> {
     let mut set = CpuSet::EMPTY;
@@ -83,6 +99,18 @@ mod tests {
         ] {
             assert_eq!(policy(name, scope), whole);
         }
+    }
+
+    #[test]
+    fn values_are_those_of_the_command_line() {
+        let of = |kind, value| setting(&Setting { name: "x", kind, default: "", summary: "" }, value);
+        let ratio = Kind::Ratio(-2_000_000, 2_000_000);
+        assert_eq!(of(ratio, 1_500_000), "1.5");
+        assert_eq!(of(ratio, -10), "-0.00001");
+        assert_eq!(of(ratio, 0), "0");
+        assert_eq!(of(Kind::Duration(Span::ZERO, Span::MAX), 2_000_000), "2ms");
+        assert_eq!(of(Kind::Count(0, 20), 10), "10");
+        assert_eq!(of(Kind::Choice(&["soft", "hard"]), 1), "hard");
     }
 
     #[test]

@@ -15,7 +15,7 @@
 mod wire;
 
 use crate::out::Out;
-use crate::timeline::{Policies, Switch};
+use crate::timeline::{Asked, Policies, Switch};
 use crate::{Footer, Header, Stamped, Writer, names};
 use std::collections::VecDeque;
 use std::io;
@@ -225,19 +225,32 @@ impl Perfetto {
 
     /// What the header says, as an instant at time zero.
     fn about(&mut self, header: &Header) {
-        let (packet, event) = self.open_event(INSTANT, self.about_track());
-        let b = &mut self.out.buffer;
-        b.bytes(23, b"about this trace");
         let seed = header.seed.to_string();
         let about = [
-            ("source", &header.source),
+            ("source", &*header.source),
             ("workload", &header.workload),
             ("policy", &header.policy),
             ("settings", &header.settings),
             ("scope", &header.scope),
             ("seed", &seed),
         ];
-        for (name, value) in about.into_iter().filter(|(name, value)| *name != "settings" || !value.is_empty()) {
+        let said = about.into_iter().filter(|(name, value)| *name != "settings" || !value.is_empty());
+        self.tell("about this trace", said);
+    }
+
+    /// Another policy takes over, as an instant beside what the header says.
+    fn switched(&mut self, switch: &Switch) {
+        let domain = switch.domain.as_deref().map(|name| ("domain", name));
+        let policies = [("from", &*switch.from), ("to", &*switch.to)];
+        self.tell(&format!("switch {switch}"), domain.into_iter().chain(policies));
+    }
+
+    /// An instant about the whole trace, with its notes.
+    fn tell<'n>(&mut self, title: &str, notes: impl Iterator<Item = (&'n str, &'n str)>) {
+        let (packet, event) = self.open_event(INSTANT, self.about_track());
+        let b = &mut self.out.buffer;
+        b.bytes(23, title.as_bytes());
+        for (name, value) in notes {
             let note = b.open(4);
             b.bytes(10, name.as_bytes());
             b.bytes(6, value.as_bytes());
@@ -247,18 +260,15 @@ impl Perfetto {
         b.close(packet);
     }
 
-    /// Another policy takes over, as an instant beside what the header says.
-    fn switched(&mut self, switch: &Switch) {
-        let (packet, event) = self.open_event(INSTANT, self.about_track());
+    /// A job asks for other terms, as an instant that says for which.
+    fn asked(&mut self, asked: &Asked) {
+        let (packet, event) = self.open_event(INSTANT, self.task_track(asked.task.index()));
         let b = &mut self.out.buffer;
-        b.bytes(23, format!("switch {switch}").as_bytes());
-        let domain = switch.domain.as_ref().map(|name| ("domain", name));
-        for (name, value) in domain.into_iter().chain([("from", &switch.from), ("to", &switch.to)]) {
-            let note = b.open(4);
-            b.bytes(10, name.as_bytes());
-            b.bytes(6, value.as_bytes());
-            b.close(note);
-        }
+        b.bytes(23, asked.to_string().as_bytes());
+        let note = b.open(4);
+        b.bytes(10, b"job");
+        b.number(4, asked.job);
+        b.close(note);
         b.close(event);
         b.close(packet);
     }
@@ -572,6 +582,13 @@ impl Writer for Perfetto {
             What::Switch { domain, to } => {
                 let switch = self.policies.switch(r.applied, domain, to);
                 self.switched(&switch);
+            }
+            What::Configure { setting, value } => {
+                let switch = self.policies.configure(r.applied, setting, value);
+                self.switched(&switch);
+            }
+            What::Call { task, job, call, granted } => {
+                self.asked(&Asked { at: r.applied, task, job, call, granted });
             }
             What::Exit { task } => self.instant(task.index(), event::EXIT, &[]),
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{ResourceId, TaskId};
+use takt_core::model::{Call, ResourceId, TaskId};
 use takt_core::record::{Place, Record, What};
 use takt_core::time::{Span, Time};
 
@@ -23,15 +23,23 @@ pub(crate) struct Row<'a> {
     pub(crate) job: Option<u64>,
     #[serde(borrow, default)]
     pub(crate) cpus: Option<Cow<'a, str>>,
-    #[serde(borrow, default, alias = "reason", alias = "outcome")]
+    #[serde(borrow, default, alias = "reason", alias = "outcome", alias = "call")]
     pub(crate) detail: Option<Cow<'a, str>>,
     #[serde(default)]
     pub(crate) deadline: Option<i64>,
-    #[serde(default, alias = "consumed")]
+    #[serde(default, alias = "consumed", alias = "value")]
     pub(crate) amount: Option<i64>,
     #[serde(default, alias = "domain")]
     pub(crate) window: Option<u32>,
-    #[serde(default, alias = "frame", alias = "count", alias = "resource", alias = "dropped", alias = "to")]
+    #[serde(
+        default,
+        alias = "frame",
+        alias = "count",
+        alias = "resource",
+        alias = "dropped",
+        alias = "to",
+        alias = "setting"
+    )]
     pub(crate) number: Option<u64>,
     #[serde(default)]
     pub(crate) granted: Option<bool>,
@@ -149,6 +157,16 @@ impl Rows {
                 let (to, known) = (number("to")?, self.trace.header.alternatives.len());
                 let to = u16::try_from(to).ok().filter(|to| usize::from(*to) < known);
                 What::Switch { domain, to: to.ok_or("the policy to switch to is not among the header's alternatives")? }
+            }
+            "configure" => {
+                let setting = number("setting")?;
+                let setting = u8::try_from(setting).map_err(|_| format!("there is no setting {setting}"))?;
+                What::Configure { setting, value: row.amount }
+            }
+            "call" => {
+                let name = need(row.detail.as_deref(), "call", row)?;
+                let call = Call::from_parts(name, amount("value")?).ok_or_else(|| format!("`{name}` is not a call"))?;
+                What::Call { task: task()?, job: job()?, call, granted: need(row.granted, "granted", row)? }
             }
             "late_signal" => What::LateSignal { task: task()?, job: job()? },
             "exit" => What::Exit { task: task()? },

@@ -1,7 +1,8 @@
 //! The records of a trace put together: who ran where from when to when, and the life of each job.
 
-use crate::{Header, Trace};
-use takt_core::model::{ResourceId, TaskId};
+use crate::{Header, Trace, names};
+use takt_core::model::{Call, ResourceId, TaskId};
+use takt_core::policy::PolicySpec;
 use takt_core::record::{JobId, Outcome, Place, StopReason, What};
 use takt_core::time::Time;
 
@@ -109,7 +110,7 @@ pub struct WindowSpan {
     pub to: Time,
 }
 
-/// A policy that another one took over from. Times are those of carrying out.
+/// A policy that another one took over from, or the same with another setting. Times are those of carrying out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// When.
@@ -160,6 +161,43 @@ impl Policies {
             None => Switch { at, domain: domain.map(|d| format!("domain {d}")), from: "?".into(), to },
         }
     }
+
+    /// Follows a [`What::Configure`]: the system's policy with another setting, or without it when that is at its default again.
+    pub fn configure(&mut self, at: Time, setting: u8, value: Option<i64>) -> Switch {
+        let policy = &mut self.now[0].1;
+        let (name, settings) = policy.split_once(':').unwrap_or((policy, ""));
+        let known = PolicySpec::from_name(name).and_then(|p| p.entry.settings.get(usize::from(setting)));
+        let key = known.map_or_else(|| format!("setting {setting}"), |s| s.name.into());
+        let said = value.map(|v| known.map_or_else(|| v.to_string(), |s| names::setting(s, v)));
+        let others = settings.split(',').filter(|s| !s.is_empty() && s.split('=').next() != Some(&key));
+        let new = said.map(|value| format!("{key}={value}"));
+        let all = others.map(String::from).chain(new).collect::<Vec<_>>().join(",");
+        let to = if all.is_empty() { name.into() } else { format!("{name}:{all}") };
+        Switch { at, domain: None, from: std::mem::replace(policy, to.clone()), to }
+    }
+}
+
+/// A call by which a job asked for other terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// When.
+    pub at: Time,
+    /// Whose job it was.
+    pub task: TaskId,
+    /// Which.
+    pub job: JobId,
+    /// What it asked for.
+    pub call: Call,
+    /// Whether it got it.
+    pub granted: bool,
+}
+
+/// `set-period 50ms`, or `set-period 50ms refused`.
+impl std::fmt::Display for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, span) = self.call.parts();
+        write!(f, "{name} {span}{}", if self.granted { "" } else { " refused" })
+    }
 }
 
 /// A trace as intervals and jobs.
@@ -177,6 +215,8 @@ pub struct Timeline {
     pub holds: Vec<Hold>,
     /// In their order.
     pub switches: Vec<Switch>,
+    /// In their order.
+    pub calls: Vec<Asked>,
     /// The end of the trace.
     pub end: Time,
 }
@@ -267,6 +307,12 @@ impl Timeline {
                     }
                 }
                 What::Switch { domain, to } => line.switches.push(policies.switch(r.applied, domain, to)),
+                What::Configure { setting, value } => {
+                    line.switches.push(policies.configure(r.applied, setting, value));
+                }
+                What::Call { task, job, call, granted } => {
+                    line.calls.push(Asked { at: r.applied, task, job, call, granted });
+                }
                 What::WindowsLost { .. }
                 | What::Budget { .. }
                 | What::Yield { .. }

@@ -7,6 +7,7 @@
 //!
 //! This crate opens files only through [`Source::read`]; it starts nothing and prints nothing.
 
+mod calls;
 mod canonical;
 mod csv;
 mod diagnostic;

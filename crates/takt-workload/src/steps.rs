@@ -7,7 +7,7 @@ use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_ratio};
 use crate::{MAX_ENTRIES, utility};
 use std::collections::HashMap;
 use std::rc::Rc;
-use takt_core::model::{Execution, Handler, Reservation, ResourceId, Step};
+use takt_core::model::{Call, Execution, Handler, Reservation, ResourceId, Step};
 use takt_core::time::Span;
 use takt_core::utility::UNIT;
 
@@ -16,7 +16,8 @@ const MAX_STEPS: usize = 10_000;
 /// The most shared resources.
 pub(crate) const MAX_RESOURCES: usize = 10_000;
 
-const STEP_WORDS: [&str; 5] = ["run", "sleep", "lock", "unlock", "yield"];
+const STEP_WORDS: [&str; 9] =
+    ["run", "sleep", "lock", "unlock", "yield", "set-period", "set-deadline", "set-runtime", "wait-period"];
 const STEP_HINT: &str = "a step is `run 2ms`, `sleep 5ms`, `lock bus`, `unlock bus` or `yield`";
 
 /// The names of the shared resources; their places in the list are their numbers.
@@ -124,7 +125,7 @@ fn resource(reader: &mut Reader, name: &str, place: &Place) -> Option<ResourceId
 }
 
 /// Reads `steps`. The result does what [`takt_core::model::System::validate`] asks for.
-pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Vec<Step>> {
+pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
     let faults = reader.diagnostics.len();
     let items = bounded(reader, node, "steps", STEP_HINT, MAX_STEPS)?;
     let mut steps = Vec::with_capacity(items.len());
@@ -140,6 +141,9 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Vec<Step>> {
         };
         match step {
             Step::Lock(id) => {
+    let mut calls = Vec::new();
+    // Whether the present job runs, and where it begins.
+    let (mut runs, mut begins) = (false, node.head());
                 if let Some((.., first)) = held.iter().find(|(h, ..)| *h == id) {
                     reader.push(
                         Diagnostic::error(&item.head(), format!("`{}` is locked twice", clipped(&name)))
@@ -162,7 +166,10 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Vec<Step>> {
                         .hint(format!("put `lock {}` before it, or remove this step", clipped(&name))),
                 ),
             },
-            Step::Run(span) | Step::Sleep(span) => needed = (needed + span).min(MAX_DURATION * 2),
+            Step::Run(span) | Step::Sleep(span) => {
+                needed = (needed + span).min(MAX_DURATION * 2);
+                runs |= matches!(step, Step::Run(_));
+            }
             Step::Yield => {}
         }
         steps.push(step);
@@ -173,22 +180,43 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Vec<Step>> {
     if let Some((_, name, place)) = held.first() {
         reader.push(
             Diagnostic::error(place, format!("`{}` is never unlocked", clipped(name)))
+            Step::Call(_) => calls.push(item.head()),
+            Step::WaitPeriod => {
+                calls.push(item.head());
+                for (_, name, place) in held.drain(..) {
+                    reader.push(
+                        Diagnostic::error(&item.head(), format!("`{}` is held while waiting", clipped(&name)))
+                            .label("the job ends here, and what it holds goes back")
+                            .also(&place, "it has it since here")
+                            .hint(format!("put `unlock {}` before it", clipped(&name))),
+                    );
+                }
+                if !core::mem::take(&mut runs) && readable {
+                    idle(reader, &begins);
+                }
+                begins = item.head();
+            }
                 .label("the job would end with it")
                 .hint(format!("add `unlock {}`", clipped(name))),
         );
     }
-    if !steps.iter().any(|s| matches!(s, Step::Run(_))) {
-        reader.push(
-            Diagnostic::error(&node.head(), "no step of the job runs")
-                .label("a job needs the CPU for some time")
-                .hint("add a step such as `run 1ms`"),
-        );
+    if !runs && steps.last() != Some(&Step::WaitPeriod) {
+        idle(reader, &begins);
     }
     if needed > MAX_DURATION {
         let fault = Diagnostic::error(&node.head(), "the steps together are longer than a year");
         reader.push(fault.label("they run and sleep too long"));
     }
-    (reader.diagnostics.len() == faults).then_some(steps)
+    (reader.diagnostics.len() == faults).then(|| Steps { steps, place: node.head(), calls })
+}
+
+/// Says that the job that begins here does not run.
+fn idle(reader: &mut Reader, place: &Place) {
+    reader.push(
+        Diagnostic::error(place, "no step of the job runs")
+            .label("a job needs the CPU for some time")
+            .hint("add a step such as `run 1ms`"),
+    );
 }
 
 /// One step, and the name of its resource.
@@ -226,10 +254,20 @@ fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
         "lock" => Step::Lock(resource(reader, argument, &place)?),
         "unlock" => Step::Unlock(resource(reader, argument, &place)?),
         "yield" if argument.is_empty() => Step::Yield,
-        "yield" => {
-            let fault = Diagnostic::error(&place, "`yield` takes nothing").label("one word too many");
-            reader.push(fault.hint("write `yield`; to wait for a time, `sleep 5ms`"));
+        "wait-period" if argument.is_empty() => Step::WaitPeriod,
+        "yield" | "wait-period" => {
+            let fault = Diagnostic::error(&place, format!("`{word}` takes nothing")).label("one word too many");
+            reader.push(fault.hint(format!("write `{word}`; to wait for a time, `sleep 5ms`")));
             return None;
+        "set-period" | "set-deadline" | "set-runtime" => {
+            if argument.is_empty() {
+                let fault = Diagnostic::error(&place, format!("`{word}` does not say to what"));
+                reader.push(fault.label("a call without a value").hint(format!("write `{word} 20ms`")));
+                return None;
+            }
+            let span = reader.span_text(argument, &place, word, Bare::Refused, false)?;
+            Step::Call(Call::from_parts(word, span).expect("it is one of the three"))
+        }
         }
         _ => {
             let near = nearest(word, STEP_WORDS);
@@ -242,13 +280,17 @@ fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
     Some((step, argument.to_owned()))
 }
 
-/// How long the steps run, and how long they take when nobody is in the way.
+/// How long a job of the program runs at most, and how long it takes when nobody is in the way.
 pub(crate) fn times(steps: &[Step]) -> (Span, Span) {
-    steps.iter().fold((Span::ZERO, Span::ZERO), |(run, all), step| match *step {
-        Step::Run(span) => (run + span, all + span),
-        Step::Sleep(span) => (run, all + span),
-        _ => (run, all),
-    })
+    let of = |steps: &[Step]| {
+        steps.iter().fold((Span::ZERO, Span::ZERO), |(run, all), step| match *step {
+            Step::Run(span) => (run + span, all + span),
+            Step::Sleep(span) => (run, all + span),
+            _ => (run, all),
+        })
+    };
+    let jobs = steps.split(|step| *step == Step::WaitPeriod).map(of);
+    jobs.fold((Span::ZERO, Span::ZERO), |(run, all), job| (run.max(job.0), all.max(job.1)))
 }
 
 /// Writes a step so that [`step`] reads it back; `quoted` makes a text a YAML scalar.
@@ -269,6 +311,11 @@ pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
     match &node.kind {
         Kind::Scalar { .. } => Some(Execution::Series(vec![reader.span(node, "execution", Bare::Refused, false)?])),
         Kind::List(_) => {
+        Step::Call(call) => {
+            let (name, span) = call.parts();
+            format!("{name} {}", duration_text(span))
+        }
+        Step::WaitPeriod => "wait-period".to_owned(),
             let items = bounded(reader, node, "execution", hint, MAX_ENTRIES)?;
             if items.is_empty() {
                 reader.push(Diagnostic::error(&node.span, "`execution` is empty").label("no time at all").hint(hint));

@@ -4,9 +4,9 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader, clipped};
-use crate::{Spawn, TaskInfo, steps, utility};
+use crate::{Spawn, TaskInfo, calls, steps, utility};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Execution, Step, Task};
+use takt_core::model::{Arrival, Execution, Task};
 use takt_core::policy::{Need, PolicySpec, Scope};
 use takt_core::time::Span;
 
@@ -83,7 +83,7 @@ pub(crate) struct RawTask {
     deadline: Option<(Option<Span>, Place)>,
     /// The key that says it, `runtime` or `steps`, and the place of its value.
     runtime: Option<(Span, &'static str, Place)>,
-    steps: Option<(Vec<Step>, Place)>,
+    steps: Option<steps::Steps>,
     /// The place of the `utility`.
     utility: Option<Place>,
     /// What needs no place: `execution`, `handler`, `reservation`, `priority`, `share`, `importance`.
@@ -138,7 +138,7 @@ impl RawTask {
             "runtime" => {
                 self.runtime = reader.span(value, key, Bare::Refused, false).map(|r| (r, "runtime", place()));
             }
-            "steps" => self.steps = steps::steps(reader, value).map(|s| (s, value.head())),
+            "steps" => self.steps = steps::steps(reader, value),
             "execution" => self.plain.execution = steps::execution(reader, value).unwrap_or_default(),
             "handler" => self.plain.handler = steps::handler(reader, value),
             "utility" => {
@@ -197,7 +197,7 @@ impl RawTask {
         if !self.sound {
             return;
         }
-        if let Some((steps, place)) = &mut self.steps {
+        if let Some(steps::Steps { steps, place, .. }) = &self.steps {
             if let Some(entry) = node.get("execution") {
                 reader.push(
                     Diagnostic::error(&entry.key_span, format!("{who} has both `steps` and `execution`"))
@@ -256,7 +256,7 @@ impl RawTask {
             arrival,
             deadline: self.deadline.as_ref().map_or(default, |(deadline, _)| *deadline),
             runtime: self.runtime.as_ref().map(|(runtime, ..)| *runtime),
-            steps: self.steps.as_ref().map(|(steps, _)| steps.clone()).unwrap_or_default(),
+            steps: self.steps.as_ref().map(|s| s.steps.clone()).unwrap_or_default(),
             budget,
             jitter: self.jitter.as_ref().map_or(Span::ZERO, |(jitter, _)| *jitter),
             affinity,
@@ -298,6 +298,9 @@ impl RawTask {
         let runtime = self.runtime.as_ref().map(|(_, key, place)| (*key, place));
         let deadline = self.deadline.as_ref().map(|(_, place)| place);
         check_runtime(reader, name, task, runtime, deadline);
+        if let Some(steps) = &self.steps {
+            calls::check(reader, name, task, &steps.calls);
+        }
     }
 }
 

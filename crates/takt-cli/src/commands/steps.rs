@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use takt_core::engine::Input;
-use takt_core::model::{ResourceId, TaskId};
+use takt_core::model::{Call, ResourceId, TaskId};
 use takt_core::policy::MAX_SETTINGS;
 use takt_core::time::{Span, Time};
 use takt_sim::Step;
@@ -106,6 +106,10 @@ fn to_json(input: &Input) -> Value {
         Input::Retime { task, period, deadline, runtime } => {
             json!(["retime", task.0, period.ns(), deadline.map(Span::ns), runtime.map(Span::ns)])
         }
+        Input::Call { task, call } => {
+            let (name, span) = call.parts();
+            json!(["call", task.0, name, span.ns()])
+        }
         Input::Enter { task } => json!(["enter", task.0]),
         Input::Leave { task } => json!(["leave", task.0]),
     }
@@ -142,6 +146,10 @@ fn from_json(value: &Value, tasks: u64) -> Option<Input> {
             let period = span(&value[2]).filter(|p| *p > Span::ZERO)?;
             Input::Retime { task, period, deadline: span(&value[3]), runtime: span(&value[4]) }
         }
+        "call" => {
+            let span = value[3].as_i64().map(Span::from_ns)?;
+            Input::Call { task, call: Call::from_parts(value[2].as_str()?, span)? }
+        }
         "enter" => Input::Enter { task },
         "leave" => Input::Leave { task },
         _ => return None,
@@ -169,6 +177,7 @@ mod tests {
             Input::Abort { task },
             Input::Exit { task },
             Input::Retime { task, period: Span::from_ms(3), deadline: Some(Span::from_ms(2)), runtime: None },
+            Input::Call { task, call: Call::Deadline(Span::from_ms(7)) },
             Input::Enter { task },
             Input::Leave { task },
         ];

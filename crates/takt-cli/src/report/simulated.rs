@@ -4,9 +4,9 @@ use super::table;
 use crate::commands::output::header;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
-use takt_core::model::{Arrival, ResourceId, System, Task, TaskId};
+use takt_core::model::{Arrival, ResourceId, Step, System, Task, TaskId};
 use takt_core::record::{Record, Sink, What};
-use takt_core::scenario::{Costs, Deciding};
+use takt_core::scenario::{Costs, Deciding, Happening};
 use takt_core::time::{Span, Time};
 use takt_sim::Report;
 use takt_trace::rounds::Rounds;
@@ -17,6 +17,8 @@ use takt_workload::Workload;
 pub(crate) struct Notes {
     /// Handlers that began, by task.
     handlers: Vec<u64>,
+    /// Calls for other terms, and how many of them were refused, by task.
+    calls: Vec<(u64, u64)>,
     /// The first circles of jobs that wait for each other, each from the one whose request closed it.
     deadlocks: Vec<Deadlock>,
     /// By resource, who holds it, and by task, what it asked for last without getting it.
@@ -46,6 +48,7 @@ impl Notes {
             switches: Vec::new(),
             policies: Policies::of(&header(workload, "sim", None)),
             handlers: vec![0; system.tasks.len()],
+            calls: vec![(0, 0); system.tasks.len()],
             deadlocks: Vec::new(),
             owners: vec![None; usize::from(system.resources)],
             asked: vec![None; system.tasks.len()],
@@ -54,6 +57,8 @@ impl Notes {
             wanted: rounds
                 || system.resources > 0
                 || !system.alternatives.is_empty()
+                || workload.scenario.changes.iter().any(|(_, what)| matches!(what, Happening::Configure { .. }))
+                || system.tasks.iter().any(|t| t.steps.iter().any(|step| matches!(step, Step::Call(_))))
                 || system.tasks.iter().any(|t| t.handler.is_some()),
         }
     }
@@ -87,6 +92,13 @@ impl Sink for Notes {
                 self.deadlocks.push(Deadlock { at: record.at, circle: self.circle(task) });
             }
             What::Switch { domain, to } => self.switches.push(self.policies.switch(record.at, domain, to)),
+            What::Configure { setting, value } => {
+                self.switches.push(self.policies.configure(record.at, setting, value));
+            }
+            What::Call { task, granted, .. } => {
+                let (asked, refused) = &mut self.calls[task.index()];
+                (*asked, *refused) = (*asked + 1, *refused + u64::from(!granted));
+            }
             What::Round { .. } | What::Burst { .. } => {
                 if let Some(rounds) = &mut self.rounds {
                     rounds.record(&record);
@@ -198,6 +210,9 @@ impl Simulated<'_> {
         let shares = self.shares();
         let task = |index: usize| {
             let mut task = json!({"handlers": self.notes.handlers[index]});
+            if let (asked @ 1.., refused) = self.notes.calls[index] {
+                (task["calls"], task["calls_refused"]) = (asked.into(), refused.into());
+            }
             if let Some(time) = self.report.map(|r| &r.tasks[index]) {
                 (task["received_ns"], task["worked_ns"]) = (time.received.ns().into(), time.worked.ns().into());
             }
@@ -247,6 +262,9 @@ impl Simulated<'_> {
         let more = self.notes.switches.len().saturating_sub(TOLD_MAX);
         if more > 0 {
             writeln!(out, "switched: {more} times more")?;
+        }
+        for (task, (asked, refused)) in workload.tasks.iter().zip(&self.notes.calls).filter(|(_, (n, _))| *n > 0) {
+            writeln!(out, "calls: {} asked {asked} times for other terms, {refused} refused", task.name)?;
         }
         for (task, n) in workload.tasks.iter().zip(&self.notes.handlers).filter(|(_, n)| **n > 0) {
             writeln!(out, "handlers: {} began {n}", task.name)?;

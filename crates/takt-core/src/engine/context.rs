@@ -87,7 +87,7 @@ impl Context<'_> {
     /// ([`Utility::potential`]); that of its handler where it is at that, and zero without a job.
     #[must_use]
     pub fn potential(&self, task: TaskId, finish: Time) -> u64 {
-        self.value(task, |function, described, planned| function.potential(finish - planned, described.deadline))
+        self.value(task, |function, deadline, planned| function.potential(finish - planned, deadline))
     }
     /// The utility, in millionths, that the task's current job accrues if it completes at `finish` ([`Utility::at`]). A handler,
     /// which accrues nothing, counts as a step at its own deadline; zero without a job.
@@ -96,15 +96,15 @@ impl Context<'_> {
         if self.in_handler(task) && finish > self.state.runs[task.index()].deadline {
             return 0;
         }
-        self.value(task, |function, described, planned| function.at(finish - planned, described.deadline))
+        self.value(task, |function, deadline, planned| function.at(finish - planned, deadline))
     }
-    /// What the task's job is worth by its time-utility function, the task and the planned release, or what its handler is.
-    fn value(&self, task: TaskId, of: impl Fn(&Utility, &Task, Time) -> u64) -> u64 {
+    /// What the task's job is worth by its time-utility function, relative deadline and planned release, or what its handler is.
+    fn value(&self, task: TaskId, of: impl Fn(&Utility, Option<Span>, Time) -> u64) -> u64 {
         let (run, described) = (&self.state.runs[task.index()], self.task(task));
         match (run.has_job(), run.handler) {
             (false, _) => 0,
             (true, true) => described.handler.map_or(0, |h| h.utility),
-            (true, false) => of(described.utility.as_ref().unwrap_or(&Utility::DEFAULT), described, run.planned),
+            (true, false) => of(described.utility.as_ref().unwrap_or(&Utility::DEFAULT), run.relative, run.planned),
         }
     }
     /// Whether the task's current job has not run yet.

@@ -1,5 +1,6 @@
 //! What happens within a step: what the driver saw, and what is due.
 
+use super::calls::Mode;
 use super::{Input, Phase, State};
 use crate::model::{TaskId, scaled};
 use crate::policy::{Clock, Event};
@@ -83,7 +84,7 @@ impl State {
             }
             Input::Retime { task, period, deadline, runtime } => {
                 let run = &mut self.runs[task.index()];
-                run.mode = Some((period, deadline));
+                run.mode = Some(Mode { period, deadline, called: false });
                 if run.has_job() && run.fresh && !run.handler {
                     run.declared = runtime.map(|r| scaled(r, run.load));
                 }
@@ -98,7 +99,9 @@ impl State {
                     self.depart(task, sink);
                 }
             }
-            Input::Configure { .. } | Input::Switch { .. } => unreachable!("policies are the engine's own business"),
+            Input::Configure { .. } | Input::Switch { .. } | Input::Call { .. } => {
+                unreachable!("policies are the engine's own business")
+            }
             Input::Abort { task } => {
                 if self.runs[task.index()].has_job() {
                     self.end_job(task, Outcome::Aborted, true, sink);

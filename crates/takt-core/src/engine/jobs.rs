@@ -62,8 +62,9 @@ impl State {
         let run = &mut self.runs[task.index()];
         run.phase = Phase::Ready;
         run.release = release;
-        run.planned = planned;
+        (run.planned, run.base) = (planned, planned);
         run.deadline = deadline;
+        run.relative = self.system.tasks[task.index()].deadline;
         run.handler = false;
         run.load = self.system.load.as_ref().map_or(Load::ONE, |load| load.factor(planned));
         run.declared = self.system.tasks[task.index()].runtime.map(|r| scaled(r, run.load));
@@ -98,7 +99,7 @@ impl State {
                     None | Some(Utility::Step(_)) if !in_time => 0,
                     None => Utility::DEFAULT.height(),
                     Some(Utility::Step(height)) => *height,
-                    Some(function) => function.at(now - run.planned, self.system.tasks[index].deadline),
+                    Some(function) => function.at(now - run.planned, run.relative),
                 });
                 if in_time {
                     run.counts.met += 1;
@@ -197,7 +198,7 @@ impl State {
         let queued = core::mem::take(&mut run.pending);
         let queued = if self.system.backlog == Backlog::Hartstone { 0 } else { queued };
         let last = run.job;
-        let mut planned = run.planned;
+        let mut planned = run.base;
         run.phase = Phase::Gone;
         run.leaving = false;
         for job in last + 1..=last + queued {
@@ -217,22 +218,26 @@ impl State {
         self.events.push(Event::Exit { task });
     }
 
-    /// Carries out a mode change at the end of a job, unless others wait that were released before it. The release that is
-    /// planned next stays where it is, even if it is due and only not told yet; those after it have the new period.
+    /// Carries out a mode change at the end of a job or at a call, unless others wait that were released before it. The release
+    /// that is planned next stays where it is, even if it is due and only not told yet, unless a call asked for the change; those
+    /// after it have the new period.
     pub(super) fn retime(&mut self, task: TaskId) {
         let (index, hartstone) = (task.index(), self.system.backlog == Backlog::Hartstone);
         let run = &self.runs[index];
-        if run.mode.is_none() || run.pending > 0 && !hartstone {
-            return;
-        }
+        let passed = run.pending > 0;
+        let Some(mode) = run.mode.filter(|_| !passed || hartstone) else { return };
         // By Hartstone's rule those that wait were no releases: the first of them is the next one.
-        let end = if run.pending > 0 { self.next_release(task, run.job, run.planned) } else { run.next_release };
-        let Some((new, deadline)) = self.runs[index].mode.take() else { return };
+        let end = if passed { self.next_release(task, run.job, run.base) } else { run.next_release };
+        self.runs[index].mode = None;
         let described = &mut self.system.tasks[index];
-        described.deadline = deadline;
+        described.deadline = mode.deadline;
         if let Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } = &mut described.arrival {
-            *period = new;
-            if let Some(end) = end.filter(|_| hartstone) {
+            let before = core::mem::replace(period, mode.period);
+            if mode.called && !passed {
+                if before != mode.period {
+                    self.replan(task);
+                }
+            } else if let Some(end) = end.filter(|_| hartstone) {
                 self.reckon_anew(task, end);
             }
         }
@@ -246,7 +251,7 @@ impl State {
         let run = &mut self.runs[index];
         // Successors are reckoned from the planned release of the last job.
         let gap = self.system.tasks[index].arrival.next(seed, task, run.job, Time::ZERO);
-        run.planned = end - gap.map_or(Span::ZERO, |next| next - Time::ZERO);
+        run.base = end - gap.map_or(Span::ZERO, |next| next - Time::ZERO);
         (run.pending, run.next_job) = (0, run.job + 1);
         let mut next = end;
         while next.round_up(tick) < self.now {
@@ -285,7 +290,7 @@ impl State {
     pub(super) fn succeed(&mut self, task: TaskId, at: Option<Time>, sink: &mut dyn Sink) {
         let run = &self.runs[task.index()];
         if run.pending > 0 {
-            let planned = self.next_release(task, run.job, run.planned).expect("a job that has arrived was planned");
+            let planned = self.next_release(task, run.job, run.base).expect("a job that has arrived was planned");
             let deadline = self.absolute_deadline(task, planned).unwrap_or(Time::MAX);
             let run = &mut self.runs[task.index()];
             run.pending -= 1;
@@ -310,7 +315,7 @@ impl State {
     pub(super) fn pass_periods(&mut self, task: TaskId, judged: Time, sink: &mut dyn Sink) {
         while self.runs[task.index()].pending > 0 {
             let run = &self.runs[task.index()];
-            let (job, begun) = (run.job + 1, run.planned);
+            let (job, begun) = (run.job + 1, run.base);
             let planned = self.next_release(task, run.job, begun).expect("a period that has passed was planned");
             let after = self.next_release(task, job, planned);
             let deadline = self.absolute_deadline(task, planned);
@@ -328,7 +333,7 @@ impl State {
                 self.begin_job(task, planned, planned, deadline.unwrap_or(Time::MAX));
                 return;
             }
-            self.runs[task.index()].planned = planned;
+            self.runs[task.index()].base = planned;
             self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
             self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
         }

@@ -1,6 +1,6 @@
 //! What goes in and out of the engine: what a driver saw, and what it must do.
 
-use crate::model::{ResourceId, TaskId};
+use crate::model::{Call, ResourceId, TaskId};
 use crate::record::Place;
 use crate::time::Span;
 
@@ -81,6 +81,16 @@ pub enum Input {
         /// Above zero.
         runtime: Option<Span>,
     },
+    /// The task's job asks for other terms. If the policy admits them ([`crate::policy::Policy::admits`]), the runtime and the
+    /// reservation hold at once, for the next job and the next budget; period and deadline from the next release on, which is
+    /// one period after the last one, but not before now. (While released jobs of the task wait for their turn, these two wait,
+    /// too.) Without a job, and in a handler, nothing happens.
+    Call {
+        /// Who.
+        task: TaskId,
+        /// What it asks for.
+        call: Call,
+    },
     /// A task that is gone ([`Input::Leave`], [`Input::Exit`]) begins anew: its first job comes after its offset, or at the next
     /// instant of its list.
     Enter {
@@ -135,6 +145,7 @@ impl Input {
             | Input::Skew { task, .. }
             | Input::Share { task, .. }
             | Input::Retime { task, .. }
+            | Input::Call { task, .. }
             | Input::Enter { task }
             | Input::Leave { task }
             | Input::Abort { task }

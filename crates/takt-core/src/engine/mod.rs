@@ -12,6 +12,7 @@
 
 mod assignment;
 mod budgets;
+mod calls;
 mod context;
 mod inputs;
 mod jobs;
@@ -57,7 +58,11 @@ struct Run {
     release: Time,
     /// When the current job was to be released; `release` may be another instant by the rule for late jobs.
     planned: Time,
+    /// What the releases after it are reckoned from: that instant, unless a call moved them.
+    base: Time,
     deadline: Time,
+    /// The relative deadline that it began with; that of the task may have changed since.
+    relative: Option<Span>,
     /// The current job was aborted and its handler is at work.
     handler: bool,
     /// The factor on what the current job needs, and what it is declared to need, or its handler.
@@ -88,8 +93,7 @@ struct Run {
     next_release: Option<Time>,
     /// Jobs that have arrived and wait for their predecessors; by Hartstone's rule, periods that have passed.
     pending: u64,
-    /// A mode change that waits for the end of a job: period and deadline.
-    mode: Option<(Span, Option<Span>)>,
+    mode: Option<calls::Mode>,
     /// It is gone when its present job is over.
     leaving: bool,
     /// What the policy said of its urgency when it last ranked it.
@@ -236,7 +240,9 @@ impl Engine {
             job: 0,
             release: Time::ZERO,
             planned: Time::ZERO,
+            base: Time::ZERO,
             deadline: Time::MAX,
+            relative: None,
             handler: false,
             load: Load::ONE,
             declared: None,
@@ -345,6 +351,10 @@ impl Engine {
                     self.switch(domain, to, sink);
                     continue;
                 }
+                Input::Call { task, call } => {
+                    self.call(task, call, sink);
+                    continue;
+                }
                 _ => {}
             }
             let state = &mut self.state;
@@ -381,8 +391,9 @@ impl Engine {
         state.now = end;
         state.closing = true;
         state.recording = sink.wants_records();
-        // Nobody decides by a setting any more.
-        for input in inputs.iter().filter(|i| !matches!(i, Input::Configure { .. } | Input::Switch { .. })) {
+        // Nobody decides by a setting, or by other terms, any more.
+        let passed = |i: &&Input| matches!(i, Input::Configure { .. } | Input::Switch { .. } | Input::Call { .. });
+        for input in inputs.iter().filter(|i| !passed(i)) {
             state.input(input, sink);
             state.events.clear();
         }
@@ -412,7 +423,7 @@ impl Engine {
             let deadline = state.system.tasks[i].deadline;
             let due = |at: Time| at <= end && state.counted(Some(at));
             let mut missed = u64::from(!state.runs[i].handler && due(state.runs[i].deadline));
-            let mut planned = state.runs[i].planned;
+            let mut planned = state.runs[i].base;
             for job in state.runs[i].job..state.runs[i].job + state.runs[i].pending {
                 planned =
                     state.next_release(TaskId(i as u32), job, planned).expect("a job that has arrived was planned");
@@ -532,6 +543,11 @@ impl Engine {
     #[must_use]
     pub fn waits(&self, task: TaskId) -> bool {
         self.state.runs[task.index()].waits_for.is_some()
+    }
+    /// Whether the task's processes have ended.
+    #[must_use]
+    pub fn is_gone(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].phase == Phase::Gone
     }
     /// Whether every task's processes have ended.
     #[must_use]

@@ -17,8 +17,8 @@ impl Engine {
         self.take_over(spec, None, sink)
     }
 
-    /// [`Engine::switch_policy`], told as a record if the policy is one of the alternatives.
-    fn take_over<S: Sink>(&mut self, spec: PolicySpec, to: Option<u16>, sink: &mut S) -> Result<(), Invalid> {
+    /// [`Engine::switch_policy`], and what is to be told of it as a record.
+    fn take_over<S: Sink>(&mut self, spec: PolicySpec, told: Option<What>, sink: &mut S) -> Result<(), Invalid> {
         self.state.recording = sink.wants_records();
         let tasks: Vec<TaskId> = (0..self.state.runs.len()).map(|i| TaskId(i as u32)).collect();
         let build = Build { system: &self.state.system, tasks: &tasks, places: &self.lent, spec, first_timer: 0 };
@@ -31,8 +31,8 @@ impl Engine {
         (0..timers + more).for_each(|t| self.state.agenda.remove(first + t));
         self.policy = policy;
         self.state.system.policy = spec;
-        if let Some(to) = to {
-            self.state.record(sink, What::Switch { domain: None, to });
+        if let Some(what) = told {
+            self.state.record(sink, what);
         }
         if self.started {
             // What the old one said of jobs is not the new one's word.
@@ -49,7 +49,7 @@ impl Engine {
         let Some(spec) = self.state.system.alternatives.get(usize::from(to)).copied() else { return };
         let Some(domain) = domain.map(usize::from) else {
             // One that cannot changes nothing: whoever makes the input checks it.
-            let _ = self.take_over(spec, Some(to), sink);
+            let _ = self.take_over(spec, Some(What::Switch { domain: None, to }), sink);
             return;
         };
         let before = self.state.system.policy;
@@ -71,13 +71,15 @@ impl Engine {
         if spec.check_values().is_err() {
             return;
         }
+        let told = What::Configure { setting, value };
         let cx = &mut Context { state: &mut self.state, sink };
         if self.policy.configure(&spec, cx) {
             self.state.system.policy = spec;
+            self.state.record(sink, told);
             deliver(&mut self.state, &mut *self.policy, sink);
         } else {
             // A value that the policy refuses changes nothing: whoever makes the input checks it.
-            let _ = self.switch_policy(spec, sink);
+            let _ = self.take_over(spec, Some(told), sink);
         }
     }
 }

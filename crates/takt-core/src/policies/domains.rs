@@ -5,7 +5,7 @@
 //! domain only, and what happens in one domain changes nothing in another one, unless their jobs share resources.
 
 use crate::engine::Context;
-use crate::model::{Invalid, System, TaskId};
+use crate::model::{Invalid, System, TaskId, Terms};
 use crate::policy::{Build, Decision, Entry, Event, Policy, PolicySpec, Scope};
 use crate::record::Place;
 use alloc::boxed::Box;
@@ -104,6 +104,10 @@ impl Policy for Domains {
 
     fn meters(&self) -> bool {
         self.domains.iter().any(|d| d.guest.meters())
+    }
+
+    fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
+        self.domains.get(self.domain_of[task.index()]).is_none_or(|domain| domain.guest.admits(task, terms, cx))
     }
 
     fn switch(&mut self, domain: usize, to: &PolicySpec, cx: &mut Context<'_>) -> Result<(), Invalid> {

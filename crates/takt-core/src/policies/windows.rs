@@ -4,7 +4,7 @@
 //! Invariant: outside its slices a partition does not run, whatever happens inside it.
 
 use crate::engine::Context;
-use crate::model::{Arrival, BestEffortStart, Invalid, PartitionId, System, TaskId};
+use crate::model::{Arrival, BestEffortStart, Invalid, PartitionId, System, TaskId, Terms};
 use crate::policy::{Budget, Build, Clock, Decision, Entry, Event, Policy, Scope};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
@@ -336,6 +336,11 @@ impl Policy for Windows {
 
     fn meters(&self) -> bool {
         self.partitions.iter().filter_map(|p| p.guest.as_ref()).any(|guest| guest.meters())
+    }
+
+    fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
+        let partition = self.partition_of[task.index()].map(|p| &self.partitions[p]);
+        partition.and_then(|p| p.guest.as_ref()).is_none_or(|guest| guest.admits(task, terms, cx))
     }
 }
 

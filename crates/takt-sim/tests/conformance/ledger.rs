@@ -336,7 +336,8 @@ impl Ledger {
             }
             What::LateSignal { task, .. } => self.accounts[task.index()].counts.late_signals += 1,
             What::Exit { task } => self.accounts[task.index()].exits(),
-            What::Round { .. } | What::Burst { .. } | What::Switch { .. } => {}
+            What::Round { .. } | What::Burst { .. } | What::Switch { .. } | What::Configure { .. } => {}
+            What::Call { .. } => {}
         }
     }
 

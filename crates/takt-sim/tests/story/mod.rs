@@ -86,6 +86,8 @@ fn line(record: &Record) -> Option<String> {
         What::HandlerEnd { task, .. } => format!("handled {}", name(task)),
         What::Exit { task } => format!("exit {}", name(task)),
         What::Switch { to, .. } => format!("switch to {to}"),
+        What::Configure { setting, .. } => format!("setting {setting}"),
+        What::Call { call, granted, .. } => format!("{call:?} {granted}"),
         other => format!("{other:?}"),
     };
     Some(format!("{} {text}\n", record.at.ns()))

@@ -399,6 +399,7 @@ fn task_lane(p: &mut Picture, trace: &Trace, line: &Timeline, labels: &[String],
     late_parts(p, &jobs, own(), line.end, base);
     holds(p, trace, line, &labels[task], task, base);
     arrows(p, &jobs, &labels[task], line.end, base);
+    calls(p, line, &labels[task], task, base);
 }
 
 /// A part of a task's lane that says more than whether it runs.
@@ -446,6 +447,22 @@ fn holds(p: &mut Picture, trace: &Trace, line: &Timeline, label: &str, task: usi
         Strip { from: h.from, to: h.to, color, what: format!("holds {}", trace.header.resource(h.resource)) }
     });
     strips(p, label, holds, base - 18.5, 3.0, r##" stroke="#222" stroke-width=".5""##);
+}
+
+/// A point on the lane where a job asks for other terms, red where it does not get them.
+fn calls(p: &mut Picture, line: &Timeline, label: &str, task: usize, base: f64) {
+    let (from, to, mut drawn_to) = (p.from, p.to, f64::NEG_INFINITY);
+    for call in line.calls.iter().filter(|c| c.task.index() == task && c.at >= from && c.at <= to) {
+        let x = p.x(call.at);
+        if x - drawn_to < FINEST {
+            continue;
+        }
+        drawn_to = x;
+        let color = if call.granted { SWITCH } else { RED };
+        let title = escape(&format!("{label} job {}: {call} at {}", call.job, call.at));
+        let (x, y) = (px(x), px(base));
+        p.add(format_args!(r#"<circle cx="{x}" cy="{y}" r="3" fill="{color}"><title>{title}</title></circle>"#));
+    }
 }
 
 fn has_deadlines(line: &Timeline, task: usize) -> bool {
@@ -589,6 +606,11 @@ fn legend(p: &mut Picture, trace: &Trace, line: &Timeline, y: f64) -> f64 {
     if jobs().any(|j| matches!(j.finish, Some((_, Outcome::Overrun | Outcome::Aborted | Outcome::Skipped)))) {
         let cross = format!(r#"<path d="M1 {}l8 8m0 -8l-8 8" stroke="{RED}" stroke-width="2.2"/>"#, px(y - 7.0));
         entry(p, cross, "cut off or skipped");
+    }
+    if !line.calls.is_empty() {
+        let circle = |x, color| format!(r#"<circle cx="{x}" cy="{}" r="3" fill="{color}"/>"#, px(y - 3.0));
+        let refused = if line.calls.iter().any(|c| !c.granted) { circle(10, RED) } else { String::new() };
+        entry(p, circle(4, SWITCH) + &refused, if refused.is_empty() { "calls" } else { "calls; red: refused" });
     }
     if !line.switches.is_empty() {
         let stroke = format!(r#"stroke="{SWITCH}" stroke-width="1.5" stroke-dasharray="6 3""#);

@@ -31,7 +31,7 @@ const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 const COLORS: [u8; 7] = [33, 214, 36, 117, 175, 227, 247];
 const RED: u8 = 160;
 const LABEL_MOST: usize = 28;
-/// More switches of policies than this are only counted.
+/// More switches of policies than this are only counted, and more calls.
 const SWITCHES_MOST: usize = 20;
 
 struct Chart {
@@ -167,6 +167,14 @@ pub fn text(trace: &Trace, options: &TextOptions) -> String {
     let more = switches().count().saturating_sub(SWITCHES_MOST);
     if more > 0 {
         writeln!(out, "{more} more switches of policies").expect("a string takes all");
+    }
+    let calls = || line.calls.iter().filter(|c| c.at >= from && c.at <= to);
+    for call in calls().take(SWITCHES_MOST) {
+        writeln!(out, "at {} {}: {call}", call.at, labels[call.task.index()]).expect("a string takes all");
+    }
+    let more = calls().count().saturating_sub(SWITCHES_MOST);
+    if more > 0 {
+        writeln!(out, "{more} more calls").expect("a string takes all");
     }
     if let Some(footer) = trace.footer.filter(|f| f.dropped > 0) {
         writeln!(out, "{} records are missing from the trace", footer.dropped).expect("a string takes all");
