@@ -124,6 +124,15 @@ fn resource(reader: &mut Reader, name: &str, place: &Place) -> Option<ResourceId
     None
 }
 
+/// The steps of a program, as a file says them.
+pub(crate) struct Steps {
+    pub(crate) steps: Vec<Step>,
+    /// Where the whole list is.
+    pub(crate) place: Place,
+    /// Where each call and each wait is.
+    pub(crate) calls: Vec<Place>,
+}
+
 /// Reads `steps`. The result does what [`takt_core::model::System::validate`] asks for.
 pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
     let faults = reader.diagnostics.len();
@@ -132,6 +141,9 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
     // What is held, with the place of its lock.
     let mut held: Vec<(ResourceId, String, Place)> = Vec::new();
     let mut needed = Span::ZERO;
+    let mut calls = Vec::new();
+    // Whether the present job runs, and where it begins.
+    let (mut runs, mut begins) = (false, node.head());
     // After a step that could not be read, one that unlocks may well be right.
     let mut readable = true;
     for item in items {
@@ -141,9 +153,6 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
         };
         match step {
             Step::Lock(id) => {
-    let mut calls = Vec::new();
-    // Whether the present job runs, and where it begins.
-    let (mut runs, mut begins) = (false, node.head());
                 if let Some((.., first)) = held.iter().find(|(h, ..)| *h == id) {
                     reader.push(
                         Diagnostic::error(&item.head(), format!("`{}` is locked twice", clipped(&name)))
@@ -171,15 +180,6 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
                 runs |= matches!(step, Step::Run(_));
             }
             Step::Yield => {}
-        }
-        steps.push(step);
-    }
-    if reader.diagnostics.len() > faults {
-        return None;
-    }
-    if let Some((_, name, place)) = held.first() {
-        reader.push(
-            Diagnostic::error(place, format!("`{}` is never unlocked", clipped(name)))
             Step::Call(_) => calls.push(item.head()),
             Step::WaitPeriod => {
                 calls.push(item.head());
@@ -196,6 +196,15 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
                 }
                 begins = item.head();
             }
+        }
+        steps.push(step);
+    }
+    if reader.diagnostics.len() > faults {
+        return None;
+    }
+    if let Some((_, name, place)) = held.first() {
+        reader.push(
+            Diagnostic::error(place, format!("`{}` is never unlocked", clipped(name)))
                 .label("the job would end with it")
                 .hint(format!("add `unlock {}`", clipped(name))),
         );
@@ -249,6 +258,15 @@ fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
             reader.push(fault.hint(STEP_HINT));
             return None;
         }
+        "set-period" | "set-deadline" | "set-runtime" => {
+            if argument.is_empty() {
+                let fault = Diagnostic::error(&place, format!("`{word}` does not say to what"));
+                reader.push(fault.label("a call without a value").hint(format!("write `{word} 20ms`")));
+                return None;
+            }
+            let span = reader.span_text(argument, &place, word, Bare::Refused, false)?;
+            Step::Call(Call::from_parts(word, span).expect("it is one of the three"))
+        }
         "run" => Step::Run(reader.span_text(argument, &place, "run", Bare::Refused, false)?),
         "sleep" => Step::Sleep(reader.span_text(argument, &place, "sleep", Bare::Refused, false)?),
         "lock" => Step::Lock(resource(reader, argument, &place)?),
@@ -259,15 +277,6 @@ fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
             let fault = Diagnostic::error(&place, format!("`{word}` takes nothing")).label("one word too many");
             reader.push(fault.hint(format!("write `{word}`; to wait for a time, `sleep 5ms`")));
             return None;
-        "set-period" | "set-deadline" | "set-runtime" => {
-            if argument.is_empty() {
-                let fault = Diagnostic::error(&place, format!("`{word}` does not say to what"));
-                reader.push(fault.label("a call without a value").hint(format!("write `{word} 20ms`")));
-                return None;
-            }
-            let span = reader.span_text(argument, &place, word, Bare::Refused, false)?;
-            Step::Call(Call::from_parts(word, span).expect("it is one of the three"))
-        }
         }
         _ => {
             let near = nearest(word, STEP_WORDS);
@@ -302,6 +311,11 @@ pub(crate) fn step_text(step: &Step, resources: &[String], quoted: impl Fn(&str)
         Step::Lock(id) => quoted(&format!("lock {}", name(id))),
         Step::Unlock(id) => quoted(&format!("unlock {}", name(id))),
         Step::Yield => "yield".to_owned(),
+        Step::Call(call) => {
+            let (name, span) = call.parts();
+            format!("{name} {}", duration_text(span))
+        }
+        Step::WaitPeriod => "wait-period".to_owned(),
     }
 }
 
@@ -311,11 +325,6 @@ pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
     match &node.kind {
         Kind::Scalar { .. } => Some(Execution::Series(vec![reader.span(node, "execution", Bare::Refused, false)?])),
         Kind::List(_) => {
-        Step::Call(call) => {
-            let (name, span) = call.parts();
-            format!("{name} {}", duration_text(span))
-        }
-        Step::WaitPeriod => "wait-period".to_owned(),
             let items = bounded(reader, node, "execution", hint, MAX_ENTRIES)?;
             if items.is_empty() {
                 reader.push(Diagnostic::error(&node.span, "`execution` is empty").label("no time at all").hint(hint));
