@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use takt_analysis::assign::{Assignment, Fit, Placed, Split, Strategy as Way, assign};
 use takt_analysis::taskset::{Task, TaskSet};
 use takt_analysis::tests::edf::{Demand, Window, demand, growth, largest_piece};
-use takt_analysis::tests::{self, Verdict, fixed_priority};
+use takt_analysis::tests::{self, Verdict, Why, fixed_priority};
 use takt_core::time::Span;
 
 /// Periods with a small common multiple, so that every instant of it can be tried.
@@ -39,6 +39,10 @@ fn work(tasks: &[Task], hyperperiod: u64) -> u64 {
 fn fits(tasks: &[Task]) -> bool {
     let longest = tasks.iter().map(|t| t.deadline).max().unwrap_or(0);
     work(tasks, HYPERPERIOD) <= HYPERPERIOD && (0..=2 * HYPERPERIOD + longest).all(|t| due(tasks, t) <= t)
+}
+
+fn scaled(task: &Task, by: u64) -> Task {
+    Task { runtime: task.runtime * by, deadline: task.deadline * by, period: task.period * by }
 }
 
 fn set(tasks: &[Task]) -> TaskSet {
@@ -175,6 +179,35 @@ proptest! {
             check(&tasks, &assignment)?;
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Between two units of time a job can be held up, too.
+    #[test]
+    fn a_coarser_unit_makes_no_verdict_better(tasks in tasks(1, 7), cpus in 1..=4usize) {
+        let fine: Vec<Task> = tasks.iter().map(|t| scaled(t, 1000)).collect();
+        let fine = TaskSet::new(fine, Span::from_ns(1)).unwrap();
+        // Pieces of tasks are cut to units, and other pieces lead to other places.
+        for test in tests::TESTS.iter().filter(|t| t.strategy().is_none()) {
+            let (coarse, fine) = (test.run(&set(&tasks), cpus), test.run(&fine, cpus));
+            if coarse.verdict == Verdict::Schedulable {
+                prop_assert_eq!(fine.verdict, Verdict::Schedulable, "{}", test.name);
+            }
+            if let (Why::Responses(coarse), Why::Responses(fine)) = (coarse.why, fine.why) {
+                prop_assert!(coarse.iter().zip(&fine).all(|(c, f)| c * 1000 >= *f), "{}: {:?} {:?}", test.name, coarse, fine);
+            }
+        }
+    }
+}
+
+/// Four others of one unit each can keep three CPUs busy for 4/3 of a unit.
+#[test]
+fn a_bound_is_no_whole_number_of_units() {
+    let tasks = vec![Task { runtime: 1, deadline: 10, period: 10 }; 5];
+    let found = tests::test("gedf-rta").unwrap().run(&set(&tasks), 3);
+    assert_eq!(found.why, Why::Responses(vec![3; 5]));
 }
 
 /// Sets that are split are rare among small ones.

@@ -9,7 +9,7 @@ use takt_analysis::taskset::{Task, TaskSet};
 use takt_analysis::tests::{self, TESTS, Test, Verdict, Why};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, System, Task as Described};
+use takt_core::model::{Arrival, Execution, System, Task as Described};
 use takt_core::policy::PolicySpec;
 use takt_core::scenario::Scenario;
 use takt_core::stats::Responses;
@@ -36,6 +36,8 @@ enum Releases<'a> {
     Periodic(&'a [i64]),
     /// At random, no sooner than a period after the one before.
     Sporadic(u64),
+    /// At random by much more, and jobs need less than their runtimes, at random, too.
+    Wild(u64),
 }
 
 impl Releases<'_> {
@@ -61,6 +63,13 @@ fn run_for(tasks: &[Task], cpus: usize, policy: &str, releases: Releases<'_>, le
             Releases::Sporadic(_) => {
                 Arrival::Sporadic { offset: Span::ZERO, period: ns(task.period), spread: Span::from_ns(3) }
             }
+            Releases::Wild(_) => {
+                Arrival::Sporadic { offset: Span::ZERO, period: ns(task.period), spread: Span::from_ns(1_700) }
+            }
+        },
+        execution: match releases {
+            Releases::Wild(_) => Execution::Uniform { least: ns(task.runtime / 2), most: ns(task.runtime) },
+            _ => Execution::Declared,
         },
         deadline: Some(ns(task.deadline)),
         runtime: Some(ns(task.runtime)),
@@ -68,7 +77,7 @@ fn run_for(tasks: &[Task], cpus: usize, policy: &str, releases: Releases<'_>, le
     };
     let mut system = System::new(CpuSet::first(cpus), PolicySpec::from_name(policy).unwrap());
     system.tasks = tasks.iter().enumerate().map(described).collect();
-    if let Releases::Sporadic(seed) = releases {
+    if let Releases::Sporadic(seed) | Releases::Wild(seed) = releases {
         system.seed = seed;
     }
     let mut engine = Engine::new(system).unwrap();
@@ -207,6 +216,31 @@ proptest! {
             let (_, seen) = run(&implicit, cpus, "g-edf", Releases::Periodic(&[]));
             for (task, seen) in implicit.iter().zip(seen) {
                 prop_assert!(seen <= task.deadline + late, "{} after a deadline of {} and {}", seen, task.deadline, late);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Sets in microseconds, whose jobs come and end at any nanosecond.
+    #[test]
+    fn no_verdict_is_too_generous_between_two_units(tasks in tasks(1, 7), cpus in 1..=4usize, seed in any::<u64>()) {
+        let fine: Vec<Task> = tasks.iter().map(|t| Task { runtime: t.runtime * 1000, deadline: t.deadline * 1000, period: t.period * 1000 }).collect();
+        let coarse = TaskSet { milder: true, lighter: true, ..TaskSet::new(tasks, Span::from_us(1)).unwrap() };
+        for test in TESTS {
+            let cpus = if test.one_cpu { 1 } else { cpus };
+            let Some(policy) = policy(test) else { continue };
+            let found = test.run(&coarse, cpus);
+            if found.verdict == Verdict::Schedulable {
+                let length = Span::from_ns(2000 * HYPERPERIOD);
+                let (missed, seen) = run_for(&fine, cpus, policy, Releases::Wild(seed), length);
+                prop_assert_eq!(missed, 0, "{}", test.name);
+                if let Why::Responses(bounds) = &found.why {
+                    let within = seen.iter().zip(bounds).all(|(seen, bound)| *seen <= bound * 1000);
+                    prop_assert!(within, "{}: {seen:?} above {bounds:?}", test.name);
+                }
             }
         }
     }

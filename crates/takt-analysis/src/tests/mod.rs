@@ -11,7 +11,7 @@ mod global_fp;
 
 use crate::assign::{self, Fit, Placed, Split, Strategy};
 use crate::online::Kind;
-use crate::taskset::{Task, TaskSet, utilisation};
+use crate::taskset::{TIME_MAX, Task, TaskSet, utilisation};
 use edf::Demand;
 use fixed_priority::{Priorities, Responses};
 use std::fmt::Write;
@@ -418,6 +418,9 @@ fn per_task(set: &TaskSet, cpus: u64, run: fn(&[Task], u64) -> Result<(), usize>
 }
 
 /// The verdict of a test that bounds response times.
+///
+/// These tests count in the least unit of time, and would be a little too generous in a coarser one: releases and the ends of
+/// jobs need not keep to it. So they are carried out in nanoseconds, and the bounds rounded up.
 fn bounds(set: &TaskSet, run: impl Fn(&[Task]) -> Result<Vec<u64>, Option<usize>>) -> Finding {
     if !set.is_constrained() {
         return found(Verdict::Unknown, Why::Beyond(BEYOND));
@@ -426,8 +429,18 @@ fn bounds(set: &TaskSet, run: impl Fn(&[Task]) -> Result<Vec<u64>, Option<usize>
     if let Some(task) = set.tasks.iter().position(|t| t.runtime > t.deadline) {
         return found(Verdict::NotShown, Why::Fails(task));
     }
-    match run(&set.tasks) {
-        Ok(times) => found(Verdict::Schedulable, Why::Responses(times)),
+    let unit = set.unit.ns().unsigned_abs().max(1);
+    let fine = |time: u64| time.checked_mul(unit).filter(|t| *t <= TIME_MAX);
+    let finely =
+        |t: &Task| Some(Task { runtime: fine(t.runtime)?, deadline: fine(t.deadline)?, period: fine(t.period)? });
+    let Some(tasks) = set.tasks.iter().map(finely).collect::<Option<Vec<Task>>>() else {
+        return found(Verdict::Unknown, Why::Search);
+    };
+    match run(&tasks) {
+        Ok(times) => {
+            let times = times.into_iter().map(|time| time.div_ceil(unit)).collect();
+            found(Verdict::Schedulable, Why::Responses(times))
+        }
         Err(Some(task)) => found(Verdict::NotShown, Why::Fails(task)),
         Err(None) => found(Verdict::Unknown, Why::Search),
     }
