@@ -222,22 +222,6 @@ prop_compose! {
     }
 }
 
-prop_compose! {
-    fn simple_task()(
-        period in 10i64..80, offset in 0i64..40, runtime in 1i64..20, late in 5i64..90, priority in 0u32..4,
-        steps in prop::collection::vec(prop_oneof![(1i64..9).prop_map(run), (1i64..9).prop_map(sleep)], 0..5),
-    ) -> Task {
-        Task {
-            arrival: Arrival::Periodic { offset: ns(offset), period: ns(period) },
-            deadline: Some(ns(late)),
-            runtime: Some(ns(runtime)),
-            steps,
-            priority,
-            ..Task::default()
-        }
-    }
-}
-
 fn sum(report: &Report, of: impl Fn(&CpuTime) -> Span) -> Span {
     report.cpus.iter().fold(Span::ZERO, |sum, cpu| sum + of(cpu))
 }

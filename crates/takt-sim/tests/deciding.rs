@@ -31,44 +31,38 @@ fn counted(told: &Story) -> (u64, u64, u64) {
     (told.report.scheduler_runs, told.report.interrupts, told.report.blocked_entries)
 }
 
-/// Job c comes on CPU 0, where it has never run, and takes CPU 1 from b.
-fn three() -> System {
-    system(2, "g-fp", vec![plain(0, 3, 25), plain(0, 2, 40), plain(12, 4, 7)])
+/// Job c comes on CPU 0, where it has never run, and takes CPU 1 from b. What is counted, and how many calls and interrupts are
+/// charged.
+fn three(deciding: Deciding, expected: &str, counts: (u64, u64, u64), calls: i64, interrupts: i64) {
+    let described = system(2, "g-fp", vec![plain(0, 3, 25), plain(0, 2, 40), plain(12, 4, 7)]);
+    let told = tell(described, &scenario(COSTS, deciding), 200);
+    expect(&told, expected);
+    assert_eq!(counted(&told), counts);
+    let (scheduler, lock, interrupt) = (ns(calls * 2), ns(calls * 3), ns(interrupts * 7));
+    assert_eq!(told.report.charged, Costs { scheduler, lock, interrupt, ..Costs::default() });
 }
 
 #[test]
 fn one_cpu_decides_for_all() {
-    let told = tell(three(), &scenario(COSTS, Deciding::One), 200);
     // a pays a call at 0 and at 12, and an interrupt and a call when c completes on CPU 1; b an interrupt and a call at 0, a
     // call at 31, and an interrupt and a call when a completes.
-    expect(
-        &told,
-        "0 start a 0, start b 1
+    let expected = "0 start a 0, start b 1
         12 preempted b, start c 1
         31 complete c, start b 1
         47 complete a
-        88 complete b",
-    );
-    assert_eq!(counted(&told), (5, 4, 4));
-    let charged = Costs { scheduler: ns(7 * 2), lock: ns(7 * 3), interrupt: ns(4 * 7), ..Costs::default() };
-    assert_eq!(told.report.charged, charged);
+        88 complete b";
+    three(Deciding::One, expected, (5, 4, 4), 7, 4);
 }
 
 #[test]
 fn each_cpu_decides_for_itself() {
-    let told = tell(three(), &scenario(COSTS, Deciding::Each), 200);
     // Nobody waits for c to complete but CPU 1.
-    expect(
-        &told,
-        "0 start a 0, start b 1
+    let expected = "0 start a 0, start b 1
         12 preempted b, start c 1
         31 complete c, start b 1
         35 complete a
-        76 complete b",
-    );
-    assert_eq!(counted(&told), (7, 2, 0));
-    let charged = Costs { scheduler: ns(5 * 2), lock: ns(5 * 3), interrupt: ns(2 * 7), ..Costs::default() };
-    assert_eq!(told.report.charged, charged);
+        76 complete b";
+    three(Deciding::Each, expected, (7, 2, 0), 5, 2);
 }
 
 /// Two jobs complete at one instant. If one CPU decides, the other comes by itself and waits for it; if each does, the second
@@ -250,29 +244,13 @@ fn slices_of_a_table_do_not_disturb_each_other() {
     assert_eq!(told.report.charged, Costs { scheduler: ns(3 * 2), ..Costs::default() });
 }
 
-prop_compose! {
-    fn task()(
-        offset in 0i64..20, period in 5i64..40, runtime in 1i64..20, late in 5i64..40, priority in 0u32..4,
-        steps in prop::collection::vec(prop_oneof![(1i64..9).prop_map(run), (1i64..9).prop_map(sleep)], 0..5),
-    ) -> Task {
-        Task {
-            arrival: Arrival::Periodic { offset: ns(offset), period: ns(period) },
-            deadline: Some(ns(late)),
-            runtime: Some(ns(runtime)),
-            steps,
-            priority,
-            ..Task::default()
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     /// Where nothing costs anything the models differ in what is counted alone, and that as they are defined.
     #[test]
     fn without_costs_the_models_decide_the_same(
-        tasks in prop::collection::vec(task(), 1..8),
+        tasks in prop::collection::vec(simple_task(), 1..8),
         cpus in 1usize..6,
         policy in prop::sample::select(vec!["g-fp", "g-edf", "g-np-edf", "p-edf", "c-edf", "g-rr", "g-llf"]),
     ) {

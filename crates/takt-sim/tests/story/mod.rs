@@ -5,6 +5,7 @@
 
 pub(crate) mod reference;
 
+use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, Step, System, Task};
@@ -48,6 +49,23 @@ pub(crate) fn plain(release: i64, priority: u32, runtime: i64) -> Task {
 pub(crate) fn system(cpus: usize, policy: &str, tasks: Vec<Task>) -> System {
     let resources = 4;
     System { tasks, resources, ..System::new(CpuSet::first(cpus), PolicySpec::from_name(policy).unwrap()) }
+}
+
+prop_compose! {
+    /// A periodic task that runs and sleeps.
+    pub(crate) fn simple_task()(
+        period in 10i64..80, offset in 0i64..40, runtime in 1i64..20, late in 5i64..90, priority in 0u32..4,
+        steps in prop::collection::vec(prop_oneof![(1i64..9).prop_map(run), (1i64..9).prop_map(sleep)], 0..5),
+    ) -> Task {
+        Task {
+            arrival: Arrival::Periodic { offset: ns(offset), period: ns(period) },
+            deadline: Some(ns(late)),
+            runtime: Some(ns(runtime)),
+            steps,
+            priority,
+            ..Task::default()
+        }
+    }
 }
 
 /// How it went.
