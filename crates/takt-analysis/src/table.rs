@@ -193,7 +193,7 @@ impl fmt::Display for TableReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, Partition, Window};
+    use takt_core::model::{Partition, Window};
     use takt_core::policy::PolicySpec;
 
     fn ms(ms: i64) -> Span {
@@ -202,15 +202,10 @@ mod tests {
 
     fn system(budgets: &[(i64, i64)], partitions: &[&[u32]], windows: Vec<Window>, cpus: usize) -> System {
         System {
-            cpus: CpuSet::first(cpus),
             tasks: (budgets.iter())
                 .map(|&(budget, jitter)| Task {
-                    arrival: Arrival::Activated,
-                    deadline: None,
-                    runtime: None,
                     budget: Some(ms(budget)),
                     jitter: ms(jitter),
-                    priority: 0,
                     affinity: CpuSet::first(cpus),
                     ..Task::default()
                 })
@@ -219,18 +214,7 @@ mod tests {
                 .map(|tasks| Partition { tasks: tasks.iter().map(|&t| TaskId(t)).collect(), policy: None })
                 .collect(),
             windows,
-            be_start: BestEffortStart::AllDone,
-            policy: PolicySpec::from_name("windows").unwrap(),
-            late: Late::Continue,
-            backlog: Backlog::Queue,
-            resources: 0,
-            locking: Default::default(),
-            timing: Default::default(),
-            seed: 0,
-            domains: Vec::new(),
-            alternatives: Vec::new(),
-            load: None,
-            horizon: None,
+            ..System::new(CpuSet::first(cpus), PolicySpec::from_name("windows").unwrap())
         }
     }
 

@@ -4,42 +4,24 @@ use takt_analysis::online::{Answer, Kind, Verdict, verdict};
 use takt_analysis::parts;
 use takt_analysis::taskset::TaskSet;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Domain, Late, Load, Locking, ResourceId, Step, System, Task, TaskId, Timing,
-};
+use takt_core::model::{Arrival, Backlog, Domain, Load, Locking, ResourceId, Step, System, Task, TaskId, Timing};
 use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 
 /// Tasks as (runtime, deadline, period) in milliseconds; earlier ones have the higher priority.
 fn system(policy: &str, cpus: usize, tasks: &[(i64, i64, i64)]) -> System {
     System {
-        cpus: CpuSet::first(cpus),
         tasks: (tasks.iter().enumerate())
             .map(|(i, &(c, d, t))| Task {
                 arrival: Arrival::Periodic { offset: Span::ZERO, period: Span::from_ms(t) },
                 deadline: Some(Span::from_ms(d)),
                 runtime: Some(Span::from_ms(c)),
-                budget: None,
-                jitter: Span::ZERO,
                 priority: 100 - i as u32,
                 affinity: CpuSet::first(cpus),
                 ..Task::default()
             })
             .collect(),
-        partitions: vec![],
-        windows: vec![],
-        be_start: BestEffortStart::AllDone,
-        policy: PolicySpec::from_name(policy).unwrap(),
-        late: Late::Continue,
-        backlog: Backlog::Queue,
-        resources: 0,
-        locking: Default::default(),
-        timing: Default::default(),
-        seed: 0,
-        domains: Vec::new(),
-        alternatives: Vec::new(),
-        load: None,
-        horizon: None,
+        ..System::new(CpuSet::first(cpus), PolicySpec::from_name(policy).unwrap())
     }
 }
 

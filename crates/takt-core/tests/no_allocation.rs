@@ -94,28 +94,19 @@ fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> Sys
         deadline: Some(us(15 + 8 * i64::from(i))),
         runtime: Some(us(5)),
         budget: i.is_multiple_of(2).then(|| us(6)),
-        jitter: Span::ZERO,
         priority: i % 4,
         affinity: if i.is_multiple_of(3) { CpuSet::first(1) } else { CpuSet::first(cpus) },
         ..Task::default()
     };
     System {
-        cpus: CpuSet::first(cpus),
         tasks: (0..TASKS).map(task).collect(),
-        partitions: vec![],
-        windows: vec![],
-        be_start: BestEffortStart::AllDone,
-        policy: spec,
         late,
         backlog,
         resources: RESOURCES,
         locking,
         timing: Timing { lateness: us(1), ..Timing::default() },
         seed: 1,
-        domains: Vec::new(),
-        alternatives: Vec::new(),
-        load: None,
-        horizon: None,
+        ..System::new(CpuSet::first(cpus), spec)
     }
 }
 

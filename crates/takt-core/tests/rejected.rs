@@ -21,29 +21,15 @@ fn table(inner: Option<&str>) -> System {
         deadline: Some(ms(20)),
         runtime: Some(ms(2)),
         budget: Some(ms(2)),
-        jitter: Span::ZERO,
-        priority: 0,
         affinity: CpuSet::first(2),
         ..Task::default()
     };
     let slice = Slice { cpus: CpuSet::single(0), sc: Some(PartitionId(0)), be: None };
     System {
-        cpus: CpuSet::first(2),
         tasks: vec![task],
         partitions: vec![Partition { tasks: vec![TaskId(0)], policy: inner.map(spec) }],
         windows: vec![Window { length: ms(10), slices: vec![slice] }],
-        be_start: BestEffortStart::AllDone,
-        policy: spec("windows"),
-        late: Late::Continue,
-        backlog: Backlog::Queue,
-        resources: 0,
-        locking: Default::default(),
-        timing: Default::default(),
-        seed: 0,
-        domains: Vec::new(),
-        alternatives: Vec::new(),
-        load: None,
-        horizon: None,
+        ..System::new(CpuSet::first(2), spec("windows"))
     }
 }
 

@@ -25,33 +25,17 @@ fn tasks(stretch: i64, most: usize) -> impl Strategy<Value = Vec<[i64; 4]>> {
 
 fn system(policy: &str, cpus: usize, tasks: &[[i64; 4]], priorities: &[u32]) -> System {
     System {
-        cpus: CpuSet::first(cpus),
         tasks: (tasks.iter().enumerate())
             .map(|(i, &[runtime, deadline, period, offset])| Task {
                 arrival: Arrival::Periodic { offset: Span::from_ns(offset), period: Span::from_ns(period) },
                 deadline: Some(Span::from_ns(deadline)),
                 runtime: Some(Span::from_ns(runtime)),
-                budget: None,
-                jitter: Span::ZERO,
                 priority: priorities.get(i).copied().unwrap_or(0),
                 affinity: CpuSet::first(cpus),
                 ..Task::default()
             })
             .collect(),
-        partitions: vec![],
-        windows: vec![],
-        be_start: BestEffortStart::AllDone,
-        policy: PolicySpec::from_name(policy).unwrap(),
-        late: Late::Continue,
-        backlog: Backlog::Queue,
-        resources: 0,
-        locking: Default::default(),
-        timing: Default::default(),
-        seed: 0,
-        domains: Vec::new(),
-        alternatives: Vec::new(),
-        load: None,
-        horizon: None,
+        ..System::new(CpuSet::first(cpus), PolicySpec::from_name(policy).unwrap())
     }
 }
 

@@ -17,31 +17,11 @@ fn read(csv: &str, cpus: usize, policy: &str) -> System {
             arrival: Arrival::Periodic { offset: Span::ZERO, period: Span::from_us(us[2]) },
             deadline: Some(Span::from_us(us[1])),
             runtime: Some(Span::from_us(us[0])),
-            budget: None,
-            jitter: Span::ZERO,
-            priority: 0,
             affinity: CpuSet::first(cpus),
             ..Task::default()
         }
     });
-    System {
-        cpus: CpuSet::first(cpus),
-        tasks: tasks.collect(),
-        partitions: vec![],
-        windows: vec![],
-        be_start: BestEffortStart::AllDone,
-        policy: PolicySpec::from_name(policy).unwrap(),
-        late: Late::Continue,
-        backlog: Backlog::Queue,
-        resources: 0,
-        locking: Default::default(),
-        timing: Default::default(),
-        seed: 0,
-        domains: Vec::new(),
-        alternatives: Vec::new(),
-        load: None,
-        horizon: None,
-    }
+    System { tasks: tasks.collect(), ..System::new(CpuSet::first(cpus), PolicySpec::from_name(policy).unwrap()) }
 }
 
 fn run(csv: &str, cpus: usize, policy: &str) -> Engine {

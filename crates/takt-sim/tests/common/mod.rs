@@ -66,24 +66,7 @@ fn after<'a>(words: &[&'a str], key: &str) -> Option<&'a str> {
 
 pub(crate) fn scene(text: &str) -> Scene {
     let mut s = Scene {
-        system: System {
-            cpus: CpuSet::first(1),
-            tasks: vec![],
-            partitions: vec![],
-            windows: vec![],
-            be_start: BestEffortStart::AllDone,
-            policy: PolicySpec::from_name("windows").unwrap(),
-            late: Late::Continue,
-            backlog: Backlog::Queue,
-            resources: 0,
-            locking: Default::default(),
-            timing: Default::default(),
-            seed: 0,
-            domains: Vec::new(),
-            alternatives: Vec::new(),
-            load: None,
-            horizon: None,
-        },
+        system: System::new(CpuSet::first(1), PolicySpec::from_name("windows").unwrap()),
         names: vec![],
         inputs: vec![],
         stall: None,

@@ -96,24 +96,7 @@ fn agree(system: &System, end: Time) {
 }
 
 fn blank(cpus: usize, policy: &str) -> System {
-    System {
-        cpus: CpuSet::first(cpus),
-        tasks: Vec::new(),
-        partitions: Vec::new(),
-        windows: Vec::new(),
-        be_start: BestEffortStart::AllDone,
-        policy: PolicySpec::from_name(policy).unwrap(),
-        late: Late::Continue,
-        backlog: Backlog::Queue,
-        resources: 0,
-        locking: Default::default(),
-        timing: Default::default(),
-        seed: 1,
-        domains: Vec::new(),
-        alternatives: Vec::new(),
-        load: None,
-        horizon: None,
-    }
+    System { seed: 1, ..System::new(CpuSet::first(cpus), PolicySpec::from_name(policy).unwrap()) }
 }
 
 fn span(range: std::ops::Range<i64>) -> impl Strategy<Value = Span> {
@@ -125,17 +108,7 @@ prop_compose! {
         handler in prop::option::of((span(1..20), prop::option::of(span(1..40)))),
         offset in span(0..50), period in span(10..100), deadline in span(5..150), runtime in span(1..60), priority in 0..4_u32,
     ) -> Task {
-        Task {
-            arrival: Arrival::Periodic { offset, period },
-            deadline: Some(deadline),
-            runtime: Some(runtime),
-            handler: handler.map(|(runtime, deadline)| Handler { runtime, deadline, utility: 0 }),
-            budget: None,
-            jitter: Span::ZERO,
-            priority,
-            affinity: CpuSet::first(cpus),
-            ..Task::default()
-        }
+        Task { arrival: Arrival::Periodic { offset, period }, deadline: Some(deadline), runtime: Some(runtime), handler: handler.map(|(runtime, deadline)| Handler { runtime, deadline, utility: 0 }), priority, affinity: CpuSet::first(cpus), ..Task::default() }
     }
 }
 
@@ -161,9 +134,7 @@ prop_compose! {
         slice_done in any::<bool>(), seed in any::<u64>(),
     ) -> System {
         let affinity = CpuSet::first(4);
-        let task = |(budget, jitter, runtime): &(Span, i64, Option<Span>)| Task {
-            arrival: Arrival::Activated, deadline: None, runtime: *runtime, budget: Some(*budget),
-            jitter: (*budget * 2).scaled(*jitter, 20), priority: 0, affinity, ..Task::default() };
+        let task = |(budget, jitter, runtime): &(Span, i64, Option<Span>)| Task { runtime: *runtime, budget: Some(*budget), jitter: (*budget * 2).scaled(*jitter, 20), affinity, ..Task::default() };
         let partition = |p: u32| Partition { tasks: vec![TaskId(2 * p), TaskId(2 * p + 1)], policy: None };
         let window = |(i, length): (usize, &Span)| {
             let (sc, be) = sides[i];

@@ -3,9 +3,7 @@
 use crate::common::{Story, any_trace, edf, ms, overload, rounds, samples, windows};
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Late, Partition, PartitionId, ResourceId, Slice, System, Task, TaskId, Window,
-};
+use takt_core::model::{Partition, PartitionId, ResourceId, Slice, System, Task, TaskId, Window};
 use takt_core::policy::PolicySpec;
 use takt_core::record::{Outcome, Place, Record, StopReason, What};
 use takt_core::time::Span;
@@ -14,21 +12,11 @@ use takt_trace::{Footer, Stamped, Trace};
 
 /// The system that the sample `windows` is a trace of.
 fn system() -> System {
-    let task = Task {
-        arrival: Arrival::Activated,
-        deadline: None,
-        runtime: None,
-        budget: Some(Span::from_ms(4)),
-        jitter: Span::ZERO,
-        priority: 0,
-        affinity: CpuSet::first(4),
-        ..Task::default()
-    };
+    let task = Task { budget: Some(Span::from_ms(4)), affinity: CpuSet::first(4), ..Task::default() };
     let partition = |tasks: &[u32]| Partition { tasks: tasks.iter().map(|t| TaskId(*t)).collect(), policy: None };
     let (left, right) = (CpuSet::first(2), (2..4).collect());
     let slice = |cpus, sc, be| Slice { cpus, sc: Some(PartitionId(sc)), be };
     System {
-        cpus: CpuSet::first(4),
         tasks: vec![task; 4],
         partitions: vec![partition(&[0, 1]), partition(&[2]), partition(&[3])],
         windows: vec![
@@ -38,18 +26,7 @@ fn system() -> System {
             },
             Window { length: Span::from_ms(5), slices: vec![slice(right, 1, None)] },
         ],
-        be_start: BestEffortStart::AllDone,
-        policy: PolicySpec::from_name("windows").unwrap(),
-        late: Late::Continue,
-        backlog: Backlog::Queue,
-        resources: 0,
-        locking: Default::default(),
-        timing: Default::default(),
-        seed: 0,
-        domains: Vec::new(),
-        alternatives: Vec::new(),
-        load: None,
-        horizon: None,
+        ..System::new(CpuSet::first(4), PolicySpec::from_name("windows").unwrap())
     }
 }
 
