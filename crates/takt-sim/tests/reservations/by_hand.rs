@@ -100,6 +100,26 @@ fn an_overrun_that_is_noticed_late_is_paid_for() {
 }
 
 #[test]
+fn an_overrun_is_paid_for_by_the_budget_that_came_while_the_server_had_no_job() {
+    // 3 ms become 4. At 10 it has 2 ms until 20, which at 12 are less than its share of 3 in 10: they are kept, and used up at 14. At
+    // 16 they would be more, and it begins anew with 3.
+    let timing = Timing { resolution: ms(2), ..Timing::default() };
+    let at = |at| vec![jobs(&[0, at], &[4, 3], 90, (3, 10))];
+    let told = |tasks| tell(System { timing, ..with("cbs", HARD, tasks) }, 60);
+    expect(&told(at(12)), "a0-4 a12-14 a20-21", "");
+    expect(&told(at(16)), "a0-4 a16-19", "");
+}
+
+#[test]
+fn who_yields_gives_up_the_budget_of_a_hard_server() {
+    let steps = vec![run(1), Step::Yield, run(2)];
+    let tasks = || vec![Task { steps: steps.clone(), ..served(0, 3, 30, (4, 8)) }, served(0, 2, 20, (4, 9))];
+    expect(&tell(with("cbs", HARD, tasks()), 20), "a0-1 b1-3 a8-10", "");
+    // A soft one stays the first of all.
+    expect(&tell(with("cbs", &[], tasks()), 20), "a0-3 b3-5", "");
+}
+
+#[test]
 fn jobs_have_budgets_of_their_own_besides() {
     let limited = Task { budget: Some(ms(3)), ..served(0, 9, 90, (2, 10)) };
     expect(&tell(with("cbs", &[], vec![limited, served(0, 4, 90, (4, 15))]), 60), "a0-2 b2-6 a6-7x", "a");

@@ -61,12 +61,14 @@ ranked by the deadline s of their server, and not by their own; e is what is lef
 A server that wakes up, because a job comes or goes on, keeps e and s if e is less than (s - now) Q / P; else it gets s = now + P
 and e = Q. While its jobs run, e shrinks. When it is used up, a *soft* server gets another Q at once, and s moves by P: it goes
 on, but behind others. A *hard* one is throttled, which means that it does not run, also on an idle CPU, until s; then s moves
-by P and Q is added. What was overrun before that was noticed is taken off the next budgets. Jobs of one task that have piled up
-follow each other with the same e and s.
+by P and Q is added. What was overrun before that was noticed is taken off the next budgets; a server that had no job at s has got
+its Q there all the same, before it is asked whether it keeps e and s. Jobs of one task that have piled up follow each other with
+the same e and s. A job that yields gives up what is left of the budget of a hard server, and waits for s.
 
 **When.** Tasks whose runtimes are not known well, such as players of films, beside others that must not suffer from it. Whoever
 stays within Q in each P meets its deadlines on one CPU if the sum of Q / P is at most 1, whatever the others do. Hard servers
-are what SCHED_DEADLINE of Linux does; they also keep a task from getting more than its share.
+are what SCHED_DEADLINE of Linux does (`takt bench deadline` compares the two); they also keep a task from getting more than its
+share.
 
 **Settings.** `enforcement`, `soft` when nothing is said. `equality` says what is done where e is exactly (s - now) Q / P: `renew`
 it, as in the paper and soft servers, or `keep` it, as Linux and hard servers do; `auto` is by `enforcement`. Both are safe.
@@ -80,7 +82,8 @@ servers on CPUs by Q / P and keeps the guarantee on each.
 **Resources.** They are handed out to the earliest server deadline; who holds one gets no more urgent by it, and is throttled all
 the same.
 
-**Ties.** The earlier release first, then the lower task number; a job that yields goes behind those of equal deadline.
+**Ties.** The earlier release first, then the lower task number; a job of a soft server that yields goes behind those of equal
+deadline.
 
 **Cost.** O(ready jobs) per event, O(m) per decision, and one timer for each cluster of CPUs.
 

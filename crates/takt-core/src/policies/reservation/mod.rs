@@ -101,6 +101,11 @@ impl<R: Rule> Reservations<R> {
         if server.throttled {
             return;
         }
+        if self.rule.is_hard() && self.servers.is_used_up(task) && self.servers.get(task).deadline <= now {
+            // It got its next budget at its deadline, less what it had overrun, even if it had no job then.
+            self.servers.replenish(task, true, now);
+        }
+        let server = self.servers.get_mut(task);
         if self.rule.is_stale(task, server, now) {
             server.renew(now, unit);
         }
@@ -171,6 +176,18 @@ impl<R: Rule> Reservations<R> {
         }
     }
 
+    /// A job lets others run: those of the same deadline, or, under a hard server, all of them until its deadline, since
+    /// it gives up what is left of the budget.
+    fn yields(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        if self.rule.is_hard() {
+            let server = self.servers.get_mut(task);
+            server.left = server.left.min(0);
+            self.settle(task, cx);
+        } else {
+            self.servers.yields(task, cx);
+        }
+    }
+
     /// The timer of a cluster is due.
     fn timer(&mut self, cluster: usize, cx: &mut Context<'_>) {
         while let Some(task) = self.servers.next_alarm(cluster, cx.now()) {
@@ -220,7 +237,7 @@ impl<R: Rule> Policy for Reservations<R> {
             }
             Event::Yield { task, consumed } => {
                 self.servers.charge(task, consumed);
-                self.servers.yields(task, cx);
+                self.yields(task, cx);
             }
             Event::Timer { timer, .. } => self.timer(self.servers.timed(timer), cx),
             Event::Changed { task } => {
