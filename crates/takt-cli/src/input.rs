@@ -25,6 +25,16 @@ pub(crate) struct Input {
     /// Seed of everything that is drawn at random
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+    /// How often a task is there, as in `player=6`, in place of its `copies`; may be given for several tasks
+    #[arg(long, value_name = "TASK=N", value_parser = copies)]
+    pub(crate) copies: Vec<(String, usize)>,
+}
+
+fn copies(text: &str) -> Result<(String, usize), String> {
+    let (name, count) = text.rsplit_once('=').ok_or("write the name of a task and a number, as in `player=6`")?;
+    let count = count.parse().ok().filter(|n| (1..=takt_workload::MAX_TASKS).contains(n));
+    let count = count.ok_or_else(|| format!("the number of copies is from 1 to {}", takt_workload::MAX_TASKS))?;
+    Ok((name.to_owned(), count))
 }
 
 fn policy(name: &str) -> Result<PolicySpec, String> {
@@ -58,7 +68,8 @@ impl Input {
         if let (Some(spec), Some(placement)) = (&mut policy, self.placement) {
             spec.placement = placement;
         }
-        let options = Options { cpus: self.cpus.map(usize::from), policy, seed: self.seed, machine };
+        let options =
+            Options { cpus: self.cpus.map(usize::from), policy, seed: self.seed, machine, copies: self.copies.clone() };
         let mut workload =
             takt_workload::load(source.clone(), &options).map_err(|f| Failure::diagnostics(&source, &f))?;
         if let Some(placement) = self.placement {

@@ -9,6 +9,7 @@
 
 mod calls;
 mod canonical;
+mod copies;
 mod csv;
 mod diagnostic;
 mod domains;
@@ -19,6 +20,7 @@ mod policy;
 mod reader;
 mod rules;
 mod scenario;
+mod series;
 mod source;
 mod steps;
 mod switches;
@@ -32,6 +34,7 @@ mod yaml;
 pub mod import;
 
 pub use canonical::canonical;
+pub use copies::shift;
 pub use csv::load_sets;
 pub use diagnostic::{Diagnostic, Severity};
 pub use freeze::frozen;
@@ -49,6 +52,8 @@ use takt_core::time::Span;
 
 /// The most tasks that a workload may have.
 pub const MAX_TASKS: usize = 100_000;
+/// The most entries of execution times that come from files, counted for each copy of a task.
+pub const MAX_SERIES: usize = 10_000_000;
 /// The most windows of a major frame.
 pub const MAX_WINDOWS: usize = 100_000;
 /// The most entries of `changes`, and of a task's `releases` or `execution`.
@@ -232,6 +237,8 @@ pub struct Options {
     pub seed: Option<u64>,
     /// The CPUs that are there, for a real run: what `all` stands for.
     pub machine: Option<CpuSet>,
+    /// How often tasks of a YAML file are there, by their names, in place of the `copies` of the file.
+    pub copies: Vec<(String, usize)>,
 }
 
 /// Reads a workload: a task set if the name ends in `.csv`, a task set of ChronOS if it begins like one, else YAML.

@@ -6,6 +6,7 @@ use crate::node::{Kind, Node, Place};
 use crate::steps::Resources;
 use crate::value::{self, NS_PER_MS, choices, nearest};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
@@ -44,6 +45,10 @@ pub(crate) struct Reader {
     misspelt: HashMap<usize, String>,
     /// The shared resources, as far as they are known.
     pub(crate) resources: Resources,
+    /// Where relative names of other files begin.
+    pub(crate) directory: PathBuf,
+    /// Entries of execution times that came from files and copies.
+    pub(crate) entries: usize,
 }
 
 impl Reader {

@@ -4,7 +4,7 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::{Bare, Reader, clipped};
 use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_ratio};
-use crate::{MAX_ENTRIES, utility};
+use crate::{MAX_ENTRIES, series, utility};
 use std::collections::HashMap;
 use std::rc::Rc;
 use takt_core::model::{Call, Execution, Handler, Reservation, ResourceId, Step};
@@ -319,9 +319,10 @@ pub(crate) fn step_text(step: &Step, resources: &[String], quoted: impl Fn(&str)
     }
 }
 
-/// Reads `execution`: a time, a list of times, or the bounds of a drawn one.
+/// Reads `execution`: a time, a list of times, a file with such a list, or the bounds of a drawn one.
 pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
-    let hint = "write `execution: 3ms`, `execution: [2ms, 3ms]` or `execution: {least: 1ms, most: 4ms}`";
+    let hint = "write `execution: 3ms`, `execution: [2ms, 3ms]`, `execution: {least: 1ms, most: 4ms}` or `execution: {file: \
+                frames.csv}`";
     match &node.kind {
         Kind::Scalar { .. } => Some(Execution::Series(vec![reader.span(node, "execution", Bare::Refused, false)?])),
         Kind::List(_) => {
@@ -335,8 +336,9 @@ pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
                 items.iter().filter_map(|i| reader.span(i, "execution", Bare::Refused, false)).collect();
             (reader.diagnostics.len() == faults).then_some(Execution::Series(spans))
         }
+        Kind::Map(_) if node.get("file").is_some() => series::execution(reader, node),
         Kind::Map(_) => {
-            reader.keys(node, "`execution`", &["least", "most"]);
+            reader.keys(node, "`execution`", &["least", "most", "file"]);
             let mut bound = |key: &str| match node.get(key) {
                 Some(entry) => reader.span(&entry.value, key, Bare::Refused, false),
                 None => {

@@ -1,13 +1,15 @@
 //! `tasks`: periodic tasks under an online policy; and what processes of a table have in common with them.
 
+use crate::copies::{self, Copies, copy_name};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::domains::Domains;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::{Reader, clipped, cpus_text};
 use crate::task::{self, RawTask};
-use crate::{MAX_TASKS, Workload};
+use crate::{MAX_SERIES, MAX_TASKS, Workload, series};
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
+use takt_core::model::Execution;
 use takt_core::policy::PolicySpec;
 
 /// The names of all tasks, with the place of each.
@@ -41,10 +43,17 @@ pub(crate) fn foreign_cpus(place: &Place, foreign: &CpuSet, machine: &CpuSet) ->
 }
 
 /// The tasks as the file has them, the machine not yet known.
-pub(crate) struct TaskList(Vec<(String, RawTask)>);
+pub(crate) struct TaskList(Vec<Listed>);
 
-/// Reads `tasks`.
-pub(crate) fn read(reader: &mut Reader, entry: &Entry) -> TaskList {
+struct Listed {
+    name: String,
+    raw: RawTask,
+    /// Without copies the task is there once, under its own name.
+    copies: Option<Copies>,
+}
+
+/// Reads `tasks`. The command line says of some by their names how often they are there.
+pub(crate) fn read(reader: &mut Reader, entry: &Entry, wanted: &[(String, usize)]) -> TaskList {
     let items = reader.items(&entry.value, "`tasks`", "write `- name: …` for each");
     if items.is_empty() && (entry.value.is_null() || matches!(entry.value.kind, Kind::List(_))) {
         reader.push(Diagnostic::error(&entry.key_span, "`tasks` is empty").label("there is nothing to schedule"));
@@ -54,26 +63,51 @@ pub(crate) fn read(reader: &mut Reader, entry: &Entry) -> TaskList {
         return TaskList(Vec::new());
     }
     let mut names = Names::default();
-    TaskList(items.iter().enumerate().filter_map(|(i, node)| task(reader, node, i, &mut names)).collect())
+    let mut room = MAX_TASKS;
+    let mut list = Vec::new();
+    for (index, node) in items.iter().enumerate() {
+        let Some(listed) = task(reader, node, index, wanted) else { continue };
+        let count = listed.copies.map_or(1, |copies| copies.count);
+        if count > room {
+            reader.push(too_many(&listed.raw.head));
+            return TaskList(Vec::new());
+        }
+        room -= count;
+        match listed.copies {
+            Some(copies) => {
+                (0..copies.count).for_each(|n| names.add(reader, &copy_name(&listed.name, n), &listed.raw.head));
+            }
+            None => names.add(reader, &listed.name, &listed.raw.head),
+        }
+        list.push(listed);
+    }
+    if let Some((name, _)) = wanted.iter().find(|(name, _)| list.iter().all(|l| l.name != *name)) {
+        let near = reader.nearest(name, list.iter().map(|l| l.name.as_str()));
+        let label = near.map_or_else(|| "none of these".to_owned(), |near| format!("did you mean `{near}`?"));
+        let fault = Diagnostic::error(&entry.key_span, format!("no task is called `{}`", clipped(name))).label(label);
+        reader.push(fault.hint("`--copies NAME=N` takes the name of a task"));
+    }
+    TaskList(list)
 }
 
-fn task(reader: &mut Reader, node: &Node, index: usize, names: &mut Names) -> Option<(String, RawTask)> {
+fn task(reader: &mut Reader, node: &Node, index: usize, wanted: &[(String, usize)]) -> Option<Listed> {
     if !reader.is_map(node, "a task", "write `name`, `period`, `runtime` and `cmd`") {
         return None;
     }
-    reader.keys(node, "a task", &task::KEYS);
+    reader.keys(node, "a task", &[task::KEYS.as_slice(), &["copies"]].concat());
     let mut raw = RawTask::new(node.get("name").map_or(node.head(), |e| e.value.span.clone()));
     node.entries().iter().for_each(|entry| raw.key(reader, entry));
     let name = raw.name.as_ref().map_or_else(|| format!("T{}", index + 1), |(name, _)| name.clone());
-    names.add(reader, &name, &raw.head);
     raw.finish(reader, node, &format!("task `{}`", clipped(&name)), "in this task", true);
-    Some((name, raw))
+    let wanted = wanted.iter().find(|(wanted, _)| *wanted == name).map(|(_, count)| *count);
+    let copies = copies::of(reader, node.get("copies").map(|entry| &*entry.value), wanted);
+    Some(Listed { name, raw, copies })
 }
 
 impl TaskList {
     /// All CPUs that tasks name.
     pub(crate) fn cpus(&self) -> CpuSet {
-        let sets = self.0.iter().filter_map(|(_, t)| t.cpus.as_ref());
+        let sets = self.0.iter().filter_map(|listed| listed.raw.cpus.as_ref());
         sets.fold(CpuSet::EMPTY, |all, (set, _)| all.union(set))
     }
 
@@ -88,8 +122,8 @@ impl TaskList {
         workload: &mut Workload,
     ) -> (Vec<Place>, Vec<Option<usize>>) {
         let sound = reader.diagnostics.iter().all(|d| d.severity == Severity::Warning);
-        let mut homes = Vec::new();
-        for (name, raw) in &self.0 {
+        let (mut homes, mut heads) = (Vec::new(), Vec::new());
+        for Listed { name, raw, copies } in &self.0 {
             let home = domains.and_then(|all| all.home(reader, raw, name));
             let domain = domains.and_then(|all| Some(all.get(home?)));
             match (domains, &raw.domain, &raw.cpus) {
@@ -117,10 +151,27 @@ impl TaskList {
             if sound && (domains.is_none() || domain.is_some()) {
                 task::check_needs(reader, policy, &task, name, &raw.head);
             }
-            workload.system.tasks.push(task);
-            workload.tasks.push(raw.info(name.clone(), None));
-            homes.push(home);
+            if let (Some(copies), Execution::Series(entries)) = (copies, &task.execution) {
+                series::more(reader, entries.len().saturating_mul(copies.count - 1), &raw.head);
+                if reader.entries > MAX_SERIES {
+                    break;
+                }
+            }
+            match copies {
+                Some(copies) => {
+                    for n in 0..copies.count {
+                        workload.system.tasks.push(copies.copy(&task, n));
+                        workload.tasks.push(raw.info(copy_name(name, n), None));
+                    }
+                }
+                None => {
+                    workload.system.tasks.push(task);
+                    workload.tasks.push(raw.info(name.clone(), None));
+                }
+            }
+            homes.resize(workload.tasks.len(), home);
+            heads.resize(workload.tasks.len(), raw.head.clone());
         }
-        (self.0.into_iter().map(|(_, raw)| raw.head).collect(), homes)
+        (heads, homes)
     }
 }

@@ -69,6 +69,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
     let (root, faults) = node::parse(&source.text).map_err(|fault| vec![fault])?;
     let mut reader = Reader::default();
     reader.diagnostics = faults;
+    reader.directory = directory_of(&source.name);
     let hint = "a workload has `windows` and `partitions`, or `tasks` and a `policy`";
     let workload =
         reader.is_map(&root, "a workload", hint).then(|| read(&mut reader, &root, source, options)).flatten();
@@ -145,7 +146,7 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
                         .hint("remove it"),
                 );
             }
-            let tasks = tasks::read(reader, list);
+            let tasks = tasks::read(reader, list, &options.copies);
             let domains = root.get("domains").map(|entry| {
                 beside_domains(reader, root, entry, file_policy, options);
                 domains::read(reader, entry)

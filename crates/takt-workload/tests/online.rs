@@ -532,3 +532,42 @@ tasks:
         load_with("changes:\n  - {at: 1s, policy: rm}\ntasks:\n  - {name: a, period: 5ms, runtime: 1ms}\n", &options);
     assert_eq!((w.scenario.changes.len(), w.warnings.len()), (0, 1));
 }
+
+#[test]
+fn execution_times_come_from_a_file_beside_the_workload() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/series/");
+    let from = |execution: &str| {
+        let text = format!("policy: edf\ntasks:\n  - {{name: a, period: 10ms, execution: {execution}}}\n");
+        let source = Source { name: format!("{directory}w.yaml"), text };
+        load(source, &Options::default()).expect("a sound workload").system.tasks.remove(0).execution
+    };
+    let us = |all: &[i64]| Execution::Series(all.iter().map(|n| Span::from_us(*n)).collect());
+    assert_eq!(from("{file: two.csv}"), us(&[3_000, 4_500]));
+    assert_eq!(from("{file: ./two.csv, scale: 150%}"), us(&[4_500, 6_750]));
+    assert_eq!(from(&format!("{{file: {directory}two.csv, scale: 0.5}}")), us(&[1_500, 2_250]));
+}
+
+#[test]
+fn copies_differ_in_when_they_begin_and_where_they_are() {
+    let text = "policy: g-edf\ncpus: 0-1\ntasks:\n  - {name: a, period: 10ms, offset: 1ms, execution: [1ms, 2ms, 3ms], \
+                copies: {count: 3, apart: 4ms, skip: 2}}\n  - {name: b, releases: [1ms], runtime: 1ms, deadline: 5ms}\n";
+    let with = |copies: &[(&str, usize)]| {
+        let copies = copies.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        let source = Source { name: "w.yaml".to_owned(), text: text.to_owned() };
+        load(source, &Options { copies, ..Options::default() })
+    };
+    let w = with(&[]).expect("a sound workload");
+    let names: Vec<&str> = w.tasks.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["a-1", "a-2", "a-3", "b"]);
+    for (task, (offset, series)) in w.system.tasks.iter().zip([(1, [1, 2, 3]), (5, [3, 1, 2]), (9, [2, 3, 1])]) {
+        assert_eq!(task.arrival, Arrival::Periodic { offset: ms(offset), period: ms(10) });
+        assert_eq!(task.execution, Execution::Series(series.iter().map(|n| ms(*n)).collect()));
+    }
+    // The command line wins, and makes copies of a task that has none in the file.
+    let w = with(&[("a", 1), ("b", 2)]).expect("a sound workload");
+    let names: Vec<&str> = w.tasks.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["a-1", "b-1", "b-2"]);
+    let refused = |copies: &[(&str, usize)]| with(copies).expect_err("a fault").remove(0).message;
+    assert_eq!(refused(&[("c", 2)]), "no task is called `c`");
+    assert_eq!(refused(&[("a", 100_000)]), "there are more than 100000 tasks");
+}

@@ -138,7 +138,14 @@ fn from_csv(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
 }
 
 fn from_yaml(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
-    let input = Input { file: file.to_path_buf(), policy: None, placement: None, cpus: args.cpus, seed: None };
+    let input = Input {
+        file: file.to_path_buf(),
+        policy: None,
+        placement: None,
+        cpus: args.cpus,
+        seed: None,
+        copies: Vec::new(),
+    };
     let workload = input.load(None)?;
     if !workload.system.windows.is_empty() {
         let message = format!("`{}` is a window table, and these tests are for online policies", workload.source.name);

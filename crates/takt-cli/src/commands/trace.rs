@@ -262,7 +262,14 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     let policy = read(prefix).or_else(|| read(""));
     let singles = header.places.iter().filter(|p| p.len() == 1).flat_map(|p| p.iter().collect::<Vec<_>>());
     let machine = singles.collect::<takt_core::cpus::CpuSet>();
-    let input = Input { file: file.to_path_buf(), policy, placement: None, cpus: None, seed: Some(header.seed) };
+    let input = Input {
+        file: file.to_path_buf(),
+        policy,
+        placement: None,
+        cpus: None,
+        seed: Some(header.seed),
+        copies: Vec::new(),
+    };
     let mut workload = input.load(Some(machine))?;
     if header.source == "run" {
         workload.clear_simulated();

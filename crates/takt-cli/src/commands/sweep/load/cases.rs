@@ -44,7 +44,8 @@ impl Cases<'_> {
         if let Some(file) = &args.file {
             for policy in &policies {
                 let (policy, placement) = (Some(*policy), args.placement);
-                let input = Input { file: file.clone(), policy, placement, cpus: args.cpus, seed: None };
+                let input =
+                    Input { file: file.clone(), policy, placement, cpus: args.cpus, seed: None, copies: Vec::new() };
                 workloads.push(input.load_quietly(None)?);
             }
             // Most policies hear the same warnings.
