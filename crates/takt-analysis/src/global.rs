@@ -56,6 +56,14 @@ fn set_of(tasks: &[Demand]) -> Option<TaskSet> {
     TaskSet::new(times?, Span::from_ns(1)).ok()
 }
 
+/// The same for global EDF with deadlines within periods, by the sufficient tests alone.
+pub(crate) fn by_edf_alone(tasks: &[Demand], cpus: u64) -> (&'static str, Finding) {
+    match set_of(tasks) {
+        Some(set) => by_edf(&set, tasks, cpus),
+        None => ("gfb", Finding::new(Answer::Unknown, Kind::Sufficient, "a task has no deadline, or a time is absurd")),
+    }
+}
+
 fn by_edf(set: &TaskSet, tasks: &[Demand], cpus: u64) -> (&'static str, Finding) {
     let tried = if tasks.len() > PAIRS_MAX { &["gfb"][..] } else { &["gfb", "bcl", "bak", "gedf-rta"] };
     for name in tried {

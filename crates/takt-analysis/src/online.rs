@@ -146,7 +146,7 @@ fn judge(system: &System, declared: &System, known: Vec<Demand>, home: Option<&[
     let tasks: Vec<Demand> =
         known.iter().map(|d| Demand { runtime: needed(d).runtime + slept(system, d.task), ..*d }).collect();
     let (test, found) = match split::way(&system.policy) {
-        None => by_policy(system, &tasks, home, &least),
+        None => by_policy(system, declared, &tasks, home, &least),
         Some(way) => match split::accepted(system, declared, &tasks, way) {
             Ok(found) => (system.policy.entry.name, found),
             Err(why) => necessary(&least, cpus, &why),
@@ -163,7 +163,13 @@ fn judge(system: &System, declared: &System, known: Vec<Demand>, home: Option<&[
     }
 }
 
-fn by_policy(system: &System, tasks: &[Demand], home: Option<&[u16]>, least: &[Demand]) -> (&'static str, Finding) {
+fn by_policy(
+    system: &System,
+    declared: &System,
+    tasks: &[Demand],
+    home: Option<&[u16]>,
+    least: &[Demand],
+) -> (&'static str, Finding) {
     let (name, cpus) = (system.policy.entry.name, system.cpus.len() as u64);
     let once = system.locking == Locking::Ceiling || name == "np-edf";
     let rules = Rules { queue: system.backlog == Backlog::Queue, once };
@@ -174,7 +180,10 @@ fn by_policy(system: &System, tasks: &[Demand], home: Option<&[u16]>, least: &[D
         "fifo" | "rr" | "llf" | "hvdf" | "np-hvdf" | "gus" => Some(("busy-period", uniprocessor::any_order)),
         _ => None,
     };
-    let otherwise = "there is no test for this policy";
+    let otherwise = match name {
+        "fcbs" | "edf-wmr" => "no proof is known to us for servers that hand their budgets on",
+        _ => "there is no test for this policy",
+    };
     match (test, system.policy.scope) {
         // A cluster of one CPU is a uniprocessor.
         (Some((test, run)), Scope::Uniprocessor | Scope::Global | Scope::Clustered) if cpus == 1 => {
@@ -189,7 +198,7 @@ fn by_policy(system: &System, tasks: &[Demand], home: Option<&[u16]>, least: &[D
         _ if is_global_edf(&system.policy) && system.policy.scope == Scope::Global => global(system, tasks, least),
         (Some(_), Scope::Clustered) => necessary(least, cpus, "there is no test for clusters"),
         _ if matches!(name, "llref" | "pd2") => optimal(system, tasks, least),
-        _ if reservation::knows(name) && cpus == 1 => reservation::judge(system, tasks, least),
+        _ if reservation::knows(name) => reservation::judge(system, declared, tasks, least),
         _ => necessary(least, cpus, otherwise),
     }
 }
@@ -228,7 +237,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
 /// CPU time that a job of the task needs at most; `None` when it never completes by itself.
 pub(crate) fn most(task: &Task) -> Option<Span> {
     if !task.steps.is_empty() {
-        return Some(runs(task));
+        return runs(task).max();
     }
     match &task.execution {
         Execution::Declared => task.runtime,
@@ -241,7 +250,7 @@ pub(crate) fn most(task: &Task) -> Option<Span> {
 fn least(system: &System, task: TaskId) -> i128 {
     let task = &system.tasks[task.index()];
     let least = match &task.execution {
-        _ if !task.steps.is_empty() => Some(runs(task)),
+        _ if !task.steps.is_empty() => runs(task).min(),
         Execution::Declared => task.runtime,
         Execution::Uniform { least, .. } => Some(*least),
         Execution::Series(spans) => spans.iter().copied().min().or(task.runtime),
@@ -249,9 +258,27 @@ fn least(system: &System, task: TaskId) -> i128 {
     least.map_or(0, |span| i128::from(span.ns()))
 }
 
-fn runs(task: &Task) -> Span {
+/// CPU time of the jobs of a task with steps, which take turns.
+fn runs(task: &Task) -> impl Iterator<Item = Span> {
     let run = |step: &Step| if let Step::Run(span) = *step { span } else { Span::ZERO };
-    task.steps.iter().map(run).fold(Span::ZERO, |a, b| a + b)
+    task.turns().map(move |turn| turn.iter().map(run).fold(Span::ZERO, |a, b| a + b))
+}
+
+/// Whether its jobs need less CPU time at some times than at others.
+pub(crate) fn varies_by_itself(task: &Task) -> bool {
+    match task.steps.is_empty() {
+        true => task.execution != Execution::Declared,
+        false => {
+            let mut runs = runs(task);
+            let first = runs.next();
+            runs.any(|run| Some(run) != first)
+        }
+    }
+}
+
+/// Whether its jobs do nothing but use the CPU.
+pub(crate) fn only_runs(task: &Task) -> bool {
+    task.steps.iter().all(|step| matches!(step, Step::Run(_) | Step::WaitPeriod))
 }
 
 /// How long a job sleeps at most; it wakes up at a tick.
@@ -259,7 +286,8 @@ fn slept(system: &System, task: TaskId) -> i128 {
     let sleep = |step: &Step| {
         if let Step::Sleep(span) = *step { i128::from((span + system.timing.tick).ns()) } else { 0 }
     };
-    system.tasks[task.index()].steps.iter().map(sleep).sum()
+    let turns = system.tasks[task.index()].turns();
+    turns.map(|turn| turn.iter().map(sleep).sum()).max().unwrap_or(0)
 }
 
 /// CPU time of the longest stretch of a job in which it holds something.
@@ -288,6 +316,9 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     let one_cpu = system.cpus.len() == 1;
     if any(|s| matches!(s, Step::Yield)) {
         return Err("jobs that yield are beyond the tests");
+    }
+    if any(|s| matches!(s, Step::Call(_))) {
+        return Err("jobs that ask for other terms are beyond the tests");
     }
     let name = system.policy.entry.name;
     if sleeps && name == "np-edf" {
@@ -321,6 +352,8 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     let after_all = |t: &Task| match system.policy.entry.name {
         _ if t.steps.iter().any(|s| matches!(s, Step::Lock(_))) => false,
         "edf" => t.deadline.is_none(),
+        // A server contains whatever its jobs do.
+        name if reservation::knows(name) => t.deadline.is_none(),
         "fp" => t.deadline.is_none() && least.is_none_or(|least| t.priority < least),
         _ => false,
     };
@@ -343,7 +376,7 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     if sleeps {
         return Ok(Some("jobs that sleep leave the CPU to others"));
     }
-    if system.tasks.iter().any(|t| t.steps.is_empty() && t.execution != Execution::Declared) {
+    if system.tasks.iter().any(varies_by_itself) {
         return Ok(Some("jobs may need less than their most"));
     }
     if by_utility(system) && varies(system) {
@@ -404,7 +437,10 @@ fn over_budget(system: &System) -> Option<(TaskId, bool)> {
     found().find(|(_, always)| *always).or_else(|| found().next())
 }
 
-fn homes(system: &System) -> Vec<u16> {
+/// The cluster of each task: its CPU under a partitioned policy. Servers are packed by what is reserved for them.
+pub(crate) fn homes(system: &System) -> Vec<u16> {
+    let servers = reservation::knows(system.policy.entry.name).then(|| reservation::as_runtimes(system));
+    let system = servers.as_ref().unwrap_or(system);
     let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
     let places: Vec<Place> = (0..system.cpus.len()).map(|p| Place(p as u16)).collect();
     scope::pack(&Build { system, tasks: &tasks, places: &places, spec: system.policy, first_timer: 0 })
@@ -441,7 +477,7 @@ fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str
     }
     let name = system.policy.entry.name;
     let sporadic = |t: &Task| matches!(t.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO);
-    let blocks = system.tasks.iter().any(|t| t.steps.iter().any(|s| !matches!(s, Step::Run(_))));
+    let blocks = !system.tasks.iter().all(only_runs);
     if blocks || system.tasks.iter().any(|t| sporadic(t) || is_listed(t)) {
         return necessary(least, cpus, "the guarantee of this policy needs periodic jobs that do not block");
     }
@@ -481,7 +517,7 @@ fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str
 /// Whether jobs may need other times than they declare.
 fn varies(system: &System) -> bool {
     let differs =
-        |t: &Task| if t.steps.is_empty() { t.execution != Execution::Declared } else { t.runtime != Some(runs(t)) };
+        |t: &Task| if t.steps.is_empty() { varies_by_itself(t) } else { runs(t).any(|run| t.runtime != Some(run)) };
     system.tasks.iter().any(differs)
 }
 

@@ -1,51 +1,171 @@
-//! Tasks with servers of their own on one CPU.
+//! Tasks with servers of their own.
 //!
-//! Abeni and Buttazzo, "Integrating Multimedia Applications in Hard Real-Time Systems", RTSS 1998, for CBS; Lipari and Baruah, "Greedy
-//! reclamation of unused bandwidth in constant-bandwidth servers", ECRTS 2000, for GRUB. Of FCBS no proof is known to us.
+//! A server of Q every P keeps to itself what its jobs need beyond that, so that only the servers count: on one CPU the sum of
+//! their shares must be at most 1 (Abeni and Buttazzo, "Integrating Multimedia Applications in Hard Real-Time Systems", RTSS
+//! 1998, for CBS; Lipari and Baruah, "Greedy reclamation of unused bandwidth in constant-bandwidth servers", ECRTS 2000, for
+//! GRUB), on m CPUs within the bound of GFB (Baruah, Goossens and Lipari, "Implementing constant-bandwidth servers upon
+//! multiprocessor platforms", RTAS 2002; for GRUB Abeni, Lipari, Parri and Sun, "Multicore CPU reclaiming: parallel or
+//! sequential?", SAC 2016). Where all jobs stay within Q and come P apart, CBS is EDF with a deadline P after each release, and the
+//! other tests of that apply.
+//!
+//! What is promised so holds for a task whose jobs need no more than Q, come no sooner than P after each other, and have deadlines
+//! no earlier than P. No proof is known to us for FCBS and EDF-WMR, which hand budgets on.
 
-use crate::online::{Answer, Kind, necessary};
+use crate::global;
+use crate::online::{Answer, Kind, homes, necessary, only_runs};
+use crate::taskset::TaskSet;
+use crate::tests;
 use crate::uniprocessor::{Demand, Finding};
 use crate::utilisation::Utilisation;
-use takt_core::model::{Step, System, Timing};
+use takt_core::cpus::CpuSet;
+use takt_core::model::{Arrival, Reservation, Step, System, Task, TaskId, Timing};
+use takt_core::policies::split::demand::Times;
+use takt_core::policy::Scope;
+use takt_core::time::Span;
 
 /// Whether the policy is one of servers whose guarantee is proven.
 pub(crate) fn knows(policy: &str) -> bool {
     matches!(policy, "cbs" | "grub")
 }
 
-/// If all servers together need no more than the CPU, a task meets its deadlines if no job needs more than the budget, and its
-/// period and deadline are no shorter than that of its server. `tasks` are what jobs need at most, `least` what at least.
-pub(crate) fn judge(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str, Finding) {
-    if let ("utilisation", no @ Finding { answer: Answer::No, .. }) = necessary(least, 1, "") {
+/// The system with budgets as runtimes and the servers' periods as periods, by which its tasks are packed.
+pub(crate) fn as_runtimes(system: &System) -> System {
+    let mut system = system.clone();
+    for task in &mut system.tasks {
+        if let Some(Reservation { budget, period }) = task.reserved() {
+            task.runtime = Some(budget);
+            task.arrival = Arrival::Periodic { offset: Span::ZERO, period };
+        }
+    }
+    system
+}
+
+/// A task that has jobs, and its server.
+struct Served<'a> {
+    id: TaskId,
+    task: &'a Task,
+    server: Reservation,
+}
+
+impl Served<'_> {
+    fn times(&self) -> Times {
+        let (runtime, period) = (self.server.budget.ns() as u64, self.server.period.ns() as u64);
+        Times { runtime, deadline: period, period }
+    }
+
+    /// Why nothing is promised to this task, which is then at its own expense; `None` for one that is promised all its deadlines.
+    fn excess(&self, demand: Option<&Demand>) -> Option<String> {
+        let (id, Reservation { budget, period }) = (self.id.0, self.server);
+        let Some(demand) = demand else { return Some(format!("task {id} does not come periodically or sporadically")) };
+        if !only_runs(self.task) {
+            Some(format!("task {id} sleeps, and may go on too late for its deadline"))
+        } else if demand.runtime > i128::from(budget.ns()) {
+            Some(format!("task {id} can need more than its budget of {budget}"))
+        } else if demand.period < i128::from(period.ns())
+            || demand.deadline.is_some_and(|d| d < i128::from(period.ns()))
+        {
+            Some(format!("task {id} has a server with a period of {period}, which is too long"))
+        } else {
+            None
+        }
+    }
+}
+
+/// The verdict about servers on the clusters of the policy's scope. `tasks` are what jobs need at most, `least` what at least; what
+/// is reserved for tasks, by which they are packed, is in `declared`.
+pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str, Finding) {
+    let cpus = system.cpus.len();
+    if let ("utilisation", no @ Finding { answer: Answer::No, .. }) = necessary(least, cpus as u64, "") {
         return ("utilisation", no);
     }
-    let unknown = |why: String| ("reservation", Finding::new(Answer::Unknown, Kind::Sufficient, why));
-    if system.tasks.iter().any(|t| t.steps.iter().any(|s| !matches!(s, Step::Run(_)))) {
-        return unknown("the guarantee of servers is for jobs that neither sleep nor wait".into());
+    if system.tasks.iter().any(|t| t.steps.iter().any(|s| matches!(s, Step::Lock(_)))) {
+        return unknown("the guarantee of servers is for jobs that do not wait for each other".into());
     }
     if system.timing != Timing::default() {
         return unknown("the guarantee of servers needs a clock that is never late".into());
     }
+    let mut served = Vec::with_capacity(system.tasks.len());
+    let absent = |t: &Task| matches!(&t.arrival, Arrival::Listed { instants } if instants.is_empty());
+    for (id, task) in (0..).map(TaskId).zip(&system.tasks).filter(|(_, task)| !absent(task)) {
+        // What is reserved does not change with the load.
+        let Some(server) = declared.tasks[id.index()].reserved() else {
+            return unknown(format!("task {} has no reservation", id.0));
+        };
+        served.push(Served { id, task, server });
+    }
+    let size = match system.policy.scope {
+        Scope::Partitioned => 1,
+        Scope::Clustered => usize::from(system.policy.cluster).clamp(1, cpus),
+        _ => cpus,
+    };
+    let machine: Vec<usize> = system.cpus.iter().collect();
+    let clusters: Vec<CpuSet> = machine.chunks(size).map(|cpus| cpus.iter().copied().collect()).collect();
+    let home = if clusters.len() > 1 { homes(declared) } else { vec![0; system.tasks.len()] };
+    let (mut responses, mut test) = (Vec::new(), None);
+    for (index, cluster) in clusters.iter().enumerate() {
+        let here: Vec<&Served<'_>> = served.iter().filter(|s| usize::from(home[s.id.index()]) == index).collect();
+        if let Some(bound) = here.iter().find(|s| !cluster.is_subset(&s.task.affinity)) {
+            return unknown(format!("task {} may not run on every CPU of its cluster", bound.id.0));
+        }
+        match fits(system.policy.entry.name, &here, tasks, cluster.len() as u64) {
+            Ok((name, bounds)) => {
+                responses.extend(bounds);
+                test = Some(test.map_or(name, |before| if before == name { name } else { "reservation" }));
+            }
+            Err(why) if clusters.len() > 1 => return unknown(format!("on CPU {cluster}, {why}")),
+            Err(why) => return unknown(why),
+        }
+    }
+    let demand = |id: TaskId| tasks.iter().find(|d| d.task == id);
+    let dated = served.iter().filter(|s| s.task.deadline.is_some());
+    let mut excess = dated.filter_map(|s| s.excess(demand(s.id)));
+    let test = test.unwrap_or("reservation");
+    if let Some(first) = excess.next() {
+        let rest = match excess.count() {
+            0 => String::new(),
+            1 => " (and there is another such task)".into(),
+            n => format!(" (and there are {n} more such tasks)"),
+        };
+        let found = unknown(format!("{first}{rest}; the servers fit, so that the others are in time whatever it does"));
+        return (test, Finding { responses, ..found.1 });
+    }
+    let why = match clusters.len() {
+        1 => "the servers fit, and no job needs more than its own",
+        _ => "the servers fit on every cluster of CPUs, and no job needs more than its own",
+    };
+    (test, Finding { responses, ..Finding::new(Answer::Yes, Kind::Sufficient, why) })
+}
+
+fn unknown(why: String) -> (&'static str, Finding) {
+    ("reservation", Finding::new(Answer::Unknown, Kind::Sufficient, why))
+}
+
+/// The test that shows it, and bounds of response times where it gives them.
+type Shown = (&'static str, Vec<(TaskId, Span)>);
+
+/// Whether these servers get their budgets by their deadlines on so many CPUs. The error says why that is not shown.
+fn fits(policy: &str, here: &[&Served<'_>], tasks: &[Demand], cpus: u64) -> Result<Shown, String> {
     let mut sum = Utilisation::default();
-    for task in &system.tasks {
-        let Some(reserved) = task.reserved() else { return unknown("a task has no reservation".into()) };
-        sum.add(reserved.budget.ns() as u64, reserved.period.ns() as u64);
+    here.iter().for_each(|s| sum.add(s.server.budget.ns() as u64, s.server.period.ns() as u64));
+    if here.is_empty() || cpus == 1 && sum.at_most(1) == Some(true) {
+        return Ok(("reservation", Vec::new()));
     }
-    if sum.at_most(1) != Some(true) {
-        return unknown(format!("reservations of {sum} are more than the CPU, which proves nothing"));
+    if cpus == 1 {
+        return Err(format!("reservations of {sum} are more than the CPU, which proves nothing"));
     }
-    for task in tasks.iter().filter(|t| t.deadline.is_some()) {
-        let reserved = system.tasks[task.task.index()].reserved().expect("all have one");
-        let (budget, period) = (i128::from(reserved.budget.ns()), i128::from(reserved.period.ns()));
-        if task.runtime > budget {
-            return unknown(format!("task {} can need more than its budget of {}", task.task.0, reserved.budget));
+    let servers = TaskSet::new(here.iter().map(|s| s.times()).collect(), Span::from_ns(1));
+    if servers.as_ref().is_ok_and(|set| tests::gfb_holds(set, cpus)) {
+        return Ok(("gfb", Vec::new()));
+    }
+    // With jobs that keep to their servers, CBS is EDF by the servers' deadlines.
+    let demand = |s: &&Served<'_>| tasks.iter().find(|d| d.task == s.id).filter(|d| s.excess(Some(d)).is_none());
+    let kept: Option<Vec<Demand>> = here.iter().map(|s| demand(s).copied()).collect();
+    if let Some(mut kept) = kept.filter(|_| policy == "cbs") {
+        let period = |d: &Demand| here.iter().find(|s| s.id == d.task).map(|s| i128::from(s.server.period.ns()));
+        kept.iter_mut().for_each(|d| d.deadline = period(d));
+        if let (name, Finding { answer: Answer::Yes, responses, .. }) = global::by_edf_alone(&kept, cpus) {
+            return Ok((name, responses));
         }
-        if task.period < period || task.deadline.is_some_and(|d| d < period) {
-            let why =
-                format!("the server of task {} has a period of {}, which is too long", task.task.0, reserved.period);
-            return unknown(why);
-        }
     }
-    let why = format!("reservations of {sum} fit on the CPU, and no job needs more than its own");
-    ("reservation", Finding::new(Answer::Yes, Kind::Sufficient, why))
+    Err(format!("reservations of {sum} are above the bound of GFB for {cpus} CPUs, which proves nothing"))
 }

@@ -9,10 +9,10 @@
 
 mod frame;
 
-use crate::online::{Answer, Kind, budgets, most, sentence};
+use crate::online::{Answer, Kind, budgets, most, only_runs, sentence, varies_by_itself};
 use crate::utilisation::gcd;
 use std::fmt;
-use takt_core::model::{Arrival, Backlog, BestEffortStart, PartitionId, Step, System, Task, TaskId, Timing};
+use takt_core::model::{Arrival, Backlog, BestEffortStart, PartitionId, System, TaskId, Timing};
 use takt_core::policy::Scope;
 use takt_core::time::Span;
 
@@ -177,8 +177,8 @@ fn streams(system: &System, partition: PartitionId) -> Result<(Supply, Vec<Strea
             }
         };
         let Some(runtime) = most(task) else { return Err(format!("task {} has no runtime", id.0)) };
-        if task.steps.iter().any(|s| !matches!(s, Step::Run(_))) {
-            return Err(format!("task {} sleeps, yields or uses resources, which is beyond the tests", id.0));
+        if !only_runs(task) {
+            return Err(format!("task {} sleeps, yields, calls or uses resources, which is beyond the tests", id.0));
         }
         if budgets(task).is_some_and(|(least, _)| least < runtime) {
             return Err(format!("task {} can be aborted when its budget is used, before its work is done", id.0));
@@ -226,10 +226,9 @@ fn judge(system: &System, partition: PartitionId, supply: &Supply, streams: &[St
     // What a best-effort partition gets beside what is sure, and what jobs need less than the most, can only help.
     let tasks = || system.partitions[partition.index()].tasks.iter().map(|t| &system.tasks[t.index()]);
     let best_effort = system.windows.iter().flat_map(|w| &w.slices).any(|s| s.be == Some(partition));
-    let varies = |t: &Task| t.steps.is_empty() && t.execution != takt_core::model::Execution::Declared;
     let doubt = match () {
         () if best_effort => Some("it is best-effort and may get more than is sure"),
-        () if tasks().any(varies) => Some("jobs may need less than their most"),
+        () if tasks().any(varies_by_itself) => Some("jobs may need less than their most"),
         () => None,
     };
     match (found, doubt) {

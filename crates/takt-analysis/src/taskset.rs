@@ -1,8 +1,8 @@
 //! Task sets as the tests see them: whole numbers of one unit of time.
 
-use crate::online::{budgets, most};
+use crate::online::{budgets, most, varies_by_itself};
 use crate::parts::{at_load, extremes};
-use takt_core::model::{self, Arrival, Backlog, Execution, Load, Step, System};
+use takt_core::model::{self, Arrival, Backlog, Load, Step, System};
 use takt_core::time::Span;
 
 /// A periodic or sporadic task, in units of its [`TaskSet`].
@@ -101,6 +101,8 @@ impl TaskSet {
             Some("tasks share resources")
         } else if any(|s| matches!(s, Step::Sleep(_) | Step::Yield)) {
             Some("tasks suspend themselves or yield")
+        } else if any(|s| matches!(s, Step::Call(_))) {
+            Some("tasks ask for other terms")
         } else if system.timing.tick > Span::ZERO {
             Some("releases wait for the tick")
         } else if system.tasks.iter().any(|t| !system.cpus.is_subset(&t.affinity)) {
@@ -112,7 +114,7 @@ impl TaskSet {
         } else {
             None
         };
-        set.lighter = varies || system.tasks.iter().any(|t| t.steps.is_empty() && t.execution != Execution::Declared);
+        set.lighter = varies || system.tasks.iter().any(varies_by_itself);
         Ok(set)
     }
 

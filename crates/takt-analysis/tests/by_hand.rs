@@ -4,7 +4,9 @@ use takt_analysis::online::{Answer, Kind, Verdict, verdict};
 use takt_analysis::parts;
 use takt_analysis::taskset::TaskSet;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, Domain, Load, Locking, ResourceId, Step, System, Task, TaskId, Timing};
+use takt_core::model::{
+    Arrival, Backlog, Call, Domain, Load, Locking, Reservation, ResourceId, Step, System, Task, TaskId, Timing,
+};
 use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 
@@ -487,4 +489,73 @@ fn global_fixed_priorities_have_response_times() {
     let alike = test("g-rm", 2, &[(30, 100, 100); 3]);
     assert_eq!(alike.schedulable, Answer::Yes, "{alike}");
     assert!(alike.responses.iter().all(|r| *r >= ms(90) && *r <= Some(Span::from_us(90_090))), "{alike:?}");
+}
+
+/// Servers of these budgets and periods, in milliseconds.
+fn reserved(mut system: System, servers: &[(i64, i64)]) -> System {
+    for (task, &(budget, period)) in system.tasks.iter_mut().zip(servers) {
+        let (budget, period) = (Span::from_ms(budget), Span::from_ms(period));
+        task.reservation = Some(Reservation { budget, period });
+    }
+    system
+}
+
+#[test]
+fn servers_on_several_cpus() {
+    let told = |policy, tasks: &[_], servers: &[_]| {
+        let v = verdict(&reserved(system(policy, 2, tasks), servers));
+        (v.schedulable, v.test, v.kind, v.reason)
+    };
+    let says = |policy, tasks: &[_], servers: &[_]| {
+        let (answer, test, ..) = told(policy, tasks, servers);
+        (answer, test)
+    };
+    let (yes, unknown) = (Answer::Yes, Answer::Unknown);
+    // Two CPUs full of servers, each with its own.
+    assert_eq!(says("p-cbs", &[(5, 10, 10); 4], &[(5, 10); 4]), (yes, "reservation"));
+    assert_eq!(says("p-grub", &[(5, 10, 10); 4], &[(5, 10); 4]), (yes, "reservation"));
+    assert_eq!(says("c-cbs", &[(5, 10, 10); 3], &[(5, 10); 3]), (yes, "gfb"));
+    // Servers are packed by their shares: of 6, 6 and 5 of 10, two share a CPU.
+    let (answer, _, _, why) = told("p-cbs", &[(1, 10, 10); 3], &[(6, 10), (6, 10), (5, 10)]);
+    assert_eq!(
+        (answer, &why[..]),
+        (unknown, "on CPU 0, reservations of 1.100 (11/10) are more than the CPU, which proves nothing")
+    );
+    // 3/2 is the bound of GFB for shares of 1/2.
+    assert_eq!(told("g-cbs", &[(5, 10, 10); 3], &[(5, 10); 3]).2, Kind::Sufficient);
+    assert_eq!(says("g-cbs", &[(5, 10, 10); 3], &[(5, 10); 3]), (yes, "gfb"));
+    // Jobs that keep to themselves make CBS EDF, whatever is reserved; budgets that last longer are another matter.
+    assert_eq!(says("g-cbs", &[(1, 10, 10); 3], &[(9, 10); 3]), (yes, "gfb"));
+    assert_eq!(says("g-grub", &[(1, 10, 10); 3], &[(9, 10); 3]), (unknown, "reservation"));
+    // Whoever needs more is late, and nobody else.
+    let (answer, _, _, why) = told("p-cbs", &[(5, 10, 10), (6, 10, 10), (2, 10, 10), (7, 10, 10)], &[(5, 10); 4]);
+    assert_eq!(answer, unknown);
+    assert_eq!(
+        why,
+        "task 1 can need more than its budget of 5ms (and there is another such task); the servers fit, so that the others are in \
+         time whatever it does"
+    );
+    let early = told("g-cbs", &[(5, 9, 10)], &[(5, 10)]).3;
+    assert!(early.starts_with("task 0 has a server with a period of 10ms, which is too long"), "{early}");
+    let no = says("g-cbs", &[(8, 10, 10); 3], &[(5, 10); 3]);
+    assert_eq!(no, (Answer::No, "utilisation"));
+    assert!(told("g-fcbs", &[(1, 10, 10)], &[(5, 10)]).3.starts_with("no proof is known to us"));
+}
+
+#[test]
+fn jobs_in_turn_and_calls() {
+    let mut turns = system("edf", 1, &[(9, 10, 10)]);
+    let run = |ms| Step::Run(Span::from_ms(ms));
+    turns.tasks[0].steps = vec![run(4), Step::WaitPeriod, run(9)];
+    let v = verdict(&turns);
+    assert_eq!((v.schedulable, v.kind), (Answer::Yes, Kind::Sufficient), "{v}");
+    assert!(TaskSet::from_system(&turns).unwrap().lighter);
+    // The longer turn is too long, and the shorter one is not.
+    turns.tasks[0].steps = vec![run(4), Step::WaitPeriod, run(11)];
+    assert_eq!(verdict(&turns).schedulable, Answer::Unknown);
+    turns.tasks[0].steps = vec![run(11), Step::WaitPeriod];
+    assert_eq!(verdict(&turns).schedulable, Answer::No);
+    turns.tasks[0].steps = vec![run(1), Step::Call(Call::Runtime(Span::from_ms(2)))];
+    assert_eq!(verdict(&turns).reason, "jobs that ask for other terms are beyond the tests");
+    assert!(TaskSet::from_system(&turns).unwrap().beyond.is_some());
 }

@@ -329,6 +329,43 @@ proptest! {
         agree(&system, 100)?;
     }
 
+    /// Budgets and periods of servers that are a little more or less than what the jobs need.
+    #[test]
+    fn servers(
+        rows in rows(7, &[0, 0, 0, 2, 3, 4, 6, 8]),
+        reserved in vec((50i64..160, prop::sample::select(&[50i64, 100, 100, 100, 110][..])), 7),
+        cpus in 1usize..5,
+        name in prop::sample::select(&["g-cbs", "g-cbs", "p-cbs", "c-cbs", "g-grub", "p-grub", "c-grub"][..]),
+        hard in any::<bool>(),
+        (offsets, close) in any::<(bool, bool)>(),
+    ) {
+        let mut policy = named(name);
+        policy.values[0] = Some(i64::from(hard));
+        policy.cluster = 2;
+        let mut system = system(policy, cpus, 100, &rows, offsets);
+        for (task, (budget, period)) in system.tasks.iter_mut().zip(&reserved) {
+            let (need, every) = (task.runtime.unwrap(), task.arrival.period().unwrap_or(Span::from_ns(1200)));
+            let percent = if close { (*budget).clamp(100, 105) } else { *budget };
+            let (budget, period) = ((need * percent / 100).max(Span::from_ns(1)), every * *period / 100);
+            task.reservation = Some(Reservation { budget: budget.min(period), period });
+            if close {
+                task.deadline = task.deadline.map(|_| every);
+            }
+        }
+        agree(&system, 100)?;
+        let found = verdict(&system);
+        if found.reason.contains("so that the others are in time") {
+            let mut engine = Engine::new(system.clone()).unwrap();
+            takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ns(400 * HYPERPERIOD), &mut (), |_| ());
+            for (id, task) in (0..).map(TaskId).zip(&system.tasks) {
+                let Reservation { budget, period } = task.reservation.unwrap();
+                let stays = task.steps.is_empty() && task.runtime.unwrap() <= budget && task.deadline >= Some(period);
+                let kept = stays && task.arrival.period().is_some_and(|every| every >= period);
+                prop_assert!(!kept || engine.counts(id).missed == 0, "task {}: {}", id.0, found);
+            }
+        }
+    }
+
     #[test]
     fn several_cpus(
         rows in rows(7, &[0, 0, 1, 2, 3, 4]),

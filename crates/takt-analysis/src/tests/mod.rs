@@ -19,6 +19,11 @@ use std::fmt::Write;
 pub use global_edf::tardiness;
 pub(crate) use global_fp::response_times as global_responses;
 
+/// Whether a set with deadlines within the periods is within the density bound of `gfb`.
+pub(crate) fn gfb_holds(set: &TaskSet, cpus: u64) -> bool {
+    global_edf::gfb(&set.tasks, cpus)
+}
+
 pub(crate) use takt_core::policies::split::demand::Effort;
 
 /// What a test says about a set.
