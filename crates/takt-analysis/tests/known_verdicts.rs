@@ -63,3 +63,42 @@ fn four_cpus_at_three_quarters() {
 fn four_cpus_at_nine_tenths() {
     compare(include_str!("data/airs_W3.6.csv"), include_str!("data/airs_W3.6_verdicts.csv"));
 }
+
+/// Set `number` of those with a total utilisation of `tenths`, from the generator that made the files: utilisations evenly between
+/// 0.1 and 1, the last one trimmed, periods evenly between 1 and 100 ms, all from splitmix64.
+fn airs(tenths: u64, number: u64) -> TaskSet {
+    let mut state = 20_261_121 * 1_000_003 + tenths * 100_003 + number;
+    let mut unit = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let (mut left, mut tasks) = (tenths as f64 / 10.0, Vec::new());
+    while left > 1e-9 {
+        let utilisation = (0.1 + 0.9 * unit()).min(left);
+        left -= utilisation;
+        let period = 1_000 + (unit() * 99_001.0) as u64;
+        tasks.push(Task { runtime: ((utilisation * period as f64) as u64).max(1), deadline: period, period });
+    }
+    TaskSet::new(tasks, Span::from_us(1)).unwrap()
+}
+
+/// How many of 1000 sets an independent program accepts at three points of AIRS's figure 13.
+#[test]
+fn the_curves_of_figure_13() {
+    let names = ["bcl", "gfb", "ff", "wf", "ffd", "wfd", "wm_ff", "wm_wf", "wm_ffd", "ceqd_ff", "ceqd_ffd"];
+    for (tenths, known) in [
+        (30, [53, 0, 991, 738, 995, 995, 1000, 965, 1000, 1000, 1000]),
+        (34, [14, 0, 813, 392, 902, 900, 977, 840, 994, 991, 998]),
+        (38, [0, 0, 200, 50, 433, 356, 632, 368, 859, 737, 902]),
+    ] {
+        let sets: Vec<TaskSet> = (0..1000).map(|number| airs(tenths, number)).collect();
+        let accepted = |test: &str| {
+            let test = tests::test(test).unwrap();
+            sets.iter().filter(|set| test.run(set, 4).verdict == Verdict::Schedulable).count()
+        };
+        assert_eq!(names.map(accepted), known, "{names:?} at {tenths} tenths");
+    }
+    assert_eq!(airs(36, 99), sets(include_str!("data/airs_W3.6.csv"))[99]);
+}
