@@ -554,6 +554,7 @@ pub static REGISTRY: &[Entry] = &[
     policies::reservation::cbs::ENTRY,
     policies::reservation::fcbs::ENTRY,
     policies::reservation::grub::ENTRY,
+    policies::reservation::edf_wmr::ENTRY,
     policies::hvdf::ENTRY,
     policies::np_hvdf::ENTRY,
     policies::lbesa::ENTRY,

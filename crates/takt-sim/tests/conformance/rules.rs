@@ -118,7 +118,7 @@ pub(crate) fn drained(ledger: &Ledger) {
 fn idles(spec: PolicySpec) -> bool {
     // A hard server waits although its CPU is idle; the setting that makes it one may change in the middle.
     let may_throttle = spec.entry.settings.iter().any(|setting| setting.name == "enforcement");
-    ["llref", "pd2", "edf-wm", "edf-cd"].contains(&spec.entry.name) || may_throttle
+    ["llref", "pd2", "edf-wm", "edf-cd", "edf-wmr"].contains(&spec.entry.name) || may_throttle
 }
 
 /// Where every task has a home, it stays there. I+PI moves tasks when CPUs are overloaded, and semi-partitioned policies those
@@ -127,7 +127,7 @@ fn homes(ledger: &mut Ledger) {
     for (index, a) in ledger.accounts.iter().enumerate() {
         let (spec, cpus) = ledger.policy_of(TaskId(index as u32));
         let size = match spec.scope {
-            Scope::Partitioned if !["ipi", "edf-wm", "edf-cd"].contains(&spec.entry.name) => 1,
+            Scope::Partitioned if !["ipi", "edf-wm", "edf-cd", "edf-wmr"].contains(&spec.entry.name) => 1,
             Scope::Clustered => usize::from(spec.cluster),
             _ => continue,
         };

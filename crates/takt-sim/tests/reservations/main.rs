@@ -7,9 +7,12 @@ mod told;
 
 mod by_hand;
 mod properties;
+mod wmr_by_hand;
+mod wmr_properties;
 
 use takt_core::cpus::CpuSet;
 use takt_core::model::*;
+use takt_core::policy::{Placement, PolicySpec};
 use takt_core::time::Span;
 use told::*;
 

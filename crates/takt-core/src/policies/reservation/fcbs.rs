@@ -19,9 +19,9 @@ use alloc::vec::Vec;
 
 /// A budget with the deadline by which it is to be used.
 #[derive(Clone, Copy, Debug)]
-struct Grant {
-    left: i128,
-    deadline: Time,
+pub(super) struct Grant {
+    pub(super) left: i128,
+    pub(super) deadline: Time,
 }
 
 /// What is left of the last job before its CPUs became idle, and since when they are.
@@ -31,7 +31,7 @@ struct Bonus {
     since: Time,
 }
 
-struct Fcbs {
+pub(super) struct Fcbs {
     /// Figure 4 as it is printed.
     literal: bool,
     /// By task of the system: its own budget and deadline while it has another one's.
@@ -40,7 +40,8 @@ struct Fcbs {
     bonus: Vec<Option<Bonus>>,
 }
 
-fn own(task: TaskId, servers: &Servers) -> Grant {
+/// What the server has.
+pub(super) fn own(task: TaskId, servers: &Servers) -> Grant {
     let server = servers.get(task);
     Grant { left: server.left, deadline: server.deadline }
 }
@@ -51,6 +52,16 @@ fn set(task: TaskId, grant: Grant, servers: &mut Servers) {
 }
 
 impl Fcbs {
+    /// For so many tasks of the system and clusters.
+    pub(super) fn of_size(tasks: usize, clusters: usize, literal: bool) -> Fcbs {
+        Fcbs { literal, saved: vec![None; tasks], bonus: vec![None; clusters] }
+    }
+
+    /// Whether the server runs on what another one left.
+    pub(super) fn has_gift(&self, task: TaskId) -> bool {
+        self.saved[task.index()].is_some()
+    }
+
     /// Gives what is left of a finished job's budget away. Whether there was somebody for it.
     fn donate(&mut self, task: TaskId, gift: Grant, servers: &mut Servers, cx: &mut Context<'_>) -> bool {
         let (home, now) = (servers.home(task), cx.now());
@@ -58,13 +69,15 @@ impl Fcbs {
         let after = |k: TaskId| self.literal || servers.get(k).deadline > gift.deadline;
         let lags = |k: TaskId| servers.get(k).deadline > now.saturating_add(servers.get(k).period);
         let no_earlier = |j: TaskId| self.literal || servers.get(j).deadline >= gift.deadline;
-        let lagging = servers.ready(home).find(|k| lags(*k) && after(*k) && free(*k));
+        let behind = servers.ready(home).chain(servers.held(home)).filter(|k| lags(*k) && after(*k) && free(*k));
+        let lagging = behind.min_by_key(|k| servers.get(*k).deadline);
         let next = servers.ready(home).find(|j| no_earlier(*j));
         if let Some(k) = lagging {
             // On several CPUs it may run already.
             servers.sync(k, cx);
             self.saved[k.index()] = Some(own(k, servers));
             set(k, gift, servers);
+            servers.leave(k);
             servers.rank(k, cx);
             return true;
         }
@@ -82,11 +95,7 @@ impl Fcbs {
 
 impl Rule for Fcbs {
     fn new(build: &Build<'_>, servers: &mut Servers) -> Self {
-        Fcbs {
-            literal: build.spec.value("variant") == Some(1),
-            saved: vec![None; build.system.tasks.len()],
-            bonus: vec![None; servers.clusters()],
-        }
+        Fcbs::of_size(build.system.tasks.len(), servers.clusters(), build.spec.value("variant") == Some(1))
     }
 
     fn woken(&mut self, task: TaskId, released: bool, servers: &mut Servers, cx: &mut Context<'_>) {

@@ -7,17 +7,18 @@
 //!
 //! The host ranks ready jobs by the deadlines of their servers, over clusters of CPUs as [`crate::policies::scope`] has them, and
 //! applies the rules of waking up and of exhaustion. What else is done with budgets is a `Rule`: [`grub`] lets them last longer
-//! while others are inactive, [`fcbs`] gives away what is left of them. Throttled servers, and whatever else waits for an
-//! instant, share one timer per cluster.
+//! while others are inactive, [`fcbs`] gives away what is left of them, and [`edf_wmr`] has servers move from CPU to CPU besides.
+//! Throttled servers, and whatever else waits for an instant, share one timer per cluster.
 
 pub mod cbs;
+pub mod edf_wmr;
 pub mod fcbs;
 pub mod grub;
 mod server;
 mod servers;
 
 use crate::engine::Context;
-use crate::model::{Invalid, TaskId};
+use crate::model::{Invalid, Reservation, TaskId, Terms};
 use crate::policies::scope;
 use crate::policy::{Budget, Build, Clock, Decision, Event, Policy};
 use crate::record::{Outcome, Place};
@@ -42,6 +43,14 @@ trait Rule: Send + Sized + 'static {
         server.is_stale(now, true)
     }
 
+    /// The server wakes up: its budget and deadline are made those that it goes on with.
+    fn wakes(&mut self, task: TaskId, servers: &mut Servers, cx: &mut Context<'_>) {
+        let (now, unit) = (cx.now(), servers.unit);
+        if self.is_stale(task, servers.get(task), now) {
+            servers.get_mut(task).renew(now, unit);
+        }
+    }
+
     /// The server has woken up, because a job was `released` or unblocked, and its budget and deadline are those that it goes
     /// on with.
     fn woken(&mut self, task: TaskId, released: bool, servers: &mut Servers, cx: &mut Context<'_>) {
@@ -60,7 +69,14 @@ trait Rule: Send + Sized + 'static {
         false
     }
 
-    /// The instant of [`Servers::set_alarm`] has come, for a server that is not throttled.
+    /// The server's budget is used up, and the rule has no other one. Whether it waits until the rule gives it one, because a
+    /// server leaves something or by [`Rule::alarm`].
+    fn holds(&mut self, task: TaskId, servers: &mut Servers) -> bool {
+        let _ = (task, servers);
+        false
+    }
+
+    /// The instant of [`Servers::set_alarm`] has come, for a server that is not throttled, or is held.
     fn alarm(&mut self, task: TaskId, servers: &mut Servers, cx: &mut Context<'_>) {
         let _ = (task, servers, cx);
     }
@@ -68,6 +84,11 @@ trait Rule: Send + Sized + 'static {
     /// Everything begins anew, with servers that are all idle.
     fn start(&mut self, servers: &mut Servers) {
         let _ = servers;
+    }
+
+    /// Whether so much can be reserved for the task from now on.
+    fn admits(&self, task: TaskId, wanted: Reservation, servers: &Servers, cx: &Context<'_>) -> bool {
+        servers.has_room(task, wanted, cx)
     }
 
     /// What is reserved for a task has changed.
@@ -94,21 +115,17 @@ struct Reservations<R> {
 impl<R: Rule> Reservations<R> {
     /// A job has come for a server that had none, or its job goes on.
     fn wakes(&mut self, task: TaskId, released: bool, cx: &mut Context<'_>) {
-        let (now, unit) = (cx.now(), self.servers.unit);
         let consumed = cx.job(task).map_or(Span::ZERO, |job| job.consumed);
         let server = self.servers.get_mut(task);
         (server.busy, server.mark) = (true, consumed);
         if server.throttled {
             return;
         }
-        if self.rule.is_hard() && self.servers.is_used_up(task) && self.servers.get(task).deadline <= now {
+        if self.rule.is_hard() && self.servers.is_used_up(task) && self.servers.get(task).deadline <= cx.now() {
             // It got its next budget at its deadline, less what it had overrun, even if it had no job then.
-            self.servers.replenish(task, true, now);
+            self.servers.replenish(task, true, cx.now());
         }
-        let server = self.servers.get_mut(task);
-        if self.rule.is_stale(task, server, now) {
-            server.renew(now, unit);
-        }
+        self.rule.wakes(task, &mut self.servers, cx);
         self.rule.woken(task, released, &mut self.servers, cx);
         self.queue(task, cx);
     }
@@ -127,6 +144,10 @@ impl<R: Rule> Reservations<R> {
         while self.servers.is_used_up(task) {
             if self.rule.restores(task, &mut self.servers) {
                 continue;
+            }
+            if self.rule.holds(task, &mut self.servers) {
+                self.servers.hold(task, cx);
+                return;
             }
             if self.rule.is_hard() && self.servers.get(task).deadline > cx.now() {
                 self.servers.throttle(task);
@@ -191,8 +212,11 @@ impl<R: Rule> Reservations<R> {
     /// The timer of a cluster is due.
     fn timer(&mut self, cluster: usize, cx: &mut Context<'_>) {
         while let Some(task) = self.servers.next_alarm(cluster, cx.now()) {
-            if !self.servers.get(task).throttled {
+            if !self.rule.is_hard() || !self.servers.get(task).throttled {
                 self.rule.alarm(task, &mut self.servers, cx);
+                if self.servers.get(task).busy {
+                    self.queue(task, cx);
+                }
                 continue;
             }
             self.servers.get_mut(task).throttled = false;
@@ -275,5 +299,9 @@ impl<R: Rule> Policy for Reservations<R> {
 
     fn meters(&self) -> bool {
         true
+    }
+
+    fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
+        terms.reserved().is_some_and(|wanted| self.rule.admits(task, wanted, &self.servers, cx))
     }
 }

@@ -24,7 +24,8 @@ pub(super) struct Server {
     pub(super) told: bool,
     /// How fast its budget drains at least, in parts of a nanosecond for each nanosecond.
     pub(super) least_rate: i128,
-    /// Its place among the alarms of its cluster.
+    /// The cluster whose timer it uses, and its place among the alarms there.
+    pub(super) timed_by: usize,
     pub(super) slot: usize,
 }
 
@@ -39,6 +40,7 @@ impl Server {
         throttled: false,
         told: false,
         least_rate: 0,
+        timed_by: 0,
         slot: 0,
     };
 

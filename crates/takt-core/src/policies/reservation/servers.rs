@@ -18,6 +18,8 @@ struct Cluster {
     tasks: Vec<TaskId>,
     /// Jobs that may run, by the deadlines of their servers.
     ready: ReadyQueue,
+    /// Jobs that could run if their servers had a budget, which they get by the rule only.
+    held: ReadyQueue,
     mapper: Mapper,
     /// Who was chosen last.
     running: Vec<TaskId>,
@@ -28,6 +30,27 @@ struct Cluster {
     alarm: Option<Time>,
     /// How fast budgets drain, in parts of a nanosecond for each nanosecond.
     rate: i128,
+}
+
+impl Cluster {
+    fn new(build: &Build<'_>, index: usize, tasks: Vec<TaskId>, places: &[Place], servers: &mut [Server]) -> Cluster {
+        for (slot, task) in tasks.iter().enumerate() {
+            let server = &mut servers[task.index()];
+            (server.timed_by, server.slot) = (index, slot);
+        }
+        Cluster {
+            cpus: places.len(),
+            ready: ReadyQueue::new(tasks.len()),
+            held: ReadyQueue::new(tasks.len()),
+            mapper: Mapper::new(build, &tasks, places),
+            running: Vec::with_capacity(places.len()),
+            alarms: Agenda::new(tasks.len()),
+            timer: build.first_timer + index as u16,
+            alarm: None,
+            rate: 1,
+            tasks,
+        }
+    }
 }
 
 /// The servers of a policy.
@@ -54,23 +77,23 @@ impl Servers {
             let reserved = build.system.tasks[task.index()].reserved();
             reserved.map_or(0, |r| (i128::from(r.budget.ns()) << 62) / i128::from(r.period.ns()))
         };
-        let cluster = |index: usize, tasks: Vec<TaskId>, places: &[Place]| {
-            tasks.iter().enumerate().for_each(|(slot, t)| servers[t.index()].slot = slot);
-            Cluster {
-                cpus: places.len(),
-                ready: ReadyQueue::new(tasks.len()),
-                mapper: Mapper::new(build, &tasks, places),
-                running: Vec::with_capacity(places.len()),
-                alarms: Agenda::new(tasks.len()),
-                timer: build.first_timer + index as u16,
-                alarm: None,
-                rate: 1,
-                tasks,
-            }
-        };
-        let clusters = Clusters::packed(build, share, cluster);
+        let clusters = Clusters::packed(build, share, |index, tasks, places| {
+            Cluster::new(build, index, tasks, places, &mut servers)
+        });
         let (unit, tasks, first_timer) = (1, build.tasks.to_vec(), build.first_timer);
         Ok(Servers { unit, tasks, servers, clusters, first_timer })
+    }
+
+    /// Has tasks at home in all the clusters that they visit, as [`Clusters::visited`] has it.
+    pub(super) fn route(&mut self, build: &Build<'_>, visits: impl Fn(TaskId, usize, &[Place]) -> bool) {
+        self.clusters = Clusters::visited(build, visits, |index, tasks, places| {
+            Cluster::new(build, index, tasks, places, &mut self.servers)
+        });
+    }
+
+    /// From now on the server, which is not queued, is at home in the cluster of this CPU.
+    pub(super) fn move_to(&mut self, task: TaskId, place: Place) {
+        self.clusters.move_to(task, place);
     }
 
     pub(super) fn get(&self, task: TaskId) -> &Server {
@@ -98,16 +121,23 @@ impl Servers {
         self.clusters[cluster].ready.as_slice().iter().map(|key| key.task)
     }
 
+    /// Those that are held, by deadline.
+    pub(super) fn held(&self, cluster: usize) -> impl Iterator<Item = TaskId> + '_ {
+        self.clusters[cluster].held.as_slice().iter().map(|key| key.task)
+    }
+
     /// Forgets everything but the reservations.
     pub(super) fn reset(&mut self, cx: &Context<'_>) {
         for index in 0..self.tasks.len() {
             let task = self.tasks[index];
             let server = self.get_mut(task);
-            *server = Server { budget: server.budget, period: server.period, slot: server.slot, ..Server::NEW };
+            let Server { budget, period, timed_by, slot, .. } = *server;
+            *server = Server { budget, period, timed_by, slot, ..Server::NEW };
             self.retune(task, cx);
         }
         for cluster in self.clusters.iter_mut() {
             cluster.ready.clear();
+            cluster.held.clear();
             cluster.running.clear();
             (0..cluster.tasks.len()).for_each(|slot| cluster.alarms.remove(slot));
         }
@@ -119,6 +149,16 @@ impl Servers {
             let server = self.get_mut(task);
             (server.budget, server.period) = (budget, period);
         }
+    }
+
+    /// Whether this reservation is no larger than the present one, or the CPUs of the cluster have room for all reservations with it:
+    /// the sum of their shares, each rounded down to 2^-62 of a CPU. Tasks that are gone do not count. O(servers of the cluster).
+    pub(super) fn has_room(&self, task: TaskId, wanted: Reservation, cx: &Context<'_>) -> bool {
+        let share = |budget: Span, period: Span| (i128::from(budget.ns()) << 62) / i128::from(period.ns());
+        let of = |task: TaskId| share(self.get(task).budget, self.get(task).period);
+        let (cluster, new) = (&self.clusters[self.clusters.home(task)], share(wanted.budget, wanted.period));
+        let others = cluster.tasks.iter().copied().filter(|t| *t != task && !cx.is_gone(*t)).map(of);
+        new <= of(task) || others.sum::<i128>() + new <= (cluster.cpus as i128) << 62
     }
 
     fn rate(&self, task: TaskId) -> i128 {
@@ -174,6 +214,14 @@ impl Servers {
         self.set_alarm(task, Some(until));
     }
 
+    /// The server has no budget until the rule gives it one.
+    pub(super) fn hold(&mut self, task: TaskId, cx: &Context<'_>) {
+        self.leave(task);
+        self.get_mut(task).throttled = true;
+        let (rank, release) = (self.get(task).deadline.ns(), cx.job(task).expect("a busy server has a job").release);
+        self.clusters.of(task).held.insert(Key { rank, release, task });
+    }
+
     /// Queues the server, or moves it to where its deadline puts it now.
     pub(super) fn rank(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let release = cx.job(task).expect("a busy server has a job").release;
@@ -195,15 +243,19 @@ impl Servers {
         cluster.ready.insert(Key { rank, release, task });
     }
 
-    /// The server cannot run any more.
+    /// The server cannot run any more, or is no longer held.
     pub(super) fn leave(&mut self, task: TaskId) {
-        self.clusters.of(task).ready.remove(task);
+        let cluster = self.clusters.of(task);
+        cluster.ready.remove(task);
+        if cluster.held.remove(task) {
+            self.get_mut(task).throttled = false;
+        }
     }
 
     /// Has the rule, or the end of throttling, called at an instant.
     pub(super) fn set_alarm(&mut self, task: TaskId, at: Option<Time>) {
-        let slot = self.get(task).slot;
-        self.clusters.of(task).alarms.set(slot, at.unwrap_or(Time::MAX));
+        let Server { timed_by, slot, .. } = *self.get(task);
+        self.clusters[timed_by].alarms.set(slot, at.unwrap_or(Time::MAX));
     }
 
     /// A server of the cluster whose alarm is due, which is taken off.

@@ -28,15 +28,27 @@ impl<C> Clusters<C> {
     pub(crate) fn packed(
         build: &Build<'_>,
         needs: impl Fn(TaskId) -> i128,
+        make: impl FnMut(usize, Vec<TaskId>, &[Place]) -> C,
+    ) -> Self {
+        let home = packing::homes(build, &packing::clusters(build), needs);
+        Clusters::visited(build, |task, index, _| usize::from(home[task.index()]) == index, make)
+    }
+
+    /// The clusters with the tasks that are ever at home there, by the index and the CPUs of a cluster: at first in the last one
+    /// of those, and then where [`Clusters::move_to`] puts them.
+    pub(crate) fn visited(
+        build: &Build<'_>,
+        visits: impl Fn(TaskId, usize, &[Place]) -> bool,
         mut make: impl FnMut(usize, Vec<TaskId>, &[Place]) -> C,
     ) -> Self {
         let groups = packing::clusters(build);
-        let home = packing::homes(build, &groups, needs);
+        let mut home = vec![0; build.system.tasks.len()];
         let mut of_place = vec![0; build.system.cpus.len()];
         let cluster = |(index, places): (usize, &&[Place])| {
             places.iter().for_each(|p| of_place[p.index()] = index as u16);
-            let at_home = |t: &TaskId| usize::from(home[t.index()]) == index;
-            make(index, build.tasks.iter().copied().filter(at_home).collect(), places)
+            let tasks: Vec<TaskId> = build.tasks.iter().copied().filter(|t| visits(*t, index, places)).collect();
+            tasks.iter().for_each(|t| home[t.index()] = index as u16);
+            make(index, tasks, places)
         };
         let clusters = groups.iter().enumerate().map(cluster).collect();
         Clusters { home, of_place, clusters }
@@ -45,6 +57,11 @@ impl<C> Clusters<C> {
     /// The index of the cluster that the task is at home in.
     pub(crate) fn home(&self, task: TaskId) -> usize {
         usize::from(self.home[task.index()])
+    }
+
+    /// From now on the task is at home in the cluster of this CPU.
+    pub(crate) fn move_to(&mut self, task: TaskId, place: Place) {
+        self.home[task.index()] = self.of_place[place.index()];
     }
 
     /// The cluster that the task is at home in.

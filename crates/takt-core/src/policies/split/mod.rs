@@ -70,9 +70,29 @@ impl Routes {
     /// # Errors
     /// A task that may use none of them, or that lacks a runtime, a deadline or a period.
     pub fn new(build: &Build<'_>, split: Split) -> Result<Routes, Invalid> {
+        Routes::assign(build, split, |task| times(task).ok_or("a runtime, a deadline and a period"))
+    }
+
+    /// Assigns what is reserved for the tasks of `build` in the same way, with equal windows of the servers' periods.
+    ///
+    /// # Errors
+    /// A task that may use none of the places, or for which nothing is reserved.
+    pub fn of_servers(build: &Build<'_>) -> Result<Routes, Invalid> {
+        Routes::assign(build, Split::Windows, |task| {
+            let reserved = task.reserved().ok_or("reservation, or runtime and period")?;
+            let ns = |span: Span| u64::try_from(span.ns()).unwrap_or(0).max(1);
+            let period = ns(reserved.period);
+            Ok(Times { runtime: ns(reserved.budget), deadline: period, period })
+        })
+    }
+
+    fn assign(
+        build: &Build<'_>,
+        split: Split,
+        load: impl Fn(&Task) -> Result<Times, &'static str>,
+    ) -> Result<Routes, Invalid> {
         scope::check(build)?;
-        let lacks = |t: TaskId| Invalid::Needs(t, "a runtime, a deadline and a period");
-        let described = |t: &TaskId| times(&build.system.tasks[t.index()]).ok_or(lacks(*t));
+        let described = |t: &TaskId| load(&build.system.tasks[t.index()]).map_err(|lack| Invalid::Needs(*t, lack));
         let loads: Vec<Times> = build.tasks.iter().map(described).collect::<Result<_, _>>()?;
         let mut routes = vec![Vec::new(); build.system.tasks.len()];
         let mut refused = Vec::new();

@@ -1,0 +1,277 @@
+//! EDF-WMR: reservations under semi-partitioned EDF (AIRS).
+//!
+//! Kato, Rajkumar and Ishikawa, "AIRS: Supporting Interactive Real-Time Applications on Multicore Platforms", ECRTS 2010,
+//! section 5.2. Servers are assigned to CPUs as EDF-WM assigns tasks ([`crate::policies::split`]), and each CPU by itself goes by
+//! FCBS ([`super::fcbs`]). Invariant: on each CPU a server gets a budget no more often than once a period by its deadlines, and
+//! what is left of one is used, by whomever, with a deadline that is no earlier. So what the assignment admits on a CPU is never
+//! late there, whatever jobs need, and however they come and sleep.
+//!
+//! The paper's figure 5 leaves open what the manual page calls resolved.
+
+use super::fcbs::{Fcbs, Grant, own};
+use super::servers::Servers;
+use super::{Rule, build};
+use crate::engine::Context;
+use crate::model::{Reservation, TaskId};
+use crate::policies::split::{Routes, Stop};
+use crate::policy::{Build, Entry, Kind, Need, Scope, Setting};
+use crate::time::{Span, Time};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Where a split server is on its route.
+#[derive(Clone, Copy, Debug)]
+struct Journey {
+    /// The period for which it was assigned.
+    period: Span,
+    /// When the present windows began, or the last ones; others begin no earlier than a period later.
+    start: Option<Time>,
+    /// It has a job, so that it moves at the borders.
+    under_way: bool,
+    /// The present stop.
+    stop: usize,
+    /// The last budget on the last CPU, which may be that of a window to come.
+    last: Option<Grant>,
+}
+
+impl Journey {
+    fn new(period: Span) -> Journey {
+        Journey { period, start: None, under_way: false, stop: 0, last: None }
+    }
+}
+
+struct Wmr {
+    fcbs: Fcbs,
+    /// Whether what is left of budgets is given away.
+    gifts: bool,
+    routes: Routes,
+    /// By task of the system; only those of split tasks mean something.
+    journeys: Vec<Journey>,
+    /// By task of the system: since when its server has had no job that could run.
+    idle_since: Vec<Time>,
+}
+
+impl Wmr {
+    fn is_split(&self, task: TaskId) -> bool {
+        self.routes.of(task).len() > 1
+    }
+
+    fn is_at_last(&self, task: TaskId) -> bool {
+        self.journeys[task.index()].stop + 1 == self.routes.of(task).len()
+    }
+
+    /// Where the server is, and when the window there begins.
+    fn window(&self, task: TaskId) -> (Stop, Time) {
+        let journey = self.journeys[task.index()];
+        let stop = self.routes.of(task)[journey.stop];
+        (stop, journey.start.unwrap_or(Time::ZERO).saturating_add(stop.offset))
+    }
+
+    /// The server is on the CPU of its stop from now on, with the piece and the deadline that it has there.
+    fn arrive(&mut self, task: TaskId, servers: &mut Servers, cx: &Context<'_>) {
+        let Journey { period, start, stop, last, .. } = self.journeys[task.index()];
+        let (Stop { place, window, piece, .. }, begins) = self.window(task);
+        servers.move_to(task, place);
+        let deadline = begins.saturating_add(window);
+        let unit = servers.unit;
+        // A job that overran may have used of this window's piece on the last CPU already, or of later ones.
+        let ahead = last.filter(|last| self.is_at_last(task) && last.deadline.saturating_add(period) > deadline);
+        let left = match ahead {
+            None => i128::from(piece.ns()) * unit,
+            Some(Grant { left, deadline }) => {
+                // From the start of its own window on it shrinks, as if it had been used since then.
+                let late = (cx.now().saturating_add(window) - deadline).or_zero();
+                (left - i128::from(late.ns()) * unit).max(0)
+            }
+        };
+        let server = servers.get_mut(task);
+        (server.budget, server.period) = (piece, period);
+        // What was overrun before that was noticed is paid for.
+        server.left = server.left.min(0) + left;
+        server.deadline = ahead.map_or(deadline, |last| last.deadline);
+        self.idle_since[task.index()] = cx.now();
+        let start = start.unwrap_or(Time::ZERO);
+        let border = self.routes.of(task).get(stop + 1).map_or(period, |next| next.offset);
+        servers.set_alarm(task, Some(start.saturating_add(border)));
+    }
+
+    /// The server's job is over, or blocks, or moves: what is left of its budget is given away if it `gives`, and what else is left
+    /// of a gift is lost.
+    fn part(&mut self, task: TaskId, gives: bool, servers: &mut Servers, cx: &mut Context<'_>) {
+        let server = servers.get_mut(task);
+        if server.deadline <= cx.now() {
+            server.left = server.left.min(0);
+        }
+        if self.gifts {
+            self.fcbs.idles(task, gives, servers, cx);
+        }
+        if self.is_split(task) && self.is_at_last(task) {
+            self.journeys[task.index()].last = Some(own(task, servers));
+        }
+    }
+}
+
+impl Rule for Wmr {
+    fn new(build: &Build<'_>, servers: &mut Servers) -> Self {
+        let routes = Routes::of_servers(build).expect("everybody has a server and a CPU");
+        servers.route(build, |task, index, places| match routes.of(task) {
+            [] => index == 0,
+            stops => stops.iter().any(|stop| places.contains(&stop.place)),
+        });
+        let n = build.system.tasks.len();
+        let mut journeys = vec![Journey::new(Span::ZERO); n];
+        build.tasks.iter().for_each(|t| journeys[t.index()] = Journey::new(servers.get(*t).period));
+        Wmr {
+            fcbs: Fcbs::of_size(n, servers.clusters(), false),
+            gifts: build.spec.value("gifts") != Some(1),
+            routes,
+            journeys,
+            idle_since: vec![Time::ZERO; n],
+        }
+    }
+
+    /// Others count on it that budgets are a period apart, and that one is used from the start of its period on or not at all: the
+    /// share of the time until the deadline, by which CBS goes, is too much beside windows that end before their periods.
+    fn wakes(&mut self, task: TaskId, servers: &mut Servers, cx: &mut Context<'_>) {
+        let now = cx.now();
+        if self.is_split(task) && !self.journeys[task.index()].under_way {
+            let Journey { period, start, last, .. } = self.journeys[task.index()];
+            let earliest = start.map_or(Time::ZERO, |start| start.saturating_add(period));
+            self.journeys[task.index()] =
+                Journey { period, start: Some(now.max(earliest)), under_way: true, stop: 0, last };
+            return self.arrive(task, servers, cx);
+        }
+        let (split, unit, idle) = (self.is_split(task), servers.unit, now - self.idle_since[task.index()]);
+        let server = servers.get_mut(task);
+        if server.deadline > now {
+            let drained = server.left - i128::from(idle.ns()) * unit;
+            server.left = drained.max(server.left.min(0));
+        } else if split {
+            server.left = server.left.min(0);
+        } else {
+            server.renew(now, unit);
+        }
+    }
+
+    fn woken(&mut self, task: TaskId, released: bool, servers: &mut Servers, cx: &mut Context<'_>) {
+        self.fcbs.woken(task, released, servers, cx);
+    }
+
+    fn idles(&mut self, task: TaskId, finished: bool, servers: &mut Servers, cx: &mut Context<'_>) {
+        self.idle_since[task.index()] = cx.now();
+        self.part(task, finished, servers, cx);
+        if self.is_split(task) && cx.job(task).is_none() {
+            self.journeys[task.index()].under_way = false;
+            servers.set_alarm(task, None);
+        }
+    }
+
+    fn restores(&mut self, task: TaskId, servers: &mut Servers) -> bool {
+        self.fcbs.restores(task, servers)
+    }
+
+    /// Before the last CPU a server waits for the border, with a deadline by which it lags.
+    fn holds(&mut self, task: TaskId, servers: &mut Servers) -> bool {
+        if !self.is_split(task) || self.is_at_last(task) {
+            return false;
+        }
+        let (Stop { window, .. }, begins) = self.window(task);
+        servers.get_mut(task).deadline =
+            begins.saturating_add(window).saturating_add(self.journeys[task.index()].period);
+        true
+    }
+
+    /// A window has ended, or after the last one the period.
+    fn alarm(&mut self, task: TaskId, servers: &mut Servers, cx: &mut Context<'_>) {
+        servers.sync(task, cx);
+        servers.leave(task);
+        let (busy, last) = (servers.get(task).busy, self.is_at_last(task));
+        self.part(task, busy && self.fcbs.has_gift(task), servers, cx);
+        let journey = &mut self.journeys[task.index()];
+        if last {
+            journey.start = journey.start.map(|start| start.saturating_add(journey.period));
+        }
+        journey.stop = if last { 0 } else { journey.stop + 1 };
+        self.arrive(task, servers, cx);
+        if busy {
+            self.fcbs.woken(task, true, servers, cx);
+        }
+    }
+
+    /// What was assigned is room enough for less.
+    fn admits(&self, task: TaskId, wanted: Reservation, _: &Servers, _: &Context<'_>) -> bool {
+        let assigned = self.routes.of(task).iter().fold(Span::ZERO, |sum, stop| sum + stop.piece);
+        wanted.budget <= assigned && wanted.period >= self.journeys[task.index()].period
+    }
+
+    fn start(&mut self, servers: &mut Servers) {
+        self.fcbs.start(servers);
+        self.journeys.iter_mut().for_each(|journey| *journey = Journey::new(journey.period));
+    }
+
+    /// A split server keeps its pieces.
+    fn retuned(&mut self, servers: &mut Servers, _: &mut Context<'_>) {
+        for index in 0..servers.tasks.len() {
+            let task = servers.tasks[index];
+            if self.is_split(task) {
+                let (piece, period) = (self.window(task).0.piece, self.journeys[task.index()].period);
+                let server = servers.get_mut(task);
+                (server.budget, server.period) = (piece, period);
+            }
+        }
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "edf-wmr",
+    summary: "semi-partitioned EDF over reservations: flexible CBS on each CPU, split servers move at windows' borders (AIRS)",
+    manual: "\
+Every task has a server, as under `cbs`, with a budget of Q in each period of P. Servers are assigned to CPUs as `edf-wm` assigns
+tasks, with Q for the runtime and P for period and deadline; one that fits on no CPU is split into n pieces, for n CPUs, each
+in a window of P / n. Each CPU then goes by the rules of `fcbs` (e is what is left of a server's budget, s its deadline): what
+jobs leave of their budgets goes to others on the same CPU.
+
+A split server begins on the first CPU of its route, with its piece there as e and the end of the window as s. Where that is used
+up before the border it is not replenished: the server waits, its deadline s is a period later, by which it lags behind all
+others, and so it is among the first that get what others leave. With a gift it runs, and without it waits again. At the
+border a timer moves it to the next CPU, with its piece there and the end of the next window as s; what is left of a gift is given
+away first. On the last CPU a piece that is used up is followed by another one, with a later deadline, as under CBS.
+When its last job is over it gives away what is left, on the CPU where it is, and the next job begins on the first one.
+
+**When.** Players and other interactive tasks of which a few more are to run than there is room for on whole CPUs. Who stays within
+Q in each P meets every deadline if the assignment accepts the set, whatever the others do; `takt check` says so. A task that it
+refuses goes to the emptiest CPU, which may be overloaded.
+
+**Placement.** `wf` is that of AIRS: it leaves room on every CPU for those that need more than is reserved. `ff` and the
+default, `ffd`, accept more sets.
+
+**Settings.** `gifts`, `on` when nothing is said; with `off` nothing is given away.
+
+**Resolved.** The paper's figure 5 does not say the following. A job that comes less than a period after the last windows began has
+its windows a period after them; it may run before, with the deadlines of those windows. A split server that still has
+work when its period is over begins its route anew, so that it gets Q for every P; what it had in advance on the last CPU is not
+there again. What is left of a piece at its own deadline is lost. A server that wakes up keeps its deadline until that has
+passed, and its budget has shrunk by the time it was away: the rule of CBS, by which it may keep its share of the
+time until the deadline, harms others where windows end before their periods (the example below).
+
+**Several CPUs, resources, ties, budgets of their own.** As `p-fcbs`. Whoever asks for another reservation gets one
+that is no larger than what it was assigned, and no more frequent; that does not move tasks, and a split one keeps its pieces.
+
+**Cost.** O(ready jobs of a CPU) per event, O(log n) for a timer, O(m) per decision, and one timer for each CPU.
+
+**Source.** Kato, Rajkumar and Ishikawa, ECRTS 2010, section 5.2.
+
+**Example.** Beside a piece of 5 ms in a window of 5 ms every 10 ms a CPU has room for a server of 5 ms in 10 ms. Its job runs from
+0 to 4 ms and sleeps until 7 ms, where the piece begins. By the rule of CBS it goes on with the 1 ms that is left, and a deadline of
+10 ms, so the piece ends at 13 ms and is late. Here that millisecond is gone: the next 5 ms have a deadline of 20 ms.",
+    scopes: &[Scope::Partitioned],
+    needs: &[Need::Reservation],
+    settings: &[Setting {
+        name: "gifts",
+        kind: Kind::Choice(&["on", "off"]),
+        default: "on",
+        summary: "whether what jobs leave of their budgets goes to others on the same CPU",
+    }],
+    build: build::<Wmr>,
+};
