@@ -12,6 +12,7 @@ mod global;
 pub mod online;
 pub mod parts;
 mod reservation;
+mod servers;
 mod split;
 pub mod supply;
 pub mod table;

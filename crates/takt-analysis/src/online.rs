@@ -4,6 +4,7 @@ use crate::accrual::{as_declared, by_utility, is_global_edf, sheds};
 use crate::global::global;
 use crate::parts;
 use crate::reservation;
+use crate::servers;
 use crate::split;
 use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
 use crate::utilisation::{Utilisation, gcd};
@@ -76,6 +77,15 @@ pub fn verdict(system: &System) -> Verdict {
 
 /// The verdict about a system without a load, whose tasks are placed on CPUs as those of `declared` are.
 pub(crate) fn packed_as(system: &System, declared: &System) -> Verdict {
+    let dated = |t: &Task| t.deadline.is_some() || t.budget.is_some();
+    match servers::ranking(&system.policy) {
+        Some(by) if system.tasks.iter().any(dated) => servers::verdict(system, declared, by),
+        _ => packed_as_tasks(system, declared),
+    }
+}
+
+/// The same for a system whose servers, if it has any, are tasks.
+pub(crate) fn packed_as_tasks(system: &System, declared: &System) -> Verdict {
     let whole = whole(system, declared);
     if system.domains.is_empty() { whole } else { parts::together(system, declared, whole) }
 }
@@ -177,6 +187,8 @@ fn by_policy(
         "edf" | "np-edf" => Some((name_of_edf(name), uniprocessor::edf)),
         _ if sheds(system) => Some(("edf", uniprocessor::edf)),
         "rm" | "dm" | "fp" => Some(("rta", uniprocessor::fixed_priority)),
+        _ if servers::ranking(&system.policy) == Some(servers::By::Deadline) => Some(("edf", uniprocessor::edf)),
+        _ if servers::ranking(&system.policy).is_some() => Some(("rta", uniprocessor::fixed_priority)),
         "fifo" | "rr" | "llf" | "hvdf" | "np-hvdf" | "gus" => Some(("busy-period", uniprocessor::any_order)),
         _ => None,
     };
@@ -209,11 +221,12 @@ fn name_of_edf(name: &str) -> &'static str {
 
 /// The tasks that come again and again; an error names one without a runtime.
 fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
-    let name = system.policy.entry.name;
+    let (name, servers) = (system.policy.entry.name, servers::ranking(&system.policy));
     let demand = |(index, task): (usize, &Task)| {
         let (period, first) = (task.arrival.period()?, task.arrival.first()?);
         let id = TaskId(index as u32);
         let rank = match name {
+            _ if servers == Some(servers::By::Period) => period.ns(),
             "rm" => period.ns(),
             "dm" => task.deadline.map_or(i64::MAX, Span::ns),
             _ => -i64::from(task.priority),
@@ -225,6 +238,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
             period: i128::from(period.ns()),
             deadline: task.deadline.map(|d| i128::from(d.ns())),
             offset: i128::from((first - Time::ZERO).ns()),
+            jitter: i128::from(servers::jitter(&system.policy, task).ns()),
             regular: !matches!(task.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO),
             rank,
             // A job that cannot be preempted has begun at least one nanosecond before those that it holds up.

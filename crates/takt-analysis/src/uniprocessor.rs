@@ -15,6 +15,8 @@ pub(crate) struct Demand {
     pub(crate) period: i128,
     pub(crate) deadline: Option<i128>,
     pub(crate) offset: i128,
+    /// How much later than that its jobs may come, for those that it holds up.
+    pub(crate) jitter: i128,
     /// Jobs come at the period exactly, and not later by chance.
     pub(crate) regular: bool,
     /// The lowest is the most important.
@@ -246,7 +248,7 @@ fn response_time(task: &Demand, above: &[Demand], blocking: i128) -> Option<i128
         let own = blocking + (job + 1) * task.runtime;
         end = end.max(own);
         loop {
-            let next = own + above.iter().map(|o| ceil(end, o.period) * o.runtime).sum::<i128>();
+            let next = own + above.iter().map(|o| ceil(end + o.jitter, o.period) * o.runtime).sum::<i128>();
             if next == end {
                 break;
             }

@@ -78,6 +78,7 @@ fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> Sys
             _ => Arrival::Periodic { offset, period },
         }
     };
+    let served = |i: u32| spec.entry.name.ends_with("-server") && i.is_multiple_of(3);
     let steps = |i: u32| {
         let lock = |r: u32| ResourceId((r % u32::from(RESOURCES)) as u16);
         vec![Step::Lock(lock(5 * i)), Step::Run(us(3)), Step::Unlock(lock(5 * i)), Step::Yield, Step::Run(us(2))]
@@ -92,6 +93,7 @@ fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> Sys
         }),
         share: i.is_multiple_of(5).then_some(100_000),
         deadline: Some(us(15 + 8 * i64::from(i))),
+        reservation: served(i).then_some(Reservation { budget: us(3), period: us(25) }),
         runtime: Some(us(5)),
         budget: i.is_multiple_of(2).then(|| us(6)),
         priority: i % 4,

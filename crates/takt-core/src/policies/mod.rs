@@ -2,6 +2,7 @@
 //! [`mapping`] chooses the CPU of each job that a global policy has chosen.
 
 mod accrual;
+pub mod aperiodic;
 pub mod dasa;
 pub mod dasa_nd;
 pub mod dm;

@@ -335,6 +335,12 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
                 }
             }
         }
+        // Servers for aperiodic work need nobody to serve.
+        if spec.entry.name.ends_with("-server") && task.importance > 1 {
+            let budget = units(i64::from(task.importance));
+            task.reservation =
+                task.reservation.or(Some(Reservation { budget, period: units(6 + i64::from(task.priority)) }));
+        }
         let everywhere = ["llref", "pd2"].contains(&spec.entry.name);
         let homes = matches!(spec.scope, Scope::Partitioned | Scope::Clustered);
         if everywhere || (homes && task.affinity.is_disjoint(&cpus)) {

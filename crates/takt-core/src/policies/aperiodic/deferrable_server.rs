@@ -1,0 +1,67 @@
+//! The deferrable server.
+//!
+//! Lehoczky, Sha and Strosnider, "Enhanced Aperiodic Responsiveness in Hard Real-Time Environments", RTSS 1987; Strosnider,
+//! Lehoczky and Sha, "The Deferrable Server Algorithm for Enhanced Aperiodic Responsiveness in Hard Real-Time Environments", IEEE
+//! Transactions on Computers 44(1), 1995. Invariant: between two multiples of P its jobs consume Q at most.
+
+use super::periods::Periods;
+use super::{BACKGROUND, BY, Rule, SCOPES, build, shared};
+use crate::model::Reservation;
+use crate::policy::{Entry, PolicySpec};
+use crate::time::{Span, Time};
+
+struct Deferrable(Periods);
+
+impl Rule for Deferrable {
+    fn new(reserved: Reservation, _: &PolicySpec) -> Self {
+        Deferrable(Periods::new(reserved, Time::ZERO))
+    }
+    fn restart(&mut self, reserved: Reservation, now: Time) {
+        self.0 = Periods::new(reserved, now);
+    }
+    fn advance(&mut self, now: Time) {
+        self.0.advance(now);
+    }
+    fn consume(&mut self, amount: Span) {
+        self.0.left -= amount;
+    }
+    fn left(&self, _: Time) -> Span {
+        self.0.left
+    }
+    fn next(&self, _: Time) -> Option<Time> {
+        Some(self.0.end())
+    }
+    fn deadline(&self) -> Time {
+        self.0.end()
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "deferrable-server",
+    summary: "rate monotonic with deferrable servers: a budget in each period, kept until the end of it",
+    manual: concat!(
+        "\
+As `polling-server` (a task with a `reservation` of Q and P is served, the others are periodic tasks beside it), but the server
+keeps its budget while there is no work: until the next multiple of P, where it has Q again and not more.
+
+**When.** Work that should begin at once when it comes. It is paid for by the others: a server that uses its budget at the end of one
+period and again at the beginning of the next holds them up for 2Q in a row. So fewer of them fit than beside a polling server;
+`takt check` takes it for a periodic task whose releases may be late by P - Q.
+
+",
+        shared!(),
+        "\
+**Cost.** O(ready jobs) per event, and a timer for each CPU that goes off once in a period while there is work.
+
+**Source.** Lehoczky, Sha and Strosnider, RTSS 1987; Strosnider, Lehoczky and Sha, IEEE Transactions on Computers 44(1), 1995; Bernat
+and Burns, RTSS 1999, for the release jitter.
+
+**Example.** `policy: deferrable-server` with `tasks: [{name: requests, releases: [4ms], runtime: 2ms, reservation: {budget: 1ms,
+period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request runs from 4 to 6 ms, on two budgets."
+    ),
+    scopes: SCOPES,
+    needs: &[],
+    settings: &[BY, BACKGROUND],
+    build: build::<Deferrable>,
+};

@@ -1,0 +1,203 @@
+//! Servers for aperiodic work beside periodic tasks.
+//!
+//! Lehoczky, Sha and Strosnider, "Enhanced Aperiodic Responsiveness in Hard Real-Time Environments", RTSS 1987, for the idea:
+//! jobs that come at any time are served within a budget that the analysis sees as one more periodic task. Invariant: the
+//! jobs of a server run at its rank only while something is left of its budget.
+//!
+//! The host ranks everything on one CPU in one queue: tasks of their own by period, priority or deadline, the jobs of a server
+//! by those of the server, first come first served. When a budget comes, and what becomes of it while there is no work, is a
+//! `Rule`: [`polling_server`] loses it, in [`periodic_server`] it shrinks with time, [`deferrable_server`] keeps it until the next
+//! one, and [`sporadic_server`] gets back what was used, a period after it could be used.
+
+pub mod deferrable_server;
+pub mod periodic_server;
+mod periods;
+pub mod polling_server;
+mod queues;
+mod refills;
+pub mod sporadic_server;
+
+use crate::engine::Context;
+use crate::model::{Invalid, Reservation, TaskId};
+use crate::policies::scope;
+use crate::policy::{Build, Decision, Event, Kind, Policy, PolicySpec, Scope, Setting};
+use crate::record::{Outcome, Place};
+use crate::time::{Span, Time};
+use alloc::boxed::Box;
+use queues::Queues;
+
+/// When a server has which budget.
+trait Rule: Send + Sized + 'static {
+    /// Whether the budget shrinks with time, too ([`Rule::stands_by`]).
+    const DRAINS: bool = false;
+
+    /// A server without work and with its whole budget, at the start of the schedule.
+    fn new(reserved: Reservation, spec: &PolicySpec) -> Self;
+
+    /// The same as of `now`, with what is reserved by then.
+    fn restart(&mut self, reserved: Reservation, now: Time);
+
+    /// Budgets that are due by now are there. All that was consumed before is known.
+    fn advance(&mut self, now: Time);
+
+    /// Work has come, and there was none since an earlier instant.
+    fn wakes(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// The work came to an end at this instant.
+    fn idles(&mut self, at: Time) {
+        let _ = at;
+    }
+
+    /// Its jobs have consumed so much of the budget.
+    fn consume(&mut self, amount: Span);
+
+    /// How much its jobs may consume as of now; zero or less is nothing.
+    fn left(&self, now: Time) -> Span;
+
+    /// When more can be there than is left now, for a server that has work.
+    fn next(&self, now: Time) -> Option<Time>;
+
+    /// By when what is left should be used, for servers that are ranked by deadline.
+    fn deadline(&self) -> Time;
+
+    /// Until the next event the server has no work, and if it had, it `could` run.
+    fn stands_by(&mut self, could: bool, now: Time) {
+        let _ = (could, now);
+    }
+}
+
+/// What tasks and servers are ranked by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    Period,
+    Priority,
+    Deadline,
+}
+
+/// The setting `by` of all servers.
+const BY: Setting = Setting {
+    name: "by",
+    kind: Kind::Choice(&["period", "priority", "deadline"]),
+    default: "period",
+    summary: "what tasks and servers are ranked by: their periods (RM), their `priority` (FP), or deadlines (EDF)",
+};
+
+/// The setting `background` of all servers.
+const BACKGROUND: Setting = Setting {
+    name: "background",
+    kind: Kind::Choice(&["no", "yes"]),
+    default: "no",
+    summary: "whether a server without budget is served after all others, so that no CPU idles",
+};
+
+impl By {
+    fn new(spec: &PolicySpec) -> By {
+        match spec.value(BY.name) {
+            Some(1) => By::Priority,
+            Some(2) => By::Deadline,
+            _ => By::Period,
+        }
+    }
+}
+
+/// The forms of all servers: what their budgets mean for others is known for one CPU.
+const SCOPES: &[Scope] = &[Scope::Uniprocessor, Scope::Partitioned];
+
+/// Builds the policy that goes by this rule.
+///
+/// # Errors
+/// Those of [`scope::check`].
+fn build<R: Rule>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+    scope::check(build)?;
+    Ok(Box::new(Aperiodic::<R>(Queues::new(build))))
+}
+
+struct Aperiodic<R>(Queues<R>);
+
+impl<R: Rule> Aperiodic<R> {
+    /// The end of a budget was noticed: that of the server, or that of the job itself.
+    fn budget_expired(&mut self, task: TaskId, consumed: Span, cx: &mut Context<'_>) {
+        self.0.charge(task, consumed);
+        self.0.told(task);
+        if cx.job_budget(task).is_some_and(|own| consumed >= own) {
+            cx.finish(task, Outcome::Aborted);
+            self.0.over(task, cx);
+        } else {
+            self.0.settle_of(task, cx);
+        }
+    }
+}
+
+impl<R: Rule> Policy for Aperiodic<R> {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        self.0.reset(cx);
+    }
+
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        match *event {
+            Event::Release { task, .. } | Event::Wake { task } => self.0.enter(task, cx),
+            Event::Finish { task, consumed, .. } => {
+                self.0.charge(task, consumed);
+                self.0.over(task, cx);
+            }
+            Event::Block { task, consumed } => {
+                self.0.charge(task, consumed);
+                self.0.leave(task, cx);
+            }
+            Event::BudgetExpired { task, consumed } => self.budget_expired(task, consumed, cx),
+            Event::Handler { task, consumed, .. } => {
+                self.0.charge(task, consumed);
+                self.0.over(task, cx);
+                self.0.enter(task, cx);
+            }
+            Event::Yield { task, consumed } => {
+                self.0.charge(task, consumed);
+                self.0.yields(task, cx);
+            }
+            Event::Timer { timer, .. } => self.0.timer(timer, cx),
+            // Who holds a resource is no more urgent by it.
+            Event::Request { .. } | Event::Return { .. } => return,
+            Event::Deadline { .. } | Event::Changed { .. } | Event::Exit { .. } => return,
+        }
+        self.0.arm_timers(cx);
+    }
+
+    fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        self.0.decide(lent, cx, decision);
+        self.0.arm_timers(cx);
+    }
+
+    fn timers(&self) -> u16 {
+        self.0.timers()
+    }
+
+    fn meters(&self) -> bool {
+        true
+    }
+}
+
+/// What the manual pages of all servers say alike.
+macro_rules! shared {
+    () => {
+        "\
+**Settings.** `by` says what tasks and servers are ranked by: `period` (rate monotonic; the default), the `priority` of the task
+(a higher number first), or `deadline` (EDF). With `background: yes` jobs of a server without
+budget run after all others, which is not charged.
+
+**Budgets of their own.** A `budget` of a task is a limit for each of its jobs, as under other policies: a job that has used it is
+aborted. That of the server is not.
+
+**Several CPUs.** The partitioned form packs servers by Q / P and other tasks by runtime and period; the guarantee then holds on
+each CPU. There is no global form.
+
+**Resources.** They are handed out to the most urgent of those that wait; who holds one gets no more urgent by it, and waits for its
+server's budget all the same.
+
+**Ties.** The earlier release first, then the lower task number; a job that yields goes behind those of the same rank.
+
+"
+    };
+}
+use shared;

@@ -1,0 +1,85 @@
+//! The periodic server, whose budget is used up also by time without work.
+//!
+//! Davis and Burns, "Hierarchical Fixed Priority Pre-Emptive Scheduling", RTSS 2005. Invariant: to everybody else it is a periodic task
+//! with the runtime Q and the period P that may need less.
+//!
+//! In the paper an idle task of the server uses the budget up, so that the CPU is lost to all other servers. Here those
+//! that are ready run in that time, which makes nobody later: a fixed-priority schedule of jobs that do not block each other only
+//! gets shorter where work is left out.
+
+use super::periods::Periods;
+use super::{BACKGROUND, BY, Rule, SCOPES, build, shared};
+use crate::model::Reservation;
+use crate::policy::{Entry, PolicySpec};
+use crate::time::{Span, Time};
+
+struct Periodic {
+    periods: Periods,
+    /// From when on an idle server, which could run, has used its budget up to now.
+    idle_from: Option<Time>,
+}
+
+impl Rule for Periodic {
+    const DRAINS: bool = true;
+
+    fn new(reserved: Reservation, _: &PolicySpec) -> Self {
+        Periodic { periods: Periods::new(reserved, Time::ZERO), idle_from: None }
+    }
+    fn restart(&mut self, reserved: Reservation, now: Time) {
+        *self = Periodic { periods: Periods::new(reserved, now), idle_from: None };
+    }
+    fn advance(&mut self, now: Time) {
+        self.periods.advance(now);
+        if let Some(from) = &mut self.idle_from {
+            let idle = now - (*from).max(self.periods.begin);
+            *from = now;
+            self.periods.left = self.periods.left.min((self.periods.left - idle).or_zero());
+        }
+    }
+    fn consume(&mut self, amount: Span) {
+        self.periods.left -= amount;
+    }
+    fn left(&self, _: Time) -> Span {
+        self.periods.left
+    }
+    fn next(&self, _: Time) -> Option<Time> {
+        Some(self.periods.end())
+    }
+    fn deadline(&self) -> Time {
+        self.periods.end()
+    }
+    fn stands_by(&mut self, could: bool, now: Time) {
+        self.advance(now);
+        self.idle_from = could.then_some(now);
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "periodic-server",
+    summary: "rate monotonic with periodic servers: a budget in each period that shrinks also while there is no work",
+    manual: concat!(
+        "\
+As `polling-server` (a task with a `reservation` of Q and P is served, the others are periodic tasks beside it), but the server keeps
+its budget while there is no work, and idles it away: it shrinks with time while nobody ahead of the server is ready. Others run in
+that time. At each multiple of P the server has Q again.
+
+**When.** Work that comes a little after the multiples of P should not wait for the next one, and the others should not pay for it: to
+them it is a periodic task, as a polling server is. In a hierarchy of fixed priorities it is the server with the most room for others.
+
+",
+        shared!(),
+        "\
+**Cost.** O(ready jobs) per event, O(servers of the CPU) per decision, and a timer for each CPU that goes off once in a period while
+there is work; when ranked by deadline, always.
+
+**Source.** Davis and Burns, RTSS 2005.
+
+**Example.** `policy: periodic-server` with `tasks: [{name: requests, releases: [1ms], runtime: 2ms, reservation: {budget: 2ms,
+period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request runs from 1 to 2 ms and from 5 to 6 ms."
+    ),
+    scopes: SCOPES,
+    needs: &[],
+    settings: &[BY, BACKGROUND],
+    build: build::<Periodic>,
+};

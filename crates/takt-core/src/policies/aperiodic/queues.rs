@@ -1,0 +1,360 @@
+//! Who is ready, by rank, and which servers have budgets.
+
+use super::{BACKGROUND, By, Rule};
+use crate::engine::Context;
+use crate::model::{System, TaskId};
+use crate::policies::mapping::Mapper;
+use crate::policies::scope::Clusters;
+use crate::policy::{Budget, Build, Clock, Decision};
+use crate::queue::{Agenda, Key, ReadyQueue};
+use crate::record::Place;
+use crate::time::{Span, Time};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What a task, or its server, needs of a CPU, in units of 2^-62.
+fn share(system: &System, task: TaskId) -> i128 {
+    let described = &system.tasks[task.index()];
+    let by_runtime = || Some((described.runtime?, described.arrival.period()?));
+    let needed = described.reservation.map(|r| (r.budget, r.period)).or_else(by_runtime);
+    needed.map_or(0, |(need, period)| (i128::from(need.ns()) << 62) / i128::from(period.ns()))
+}
+
+/// What is known of a task.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    /// The index of its server, if it has one.
+    server: Option<usize>,
+    /// It has a job that could run, which queues behind earlier ones.
+    since: Option<Time>,
+    /// What the present job had consumed when that was last charged.
+    mark: Span,
+    /// What it consumes is charged to its server, as of the last decision.
+    charged: bool,
+    /// The engine has said that the budget is used up; it needs to be told what is left.
+    told: bool,
+}
+
+const IDLE: Member = Member { server: None, since: None, mark: Span::ZERO, charged: false, told: false };
+
+/// How the jobs of a server are queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// At its rank, within its budget.
+    Served(i64),
+    /// After all others.
+    Background,
+    /// They wait for a budget.
+    Throttled,
+}
+
+struct Server<R> {
+    rule: R,
+    task: TaskId,
+    standing: Standing,
+    /// When its last job ended or blocked, if it has none.
+    idle_since: Option<Time>,
+    /// Its place among the alarms of its CPU.
+    slot: usize,
+}
+
+/// One CPU with the tasks and servers that are at home there.
+struct Cpu {
+    ready: ReadyQueue,
+    mapper: Mapper,
+    /// Who was chosen last.
+    running: Option<TaskId>,
+    /// Indexes of its servers.
+    servers: Vec<usize>,
+    /// By [`Server::slot`]: when its next budget is to be looked at.
+    alarms: Agenda,
+    timer: u16,
+    /// What the timer is set to.
+    alarm: Option<Time>,
+}
+
+/// The ready queues and servers of a policy.
+pub(super) struct Queues<R> {
+    by: By,
+    background: bool,
+    tasks: Vec<TaskId>,
+    /// By task of the system; only those of `tasks` mean something.
+    members: Vec<Member>,
+    servers: Vec<Server<R>>,
+    cpus: Clusters<Cpu>,
+    first_timer: u16,
+}
+
+impl<R: Rule> Queues<R> {
+    /// Every task with a reservation has a server.
+    pub(super) fn new(build: &Build<'_>) -> Queues<R> {
+        let mut members = vec![IDLE; build.system.tasks.len()];
+        let mut servers = Vec::new();
+        for &task in build.tasks {
+            if let Some(reserved) = build.system.tasks[task.index()].reservation {
+                members[task.index()].server = Some(servers.len());
+                let rule = R::new(reserved, &build.spec);
+                let standing = Standing::Throttled;
+                servers.push(Server { rule, task, standing, idle_since: Some(Time::ZERO), slot: 0 });
+            }
+        }
+        let cpu = |index: usize, tasks: Vec<TaskId>, places: &[Place]| {
+            let at_home: Vec<usize> = tasks.iter().filter_map(|t| members[t.index()].server).collect();
+            at_home.iter().enumerate().for_each(|(slot, s)| servers[*s].slot = slot);
+            Cpu {
+                ready: ReadyQueue::new(tasks.len()),
+                mapper: Mapper::new(build, &tasks, places),
+                running: None,
+                alarms: Agenda::new(at_home.len()),
+                servers: at_home,
+                timer: build.first_timer + index as u16,
+                alarm: None,
+            }
+        };
+        let cpus = Clusters::packed(build, |task| share(build.system, task), cpu);
+        Queues {
+            by: By::new(&build.spec),
+            background: build.spec.value(BACKGROUND.name) == Some(1),
+            tasks: build.tasks.to_vec(),
+            members,
+            servers,
+            cpus,
+            first_timer: build.first_timer,
+        }
+    }
+
+    /// Begins anew with whole budgets and the jobs that are there.
+    pub(super) fn reset(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now();
+        for cpu in self.cpus.iter_mut() {
+            cpu.ready.clear();
+            cpu.running = None;
+            cpu.alarm = None;
+            (0..cpu.servers.len()).for_each(|slot| cpu.alarms.remove(slot));
+        }
+        for server in &mut self.servers {
+            if let Some(reserved) = cx.task(server.task).reservation {
+                server.rule.restart(reserved, now);
+            }
+            (server.standing, server.idle_since) = (Standing::Throttled, Some(now));
+        }
+        for index in 0..self.tasks.len() {
+            let task = self.tasks[index];
+            let member = &mut self.members[task.index()];
+            *member = Member { server: member.server, ..IDLE };
+            if let Some(job) = cx.job(task) {
+                member.mark = job.consumed;
+                if job.ready {
+                    self.enter(task, cx);
+                }
+            }
+        }
+        self.arm_timers(cx);
+    }
+
+    /// How urgent the task is by itself, or its server.
+    fn rank(&self, task: TaskId, cx: &Context<'_>) -> i64 {
+        let described = cx.task(task);
+        let server = self.members[task.index()].server.map(|s| &self.servers[s]);
+        match self.by {
+            By::Priority => -i64::from(described.priority),
+            By::Period => {
+                described.reservation.map(|r| r.period).or(described.arrival.period()).map_or(i64::MAX, Span::ns)
+            }
+            By::Deadline => match server {
+                Some(server) => server.rule.deadline().ns(),
+                None => cx.job(task).map_or(i64::MAX, |job| job.deadline.ns()),
+            },
+        }
+    }
+
+    /// The task's job could run from now on.
+    pub(super) fn enter(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        let (now, release) = (cx.now(), cx.job(task).expect("what could run is a job").release);
+        let member = &mut self.members[task.index()];
+        member.since = Some(release);
+        if let Some(s) = member.server {
+            let Server { rule, idle_since, .. } = &mut self.servers[s];
+            // Work that follows in the same instant goes on.
+            if let Some(at) = idle_since.take().filter(|at| *at < now) {
+                rule.idles(at);
+                rule.wakes(now);
+            }
+            rule.stands_by(false, now);
+            self.settle(s, cx);
+        }
+        self.place(task, cx);
+    }
+
+    /// The task has no job that could run.
+    pub(super) fn leave(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        self.cpus.of(task).ready.remove(task);
+        let member = &mut self.members[task.index()];
+        member.since = None;
+        if let Some(s) = member.server {
+            self.servers[s].idle_since.get_or_insert(cx.now());
+            self.settle(s, cx);
+        }
+    }
+
+    /// A job is over, and what it consumed is charged.
+    pub(super) fn over(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        self.leave(task, cx);
+        self.members[task.index()].mark = Span::ZERO;
+    }
+
+    /// The job lets others of the same rank run.
+    pub(super) fn yields(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        self.members[task.index()].since = Some(cx.now());
+        self.place(task, cx);
+    }
+
+    /// The engine takes the budget for used up.
+    pub(super) fn told(&mut self, task: TaskId) {
+        self.members[task.index()].told = true;
+    }
+
+    /// The task's job has consumed so much by now.
+    pub(super) fn charge(&mut self, task: TaskId, consumed: Span) {
+        let member = &mut self.members[task.index()];
+        let spent = consumed - member.mark;
+        // Less than before is the next job, or the handler, of which the policy is yet to be told.
+        if spent > Span::ZERO {
+            member.mark = consumed;
+            if let Some(s) = member.server.filter(|_| member.charged) {
+                self.servers[s].rule.consume(spent);
+            }
+        }
+    }
+
+    /// Brings the task's server up to now, if it has one.
+    pub(super) fn settle_of(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        if let Some(s) = self.members[task.index()].server {
+            self.settle(s, cx);
+        }
+    }
+
+    /// Brings a server up to now: what it may consume, where its jobs queue, and when to look at it next.
+    fn settle(&mut self, s: usize, cx: &mut Context<'_>) {
+        let (now, task) = (cx.now(), self.servers[s].task);
+        if let Some(job) = cx.job(task).filter(|_| self.cpus.of(task).running == Some(task)) {
+            self.charge(task, job.consumed);
+        }
+        self.servers[s].rule.advance(now);
+        let rank = self.rank(task, cx);
+        let Server { rule, standing, idle_since, slot, .. } = &mut self.servers[s];
+        let before = *standing;
+        *standing = match rule.left(now) > Span::ZERO {
+            true => Standing::Served(rank),
+            false if self.background => Standing::Background,
+            false => Standing::Throttled,
+        };
+        let changed = *standing != before;
+        let looks = idle_since.is_none() || (R::DRAINS && self.by == By::Deadline);
+        let next = if looks { rule.next(now) } else { None };
+        let slot = *slot;
+        self.cpus.of(task).alarms.set(slot, next.unwrap_or(Time::MAX));
+        if changed && self.members[task.index()].since.is_some() {
+            self.place(task, cx);
+        }
+    }
+
+    /// Queues a job that could run, or moves it to where it belongs now.
+    fn place(&mut self, task: TaskId, cx: &mut Context<'_>) {
+        let Member { server, since: Some(release), .. } = self.members[task.index()] else { return };
+        let rank = match server.map(|s| self.servers[s].standing) {
+            None => self.rank(task, cx),
+            Some(Standing::Served(rank)) => rank,
+            Some(Standing::Background) => i64::MAX,
+            Some(Standing::Throttled) => {
+                self.cpus.of(task).ready.remove(task);
+                return;
+            }
+        };
+        cx.set_urgency(task, rank);
+        let ready = &mut self.cpus.of(task).ready;
+        ready.remove(task);
+        ready.insert(Key { rank, release, task });
+    }
+
+    /// A timer is due.
+    pub(super) fn timer(&mut self, timer: u16, cx: &mut Context<'_>) {
+        let (index, now) = (usize::from(timer - self.first_timer), cx.now());
+        let cpu = &mut self.cpus[index];
+        cpu.alarm = cpu.alarm.filter(|at| *at > now);
+        while let Some((_, slot)) = self.cpus[index].alarms.first().filter(|(at, _)| *at <= now) {
+            self.cpus[index].alarms.remove(slot);
+            self.settle(self.cpus[index].servers[slot], cx);
+        }
+    }
+
+    /// Sets the timers to the first alarms. O(CPUs).
+    pub(super) fn arm_timers(&mut self, cx: &mut Context<'_>) {
+        for cpu in self.cpus.iter_mut() {
+            let wanted = cpu.alarms.first().map(|(at, _)| at);
+            if wanted != cpu.alarm {
+                cpu.alarm = wanted;
+                match wanted {
+                    Some(at) => cx.set_timer(cpu.timer, at),
+                    None => cx.cancel_timer(cpu.timer),
+                }
+            }
+        }
+    }
+
+    pub(super) fn timers(&self) -> u16 {
+        self.cpus.len() as u16
+    }
+
+    /// Chooses who runs.
+    pub(super) fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let mut rest = lent;
+        while let Some((index, group, others)) = self.cpus.split(rest) {
+            rest = others;
+            // What is used up by now need not wait until that is noticed.
+            if let Some(task) = self.cpus[index].running {
+                self.settle_of(task, cx);
+            }
+            let before = decision.assignments.len();
+            let Cpu { ready, mapper, running, .. } = &mut self.cpus[index];
+            mapper.map(ready.as_slice().iter().map(|key| key.task), group, cx, decision);
+            *running = decision.assignments[before..].first().map(|a| a.task);
+            for assignment in &mut decision.assignments[before..] {
+                let amount = self.lasts(assignment.task, cx);
+                assignment.budget = amount.map(|amount| Budget { amount, clock: Clock::Cpu });
+            }
+            if R::DRAINS {
+                self.stand_by(index, cx);
+            }
+        }
+    }
+
+    /// How long the chosen task may run, if that is limited and news to the engine.
+    fn lasts(&mut self, task: TaskId, cx: &Context<'_>) -> Option<Span> {
+        let (now, consumed) = (cx.now(), cx.job(task).map_or(Span::ZERO, |job| job.consumed));
+        let member = &mut self.members[task.index()];
+        let told = core::mem::take(&mut member.told);
+        let own = cx.job_budget(task).map(|own| own - consumed);
+        let limit = member.server.and_then(|s| {
+            let Server { rule, standing, .. } = &self.servers[s];
+            member.charged = matches!(standing, Standing::Served(_));
+            // In the background it runs until there is a budget again.
+            if member.charged { Some(rule.left(now)) } else { rule.next(now).map(|next| next - now) }
+        });
+        // A budget that is used up already is noticed a moment later.
+        let amount = [own, limit].into_iter().flatten().min()?.max(Span::from_ns(1));
+        (told || cx.budget_left(task) != Some(amount)).then_some(amount)
+    }
+
+    /// Tells idle servers whether they could run: nobody ahead of them is ready.
+    fn stand_by(&mut self, index: usize, cx: &Context<'_>) {
+        let first = self.cpus[index].ready.as_slice().first().map(|key| key.rank);
+        for at in 0..self.cpus[index].servers.len() {
+            let s = self.cpus[index].servers[at];
+            if self.servers[s].idle_since.is_some() {
+                let rank = self.rank(self.servers[s].task, cx);
+                self.servers[s].rule.stands_by(first.is_none_or(|first| first >= rank), cx.now());
+            }
+        }
+    }
+}

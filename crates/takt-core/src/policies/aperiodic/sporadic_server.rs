@@ -1,0 +1,90 @@
+//! The sporadic server, as it was corrected.
+//!
+//! Sprunt, Sha and Lehoczky, "Aperiodic Task Scheduling for Hard-Real-Time Systems", Real-Time Systems 1, 1989; Stanovich, Baker,
+//! Wang and González Harbour, "Defects of the POSIX Sporadic Server and How to Correct Them", RTAS 2010, for the rules; Spuri and
+//! Buttazzo, "Scheduling Aperiodic Tasks in Dynamic Priority Systems", Real-Time Systems 10, 1996, for deadlines. Invariant: of each
+//! part of the budget the instants from which on it could be used are at least P apart, so that to everybody else the server is a
+//! sporadic task with the runtime Q and the period P.
+
+use super::refills::Refills;
+use super::{BACKGROUND, BY, Rule, SCOPES, build, shared};
+use crate::model::Reservation;
+use crate::policy::{Entry, Kind, PolicySpec, Setting};
+use crate::time::{Span, Time};
+
+/// How many parts of a budget are kept apart when nobody says.
+const PARTS: i64 = 8;
+
+const REPLENISHMENTS: Setting = Setting {
+    name: "replenishments",
+    kind: Kind::Count(1, 64),
+    default: "8",
+    summary: "into how many parts a budget may fall that come back at different instants",
+};
+
+struct Sporadic(Refills);
+
+impl Rule for Sporadic {
+    fn new(reserved: Reservation, spec: &PolicySpec) -> Self {
+        let most = spec.value(REPLENISHMENTS.name).unwrap_or(PARTS);
+        Sporadic(Refills::new(reserved, most as usize))
+    }
+    fn restart(&mut self, reserved: Reservation, now: Time) {
+        self.0.restart(reserved, now);
+    }
+    fn advance(&mut self, _: Time) {}
+    fn wakes(&mut self, now: Time) {
+        self.0.activate(now);
+    }
+    fn idles(&mut self, at: Time) {
+        self.0.split(at);
+    }
+    fn consume(&mut self, amount: Span) {
+        self.0.consume(amount);
+    }
+    fn left(&self, now: Time) -> Span {
+        self.0.left(now)
+    }
+    fn next(&self, now: Time) -> Option<Time> {
+        Some(self.0.at()).filter(|at| *at > now)
+    }
+    fn deadline(&self) -> Time {
+        self.0.at().saturating_add(self.0.period())
+    }
+}
+
+/// Its line in the registry.
+pub const ENTRY: Entry = Entry {
+    name: "sporadic-server",
+    summary: "rate monotonic with sporadic servers: what was used comes back a period after it could be used",
+    manual: concat!(
+        "\
+As `polling-server` (a task with a `reservation` of Q and P is served, the others are periodic tasks beside it), but the server
+keeps its budget for as long as there is no work, and gets each part back P after the instant from which on it could be used.
+
+When work comes and something of the budget is there, that instant is now. When the work is done, what was used of the budget is a
+part of its own, which comes back P after that instant; the rest waits for the next work. A part that is used up before the
+work is done is followed by the next one, if that is there, and otherwise the server waits for it. So a budget falls into
+parts. There are as many as `replenishments` says; beyond that, the rest waits with the next part.
+
+**When.** Work that should begin at once when it comes, beside others that must not pay for it: to them the server is a sporadic task.
+It is SCHED_SPORADIC of POSIX without the defects of that. There a part can come back too early, because one instant is kept for
+all of them; an overrun enlarges the budget, because what was overrun comes back and was never taken away. Here each part has its
+own instant, and an overrun is taken off the next part.
+
+",
+        shared!(),
+        "\
+**Cost.** O(ready jobs + parts) per event, and a timer for each CPU that goes off when a server that waits has a budget again.
+
+**Source.** Sprunt, Sha and Lehoczky, Real-Time Systems 1, 1989; Stanovich, Baker, Wang and González Harbour, RTAS 2010; by deadline
+Spuri and Buttazzo, Real-Time Systems 10, 1996.
+
+**Example.** `policy: sporadic-server` with `tasks: [{name: requests, releases: [2ms, 4ms, 6ms], runtime: 1ms, reservation: {budget: 2ms,
+period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the requests run at 2, 4 and 7 ms, when the first part is back."
+    ),
+    scopes: SCOPES,
+    needs: &[],
+    settings: &[BY, BACKGROUND, REPLENISHMENTS],
+    build: build::<Sporadic>,
+};
