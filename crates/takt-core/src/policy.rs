@@ -554,14 +554,11 @@ pub static REGISTRY: &[Entry] = &[
     policies::reservation::cbs::ENTRY,
     policies::reservation::fcbs::ENTRY,
     policies::reservation::grub::ENTRY,
-<<<<<<< ours
     policies::reservation::edf_wmr::ENTRY,
-=======
     policies::aperiodic::polling_server::ENTRY,
     policies::aperiodic::periodic_server::ENTRY,
     policies::aperiodic::deferrable_server::ENTRY,
     policies::aperiodic::sporadic_server::ENTRY,
->>>>>>> theirs
     policies::hvdf::ENTRY,
     policies::np_hvdf::ENTRY,
     policies::lbesa::ENTRY,

@@ -116,17 +116,11 @@ pub(crate) fn drained(ledger: &Ledger) {
 
 /// Whether the policy leaves CPUs idle although jobs are ready.
 fn idles(spec: PolicySpec) -> bool {
-<<<<<<< ours
-    // A hard server waits although its CPU is idle; the setting that makes it one may change in the middle.
-    let may_throttle = spec.entry.settings.iter().any(|setting| setting.name == "enforcement");
-    ["llref", "pd2", "edf-wm", "edf-cd", "edf-wmr"].contains(&spec.entry.name) || may_throttle
-=======
     // A hard server waits although its CPU is idle, and so does one for aperiodic work outside of the background; the settings
     // that make them so may change in the middle.
     let throttles = |setting: &Setting| ["enforcement", "background"].contains(&setting.name);
     let may_throttle = spec.entry.settings.iter().any(throttles);
-    ["llref", "pd2", "edf-wm", "edf-cd"].contains(&spec.entry.name) || may_throttle
->>>>>>> theirs
+    ["llref", "pd2", "edf-wm", "edf-cd", "edf-wmr"].contains(&spec.entry.name) || may_throttle
 }
 
 /// Where every task has a home, it stays there. I+PI moves tasks when CPUs are overloaded, and semi-partitioned policies those
