@@ -42,7 +42,7 @@ pub enum Kind {
 pub struct Verdict {
     /// The answer.
     pub schedulable: Answer,
-    /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `rta` (response-time analysis), `busy-period`, `gfb`, `bcl`,
+    /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `edf-wmr`, `rta` (response-time analysis), `busy-period`, `gfb`, `bcl`,
     /// `bak`, `gedf-rta`, `grm-rta`, `gdm-rta`, `gfp-rta`, `optimal`, `utilisation`, `one-cpu-each`,
     /// `no-deadlines`, `none`; `domains` where those of domains differ.
     pub test: &'static str,
@@ -112,7 +112,7 @@ fn whole(system: &System, declared: &System) -> Verdict {
         let answer = if always { Answer::No } else { Answer::Unknown };
         ("utilisation", Finding::new(answer, Kind::Necessary, why))
     } else {
-        let packs = system.policy.scope == Scope::Partitioned && split::way(&system.policy).is_none();
+        let packs = system.policy.scope == Scope::Partitioned && !split::has_routes(&system.policy);
         let home = packs.then(|| homes(declared));
         if let Some(home) = &home {
             idle &= (0..cpus as u16).all(|cpu| idle_tenth(&on(home, cpu, &known), 1));
@@ -193,7 +193,7 @@ fn by_policy(
         _ => None,
     };
     let otherwise = match name {
-        "fcbs" | "edf-wmr" => "no proof is known to us for servers that hand their budgets on",
+        "fcbs" => "no proof is known to us for servers that hand their budgets on",
         _ => "there is no test for this policy",
     };
     match (test, system.policy.scope) {

@@ -9,10 +9,17 @@
 //! other tests of that apply.
 //!
 //! What is promised so holds for a task whose jobs need no more than Q, come no sooner than P after each other, and have deadlines
-//! no earlier than P. No proof is known to us for FCBS and EDF-WMR, which hand budgets on.
+//! no earlier than P. No proof is known to us for FCBS, which hands budgets on.
+//!
+//! Under EDF-WMR servers fit if EDF-WM finds a CPU or a route for each ([`crate::split`]). It hands budgets on, too, but what is
+//! handed on is used by who could run instead, with a deadline no earlier, and on each CPU the deadlines of a server's budgets are
+//! at least a period apart; so the work that is due by any instant is never more than under EDF with jobs that all use their
+//! budgets, for which the assignment is tested exactly. (The paper says the same in short: Kato, Rajkumar and Ishikawa, "AIRS",
+//! ECRTS 2010, section 5.2.)
 
 use crate::global;
 use crate::online::{Answer, Kind, homes, necessary, only_runs};
+use crate::split;
 use crate::taskset::TaskSet;
 use crate::tests;
 use crate::uniprocessor::{Demand, Finding};
@@ -25,7 +32,7 @@ use takt_core::time::Span;
 
 /// Whether the policy is one of servers whose guarantee is proven.
 pub(crate) fn knows(policy: &str) -> bool {
-    matches!(policy, "cbs" | "grub")
+    matches!(policy, "cbs" | "grub" | "edf-wmr")
 }
 
 /// The system with budgets as runtimes and the servers' periods as periods, by which its tasks are packed.
@@ -93,6 +100,41 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
         };
         served.push(Served { id, task, server });
     }
+    let name = system.policy.entry.name;
+    let fit = match name {
+        "edf-wmr" => {
+            split::servers(declared).map(|split| ((name, Vec::new()), format!("{split}, the servers fit on every CPU")))
+        }
+        _ => on_clusters(system, declared, &served, tasks),
+    };
+    let ((test, responses), fit) = match fit {
+        Ok(fit) => fit,
+        Err(why) => return unknown(why),
+    };
+    let demand = |id: TaskId| tasks.iter().find(|d| d.task == id);
+    let dated = served.iter().filter(|s| s.task.deadline.is_some());
+    let mut excess = dated.filter_map(|s| s.excess(demand(s.id)));
+    if let Some(first) = excess.next() {
+        let rest = match excess.count() {
+            0 => String::new(),
+            1 => " (and there is another such task)".into(),
+            n => format!(" (and there are {n} more such tasks)"),
+        };
+        let found = unknown(format!("{first}{rest}; the servers fit, so that the others are in time whatever it does"));
+        return (test, Finding { responses, ..found.1 });
+    }
+    let why = format!("{fit}, and no job needs more than its own");
+    (test, Finding { responses, ..Finding::new(Answer::Yes, Kind::Sufficient, why) })
+}
+
+/// Whether all servers fit on the clusters of the policy's scope: the test that shows it, and in words.
+fn on_clusters(
+    system: &System,
+    declared: &System,
+    served: &[Served<'_>],
+    tasks: &[Demand],
+) -> Result<(Shown, String), String> {
+    let cpus = system.cpus.len();
     let size = match system.policy.scope {
         Scope::Partitioned => 1,
         Scope::Clustered => usize::from(system.policy.cluster).clamp(1, cpus),
@@ -105,35 +147,19 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
     for (index, cluster) in clusters.iter().enumerate() {
         let here: Vec<&Served<'_>> = served.iter().filter(|s| usize::from(home[s.id.index()]) == index).collect();
         if let Some(bound) = here.iter().find(|s| !cluster.is_subset(&s.task.affinity)) {
-            return unknown(format!("task {} may not run on every CPU of its cluster", bound.id.0));
+            return Err(format!("task {} may not run on every CPU of its cluster", bound.id.0));
         }
         match fits(system.policy.entry.name, &here, tasks, cluster.len() as u64) {
             Ok((name, bounds)) => {
                 responses.extend(bounds);
                 test = Some(test.map_or(name, |before| if before == name { name } else { "reservation" }));
             }
-            Err(why) if clusters.len() > 1 => return unknown(format!("on CPU {cluster}, {why}")),
-            Err(why) => return unknown(why),
+            Err(why) if clusters.len() > 1 => return Err(format!("on CPU {cluster}, {why}")),
+            Err(why) => return Err(why),
         }
     }
-    let demand = |id: TaskId| tasks.iter().find(|d| d.task == id);
-    let dated = served.iter().filter(|s| s.task.deadline.is_some());
-    let mut excess = dated.filter_map(|s| s.excess(demand(s.id)));
-    let test = test.unwrap_or("reservation");
-    if let Some(first) = excess.next() {
-        let rest = match excess.count() {
-            0 => String::new(),
-            1 => " (and there is another such task)".into(),
-            n => format!(" (and there are {n} more such tasks)"),
-        };
-        let found = unknown(format!("{first}{rest}; the servers fit, so that the others are in time whatever it does"));
-        return (test, Finding { responses, ..found.1 });
-    }
-    let why = match clusters.len() {
-        1 => "the servers fit, and no job needs more than its own",
-        _ => "the servers fit on every cluster of CPUs, and no job needs more than its own",
-    };
-    (test, Finding { responses, ..Finding::new(Answer::Yes, Kind::Sufficient, why) })
+    let place = if clusters.len() == 1 { "" } else { " on every cluster of CPUs" };
+    Ok(((test.unwrap_or("reservation"), responses), format!("the servers fit{place}")))
 }
 
 fn unknown(why: String) -> (&'static str, Finding) {

@@ -2,7 +2,7 @@
 
 use crate::online::{Answer, Kind};
 use crate::uniprocessor::{Demand, Finding};
-use takt_core::model::{Step, System, TaskId, Timing};
+use takt_core::model::{Invalid, Step, System, TaskId, Timing};
 use takt_core::policies::split::Routes;
 use takt_core::policies::split::assign::Split;
 use takt_core::policy::{Build, PolicySpec};
@@ -15,6 +15,38 @@ pub(crate) fn way(policy: &PolicySpec) -> Option<Split> {
         "edf-cd" => Some(Split::Tight),
         _ => None,
     }
+}
+
+/// Whether the policy assigns tasks, or their servers, to routes over several CPUs.
+pub(crate) fn has_routes(policy: &PolicySpec) -> bool {
+    way(policy).is_some() || policy.entry.name == "edf-wmr"
+}
+
+/// How many tasks are split, where all have a place; else why not.
+fn routes(system: &System, of: impl Fn(&Build<'_>) -> Result<Routes, Invalid>) -> Result<usize, String> {
+    let all: Vec<TaskId> = (0..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
+    let places: Vec<Place> = (0..system.cpus.len()).map(|p| Place(p as u16)).collect();
+    let build = Build { system, tasks: &all, places: &places, spec: system.policy, first_timer: 0 };
+    let routes = of(&build).map_err(|invalid| invalid.to_string())?;
+    match routes.refused.first() {
+        Some(_) if routes.gave_up => Err("the assignment takes too long to be searched".to_owned()),
+        Some(task) => Err(format!("there is no room for task {}, whole or split", task.0)),
+        None => Ok(all.iter().filter(|t| routes.of(**t).len() > 1).count()),
+    }
+}
+
+/// So many tasks are split.
+fn told(split: usize) -> String {
+    match split {
+        0 => "no task is split".to_owned(),
+        1 => "one task is split".to_owned(),
+        n => format!("{n} tasks are split"),
+    }
+}
+
+/// How the servers of a system find their CPUs under EDF-WMR, in words; as an error why they do not.
+pub(crate) fn servers(declared: &System) -> Result<String, String> {
+    routes(declared, Routes::of_servers).map(told)
 }
 
 /// The test of the assignment, for `tasks` that are placed as those of `declared` are. It proves a yes; another assignment might
@@ -31,28 +63,13 @@ pub(crate) fn accepted(system: &System, declared: &System, tasks: &[Demand], way
     if any(|s| matches!(s, Step::Lock(_))) {
         return Err("under this policy holders of resources inherit nothing".to_owned());
     }
-    let all: Vec<TaskId> = (0..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
-    let places: Vec<Place> = (0..system.cpus.len()).map(|p| Place(p as u16)).collect();
-    let build = Build { system: declared, tasks: &all, places: &places, spec: system.policy, first_timer: 0 };
-    let routes = Routes::new(&build, way).map_err(|invalid| invalid.to_string())?;
-    let split = all.iter().filter(|t| routes.of(**t).len() > 1).count();
-    match routes.refused.first() {
-        Some(_) if routes.gave_up => Err("the assignment takes too long to be searched".to_owned()),
-        Some(task) => Err(format!("there is no room for task {}, whole or split", task.0)),
-        None if split > 0 && system.timing != Timing::default() => {
-            Err("split tasks need timers that are never late".to_owned())
-        }
-        None if split > 0 && any(|s| matches!(s, Step::Sleep(_))) => {
-            Err("jobs that sleep beside split tasks are beyond the test".to_owned())
-        }
-        None => {
-            let split = match split {
-                0 => "no task is split".to_owned(),
-                1 => "one task is split".to_owned(),
-                n => format!("{n} tasks are split"),
-            };
-            let reason = format!("{split}, and the demand on every CPU never exceeds the time there is");
-            Ok(Finding::new(Answer::Yes, Kind::Sufficient, reason))
-        }
+    let split = routes(declared, |build| Routes::new(build, way))?;
+    if split > 0 && system.timing != Timing::default() {
+        return Err("split tasks need timers that are never late".to_owned());
     }
+    if split > 0 && any(|s| matches!(s, Step::Sleep(_))) {
+        return Err("jobs that sleep beside split tasks are beyond the test".to_owned());
+    }
+    let reason = format!("{}, and the demand on every CPU never exceeds the time there is", told(split));
+    Ok(Finding::new(Answer::Yes, Kind::Sufficient, reason))
 }

@@ -1,6 +1,7 @@
 //! Servers that are split over CPUs, by hand.
 
 use super::*;
+use takt_analysis::online::{Answer, verdict};
 
 /// A periodic task with a server of its own runtime and period, whose jobs need these times, and the last of them from then on.
 fn film(budget: i64, period: i64, lengths: &[i64]) -> Task {
@@ -92,6 +93,25 @@ fn windows_begin_no_earlier_than_a_period_after_the_last_ones() {
     expect(&tell(two(OFF, tasks()), 20), "c0-2 a2-8 c8-12 a12-18\nb0-6 b10-15 c15-17 b17-18", "");
     // c's first job leaves 2 ms for a, which leaves them for c's second.
     expect(&tell(two(&[], tasks()), 20), "c0-2 a2-8 c8-14 a14-20\nb0-6 b10-16", "");
+}
+
+#[test]
+fn six_films_of_one_kind_and_fourteen_of_another_find_room_on_four_cpus() {
+    for placement in ["ff", "wf", "ffd"] {
+        for (budget, period, most) in [(25, 41, 6), (9, 33, 14)] {
+            let films = |n: usize, lengths: &[i64]| {
+                let policy =
+                    PolicySpec { placement: Placement::from_name(placement).unwrap(), ..policy("edf-wmr", &[]) };
+                System { policy, ..system(4, "edf-wmr", vec![film(budget, period, lengths); n]) }
+            };
+            let found = verdict(&films(most, &[budget]));
+            assert_eq!((found.schedulable, found.test), (Answer::Yes, "edf-wmr"), "{}", found.reason);
+            assert_eq!(tell(films(most, &[budget, budget - 5]), 3_000).missed(), "");
+            let found = verdict(&films(most, &[budget, budget + 5]));
+            assert_eq!((found.schedulable, found.test), (Answer::Unknown, "edf-wmr"), "{}", found.reason);
+            assert_ne!(verdict(&films(most + 1, &[budget])).schedulable, Answer::Yes);
+        }
+    }
 }
 
 #[test]
