@@ -69,7 +69,9 @@ impl State {
     /// Plans the next release of a task anew: by its present period from the last one, but not before now.
     pub(super) fn replan(&mut self, task: TaskId) {
         let run = &self.runs[task.index()];
-        let (Some(_), Some(planned)) = (run.next_release, self.next_release(task, run.job, run.base)) else { return };
+        // Jobs that were skipped were released, too.
+        let last = run.next_job.saturating_sub(1);
+        let (Some(_), Some(planned)) = (run.next_release, self.next_release(task, last, run.base)) else { return };
         let next = planned.max(self.now);
         self.runs[task.index()].base += next - planned;
         self.plan(task, Some(next));

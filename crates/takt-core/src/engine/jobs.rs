@@ -43,6 +43,7 @@ impl State {
             run.job = job;
             self.begin_job(task, release, release, deadline.unwrap_or(Time::MAX));
         } else if backlog == Backlog::Skip {
+            self.runs[task.index()].base = release;
             self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
             let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO };
             self.record_at(release, sink, what);

@@ -58,7 +58,8 @@ struct Run {
     release: Time,
     /// When the current job was to be released; `release` may be another instant by the rule for late jobs.
     planned: Time,
-    /// What the releases after it are reckoned from: that instant, unless a call moved them.
+    /// What the releases that follow are reckoned from: that instant, or that of a later job that was skipped, unless a call
+    /// moved them.
     base: Time,
     deadline: Time,
     /// The relative deadline that it began with; that of the task may have changed since.

@@ -17,6 +17,8 @@ fn relative(deadline: Option<Span>) -> i64 {
 }
 
 impl Ordering for Dm {
+    const BY_TERMS: bool = true;
+
     fn new(_: &Build<'_>) -> Self {
         Dm
     }

@@ -12,6 +12,8 @@ use crate::time::Span;
 struct Rm;
 
 impl Ordering for Rm {
+    const BY_TERMS: bool = true;
+
     fn new(_: &Build<'_>) -> Self {
         Rm
     }

@@ -47,6 +47,8 @@ pub(crate) trait Ordering: Send + Sized + 'static {
     const PREEMPTIVE: bool = true;
     /// Whether it must know who runs: it is not preemptive, ranks jobs anew because they run, or has a timer.
     const FOLLOWS: bool = false;
+    /// Whether jobs are ranked by the period or deadline of their task, so that a call changes the rank of the present one.
+    const BY_TERMS: bool = false;
     /// Whether it has a timer (one for each cluster).
     const TIMED: bool = false;
 
@@ -453,6 +455,12 @@ impl<O: Ordering> Policy for Scoped<O> {
                 }
             }
             Event::Timer { timer, .. } => self.timer(usize::from(timer - self.first_timer), cx),
+            Event::Changed { task } if O::BY_TERMS => {
+                if let Some(own) = self.own_urgency(task) {
+                    let rank = self.ordering.rank(task, cx);
+                    self.rank_anew(task, Urgency { rank, ..own }, cx);
+                }
+            }
             Event::Deadline { .. } | Event::Changed { .. } | Event::Exit { .. } => {}
         }
     }
