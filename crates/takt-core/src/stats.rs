@@ -1,10 +1,11 @@
 //! Counters of a run, and response times.
 
 use crate::model::TaskId;
-use crate::record::{Record, Sink};
-use crate::time::Span;
+use crate::record::{Outcome, Record, Sink, What};
+use crate::time::{Span, Time};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Counts of one task, or summed over all.
 ///
@@ -161,9 +162,78 @@ impl Sink for Responses {
     }
 }
 
+/// How many jobs of each task complete in each interval of one length, as a [`Sink`]: frames per second, if jobs are frames and the
+/// interval is a second.
+///
+/// Interval k is (k·length, (k+1)·length]: a job that completes at its end is of it. Jobs count whether they are in time or late,
+/// since a late frame is shown, too; aborted ones do not. Only intervals that are whole by the end of the run are kept.
+///
+/// This is what Kato, Rajkumar, Ishikawa, "AIRS: Supporting Interactive Real-Time Applications on Multicore Platforms", ECRTS 2010,
+/// show in figures 6 and 10: at each second the number of frames of the movie that had the fewest.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    tasks: Range<u32>,
+    length: Span,
+    /// By interval, then by task.
+    done: Vec<u32>,
+}
+
+impl Rates {
+    /// For these tasks, over a run of this duration. The memory is that of one number for each task and interval.
+    ///
+    /// # Panics
+    /// When the length is not above zero, or there is no task.
+    #[must_use]
+    pub fn new(tasks: Range<u32>, length: Span, duration: Span) -> Rates {
+        assert!(length > Span::ZERO && !tasks.is_empty(), "an interval has a length and somebody to be counted");
+        let intervals = (duration.ns().max(0) / length.ns()) as usize;
+        let done = vec![0; intervals * tasks.len()];
+        Rates { tasks, length, done }
+    }
+
+    /// For each interval how many jobs each task completed. O(1) for each.
+    pub fn intervals(&self) -> impl Iterator<Item = &[u32]> {
+        self.done.chunks_exact(self.tasks.len())
+    }
+
+    /// For each interval the fewest that any of the tasks completed. O(tasks) for each.
+    pub fn worst(&self) -> impl Iterator<Item = u32> {
+        self.intervals().map(|tasks| tasks.iter().copied().min().unwrap_or(0))
+    }
+}
+
+impl Sink for Rates {
+    fn record(&mut self, record: Record) {
+        let What::Finish { task, outcome: Outcome::Completed, .. } = record.what else { return };
+        if !self.tasks.contains(&task.0) {
+            return;
+        }
+        let interval = ((record.at - Time::ZERO).ns() - 1).max(0) / self.length.ns();
+        let index = interval as usize * self.tasks.len() + (task.0 - self.tasks.start) as usize;
+        if let Some(done) = self.done.get_mut(index) {
+            *done += 1;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_count_what_completed_within_an_interval() {
+        let mut rates = Rates::new(1..3, Span::from_ms(10), Span::from_ms(35));
+        let mut finish = |task, ms, outcome| {
+            let what = What::Finish { task: TaskId(task), job: 0, outcome, consumed: Span::ZERO };
+            rates.record(Record { at: Time::ZERO + Span::from_ms(ms), what });
+        };
+        for (task, ms) in [(1, 0), (1, 10), (1, 11), (2, 20), (2, 30), (0, 5), (3, 5), (1, 35)] {
+            finish(task, ms, Outcome::Completed);
+        }
+        finish(2, 5, Outcome::Aborted);
+        assert!(rates.intervals().eq([[2, 0], [1, 1], [0, 1]]));
+        assert!(rates.worst().eq([0, 1, 0]));
+    }
 
     #[test]
     fn a_bucket_holds_what_it_says() {

@@ -4,6 +4,7 @@
 mod analyze;
 mod bare;
 pub(crate) mod decide;
+mod decode;
 mod figures;
 mod floor;
 mod hartstone;
@@ -35,6 +36,7 @@ enum Bench {
     Misses(misses::Args),
     Simulate(simulate::Args),
     Decide(decide::Args),
+    Decode(decode::Args),
     Analyze(analyze::Args),
     Hartstone(hartstone::Args),
 }
@@ -100,6 +102,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Misses(args) => misses::run(args),
         Bench::Simulate(args) => simulate::run(args),
         Bench::Decide(args) => decide::run(args),
+        Bench::Decode(args) => decode::run(args),
         Bench::Analyze(args) => analyze::run(args),
         Bench::Hartstone(args) => hartstone::run(args),
     }

@@ -117,10 +117,13 @@ fn draw(body: &mut String, picture: &Picture<'_>, panel: &Panel, top: i64) {
         line(body, format_args!(r#"<text x="{}" y="{at}" dy="4" class="y">{label}</text>"#, LEFT - 8));
     }
     // At most eleven numbers fit below the axis.
+    let whole = points.iter().all(|point| point % 1_000_000 == 0) && panel.worth >= 10_000_000;
     for point in points.iter().step_by(points.len().div_ceil(11)) {
         let at = pixel(x(*point));
+        let label = ratio(*point);
+        let label = if whole { label.trim_end_matches(".0") } else { &label };
         line(body, format_args!(r#"<path d="M{at} {top}v{HEIGHT}" class="grid"/>"#));
-        line(body, format_args!(r#"<text x="{at}" y="{}" class="x">{}</text>"#, top + HEIGHT + 18, ratio(*point)));
+        line(body, format_args!(r#"<text x="{at}" y="{}" class="x">{label}</text>"#, top + HEIGHT + 18));
     }
     let (middle, below) = (LEFT + WIDTH / 2, top + HEIGHT + 40);
     line(body, format_args!(r#"<text x="{middle}" y="{below}" class="x">{}</text>"#, escape(picture.across)));

@@ -43,7 +43,7 @@ pub(super) fn blocks(points: usize, sets: u64, size: u64) -> Vec<Block> {
 ///
 /// # Errors
 /// Why it cannot.
-pub(super) fn writable(path: &Path) -> Result<(), Failure> {
+pub(crate) fn writable(path: &Path) -> Result<(), Failure> {
     let is_new = !path.exists();
     let opened = OpenOptions::new().append(true).create(true).open(path);
     opened.map_err(|e| Failure::file("write", path, &e))?;

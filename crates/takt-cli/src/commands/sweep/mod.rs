@@ -1,5 +1,6 @@
 //! `takt sweep`: experiments over many task sets and loads.
 
+mod copies;
 mod curves;
 mod experiment;
 mod generate;
@@ -10,6 +11,7 @@ mod state;
 mod statistics;
 
 use crate::Outcome;
+pub(crate) use experiment::writable;
 
 /// Experiments over many random task sets or loads, on all CPUs
 #[derive(clap::Args, Debug)]
@@ -23,6 +25,7 @@ enum Sweep {
     Generate(generate::Args),
     Schedulability(schedulability::Args),
     Load(Box<load::Args>),
+    Copies(Box<copies::Args>),
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -30,5 +33,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Sweep::Generate(args) => generate::run(args),
         Sweep::Schedulability(args) => schedulability::run(args),
         Sweep::Load(args) => load::run(args),
+        Sweep::Copies(args) => copies::run(args),
     }
 }

@@ -204,7 +204,7 @@ impl Cases<'_> {
 }
 
 /// Tells texts apart: FNV-1a of 64 bits (Fowler, Noll, Vo, 1991).
-fn fingerprint(text: &str) -> String {
+pub(in super::super) fn fingerprint(text: &str) -> String {
     let hash = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));

@@ -12,7 +12,9 @@ use crate::failure::Failure;
 use crate::input::{duration, placement};
 use crate::{Outcome, Verdict};
 use cases::Cases;
+pub(super) use cases::fingerprint;
 use clap::ValueEnum;
+pub(super) use report::{cells, millionths, quoted};
 use std::path::PathBuf;
 use takt_analysis::generate::Utilities;
 use takt_core::cpus::MAX_CPUS;
@@ -111,14 +113,14 @@ impl LateRule {
 
 /// Policies, each with its text.
 #[derive(Clone, PartialEq, Debug)]
-struct Policies(Vec<PolicySpec>);
+pub(super) struct Policies(pub(super) Vec<PolicySpec>);
 
 /// First and last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Seeds(u64, u64);
+pub(super) struct Seeds(pub(super) u64, pub(super) u64);
 
 /// A part like `b=2` is another setting of the policy before it, as in `x:a=1,b=2`.
-fn policies(text: &str) -> Result<Policies, String> {
+pub(super) fn policies(text: &str) -> Result<Policies, String> {
     let mut texts: Vec<String> = Vec::new();
     for part in text.split(',').map(str::trim) {
         match texts.last_mut() {
@@ -140,7 +142,7 @@ fn policies(text: &str) -> Result<Policies, String> {
     Ok(Policies(policies))
 }
 
-fn seeds(text: &str) -> Result<Seeds, String> {
+pub(super) fn seeds(text: &str) -> Result<Seeds, String> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     let number = |text: &str| text.parse().map_err(|_| format!("`{text}` is no seed: write `1..5`, or one number"));
     let (first, last): (u64, u64) = (number(first)?, number(last)?);

@@ -160,7 +160,7 @@ impl<'a> Table<'a> {
     }
 }
 
-fn millionths(value: f64) -> u64 {
+pub(in super::super) fn millionths(value: f64) -> u64 {
     (value * 1e6).round().max(0.0) as u64
 }
 
@@ -170,13 +170,13 @@ fn round_up(most: u64) -> u64 {
     powers.flat_map(|power| [5, 10, 20].map(|n| power.saturating_mul(n))).find(|end| *end >= most).unwrap_or(most)
 }
 
-fn cells(mean: Option<Mean>) -> [String; 2] {
+pub(in super::super) fn cells(mean: Option<Mean>) -> [String; 2] {
     let text = |number: Option<f64>| number.map_or_else(String::new, |number| format!("{number:.4}"));
     [text(mean.map(|m| m.value)), text(mean.and_then(|m| m.half))]
 }
 
 /// A cell of CSV: settings have commas between them.
-fn quoted(name: &str) -> String {
+pub(in super::super) fn quoted(name: &str) -> String {
     if name.contains(',') { format!("\"{name}\"") } else { name.to_string() }
 }
 

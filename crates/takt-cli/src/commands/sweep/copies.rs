@@ -1,0 +1,396 @@
+//! `takt sweep copies`: how many instances of a program policies bear, and how often each gets its work done.
+
+use super::curves::{self, Dot, Panel, Picture};
+use super::experiment::{self, Common};
+use super::load::{Policies, Seeds, cells, fingerprint, millionths, policies, quoted, seeds};
+use super::state::{Block, Found, Subject};
+use super::statistics::{Mean, mean};
+use crate::failure::Failure;
+use crate::input::{Input, duration, placement, warn};
+use crate::{Outcome, Verdict};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write as _};
+use std::ops::Range;
+use std::path::PathBuf;
+use takt_core::cpus::MAX_CPUS;
+use takt_core::engine::Engine;
+use takt_core::model::{Arrival, Execution, System, Task};
+use takt_core::policy::Placement;
+use takt_core::rng;
+use takt_core::stats::Rates;
+use takt_core::time::{Span, Time};
+use takt_workload::{Workload, canonical};
+
+/// How policies do as there are more and more instances of one program, such as players of a movie
+///
+/// For each number of copies and each policy: how many jobs the copies complete in each second, that is frames per second where a
+/// job is a frame. Each second is judged by the copy that completed the fewest. Jobs count whether in time or late. Each seed lets
+/// each copy begin at another instant of its period and, where the file lists what its jobs need (`execution`), at another place of
+/// that list; a seed says the same of a copy whatever their number and the policy. Seconds count in which all copies are at work.
+///
+/// Prints CSV: a row for each number and policy. `worst` is the fewest of all seconds, `typical` the mean over the seconds of the
+/// fewest, `dsr` the part of all jobs that met their deadline, each as the mean over the seeds; a column `_ci95` is half the width
+/// of its 95 % confidence interval (Student's t). Where `accepted` is no, the policy refuses so many.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Workload with the task
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The task and the numbers of its copies: `player=1..7`, or `player=6`
+    #[arg(long, value_name = "TASK=FIRST..LAST", value_parser = numbers)]
+    copies: Numbers,
+    /// Policies with commas between, such as `g-cbs,g-fcbs,edf-wm`
+    #[arg(long, value_name = "NAMES", value_parser = policies)]
+    policies: Policies,
+    /// Number of CPUs; by default as many as the file names
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
+    cpus: Option<u16>,
+    /// Simulated time of each run
+    #[arg(long, value_parser = duration, default_value = "30s")]
+    duration: Span,
+    /// Seeds of the runs, such as `1..5`
+    #[arg(long, value_name = "FIRST..LAST", value_parser = seeds, default_value = "1..5")]
+    seeds: Seeds,
+    /// How partitioned policies place tasks; by default as the file says, or ffd
+    #[arg(long, value_parser = placement)]
+    placement: Option<Placement>,
+    /// Draw the fewest of each second over the time, a field for each number of copies
+    #[arg(long, value_name = "OUT.svg")]
+    over_time: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// The name of a task, and the first and last number of its copies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Numbers {
+    name: String,
+    first: usize,
+    last: usize,
+}
+
+/// More copies make no picture.
+const MOST: usize = 1_000;
+/// What rates are per.
+const SECOND: Span = Span::from_secs(1);
+/// Runs of one number that one thread takes at a time.
+const BLOCK: u64 = 1;
+
+fn numbers(text: &str) -> Result<Numbers, String> {
+    let form = || "write the name of a task and numbers, as in `player=1..7`".to_owned();
+    let (name, range) = text.rsplit_once('=').ok_or_else(form)?;
+    let (first, last) = range.split_once("..").unwrap_or((range, range));
+    let number = |text: &str| text.parse::<usize>().map_err(|_| form());
+    let (first, last) = (number(first)?, number(last)?);
+    match (first, last) {
+        _ if first > last => Err("the range is upside down".into()),
+        (0, _) => Err("without any copy there is nothing to count".into()),
+        (_, MOST..) if last > MOST => Err(format!("more than {MOST} copies")),
+        _ => Ok(Numbers { name: name.to_owned(), first, last }),
+    }
+}
+
+/// What came of one seed under one policy; nothing when the policy refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Run {
+    released: u64,
+    met: u64,
+    /// The fewest jobs of a copy in each second.
+    fewest: Vec<u32>,
+}
+
+/// The runs of a block: by policy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Runs(Vec<Option<Run>>);
+
+impl Found for Runs {
+    fn cells(&self) -> Vec<Value> {
+        let cell = |run: &Option<Run>| run.as_ref().map(|r| json!([r.released, r.met, r.fewest]));
+        vec![self.0.iter().map(|run| json!(cell(run))).collect()]
+    }
+
+    fn read(cells: &[Value]) -> Option<Runs> {
+        let run = |value: &Value| -> Option<Option<Run>> {
+            if value.is_null() {
+                return Some(None);
+            }
+            let fewest = value[2].as_array()?.iter().map(|n| u32::try_from(n.as_u64()?).ok()).collect::<Option<_>>()?;
+            Some(Some(Run { released: value[0].as_u64()?, met: value[1].as_u64()?, fewest }))
+        };
+        let [runs] = cells else { return None };
+        Some(Runs(runs.as_array()?.iter().map(run).collect::<Option<_>>()?))
+    }
+
+    fn is_sound(&self, sets: u64, questions: usize) -> bool {
+        let sound = |run: &Option<Run>| run.as_ref().is_none_or(|r| r.met <= r.released);
+        u64::try_from(self.0.len()).is_ok_and(|n| n == sets * questions as u64) && self.0.iter().all(sound)
+    }
+}
+
+/// The file with so many copies under one policy, and which of its tasks they are.
+struct Case {
+    workload: Workload,
+    copies: Range<u32>,
+}
+
+/// All cases: by number of copies, then by policy.
+struct Cases<'a> {
+    args: &'a Args,
+    cases: Vec<Vec<Case>>,
+}
+
+impl Cases<'_> {
+    fn new(args: &Args) -> Result<Cases<'_>, Failure> {
+        let mut cases = Vec::new();
+        for count in args.copies.first..=args.copies.last {
+            let case = |policy| {
+                let copies = vec![(args.copies.name.clone(), count)];
+                let (file, placement) = (args.file.clone(), args.placement);
+                let input = Input { file, policy: Some(policy), placement, cpus: args.cpus, seed: None, copies };
+                let workload = input.load_quietly(None)?;
+                let first = format!("{}-1", args.copies.name);
+                let at = workload.tasks.iter().position(|t| t.name == first).unwrap_or(0) as u32;
+                Ok(Case { workload, copies: at..at + count as u32 })
+            };
+            cases.push(args.policies.0.iter().map(|policy| case(*policy)).collect::<Result<Vec<Case>, Failure>>()?);
+        }
+        if let Some(case) = cases.last().and_then(|cases| cases.first()) {
+            warn(&case.workload.source, &case.workload.warnings);
+        }
+        Ok(Cases { args, cases })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.args.policies.0.iter().map(takt_workload::policy_text).collect()
+    }
+
+    fn seeds(&self) -> u64 {
+        self.args.seeds.1 - self.args.seeds.0 + 1
+    }
+
+    /// Seconds from which on all copies are at work: after the first deadline of the last one.
+    fn warm_up(&self) -> usize {
+        let begins = |task: &Task| match &task.arrival {
+            Arrival::Periodic { offset, period } => *offset + *period * 2,
+            Arrival::Sporadic { offset, period, spread } => *offset + (*period + *spread) * 2,
+            _ => Span::ZERO,
+        };
+        let last = self.cases.last().and_then(|cases| cases.first());
+        let copies = last.into_iter().flat_map(|case| &case.workload.system.tasks[range(&case.copies)]);
+        let latest = copies.map(begins).max().unwrap_or(Span::ZERO).ns();
+        (latest as u64).div_ceil(SECOND.ns() as u64) as usize
+    }
+
+    /// All that the result depends on, but for the number of seeds.
+    fn setup(&self) -> Value {
+        let args = self.args;
+        let text = |case: &Case| fingerprint(&canonical(&case.workload));
+        let fingerprints: Vec<String> = self.cases.iter().flatten().map(text).collect();
+        json!({
+            "file": args.file.display().to_string(), "fingerprint": fingerprint(&fingerprints.concat()),
+            "task": args.copies.name, "copies": [args.copies.first, args.copies.last], "policies": self.names(),
+            "seed": args.seeds.0, "simulated_ns": args.duration.ns(),
+        })
+    }
+
+    fn run_block(&self, (number, first, count): Block) -> Result<Runs, Failure> {
+        let runs = (first..first + count)
+            .flat_map(|index| self.cases[number].iter().map(move |case| (index, case)))
+            .map(|(index, case)| self.simulate(case, self.args.seeds.0 + index));
+        Ok(Runs(runs.collect()))
+    }
+
+    /// One seed under one policy; nothing when that refuses.
+    fn simulate(&self, case: &Case, seed: u64) -> Option<Run> {
+        let length = self.args.duration;
+        let mut system = System { seed, horizon: Some(Time::ZERO + length), ..case.workload.system.clone() };
+        for (copy, task) in system.tasks[range(&case.copies)].iter_mut().enumerate() {
+            let period = task.arrival.period().unwrap_or(Span::from_ns(1)).ns() as u64;
+            let entries = match &task.execution {
+                Execution::Series(entries) => entries.len() as u64,
+                _ => 1,
+            };
+            let draw = |below: u64, what| rng::draw_up_to(below.saturating_sub(1), seed ^ COPIES, copy as u64, what);
+            takt_workload::shift(task, Span::from_ns(draw(period, 0) as i64), draw(entries, 1));
+        }
+        let mut engine = Engine::new(system).ok()?;
+        let mut rates = Rates::new(case.copies.clone(), SECOND, length);
+        takt_sim::simulate(&mut engine, &case.workload.scenario, length, &mut rates, |_| ());
+        let totals = engine.totals();
+        let fewest = rates.worst().skip(self.warm_up()).collect();
+        Some(Run { released: totals.released, met: totals.met, fewest })
+    }
+}
+
+// Draws of the same seed for other ends must not be the same numbers.
+const COPIES: u64 = 0x434f_5049_4553;
+
+fn range(copies: &Range<u32>) -> Range<usize> {
+    copies.start as usize..copies.end as usize
+}
+
+pub(super) fn run(args: &Args) -> Outcome {
+    let cases = Cases::new(args)?;
+    if args.duration.ns() / SECOND.ns() <= cases.warm_up() as i64 {
+        let message = format!("within {} there is no whole second in which all copies are at work", args.duration);
+        return Err(Failure::input(message, "raise `--duration`"));
+    }
+    [&args.common.svg, &args.over_time].into_iter().flatten().try_for_each(|path| experiment::writable(path))?;
+    let names = cases.names();
+    let blocks = experiment::blocks(cases.cases.len(), cases.seeds(), BLOCK);
+    let subject = Subject { format: "takt sweep copies 1", setup: cases.setup(), questions: names.len() };
+    let found = experiment::carry_out(&args.common, &subject, &blocks, |block| cases.run_block(block))?;
+    let table = Table::new(&cases, &blocks, found);
+    for (path, text) in [(&args.common.svg, table.picture()), (&args.over_time, table.over_time())] {
+        if let Some(path) = path {
+            std::fs::write(path, text).map_err(|e| Failure::file("write", path, &e))?;
+        }
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    if args.common.json {
+        let points: Vec<Value> = (0..table.runs.len()).map(|number| table.point(number)).collect();
+        writeln!(out, "{}", json!({"setup": subject.setup, "runs": cases.seeds(), "points": points}))?;
+    } else {
+        out.write_all(table.csv().as_bytes())?;
+    }
+    out.flush()?;
+    Ok(Verdict::Done)
+}
+
+/// What is read from a run and averaged over the seeds.
+type Measure = (&'static str, fn(&Run) -> Option<f64>);
+
+const WORST: Measure = ("worst", |run| run.fewest.iter().min().map(|n| f64::from(*n)));
+const TYPICAL: Measure = ("typical", |run| mean(run.fewest.iter().map(|n| f64::from(*n))).map(|m| m.value));
+const DSR: Measure = ("dsr", |run| (run.released > 0).then(|| run.met as f64 / run.released as f64));
+const MEASURES: [Measure; 3] = [WORST, TYPICAL, DSR];
+
+/// All runs, by number of copies, policy and seed.
+struct Table<'a> {
+    cases: &'a Cases<'a>,
+    names: Vec<String>,
+    runs: Vec<Vec<Vec<Option<Run>>>>,
+}
+
+impl<'a> Table<'a> {
+    fn new(cases: &'a Cases<'a>, blocks: &[Block], found: Vec<Runs>) -> Table<'a> {
+        let names = cases.names();
+        let mut runs = vec![vec![Vec::new(); names.len()]; cases.cases.len()];
+        for (block, found) in blocks.iter().zip(found) {
+            for (index, run) in found.0.into_iter().enumerate() {
+                runs[block.0][index % names.len()].push(run);
+            }
+        }
+        Table { cases, names, runs }
+    }
+
+    fn count(&self, number: usize) -> usize {
+        self.cases.args.copies.first + number
+    }
+
+    fn accepted(&self, number: usize, policy: usize) -> bool {
+        self.runs[number][policy].iter().all(Option::is_some)
+    }
+
+    fn mean(&self, number: usize, policy: usize, measure: Measure) -> Option<Mean> {
+        mean(self.runs[number][policy].iter().flatten().filter_map(measure.1))
+    }
+
+    fn csv(&self) -> String {
+        let columns = MEASURES.map(|(name, _)| format!("{name},{name}_ci95")).join(",");
+        let mut text = format!("copies,policy,accepted,runs,{columns}\n");
+        for number in 0..self.runs.len() {
+            for (policy, name) in self.names.iter().enumerate() {
+                let accepted = self.accepted(number, policy);
+                let runs = self.runs[number][policy].iter().flatten().count();
+                let said = if accepted { "yes" } else { "no" };
+                let mut row = vec![self.count(number).to_string(), quoted(name), said.into(), runs.to_string()];
+                row.extend(MEASURES.into_iter().flat_map(|m| cells(self.mean(number, policy, m))));
+                writeln!(text, "{}", row.join(",")).expect("a string takes all");
+            }
+        }
+        text
+    }
+
+    fn point(&self, number: usize) -> Value {
+        let policy = |policy: usize| {
+            let mut object = json!({"policy": self.names[policy], "accepted": self.accepted(number, policy)});
+            for measure in MEASURES {
+                let mean = self.mean(number, policy, measure);
+                object[measure.0] = json!({"mean": mean.map(|m| m.value), "ci95": mean.and_then(|m| m.half)});
+            }
+            let fewest = self.runs[number][policy].iter().map(|run| run.as_ref().map(|r| &r.fewest));
+            object["fewest"] = json!(fewest.collect::<Vec<_>>());
+            object
+        };
+        let policies: Vec<Value> = (0..self.names.len()).map(policy).collect();
+        json!({"copies": self.count(number), "policies": policies})
+    }
+
+    /// The next multiple of five above all that is shown, in millionths.
+    fn top(&self) -> u64 {
+        let all = self.runs.iter().flatten().flatten().flatten().flat_map(|run| &run.fewest);
+        u64::from(all.copied().max().unwrap_or(0) / 5 + 1) * 5_000_000
+    }
+
+    fn draw(&self, across: &str, points: &[u64], panels: &[Panel]) -> String {
+        let args = self.cases.args;
+        let file = args.file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let cpus = self.cases.cases[0][0].workload.system.cpus.len();
+        let note = format!("{file}, CPUs: {cpus}, seeds: {}, each {}", self.cases.seeds(), args.duration);
+        let title = format!("Jobs of the slowest {} per second", args.copies.name);
+        curves::svg(&Picture { title: &title, note: &note, across, points, panels })
+    }
+
+    /// The worst and the typical second over the number of copies.
+    fn picture(&self) -> String {
+        let dot = |mean: Mean| Dot { value: millionths(mean.value), half: millionths(mean.half.unwrap_or(0.0)) };
+        let line = |policy, measure| (0..self.runs.len()).map(|n| self.mean(n, policy, measure).map(dot)).collect();
+        let panel = |title: &str, measure: Measure| Panel {
+            title: title.into(),
+            top: self.top(),
+            worth: self.top(),
+            lines: self.names.iter().enumerate().map(|(p, name)| (name.clone(), line(p, measure))).collect(),
+        };
+        let panels = [panel("in the worst second", WORST), panel("mean over the seconds", TYPICAL)];
+        let points: Vec<u64> = (0..self.runs.len()).map(|n| self.count(n) as u64 * 1_000_000).collect();
+        self.draw(&format!("number of {}s", self.cases.args.copies.name), &points, &panels)
+    }
+
+    /// The fewest of each second, the mean over the seeds.
+    fn over_time(&self) -> String {
+        let first = self.cases.warm_up() + 1;
+        let seconds = (self.cases.args.duration.ns() / SECOND.ns()) as usize - first + 1;
+        let dot = |number: usize, policy: usize, second: usize| {
+            let runs = self.runs[number][policy].iter().flatten();
+            let mean = mean(runs.filter_map(|run| run.fewest.get(second)).map(|n| f64::from(*n)))?;
+            Some(Dot { value: millionths(mean.value), half: 0 })
+        };
+        let panel = |number: usize| Panel {
+            title: format!("{}: {}", self.cases.args.copies.name, self.count(number)),
+            top: self.top(),
+            worth: self.top(),
+            lines: (self.names.iter().enumerate())
+                .map(|(policy, name)| (name.clone(), (0..seconds).map(|s| dot(number, policy, s)).collect()))
+                .collect(),
+        };
+        let panels: Vec<Panel> = (0..self.runs.len()).map(panel).collect();
+        let points: Vec<u64> = (first..first + seconds).map(|second| second as u64 * 1_000_000).collect();
+        self.draw("end of the second", &points, &panels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_copies_are_read() {
+        let of = |first, last| Ok(Numbers { name: "a=b".into(), first, last });
+        assert_eq!((numbers("a=b=3"), numbers("a=b=1..1000")), (of(3, 3), of(1, 1000)));
+        for wrong in ["", "a", "a=", "a=0", "a=0..3", "a=3..1", "a=1..1001", "a=x", "a=1.."] {
+            assert!(numbers(wrong).is_err(), "{wrong}");
+        }
+    }
+}
