@@ -8,7 +8,8 @@ use serde_json::json;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use takt_core::scenario::{Happening, Scenario};
+use takt_core::model::{Step, Task};
+use takt_core::scenario::Happening;
 use takt_core::time::{Span, Time};
 use takt_trace::gantt::{SvgOptions, TextOptions};
 use takt_trace::{Format, Trace, check, diff, gantt, kernel_check, summary};
@@ -139,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 Some(file) => Some(workload_of(&trace, file)?),
             };
             let mut findings = check::check(&trace, workload.as_ref().map(|w| &w.system), *tolerance);
-            if let Some(workload) = workload.filter(|w| !changes_releases(&w.scenario)) {
+            if let Some(workload) = workload.filter(|w| !changes_releases(w)) {
                 findings.extend(check::arrivals(&trace, &workload.system));
             }
             if *json {
@@ -236,11 +237,11 @@ fn read(path: &Path) -> Result<Trace, Failure> {
 }
 
 /// Whether tasks come, go or change their periods, so that their releases are not planned from the start.
-fn changes_releases(scenario: &Scenario) -> bool {
-    scenario
-        .changes
-        .iter()
-        .any(|(_, what)| matches!(what, Happening::Retime { .. } | Happening::Enter { .. } | Happening::Leave { .. }))
+fn changes_releases(workload: &Workload) -> bool {
+    let moves =
+        |what: &Happening| matches!(what, Happening::Retime { .. } | Happening::Enter { .. } | Happening::Leave { .. });
+    let calls = |task: &Task| task.steps.iter().any(|step| matches!(step, Step::Call(_)));
+    workload.scenario.changes.iter().any(|(_, what)| moves(what)) || workload.system.tasks.iter().any(calls)
 }
 
 /// The workload on the machine and with the policy and seed of the trace, and if that is of a run, without what a run passes
