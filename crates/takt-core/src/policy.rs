@@ -4,7 +4,7 @@
 //! runs. It never learns whether time is virtual or real.
 
 use crate::engine::Context;
-use crate::model::{Invalid, ResourceId, System, TaskId, Terms};
+use crate::model::{Invalid, ResourceId, System, Task, TaskId, Terms};
 use crate::policies;
 use crate::record::{JobId, Place};
 use crate::time::{Span, Time};
@@ -468,12 +468,19 @@ pub struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Builds the policy.
+    /// Builds the policy. What it costs beside is O(settings + tasks).
     ///
     /// # Errors
-    /// When a setting is out of its range, or the policy cannot schedule the system.
+    /// When a setting is out of its range, a task lacks what the policy needs of each ([`Entry::needs`]), or the policy cannot
+    /// schedule the system.
     pub fn policy(&self) -> Result<Box<dyn Policy>, Invalid> {
         self.spec.check_values()?;
+        for &id in self.tasks {
+            let task = &self.system.tasks[id.index()];
+            if let Some(key) = self.spec.entry.needs.iter().find_map(|need| need.lacking(task)) {
+                return Err(Invalid::Needs(id, key));
+            }
+        }
         (self.spec.entry.build)(self)
     }
 }
@@ -491,6 +498,21 @@ pub enum Need {
     Utility,
     /// A reservation, or a runtime and a period.
     Reservation,
+}
+
+impl Need {
+    /// `None` if the task has it; otherwise what it lacks, as workload files call it.
+    #[must_use]
+    pub fn lacking(self, task: &Task) -> Option<&'static str> {
+        let (there, key) = match self {
+            Need::Period => (task.arrival.period().is_some(), "period"),
+            Need::Deadline => (task.deadline.is_some(), "deadline"),
+            Need::Runtime => (task.runtime.is_some(), "runtime"),
+            Need::Utility => (task.utility.is_some(), "utility"),
+            Need::Reservation => (task.reserved().is_some(), "reservation"),
+        };
+        (!there).then_some(key)
+    }
 }
 
 /// One policy of the registry.

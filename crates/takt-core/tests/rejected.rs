@@ -3,8 +3,9 @@
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
-use takt_core::policy::PolicySpec;
+use takt_core::policy::{Need, PolicySpec, REGISTRY};
 use takt_core::time::{Span, Time};
+use takt_core::utility::Utility;
 
 fn ms(ms: i64) -> Span {
     Span::from_ms(ms)
@@ -108,4 +109,62 @@ fn a_table_can_be_left_and_taken_up_again() {
         assert_eq!(engine.system().policy, spec(name));
     }
     assert!(engine.totals().released > 0);
+}
+
+/// Two tasks with all that a policy may need.
+fn provided(policy: PolicySpec) -> System {
+    let task = Task {
+        arrival: Arrival::Periodic { offset: Span::ZERO, period: ms(20) },
+        deadline: Some(ms(20)),
+        runtime: Some(ms(2)),
+        utility: Some(Utility::DEFAULT),
+        reservation: Some(Reservation { budget: ms(3), period: ms(20) }),
+        ..Task::default()
+    };
+    System { tasks: vec![task; 2], ..System::new(CpuSet::single(0), policy) }
+}
+
+#[test]
+fn a_task_that_lacks_what_its_policy_needs_is_refused() {
+    let hosts = ["windows", "domains"];
+    for entry in REGISTRY.iter().filter(|entry| !hosts.contains(&entry.name)) {
+        for &scope in entry.scopes {
+            let policy = PolicySpec::new(entry, scope);
+            assert_eq!(refusal(provided(policy)), None, "{entry:?} {scope:?}");
+            for need in entry.needs {
+                let mut system = provided(policy);
+                let task = &mut system.tasks[1];
+                let key = match need {
+                    Need::Period => {
+                        task.arrival = Arrival::Listed { instants: vec![ms(0)] };
+                        "period"
+                    }
+                    Need::Deadline => {
+                        task.deadline = None;
+                        "deadline"
+                    }
+                    Need::Runtime => {
+                        task.runtime = None;
+                        "runtime"
+                    }
+                    Need::Utility => {
+                        task.utility = None;
+                        "utility"
+                    }
+                    Need::Reservation => {
+                        (task.runtime, task.reservation) = (None, None);
+                        "reservation"
+                    }
+                };
+                let lacks = Some(Invalid::Needs(TaskId(1), key));
+                assert_eq!(refusal(system.clone()), lacks, "{entry:?} {scope:?}");
+                // A part of the machine and a policy that is switched to are built in the same way.
+                let domain = Domain { cpus: system.cpus, tasks: vec![TaskId(0), TaskId(1)], policy };
+                let part = System { policy: spec("domains"), domains: vec![domain], ..system.clone() };
+                assert_eq!(refusal(part), lacks, "{entry:?} {scope:?} in a domain");
+                let mut engine = Engine::new(System { policy: spec("fifo"), ..system }).unwrap();
+                assert_eq!(engine.switch_policy(policy, &mut ()).err(), lacks, "a switch to {entry:?} {scope:?}");
+            }
+        }
+    }
 }

@@ -59,7 +59,7 @@ pub(crate) fn buildable(workload: &Workload, heads: &[Place], policy: &Place) ->
 pub(crate) fn builds(system: &System, spec: &PolicySpec, tasks: &[TaskId], cpus: &CpuSet) -> Result<(), Invalid> {
     let there = system.cpus.iter().enumerate().filter(|(_, cpu)| cpus.contains(*cpu));
     let places: Vec<CpuPlace> = there.map(|(index, _)| CpuPlace(index as u16)).collect();
-    (spec.entry.build)(&Build { system, tasks, places: &places, spec: *spec, first_timer: 0 }).map(drop)
+    Build { system, tasks, places: &places, spec: *spec, first_timer: 0 }.policy().map(drop)
 }
 
 /// Hartstone's preset counts misses by periods.

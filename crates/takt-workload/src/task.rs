@@ -364,16 +364,6 @@ pub(crate) fn check_runtime(
 
 /// What the task lacks that the policy cannot do without: its keys.
 fn lacking(policy: &PolicySpec, task: &Task) -> impl Iterator<Item = &'static str> {
-    let lacks = |need: Need| match need {
-        Need::Period => task.arrival.period().is_none().then_some("period"),
-        Need::Deadline => task.deadline.is_none().then_some("deadline"),
-        Need::Runtime => task.runtime.is_none().then_some("runtime"),
-        Need::Utility => task.utility.is_none().then_some("utility"),
-        Need::Reservation => {
-            let by_runtime = task.runtime.is_some() && task.arrival.period().is_some();
-            (task.reservation.is_none() && !by_runtime).then_some("reservation")
-        }
-    };
     // Where an ordering is spread over CPUs by giving each task one of them, or a cluster, its utilisation decides which,
     // unless there is no choice. What has no period has no utilisation, and a policy that is about several CPUs
     // itself says what it needs.
@@ -382,7 +372,7 @@ fn lacking(policy: &PolicySpec, task: &Task) -> impl Iterator<Item = &'static st
     let placed = spread && choice && task.arrival.period().is_some();
     let known = policy.entry.needs.iter().any(|need| matches!(need, Need::Runtime | Need::Reservation));
     let placing: &[Need] = if placed && !known { &[Need::Runtime] } else { &[] };
-    policy.entry.needs.iter().chain(placing).filter_map(move |need| lacks(*need))
+    policy.entry.needs.iter().chain(placing).filter_map(move |need| need.lacking(task))
 }
 
 /// The first key that the task lacks and the policy cannot do without.

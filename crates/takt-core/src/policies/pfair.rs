@@ -46,18 +46,14 @@ impl Window {
     }
 }
 
-/// Checks what the optimal policies need of each task: a period, a deadline, a runtime, and all CPUs.
+/// Checks that every task may use all CPUs, as the optimal policies need it.
 ///
 /// # Errors
-/// The first task that lacks one, or that its affinity keeps from a CPU.
+/// When an affinity keeps a task from one of them.
 pub(crate) fn check(build: &Build<'_>) -> Result<(), Invalid> {
     let cpus: alloc::vec::Vec<usize> = build.system.cpus.iter().collect();
     for &task in build.tasks {
         let described = &build.system.tasks[task.index()];
-        let has = |there: bool, what| if there { Ok(()) } else { Err(Invalid::Needs(task, what)) };
-        has(described.arrival.period().is_some(), "period")?;
-        has(described.deadline.is_some(), "deadline")?;
-        has(described.runtime.is_some(), "runtime")?;
         if !build.places.iter().all(|p| described.affinity.contains(cpus[p.index()])) {
             return Err(Invalid::Unsuitable("this policy moves every task over all CPUs; no affinity may forbid one"));
         }

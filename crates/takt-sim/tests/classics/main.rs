@@ -15,7 +15,8 @@ use takt_core::engine::Engine;
 use takt_core::model::*;
 use takt_core::policy::PolicySpec;
 use takt_core::record::What;
-use takt_core::time::Span;
+use takt_core::scenario::{Happening, Scenario};
+use takt_core::time::{Span, Time};
 use told::*;
 
 /// One job that does these steps; the deadline is far.

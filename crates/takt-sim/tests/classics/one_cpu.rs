@@ -69,9 +69,13 @@ fn deadline_monotonic_goes_by_deadlines_and_not_by_periods() {
 
 #[test]
 fn jobs_without_a_deadline_come_last() {
-    let idle = Task { deadline: None, ..once(0, 2, 1) };
+    // From its second job on a has none.
+    let a = Task { arrival: Arrival::Periodic { offset: ms(0), period: ms(10) }, ..once(0, 2, 5) };
+    let freed = Happening::Retime { task: TaskId(0), period: ms(10), deadline: None, runtime: Some(ms(2)) };
+    let scenario = Scenario { changes: vec![(Time::ZERO + ms(1), freed)], ..Scenario::default() };
     for name in ["edf", "dm", "np-edf", "llf"] {
-        expect(&tell(system(1, name, vec![idle.clone(), once(0, 3, 100)]), 20), "b0-3 a3-5", "");
+        let described = system(1, name, vec![a.clone(), once(10, 3, 100)]);
+        assert_eq!(tell_with(described, &scenario, 20).chart(), "a0-2 b10-13 a13-15", "{name}");
     }
 }
 

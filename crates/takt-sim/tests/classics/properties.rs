@@ -6,7 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use takt_core::policy::{REGISTRY, Scope};
-use takt_core::time::Time;
+
+use takt_core::utility::Utility;
 
 /// Tasks with deadlines at the ends of their periods that load one CPU up to some part, often to the brim.
 fn feasible() -> impl Strategy<Value = Vec<Task>> {
@@ -113,6 +114,7 @@ fn sharing_tasks(sleeps: bool) -> impl Strategy<Value = Vec<Task>> {
         arrival: Arrival::Periodic { offset: ms(offset), period: ms(period) },
         deadline: Some(ms(period)),
         runtime: Some(ms(5)),
+        utility: Some(Utility::DEFAULT),
         steps,
         priority,
         ..Task::default()

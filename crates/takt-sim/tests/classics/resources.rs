@@ -131,7 +131,9 @@ fn crossed_locks_end_in_a_deadlock_that_is_seen() {
 fn the_ceiling_prevents_the_deadlock_on_one_cpu() {
     for name in ["fp", "dm", "edf", "llf", "fifo", "rr", "np-edf"] {
         let mut tasks = crossed();
-        tasks[1].deadline = Some(ms(30));
+        for (task, deadline) in tasks.iter_mut().zip([60, 30]) {
+            (task.runtime, task.deadline) = (Some(ms(3)), Some(ms(deadline)));
+        }
         let told = sharing(1, name, Locking::Ceiling, tasks);
         assert_eq!((told.chart().as_str(), told.engine.deadlocks()), ("a0-3 b3-6", 0), "{name}");
     }

@@ -44,9 +44,13 @@ pub(crate) struct Told {
 }
 
 pub(crate) fn tell(system: System, until: i64) -> Told {
+    tell_with(system, &Scenario::default(), until)
+}
+
+pub(crate) fn tell_with(system: System, scenario: &Scenario, until: i64) -> Told {
     let mut engine = Engine::new(system).unwrap_or_else(|e| panic!("{e}"));
     let mut records = vec![];
-    takt_sim::simulate(&mut engine, &Scenario::default(), ms(until), &mut records, |_| ());
+    takt_sim::simulate(&mut engine, scenario, ms(until), &mut records, |_| ());
     Told { engine, records }
 }
 
