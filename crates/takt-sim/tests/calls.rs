@@ -186,6 +186,17 @@ fn admission_is_the_business_of_the_policy() {
     assert_eq!(ask(2, "p-cbs"), [(Call::Runtime(ms(9)), false)], "the first two share a CPU");
 }
 
+/// Where tasks are placed once, by an assignment, a task can have less than it was placed by, and that again.
+#[test]
+fn a_task_that_is_split_gets_no_more_than_its_route() {
+    let steps = [run(1), runtime(4), period(20), runtime(6), deadline(15), runtime(7), deadline(9), period(9)];
+    for (policy, cpus) in [("edf-wm", 2), ("edf-cd", 2)] {
+        let tasks = vec![program(10, 6, &steps), program(10, 6, &[run(6)]), program(10, 6, &[run(6)])];
+        let granted: Vec<bool> = calls(&tell(system(cpus, policy, tasks), 20)).iter().map(|(_, g)| *g).collect();
+        assert_eq!(granted, [true, true, true, true, false, false, false], "{policy}");
+    }
+}
+
 /// Three thirds are a whole, exactly.
 #[test]
 fn room_is_exact_where_shares_are_fractions() {

@@ -64,6 +64,7 @@ enum Kind {
     Skew,
     Share,
     Retime,
+    Call,
     Configure,
     /// The system or a domain has another policy, or one that does not suit it.
     Switch,
@@ -140,6 +141,15 @@ impl Turn {
                     let runtime = described.runtime.map(|_| units(1 + (amount + 4) / 2));
                     Input::Retime { task: any, period, deadline, runtime }
                 }
+                Kind::Call => {
+                    let span = units((amount + 4).max(0) + 1);
+                    let call = match resource.0 {
+                        0 => Call::Period(span + units(2)),
+                        1 => Call::Deadline(span + units(2)),
+                        _ => Call::Runtime(span),
+                    };
+                    Input::Call { task, call }
+                }
                 Kind::Configure if settings.is_empty() => Input::Wake { task: any },
                 Kind::Configure => {
                     let setting = which % settings.len();
@@ -214,6 +224,7 @@ fn turns(late: bool, tangled: bool) -> impl Strategy<Value = Vec<Turn>> {
         1 => Just(Kind::Skew),
         1 => Just(Kind::Share),
         3 => Just(Kind::Retime),
+        3 => Just(Kind::Call),
         1 => Just(Kind::Configure),
         switch => Just(Kind::Switch),
     ];

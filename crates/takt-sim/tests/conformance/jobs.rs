@@ -14,6 +14,8 @@ pub(crate) struct Open {
     pub(crate) release: Time,
     /// What its utility counts from.
     planned: Time,
+    /// The deadline relative to that.
+    relative: Option<Span>,
     pub(crate) deadline: Option<Time>,
     pub(crate) last_place: Option<Place>,
 }
@@ -45,8 +47,10 @@ pub(crate) struct Moment {
 pub(crate) struct Account {
     id: TaskId,
     pub(crate) task: Task,
-    /// Period and deadline by a mode change that waits for the end of a job.
-    pub(crate) mode: Option<(Span, Option<Span>)>,
+    /// Period and deadline by a mode change that waits for the end of a job, and whether a call asked for it.
+    pub(crate) mode: Option<(Span, Option<Span>, bool)>,
+    /// What the next release is reckoned from: the job released last, and its planned instant, moved by calls.
+    last: (JobId, Time),
     rules: (Late, Backlog, Span),
     seed: u64,
     /// Where it runs by the commands, and by the records together with its job.
@@ -103,6 +107,7 @@ impl Account {
             back: false,
             anew: false,
             mode: None,
+            last: (0, Time::ZERO),
             blocked: false,
             gone: false,
             leaving: false,
@@ -164,6 +169,7 @@ impl Account {
             planned = self.next.unwrap_or_else(|| panic!("job {job} of {id:?} was not planned: {self:?}"));
             assert_eq!((job, deadline), (self.next_job, self.task.deadline.map(|d| planned + d)), "{id:?}");
             self.next = self.after(job, planned);
+            self.last = (job, planned);
             let due = planned.round_up(tick);
             if core::mem::take(&mut self.follow.early) {
                 assert!(at == now && !busy, "job {job} of {id:?} follows a late one at {at}");
@@ -186,7 +192,8 @@ impl Account {
         self.next_job = job + 1;
         self.counts.released += 1;
         self.counts.utility_total += u128::from(self.worth().height());
-        self.open.insert(job, Open { release, planned, deadline, last_place: None });
+        let relative = self.task.deadline;
+        self.open.insert(job, Open { release, planned, relative, deadline, last_place: None });
     }
 
     /// A job is over. `elapsed` says that consumption is elapsed time.
@@ -216,7 +223,7 @@ impl Account {
                 // A step is judged as its deadline is, the others by the instant of completion.
                 let accrued = match self.worth() {
                     Utility::Step(height) => u64::from(in_time) * height,
-                    function => function.at(at - open.planned, self.task.deadline),
+                    function => function.at(at - open.planned, open.relative),
                 };
                 self.counts.utility += u128::from(accrued);
             }
@@ -231,7 +238,7 @@ impl Account {
         }
         assert!(!elapsed || consumed == self.ran_for, "job {job} of {id:?} ran for {}, not {consumed}", self.ran_for);
         self.rest(moment.now);
-        let retimed = (outcome != Outcome::Aborted || self.task.handler.is_none()) && self.retime();
+        let retimed = (outcome != Outcome::Aborted || self.task.handler.is_none()) && self.retime(moment.now);
         match outcome {
             Outcome::Aborted if self.task.handler.is_some() => self.follow.handler = Some((job, open.release)),
             Outcome::Exited => {}
@@ -246,7 +253,7 @@ impl Account {
         assert_eq!(aborted, job, "{:?} has a handler to begin", self.id);
         let described = self.task.handler.expect("only those with a handler are expected to begin one");
         assert_eq!(deadline, described.deadline.map(|d| now + d), "{:?}", self.id);
-        self.handler = Some((job, Open { release, planned: release, deadline, last_place: None }));
+        self.handler = Some((job, Open { release, planned: release, relative: None, deadline, last_place: None }));
     }
 
     pub(crate) fn handler_ends(&mut self, job: JobId, consumed: Span, moment: Moment, elapsed: bool) {
@@ -256,7 +263,7 @@ impl Account {
         assert!(!elapsed || consumed == self.ran_for, "the handler of job {job} of {id:?} ran for {}", self.ran_for);
         self.rest(moment.now);
         let judged = if self.rules.1 == Backlog::Hartstone { moment.now.round_down(self.rules.2) } else { moment.now };
-        let retimed = self.retime();
+        let retimed = self.retime(moment.now);
         self.succeed(true, judged, moment, retimed);
     }
 
@@ -276,13 +283,58 @@ impl Account {
     }
 
     /// A mode change comes when nothing waits that was released before it: what is planned stays, and all after it is new.
-    fn retime(&mut self) -> bool {
-        let Some((new, deadline)) = self.mode.take_if(|_| self.open.is_empty()) else { return false };
-        self.task.deadline = deadline;
-        if let Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } = &mut self.task.arrival {
-            *period = new;
+    /// One that was called for plans the next release anew.
+    fn retime(&mut self, now: Time) -> bool {
+        let Some((new, deadline, called)) = self.mode.take_if(|_| self.open.is_empty()) else { return false };
+        if self.agree(new, deadline) && called && self.rules.1 != Backlog::Hartstone {
+            self.replan(now);
         }
         true
+    }
+
+    /// Whether the period is another one now.
+    fn agree(&mut self, new: Span, deadline: Option<Span>) -> bool {
+        self.task.deadline = deadline;
+        match &mut self.task.arrival {
+            Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } => {
+                core::mem::replace(period, new) != new
+            }
+            _ => false,
+        }
+    }
+
+    /// The next release is a period after the last one, but not before now.
+    fn replan(&mut self, now: Time) {
+        if let (Some(_), Some(next)) = (self.next, self.after(self.last.0, self.last.1)) {
+            self.next = Some(next.max(now));
+            self.last.1 += next.max(now) - next;
+        }
+    }
+
+    /// The present job asks for other terms, and gets them.
+    pub(crate) fn called(&mut self, job: JobId, call: Call, moment: Moment) {
+        assert!(self.is_current(job) && self.handler.is_none(), "job {job} of {:?} calls: {self:?}", self.id);
+        let now = (self.task.arrival.period().unwrap_or_default(), self.task.deadline);
+        let (before, deadline) = self.mode.map_or(now, |(period, deadline, _)| (period, deadline));
+        let (period, deadline) = match call {
+            Call::Period(period) => (period, deadline.map(|d| if d == before { period } else { d })),
+            Call::Deadline(deadline) => (before, Some(deadline)),
+            Call::Runtime(_) => (before, deadline),
+        };
+        // By Hartstone's rule periods that have passed wait, and they had passed if the step before could notice it.
+        let passed = |at: Time| at.round_up(self.rules.2) <= moment.before;
+        let waits = match self.rules.1 {
+            Backlog::Hartstone => self.next.is_some_and(passed),
+            _ => self.open.len() > 1,
+        };
+        if waits {
+            self.mode = Some((period, deadline, true));
+        } else {
+            self.mode = None;
+            if self.agree(period, deadline) {
+                self.replan(moment.now);
+            }
+        }
     }
 
     /// What follows a job that is over, `late` or in time; new periods may have passed that nobody noticed.

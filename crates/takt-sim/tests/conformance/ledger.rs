@@ -179,7 +179,7 @@ impl Ledger {
                     (described.share, described.importance) = (share, importance);
                 }
                 Input::Retime { task, period, deadline, .. } => {
-                    self.accounts[task.index()].mode = Some((period, deadline))
+                    self.accounts[task.index()].mode = Some((period, deadline, false))
                 }
                 Input::Skew { task, .. } => self.accounts[task.index()].resumes(self.slack),
                 // It may have been built anew, and put two jobs that it does not preempt on one CPU.
@@ -337,7 +337,11 @@ impl Ledger {
             What::LateSignal { task, .. } => self.accounts[task.index()].counts.late_signals += 1,
             What::Exit { task } => self.accounts[task.index()].exits(),
             What::Round { .. } | What::Burst { .. } | What::Switch { .. } | What::Configure { .. } => {}
-            What::Call { .. } => {}
+            What::Call { task, job, call, granted } => {
+                if granted {
+                    self.accounts[task.index()].called(job, call, moment);
+                }
+            }
         }
     }
 

@@ -19,7 +19,7 @@ mod windows;
 
 use crate::cpus::CpuSet;
 use crate::engine::Context;
-use crate::model::{Invalid, Task, TaskId};
+use crate::model::{Invalid, Task, TaskId, Terms};
 use crate::policies::scope;
 use crate::policy::{Budget, Build, Clock, Decision, Event, Need, Policy};
 use crate::queue::{Agenda, Key, ReadyQueue};
@@ -163,6 +163,8 @@ const FRESH: Journey =
 struct SemiPartitioned {
     tasks: Vec<TaskId>,
     routes: Routes,
+    /// By task of the system: the terms by which it was placed.
+    placed: Vec<Terms>,
     /// By task of the system.
     journeys: Vec<Journey>,
     /// By place.
@@ -185,6 +187,7 @@ impl SemiPartitioned {
         let ready = (0..build.system.cpus.len()).map(|place| ReadyQueue::new(visits(place))).collect();
         SemiPartitioned {
             tasks: build.tasks.to_vec(),
+            placed: build.system.tasks.iter().map(Task::terms).collect(),
             journeys: vec![FRESH; build.system.tasks.len()],
             ready,
             borders: Agenda::new(build.system.tasks.len()),
@@ -370,5 +373,11 @@ impl Policy for SemiPartitioned {
 
     fn meters(&self) -> bool {
         self.splits
+    }
+
+    /// The tasks stay where they are, so none gets more than it was placed by.
+    fn admits(&self, task: TaskId, terms: &Terms, _: &Context<'_>) -> bool {
+        let placed = &self.placed[task.index()];
+        terms.runtime <= placed.runtime && terms.period >= placed.period && terms.deadline >= placed.deadline
     }
 }
