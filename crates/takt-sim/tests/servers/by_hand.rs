@@ -3,6 +3,8 @@
 use super::*;
 use takt_core::cpus::CpuSet;
 
+const POSIX: Option<i64> = Some(1);
+
 #[test]
 fn the_same_requests_behind_each_server() {
     let tasks = || vec![served(&[2, 4, 12], &[1, 2, 2], (2, 5)), periodic(0, 4, 10), periodic(0, 3, 20)];
@@ -58,6 +60,8 @@ fn each_part_of_a_sporadic_server_has_an_instant_of_its_own() {
     };
     let told = tell(with("sporadic-server", &[Some(1)], tasks()), 30);
     expect(&told, "a0-3 b4-10 a10-15 c15-20 a20-23", "");
+    let told = tell(with("sporadic-server", &[Some(1), None, None, POSIX], tasks()), 30);
+    expect(&told, "a0-3 b4-10 a10-18 c18-23", "c");
 }
 
 #[test]
@@ -66,6 +70,8 @@ fn an_overrun_does_not_enlarge_a_budget() {
     let timing = Timing { resolution: ms(4), ..Timing::default() };
     let system = |name| System { timing, ..with(name, &[], vec![served(&[0], &[9], (2, 10))]) };
     expect(&tell(system("sporadic-server"), 60), "a0-4 a20-24 a40-41", "");
+    let posix = System { policy: policy("sporadic-server", &[None, None, None, POSIX]), ..system("sporadic-server") };
+    expect(&tell(posix, 60), "a0-4 a12-16 a24-25", "");
     // Of others it is taken off the next budget, too.
     for name in &ALL[..3] {
         expect(&tell(system(name), 60), "a0-4 a20-24 a40-41", "");

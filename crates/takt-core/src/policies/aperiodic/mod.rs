@@ -13,12 +13,13 @@ pub mod deferrable_server;
 pub mod periodic_server;
 mod periods;
 pub mod polling_server;
+mod posix;
 mod queues;
 mod refills;
 pub mod sporadic_server;
 
 use crate::engine::Context;
-use crate::model::{Invalid, Reservation, TaskId};
+use crate::model::{Invalid, Reservation, TaskId, Terms};
 use crate::policies::scope;
 use crate::policy::{Build, Decision, Event, Kind, Policy, PolicySpec, Scope, Setting};
 use crate::record::{Outcome, Place};
@@ -157,9 +158,9 @@ impl<R: Rule> Policy for Aperiodic<R> {
                 self.0.yields(task, cx);
             }
             Event::Timer { timer, .. } => self.0.timer(timer, cx),
+            Event::Changed { task } => self.0.place(task, cx),
             // Who holds a resource is no more urgent by it.
-            Event::Request { .. } | Event::Return { .. } => return,
-            Event::Deadline { .. } | Event::Changed { .. } | Event::Exit { .. } => return,
+            Event::Request { .. } | Event::Return { .. } | Event::Deadline { .. } | Event::Exit { .. } => return,
         }
         self.0.arm_timers(cx);
     }
@@ -176,6 +177,11 @@ impl<R: Rule> Policy for Aperiodic<R> {
     fn meters(&self) -> bool {
         true
     }
+
+    /// What is reserved stays as it is.
+    fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
+        terms.reservation == cx.task(task).reservation
+    }
 }
 
 /// What the manual pages of all servers say alike.
@@ -187,7 +193,7 @@ macro_rules! shared {
 budget run after all others, which is not charged.
 
 **Budgets of their own.** A `budget` of a task is a limit for each of its jobs, as under other policies: a job that has used it is
-aborted. That of the server is not.
+aborted. That of the server is not, and stays as it is: a call that would change what is reserved is refused.
 
 **Several CPUs.** The partitioned form packs servers by Q / P and other tasks by runtime and period; the guarantee then holds on
 each CPU. There is no global form.

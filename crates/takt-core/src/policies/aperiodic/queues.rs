@@ -260,7 +260,7 @@ impl<R: Rule> Queues<R> {
     }
 
     /// Queues a job that could run, or moves it to where it belongs now.
-    fn place(&mut self, task: TaskId, cx: &mut Context<'_>) {
+    pub(super) fn place(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let Member { server, since: Some(release), .. } = self.members[task.index()] else { return };
         let rank = match server.map(|s| self.servers[s].standing) {
             None => self.rank(task, cx),

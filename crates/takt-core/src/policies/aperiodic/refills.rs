@@ -6,10 +6,10 @@ use alloc::collections::VecDeque;
 
 /// A part of the budget.
 #[derive(Clone, Copy, Debug)]
-struct Refill {
+pub(super) struct Refill {
     /// When it is there, and once it is used, since when it could be.
-    at: Time,
-    amount: Span,
+    pub(super) at: Time,
+    pub(super) amount: Span,
 }
 
 /// The whole budget, always. Each nanosecond of it is used at most once in a period from the instant at which it could be.
@@ -47,8 +47,9 @@ impl Refills {
         self.first().at
     }
 
-    pub(super) fn period(&self) -> Span {
-        self.reserved.period
+    /// When what is used of it now comes back.
+    pub(super) fn back(&self) -> Time {
+        self.at().saturating_add(self.reserved.period)
     }
 
     /// What can be used of the first part.
@@ -71,7 +72,7 @@ impl Refills {
         // An overrun of whole budgets puts all parts off by as many periods.
         let rounds = self.used.ns() / self.reserved.budget.ns();
         if rounds > 0 {
-            let later = Span::from_ns(self.period().ns().saturating_mul(rounds));
+            let later = Span::from_ns(self.reserved.period.ns().saturating_mul(rounds));
             self.parts.iter_mut().for_each(|part| part.at = part.at.saturating_add(later));
             self.used -= self.reserved.budget * rounds;
         }
@@ -91,7 +92,7 @@ impl Refills {
         let Refill { at, amount } = self.first();
         let used = core::mem::take(&mut self.used);
         let rest = amount - used;
-        let joins = self.parts.back().is_some_and(|last| last.at == at.saturating_add(self.period()));
+        let joins = self.parts.back().is_some_and(|last| last.at == at.saturating_add(self.reserved.period));
         if self.parts.len() < self.most || joins {
             self.parts[0].amount = rest;
             self.come_back(at, used);
@@ -109,7 +110,7 @@ impl Refills {
 
     /// What could be used since `at` is there again a period later.
     fn come_back(&mut self, at: Time, amount: Span) {
-        let at = at.saturating_add(self.period());
+        let at = at.saturating_add(self.reserved.period);
         match self.parts.back_mut().filter(|last| last.at == at) {
             Some(last) => last.amount += amount,
             None => self.parts.push_back(Refill { at, amount }),

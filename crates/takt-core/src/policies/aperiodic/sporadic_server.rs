@@ -6,6 +6,7 @@
 //! part of the budget the instants from which on it could be used are at least P apart, so that to everybody else the server is a
 //! sporadic task with the runtime Q and the period P.
 
+use super::posix::Posix;
 use super::refills::Refills;
 use super::{BACKGROUND, BY, Rule, SCOPES, build, shared};
 use crate::model::Reservation;
@@ -22,34 +23,72 @@ const REPLENISHMENTS: Setting = Setting {
     summary: "into how many parts a budget may fall that come back at different instants",
 };
 
-struct Sporadic(Refills);
+const VARIANT: Setting = Setting {
+    name: "variant",
+    kind: Kind::Choice(&["corrected", "posix"]),
+    default: "corrected",
+    summary: "the rules that make it a sporadic task to others, or those of SCHED_SPORADIC in POSIX, which do not",
+};
+
+enum Sporadic {
+    Corrected(Refills),
+    Posix(Posix),
+}
 
 impl Rule for Sporadic {
     fn new(reserved: Reservation, spec: &PolicySpec) -> Self {
-        let most = spec.value(REPLENISHMENTS.name).unwrap_or(PARTS);
-        Sporadic(Refills::new(reserved, most as usize))
+        let most = spec.value(REPLENISHMENTS.name).unwrap_or(PARTS) as usize;
+        match spec.value(VARIANT.name) {
+            Some(1) => Sporadic::Posix(Posix::new(reserved, most)),
+            _ => Sporadic::Corrected(Refills::new(reserved, most)),
+        }
     }
     fn restart(&mut self, reserved: Reservation, now: Time) {
-        self.0.restart(reserved, now);
+        match self {
+            Sporadic::Corrected(refills) => refills.restart(reserved, now),
+            Sporadic::Posix(posix) => posix.restart(reserved, now),
+        }
     }
-    fn advance(&mut self, _: Time) {}
+    fn advance(&mut self, now: Time) {
+        if let Sporadic::Posix(posix) = self {
+            posix.advance(now);
+        }
+    }
     fn wakes(&mut self, now: Time) {
-        self.0.activate(now);
+        match self {
+            Sporadic::Corrected(refills) => refills.activate(now),
+            Sporadic::Posix(posix) => posix.activate(now),
+        }
     }
     fn idles(&mut self, at: Time) {
-        self.0.split(at);
+        match self {
+            Sporadic::Corrected(refills) => refills.split(at),
+            Sporadic::Posix(posix) => posix.schedule(),
+        }
     }
     fn consume(&mut self, amount: Span) {
-        self.0.consume(amount);
+        match self {
+            Sporadic::Corrected(refills) => refills.consume(amount),
+            Sporadic::Posix(posix) => posix.consume(amount),
+        }
     }
     fn left(&self, now: Time) -> Span {
-        self.0.left(now)
+        match self {
+            Sporadic::Corrected(refills) => refills.left(now),
+            Sporadic::Posix(posix) => posix.left(),
+        }
     }
     fn next(&self, now: Time) -> Option<Time> {
-        Some(self.0.at()).filter(|at| *at > now)
+        match self {
+            Sporadic::Corrected(refills) => Some(refills.at()).filter(|at| *at > now),
+            Sporadic::Posix(posix) => posix.next(),
+        }
     }
     fn deadline(&self) -> Time {
-        self.0.at().saturating_add(self.0.period())
+        match self {
+            Sporadic::Corrected(refills) => refills.back(),
+            Sporadic::Posix(posix) => posix.back(),
+        }
     }
 }
 
@@ -68,9 +107,9 @@ work is done is followed by the next one, if that is there, and otherwise the se
 parts. There are as many as `replenishments` says; beyond that, the rest waits with the next part.
 
 **When.** Work that should begin at once when it comes, beside others that must not pay for it: to them the server is a sporadic task.
-It is SCHED_SPORADIC of POSIX without the defects of that. There a part can come back too early, because one instant is kept for
-all of them; an overrun enlarges the budget, because what was overrun comes back and was never taken away. Here each part has its
-own instant, and an overrun is taken off the next part.
+It is SCHED_SPORADIC of POSIX without the defects of that, which `variant: posix` has for comparison. There one instant is kept
+for all parts, so that some come back too early; and a budget does not fall below zero, so that an overrun comes back without having
+been paid for. Here each part has its own instant, and an overrun is taken off the next part.
 
 ",
         shared!(),
@@ -85,6 +124,6 @@ period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the requests run a
     ),
     scopes: SCOPES,
     needs: &[],
-    settings: &[BY, BACKGROUND, REPLENISHMENTS],
+    settings: &[BY, BACKGROUND, REPLENISHMENTS, VARIANT],
     build: build::<Sporadic>,
 };
