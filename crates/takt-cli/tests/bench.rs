@@ -114,6 +114,30 @@ fn misses_runs_the_same_jobs_everywhere() {
 }
 
 #[test]
+fn deadline_sees_the_kernel_throttle() {
+    let Some(json) = bench(&["deadline"]) else { return };
+    let cases = json["results"]["cases"].as_array().unwrap();
+    let case = |pattern: &str| cases.iter().find(|c| c["pattern"] == pattern && c["noticed"] == "at once").unwrap();
+    // 9.6 of 14.4 ms, and the rest at the deadline of 40 ms.
+    let overrun = case("overrun by a half");
+    assert_eq!(overrun["simulated_ends_ns"], serde_json::json!([[44_800_000]]));
+    // However busy this machine is, the kernel lets nobody run before the budget is replenished.
+    let last = |case: &serde_json::Value| {
+        case["rounds"][0]["measured_ends_ns"][0].as_array().unwrap().last().unwrap().as_i64()
+    };
+    assert!(last(overrun) >= Some(40_000_000), "{overrun}");
+    // Each of two yields gives up the rest of a period of 40 ms, also in the job that comes at 100 ms.
+    let yields = case("yields");
+    assert_eq!(yields["runs"], 6);
+    assert!(last(yields) >= Some(170_000_000), "{yields}");
+    for case in cases {
+        for key in ["ends_ns", "consumed_ns", "ahead_of_exact_ns"] {
+            assert!(case[key].as_i64().unwrap() >= 0, "{key} in {case}");
+        }
+    }
+}
+
+#[test]
 fn simulate_does_the_same_jobs_in_every_mode() {
     let json = bench(&["simulate"]).expect("a simulation needs nothing of the machine");
     let sets = json["results"]["sets"].as_array().unwrap();

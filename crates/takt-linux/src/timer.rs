@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_create,
-    timerfd_settime,
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_getres, clock_gettime,
+    timerfd_create, timerfd_settime,
 };
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,6 +21,36 @@ pub fn now() -> Span {
 pub fn cpu_now() -> Span {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Span::from_ns(time.tv_sec * 1_000_000_000 + time.tv_nsec)
+}
+
+/// Time between two ticks of the kernel: what its coarse clock can tell apart.
+#[must_use]
+pub fn tick() -> Span {
+    let length = clock_getres(ClockId::MonotonicCoarse);
+    Span::from_ns(length.tv_sec * 1_000_000_000 + length.tv_nsec)
+}
+
+/// An instant of [`now`]'s clock at which the kernel's tick came; all others are multiples of [`tick`] from it, on every CPU
+/// unless the kernel was told to skew them. It is late by what handling an interrupt takes. Spins for `ticks` ticks.
+#[must_use]
+pub fn observe_tick(ticks: u32) -> Span {
+    let coarse = || clock_gettime(ClockId::MonotonicCoarse);
+    let length = tick();
+    let end = now() + length * i64::from(ticks);
+    // The first tick that is seen, and the one that came earliest after a whole number of ticks from it.
+    let (mut first, mut earliest) = (None, Span::ZERO);
+    let mut before = coarse();
+    while now() < end {
+        let seen = coarse();
+        if seen != before {
+            before = seen;
+            let at = now();
+            let phase = (at - *first.get_or_insert(at)).ns().rem_euclid(length.ns());
+            let phase = if 2 * phase > length.ns() { phase - length.ns() } else { phase };
+            earliest = earliest.min(Span::from_ns(phase));
+        }
+    }
+    first.unwrap_or_else(now) + earliest
 }
 
 /// A timer that becomes readable at an instant of the monotonic clock. Instants are absolute, so a schedule built
@@ -80,6 +110,13 @@ impl AsFd for Timer {
 mod tests {
     use super::*;
     use rustix::event::{PollFd, PollFlags, poll};
+
+    #[test]
+    fn the_tick_is_one_that_kernels_are_built_with() {
+        assert!((Span::from_us(900)..=Span::from_ms(10)).contains(&tick()), "{}", tick());
+        let (seen, after) = (observe_tick(3), now());
+        assert!(seen <= after && after - seen < tick() * 1000);
+    }
 
     #[test]
     fn it_fires_at_its_instant_and_not_before() {

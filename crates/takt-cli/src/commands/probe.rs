@@ -44,6 +44,8 @@ enum Probe {
     Spawn { count: usize },
     /// Make decisions between marks, for a tracer to count instructions
     Decide(super::bench::decide::Observed),
+    /// Act the jobs of a workload's task in SCHED_DEADLINE, and write down when they ran
+    Deadline(super::bench::deadline::Worker),
     /// Keep these CPUs busy until the parent is gone
     Hog {
         #[arg(required = true)]
@@ -77,6 +79,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Probe::Periodic(args) => periodic(args),
         Probe::Spawn { count } => spawn(*count),
         Probe::Decide(observed) => observed.run(),
+        Probe::Deadline(worker) => worker.run(),
         Probe::Hog { cpus } => hog(cpus),
     }?;
     Ok(Verdict::Done)

@@ -3,6 +3,7 @@
 
 mod analyze;
 mod bare;
+pub(crate) mod deadline;
 pub(crate) mod decide;
 mod decode;
 mod figures;
@@ -38,6 +39,7 @@ enum Bench {
     Decide(decide::Args),
     Decode(decode::Args),
     Analyze(analyze::Args),
+    Deadline(deadline::Args),
     Hartstone(hartstone::Args),
 }
 
@@ -104,6 +106,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Decide(args) => decide::run(args),
         Bench::Decode(args) => decode::run(args),
         Bench::Analyze(args) => analyze::run(args),
+        Bench::Deadline(args) => deadline::run(args),
         Bench::Hartstone(args) => hartstone::run(args),
     }
 }
