@@ -29,7 +29,7 @@ pub enum Utilisations {
         /// Number of tasks.
         tasks: usize,
     },
-    /// Evenly among those that add up to the total with none above 1; never drawn again.
+    /// Evenly among those that add up to the total with none above 1; never drawn again. For up to 2000 tasks.
     RandFixedSum {
         /// Number of tasks.
         tasks: usize,
@@ -91,6 +91,8 @@ pub enum Impossible {
     Periods,
     /// So many sets were thrown away that another would take too long.
     Discarded,
+    /// RandFixedSum for so many tasks would take too much memory.
+    TooMany,
     /// Utilities above the highest that there is.
     Utilities,
 }
@@ -102,15 +104,19 @@ impl std::fmt::Display for Impossible {
             Impossible::Total => "the total utilisation is above the number of tasks, and none may have more than 1",
             Impossible::Periods => "the bounds of the periods are out of order or out of range",
             Impossible::Discarded => {
-                "UUniFast-Discard threw away a million sets; use RandFixedSum so near to the number of tasks"
+                "UUniFast-Discard threw away too many sets; use RandFixedSum so near to the number of tasks"
             }
+            Impossible::TooMany => "RandFixedSum is for at most 2000 tasks; use UUniFast-Discard for more",
             Impossible::Utilities => "utilities above 10^9 units, or bounds out of order",
         })
     }
 }
 
-/// Sets thrown away before UUniFast-Discard gives up.
-const DISCARDED_MAX: usize = 1_000_000;
+/// Utilisations thrown away before UUniFast-Discard gives up.
+const DISCARDED_MAX: usize = 10_000_000;
+
+/// Its tables hold the square of so many numbers.
+const RAND_FIXED_SUM_MAX: usize = 2_000;
 
 /// A stream of random numbers.
 struct Stream {
@@ -211,9 +217,11 @@ impl Generator {
             return Err(Impossible::Total);
         }
         match self.utilisations {
+            Utilisations::RandFixedSum { .. } if tasks > RAND_FIXED_SUM_MAX => Err(Impossible::TooMany),
             Utilisations::RandFixedSum { .. } => Ok(rand_fixed_sum(tasks, sum, stream)),
             Utilisations::UUniFastDiscard { .. } => {
-                let mut tries = std::iter::repeat_with(|| uunifast(tasks, sum, stream)).take(DISCARDED_MAX);
+                let mut tries =
+                    std::iter::repeat_with(|| uunifast(tasks, sum, stream)).take(DISCARDED_MAX.div_ceil(tasks));
                 tries.find(|us| us.iter().all(|u| *u <= 1.0)).ok_or(Impossible::Discarded)
             }
             _ => Ok(uunifast(tasks, sum, stream)),

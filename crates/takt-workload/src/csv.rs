@@ -110,7 +110,12 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
         let mut time = |column: usize| {
             let place = cell(column);
             match value::parse_decimal(&text[place.clone()], 1_000) {
-                Ok(span) if span > Span::ZERO && span <= value::MAX_DURATION => Some(span),
+                Ok(span) if span > value::MAX_DURATION => {
+                    let message = format!("`{}` is longer than a year", COLUMNS[column]);
+                    reader.push(Diagnostic::error(&place, message).label("in microseconds"));
+                    None
+                }
+                Ok(span) if span > Span::ZERO => Some(span),
                 _ => {
                     let message = format!("`{}` must be a number of microseconds above zero", COLUMNS[column]);
                     reader.push(Diagnostic::error(&place, message).label("not such a number"));
@@ -138,7 +143,7 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
 /// Reads all task sets of a CSV file, in the order of their first lines. A task may run on every CPU number.
 ///
 /// # Errors
-/// The faults of the file in its order; a runtime above the deadline is one.
+/// The faults of the file in its order; a runtime above the deadline is one, and so are more than [`MAX_TASKS`] tasks in a set.
 pub fn load_sets(source: &Source) -> Result<Vec<(u64, Vec<Task>)>, Vec<Diagnostic>> {
     source.check().map_err(|fault| vec![fault])?;
     let mut reader = Reader::default();
@@ -158,6 +163,9 @@ pub fn load_sets(source: &Source) -> Result<Vec<(u64, Vec<Task>)>, Vec<Diagnosti
             sets.push((row.set, Vec::new()));
             sets.len() - 1
         });
+        if sets[at].1.len() == MAX_TASKS {
+            return Err(vec![tasks::too_many(&row.place)]);
+        }
         sets[at].1.push(row.task);
     }
     Ok(sets)

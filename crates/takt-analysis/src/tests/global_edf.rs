@@ -35,14 +35,19 @@ pub(crate) fn gfb(tasks: &[Task], cpus: u64) -> bool {
     sum.compare_whole(u128::from(cpus)).is_le()
 }
 
-/// The first task that this test does not show to be in time, for deadlines within the periods.
+/// An error names the first task that this test does not show to be in time, or none when there are too many; for deadlines within
+/// the periods. O(n²).
 ///
 /// In a window of length D of task k, another task keeps all CPUs from k for as long as it can run in it at most, counted up to
 /// the slack of k; that must be less than m times the slack.
-pub(crate) fn bcl(tasks: &[Task], cpus: u64) -> Result<(), usize> {
+pub(crate) fn bcl(tasks: &[Task], cpus: u64) -> Result<(), Option<usize>> {
+    let mut effort = Effort::default();
     for (k, task) in tasks.iter().enumerate() {
+        if !effort.spend(tasks.len()) {
+            return Err(None);
+        }
         let length = u128::from(task.deadline);
-        let Some(slack) = length.checked_sub(u128::from(task.runtime)) else { return Err(k) };
+        let Some(slack) = length.checked_sub(u128::from(task.runtime)) else { return Err(Some(k)) };
         let (mut sum, mut some_within) = (0u128, false);
         for (_, other) in tasks.iter().enumerate().filter(|(i, _)| *i != k) {
             let (runtime, period) = (u128::from(other.runtime), u128::from(other.period));
@@ -59,19 +64,23 @@ pub(crate) fn bcl(tasks: &[Task], cpus: u64) -> Result<(), usize> {
         match sum.cmp(&(u128::from(cpus) * slack)) {
             Ordering::Less => {}
             Ordering::Equal if some_within => {}
-            _ => return Err(k),
+            _ => return Err(Some(k)),
         }
     }
     Ok(())
 }
 
-/// The first task that this test does not show to be in time, for deadlines within the periods.
-pub(crate) fn bak(tasks: &[Task], cpus: u64) -> Result<(), usize> {
+/// The same as of [`bcl`]. O(n²).
+pub(crate) fn bak(tasks: &[Task], cpus: u64) -> Result<(), Option<usize>> {
+    let mut effort = Effort::default();
     for (k, task) in tasks.iter().enumerate() {
+        if !effort.spend(tasks.len()) {
+            return Err(None);
+        }
         let (own, length) = (u128::from(task.runtime), u128::from(task.deadline));
         // Everything is multiplied by D_k: the sum of min(D_k, D_k beta_i) against m D_k - (m - 1) C_k. D_k beta_i is a fraction
         // over T_i and, where the task is denser than k, another one over D_k.
-        let bound = (u128::from(cpus) * length).checked_sub(u128::from(cpus - 1) * own).ok_or(k)?;
+        let bound = (u128::from(cpus) * length).checked_sub(u128::from(cpus - 1) * own).ok_or(Some(k))?;
         let (mut sum, mut rests) = (Sum::default(), 0u128);
         for other in tasks {
             let (c, t, d) = (u128::from(other.runtime), u128::from(other.period), u128::from(other.deadline));
@@ -89,7 +98,7 @@ pub(crate) fn bak(tasks: &[Task], cpus: u64) -> Result<(), usize> {
         }
         sum.add(rests, task.deadline);
         if sum.compare_whole(bound).is_gt() {
-            return Err(k);
+            return Err(Some(k));
         }
     }
     Ok(())
@@ -229,7 +238,7 @@ mod tests {
         assert!(!gfb(&[task(1, 2), task(1, 2), task(501, 1000)], 2));
         assert_eq!(bak(&[task(1, 2); 3], 2), Ok(()));
         assert_eq!(bcl(&[task(1, 10); 3], 2), Ok(()));
-        assert_eq!(bcl(&[task(9, 10); 3], 2), Err(0));
+        assert_eq!(bcl(&[task(9, 10); 3], 2), Err(Some(0)));
     }
 
     #[test]

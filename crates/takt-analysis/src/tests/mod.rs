@@ -96,7 +96,7 @@ pub enum Why {
     NoPlace(usize),
     /// Nothing speaks against it.
     Nothing,
-    /// The search would take too long.
+    /// The search would take too long, or its numbers grow too large.
     Search,
     /// The test is not made for this.
     Beyond(&'static str),
@@ -131,7 +131,7 @@ impl Why {
             Why::Placed(n) => format!("every task has its place, {n} of them in pieces"),
             Why::NoPlace(task) => format!("no place was found for {}", name(*task)),
             Why::Nothing => "no more work than CPUs and no job too long, which proves nothing".into(),
-            Why::Search => "the search would take too long".into(),
+            Why::Search => "gave up: the search takes too long, or its numbers grow too large".into(),
             Why::Beyond(what) => (*what).into(),
         }
     }
@@ -382,7 +382,7 @@ fn liu_layland(set: &TaskSet, _: u64) -> Finding {
 }
 
 fn hyperbolic(set: &TaskSet, _: u64) -> Finding {
-    bound(set, |tasks| Some(fixed_priority::hyperbolic(tasks)))
+    bound(set, fixed_priority::hyperbolic)
 }
 
 /// Priorities among which equals wait for each other, whoever is released first.
@@ -411,14 +411,25 @@ fn gfb(set: &TaskSet, cpus: u64) -> Finding {
     }
 }
 
-/// The verdict of a test that goes from task to task.
-fn per_task(set: &TaskSet, cpus: u64, run: fn(&[Task], u64) -> Result<(), usize>) -> Finding {
+/// What the tests of global policies are not made for: deadlines beyond the periods, and runtimes beyond the deadlines, with which
+/// their conditions mean nothing.
+fn beyond_global_tests(set: &TaskSet) -> Option<Finding> {
     if !set.is_constrained() {
-        return found(Verdict::Unknown, Why::Beyond(BEYOND));
+        return Some(found(Verdict::Unknown, Why::Beyond(BEYOND)));
+    }
+    let task = set.tasks.iter().position(|t| t.runtime > t.deadline)?;
+    Some(found(Verdict::NotShown, Why::Fails(task)))
+}
+
+/// The verdict of a test that goes from task to task.
+fn per_task(set: &TaskSet, cpus: u64, run: fn(&[Task], u64) -> Result<(), Option<usize>>) -> Finding {
+    if let Some(no) = beyond_global_tests(set) {
+        return no;
     }
     match run(&set.tasks, cpus) {
         Ok(()) => found(Verdict::Schedulable, Why::Condition),
-        Err(task) => found(Verdict::NotShown, Why::Fails(task)),
+        Err(Some(task)) => found(Verdict::NotShown, Why::Fails(task)),
+        Err(None) => found(Verdict::Unknown, Why::Search),
     }
 }
 
@@ -427,12 +438,8 @@ fn per_task(set: &TaskSet, cpus: u64, run: fn(&[Task], u64) -> Result<(), usize>
 /// These tests count in the least unit of time, and would be a little too generous in a coarser one: releases and the ends of
 /// jobs need not keep to it. So they are carried out in nanoseconds, and the bounds rounded up.
 fn bounds(set: &TaskSet, run: impl Fn(&[Task]) -> Result<Vec<u64>, Option<usize>>) -> Finding {
-    if !set.is_constrained() {
-        return found(Verdict::Unknown, Why::Beyond(BEYOND));
-    }
-    // The search begins at the runtime, which must be within the deadline for that.
-    if let Some(task) = set.tasks.iter().position(|t| t.runtime > t.deadline) {
-        return found(Verdict::NotShown, Why::Fails(task));
+    if let Some(no) = beyond_global_tests(set) {
+        return no;
     }
     let unit = set.unit.ns().unsigned_abs().max(1);
     let fine = |time: u64| time.checked_mul(unit).filter(|t| *t <= TIME_MAX);

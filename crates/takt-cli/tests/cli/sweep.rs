@@ -165,6 +165,10 @@ fn bad_experiments_are_told() {
             &["sweep", "generate", "--utilisation", "5", "--generator", "uunifast", "--tasks", "4"][..],
             "cannot be drawn",
         ),
+        (
+            &["sweep", "generate", "--utilisation", "5", "--generator", "randfixedsum", "--tasks", "100000"],
+            "at most 2000 tasks",
+        ),
         (&["sweep", "generate", "--utilisation", "0"], "is no utilisation"),
         (&["sweep", "generate", "--utilisation", "1", "--periods", "even:1ms..2ms"], "uniform"),
         (&["sweep", "schedulability", "--points", "2..4"], "needs a step"),
