@@ -7,6 +7,7 @@ mod analyze;
 mod children;
 mod common;
 mod contract;
+mod copies;
 mod ends;
 mod freeze;
 mod golden;

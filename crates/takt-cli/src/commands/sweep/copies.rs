@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
 use std::ops::Range;
 use std::path::PathBuf;
+use takt_analysis::online::{self, Answer};
 use takt_core::cpus::MAX_CPUS;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, Execution, System, Task};
@@ -31,7 +32,9 @@ use takt_workload::{Workload, canonical};
 ///
 /// Prints CSV: a row for each number and policy. `worst` is the fewest of all seconds, `typical` the mean over the seconds of the
 /// fewest, `dsr` the part of all jobs that met their deadline, each as the mean over the seeds; a column `_ci95` is half the width
-/// of its 95 % confidence interval (Student's t). Where `accepted` is no, the policy refuses so many.
+/// of its 95 % confidence interval (Student's t). `proven` says whether a test of `takt check` proves that all deadlines are met as
+/// long as no job needs more than its reservation, or than its runtime where nothing is reserved. Where `runs` is 0, the policy
+/// refuses so many.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Workload with the task
@@ -132,6 +135,18 @@ impl Found for Runs {
 struct Case {
     workload: Workload,
     copies: Range<u32>,
+    proven: bool,
+}
+
+/// Whether all deadlines are met as long as no job needs more than what is reserved for it.
+fn proven(system: &System) -> bool {
+    let mut system = system.clone();
+    for task in &mut system.tasks {
+        task.runtime = task.reservation.map(|reserved| reserved.budget).or(task.runtime);
+        task.execution = Execution::Declared;
+        task.steps.clear();
+    }
+    online::verdict(&system).schedulable == Answer::Yes
 }
 
 /// All cases: by number of copies, then by policy.
@@ -151,7 +166,8 @@ impl Cases<'_> {
                 let workload = input.load_quietly(None)?;
                 let first = format!("{}-1", args.copies.name);
                 let at = workload.tasks.iter().position(|t| t.name == first).unwrap_or(0) as u32;
-                Ok(Case { workload, copies: at..at + count as u32 })
+                let proven = proven(&workload.system);
+                Ok(Case { workload, copies: at..at + count as u32, proven })
             };
             cases.push(args.policies.0.iter().map(|policy| case(*policy)).collect::<Result<Vec<Case>, Failure>>()?);
         }
@@ -289,8 +305,8 @@ impl<'a> Table<'a> {
         self.cases.args.copies.first + number
     }
 
-    fn accepted(&self, number: usize, policy: usize) -> bool {
-        self.runs[number][policy].iter().all(Option::is_some)
+    fn proven(&self, number: usize, policy: usize) -> bool {
+        self.cases.cases[number][policy].proven
     }
 
     fn mean(&self, number: usize, policy: usize, measure: Measure) -> Option<Mean> {
@@ -299,13 +315,12 @@ impl<'a> Table<'a> {
 
     fn csv(&self) -> String {
         let columns = MEASURES.map(|(name, _)| format!("{name},{name}_ci95")).join(",");
-        let mut text = format!("copies,policy,accepted,runs,{columns}\n");
+        let mut text = format!("copies,policy,proven,runs,{columns}\n");
         for number in 0..self.runs.len() {
             for (policy, name) in self.names.iter().enumerate() {
-                let accepted = self.accepted(number, policy);
                 let runs = self.runs[number][policy].iter().flatten().count();
-                let said = if accepted { "yes" } else { "no" };
-                let mut row = vec![self.count(number).to_string(), quoted(name), said.into(), runs.to_string()];
+                let proven = if self.proven(number, policy) { "yes" } else { "no" };
+                let mut row = vec![self.count(number).to_string(), quoted(name), proven.into(), runs.to_string()];
                 row.extend(MEASURES.into_iter().flat_map(|m| cells(self.mean(number, policy, m))));
                 writeln!(text, "{}", row.join(",")).expect("a string takes all");
             }
@@ -315,7 +330,7 @@ impl<'a> Table<'a> {
 
     fn point(&self, number: usize) -> Value {
         let policy = |policy: usize| {
-            let mut object = json!({"policy": self.names[policy], "accepted": self.accepted(number, policy)});
+            let mut object = json!({"policy": self.names[policy], "proven": self.proven(number, policy)});
             for measure in MEASURES {
                 let mean = self.mean(number, policy, measure);
                 object[measure.0] = json!({"mean": mean.map(|m| m.value), "ci95": mean.and_then(|m| m.half)});
