@@ -86,6 +86,16 @@ fn an_overrun_goes_on_on_the_last_cpu_and_then_from_the_first_one() {
 }
 
 #[test]
+fn a_piece_in_advance_does_no_harm() {
+    // On the second CPU b just fits beside c's 2 ms in windows of 5 ms. c has the piece of the second window at 7. With another one at
+    // 15 before b's deadline of 25, as the paper has it, b would end at 27.
+    let b = Task { affinity: CpuSet::single(1), ..at(&[5], film(16, 20, &[16])) };
+    let tasks = vec![film(6, 10, &[6]), b, film(6, 10, &[8, 6])];
+    let told = tell(two(OFF, tasks), 26);
+    expect(&told, "c0-4 a4-10 c10-14 a14-20 c20-24 a24-26\nc5-9 b9-25 c25-26", "c");
+}
+
+#[test]
 fn windows_begin_no_earlier_than_a_period_after_the_last_ones() {
     // c's second job comes at 6: its windows begin at 10, but it may run at 8, with the deadline of the first.
     let tasks = || three(at(&[0, 6], Task { deadline: Some(ms(20)), ..film(6, 10, &[2, 6]) }));

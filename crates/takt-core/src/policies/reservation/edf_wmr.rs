@@ -250,8 +250,9 @@ default, `ffd`, accept more sets.
 
 **Resolved.** The paper's figure 5 does not say the following. A job that comes less than a period after the last windows began has
 its windows a period after them; it may run before, with the deadlines of those windows. A split server that still has
-work when its period is over begins its route anew, so that it gets Q for every P; what it had in advance on the last CPU is not
-there again. What is left of a piece at its own deadline is lost. A server that wakes up keeps its deadline until that has
+work when its period is over begins its route anew, so that it gets Q for every P. What it had in advance on the last CPU is not
+there again: with a whole piece at every border, and others besides, it would take more than was assigned to it, and others
+would be late. What is left of a piece at its own deadline is lost. A server that wakes up keeps its deadline until that has
 passed, and its budget has shrunk by the time it was away: the rule of CBS, by which it may keep its share of the
 time until the deadline, harms others where windows end before their periods (the example below).
 
