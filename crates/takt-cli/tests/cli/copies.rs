@@ -38,7 +38,8 @@ fn as_many_movies_are_proven_as_in_the_paper() {
     let room = room();
     for (file, most) in [("movies-h264.yaml", 6), ("movies-lossless.yaml", 14)] {
         let copies = format!("player={}..{}", most - 1, most + 1);
-        let args = ["sweep", "copies", file, "--copies", &copies, "--policies", "edf-wmr", "--seeds", "1", "--duration", "3s"];
+        let args =
+            ["sweep", "copies", file, "--copies", &copies, "--policies", "edf-wmr", "--seeds", "1", "--duration", "3s"];
         let proven: Vec<(usize, bool)> =
             rows(&room.takt(&args).expect(0).stdout).into_iter().map(|r| (r.0, r.2)).collect();
         assert_eq!(proven, [(most - 1, true), (most, true), (most + 1, false)], "{file}");
