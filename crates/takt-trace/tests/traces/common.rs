@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{ResourceId, TaskId};
+use takt_core::model::{Call, ResourceId, TaskId};
 use takt_core::record::{Outcome, Place, Record, StopReason, What};
 use takt_core::time::{Span, Time};
 use takt_trace::{DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace};
@@ -327,11 +327,18 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 }
             }
             (6, Some((number, ..)), _) => push(What::Block { task, job: number }),
-            (7, _, _) => push(match how % 5 {
+            (7, Some((number, true, false)), Some(_)) if how % 2 == 1 => {
+                let span = Span::from_ns(1 + late);
+                let calls = [Call::Period(span), Call::Deadline(span), Call::Runtime(span)];
+                let call = calls[usize::from(how) % 3];
+                push(What::Call { task, job: number, call, granted: how % 4 == 1 });
+            }
+            (7, _, _) => push(match how % 6 {
                 0 => What::LateSignal { task, job: next[index] },
                 1 => What::Exit { task },
                 2 => What::Yield { task, job: next[index] },
                 3 => What::Switch { domain: (how > 99).then_some(0), to: u16::from(how > 199) },
+                4 => What::Configure { setting: (how % 7) as u8, value: (how > 99).then_some(wait - 500) },
                 _ => What::Wake { task, job: next[index] },
             }),
             (8, Some((number, ..)), place) if waits[index].is_none() => {

@@ -22,7 +22,11 @@ proptest! {
         let points = trace.records.iter().filter(|r| {
             matches!(
                 r.record.what,
-                What::Start { .. } | What::Stop { .. } | What::Finish { .. } | What::HandlerEnd { .. }
+                What::Start { .. }
+                    | What::Stop { .. }
+                    | What::Finish { .. }
+                    | What::HandlerEnd { .. }
+                    | What::Call { .. }
             )
         });
         prop_assert_eq!(d.compared, points.count());

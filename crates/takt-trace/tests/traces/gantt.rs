@@ -2,7 +2,9 @@
 
 use crate::common::{Story, any_trace, ms, samples, windows};
 use proptest::prelude::*;
+use takt_core::model::{Call, TaskId};
 use takt_core::record::What;
+use takt_core::time::Span;
 use takt_trace::DomainLabel;
 use takt_trace::gantt::{SvgOptions, TextOptions, svg, text};
 
@@ -68,14 +70,48 @@ fn switches_of_policies_are_told_with_their_names() {
     assert_eq!(part.lines().filter(|l| l.starts_with("at ")).collect::<Vec<_>>(), ["at 9ms left: g-gua → fp"]);
 }
 
+#[test]
+fn settings_that_change_are_told_as_the_command_line_takes_them() {
+    let mut s = Story::new("rr", "uniprocessor", 1, &[("a", None)]);
+    s.release(0, 0, 0, None).start(0, 0, 0, 0);
+    for (at, setting, value) in [(5, 0, Some(2_000_000)), (9, 0, Some(3_000_000)), (12, 0, None), (15, 9, Some(7))] {
+        s.push(at, What::Configure { setting, value });
+    }
+    let chart = text(&s.end(20), &TextOptions::default());
+    let lines: Vec<&str> = chart.lines().filter(|l| l.starts_with("at ")).collect();
+    let told = ["rr → rr:quantum=2ms", "rr:quantum=2ms → rr:quantum=3ms", "rr:quantum=3ms → rr", "rr → rr:setting 9=7"];
+    let said = ["5ms", "9ms", "12ms", "15ms"].iter().zip(told).map(|(at, told)| format!("at {at} {told}"));
+    assert_eq!(lines, said.collect::<Vec<_>>(), "{chart}");
+}
+
+#[test]
+fn calls_are_told_with_what_became_of_them() {
+    let mut s = Story::new("cbs", "uniprocessor", 1, &[("film", None)]);
+    s.release(0, 0, 0, Some(10)).start(0, 0, 0, 0);
+    for (at, call, granted) in
+        [(5, Call::Period(Span::from_ms(40)), true), (6, Call::Runtime(Span::from_ms(39)), false)]
+    {
+        s.push(at, What::Call { task: TaskId(0), job: 0, call, granted });
+    }
+    let trace = s.end(20);
+    let chart = text(&trace, &TextOptions::default());
+    let lines: Vec<&str> = chart.lines().filter(|l| l.starts_with("at ")).collect();
+    assert_eq!(lines, ["at 5ms A film: set-period 40ms", "at 6ms A film: set-runtime 39ms refused"], "{chart}");
+    let picture = svg(&trace, &SvgOptions::default());
+    for title in ["film job 0: set-period 40ms at 5ms", "film job 0: set-runtime 39ms refused at 6ms"] {
+        assert!(picture.contains(&format!("<title>{title}</title>")), "{title}: {picture}");
+    }
+    assert!(picture.contains("calls; red: refused"), "{picture}");
+}
+
 proptest! {
     #[test]
     fn any_trace_can_be_drawn(trace in any_trace(), width in 0..200_usize, from in 0..9_000_i64) {
         let from = takt_core::time::Time::from_ns(from);
         let chart = text(&trace, &TextOptions { width, from, ..TextOptions::default() });
-        // The first line and the legend may be longer.
+        // The first line, the legend, and what is told below may be longer.
         let most = width.max(40).max(12) + 30;
-        let body = chart.lines().skip(1).filter(|l| !l.contains("   "));
+        let body = chart.lines().skip(1).filter(|l| !l.contains("   ") && !l.starts_with("at "));
         prop_assert!(body.map(|l| l.chars().count()).max().unwrap_or(0) <= most, "{chart}");
         let picture = svg(&trace, &SvgOptions { from, ..SvgOptions::default() });
         // Every element is closed and no name breaks out of its place.
