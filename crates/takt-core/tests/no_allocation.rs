@@ -8,6 +8,7 @@ use takt_core::model::*;
 use takt_core::policy::{Entry, Kind, Need, PolicySpec, REGISTRY, Scope};
 use takt_core::rng::draw_up_to;
 use takt_core::time::{Span, Time};
+use takt_core::utility::Utility;
 
 struct Counting;
 
@@ -95,6 +96,7 @@ fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> Sys
         deadline: Some(us(15 + 8 * i64::from(i))),
         reservation: served(i).then_some(Reservation { budget: us(3), period: us(25) }),
         runtime: Some(us(5)),
+        utility: Some(Utility::DEFAULT),
         budget: i.is_multiple_of(2).then(|| us(6)),
         priority: i % 4,
         affinity: if i.is_multiple_of(3) { CpuSet::first(1) } else { CpuSet::first(cpus) },
@@ -164,7 +166,7 @@ fn calls_while_driven(engine: &mut Engine, steps: u64) -> u64 {
             let any = TaskId(pick(at, tasks - 1) as u32);
             let task = engine.running().get(i / 2).copied().unwrap_or(any);
             let resource = ResourceId(pick(at + 1, u64::from(RESOURCES) - 1) as u16);
-            *input = match pick(at + 2, 48) {
+            *input = match pick(at + 2, 49) {
                 0..=8 => Input::Complete { task },
                 9..=12 => Input::Block { task },
                 13..=22 => Input::Wake { task: any },
@@ -180,6 +182,11 @@ fn calls_while_driven(engine: &mut Engine, steps: u64) -> u64 {
                 47 => {
                     let (period, runtime) = (us(20 + pick(at + 1, 60) as i64), Some(us(3)));
                     Input::Retime { task, period, deadline: Some(period), runtime }
+                }
+                48 => {
+                    let span = us(2 + pick(at + 1, 60) as i64);
+                    let calls = [Call::Period(span), Call::Deadline(span), Call::Runtime(span)];
+                    Input::Call { task, call: calls[pick(at + 1, 2) as usize] }
                 }
                 // Processes end only towards the end, so that there is something to schedule until then.
                 _ if step > steps * 9 / 10 => Input::Exit { task: any },
