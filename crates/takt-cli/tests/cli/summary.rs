@@ -241,6 +241,33 @@ fn utility_is_told_by_task_and_for_all() {
 }
 
 #[test]
+fn calls_and_changed_settings_are_seen_everywhere() {
+    let room = Room::with(
+        "policy: cbs\nduration: 100ms\ntasks:\n\
+         - {name: film, period: 20ms, reservation: {budget: 7ms, period: 20ms}, steps: [run 6ms, set-runtime 16ms, wait-period, \
+         run 6ms, set-period 40ms]}\n\
+         - {name: sound, period: 10ms, runtime: 4ms}\n\
+         changes: [{at: 50ms, policy: {enforcement: hard}}]\n",
+    );
+    let sim = room.takt(&["sim", "w.yaml", "--json", "--trace", "t.jsonl"]).json();
+    assert_eq!(sim["switches"].to_string(), r#"[{"at_ns":50000000,"policy":"cbs:enforcement=hard"}]"#);
+    assert_eq!((&sim["tasks"][0]["calls"], &sim["tasks"][0]["calls_refused"]), (&3.into(), &1.into()), "{sim}");
+    assert!(sim["tasks"][1].get("calls").is_none());
+    let trace = room.text("t.jsonl");
+    assert!(trace.contains(r#""type":"configure","setting":0,"value":1}"#), "{trace}");
+    assert!(
+        trace.contains(r#""type":"call","task":"film","job":1,"call":"set-period","value":40000000,"granted":true}"#)
+    );
+    let told = room.takt(&["sim", "w.yaml"]).expect(0).stdout;
+    assert!(told.contains("calls: film asked 3 times for other terms, 1 refused"), "{told}");
+    assert!(told.contains("switched: at 50ms cbs → cbs:enforcement=hard"), "{told}");
+    // Releases that a call has moved are no findings.
+    room.takt(&["trace", "check", "t.jsonl", "w.yaml"]).expect(0);
+    let check = room.takt(&["check", "w.yaml"]).stdout;
+    assert!(check.contains("jobs that ask for other terms are beyond the tests"), "{check}");
+}
+
+#[test]
 fn a_switch_of_policies_is_seen_everywhere() {
     let room = Room::with(
         "domains: [{name: left, cpus: 0-1, policy: g-edf}, {name: right, cpus: 2, policy: edf}]\nduration: 100ms\ntasks:\n\
