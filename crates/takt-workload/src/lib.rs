@@ -38,7 +38,7 @@ pub use copies::shift;
 pub use csv::load_sets;
 pub use diagnostic::{Diagnostic, Severity};
 pub use freeze::frozen;
-pub use load::{MAX_LOAD, parse_factor};
+pub use load::{MAX_LOAD, parse_factor, scale};
 pub use policy::{policy_from_text, policy_text};
 pub use source::{MAX_BYTES, Source, Unreadable};
 pub use value::{MAX_DURATION, duration_text, parse_cpus, parse_duration};

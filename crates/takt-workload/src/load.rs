@@ -7,7 +7,8 @@ use crate::reader::{Bare, Reader};
 use crate::steps::bounded;
 use crate::utility::{in_order, point};
 use crate::value::{choices, duration_text, parse_ratio, ratio_text};
-use takt_core::model::Load;
+use takt_core::model::{Load, System, scaled};
+use takt_core::scenario::{Happening, Scenario};
 use takt_core::time::Span;
 
 /// The highest factor: with it a runtime of a year still fits the clock.
@@ -25,6 +26,17 @@ const SHAPES: [(&str, &[&str], &[&str]); 3] = [
     ("step", &["from", "to", "at"], &[]),
     ("burst", &["base", "peak", "every", "for"], &["at"]),
 ];
+
+/// Multiplies what all tasks declare and need by a factor in millionths, as if the file said so, in its `changes` too: policies
+/// place tasks and reserve time by what is declared then. The `load` of the file stays and comes on top. O(tasks + steps + changes).
+pub fn scale(system: &mut System, scenario: &mut Scenario, factor: u32) {
+    system.tasks.iter_mut().for_each(|task| task.scale(factor));
+    for (_, change) in &mut scenario.changes {
+        if let Happening::Retime { runtime: Some(runtime), .. } = change {
+            *runtime = scaled(*runtime, factor);
+        }
+    }
+}
 
 /// Reads `load`.
 pub(crate) fn load(reader: &mut Reader, entry: &Entry) -> Option<Load> {

@@ -74,7 +74,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let length =
         recorded.or(args.duration).or(workload.settings.duration).unwrap_or_else(|| default_length(&workload.system));
     if let Some(factor) = args.load {
-        workload.system.load = Some(scaled(workload.system.load.take(), factor)?);
+        check_load(workload.system.load.as_ref(), factor)?;
+        takt_workload::scale(&mut workload.system, &mut workload.scenario, factor);
     }
     if let Some(path) = &args.emit_windows {
         super::freeze::write(&workload, path)?;
@@ -153,19 +154,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if args.output.strict && missed { Verdict::No } else { Verdict::Done })
 }
 
-/// A load times a factor in millionths.
-fn scaled(load: Option<Load>, factor: u32) -> Result<Load, Failure> {
-    let mut load = load.unwrap_or(Load { points: vec![(Span::ZERO, Load::ONE)], repeat: None });
-    for (_, point) in &mut load.points {
-        let product = u64::from(*point) * u64::from(factor) / u64::from(Load::ONE);
-        if product > u64::from(takt_workload::MAX_LOAD) {
-            let most = takt_workload::MAX_LOAD / Load::ONE;
-            let message = format!("the file's `load` times `--load` is above {most}");
-            return Err(Failure::input(message, "lower one of them"));
-        }
-        *point = (product as u32).max(1);
+/// Whether a load times a factor in millionths is what a load may be.
+fn check_load(load: Option<&Load>, factor: u32) -> Result<(), Failure> {
+    let highest = load.into_iter().flat_map(|load| &load.points).map(|(_, point)| *point).max().unwrap_or(Load::ONE);
+    if u64::from(highest) * u64::from(factor) / u64::from(Load::ONE) > u64::from(takt_workload::MAX_LOAD) {
+        let most = takt_workload::MAX_LOAD / Load::ONE;
+        let message = format!("the file's `load` times `--load` is above {most}");
+        return Err(Failure::input(message, "lower one of them"));
     }
-    Ok(load)
+    Ok(())
 }
 
 /// Where rounds are written to.

@@ -195,11 +195,11 @@ impl Cases<'_> {
 
     /// The file at a load, under the seed of a run.
     fn scaled(&self, workload: &Workload, load: u64, index: u64) -> (System, Scenario) {
-        let mut system = workload.system.clone();
+        let (mut system, mut scenario) = (workload.system.clone(), workload.scenario.clone());
         // A factor is 1000 at most.
-        system.tasks.iter_mut().for_each(|task| task.scale(load as u32));
+        takt_workload::scale(&mut system, &mut scenario, load as u32);
         system.seed = self.args.seeds.0 + index;
-        (system, workload.scenario.clone())
+        (system, scenario)
     }
 }
 
