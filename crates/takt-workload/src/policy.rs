@@ -121,7 +121,7 @@ pub(crate) fn parse_value(setting: &Setting, text: &str) -> Result<i64, Fault> {
         Kind::Count(low, high) => {
             text.parse().map(|n| (n, low, high)).map_err(|_| format!("`{}` is not a whole number", clipped(text)))
         }
-        Kind::Choice(words) => match words.iter().position(|w| *w == yes_or_no(text)) {
+        Kind::Choice(words) => match words.iter().position(|w| yes_or_no(w) == yes_or_no(text)) {
             Some(index) => Ok((index as i64, 0, i64::MAX)),
             None => Err(nearest(text, words.iter().copied())
                 .map_or(format!("`{}` is not one of them", clipped(text)), |near| format!("did you mean `{near}`?"))),
