@@ -161,6 +161,31 @@ fn analyze_judges_known_sets() {
 }
 
 #[test]
+fn decode_writes_a_series_that_a_workload_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    for (movie, frames) in [("h264", 24), ("lossless", 30)] {
+        let series = path("series.csv");
+        let output = takt(&["bench", "decode", "--movie", movie, "--quick", "--json", "--out", &series]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(3) {
+            assert!(said.contains("fix: "), "{said}");
+            println!("skipped: {said}");
+            return;
+        }
+        assert!(output.status.success(), "{}: {said}", output.status);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["results"]["cpu_ns"].as_array().unwrap().len(), frames, "{json}");
+        let text = "policy: edf\nduration: 1s\ntasks: [{name: a, period: 1s, execution: {file: series.csv}}]\n";
+        std::fs::write(path("w.yaml"), text).unwrap();
+        let check = takt(&["check", &path("w.yaml"), "--canonical"]);
+        let text = String::from_utf8_lossy(&check.stdout).into_owned();
+        let entries = text.lines().find(|line| line.contains("execution:")).unwrap();
+        assert_eq!(entries.matches(',').count() + 1, frames, "{text}");
+    }
+}
+
+#[test]
 fn decide_measures_every_policy_in_every_situation() {
     let json = bench(&["decide", "--jobs", "4,8,16,32", "--load", "0.8,2", "--at", "4"])
         .expect("a decision needs nothing of the machine");
