@@ -2,6 +2,7 @@
 
 use crate::online::{Answer, Kind};
 use crate::taskset::Task;
+use crate::tests::Effort;
 use crate::tests::edf::{self, deadline_before, due};
 use crate::utilisation::Utilisation;
 use takt_core::model::TaskId;
@@ -59,8 +60,8 @@ impl Finding {
     }
 }
 
-/// Beyond so many iterations a test gives up: a verdict must not take longer than a look at it is worth.
-const STEPS_MAX: usize = 2_000_000;
+/// Adding up fractions takes as long as so many looks at a task.
+const SUM: usize = 32;
 
 /// How one CPU is tested.
 pub(crate) type Test = fn(&[Demand], Rules) -> Finding;
@@ -80,9 +81,9 @@ fn ns(span: i128) -> Span {
 }
 
 /// The end of the busy period that begins with a release of every task, or `None` when it is not reached in reasonable time.
-fn busy_period(tasks: &[Demand], blocking: i128) -> Option<i128> {
+fn busy_period(tasks: &[Demand], blocking: i128, effort: &mut Effort) -> Option<i128> {
     let mut length: i128 = blocking + tasks.iter().map(|t| t.runtime).sum::<i128>();
-    for _ in 0..STEPS_MAX {
+    while effort.spend(tasks.len()) {
         let next = blocking + tasks.iter().map(|t| ceil(length, t.period) * t.runtime).sum::<i128>();
         if next == length {
             return Some(length);
@@ -130,11 +131,12 @@ pub(crate) fn edf(tasks: &[Demand], rules: Rules) -> Finding {
     if load.fraction() == Some((1, 1)) {
         return unknown("with a utilisation of 1 there is no time for jobs that hold up others");
     }
-    let busy = busy_period(&timed, blocked(first)).and_then(|busy| u64::try_from(busy + 1).ok());
+    let mut effort = Effort::default();
+    let busy = busy_period(&timed, blocked(first), &mut effort).and_then(|busy| u64::try_from(busy + 1).ok());
     let Some(end) = busy else { return unknown("the busy period is too long to be searched") };
     let set = task_set(&timed);
     let mut at = deadline_before(&set, end);
-    for _ in 0..STEPS_MAX {
+    while effort.spend(3 * tasks.len()) {
         let Some(t) = at else {
             let why = "the processor demand and the longest hold-up never exceed the time there is";
             return Finding::new(Answer::Yes, Kind::Sufficient, why);
@@ -197,9 +199,16 @@ pub(crate) fn fixed_priority(tasks: &[Demand], rules: Rules) -> Finding {
     let kind = if synchronous(tasks) && ordered && free { Kind::Exact } else { Kind::Sufficient };
     let mut responses = Vec::with_capacity(tasks.len());
     let mut over = None;
+    let mut effort = Effort::default();
     for task in tasks.iter().filter(|t| t.deadline.is_some()) {
-        let above = |o: &&Demand| o.rank < task.rank || (tied(o, task) && (!ordered || o.task < task.task));
-        let above: Vec<Demand> = tasks.iter().filter(above).copied().collect();
+        if !effort.spend(SUM * tasks.len()) {
+            return Finding {
+                responses,
+                ..unknown("there are too many tasks for their response times to be searched")
+            };
+        }
+        let goes_before = |o: &Demand| o.rank < task.rank || (tied(o, task) && (!ordered || o.task < task.task));
+        let above: Vec<Demand> = tasks.iter().filter(|o| goes_before(o)).copied().collect();
         let level = utilisation(above.iter().chain([task]));
         match level.at_most(1) {
             Some(true) => {}
@@ -215,8 +224,8 @@ pub(crate) fn fixed_priority(tasks: &[Demand], rules: Rules) -> Finding {
                 };
             }
         }
-        let below = tasks.iter().filter(|o| o.task != task.task && !above.iter().any(|a| a.task == o.task));
-        match response_time(task, &above, rules.blocking(below)) {
+        let below = tasks.iter().filter(|o| o.task != task.task && !goes_before(o));
+        match response_time(task, &above, rules.blocking(below), &mut effort) {
             None => return Finding { responses, ..unknown("a busy period is too long to be searched") },
             Some(response) => {
                 responses.push((task.task, ns(response)));
@@ -240,9 +249,8 @@ pub(crate) fn fixed_priority(tasks: &[Demand], rules: Rules) -> Finding {
 }
 
 /// The worst response time of a task below `above`; `None` when it takes too long to find.
-fn response_time(task: &Demand, above: &[Demand], blocking: i128) -> Option<i128> {
+fn response_time(task: &Demand, above: &[Demand], blocking: i128, effort: &mut Effort) -> Option<i128> {
     let mut worst = 0;
-    let mut steps = 0;
     let mut end = blocking + task.runtime;
     for job in 0.. {
         let own = blocking + (job + 1) * task.runtime;
@@ -253,8 +261,7 @@ fn response_time(task: &Demand, above: &[Demand], blocking: i128) -> Option<i128
                 break;
             }
             end = next;
-            steps += 1;
-            if steps > STEPS_MAX {
+            if !effort.spend(above.len() + 1) {
                 return None;
             }
         }
@@ -262,8 +269,7 @@ fn response_time(task: &Demand, above: &[Demand], blocking: i128) -> Option<i128
         if end <= (job + 1) * task.period {
             return Some(worst);
         }
-        steps += 1;
-        if steps > STEPS_MAX {
+        if !effort.spend(above.len() + 1) {
             return None;
         }
         end += task.runtime;
