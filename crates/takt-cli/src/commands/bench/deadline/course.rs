@@ -59,7 +59,7 @@ impl Course {
             if left <= length {
                 return Some(piece.from + left);
             }
-            left = left - length;
+            left -= length;
         }
         None
     }
@@ -123,7 +123,7 @@ pub(super) fn simulated(workload: &Workload, tick: Option<Span>) -> Vec<Course> 
         let mut sum = Span::ZERO;
         for step in jobs.iter().flat_map(|(_, steps)| steps) {
             if let Step::Run(amount) = step {
-                sum = sum + *amount;
+                sum += *amount;
                 course.ends.extend(course.reaches(sum));
             }
         }
