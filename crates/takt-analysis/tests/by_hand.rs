@@ -18,7 +18,7 @@ fn system(policy: &str, cpus: usize, tasks: &[(i64, i64, i64)]) -> System {
                 arrival: Arrival::Periodic { offset: Span::ZERO, period: Span::from_ms(t) },
                 deadline: Some(Span::from_ms(d)),
                 runtime: Some(Span::from_ms(c)),
-                priority: 100 - i as u32,
+                priority: 10_000 - i as u32,
                 affinity: CpuSet::first(cpus),
                 ..Task::default()
             })
@@ -558,4 +558,14 @@ fn jobs_in_turn_and_calls() {
     turns.tasks[0].steps = vec![run(1), Step::Call(Call::Runtime(Span::from_ms(2)))];
     assert_eq!(verdict(&turns).reason, "jobs that ask for other terms are beyond the tests");
     assert!(TaskSet::from_system(&turns).unwrap().beyond.is_some());
+}
+
+/// However many tasks there are, an answer comes within the effort of a test.
+#[test]
+fn of_many_tasks_the_tests_give_up() {
+    let tasks: Vec<(i64, i64, i64)> = (0..6000).map(|i| (1, 7000 * (1 + i % 10), 7000 * (1 + i % 10))).collect();
+    for (policy, test) in [("rm", "rta"), ("np-edf", "np-edf"), ("edf", "edf")] {
+        let v = verdict(&system(policy, 1, &tasks));
+        assert_eq!((v.schedulable != Answer::No, v.test), (true, test), "{policy}: {v}");
+    }
 }
