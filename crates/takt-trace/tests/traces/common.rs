@@ -338,7 +338,7 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 1 => What::Exit { task },
                 2 => What::Yield { task, job: next[index] },
                 3 => What::Switch { domain: (how > 99).then_some(0), to: u16::from(how > 199) },
-                4 => What::Configure { setting: (how % 7) as u8, value: (how > 99).then_some(wait - 500) },
+                4 => What::Configure { setting: how % 7, value: (how > 99).then_some(wait - 500) },
                 _ => What::Wake { task, job: next[index] },
             }),
             (8, Some((number, ..)), place) if waits[index].is_none() => {
