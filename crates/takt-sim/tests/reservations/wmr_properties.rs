@@ -216,9 +216,9 @@ impl Ledger<'_> {
             (*last, *total) = (window, Span::ZERO);
         }
         let before = (*total - stop.piece).or_zero();
-        *total = *total + ran;
+        *total += ran;
         let more = (*total - stop.piece).or_zero() - before;
-        self.given[place.index()] = self.given[place.index()] + more;
+        self.given[place.index()] += more;
         let (given, left) = (self.given[place.index()], self.left[place.index()]);
         prop_assert!(given <= left, "{:?} at {:?}: {} given of {} left on {:?}", task, now, given, left, place);
         Ok(())
@@ -268,7 +268,7 @@ fn gifts_are_what_others_have_left() {
                     (0..n).try_for_each(|t| ledger.account(TaskId(t as u32), *at))?;
                     if let [stop] = routes.of(task) {
                         let left = &mut ledger.left[stop.place.index()];
-                        *left = *left + (stop.piece - consumed);
+                        *left += stop.piece - consumed;
                     }
                 }
                 _ => {}
@@ -315,7 +315,7 @@ fn a_split_server_that_always_has_work_gets_its_budget_for_every_period() {
                         while at < record.at {
                             let next = (at.round_down(period) + period).min(record.at);
                             if let Some(had) = had.get_mut((at.ns() / period.ns()) as usize) {
-                                *had = *had + (next - at);
+                                *had += next - at;
                             }
                             at = next;
                         }
@@ -326,7 +326,7 @@ fn a_split_server_that_always_has_work_gets_its_budget_for_every_period() {
             // A piece that it had in advance is one of a later period.
             let mut sum = Span::ZERO;
             for (k, had) in had.iter().enumerate() {
-                sum = sum + *had;
+                sum += *had;
                 let lacks = budget * (k as i64 + 1) - sum;
                 assert!(lacks <= Span::ZERO, "task {index} of set {number} lacks {lacks} after {} periods", k + 1);
             }
