@@ -43,10 +43,13 @@ impl Server {
     }
 }
 
+/// When jobs come, and what they need.
+type Jobs = Vec<(i64, i64)>;
+
 #[derive(Clone, Debug)]
 struct Case {
-    /// Budget, period, and the jobs: when they come and what they need.
-    servers: Vec<(i64, i64, Vec<(i64, i64)>)>,
+    /// Budget, period and jobs.
+    servers: Vec<(i64, i64, Jobs)>,
 }
 
 #[derive(Default)]
@@ -191,7 +194,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 fn schedule(case: &Case) -> String {
-    let task = |(budget, period, jobs): &(i64, i64, Vec<(i64, i64)>)| Task {
+    let task = |(budget, period, jobs): &(i64, i64, Jobs)| Task {
         arrival: Arrival::Listed { instants: jobs.iter().map(|job| ms(job.0)).collect() },
         execution: Execution::Series(jobs.iter().map(|job| ms(job.1)).collect()),
         reservation: Some(super::reservation((*budget, *period))),
