@@ -1,6 +1,6 @@
 //! How well a regulator that hands out time in rounds follows its set points: its rounds and bursts as a picture and as CSV.
 
-use crate::gantt::{FILLS, escape, nice, px};
+use crate::gantt::{FILLS, escape, nice, page, px};
 use crate::{Header, names};
 use std::fmt::Write as _;
 use std::io;
@@ -162,25 +162,22 @@ pub fn svg(header: &Header, rounds: &Rounds) -> String {
         writeln!(body, r#"<text x="16" y="{}">no rounds were recorded</text>"#, px(top)).expect("a string takes all");
         top += 20.0;
     }
-    let (w, h) = (px(WIDTH), px(top - 20.0));
     let heading = escape(&crate::gantt::heading_of(header));
     let dropped = match rounds.left_out {
         0 => String::new(),
         n => format!("; {n} later rounds are not drawn"),
     };
-    format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" font-family="sans-serif" font-size="12">
-<style>
-.title {{ font-size: 15px; font-weight: bold }}
-.head {{ font-weight: bold }}
-.small {{ font-size: 10.5px; fill: #555 }}
-</style>
-<rect width="{w}" height="{h}" fill="#fff"/>
-<text x="16" y="26" class="title">Set-point tracking</text>
+    let head = "<style>
+.title { font-size: 15px; font-weight: bold }
+.head { font-weight: bold }
+.small { font-size: 10.5px; fill: #555 }
+</style>";
+    let body = format!(
+        r#"<text x="16" y="26" class="title">Set-point tracking</text>
 <text x="16" y="43" class="small">{heading}{dropped}</text>
-{body}</svg>
-"##
-    )
+{body}"#
+    );
+    page(&px(WIDTH), &px(top - 20.0), head, &body)
 }
 
 fn plot(body: &mut String, top: f64, heading: &str, label: &str, lines: &[Line]) {

@@ -4,7 +4,7 @@ mod svg;
 mod text;
 
 pub(crate) use svg::{FILLS, px};
-pub use svg::{SvgOptions, escape, svg};
+pub use svg::{SvgOptions, escape, page, svg};
 pub use text::{TextOptions, text};
 
 use crate::timeline::Timeline;

@@ -3,7 +3,7 @@
 use super::{cpu_rows, groups, heading, nice, range};
 use crate::timeline::{Interval, Job, Timeline};
 use crate::{Trace, names};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use takt_core::model::ResourceId;
 use takt_core::record::Outcome;
 use takt_core::time::{Span, Time};
@@ -88,6 +88,18 @@ impl Picture {
 pub(crate) fn px(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// A picture of this size on white, in pixels: `head` is its style and what it defines, `body` what is drawn. O(length).
+#[must_use]
+pub fn page(width: &dyn Display, height: &dyn Display, head: &str, body: &str) -> String {
+    format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">
+{head}
+<rect width="100%" height="100%" fill="#fff"/>
+{body}</svg>
+"##
+    )
 }
 
 /// Text as it stands in XML, between tags or in an attribute. Control characters become U+FFFD. O(length).
@@ -178,10 +190,8 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
     switches(&mut p, &line, top, bottom);
     let height = legend(&mut p, trace, &line, bottom + 40.0) + 22.0;
 
-    let (w, h) = (px(width), px(height));
-    let mut out = format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" font-family="sans-serif" font-size="12">
-<style>
+    let head = format!(
+        r##"<style>
 .title {{ font-size: 15px; font-weight: bold }}
 .group {{ font-weight: bold; fill: #555 }}
 .small {{ font-size: 10.5px; fill: #555 }}
@@ -191,13 +201,9 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
 <pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="1.6" height="5" fill="#000" fill-opacity=".55"/></pattern>
 <pattern id="handler" width="4" height="4" patternUnits="userSpaceOnUse"><rect width="4" height="1.6" fill="#fff"/></pattern>
 <pattern id="late" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="2" height="5" fill="{RED}"/></pattern>
-</defs>
-<rect width="{w}" height="{h}" fill="#fff"/>
-"##
+</defs>"##
     );
-    out += &p.body;
-    out += "</svg>\n";
-    out
+    page(&px(width), &px(height), &head, &p.body)
 }
 
 /// Vertical lines at round instants, with the time below.

@@ -2,7 +2,7 @@
 
 use super::points::ratio;
 use std::fmt::Write;
-use takt_trace::gantt::escape;
+use takt_trace::gantt::{escape, page};
 
 /// A picture of curves.
 pub(super) struct Picture<'a> {
@@ -76,13 +76,10 @@ pub(super) fn svg(picture: &Picture<'_>) -> String {
     let width = (LEFT + WIDTH + 72 + 7 * longest).max(32 + 6 * note.chars().count() as i64);
     let panels = picture.panels.len().max(1) as i64;
     let height = (first + APART * (panels - 1) + HEIGHT + 56).max(first + 18 * names.len() as i64 + 16);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
-         <style>text{{font:11px sans-serif;fill:#222}}.title{{font-size:15px;font-weight:bold}}.y{{text-anchor:end}}\
-         .x{{text-anchor:middle}}.panel{{font-weight:bold}}.grid{{stroke:#ddd;fill:none}}\
-         polyline,.key{{fill:none;stroke-width:2}}.bar{{fill:none;stroke-width:1}}</style>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
-    )
+    let head = "<style>text{font:11px sans-serif;fill:#222}.title{font-size:15px;font-weight:bold}.y{text-anchor:end}\
+         .x{text-anchor:middle}.panel{font-weight:bold}.grid{stroke:#ddd;fill:none}\
+         polyline,.key{fill:none;stroke-width:2}.bar{fill:none;stroke-width:1}</style>";
+    page(&width, &height, head, &body)
 }
 
 fn line(body: &mut String, element: std::fmt::Arguments<'_>) {

@@ -2,7 +2,7 @@
 
 use super::report::{Results, Spread};
 use std::fmt::Write;
-use takt_trace::gantt::escape;
+use takt_trace::gantt::{escape, page};
 
 /// Fills in turn, from the palette of Okabe and Ito, which colour-blind eyes tell apart.
 const FILLS: [&str; 8] = ["#0072b2", "#e69f00", "#009e73", "#56b4e9", "#cc79a7", "#d55e00", "#999999", "#f0e442"];
@@ -103,12 +103,9 @@ pub(super) fn svg(results: &Results<'_>) -> String {
             }
         }
     }
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\n\
-         <style>text{{font:11px sans-serif;fill:#222}}.title{{font-size:15px;font-weight:bold}}.panel{{font-size:12px;font-weight:bold}}\
-         .value{{font-size:8px;text-anchor:middle}}.grid{{stroke:#ddd}}.range{{stroke:#222;fill:none}}</style>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
-    )
+    let head = "<style>text{font:11px sans-serif;fill:#222}.title{font-size:15px;font-weight:bold}.panel{font-size:12px;font-weight:bold}\
+         .value{font-size:8px;text-anchor:middle}.grid{stroke:#ddd}.range{stroke:#222;fill:none}</style>";
+    page(&format_args!("{width:.0}"), &format_args!("{height:.0}"), head, &body)
 }
 
 #[cfg(test)]
