@@ -106,7 +106,10 @@ impl Wmr {
             self.fcbs.idles(task, gives, servers, cx);
         }
         if self.is_split(task) && self.is_at_last(task) {
-            self.journeys[task.index()].last = Some(own(task, servers));
+            // What others left cannot be kept for later, so no more than a piece stays.
+            let Grant { left, deadline } = own(task, servers);
+            let piece = i128::from(servers.get(task).budget.ns()) * servers.unit;
+            self.journeys[task.index()].last = Some(Grant { left: left.min(piece), deadline });
         }
     }
 }
