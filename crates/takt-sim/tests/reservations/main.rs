@@ -6,6 +6,7 @@ mod for_all;
 mod told;
 
 mod by_hand;
+mod calls;
 mod fcbs_model;
 mod properties;
 mod wmr_by_hand;

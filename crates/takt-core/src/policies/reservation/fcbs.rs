@@ -143,6 +143,11 @@ impl Rule for Fcbs {
         saved.left > 0
     }
 
+    fn latest(&self, task: TaskId, servers: &Servers) -> Time {
+        let saved = self.saved[task.index()].map_or(Time::ZERO, |saved| saved.deadline);
+        saved.max(servers.get(task).deadline)
+    }
+
     fn start(&mut self, _: &mut Servers) {
         self.saved.fill(None);
         self.bonus.fill(None);

@@ -29,7 +29,8 @@ struct Grub {
     /// By task of the system: whether its bandwidth is counted. A server stays active after its work until what is left of its
     /// budget is no more than its share of the time until its deadline (the 0-lag time).
     active: Vec<bool>,
-    /// By task of the system: Q / P, in parts of [`Grub::whole`].
+    /// By task of the system: Q / P, in parts of [`Grub::whole`], or what it was before while the server has not been inactive
+    /// since: it may have used of that ahead of time.
     shares: Vec<i128>,
     /// One CPU.
     whole: i128,
@@ -62,14 +63,16 @@ impl Grub {
     /// Works out shares, and in them what is left of each budget. O(tasks log period).
     fn share_out(&mut self, servers: &mut Servers) {
         let most = (0..servers.clusters()).map(|c| servers.cpus(c)).max().unwrap_or(1).max(1) as i128;
-        self.whole = Self::denominator(servers);
+        let before = core::mem::replace(&mut self.whole, Self::denominator(servers));
         let (old, new) = (servers.unit, self.whole * most);
         servers.unit = new;
         for index in 0..servers.tasks.len() {
             let task = servers.tasks[index];
             let server = servers.get_mut(task);
             let (q, p) = (i128::from(server.budget.ns()), i128::from(server.period.ns()));
-            let share = (q * self.whole + p - 1) / p;
+            let own = (q * self.whole + p - 1) / p;
+            let had = (self.shares[task.index()] * self.whole + before - 1) / before;
+            let share = if self.active[task.index()] { own.max(had) } else { own };
             self.shares[task.index()] = share;
             // A server drains no slower than at its own share.
             server.least_rate = share * most;
@@ -94,12 +97,22 @@ impl Grub {
         servers.set_rate(cluster, rate.clamp(1, servers.unit), cx);
     }
 
-    fn set_active(&mut self, task: TaskId, active: bool, servers: &mut Servers, cx: &Context<'_>) {
+    fn set_active(&mut self, task: TaskId, active: bool, servers: &mut Servers, cx: &mut Context<'_>) {
         if core::mem::replace(&mut self.active[task.index()], active) != active {
             let (home, share) = (servers.home(task), self.shares[task.index()]);
             self.sums[home] += if active { share } else { -share };
             self.set_rate(home, servers, cx);
+            if !active && self.is_less(task, servers) {
+                self.retuned(servers, cx);
+            }
         }
+    }
+
+    /// Whether the server has a larger share than is reserved for it now.
+    fn is_less(&self, task: TaskId, servers: &Servers) -> bool {
+        let server = servers.get(task);
+        let (q, p) = (i128::from(server.budget.ns()), i128::from(server.period.ns()));
+        (q * self.whole + p - 1) / p < self.shares[task.index()]
     }
 }
 

@@ -88,7 +88,12 @@ trait Rule: Send + Sized + 'static {
 
     /// Whether so much can be reserved for the task from now on.
     fn admits(&self, task: TaskId, wanted: Reservation, servers: &Servers, cx: &Context<'_>) -> bool {
-        servers.has_room(task, wanted, cx)
+        servers.has_room(task, wanted, cx.now())
+    }
+
+    /// The latest deadline of a budget that the server has.
+    fn latest(&self, task: TaskId, servers: &Servers) -> Time {
+        servers.get(task).deadline
     }
 
     /// What is reserved for a task has changed.
@@ -265,7 +270,7 @@ impl<R: Rule> Policy for Reservations<R> {
             }
             Event::Timer { timer, .. } => self.timer(self.servers.timed(timer), cx),
             Event::Changed { task } => {
-                self.servers.retune(task, cx);
+                self.servers.retune(task, self.rule.latest(task, &self.servers), cx);
                 self.rule.retuned(&mut self.servers, cx);
             }
             Event::Request { .. } | Event::Return { .. } | Event::Deadline { .. } | Event::Exit { .. } => return,

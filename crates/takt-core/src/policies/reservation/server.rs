@@ -1,5 +1,6 @@
 //! Servers: a budget, a deadline, and the integer rules between them.
 
+use crate::model::Reservation;
 use crate::time::{Span, Time};
 
 /// The server of one task. Its jobs queue in the order of their release and run with the deadline of the server.
@@ -27,6 +28,13 @@ pub(super) struct Server {
     /// The cluster whose timer it uses, and its place among the alarms there.
     pub(super) timed_by: usize,
     pub(super) slot: usize,
+    /// The larger share that it had before, and until when nobody else may have that.
+    pub(super) claim: (i128, Time),
+}
+
+/// A share of one CPU, in units of 2^-62, rounded down.
+pub(super) fn share(budget: Span, period: Span) -> i128 {
+    (i128::from(budget.ns()) << 62) / i128::from(period.ns())
 }
 
 impl Server {
@@ -42,7 +50,24 @@ impl Server {
         least_rate: 0,
         timed_by: 0,
         slot: 0,
+        claim: (0, Time::ZERO),
     };
+
+    /// The share of a CPU that is its own: that of its reservation, or a larger one that it had.
+    pub(super) fn claim(&self, now: Time) -> i128 {
+        let (before, until) = self.claim;
+        share(self.budget, self.period).max(if now < until { before } else { 0 })
+    }
+
+    /// Another reservation, for its next budget. It may have used what it had before ahead of time, so until its deadline,
+    /// `until`, the larger share stays its own.
+    pub(super) fn retune(&mut self, reserved: Reservation, until: Time, now: Time) {
+        let before = self.claim(now);
+        if before > share(reserved.budget, reserved.period) {
+            self.claim = (before, until.max(self.claim.1));
+        }
+        (self.budget, self.period) = (reserved.budget, reserved.period);
+    }
 
     /// Whether what is left, used up by the deadline, would be more than its share of the time until then; if `or_equal`, or
     /// just that. Then a server that wakes up needs a new budget and deadline.

@@ -1,6 +1,6 @@
 //! All servers of a policy, and the clusters of CPUs that they share.
 
-use super::server::Server;
+use super::server::{Server, share};
 use crate::engine::Context;
 use crate::model::{Invalid, Reservation, TaskId};
 use crate::policies::mapping::Mapper;
@@ -73,11 +73,11 @@ impl Servers {
                 .ok_or(Invalid::Needs(task, "reservation, or runtime and period"))?;
             servers[task.index()] = Server { budget, period, ..Server::NEW };
         }
-        let share = |task: TaskId| {
+        let needs = |task: TaskId| {
             let reserved = build.system.tasks[task.index()].reserved();
-            reserved.map_or(0, |r| (i128::from(r.budget.ns()) << 62) / i128::from(r.period.ns()))
+            reserved.map_or(0, |r| share(r.budget, r.period))
         };
-        let clusters = Clusters::packed(build, share, |index, tasks, places| {
+        let clusters = Clusters::packed(build, needs, |index, tasks, places| {
             Cluster::new(build, index, tasks, places, &mut servers)
         });
         let (unit, tasks, first_timer) = (1, build.tasks.to_vec(), build.first_timer);
@@ -133,7 +133,7 @@ impl Servers {
             let server = self.get_mut(task);
             let Server { budget, period, timed_by, slot, .. } = *server;
             *server = Server { budget, period, timed_by, slot, ..Server::NEW };
-            self.retune(task, cx);
+            self.retune(task, Time::ZERO, cx);
         }
         for cluster in self.clusters.iter_mut() {
             cluster.ready.clear();
@@ -143,22 +143,21 @@ impl Servers {
         }
     }
 
-    /// Takes over what is reserved for the task now, for its next budget.
-    pub(super) fn retune(&mut self, task: TaskId, cx: &Context<'_>) {
-        if let Some(Reservation { budget, period }) = cx.task(task).reserved() {
-            let server = self.get_mut(task);
-            (server.budget, server.period) = (budget, period);
+    /// Takes over what is reserved for the task now, for its next budget. Those that it has have deadlines `until` then.
+    pub(super) fn retune(&mut self, task: TaskId, until: Time, cx: &Context<'_>) {
+        if let Some(reserved) = cx.task(task).reserved() {
+            self.get_mut(task).retune(reserved, until, cx.now());
         }
     }
 
     /// Whether this reservation is no larger than the present one, or the CPUs of the cluster have room for all reservations with it:
-    /// the sum of their shares, each rounded down to 2^-62 of a CPU. Tasks that are gone do not count. O(servers of the cluster).
-    pub(super) fn has_room(&self, task: TaskId, wanted: Reservation, cx: &Context<'_>) -> bool {
-        let share = |budget: Span, period: Span| (i128::from(budget.ns()) << 62) / i128::from(period.ns());
-        let of = |task: TaskId| share(self.get(task).budget, self.get(task).period);
+    /// the sum of their shares, each rounded down to 2^-62 of a CPU. A task that is gone may come back, so it keeps its own.
+    /// O(servers of the cluster).
+    pub(super) fn has_room(&self, task: TaskId, wanted: Reservation, now: Time) -> bool {
         let (cluster, new) = (&self.clusters[self.clusters.home(task)], share(wanted.budget, wanted.period));
-        let others = cluster.tasks.iter().copied().filter(|t| *t != task && !cx.is_gone(*t)).map(of);
-        new <= of(task) || others.sum::<i128>() + new <= (cluster.cpus as i128) << 62
+        let claim = |task: &TaskId| self.get(*task).claim(now);
+        let others = cluster.tasks.iter().filter(|t| **t != task).map(claim);
+        new <= claim(&task) || others.sum::<i128>() + new <= (cluster.cpus as i128) << 62
     }
 
     fn rate(&self, task: TaskId) -> i128 {

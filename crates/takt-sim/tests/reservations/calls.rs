@@ -1,0 +1,119 @@
+//! What calls do to others, and what tasks that come and go do.
+
+use super::for_all::for_all;
+use super::told::*;
+use super::{periodic, reservation};
+use proptest::prelude::*;
+use takt_core::cpus::CpuSet;
+use takt_core::model::*;
+use takt_core::record::What;
+use takt_core::rng::draw_up_to;
+use takt_core::scenario::{Happening, Scenario};
+use takt_core::time::{Span, Time};
+
+const SOUND: [(&str, Option<i64>); 5] =
+    [("cbs", None), ("cbs", Some(1)), ("fcbs", None), ("grub", None), ("grub", Some(1))];
+
+fn lowers_early(asks: i64) -> Vec<Task> {
+    let program = |steps: &[Step]| steps.to_vec();
+    let a = Task { steps: program(&[run(90), Step::Call(Call::Runtime(ms(10)))]), ..periodic(90, 200) };
+    let b = Task {
+        arrival: Arrival::Periodic { offset: ms(asks), period: ms(200) },
+        deadline: None,
+        reservation: Some(reservation((1, 20))),
+        steps: program(&[Step::Run(Span::from_us(10)), Step::Call(Call::Runtime(ms(9))), run(100)]),
+        ..Task::default()
+    };
+    vec![a, b, periodic(100, 200)]
+}
+
+/// A server that has used its budget ahead of time asks for less: nobody can have the rest before its deadline.
+#[test]
+fn what_a_server_gives_up_is_there_for_others_from_its_deadline_on() {
+    for (name, enforcement) in SOUND {
+        for (asks, granted) in [(90, false), (199, false), (200, true)] {
+            let system = System { policy: policy(name, &[enforcement]), ..system(1, "cbs", lowers_early(asks)) };
+            let told = tell(system, 1200);
+            let calls = told.records.iter().filter_map(|r| match r.what {
+                What::Call { task: TaskId(1), granted, .. } => Some(granted),
+                _ => None,
+            });
+            assert_eq!(calls.take(1).collect::<Vec<_>>(), [granted], "{name} {enforcement:?}, asked at {asks} ms");
+            assert_eq!(told.engine.counts(TaskId(2)).missed, 0, "{name} {enforcement:?}, asked at {asks} ms");
+        }
+    }
+}
+
+/// A task that has left may come back, so its share is not there for others.
+#[test]
+fn who_leaves_keeps_its_reservation() {
+    let a = Task { deadline: None, ..periodic(10, 20) };
+    let steps = vec![run(1), Step::Sleep(ms(30)), Step::Call(Call::Runtime(ms(15))), run(1000)];
+    let b = Task { deadline: None, reservation: Some(reservation((5, 20))), steps, ..periodic(5, 20) };
+    let at = |t: i64| Time::ZERO + ms(t);
+    let changes = vec![(at(1), Happening::Leave { task: TaskId(0) }), (at(100), Happening::Enter { task: TaskId(0) })];
+    for (name, enforcement) in SOUND {
+        let tasks = vec![a.clone(), b.clone(), periodic(5, 20)];
+        let system = System { policy: policy(name, &[enforcement]), ..system(1, "cbs", tasks) };
+        let told = tell_with(system, &Scenario { changes: changes.clone(), ..Scenario::default() }, 400);
+        assert!(told.records.iter().any(|r| matches!(r.what, What::Call { granted: false, .. })), "{name}");
+        assert_eq!(told.engine.counts(TaskId(2)).missed, 0, "{name} {enforcement:?}");
+    }
+}
+
+/// Servers that fill a CPU. Every other one needs what it likes, and asks for what it likes.
+fn restless(seed: u64) -> (Vec<Task>, Vec<(Time, Happening)>) {
+    let draw = |most: u64, what: u64, which: u64| draw_up_to(most, seed, what, which) as i64;
+    let n = 3 + draw(3, 0, 0) as u64;
+    let mut cuts: Vec<i64> = (1..n).map(|k| 1 + draw(118, 1, k)).chain([0, 120]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let (mut tasks, mut changes) = (vec![], vec![]);
+    for (k, cut) in cuts.windows(2).enumerate() {
+        let (which, share) = (k as u64, cut[1] - cut[0]);
+        let period = [12, 24, 60, 120][draw(3, 2, which) as usize];
+        let budget = Span::from_ns(share * ms(period).ns() / 120);
+        let hard = periodic(1, period);
+        let task = Task { runtime: Some(budget), ..hard };
+        if k % 2 == 0 {
+            tasks.push(task);
+            continue;
+        }
+        let step = |j: u64| {
+            let some = |most: i64, what: u64| Span::from_ns(1 + draw(most as u64, what, which * 100 + j));
+            match draw(6, 3, which * 100 + j) {
+                0 => Step::Call(Call::Runtime(some(2 * budget.ns(), 4))),
+                1 => Step::Call(Call::Period(ms([6, 12, 24, 60, 120][draw(4, 5, which * 100 + j) as usize]))),
+                2 => Step::WaitPeriod,
+                3 => Step::Sleep(some(2 * ms(period).ns(), 6)),
+                _ => Step::Run(some(2 * budget.ns(), 7)),
+            }
+        };
+        let steps = (0..2 + draw(8, 8, which) as u64).map(step).chain([run(1)]).collect();
+        if draw(2, 9, which) == 0 {
+            let leave = ms(draw(600, 10, which));
+            let task = TaskId(k as u32);
+            changes.push((Time::ZERO + leave, Happening::Leave { task }));
+            changes.push((Time::ZERO + leave + ms(1 + draw(600, 11, which)), Happening::Enter { task }));
+        }
+        tasks.push(Task { steps, deadline: None, ..task });
+    }
+    changes.sort_by_key(|(at, _)| *at);
+    (tasks, changes)
+}
+
+#[test]
+fn calls_of_others_make_nobody_late_who_stays_within_its_reservation() {
+    for_all(200, any::<u64>(), |seed| {
+        let (tasks, changes) = restless(seed);
+        for (name, enforcement) in SOUND {
+            let spec = policy(name, &[enforcement]);
+            let hard = (0..tasks.len()).step_by(2).map(|t| TaskId(t as u32));
+            let system = System { tasks: tasks.clone(), seed, ..System::new(CpuSet::first(1), spec) };
+            let told = tell_with(system, &Scenario { changes: changes.clone(), ..Scenario::default() }, 2400);
+            let missed: u64 = hard.map(|t| told.engine.counts(t).missed).sum();
+            prop_assert_eq!(missed, 0, "{} {:?}", name, enforcement);
+        }
+        Ok(())
+    });
+}
