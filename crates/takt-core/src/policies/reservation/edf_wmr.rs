@@ -243,8 +243,9 @@ away first. On the last CPU a piece that is used up is followed by another one, 
 When its last job is over it gives away what is left, on the CPU where it is, and the next job begins on the first one.
 
 **When.** Players and other interactive tasks of which a few more are to run than there is room for on whole CPUs. Who stays within
-Q in each P meets every deadline if the assignment accepts the set, whatever the others do; `takt check` says so. A task that it
-refuses goes to the emptiest CPU, which may be overloaded.
+Q in each P meets every deadline if the assignment accepts the set, whatever the others do; `takt check` says so. That is argued
+for each rule below, and held for thousands of random sets; it is not proven. A task that the assignment refuses goes to
+the emptiest CPU, which may be overloaded.
 
 **Placement.** `wf` is that of AIRS: it leaves room on every CPU for those that need more than is reserved. `ff` and the
 default, `ffd`, accept more sets.

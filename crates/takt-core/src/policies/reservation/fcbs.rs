@@ -170,7 +170,8 @@ task is over and leaves e > 0, that is given away.
 A gift that is not used up is given away again. Under `p-fcbs` and `c-fcbs` gifts stay within the cluster.
 
 **When.** Players and other interactive tasks whose jobs vary: what short jobs leave helps long ones, so that fewer are late
-than under CBS, and those that stay within Q in each P still meet every deadline. It is the scheduler of AIRS.
+than under CBS. It is the scheduler of AIRS. Whoever stays within Q in each P still meets its deadlines on one CPU if the sum of
+Q / P is at most 1, in all random sets that it was tried on; a proof is not known to us, so `takt check` does not say so.
 
 **Resolved.** Taken literally (`variant: literal`), the paper's figure 4 does not keep that promise. The default, `resolved`, has it
 so: what was given away is no longer the giver's own; a budget that was kept comes back once, and when nothing of it is left,
