@@ -83,12 +83,37 @@ fn a_budget_falls_into_so_many_parts_and_no_more() {
     // Four requests of 1 ms, 2 ms apart, on 4 of 20 ms: the next ones follow 20 ms later at the same distances.
     let tasks = || vec![served(&[0, 2, 4, 6, 10], &[1, 1, 1, 1, 4], (4, 20))];
     expect(&tell(with("sporadic-server", &[], tasks()), 30), "a0-1 a2-3 a4-5 a6-7 a20-21 a22-23 a24-25 a26-27", "");
-    // Of two parts the second request uses the last that there is: what is left of it, 2 ms, waits for the 1 ms of the first one.
-    let two = with("sporadic-server", &[None, None, Some(2)], tasks());
-    expect(&tell(two, 50), "a0-1 a2-3 a20-24 a40-42", "");
-    // Undivided it is there again 20 ms after it could be used.
-    let one = with("sporadic-server", &[None, None, Some(1)], tasks());
-    expect(&tell(one, 50), "a0-1 a20-24 a40-43", "");
+    for variant in [None, POSIX] {
+        let parts = |most, tasks| with("sporadic-server", &[None, None, Some(most), variant], tasks);
+        // Of two parts the second request uses the last that there is: what is left of it, 2 ms, waits for the 1 ms of the first one.
+        expect(&tell(parts(2, tasks()), 50), "a0-1 a2-3 a20-24 a40-42", "");
+        // Undivided it is there again 20 ms after it could be used.
+        expect(&tell(parts(1, tasks()), 50), "a0-1 a20-24 a40-43", "");
+
+        // The 2 ms that are left at 3 wait for the 1 ms of 0, which is back at 10: those 3 ms are used and back at 20. The 1 ms of 2
+        // is back at 12, and used from 14 on.
+        let more = || vec![served(&[0, 2, 4, 14], &[1, 1, 3, 2], (4, 10))];
+        expect(&tell(parts(2, more()), 40), "a0-1 a2-3 a10-13 a14-15 a20-21", "");
+        // Undivided it is all back at 10 and at 20.
+        expect(&tell(parts(1, more()), 40), "a0-1 a10-14 a20-22", "");
+    }
+}
+
+#[test]
+fn a_server_whose_replenishments_run_out_has_no_budget() {
+    for variant in [None, POSIX] {
+        let system =
+            |most, background, tasks| with("sporadic-server", &[None, Some(background), Some(most), variant], tasks);
+        let requests = || served(&[0, 2, 9], &[1, 3, 4], (4, 10));
+        // The 3 ms that are left at 1 cannot be used before the other one is back. From 10 on all 4 ms are: they are back at 20.
+        let tasks = || vec![requests(), periodic(0, 8, 20)];
+        expect(&tell(system(1, 0, tasks()), 40), "a0-1 b1-9 a10-14 a20-23 b23-31", "");
+        // Of two parts the second one, used from 2 on, is back at 12.
+        expect(&tell(system(2, 0, tasks()), 20), "a0-1 b1-2 a2-5 b5-10 a10-11 b11-12 a12-15 b15-16", "");
+        // In the background it runs while nobody else does: from 9 to 10, and from 18 to 20. At 11 it is served.
+        let tasks = || vec![requests(), periodic(0, 8, 40), periodic(11, 4, 40)];
+        expect(&tell(system(1, 1, tasks()), 40), "a0-1 b1-9 a9-14 c14-18 a18-20", "");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(super) struct Posix {
     used: Span,
     /// In the order of their instants.
     pending: VecDeque<Refill>,
-    /// How many there may be; beyond that, amounts join the last one.
+    /// How many there may be. With so many the capacity cannot be used.
     most: usize,
 }
 
@@ -35,8 +35,9 @@ impl Posix {
         (self.reserved, self.capacity, self.used, self.activation) = (reserved, reserved.budget, Span::ZERO, now);
     }
 
+    /// What can be used now: nothing while too many replenishments are pending.
     pub(super) fn left(&self) -> Span {
-        self.capacity
+        if self.pending.len() < self.most { self.capacity } else { Span::ZERO }
     }
 
     /// When what is used now comes back.
@@ -48,14 +49,13 @@ impl Posix {
         self.pending.front().map(|refill| refill.at)
     }
 
-    /// What is due comes back; who had nothing left is activated by it.
+    /// What is due comes back; who could use nothing is activated by it.
     pub(super) fn advance(&mut self, now: Time) {
-        while self.next().is_some_and(|at| at <= now)
-            && let Some(refill) = self.pending.pop_front()
-        {
-            if self.capacity <= Span::ZERO {
+        while let Some(refill) = self.pending.front().copied().filter(|refill| refill.at <= now) {
+            if self.left() == Span::ZERO {
                 self.activation = now;
             }
+            self.pending.pop_front();
             self.capacity = (self.capacity + refill.amount).min(self.reserved.budget);
         }
     }
@@ -63,7 +63,7 @@ impl Posix {
     /// Work has come.
     pub(super) fn activate(&mut self, now: Time) {
         self.advance(now);
-        if self.capacity > Span::ZERO {
+        if self.left() > Span::ZERO {
             self.activation = now;
         }
     }
@@ -76,12 +76,12 @@ impl Posix {
         }
     }
 
-    /// What was used will come back: when nothing is left of the capacity, and when the work is done.
+    /// What was used will come back: when nothing is left of the capacity, and when the work is done. What is overrun after that
+    /// comes back with it.
     pub(super) fn schedule(&mut self) {
         let (at, amount) = (self.back(), core::mem::take(&mut self.used));
         if amount > Span::ZERO {
-            let full = self.pending.len() >= self.most;
-            match self.pending.back_mut().filter(|_| full) {
+            match self.pending.back_mut().filter(|last| last.at == at) {
                 Some(last) => last.amount += amount,
                 None => self.pending.push_back(Refill { at, amount }),
             }

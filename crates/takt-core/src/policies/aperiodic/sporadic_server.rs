@@ -109,7 +109,8 @@ parts. There are as many as `replenishments` says; beyond that, the rest waits w
 **When.** Work that should begin at once when it comes, beside others that must not pay for it: to them the server is a sporadic task.
 It is SCHED_SPORADIC of POSIX without the defects of that, which `variant: posix` has for comparison. There one instant is kept
 for all parts, so that some come back too early; and a budget does not fall below zero, so that an overrun comes back without having
-been paid for. Here each part has its own instant, and an overrun is taken off the next part.
+been paid for. Here each part has its own instant, and an overrun is taken off the next part. While as many parts are to come back as
+`replenishments` says, a server of POSIX has no budget, whatever is left.
 
 ",
         shared!(),
