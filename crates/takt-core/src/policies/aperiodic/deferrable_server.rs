@@ -5,36 +5,8 @@
 //! Transactions on Computers 44(1), 1995. Invariant: between two multiples of P its jobs consume Q at most.
 
 use super::periods::Periods;
-use super::{BACKGROUND, BY, Rule, SCOPES, build, shared};
-use crate::model::Reservation;
-use crate::policy::{Entry, PolicySpec};
-use crate::time::{Span, Time};
-
-struct Deferrable(Periods);
-
-impl Rule for Deferrable {
-    fn new(reserved: Reservation, _: &PolicySpec) -> Self {
-        Deferrable(Periods::new(reserved, Time::ZERO))
-    }
-    fn restart(&mut self, reserved: Reservation, now: Time) {
-        self.0 = Periods::new(reserved, now);
-    }
-    fn advance(&mut self, now: Time) {
-        self.0.advance(now);
-    }
-    fn consume(&mut self, amount: Span) {
-        self.0.left -= amount;
-    }
-    fn left(&self, _: Time) -> Span {
-        self.0.left
-    }
-    fn next(&self, _: Time) -> Option<Time> {
-        Some(self.0.end())
-    }
-    fn deadline(&self) -> Time {
-        self.0.end()
-    }
-}
+use super::{BACKGROUND, BY, SCOPES, build, shared};
+use crate::policy::Entry;
 
 /// Its line in the registry.
 pub const ENTRY: Entry = Entry {
@@ -63,5 +35,5 @@ period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request runs f
     scopes: SCOPES,
     needs: &[],
     settings: &[BY, BACKGROUND],
-    build: build::<Deferrable>,
+    build: build::<Periods<false>>,
 };

@@ -14,7 +14,7 @@ use crate::policy::{Entry, PolicySpec};
 use crate::time::{Span, Time};
 
 struct Periodic {
-    periods: Periods,
+    periods: Periods<false>,
     /// From when on an idle server, which could run, has used its budget up to now.
     idle_from: Option<Time>,
 }
@@ -23,10 +23,10 @@ impl Rule for Periodic {
     const DRAINS: bool = true;
 
     fn new(reserved: Reservation, _: &PolicySpec) -> Self {
-        Periodic { periods: Periods::new(reserved, Time::ZERO), idle_from: None }
+        Periodic { periods: Periods::begun(reserved, Time::ZERO), idle_from: None }
     }
     fn restart(&mut self, reserved: Reservation, now: Time) {
-        *self = Periodic { periods: Periods::new(reserved, now), idle_from: None };
+        *self = Periodic { periods: Periods::begun(reserved, now), idle_from: None };
     }
     fn advance(&mut self, now: Time) {
         self.periods.advance(now);
@@ -37,7 +37,7 @@ impl Rule for Periodic {
         }
     }
     fn consume(&mut self, amount: Span) {
-        self.periods.left -= amount;
+        self.periods.consume(amount);
     }
     fn left(&self, _: Time) -> Span {
         self.periods.left

@@ -5,43 +5,8 @@
 //! a periodic task with the runtime Q and the period P that may need less.
 
 use super::periods::Periods;
-use super::{BACKGROUND, BY, Rule, SCOPES, build, shared};
-use crate::model::Reservation;
-use crate::policy::{Entry, PolicySpec};
-use crate::time::{Span, Time};
-
-struct Polling(Periods);
-
-impl Rule for Polling {
-    fn new(reserved: Reservation, _: &PolicySpec) -> Self {
-        Polling(Periods::new(reserved, Time::ZERO))
-    }
-    fn restart(&mut self, reserved: Reservation, now: Time) {
-        self.0 = Periods::new(reserved, now);
-    }
-    fn advance(&mut self, now: Time) {
-        self.0.advance(now);
-    }
-    fn wakes(&mut self, now: Time) {
-        self.0.advance(now);
-        // The work has missed the poll.
-        if self.0.begin < now {
-            self.0.left = self.0.left.min(Span::ZERO);
-        }
-    }
-    fn consume(&mut self, amount: Span) {
-        self.0.left -= amount;
-    }
-    fn left(&self, _: Time) -> Span {
-        self.0.left
-    }
-    fn next(&self, _: Time) -> Option<Time> {
-        Some(self.0.end())
-    }
-    fn deadline(&self) -> Time {
-        self.0.end()
-    }
-}
+use super::{BACKGROUND, BY, SCOPES, build, shared};
+use crate::policy::Entry;
 
 /// Its line in the registry.
 pub const ENTRY: Entry = Entry {
@@ -71,5 +36,5 @@ period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request of 2 m
     scopes: SCOPES,
     needs: &[],
     settings: &[BY, BACKGROUND],
-    build: build::<Polling>,
+    build: build::<Periods<true>>,
 };
