@@ -68,10 +68,16 @@ impl Served<'_> {
             Some(format!("task {id} sleeps, and may go on too late for its deadline"))
         } else if demand.runtime > i128::from(budget.ns()) {
             Some(format!("task {id} can need more than its budget of {budget}"))
-        } else if demand.period < i128::from(period.ns())
-            || demand.deadline.is_some_and(|d| d < i128::from(period.ns()))
+        } else if demand.period < i128::from(period.ns()) {
+            Some(format!("task {id} comes more often than once in the period of its reservation, {period}"))
+        } else if let Some(deadline) = demand.deadline.and_then(|d| i64::try_from(d).ok()).filter(|d| *d < period.ns())
         {
-            Some(format!("task {id} has a server with a period of {period}, which is too long"))
+            // Without a `reservation` of its own it has its runtime in each of its periods.
+            let (deadline, budget) = (Span::from_ns(deadline), budget.min(Span::from_ns(deadline)));
+            Some(format!(
+                "task {id} has a deadline of {deadline}, shorter than the period of its reservation, {period} (with \
+                 `reservation: {{budget: {budget}, period: {deadline}}}` more is promised)"
+            ))
         } else {
             None
         }
@@ -85,6 +91,12 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
     if let ("utilisation", no @ Finding { answer: Answer::No, .. }) = necessary(least, cpus as u64, "") {
         return ("utilisation", no);
     }
+    let name = system.policy.entry.name;
+    let unknown = |why| {
+        // Its assignment is the test; for the others there are several.
+        let test = if name == "edf-wmr" { name } else { "reservation" };
+        (test, Finding::new(Answer::Unknown, Kind::Sufficient, why))
+    };
     if system.tasks.iter().any(|t| t.steps.iter().any(|s| matches!(s, Step::Lock(_)))) {
         return unknown("the guarantee of servers is for jobs that do not wait for each other".into());
     }
@@ -100,7 +112,6 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
         };
         served.push(Served { id, task, server });
     }
-    let name = system.policy.entry.name;
     let fit = match name {
         "edf-wmr" => {
             split::servers(declared).map(|split| ((name, Vec::new()), format!("{split}, the servers fit on every CPU")))
@@ -160,10 +171,6 @@ fn on_clusters(
     }
     let place = if clusters.len() == 1 { "" } else { " on every cluster of CPUs" };
     Ok(((test.unwrap_or("reservation"), responses), format!("the servers fit{place}")))
-}
-
-fn unknown(why: String) -> (&'static str, Finding) {
-    ("reservation", Finding::new(Answer::Unknown, Kind::Sufficient, why))
 }
 
 /// The test that shows it, and bounds of response times where it gives them.

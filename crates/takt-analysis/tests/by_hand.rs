@@ -536,7 +536,16 @@ fn servers_on_several_cpus() {
          time whatever it does"
     );
     let early = told("g-cbs", &[(5, 9, 10)], &[(5, 10)]).3;
-    assert!(early.starts_with("task 0 has a server with a period of 10ms, which is too long"), "{early}");
+    let short = "task 0 has a deadline of 9ms, shorter than the period of its reservation, 10ms (with \
+                 `reservation: {budget: 5ms, period: 9ms}` more is promised)";
+    assert!(early.starts_with(short), "{early}");
+    assert_eq!(says("g-cbs", &[(5, 9, 10)], &[(5, 9)]), (yes, "gfb"));
+    let often = told("g-cbs", &[(5, 9, 9)], &[(5, 10)]).3;
+    assert!(often.starts_with("task 0 comes more often than once in the period of its reservation, 10ms"), "{often}");
+    // Whether its servers fit or not, the test has its policy's name.
+    assert_eq!(says("edf-wmr", &[(5, 10, 10); 4], &[(5, 10); 4]), (yes, "edf-wmr"));
+    assert_eq!(says("edf-wmr", &[(5, 10, 10); 5], &[(5, 10); 5]), (Answer::No, "utilisation"));
+    assert_eq!(says("edf-wmr", &[(1, 10, 10); 5], &[(5, 10); 5]), (unknown, "edf-wmr"));
     let no = says("g-cbs", &[(8, 10, 10); 3], &[(5, 10); 3]);
     assert_eq!(no, (Answer::No, "utilisation"));
     assert!(told("g-fcbs", &[(1, 10, 10)], &[(5, 10)]).3.starts_with("no proof is known to us"));
