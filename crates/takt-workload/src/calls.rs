@@ -3,29 +3,118 @@
 use crate::diagnostic::Diagnostic;
 use crate::node::Place;
 use crate::reader::{Reader, clipped};
+use crate::steps;
 use takt_core::model::{Arrival, Call, Step, Task, Terms};
 use takt_core::time::Span;
 
-/// Follows what is agreed about a task through its program, which begins again with what it agreed to last; `places` are those of
-/// its calls and waits. The first fault is told. O(steps).
-pub(crate) fn check(reader: &mut Reader, name: &str, task: &Task, places: &[Place]) {
-    let steps = || task.steps.iter().filter(|step| matches!(step, Step::Call(_) | Step::WaitPeriod)).zip(places);
-    let mut terms = task.terms();
-    // The place of the last call, if no job has ended since.
-    let mut called: Option<&Place> = None;
-    for (step, place) in steps().chain(steps()) {
-        if let Step::Call(call) = *step {
-            match agreed(terms, call, task) {
-                Ok(after) => terms = after,
-                Err(fault) => return reader.push(fault(Diagnostic::error(place, title(name, call)))),
+/// Where a program, or something of it, stands in the file.
+pub(crate) struct Places<'p> {
+    /// The list of steps.
+    pub(crate) steps: &'p Place,
+    /// Each call and each wait.
+    pub(crate) calls: &'p [Place],
+    /// The declared runtime is that of the longest job of the program, since nobody said another one.
+    pub(crate) measured: bool,
+}
+
+/// Whether its jobs differ, or may meet different terms: then each of them is judged by itself, here.
+pub(crate) fn is_program(task: &Task) -> bool {
+    task.steps.iter().any(|step| matches!(step, Step::Call(_) | Step::WaitPeriod))
+}
+
+/// Follows what is agreed about a task through its program, which begins again with what it agreed to last. The first fault is
+/// told. O(steps).
+pub(crate) fn check(reader: &mut Reader, name: &str, task: &Task, places: &Places) {
+    if !is_program(task) {
+        return;
+    }
+    // A runtime that nobody declared says nothing of a job; its steps do.
+    let runtime = task.runtime.filter(|_| !places.measured);
+    let mut terms = Terms { runtime, ..task.terms() };
+    let jobs = match &task.arrival {
+        Arrival::Listed { instants } => instants.len(),
+        _ => usize::MAX,
+    };
+    // Nothing is sure any more after a call, which may be refused.
+    let mut asked = false;
+    for round in 0..2 {
+        let (mut at, mut begin) = (places.calls.iter(), places.steps);
+        // What the jobs of a round run for, and how long it is from the release of the first to that of the next round.
+        let (mut needed, mut time) = (Span::ZERO, Some(Span::ZERO));
+        for (turn, number) in task.turns().zip(round * task.turns().count()..) {
+            let job = Job { begin, asked, deadline: terms.deadline, steps: turn };
+            if number < jobs && !job.fits(reader, name, terms.runtime) {
+                return;
             }
-            called = Some(place);
-        } else if !lasts(reader, name, &terms, called.take()) {
-            return;
+            let mut called = None;
+            for call in turn.iter().filter_map(|step| if let Step::Call(call) = step { Some(*call) } else { None }) {
+                called = at.next();
+                let Some(place) = called else { return };
+                match agreed(terms, call, task) {
+                    Ok(after) => terms = after,
+                    Err(fault) => return reader.push(fault(Diagnostic::error(place, title(name, call)))),
+                }
+                asked = true;
+            }
+            if !lasts(reader, name, &terms, called) {
+                return;
+            }
+            needed += steps::times(turn).0;
+            time = time.zip(terms.period).map(|(time, period)| time + period);
+            begin = at.next().unwrap_or(begin);
+        }
+        if let Some(time) = time.filter(|time| round > 0 && needed > *time) {
+            let message = format!("task `{}` needs more time than it has", clipped(name));
+            let label = format!("a round of its program runs for {needed}, in {time}");
+            let granted = if asked { "if its calls are granted, " } else { "" };
+            let hint =
+                format!("{granted}its jobs will queue up without end: let the steps run less or raise its periods");
+            return reader.push(Diagnostic::warning(places.steps, message).label(label).hint(hint));
         }
     }
-    if lasts(reader, name, &terms, called) {
-        comes(reader, name, task, places);
+    comes(reader, name, task, places.calls);
+}
+
+/// A job of a program.
+struct Job<'t> {
+    /// Where it begins: at the wait for it, or with the list.
+    begin: &'t Place,
+    /// Whether there was a call before it.
+    asked: bool,
+    /// In force as it is released.
+    deadline: Option<Span>,
+    steps: &'t [Step],
+}
+
+impl Job<'_> {
+    /// Whether it can meet its deadline. That it cannot is an error where it is sure; a declared runtime beyond the deadline has
+    /// been said.
+    fn fits(&self, reader: &mut Reader, name: &str, declared: Option<Span>) -> bool {
+        let Some(deadline) = self.deadline.filter(|d| declared.is_none_or(|runtime| runtime <= *d)) else {
+            return true;
+        };
+        let (run, taken) = steps::times(self.steps);
+        let name = clipped(name);
+        let (fault, label) = if run > deadline && !self.asked {
+            let message = format!("task `{name}` has a job that can never meet its deadline");
+            (
+                Diagnostic::error(self.begin, message),
+                format!("it begins here and runs for {run}, its deadline is {deadline}"),
+            )
+        } else if taken > deadline {
+            let when = if self.asked { "if the calls before it are granted" } else { "if it does all its steps" };
+            let message = format!("task `{name}` has a job that misses its deadline {when}");
+            let does = if run == taken { "runs for" } else { "runs and sleeps for" };
+            let label = format!("it begins here and {does} {taken}, its deadline is {deadline}");
+            (Diagnostic::warning(self.begin, message), label)
+        } else {
+            return true;
+        };
+        let hint = format!(
+            "shorten its steps, or give it a deadline of at least {taken}, by `deadline` or by a call before it"
+        );
+        reader.push(fault.label(label).hint(hint));
+        false
     }
 }
 
@@ -58,8 +147,7 @@ fn agreed(terms: Terms, call: Call, task: &Task) -> Result<Terms, Box<dyn FnOnce
     Err(Box::new(move |fault| fault.label(label).hint(format!("{hint}, or change the value"))))
 }
 
-/// Whether the next job can meet its deadline after the calls of this one; where the task declares no less from the start, that
-/// has been said.
+/// Whether what a task declares fits its deadline after the calls of a job; where it does not from the start, that has been said.
 fn lasts(reader: &mut Reader, name: &str, terms: &Terms, called: Option<&Place>) -> bool {
     let (Some(place), Some(deadline)) = (called, terms.deadline) else { return true };
     let needed = terms.runtime.unwrap_or(Span::ZERO);

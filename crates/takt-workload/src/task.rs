@@ -1,5 +1,6 @@
 //! The keys that tasks and processes have in common, and the rules between them.
 
+use crate::calls::Places;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
@@ -299,7 +300,8 @@ impl RawTask {
         let deadline = self.deadline.as_ref().map(|(_, place)| place);
         check_runtime(reader, name, task, runtime, deadline);
         if let Some(steps) = &self.steps {
-            calls::check(reader, name, task, &steps.calls);
+            let measured = matches!(self.runtime, Some((_, "steps", _)));
+            calls::check(reader, name, task, &Places { steps: &steps.place, calls: &steps.calls, measured });
         }
     }
 }
@@ -317,7 +319,7 @@ fn name(reader: &mut Reader, node: &Node) -> Option<String> {
 }
 
 /// A runtime that no schedule can fit, or that one CPU cannot sustain. `runtime` is the key that says it and the place of
-/// its value, `deadline` the place of an explicit one.
+/// its value, `deadline` the place of an explicit one. What the jobs of a program run for is the business of [`calls::check`].
 pub(crate) fn check_runtime(
     reader: &mut Reader,
     name: &str,
@@ -326,6 +328,10 @@ pub(crate) fn check_runtime(
     deadline: Option<&Place>,
 ) {
     let (Some(needed), Some((key, at_runtime))) = (task.runtime, runtime) else { return };
+    let program = calls::is_program(task);
+    if program && key == "steps" {
+        return;
+    }
     let name = clipped(name);
     let less = if key == "steps" { "let the steps run less".to_owned() } else { format!("lower `{key}`") };
     if let Some(given) = task.deadline
@@ -340,6 +346,8 @@ pub(crate) fn check_runtime(
                 .label(format!("longer than its period of {given}, which is its deadline, too"))
                 .hint(format!("{less}, or set a `deadline` of at least {needed}")),
         });
+    } else if program {
+        // Each job has its own needs, and perhaps its own terms.
     } else if let Some(period) = task.arrival.period()
         && needed > period
     {
