@@ -19,6 +19,9 @@ use takt_core::time::Span;
 /// Beyond so many steps a test gives up: a verdict must not take longer than a look at it is worth.
 const STEPS_MAX: u128 = 20_000_000;
 
+/// The policies that some test covers.
+const TESTED: [&str; 8] = ["edf", "rm", "dm", "fp", "fifo", "rr", "llf", "hvdf"];
+
 /// The slots of a partition in the major frame, one CPU at a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Supply {
@@ -145,9 +148,19 @@ struct Stream {
 type Found = (Answer, &'static str, Kind, String);
 
 fn verdict(system: &System, partition: PartitionId) -> Verdict {
-    let (schedulable, test, kind, reason) = match streams(system, partition) {
-        Ok((supply, streams)) => judge(system, partition, &supply, &streams),
-        Err(why) => (Answer::Unknown, "none", Kind::Sufficient, why),
+    let described = &system.partitions[partition.index()];
+    let policy = described.policy.expect("only partitions with a policy of their own are asked about").entry.name;
+    let timed = described.tasks.iter().any(|task| system.tasks[task.index()].deadline.is_some());
+    let (schedulable, test, kind, reason) = if !timed {
+        (Answer::Yes, "no-deadlines", Kind::Exact, "no task has a deadline that it could miss".into())
+    } else if !TESTED.contains(&policy) {
+        // First, for whatever the tasks were like, it would not help.
+        unknown("none", &format!("no test is known for the policy `{policy}` within windows"))
+    } else {
+        match streams(system, partition) {
+            Ok((supply, streams)) => judge(system, partition, &supply, &streams),
+            Err(why) => unknown("none", &why),
+        }
     };
     Verdict { partition, schedulable, test, kind, reason }
 }
@@ -209,19 +222,13 @@ fn streams(system: &System, partition: PartitionId) -> Result<(Supply, Vec<Strea
 
 fn judge(system: &System, partition: PartitionId, supply: &Supply, streams: &[Stream]) -> Found {
     let policy = system.partitions[partition.index()].policy.expect("it was asked about");
-    if streams.iter().all(|s| s.deadline.is_none()) {
-        return (Answer::Yes, "no-deadlines", Kind::Exact, "no task has a deadline that it could miss".into());
-    }
-    // Without rivals every one of these policies is the same.
-    let alone = streams.len() == 1;
-    let known = ["edf", "rm", "dm", "fp", "fifo", "rr", "llf", "hvdf"].contains(&policy.entry.name);
     let found = match policy.entry.name {
         "edf" => edf(supply, streams),
-        _ if alone && known => edf(supply, streams),
+        // Without rivals every one of these policies is the same.
+        _ if streams.len() == 1 => edf(supply, streams),
         "rm" | "dm" | "fp" => in_turn(supply, streams, response_times),
         "fifo" => first_in_first_out(supply, streams),
-        _ if known => busy(supply, streams),
-        _ => unknown("none", "there is no test for this policy in a partition"),
+        _ => busy(supply, streams),
     };
     // What a best-effort partition gets beside what is sure, and what jobs need less than the most, can only help.
     let tasks = || system.partitions[partition.index()].tasks.iter().map(|t| &system.tasks[t.index()]);

@@ -89,6 +89,26 @@ fn what_is_not_sure_proves_no_miss() {
 }
 
 #[test]
+fn a_policy_without_a_test_is_said_first() {
+    let half = [(5, true), (5, false)];
+    for (policy, why) in [
+        ("polling-server", "no test is known for the policy `polling-server` within windows"),
+        ("cbs", "no test is known for the policy `cbs` within windows"),
+        ("edf", "task 1 comes neither periodically nor sporadically"),
+    ] {
+        let mut served = system(policy, &half, &[(20, 20, 1), (20, 20, 1)]);
+        // A period would not help where there is no test.
+        served.tasks[1].arrival = Arrival::Listed { instants: vec![Span::ZERO] };
+        let verdict = &verdicts(&served)[0];
+        assert_eq!((verdict.schedulable, verdict.test, verdict.reason.as_str()), (Answer::Unknown, "none", why));
+        for task in &mut served.tasks {
+            task.deadline = None;
+        }
+        assert_eq!(told(&served), (Answer::Yes, "no-deadlines", Kind::Exact), "{policy}");
+    }
+}
+
+#[test]
 fn absurd_numbers_give_no_wrong_answer() {
     let huge = Span::from_ns(i64::MAX / 4);
     let mut absurd = system("edf", &[(5, true), (5, false)], &[(1, 1, 1), (7, 7, 7), (11, 11, 11)]);
