@@ -239,7 +239,7 @@ impl Table {
 
     /// A partition without a name of the processes in `node`.
     fn anonymous(&mut self, reader: &mut Reader, node: &Node, inside: Option<(Role, Span)>) -> Target {
-        let processes = self.processes(reader, node, false);
+        let processes = self.processes(reader, node, None);
         let name = self.anonymous_name();
         self.partitions.push(RawPartition { name, place: node.head(), policy: None, processes, inside });
         Target::Index(self.partitions.len() - 1)
@@ -254,9 +254,9 @@ impl Table {
     fn partition(&mut self, reader: &mut Reader, node: &Node, inside: Option<(Role, Span)>) -> Option<usize> {
         let (mut name, mut policy, mut place) = (None, None, node.head());
         // Also with a policy that could not be read: its processes' keys are not to be faulted for that.
-        let online = node.get("policy").is_some_and(|e| !is_fifo(&e.value));
+        let chosen = node.get("policy");
         let processes = match &node.kind {
-            Kind::List(_) => self.processes(reader, node, false),
+            Kind::List(_) => self.processes(reader, node, None),
             Kind::Map(_) => {
                 let known: Vec<&str> = PARTITION_KEYS.into_iter().chain(process_keys()).collect();
                 let of_process = |e: &&Entry| process_keys().any(|key| key == e.key);
@@ -277,9 +277,9 @@ impl Table {
                                     .hint(format!("move `{}` to a process, or remove it", own.key)),
                             );
                         }
-                        self.processes(reader, &list.value, online)
+                        self.processes(reader, &list.value, chosen)
                     }
-                    (None, Some(_)) => self.process(reader, node, online, true).into_iter().collect(),
+                    (None, Some(_)) => self.process(reader, node, chosen, true).into_iter().collect(),
                     (None, None) => {
                         if reader.lacks(node, "processes") {
                             reader.push(
@@ -304,7 +304,7 @@ impl Table {
     }
 
     /// A list of processes, or a single one.
-    fn processes(&mut self, reader: &mut Reader, node: &Node, online: bool) -> Vec<RawTask> {
+    fn processes(&mut self, reader: &mut Reader, node: &Node, policy: Option<&Entry>) -> Vec<RawTask> {
         match &node.kind {
             Kind::List(items) if items.is_empty() => {
                 reader.push(
@@ -319,14 +319,15 @@ impl Table {
                     reader.push(tasks::too_many(&node.head()));
                     return Vec::new();
                 }
-                items.iter().filter_map(|item| self.process(reader, item, online, false)).collect()
+                items.iter().filter_map(|item| self.process(reader, item, policy, false)).collect()
             }
-            _ => self.process(reader, node, online, false).into_iter().collect(),
+            _ => self.process(reader, node, policy, false).into_iter().collect(),
         }
     }
 
-    /// A process: its command or its keys. `whole` when the mapping is the partition, too.
-    fn process(&mut self, reader: &mut Reader, node: &Node, online: bool, whole: bool) -> Option<RawTask> {
+    /// A process: its command or its keys. `policy` is that of its partition, `whole` when the mapping is the partition, too.
+    fn process(&mut self, reader: &mut Reader, node: &Node, policy: Option<&Entry>, whole: bool) -> Option<RawTask> {
+        let online = policy.is_some_and(|e| !is_fifo(&e.value));
         self.processes += 1;
         let mut process = RawTask::new(node.head());
         if matches!(node.kind, Kind::Scalar { .. }) {
@@ -343,11 +344,16 @@ impl Table {
         for entry in node.entries() {
             let key = entry.key.as_str();
             if !online && task::ONLINE_KEYS.contains(&key) {
-                reader.push(
-                    Diagnostic::error(&entry.key_span, format!("`{key}` needs a partition with a `policy`"))
+                reader.push(match policy {
+                    // A policy that is there, but not an online one.
+                    Some(fifo) => Diagnostic::error(&entry.key_span, format!("`{key}` needs an online policy"))
+                        .label("processes run one after the other here, each once per window")
+                        .also(&fifo.value.head(), "in a partition, this is the order of the table")
+                        .hint(format!("choose `policy: p-fifo` or another online policy, or remove `{key}`")),
+                    None => Diagnostic::error(&entry.key_span, format!("`{key}` needs a partition with a `policy`"))
                         .label("without a policy, processes run one after the other, each once per window")
                         .hint("add `policy: edf` to the partition, or remove this key"),
-                );
+                });
             } else if STALE_KEYS.contains(&key) {
                 reader.push(
                     Diagnostic::warning(&entry.key_span, format!("`{key}` has no effect"))
