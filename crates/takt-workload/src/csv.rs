@@ -3,7 +3,7 @@
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;
 use crate::reader::{Reader, clipped};
-use crate::value::{self, choices, nearest};
+use crate::value::{self, BadNumber, choices, nearest};
 use crate::yaml::{fit_machine, no_policy};
 use crate::{MAX_TASKS, Options, Settings, Source, Spawn, TaskInfo, Workload, policy, rules, task, tasks};
 use std::collections::HashMap;
@@ -110,13 +110,15 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
         let mut time = |column: usize| {
             let place = cell(column);
             match value::parse_decimal(&text[place.clone()], 1_000) {
-                Ok(span) if span > value::MAX_DURATION => {
-                    let message = format!("`{}` is longer than a year", COLUMNS[column]);
-                    reader.push(Diagnostic::error(&place, message).label("in microseconds"));
-                    None
-                }
-                Ok(span) if span > Span::ZERO => Some(span),
-                _ => {
+                Ok(span) if span > Span::ZERO && span <= value::MAX_DURATION => Some(span),
+                found => {
+                    let too_large = found == Err(BadNumber::TooLarge) && !text[place.clone()].starts_with('-');
+                    if too_large || found.is_ok_and(|span| span > value::MAX_DURATION) {
+                        let most = value::MAX_DURATION.ns() / 1_000;
+                        let message = format!("`{}` may be at most {most} microseconds, a year", COLUMNS[column]);
+                        reader.push(Diagnostic::error(&place, message).label("longer"));
+                        return None;
+                    }
                     let message = format!("`{}` must be a number of microseconds above zero", COLUMNS[column]);
                     reader.push(Diagnostic::error(&place, message).label("not such a number"));
                     None
@@ -143,12 +145,14 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
 /// Reads all task sets of a CSV file, in the order of their first lines. A task may run on every CPU number.
 ///
 /// # Errors
-/// The faults of the file in its order; a runtime above the deadline is one, and so are more than [`MAX_TASKS`] tasks in a set.
+/// The faults of the file in its order, and so are more than [`MAX_TASKS`] tasks in a set. A runtime above the deadline is one in
+/// a file with one set; among several, such a set is one that is not schedulable.
 pub fn load_sets(source: &Source) -> Result<Vec<(u64, Vec<Task>)>, Vec<Diagnostic>> {
     source.check().map_err(|fault| vec![fault])?;
     let mut reader = Reader::default();
     let rows = rows(&mut reader, source);
-    for row in rows.iter().filter(|r| r.task.deadline < r.task.runtime) {
+    let single = rows.windows(2).all(|pair| pair[0].set == pair[1].set);
+    for row in rows.iter().filter(|r| single && r.task.deadline < r.task.runtime) {
         let name = format!("T{}", row.id);
         task::check_runtime(&mut reader, &name, &row.task, Some(("runtime", &row.runtime)), Some(&row.deadline));
     }

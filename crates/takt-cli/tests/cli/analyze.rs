@@ -50,6 +50,24 @@ fn the_output_is_a_row_per_set() {
 }
 
 #[test]
+fn of_many_sets_one_that_cannot_meet_its_deadlines_is_judged() {
+    let room = Room::new();
+    csv(&room, "0,0,5,4,10\n1,0,1,4,10\n2,0,12,12,10\n3,0,5,4,4\n");
+    let done = room.takt(&["analyze", "w.csv", "--sensitivity", "--test", "all"]).expect(0);
+    let lines: Vec<&str> = done.stdout.lines().collect();
+    assert_eq!(lines[0], "set_id,necessary,edf,ll,hyperbolic,rm-rta,dm-rta,edf_growth,rm-rta_growth,dm-rta_growth");
+    // The bounds of `ll` and `hyperbolic` are not for deadlines before the ends of the periods.
+    assert!(lines[1].starts_with("0,0,0,unknown,unknown,0,0,0.8"), "{}", lines[1]);
+    assert!(lines[2].starts_with("1,unknown,1,unknown,unknown,1,1,4.0"), "{}", lines[2]);
+    assert!(lines[4].starts_with("3,0,0,0,0,0,0,0.8"), "{}", lines[4]);
+    let of = ["analyze", "w.csv", "--cpus", "2", "--duration", "100ms", "--test"];
+    let tests = "necessary,gfb,bcl,bak,gedf-rta,grm-rta,gdm-rta,ff,wf,bf,ffd,wfd,bfd,wm_ff,wm_wf,wm_ffd,ceqd_ff,ceqd_ffd,gedf_sim";
+    let done = room.takt(&[&of[..], &[tests]].concat()).expect(0);
+    let first = done.stdout.lines().nth(1).unwrap();
+    assert_eq!(first, format!("0{}", ",0".repeat(tests.split(',').count())));
+}
+
+#[test]
 fn one_set_that_misses_is_a_no() {
     let room = Room::new();
     csv(&room, "0,a,6,10,10\n0,b,6,10,10\n");
@@ -103,8 +121,8 @@ fn bad_input_is_told_with_its_place() {
         ("0,0,0,10,10\n", "w.csv:2:5"),
         ("0,0,1,-10,10\n", "w.csv:2:7"),
         ("0,0,1,10,99999999999999999999\n", "w.csv:2:10"),
-        ("0,0,1,10,31622400000001\n", "`T_us` is longer than a year"),
-        ("0,0,1,10,10\n1,0,3,2,9\n", "w.csv:3:7"),
+        ("0,0,1,10,31622400000001\n", "`T_us` may be at most 31622400000000 microseconds"),
+        ("0,0,1,10,10\n0,1,3,2,9\n", "w.csv:3:7"),
         ("0,0,1,10\n", "4 cells"),
         ("0,0,1,10,10\n0,0,1,10,10\n", "set 0 has two tasks `0`"),
     ] {
