@@ -9,6 +9,7 @@ pub mod assign;
 pub mod control;
 pub mod generate;
 mod global;
+pub mod idle;
 pub mod online;
 pub mod parts;
 mod reservation;

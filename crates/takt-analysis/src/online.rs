@@ -2,6 +2,7 @@
 
 use crate::accrual::{as_declared, by_utility, is_global_edf, sheds};
 use crate::global::global;
+use crate::idle;
 use crate::parts;
 use crate::reservation;
 use crate::servers;
@@ -57,7 +58,7 @@ pub struct Verdict {
     /// Bound of each task's response time, where the test gives one.
     pub responses: Vec<Option<Span>>,
     /// Whether a tenth of the time is left idle: of each CPU under a partitioned policy, of all together otherwise.
-    /// False when a runtime is not known.
+    /// False when a runtime is not known ([`crate::idle::obstacle`]).
     pub idle_10_percent: bool,
 }
 
@@ -94,16 +95,11 @@ pub(crate) fn packed_as_tasks(system: &System, declared: &System) -> Verdict {
 fn whole(system: &System, declared: &System) -> Verdict {
     let demands = demands(system);
     let known: Vec<Demand> = demands.iter().filter_map(|d| d.ok()).collect();
-    let cpus = system.cpus.len() as u64;
     let load = uniprocessor::utilisation(&known);
-    let listed = system.tasks.iter().any(is_listed);
-    let mut idle = load.at_most(cpus) == Some(true) && idle_tenth(&known, cpus) && !listed;
     let dated = |t: &Task| t.deadline.is_some() || t.budget.is_some();
     let (test, found) = if !system.tasks.is_empty() && !system.tasks.iter().any(dated) && !may_skip(system) {
-        idle &= demands.iter().all(Result::is_ok);
         ("no-deadlines", Finding::new(Answer::Yes, Kind::Exact, "no task has a deadline that it could miss"))
     } else if let Some(task) = demands.iter().find_map(|d| d.err()) {
-        idle = false;
         let why = format!("task {} has no runtime", task.0);
         ("none", Finding::new(Answer::Unknown, Kind::Sufficient, why))
     } else if let Some((task, always)) = over_budget(system) {
@@ -114,9 +110,6 @@ fn whole(system: &System, declared: &System) -> Verdict {
     } else {
         let packs = system.policy.scope == Scope::Partitioned && !split::has_routes(&system.policy);
         let home = packs.then(|| homes(declared));
-        if let Some(home) = &home {
-            idle &= (0..cpus as u16).all(|cpu| idle_tenth(&on(home, cpu, &known), 1));
-        }
         judge(system, declared, known, home.as_deref())
     };
     let mut responses = vec![None; system.tasks.len()];
@@ -129,7 +122,7 @@ fn whole(system: &System, declared: &System) -> Verdict {
         utilisation: load,
         hyperperiod: hyperperiod(system),
         responses,
-        idle_10_percent: idle,
+        idle_10_percent: idle::in_whole(system, declared).is_none(),
     }
 }
 
@@ -552,12 +545,6 @@ pub(crate) fn necessary(tasks: &[Demand], cpus: u64, otherwise: &str) -> (&'stat
 }
 
 /// Whether tasks leave a tenth of so many CPUs idle.
-fn idle_tenth(tasks: &[Demand], cpus: u64) -> bool {
-    let mut tenfold = Utilisation::default();
-    tasks.iter().for_each(|t| (0..10).for_each(|_| tenfold.add(t.runtime as u64, t.period as u64)));
-    tenfold.at_most(9 * cpus) == Some(true)
-}
-
 fn hyperperiod(system: &System) -> Option<Span> {
     let periods = system.tasks.iter().filter_map(|t| t.arrival.period().map(|p| p.ns() as u128));
     let lcm =

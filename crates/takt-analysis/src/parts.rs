@@ -44,7 +44,7 @@ pub(crate) fn loaded(system: &System, load: &Load) -> Verdict {
 }
 
 /// Each domain as a system of its own: the tasks of the others are in it, so that numbers stay, and never have a job.
-fn domains(system: &System) -> Vec<System> {
+pub(crate) fn domains(system: &System) -> Vec<System> {
     let alone = |domain: &takt_core::model::Domain| {
         let here = |index: usize| domain.tasks.contains(&TaskId(index as u32));
         let absent = || Task { arrival: Arrival::Listed { instants: Vec::new() }, ..Task::default() };

@@ -6,6 +6,7 @@
 //! Results on Fixed Priority Aperiodic Servers", RTSS 1999, for the release jitter of deferrable ones. What a server does for its own
 //! jobs: Buttazzo, "Hard Real-Time Computing Systems", on aperiodic guarantees.
 
+use crate::idle;
 use crate::online::{Answer, Kind, Verdict, budgets, most, packed_as_tasks};
 use takt_core::model::{Arrival, Reservation, Step, System, Task, TaskId, Timing};
 use takt_core::policy::PolicySpec;
@@ -51,7 +52,7 @@ fn with_servers(system: &System, by: By, server: impl Fn(&Task, Reservation) -> 
 }
 
 /// Every server as a task that uses up all of its budget. It has a deadline where the test needs one, or its own jobs do.
-fn as_tasks(system: &System, by: By) -> System {
+pub(crate) fn as_tasks(system: &System, by: By) -> System {
     with_servers(system, by, |task, Reservation { budget, period }| {
         Some(Task {
             arrival: Arrival::Sporadic { offset: Span::ZERO, period, spread: Span::from_ns(1) },
@@ -69,8 +70,10 @@ fn as_tasks(system: &System, by: By) -> System {
 /// addition each job has been served when the next one comes.
 pub(crate) fn verdict(system: &System, declared: &System, by: By) -> Verdict {
     let found = packed_as_tasks(&as_tasks(system, by), &as_tasks(declared, by));
-    let background = system.policy.value("background") == Some(1);
-    let mut found = Verdict { idle_10_percent: found.idle_10_percent && !background, ..found };
+    // Servers are not the tasks that they are taken for where it comes to what is left idle.
+    let idle =
+        if system.domains.is_empty() { idle::in_whole(system, declared).is_none() } else { found.idle_10_percent };
+    let mut found = Verdict { idle_10_percent: idle, ..found };
     let bounds: Vec<Result<Option<Span>, String>> = (0..).map(TaskId).zip(&system.tasks).map(served).collect();
     for (response, bound) in found.responses.iter_mut().zip(&bounds) {
         match bound {

@@ -1,5 +1,6 @@
 //! Verdicts that can be checked with paper and pencil.
 
+use takt_analysis::idle::obstacle;
 use takt_analysis::online::{Answer, Kind, Verdict, verdict};
 use takt_analysis::parts;
 use takt_analysis::taskset::TaskSet;
@@ -577,4 +578,50 @@ fn of_many_tasks_the_tests_give_up() {
         let v = verdict(&system(policy, 1, &tasks));
         assert_eq!((v.schedulable != Answer::No, v.test), (true, test), "{policy}: {v}");
     }
+}
+
+#[test]
+fn listed_releases_count_by_the_densest_second_or_by_a_server_that_keeps_to_its_reservation() {
+    let listed = |instants: &[i64], policy: &str| {
+        let mut s = system(policy, 1, &[(2, 10, 10), (300, 0, 1000)]);
+        let instants = instants.iter().map(|t| Span::from_ms(*t)).collect();
+        s.tasks[1].arrival = Arrival::Listed { instants };
+        s.tasks[1].deadline = None;
+        s.tasks[1].reservation = Some(Reservation { budget: Span::from_ms(3), period: Span::from_ms(20) });
+        s
+    };
+    let soft = ["cbs", "fcbs", "grub", "edf-wmr", "edf"];
+    for policy in soft {
+        // 200 ms and twice 300 ms in the densest second.
+        let few = listed(&[3, 1002, 1003, 2002], policy);
+        assert!(verdict(&few).idle_10_percent, "{policy}");
+        assert_eq!(obstacle(&few), None, "{policy}");
+        // The fourth comes in the same second as the two before: 1.1 of the CPU.
+        let many = listed(&[3, 1002, 1003, 2001], policy);
+        assert!(!verdict(&many).idle_10_percent, "{policy}");
+        assert_eq!(obstacle(&many).and_then(|o| o.task), Some(TaskId(1)), "{policy}");
+    }
+    // A runtime that is not known is bounded by nothing but a server that never takes more.
+    for (policy, hard, bounded) in [
+        ("cbs", false, false),
+        ("cbs", true, true),
+        ("grub", false, false),
+        ("polling-server", false, true),
+        ("sporadic-server", false, true),
+    ] {
+        let mut s = listed(&[3, 4, 5], policy);
+        s.tasks[1].runtime = None;
+        if hard {
+            let at = s.policy.entry.settings.iter().position(|setting| setting.name == "enforcement").unwrap();
+            s.policy.values[at] = Some(1);
+        }
+        assert_eq!(verdict(&s).idle_10_percent, bounded, "{policy}");
+        let blamed = obstacle(&s);
+        assert_eq!(blamed.is_none(), bounded, "{policy}");
+        assert!(bounded || blamed.is_some_and(|o| o.task == Some(TaskId(1)) && o.reason.contains("`runtime`")));
+    }
+    // Under servers that are ranked by period, who has neither a period nor a server comes after all, and counts all the same.
+    let mut s = listed(&[3, 4, 5], "polling-server");
+    (s.tasks[1].reservation, s.tasks[1].runtime) = (None, None);
+    assert!(!verdict(&s).idle_10_percent);
 }

@@ -99,11 +99,25 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
             writeln!(out)?;
             table(out, &rows)?;
         }
+        if let Some(why) = not_realtime(workload).filter(|_| workload.tasks.iter().any(|t| t.cmd.is_some())) {
+            let note = "note: processes get no real-time class by default (`realtime:`), because some CPU may have less than 10 % idle";
+            writeln!(out, "{note}: {why}")?;
+        }
         if let Some(report) = &report {
             print_control(workload, report, out)?;
         }
     }
     Ok(if no { crate::Verdict::No } else { crate::Verdict::Done })
+}
+
+/// Why real-time processes under the online policy may leave too little of a CPU to others. What is only simulated says nothing of
+/// that.
+pub(super) fn not_realtime(workload: &Workload) -> Option<String> {
+    let mut real = workload.clone();
+    real.clear_simulated();
+    let obstacle = takt_analysis::idle::obstacle(&real.system)?;
+    let task = obstacle.task.and_then(|task| workload.tasks.get(task.index()));
+    Some(task.map_or(String::new(), |task| format!("task `{}`: ", task.name)) + &obstacle.reason)
 }
 
 fn answer(answer: online::Answer) -> Value {

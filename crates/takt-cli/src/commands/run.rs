@@ -172,13 +172,13 @@ fn simulated_only(workload: &Workload) -> Option<String> {
     (!keys.is_empty()).then(|| format!("warning: {}: {text}", keys.join(", ")))
 }
 
-/// Whether every CPU keeps a tenth of its time in this schedule.
-fn leaves_room(system: &takt_core::model::System) -> bool {
-    if system.windows.is_empty() {
-        takt_analysis::online::verdict(system).idle_10_percent
-    } else {
-        takt_analysis::table::report(system).cpus_with_10_percent_idle
+/// Why some CPU may not keep a tenth of its time in this schedule.
+fn crowded(workload: &Workload) -> Option<String> {
+    if workload.system.windows.is_empty() {
+        return super::check::not_realtime(workload);
     }
+    let room = takt_analysis::table::report(&workload.system).cpus_with_10_percent_idle;
+    (!room).then(|| "the budgets in its windows are too large".to_owned())
 }
 
 /// Whether the processes get a real-time class: by default only if the schedule leaves every CPU a tenth of its time. A CPU
@@ -186,10 +186,10 @@ fn leaves_room(system: &takt_core::model::System) -> bool {
 /// And not on PREEMPT_RT: a machine of two CPUs filled by such processes stood still for good when changing a control group
 /// had to wait for the kernel's RCU thread, which in turn waited for a CPU.
 fn realtime(workload: &Workload) -> bool {
-    let room = leaves_room(&workload.system);
+    let crowded = crowded(workload);
     match workload.settings.realtime {
         Realtime::No => false,
-        Realtime::Auto => room && takt_linux::rt::rt_allowed() && !takt_linux::rt::preempt_rt(),
+        Realtime::Auto => crowded.is_none() && takt_linux::rt::rt_allowed() && !takt_linux::rt::preempt_rt(),
         Realtime::Yes => {
             if takt_linux::rt::preempt_rt() {
                 let text = "warning: `realtime: yes` on a PREEMPT_RT kernel: its own timer and RCU threads have priority 1 \
@@ -197,10 +197,10 @@ fn realtime(workload: &Workload) -> bool {
                             each ktimers thread";
                 let _ = writeln!(io::stderr(), "{text}");
             }
-            if !room {
-                let text = "warning: `realtime: yes`, but the schedule leaves some CPU less than 10 % idle: \
-                            real-time throttling will cut up to 50 ms out of each second";
-                let _ = writeln!(io::stderr(), "{text}");
+            if let Some(why) = crowded {
+                let text = "warning: `realtime: yes`, but the schedule may leave some CPU less than 10 % idle, and then \
+                            real-time throttling cuts up to 50 ms out of each second";
+                let _ = writeln!(io::stderr(), "{text}: {why}");
             }
             true
         }

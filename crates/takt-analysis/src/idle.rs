@@ -1,0 +1,127 @@
+//! Whether a tenth of each CPU is left to others, which decides whether processes get a real-time class.
+
+use crate::online::{homes, most};
+use crate::parts;
+use crate::servers;
+use crate::split;
+use crate::utilisation::Utilisation;
+use takt_core::model::{Arrival, System, Task, TaskId};
+use takt_core::policy::Scope;
+use takt_core::time::Span;
+
+/// The kernel throttles real-time processes by what they take of each second.
+const SECOND: Span = Span::from_ms(1000);
+
+/// What stands against real-time processes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Obstacle {
+    /// The task that is to blame most, if one is.
+    pub task: Option<TaskId>,
+    /// The reason, and a way out.
+    pub reason: String,
+}
+
+/// Why a tenth of each CPU (of all together, unless the policy is partitioned) may not be left; `None` where it is.
+///
+/// A job counts with what it needs at most; jobs at listed instants with as many as come within any one second. Where a server
+/// never takes more than its reservation, that counts if it is less. Under a load that changes, its highest counts. Takes time
+/// in proportion to tasks, CPUs and instants.
+#[must_use]
+pub fn obstacle(system: &System) -> Option<Obstacle> {
+    let loaded = system.load.as_ref().map(|load| parts::at_load(system, parts::extremes(load).1));
+    let heavy = loaded.as_ref().unwrap_or(system);
+    if system.domains.is_empty() {
+        return in_whole(heavy, system);
+    }
+    let domains = parts::domains(heavy).into_iter().zip(parts::domains(system));
+    domains.into_iter().find_map(|(heavy, declared)| in_whole(&heavy, &declared))
+}
+
+/// The same without load and domains, with tasks placed as those of `declared` are.
+pub(crate) fn in_whole(system: &System, declared: &System) -> Option<Obstacle> {
+    let mut shares = Vec::with_capacity(system.tasks.len());
+    for (id, task) in (0..).map(TaskId).zip(&system.tasks) {
+        let Some(share) = share(system, declared, id, task) else {
+            let reason = "no `runtime` says how much of a CPU it takes (give it one, or a server that never takes more than \
+                          its reservation, such as those of `cbs:enforcement=hard`)";
+            return Some(Obstacle { task: Some(id), reason: reason.to_owned() });
+        };
+        shares.push(share);
+    }
+    let cpus = system.cpus.len();
+    if system.policy.scope != Scope::Partitioned || split::has_routes(&system.policy) {
+        return crowded(system, (0..shares.len()).collect(), &shares, cpus as u64);
+    }
+    let home = match servers::ranking(&declared.policy) {
+        Some(by) => homes(&servers::as_tasks(declared, by)),
+        None => homes(declared),
+    };
+    let on = |cpu: usize| (0..shares.len()).filter(|t| usize::from(home[*t]) == cpu).collect();
+    (0..cpus).find_map(|cpu| crowded(system, on(cpu), &shares, 1))
+}
+
+/// Whether these tasks take more than nine tenths of so many CPUs.
+fn crowded(system: &System, tasks: Vec<usize>, shares: &[(u64, u64)], cpus: u64) -> Option<Obstacle> {
+    let (mut sum, mut tenfold) = (Utilisation::default(), Utilisation::default());
+    for &(part, whole) in tasks.iter().map(|t| &shares[*t]) {
+        sum.add(part, whole);
+        (0..10).for_each(|_| tenfold.add(part, whole));
+    }
+    if tenfold.at_most(9 * cpus) == Some(true) {
+        return None;
+    }
+    // Of the rest it is plain from the file.
+    let listed = tasks.iter().filter(|t| matches!(system.tasks[**t].arrival, Arrival::Listed { .. }));
+    let most =
+        listed.max_by_key(|t| u128::from(shares[**t].0) * u128::from(SECOND.ns() as u64) / u128::from(shares[**t].1));
+    let of = if cpus == 1 { "a CPU".to_owned() } else { format!("{cpus} CPUs") };
+    match most.filter(|t| shares[**t].0 > 0) {
+        Some(&task) => {
+            let span = Span::from_ns(i64::try_from(shares[task].0).unwrap_or(i64::MAX));
+            let per = Span::from_ns(i64::try_from(shares[task].1).unwrap_or(i64::MAX));
+            let reason = format!(
+                "it can take {span} in {per}, by which {sum} of {of} is taken, more than nine tenths (fewer releases \
+                 within a second, a shorter `runtime`, or a server that never takes more than its reservation)"
+            );
+            Some(Obstacle { task: Some(TaskId(task as u32)), reason })
+        }
+        None => Some(Obstacle { task: None, reason: format!("{sum} of {of} is taken, more than nine tenths") }),
+    }
+}
+
+/// The most that a task takes, as CPU time in a span; `None` where nothing bounds it.
+fn share(system: &System, declared: &System, id: TaskId, task: &Task) -> Option<(u64, u64)> {
+    let need = match &task.arrival {
+        Arrival::Listed { instants } if instants.is_empty() => return Some((0, 1)),
+        Arrival::Listed { instants } => {
+            // Instants are in order: for each, the first of those within the second that ends with it.
+            let (mut first, mut jobs) = (0, 0);
+            for (last, instant) in instants.iter().enumerate() {
+                while *instant - instants[first] >= SECOND {
+                    first += 1;
+                }
+                jobs = jobs.max((last - first + 1) as u64);
+            }
+            most(task).map(|need| ((need.ns() as u64).saturating_mul(jobs), SECOND.ns() as u64))
+        }
+        arrival => match (arrival.period(), arrival.first()) {
+            (Some(period), Some(_)) => most(task).map(|need| (need.ns() as u64, period.ns() as u64)),
+            // Released by its policy, or never.
+            _ => return Some((0, 1)),
+        },
+    };
+    let policy = &system.policy;
+    let of_servers = servers::ranking(policy).is_some();
+    let own = &declared.tasks[id.index()];
+    let bounds = match of_servers {
+        true => policy.value("background") != Some(1),
+        false => policy.entry.name == "cbs" && policy.value("enforcement") == Some(1),
+    };
+    let reserved = if of_servers { own.reservation } else { own.reserved() };
+    let reserved = reserved.filter(|_| bounds).map(|r| (r.budget.ns() as u64, r.period.ns() as u64));
+    let less = |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1);
+    match (need, reserved) {
+        (Some(need), Some(reserved)) if less(need, reserved) => Some(need),
+        (need, reserved) => reserved.or(need),
+    }
+}
