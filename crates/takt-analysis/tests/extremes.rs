@@ -107,7 +107,7 @@ fn of_too_many_tasks_tests_say_so() {
     let set = TaskSet::new(tasks, Span::from_us(1)).unwrap();
     assert_eq!(tests::test("hyperbolic").unwrap().run(&set, 1).verdict, Verdict::Unknown);
     assert_eq!(tests::test("gfb").unwrap().run(&set, 4).verdict, Verdict::Schedulable);
-    assert_eq!(tests::test("edf").unwrap().run(&set, 4).verdict, Verdict::Schedulable);
+    assert_eq!(tests::test("edf").unwrap().run(&set, 1).verdict, Verdict::Schedulable);
 }
 
 #[test]

@@ -191,6 +191,7 @@ proptest! {
         let fine = TaskSet::new(fine, Span::from_ns(1)).unwrap();
         // Pieces of tasks are cut to units, and other pieces lead to other places.
         for test in tests::TESTS.iter().filter(|t| t.strategy().is_none()) {
+            let cpus = if test.one_cpu { 1 } else { cpus };
             let (coarse, fine) = (test.run(&set(&tasks), cpus), test.run(&fine, cpus));
             if coarse.verdict == Verdict::Schedulable {
                 prop_assert_eq!(fine.verdict, Verdict::Schedulable, "{}", test.name);

@@ -156,7 +156,7 @@ pub struct Test {
     pub name: &'static str,
     /// What it can prove, for tasks released together.
     pub kind: Kind,
-    /// Whether it is about one CPU, however many there are.
+    /// Whether it is about one CPU; on several it says nothing.
     pub one_cpu: bool,
     /// The scheduler that it is about and the method.
     pub title: &'static str,
@@ -180,6 +180,9 @@ impl Test {
         assert!(cpus > 0, "a machine has a CPU");
         if let Some(why) = set.beyond {
             return found(Verdict::Unknown, Why::Beyond(why));
+        }
+        if self.one_cpu && cpus > 1 {
+            return found(Verdict::Unknown, Why::Beyond("the test is about one CPU"));
         }
         let finding = match self.method {
             Method::Plain(run) => run(set, cpus as u64),

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let answer = |index: usize| {
         let (id, names, set, system) = &sets[index];
         let said = methods.iter().map(|m| m.ask(set, cpus, || system.clone(), args.duration)).collect();
-        let growth = if args.sensitivity { methods.iter().map(|m| growth(m, set)).collect() } else { Vec::new() };
+        let growth = if args.sensitivity { methods.iter().map(|m| growth(m, set, cpus)).collect() } else { Vec::new() };
         Answered { id: *id, set: set.clone(), names: names.clone(), said, growth }
     };
     let answered = parallel::map(sets.len(), parallel::threads(), answer, |_, _| progress.inc(1));
@@ -167,8 +167,8 @@ fn unsuitable(why: Unsuitable, names: &[String]) -> Failure {
 }
 
 /// By what factor every runtime may grow, for the tests that can say it.
-fn growth(method: &Method, set: &TaskSet) -> Option<(u128, u128)> {
-    if set.beyond.is_some() {
+fn growth(method: &Method, set: &TaskSet, cpus: usize) -> Option<(u128, u128)> {
+    if set.beyond.is_some() || cpus > 1 {
         return None;
     }
     match method.name() {

@@ -84,6 +84,21 @@ fn one_set_that_misses_is_a_no() {
 }
 
 #[test]
+fn a_test_of_one_cpu_says_nothing_about_two() {
+    let room = Room::new();
+    csv(&room, "0,a,6,10,10\n0,b,6,10,10\n");
+    let of = ["analyze", "w.csv", "--cpus", "2", "--sensitivity", "--test", "edf,ll,hyperbolic,rm-rta,dm-rta,ff"];
+    let said = room.takt(&of).expect(0).stdout;
+    let row = said.lines().nth(1).unwrap();
+    assert_eq!(row, "0,unknown,unknown,unknown,unknown,unknown,1,unknown,unknown,unknown");
+    let said = room.takt(&[&of[..], &["--table"]].concat()).expect(0).stdout;
+    assert!(said.contains("the test is about one CPU") && !said.contains("multiplied"), "{said}");
+    let of = ["sweep", "schedulability", "--cpus", "2", "--sets", "3", "--points", "1.2", "--test", "edf"];
+    let done = room.takt(&of).expect(0);
+    assert!(done.stderr.contains("edf could not say anything about 3 sets"), "{}", done.stderr);
+}
+
+#[test]
 fn a_workload_gives_a_table() {
     let room = Room::new();
     let file = workloads().join("features/edf.yaml");
