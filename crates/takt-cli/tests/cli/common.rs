@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use takt_linux::{Choice, Mechanism, RunId};
 use takt_trace::{Format, Trace};
@@ -26,7 +27,39 @@ pub(crate) fn cpus() -> File {
     let name = format!("takt-tests-{}.lock", rustix::process::getuid().as_raw());
     let file = File::options().create(true).append(true).open(std::env::temp_dir().join(name)).unwrap();
     file.lock().unwrap();
+    calm();
     file
+}
+
+/// The longest that all tests of a program together wait for [`calm`].
+const CALM: Duration = Duration::from_secs(300);
+
+/// Waits until the host of this virtual machine lets it have its CPUs: until of a tenth of a second of work on each of them no more
+/// than a tick is taken away (steal). Where that takes too long, things go on as they are.
+pub(crate) fn calm() {
+    static WAITED: Mutex<Duration> = Mutex::new(Duration::ZERO);
+    let stolen = || {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        text.split_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or_default()
+    };
+    let began = Instant::now();
+    let mut waited = WAITED.lock().unwrap();
+    loop {
+        let (before, end) = (stolen(), Instant::now() + Duration::from_millis(100));
+        let work = || while Instant::now() < end {};
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| (0..all).for_each(|_| drop(scope.spawn(work))));
+        let taken = stolen() - before;
+        if taken <= 1 {
+            break;
+        }
+        if *waited + began.elapsed() > CALM {
+            println!("the host of this machine takes {taken} of {} ticks", 10 * all);
+            return;
+        }
+        pause(500);
+    }
+    *waited += began.elapsed();
 }
 
 /// Whether there are so many CPUs; says so if not.
@@ -216,6 +249,9 @@ pub(crate) fn pause(ms: u64) {
 #[track_caller]
 pub(crate) fn attempts<T>(times: usize, mut once: impl FnMut() -> Result<T, String>) -> T {
     for attempt in 1.. {
+        if attempt > 1 {
+            calm();
+        }
         match once() {
             Ok(made) => return made,
             Err(why) if attempt == times => panic!("attempt {attempt}, the last: {why}"),

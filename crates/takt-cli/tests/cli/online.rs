@@ -1,6 +1,6 @@
 //! Online policies over real processes.
 
-use crate::common::{Room, attempts, cpus, ensure, has_cpus, mechanisms, workloads};
+use crate::common::{Room, attempts, calm, cpus, ensure, has_cpus, mechanisms, workloads};
 use serde_json::json;
 use takt_core::record::What;
 use takt_core::time::Span;
@@ -65,6 +65,7 @@ fn online_policies_decide_as_simulated() {
             if diff.order_equal || tries == 5 {
                 break diff;
             }
+            calm();
         };
         if !takt_linux::rt::rt_allowed() && !diff.order_equal {
             println!("skipped: without a real-time class other load changes the order");
