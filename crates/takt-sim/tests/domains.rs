@@ -107,7 +107,7 @@ fn a_timer_of_the_policy_before_is_no_event() {
     // Late jobs are aborted at the next event, and nothing happens any more after the switch.
     let quanta = PolicySpec { values: policy("rr", &[Some(5_000_000)]).values, ..policy("rr", &[]) };
     let chart = |switches: &[(i64, Option<u16>, PolicySpec)]| {
-        let mut system = parts([(0, 1, "rr", vec![once(0, 9, 3)])]);
+        let mut system = parts([(0, 1, "rr", vec![worth(1, once(0, 9, 3))])]);
         (system.late, system.domains[0].policy) = (Late::AbortAtEvent, quanta);
         switched(system, switches, 20).chart()
     };
@@ -256,7 +256,7 @@ fn a_circle_over_two_domains_is_broken_by_the_one_that_closes_it() {
 #[test]
 fn a_handler_goes_on_under_the_policy_that_takes_over() {
     let handler = Handler { runtime: ms(4), deadline: Some(ms(10)), utility: UNIT };
-    let tasks = || vec![Task { handler: Some(handler), ..once(0, 9, 3) }, worth(8, once(5, 2, 6))];
+    let tasks = || vec![worth(1, Task { handler: Some(handler), ..once(0, 9, 3) }), worth(8, once(5, 2, 6))];
     for (from, to) in [("edf", "dasa"), ("hvdf", "edf"), ("edf", "llf"), ("lbesa", "hvdf")] {
         let system = System { late: Late::Abort, ..parts([(0, 1, from, tasks()), (1, 1, "edf", vec![])]) };
         let told = switched(system, &[(4, Some(0), policy(to, &[]))], 20);

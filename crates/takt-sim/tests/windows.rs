@@ -389,6 +389,26 @@ fn a_stall_loses_windows_and_nothing_is_replayed() {
 }
 
 #[test]
+fn who_comes_late_to_the_start_has_lost_windows_too() {
+    let o = expect(
+        "process a 40
+         partition P a
+         window 100
+         slice 0 sc P
+         stall 0 370
+         until 450",
+        "370 lost 3
+         370 window 0
+         370 start a on 0
+         400 finish a overrun
+         400 window 0
+         400 start a on 0
+         440 finish a budget-used",
+    );
+    assert_eq!((o.windows_lost, o.totals.released), (3, 2));
+}
+
+#[test]
 fn what_ran_on_while_the_driver_was_late_is_not_given_another_window() {
     // The budget ended at 40 and the window at 100; both are noticed at 130.
     expect(

@@ -277,6 +277,11 @@ impl Policy for Windows {
             self.current += 1;
             self.end += self.windows[self.current].length;
         }
+        // A driver that comes late to the very start has lost windows, too.
+        let lost = self.frame * self.windows.len() as u64 + self.current as u64;
+        if lost > 0 {
+            cx.windows_lost(lost);
+        }
         self.open(cx);
     }
 
