@@ -78,8 +78,8 @@ impl std::error::Error for Unfrozen {}
 
 /// Freezes the schedule of a system under its online policy into a window table of at most `most` windows.
 ///
-/// The major frame is the hyperperiod. Task `i` is alone in partition `i`, under `edf` (`g-edf` if it has several CPUs in turn),
-/// and keeps its period, offset and deadline. Simulated, the table gives every CPU to the same task at every instant as the
+/// The major frame is the hyperperiod. Task `i` is alone in partition `i`, under `edf`, or `rm` if it has no deadline (`g-edf` and
+/// `g-rm` if it has several CPUs in turn), and keeps its period, offset and deadline. Simulated, the table gives every CPU to the same task at every instant as the
 /// source does, from the first hyperperiod on in which all tasks have begun and the source's schedule repeats. If tasks trade
 /// CPUs from one hyperperiod to the next, the table has the CPUs of one of them, and at every instant the same tasks run.
 /// Costs the simulation of that many hyperperiods.
@@ -282,7 +282,13 @@ fn table(system: &System, frame: Span, pieces: &[Piece], most: usize) -> Result<
     }
     let policy = |name| PolicySpec::from_name(name).expect("it is in the registry");
     let alone = |(task, reach): (u32, &CpuSet)| {
-        let guest = if reach.len() == 1 { "edf" } else { "g-edf" };
+        // Any order does for one task; that of EDF needs a deadline.
+        let guest = match (reach.len() == 1, system.tasks[task as usize].deadline.is_some()) {
+            (true, true) => "edf",
+            (false, true) => "g-edf",
+            (true, false) => "rm",
+            (false, false) => "g-rm",
+        };
         Partition { tasks: vec![TaskId(task)], policy: Some(policy(guest)) }
     };
     // What the frozen policy went by means nothing to the table.

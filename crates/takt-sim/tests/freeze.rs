@@ -144,7 +144,7 @@ fn what_cannot_be_frozen_is_refused() {
 
 #[test]
 fn a_task_without_a_deadline_is_frozen_if_it_keeps_up() {
-    let mut source = system("edf", 1, &[(0, 4, 3), (0, 8, 2)]);
+    let mut source = system("rm", 1, &[(0, 4, 3), (0, 8, 2)]);
     source.tasks[1].deadline = None;
     let frozen = freeze(&source, 100).unwrap();
     assert_eq!(occupancy(&frozen, ms(0), ms(24)), occupancy(&source, ms(0), ms(24)));

@@ -104,7 +104,7 @@ fn what_is_drawn_or_listed_is_scaled_and_handlers_are_not() {
 fn handlers_are_declared_without_the_load() {
     let handler = Some(Handler { runtime: ns(4), deadline: None, utility: 8 * UNIT });
     let tasks = || {
-        let a = Task { deadline: Some(ns(10)), handler, ..plain(0, 0, 12) };
+        let a = Task { deadline: Some(ns(10)), handler, utility: Some(Utility::Step(UNIT)), ..plain(0, 0, 12) };
         let b = Task { deadline: Some(ns(50)), utility: Some(Utility::Step(6 * UNIT)), ..plain(10, 0, 2) };
         vec![a, b]
     };
@@ -189,6 +189,7 @@ fn described_task() -> impl Strategy<Value = Task> {
             steps: steps.concat(),
             priority,
             execution,
+            utility: Some(Utility::Step(UNIT)),
             ..Task::default()
         },
     )
