@@ -79,9 +79,10 @@ impl std::error::Error for Unfrozen {}
 /// Freezes the schedule of a system under its online policy into a window table of at most `most` windows.
 ///
 /// The major frame is the hyperperiod. Task `i` is alone in partition `i`, under `edf`, or `rm` if it has no deadline (`g-edf` and
-/// `g-rm` if it has several CPUs in turn), and keeps its period, offset and deadline. Simulated, the table gives every CPU to the same task at every instant as the
-/// source does, from the first hyperperiod on in which all tasks have begun and the source's schedule repeats. If tasks trade
-/// CPUs from one hyperperiod to the next, the table has the CPUs of one of them, and at every instant the same tasks run.
+/// `g-rm` if it has several CPUs in turn), and keeps its period, offset and deadline. Simulated, the table gives every CPU to the
+/// same task at every instant as the source does, from the first hyperperiod on in which all tasks have begun and the source's
+/// schedule repeats. If tasks trade CPUs from one hyperperiod to the next, the table has the CPUs of one of them, and at every
+/// instant the same tasks run.
 /// Costs the simulation of that many hyperperiods.
 ///
 /// # Errors
