@@ -19,7 +19,8 @@ partitions:
 fn under_way(room: &Room, more: &[&str]) -> Running {
     let running = room.start(&[&["run", "w.yaml", "--trace", "t.jsonl"], more].concat());
     until("the schedule runs", || room.text("t.jsonl").lines().count() > 20);
-    assert!(processes(running.pid()).len() >= 4, "they have forked");
+    // A machine that is held up passes windows without a process in them having run.
+    until("they have forked", || processes(running.pid()).len() >= 4);
     running
 }
 
