@@ -19,7 +19,7 @@ const STEPS: &[Step] = &[
         name: "clippy",
         run: || command(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
     },
-    Step { name: "tests", run: || command(&["test", "--locked", "--workspace"], &[]) },
+    Step { name: "tests", run: || command(&["test", "--locked", "--workspace", "--no-fail-fast"], &[]) },
     Step { name: "the core on bare metal", run: bare_metal },
     Step {
         name: "documentation",

@@ -70,7 +70,9 @@ fn hartstone(policy: PolicySpec, experiment: usize, k: i64) -> System {
         3 => loads.iter_mut().for_each(|load| *load += k),
         _ => {}
     }
-    let main = Task { arrival: Arrival::Listed { instants: vec![] }, share: Some(50_000), ..Task::default() };
+    // It never has a job, but deadline-driven policies want to know a deadline of everybody.
+    let (arrival, deadline) = (Arrival::Listed { instants: vec![] }, Some(Span::from_ms(1000)));
+    let main = Task { arrival, deadline, share: Some(50_000), ..Task::default() };
     let whole_ms = |f: f64| Span::from_ms((1000.0 / f) as i64);
     let five = (0..5).map(|i| periodic(whole_ms(frequencies[i]), us(1250 * loads[i])));
     let copies = if experiment == 4 { k } else { 0 };
