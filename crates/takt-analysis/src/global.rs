@@ -3,7 +3,7 @@
 use crate::accrual::is_global_edf;
 use crate::online::{Answer, Kind, necessary};
 use crate::taskset::{Task, TaskSet};
-use crate::tests::fixed_priority::Priorities;
+use crate::tests::fixed_priority::{Peer, Priorities};
 use crate::tests::{self, Verdict, Why};
 use crate::uniprocessor::{Demand, Finding};
 use takt_core::model::{System, TaskId};
@@ -93,7 +93,7 @@ fn by_fixed_priority(set: &TaskSet, tasks: &[Demand], cpus: u64) -> Finding {
         return unknown("there are too many tasks to be tested in pairs".into());
     }
     let key = |i: usize| tasks[i].rank.wrapping_sub(i64::MIN) as u64;
-    match tests::global_responses(&set.tasks, &Priorities::by_key(tasks.len(), true, key), cpus) {
+    match tests::global_responses(&set.tasks, &Priorities::by_key(tasks.len(), key, |_| Peer::default()), cpus) {
         Ok(bounds) => {
             let why = "every bound of a response time is within its deadline";
             Finding { responses: responses(set, tasks, &bounds), ..Finding::new(Answer::Yes, Kind::Sufficient, why) }

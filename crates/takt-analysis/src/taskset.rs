@@ -2,8 +2,9 @@
 
 use crate::online::{budgets, most, varies_by_itself};
 use crate::parts::{at_load, extremes};
+use crate::tests::fixed_priority::{Peer, Priorities};
 use takt_core::model::{self, Arrival, Backlog, Load, Step, System};
-use takt_core::time::Span;
+use takt_core::time::{Span, Time};
 
 /// A periodic or sporadic task, in units of its [`TaskSet`].
 pub use takt_core::policies::split::demand::Times as Task;
@@ -20,17 +21,30 @@ pub const TIME_MAX: u64 = 1 << 62;
 pub struct TaskSet {
     /// The tasks in the order of the file.
     pub tasks: Vec<Task>,
-    /// Fixed priorities of the tasks, a higher number is more important; empty when there are none.
-    pub priorities: Vec<u32>,
+    /// When their jobs come, task by task.
+    pub releases: Vec<Releases>,
     /// The unit of time.
     pub unit: Span,
-    /// Whether tasks may never be released together as the worst case has it: first releases differ, or some come at random. An
-    /// exact test is only sufficient then, and of two tasks of equal priority either can be released first.
-    pub milder: bool,
     /// Whether jobs may need less than their runtimes. No test can show then that a deadline is missed.
     pub lighter: bool,
     /// Something that no test here takes into account, in words.
     pub beyond: Option<&'static str>,
+}
+
+/// When the jobs of a task come: at the least a period apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Releases {
+    /// The first one.
+    pub first: Time,
+    /// Whether they come at the period exactly, and not later by chance.
+    pub regular: bool,
+}
+
+/// Whether tasks with such releases can all be released together, and come as densely as they may from then on, so that what is missed
+/// then can be missed indeed. Those that come later by chance meet any others sooner or later.
+pub(crate) fn can_meet(releases: impl Iterator<Item = Releases>) -> bool {
+    let mut firsts = releases.filter(|r| r.regular).map(|r| r.first);
+    firsts.next().is_none_or(|first| firsts.all(|other| other == first))
 }
 
 /// Why a set cannot be tested.
@@ -57,7 +71,8 @@ impl TaskSet {
         if tasks.is_empty() {
             return Err(Unsuitable::Empty);
         }
-        Ok(TaskSet { tasks, priorities: Vec::new(), unit, milder: false, lighter: false, beyond: None })
+        let releases = vec![Releases { first: Time::ZERO, regular: true }; tasks.len()];
+        Ok(TaskSet { tasks, releases, unit, lighter: false, beyond: None })
     }
 
     /// The tasks of a description, which all need a runtime, a deadline and a period. What their jobs really need counts, if it
@@ -78,10 +93,10 @@ impl TaskSet {
         let count = |t: Span| u64::try_from(t.ns() / unit.ns()).unwrap_or(0);
         let scaled = times.iter().map(|&[c, d, t]| Task { runtime: count(c), deadline: count(d), period: count(t) });
         let mut set = TaskSet::new(scaled.collect(), unit)?;
-        set.priorities = tasks.iter().map(|t| t.priority).collect();
-        let first = |t: &model::Task| t.arrival.first();
-        let differ = tasks.windows(2).any(|pair| first(&pair[0]) != first(&pair[1]));
-        set.milder = differ || tasks.iter().any(|t| matches!(t.arrival, Arrival::Sporadic { .. }));
+        let regular = |t: &model::Task| !matches!(t.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO);
+        let released =
+            |t: &model::Task| Releases { first: t.arrival.first().unwrap_or(Time::ZERO), regular: regular(t) };
+        set.releases = tasks.iter().map(released).collect();
         Ok(set)
     }
 
@@ -116,6 +131,23 @@ impl TaskSet {
         };
         set.lighter = varies || system.tasks.iter().any(varies_by_itself);
         Ok(set)
+    }
+
+    /// Whether tasks can be released together as the worst case has it. An exact test is in general only sufficient where they cannot.
+    #[must_use]
+    pub fn can_meet(&self) -> bool {
+        can_meet(self.releases.iter().copied())
+    }
+
+    /// Fixed priorities of the tasks: the lower the key, the more important.
+    #[must_use]
+    pub fn priorities(&self, key: fn(&Task) -> u64) -> Priorities {
+        let peer = |i: usize| {
+            let (task, releases) = (&self.tasks[i], self.releases[i]);
+            let beat = releases.regular.then(|| (task.period.into(), releases.first.ns().into()));
+            Peer { beat, deadline: (task.deadline <= task.period).then(|| task.deadline.into()) }
+        };
+        Priorities::by_key(self.tasks.len(), |i| key(&self.tasks[i]), peer)
     }
 
     /// Whether every deadline is at most its period.

@@ -1,12 +1,13 @@
 //! Tests for one CPU: processor demand for EDF, response times for fixed priorities.
 
 use crate::online::{Answer, Kind};
-use crate::taskset::Task;
+use crate::taskset::{Releases, Task, can_meet};
 use crate::tests::Effort;
 use crate::tests::edf::{self, deadline_before, due};
+use crate::tests::fixed_priority::{Peer, Priorities};
 use crate::utilisation::Utilisation;
 use takt_core::model::TaskId;
-use takt_core::time::Span;
+use takt_core::time::{Span, Time};
 
 /// A periodic task as the tests see it, in nanoseconds. Wide integers keep products of times from overflowing.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +68,7 @@ const SUM: usize = 32;
 pub(crate) type Test = fn(&[Demand], Rules) -> Finding;
 
 fn synchronous(tasks: &[Demand]) -> bool {
-    tasks.windows(2).all(|pair| pair[0].offset == pair[1].offset)
+    can_meet(tasks.iter().map(|t| Releases { first: Time::ZERO + ns(t.offset), regular: t.regular }))
 }
 
 pub(crate) fn utilisation<'a>(tasks: impl IntoIterator<Item = &'a Demand>) -> Utilisation {
@@ -183,37 +184,42 @@ fn unknown(why: &str) -> Finding {
 /// Fixed priorities on one CPU, by `rank`.
 ///
 /// Response times over the busy period of each level (Lehoczky, "Fixed Priority Scheduling of Periodic Task Sets with
-/// Arbitrary Deadlines", RTSS 1990). Equal ranks are served by release and then by task number; that is exactly a
-/// lower number first when periods and offsets agree, jobs are periodic, and none outlives its period; otherwise each is taken to wait for the others.
+/// Arbitrary Deadlines", RTSS 1990). Equal ranks are served by release and then by task number, as [`Priorities`] has it.
 /// Sections of less important tasks are added once per busy period (Sha, Rajkumar and Lehoczky, "Priority Inheritance
 /// Protocols", IEEE TC 39(9), 1990).
 pub(crate) fn fixed_priority(tasks: &[Demand], rules: Rules) -> Finding {
-    let within = tasks.iter().all(|t| t.deadline.is_some_and(|d| d <= t.period));
     if !rules.queue && tasks.iter().any(|t| t.deadline.is_some_and(|d| d > t.period)) {
         return unknown("a deadline beyond the period, and releases do not simply wait (`backlog`)");
     }
-    let tied = |a: &Demand, b: &Demand| a.rank == b.rank && a.task != b.task;
-    let alike = |a: &Demand, b: &Demand| a.regular && b.regular && (a.period, a.offset) == (b.period, b.offset);
-    let ordered = within && tasks.iter().all(|a| tasks.iter().all(|b| !tied(a, b) || alike(a, b)));
+    let key = |i: usize| tasks[i].rank.wrapping_sub(i64::MIN) as u64;
+    let peer = |i: usize| {
+        let t = &tasks[i];
+        Peer { beat: t.regular.then_some((t.period, t.offset)), deadline: t.deadline.filter(|d| *d <= t.period) }
+    };
+    let priorities = Priorities::by_key(tasks.len(), key, peer);
     let free = tasks.iter().all(|t| t.section == 0);
-    let kind = if synchronous(tasks) && ordered && free { Kind::Exact } else { Kind::Sufficient };
+    let settled = priorities.is_settled() && free;
+    let kind = if settled && synchronous(tasks) { Kind::Exact } else { Kind::Sufficient };
     let mut responses = Vec::with_capacity(tasks.len());
     let mut over = None;
     let mut effort = Effort::default();
-    for task in tasks.iter().filter(|t| t.deadline.is_some()) {
+    for place in priorities.places() {
+        let task = &tasks[priorities.order[place]];
+        if task.deadline.is_none() {
+            continue;
+        }
         if !effort.spend(SUM * tasks.len()) {
             return Finding {
                 responses,
                 ..unknown("there are too many tasks for their response times to be searched")
             };
         }
-        let goes_before = |o: &Demand| o.rank < task.rank || (tied(o, task) && (!ordered || o.task < task.task));
-        let above: Vec<Demand> = tasks.iter().filter(|o| goes_before(o)).copied().collect();
+        let above: Vec<Demand> = priorities.above(place).map(|i| tasks[i]).collect();
         let level = utilisation(above.iter().chain([task]));
         match level.at_most(1) {
             Some(true) => {}
-            // The task and those before it need more than there is; its backlog grows for ever.
-            Some(false) if ordered && free => {
+            // The task and those before it need more than there is; their backlog grows for ever.
+            Some(false) if settled => {
                 let why = format!("the utilisation of task {} and those before it, {level}, is above 1", task.task.0);
                 return Finding { responses, ..Finding::new(Answer::No, Kind::Exact, why) };
             }
@@ -224,7 +230,7 @@ pub(crate) fn fixed_priority(tasks: &[Demand], rules: Rules) -> Finding {
                 };
             }
         }
-        let below = tasks.iter().filter(|o| o.task != task.task && !goes_before(o));
+        let below = priorities.below(place).map(|i| &tasks[i]);
         match response_time(task, &above, rules.blocking(below), &mut effort) {
             None => return Finding { responses, ..unknown("a busy period is too long to be searched") },
             Some(response) => {

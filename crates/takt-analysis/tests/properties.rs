@@ -129,7 +129,7 @@ proptest! {
 
     #[test]
     fn fixed_priorities_grow_as_far_as_their_test_says(tasks in tasks(1, 4)) {
-        let order = tests::deadline_monotonic(&set(&tasks));
+        let order = set(&tasks).priorities(|t| t.deadline);
         let (p, q) = fixed_priority::growth(&tasks, &order).unwrap();
         let scaled = |p: u64, q: u64| -> Vec<Task> {
             tasks.iter().map(|t| Task { runtime: t.runtime * p, deadline: t.deadline * q, period: t.period * q }).collect()

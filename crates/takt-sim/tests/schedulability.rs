@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use takt_analysis::assign::{Placed, assign};
 use takt_analysis::generate::{Deadlines, Generator, Periods, Utilisations};
-use takt_analysis::taskset::{Task, TaskSet};
+use takt_analysis::online::Kind;
+use takt_analysis::taskset::{self, Task, TaskSet};
 use takt_analysis::tests::{self, TESTS, Test, Verdict, Why};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
@@ -18,7 +19,7 @@ use takt_core::model::{Arrival, Execution, System, Task as Described};
 use takt_core::policy::PolicySpec;
 use takt_core::scenario::Scenario;
 use takt_core::stats::Responses;
-use takt_core::time::Span;
+use takt_core::time::{Span, Time};
 
 /// A multiple of all periods drawn.
 const HYPERPERIOD: i64 = 120;
@@ -46,9 +47,17 @@ enum Releases<'a> {
 }
 
 impl Releases<'_> {
-    /// Whether tasks need not be released together.
-    fn are_milder(self) -> bool {
-        !matches!(self, Releases::Periodic(&[]))
+    /// What the tests are told of these tasks.
+    fn told(self, tasks: &[Task]) -> TaskSet {
+        let first = |index: usize| match self {
+            Releases::Periodic(offsets) => offsets.get(index).copied().unwrap_or(0),
+            _ => 0,
+        };
+        let releases = |index| taskset::Releases {
+            first: Time::from_ns(first(index)),
+            regular: matches!(self, Releases::Periodic(_)),
+        };
+        TaskSet { releases: (0..tasks.len()).map(releases).collect(), ..set(tasks) }
     }
 }
 
@@ -168,7 +177,7 @@ proptest! {
                 continue;
             };
             for releases in [Releases::Periodic(&[]), Releases::Periodic(&offsets), Releases::Sporadic(seed)] {
-                let found = test.run(&TaskSet { milder: releases.are_milder(), ..set(&tasks) }, cpus);
+                let found = test.run(&releases.told(&tasks), cpus);
                 if found.verdict != Verdict::Schedulable {
                     continue;
                 }
@@ -199,11 +208,57 @@ proptest! {
         }
     }
 
+    /// Jobs that may come later by chance, of tasks with different first releases, can meet those of the periodic tasks, and then
+    /// come as densely as they may. A `no` of an exact test is proven by that.
+    #[test]
+    fn what_an_exact_test_refuses_can_be_missed(
+        tasks in tasks(1, 5),
+        offsets in vec(0i64..12, 5),
+        regular in vec(any::<bool>(), 5),
+        common in 0i64..12,
+    ) {
+        let releases = |i: usize| taskset::Releases {
+            first: Time::from_ns(if regular[i] { common } else { offsets[i] }),
+            regular: regular[i],
+        };
+        let told = TaskSet { releases: (0..tasks.len()).map(releases).collect(), ..set(&tasks) };
+        prop_assert!(told.can_meet());
+        let meeting = common + 2 * HYPERPERIOD;
+        // Gaps between one and two periods lead to the instant at which all meet.
+        let instants = |i: usize| {
+            let (period, first) = (tasks[i].period as i64, releases(i).first.ns());
+            let gaps = (meeting - first) / period;
+            let before = (0..gaps).map(move |k| first + (meeting - first) * k / gaps);
+            let after = (0..HYPERPERIOD / period).map(move |k| meeting + k * period);
+            Arrival::Listed { instants: before.chain(after).map(Span::from_ns).collect() }
+        };
+        for (name, policy) in [("edf", "edf"), ("rm-rta", "rm"), ("dm-rta", "dm")] {
+            let test = tests::test(name).unwrap();
+            let verdict = test.run(&told, 1).verdict;
+            prop_assert!(verdict != Verdict::NotShown || test.kind_for(&told) == Kind::Sufficient, "{}", name);
+            // A policy ranks listed jobs by `priority`, not by period.
+            let priority = |t: &Task| 100 - if policy == "rm" { t.period } else { t.deadline } as u32;
+            let mut system = System::new(CpuSet::first(1), PolicySpec::from_name(if policy == "edf" { "edf" } else { "fp" }).unwrap());
+            let ns = |t: u64| Some(Span::from_ns(t as i64));
+            system.tasks = tasks.iter().enumerate().map(|(i, t)| Described {
+                arrival: instants(i), deadline: ns(t.deadline), runtime: ns(t.runtime), priority: priority(t), ..Described::default()
+            }).collect();
+            let mut engine = Engine::new(system).unwrap();
+            takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ns(meeting + HYPERPERIOD), &mut (), |_| ());
+            let missed = engine.totals().missed;
+            match verdict {
+                Verdict::Schedulable => prop_assert_eq!(missed, 0, "{}", name),
+                Verdict::Unschedulable => prop_assert!(missed > 0, "{}", name),
+                _ => {}
+            }
+        }
+    }
+
     #[test]
     fn deadlines_beyond_the_periods_are_met_too(tasks in tasks(3, 5), offsets in vec(0i64..12, 5)) {
         for (name, policy) in [("edf", "edf"), ("rm-rta", "rm"), ("dm-rta", "dm")] {
             for releases in [Releases::Periodic(&[]), Releases::Periodic(&offsets)] {
-                let set = TaskSet { milder: releases.are_milder(), ..set(&tasks) };
+                let set = releases.told(&tasks);
                 if tests::test(name).unwrap().run(&set, 1).verdict == Verdict::Schedulable {
                     prop_assert_eq!(run(&tasks, 1, policy, releases).0, 0, "{}: {:?}", name, releases);
                 }
@@ -222,7 +277,7 @@ proptest! {
     #[test]
     fn no_verdict_is_too_generous_between_two_units(tasks in tasks(1, 7), cpus in 1..=4usize, seed in any::<u64>()) {
         let fine: Vec<Task> = tasks.iter().map(|t| Task { runtime: t.runtime * 1000, deadline: t.deadline * 1000, period: t.period * 1000 }).collect();
-        let coarse = TaskSet { milder: true, lighter: true, ..TaskSet::new(tasks, Span::from_us(1)).unwrap() };
+        let coarse = TaskSet { lighter: true, unit: Span::from_us(1), ..Releases::Wild(seed).told(&tasks) };
         for test in TESTS {
             let cpus = if test.one_cpu { 1 } else { cpus };
             let Some(policy) = policy(test) else { continue };

@@ -9,38 +9,101 @@
 use super::Effort;
 use crate::taskset::Task;
 use crate::utilisation::gcd;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use takt_core::policies::split::exact::Big;
 
 const HORIZON: u64 = 1 << 62;
 
+/// What decides between tasks of equal priority.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Period and first release of a task whose jobs come at the period exactly.
+    pub beat: Option<(i128, i128)>,
+    /// Its relative deadline, if that is within the period.
+    pub deadline: Option<i128>,
+}
+
+impl Peer {
+    /// The beat of a task whose jobs, as long as they are in time, meet only those jobs of others with the same beat that were
+    /// released with them.
+    fn in_step(self) -> Option<(i128, i128)> {
+        self.beat.filter(|_| self.deadline.is_some())
+    }
+}
+
 /// Who goes before whom.
+///
+/// Between equals the earlier release goes first, and then the earlier task. So of two tasks whose jobs always come together the
+/// earlier one goes first; otherwise each is taken to wait for the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Priorities {
-    /// The tasks' positions, the most important first.
+    /// The tasks' positions, the most important first, and equals in their own order.
     pub(crate) order: Vec<usize>,
     /// For each place in `order`, the places of all tasks that are as important as the one there.
-    tied: Vec<std::ops::Range<usize>>,
+    tied: Vec<Range<usize>>,
+    /// For each place the first of those tied whose jobs always come with those of the one there.
+    step: Vec<usize>,
+    /// Whether nothing is lost by that waiting.
+    settled: bool,
 }
 
 impl Priorities {
-    /// The lower the key, the more important. Between equals the earlier task goes first, or, if `tied`, any of them may: releases
-    /// decide then, and each has to be taken to wait for the others.
+    /// The lower the key, the more important. O(n log n).
     #[must_use]
-    pub fn by_key(tasks: usize, tied: bool, key: impl Fn(usize) -> u64) -> Priorities {
+    pub fn by_key(tasks: usize, key: impl Fn(usize) -> u64, peer: impl Fn(usize) -> Peer) -> Priorities {
         let mut order: Vec<usize> = (0..tasks).collect();
         order.sort_by_key(|&i| key(i));
-        let mut ranges = Vec::with_capacity(tasks);
-        while ranges.len() < tasks {
-            let start = ranges.len();
-            let equal = order[start..].iter().take_while(|&&i| tied && key(i) == key(order[start])).count().max(1);
-            ranges.resize(start + equal, start..start + equal);
+        let (mut tied, mut step, mut settled) = (Vec::with_capacity(tasks), Vec::with_capacity(tasks), true);
+        while tied.len() < tasks {
+            let start = tied.len();
+            let equal = order[start..].iter().take_while(|&&i| key(i) == key(order[start])).count();
+            let group = start..start + equal;
+            let mut first: BTreeMap<(i128, i128), usize> = BTreeMap::new();
+            step.extend(group.clone().map(|place| match peer(order[place]).in_step() {
+                Some(beat) => *first.entry(beat).or_insert(place),
+                None => place,
+            }));
+            let head = peer(order[start]);
+            let alike = |p: Peer| p.in_step().is_some() && p.in_step() == head.in_step();
+            let due_alike = |p: Peer| p.deadline.is_some() && p.deadline == head.deadline;
+            let all = |same: &dyn Fn(Peer) -> bool| order[group.clone()].iter().all(|&i| same(peer(i)));
+            settled &= equal == 1 || all(&alike) || all(&due_alike);
+            tied.resize(start + equal, group);
         }
-        Priorities { order, tied: ranges }
+        Priorities { order, tied, step, settled }
     }
 
-    /// Positions of the tasks that go before the one at `place`, or can.
+    /// Whether the task at `other` goes before the one at `place`, or can.
+    fn goes_before(&self, other: usize, place: usize) -> bool {
+        let Range { start, end } = self.tied[place];
+        other < start || other < end && other != place && (other < place || self.step[other] != self.step[place])
+    }
+
+    /// Positions of the tasks that go before the one at `place`, or can. O(n).
     pub(crate) fn above(&self, place: usize) -> impl Iterator<Item = usize> {
-        self.order[..self.tied[place].end].iter().enumerate().filter(move |(p, _)| *p != place).map(|(_, i)| *i)
+        (0..self.tied[place].end).filter(move |&p| self.goes_before(p, place)).map(|p| self.order[p])
+    }
+
+    /// Positions of the other tasks. O(n).
+    pub(crate) fn below(&self, place: usize) -> impl Iterator<Item = usize> {
+        let rest = self.tied[place].start..self.order.len();
+        rest.filter(move |&p| p != place && !self.goes_before(p, place)).map(|p| self.order[p])
+    }
+
+    /// Whether response times by these priorities refuse no tasks that can be released together and meet their deadlines then.
+    ///
+    /// Those that wait for each other must have the same deadline, which is within their periods. Then none comes twice before it is
+    /// over, and the last of them does wait for all the others when all are released together.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// Places in an order in which a task comes before those of equal priority that it may have to wait for, when all are released
+    /// together.
+    pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
+        (0..self.order.len()).map(|place| self.tied[place].start + self.tied[place].end - 1 - place)
     }
 }
 
@@ -131,13 +194,14 @@ pub enum Responses {
 /// Worst response times under fixed priorities. `blocking[i]` is how long a job of task i may wait for less important ones; empty
 /// for not at all.
 ///
-/// Exact without blocking and ties for tasks that can be released together, else sufficient. Pseudo-polynomial; O(n²) steps at least.
+/// Exact without blocking for tasks that can be released together if [`Priorities::is_settled`], else sufficient. Pseudo-polynomial; O(n²) steps at least.
 #[must_use]
 pub fn responses(tasks: &[Task], priorities: &Priorities, blocking: &[u64]) -> Responses {
     let mut found = vec![0; tasks.len()];
     let mut effort = Effort::default();
     let mut above: Vec<Task> = Vec::with_capacity(tasks.len());
-    for (place, &i) in priorities.order.iter().enumerate() {
+    for place in priorities.places() {
+        let i = priorities.order[place];
         let blocked = blocking.get(i).copied().unwrap_or(0);
         above.clear();
         above.extend(priorities.above(place).map(|o| tasks[o]));
@@ -256,7 +320,8 @@ mod tests {
 
     /// Tasks in this order.
     fn ordered(order: &[usize]) -> Priorities {
-        Priorities::by_key(order.len(), false, |i| order.iter().position(|o| *o == i).unwrap() as u64)
+        let key = |i| order.iter().position(|o| *o == i).unwrap() as u64;
+        Priorities::by_key(order.len(), key, |_| Peer::default())
     }
 
     #[test]
@@ -272,11 +337,31 @@ mod tests {
     #[test]
     fn equals_wait_for_each_other() {
         let tasks = [task(1, 2, 8), task(1, 1, 2), task(1, 4, 8)];
-        let keys = |tied| Priorities::by_key(3, tied, |i| tasks[i].period);
-        assert_eq!(responses(&tasks, &keys(false), &[]), Responses::Within(vec![2, 1, 4]));
-        assert!(matches!(responses(&tasks, &keys(true), &[]), Responses::Above(0, _)));
-        let places: Vec<Vec<usize>> = (0..3).map(|place| keys(true).above(place).collect()).collect();
+        let keys = |beats: [i128; 3]| {
+            let peer = |i: usize| Peer { beat: Some((8, beats[i])), deadline: Some(tasks[i].deadline.into()) };
+            Priorities::by_key(3, |i| tasks[i].period, peer)
+        };
+        let together = keys([0; 3]);
+        assert_eq!(responses(&tasks, &together, &[]), Responses::Within(vec![2, 1, 4]));
+        assert!(together.is_settled());
+        let apart = keys([0, 0, 3]);
+        assert!(matches!(responses(&tasks, &apart, &[]), Responses::Above(0, _)));
+        assert!(!apart.is_settled());
+        let places: Vec<Vec<usize>> = (0..3).map(|place| apart.above(place).collect()).collect();
         assert_eq!(places, [vec![], vec![1, 2], vec![1, 0]]);
+    }
+
+    #[test]
+    fn equals_with_one_deadline_are_settled_by_the_last() {
+        let tasks = [task(2, 6, 7), task(1, 6, 9), task(2, 6, 6)];
+        let order = |deadline: Option<i128>| {
+            Priorities::by_key(3, |_| 0, |i| Peer { beat: Some((tasks[i].period.into(), 0)), deadline })
+        };
+        assert_eq!(responses(&tasks, &order(Some(6)), &[]), Responses::Within(vec![5; 3]));
+        assert!(order(Some(6)).is_settled() && !order(None).is_settled());
+        // Released together, the last one is late.
+        let longer = [tasks[0], task(3, 6, 9), tasks[2]];
+        assert_eq!(responses(&longer, &order(Some(6)), &[]), Responses::Above(2, 7));
     }
 
     #[test]

@@ -52,11 +52,12 @@ fn bound(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::fixed_priority::Peer;
 
     #[test]
     fn the_most_important_tasks_do_not_wait() {
         let task = |runtime, period| Task { runtime, deadline: period, period };
-        let order = Priorities::by_key(3, false, |i| i as u64);
+        let order = Priorities::by_key(3, |i| i as u64, |_| Peer::default());
         assert_eq!(response_times(&[task(5, 10), task(6, 10), task(2, 20)], &order, 2), Ok(vec![5, 6, 7]));
         assert_eq!(response_times(&[task(5, 10), task(6, 10), task(9, 20)], &order, 1), Err(Some(1)));
     }

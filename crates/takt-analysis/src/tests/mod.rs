@@ -13,7 +13,7 @@ use crate::assign::{self, Fit, Placed, Split, Strategy};
 use crate::online::Kind;
 use crate::taskset::{TIME_MAX, Task, TaskSet, utilisation};
 use edf::Demand;
-use fixed_priority::{Priorities, Responses};
+use fixed_priority::{Peer, Priorities, Responses};
 use std::fmt::Write;
 
 pub use global_edf::tardiness;
@@ -167,6 +167,10 @@ pub struct Test {
 
 enum Method {
     Plain(fn(&TaskSet, u64) -> Finding),
+    /// Processor demand of EDF on one CPU.
+    Demand,
+    /// Response times on one CPU; the lower this, the more important.
+    Ranked(fn(&Task) -> u64),
     Assign(Strategy),
 }
 
@@ -186,11 +190,14 @@ impl Test {
         }
         let finding = match self.method {
             Method::Plain(run) => run(set, cpus as u64),
+            Method::Demand => edf_exact(set),
+            Method::Ranked(key) => rta(set, &set.priorities(key)),
             Method::Assign(strategy) => placed(set, cpus, strategy),
         };
-        // Tasks that are not released together may get along where the worst case would not.
+        // Tasks that are never released together may get along where the worst case would not.
         let relies = matches!(finding.why, Why::Demand { .. } | Why::Late(..));
-        if finding.verdict == Verdict::Unschedulable && (set.lighter || set.milder && relies) {
+        let unproven = set.lighter || relies && self.kind_for(set) != Kind::Exact;
+        if finding.verdict == Verdict::Unschedulable && unproven {
             let verdict = if self.kind == Kind::Necessary { Verdict::Unknown } else { Verdict::NotShown };
             return found(verdict, finding.why);
         }
@@ -201,15 +208,21 @@ impl Test {
     #[must_use]
     pub fn strategy(&self) -> Option<Strategy> {
         match self.method {
-            Method::Plain(_) => None,
+            Method::Plain(_) | Method::Demand | Method::Ranked(_) => None,
             Method::Assign(strategy) => Some(strategy),
         }
     }
 
-    /// What it can prove about this set.
+    /// What it can prove about this set. Exact is a test whose `no` means that some releases which may happen lead to a miss.
     #[must_use]
     pub fn kind_for(&self, set: &TaskSet) -> Kind {
-        if (set.milder || set.lighter) && self.kind == Kind::Exact { Kind::Sufficient } else { self.kind }
+        let proves = match self.method {
+            // With deadlines at the ends of the periods or later only the utilisation counts, whenever jobs come.
+            Method::Demand => set.can_meet() || set.tasks.iter().all(|t| t.deadline >= t.period),
+            Method::Ranked(key) => set.can_meet() && set.priorities(key).is_settled(),
+            Method::Plain(_) | Method::Assign(_) => return self.kind,
+        };
+        if proves && !set.lighter { Kind::Exact } else { Kind::Sufficient }
     }
 }
 
@@ -219,14 +232,14 @@ pub fn test(name: &str) -> Option<&'static Test> {
     TESTS.iter().find(|t| t.name == name)
 }
 
-const fn one(
-    name: &'static str,
-    kind: Kind,
-    title: &'static str,
-    paper: &'static str,
-    run: fn(&TaskSet, u64) -> Finding,
-) -> Test {
-    Test { name, kind, one_cpu: true, title, paper, method: Method::Plain(run) }
+/// A test of one CPU that is exact for tasks released together.
+const fn exact(name: &'static str, title: &'static str, paper: &'static str, method: Method) -> Test {
+    Test { name, kind: Kind::Exact, one_cpu: true, title, paper, method }
+}
+
+/// A utilisation bound for one CPU.
+const fn one(name: &'static str, title: &'static str, paper: &'static str, run: fn(&TaskSet, u64) -> Finding) -> Test {
+    Test { name, kind: Kind::Sufficient, one_cpu: true, title, paper, method: Method::Plain(run) }
 }
 
 const fn many(
@@ -258,28 +271,20 @@ const CEQD: &str = "Burns, Davis, Wang, Zhang, Real-Time Systems 48, 2012";
 /// All tests.
 pub static TESTS: &[Test] = &[
     many("necessary", Kind::Necessary, "any scheduler: no more work than CPUs, no job too long", "", necessary),
-    one("edf", Kind::Exact, "EDF: processor demand, by QPA", "Zhang, Burns, IEEE TC 58(9), 2009", edf_exact),
-    one("ll", Kind::Sufficient, "rate-monotonic: utilisation bound", "Liu, Layland, JACM 20(1), 1973", liu_layland),
-    one(
-        "hyperbolic",
-        Kind::Sufficient,
-        "rate-monotonic: hyperbolic bound",
-        "Bini, Buttazzo, Buttazzo, IEEE TC 52(7), 2003",
-        hyperbolic,
-    ),
-    one(
+    exact("edf", "EDF: processor demand, by QPA", "Zhang, Burns, IEEE TC 58(9), 2009", Method::Demand),
+    one("ll", "rate-monotonic: utilisation bound", "Liu, Layland, JACM 20(1), 1973", liu_layland),
+    one("hyperbolic", "rate-monotonic: hyperbolic bound", "Bini, Buttazzo, Buttazzo, IEEE TC 52(7), 2003", hyperbolic),
+    exact(
         "rm-rta",
-        Kind::Exact,
         "rate-monotonic: response times",
         "Joseph, Pandya, Computer Journal 29(5), 1986; Lehoczky, RTSS 1990",
-        |set, _| rta(set, &rate_monotonic(set)),
+        Method::Ranked(|t| t.period),
     ),
-    one(
+    exact(
         "dm-rta",
-        Kind::Exact,
         "deadline-monotonic: response times",
         "Joseph, Pandya, Computer Journal 29(5), 1986; Lehoczky, RTSS 1990",
-        |set, _| rta(set, &deadline_monotonic(set)),
+        Method::Ranked(|t| t.deadline),
     ),
     many(
         "gfb",
@@ -324,21 +329,6 @@ pub static TESTS: &[Test] = &[
     place("ceqd_ffd", "semi-partitioned C=D: first fit, decreasing", CEQD, Fit::First, true, Split::Tight),
 ];
 
-/// Rate-monotonic priorities: the shorter the period, the more important.
-///
-/// Between equals Takt's policy goes by release and then by position. If releases can come in any order, each of them has to
-/// be taken to wait for the others; among tasks released together the earlier position goes first.
-#[must_use]
-pub fn rate_monotonic(set: &TaskSet) -> Priorities {
-    Priorities::by_key(set.tasks.len(), set.milder, |i| set.tasks[i].period)
-}
-
-/// Deadline-monotonic priorities: the shorter the deadline, the more important. Ties as in [`rate_monotonic`].
-#[must_use]
-pub fn deadline_monotonic(set: &TaskSet) -> Priorities {
-    Priorities::by_key(set.tasks.len(), set.milder, |i| set.tasks[i].deadline)
-}
-
 /// What no scheduler can do.
 fn impossible(set: &TaskSet, cpus: u64) -> Option<Finding> {
     if let Some(task) = set.tasks.iter().position(|t| t.runtime > t.deadline) {
@@ -356,7 +346,7 @@ fn necessary(set: &TaskSet, cpus: u64) -> Finding {
     impossible(set, cpus).unwrap_or(found(Verdict::Unknown, Why::Nothing))
 }
 
-fn edf_exact(set: &TaskSet, _: u64) -> Finding {
+fn edf_exact(set: &TaskSet) -> Finding {
     match edf::demand(&set.tasks) {
         Demand::Within => found(Verdict::Schedulable, Why::DemandWithin),
         Demand::Above { at, due } => found(Verdict::Unschedulable, Why::Demand { at, due }),
@@ -390,7 +380,7 @@ fn hyperbolic(set: &TaskSet, _: u64) -> Finding {
 
 /// Priorities among which equals wait for each other, whoever is released first.
 fn tied(tasks: &[Task], key: fn(&Task) -> u64) -> Priorities {
-    Priorities::by_key(tasks.len(), true, |i| key(&tasks[i]))
+    Priorities::by_key(tasks.len(), |i| key(&tasks[i]), |_| Peer::default())
 }
 
 fn rta(set: &TaskSet, priorities: &Priorities) -> Finding {

@@ -173,8 +173,8 @@ fn growth(method: &Method, set: &TaskSet, cpus: usize) -> Option<(u128, u128)> {
     }
     match method.name() {
         "edf" => edf::growth(&set.tasks),
-        "rm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &tests::rate_monotonic(set)),
-        "dm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &tests::deadline_monotonic(set)),
+        "rm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &set.priorities(|t| t.period)),
+        "dm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &set.priorities(|t| t.deadline)),
         _ => None,
     }
 }
@@ -248,7 +248,7 @@ fn table(one: &Answered, methods: &[Method], cpus: usize, file: &str, out: &mut 
     let several = |n: usize, thing: &str| format!("{n} {thing}{}", if n == 1 { "" } else { "s" });
     let set = &one.set;
     writeln!(out, "{file}: {}, {}, utilisation {}", several(set.tasks.len(), "task"), several(cpus, "CPU"), load(set))?;
-    if set.milder || set.lighter {
+    if set.lighter || !set.can_meet() {
         writeln!(out, "note: jobs may come or run more favourably than the worst case, which the tests are about")?;
     }
     writeln!(out)?;
