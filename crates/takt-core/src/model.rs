@@ -4,8 +4,10 @@
 //! stay with its reader. Everything here is checked by [`System::validate`] when an engine is built.
 
 mod calls;
+mod servers;
 
 pub use calls::{Call, Terms};
+pub use servers::{Server, ServerId};
 
 use crate::cpus::CpuSet;
 use crate::policy::PolicySpec;
@@ -159,7 +161,7 @@ pub struct Handler {
     pub utility: u64,
 }
 
-/// CPU time reserved for a task: a server of its own, as policies with reservations run it.
+/// CPU time reserved for a task, or for those that share a [`Server`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reservation {
     /// CPU time in each period: the server's maximum budget Q.
@@ -195,6 +197,8 @@ pub struct Task {
     pub jitter: Span,
     /// What is reserved for it; without one, policies with reservations take its runtime in each period.
     pub reservation: Option<Reservation>,
+    /// The server for aperiodic work that it shares with other tasks; who does has no reservation of its own.
+    pub server: Option<ServerId>,
     /// Fixed priority; a higher number is more important. Used by the `fp` policy.
     pub priority: u32,
     /// The part of a CPU that it should get, in millionths; used by policies that hand out shares.
@@ -219,6 +223,7 @@ impl Default for Task {
             budget: None,
             jitter: Span::ZERO,
             reservation: None,
+            server: None,
             priority: 0,
             share: None,
             importance: 1,
@@ -445,6 +450,8 @@ pub struct System {
     pub partitions: Vec<Partition>,
     /// The major frame; empty for a purely online system.
     pub windows: Vec<Window>,
+    /// Servers for aperiodic work that tasks share ([`Task::server`]).
+    pub servers: Vec<Server>,
     /// Start rule of best-effort partitions.
     pub be_start: BestEffortStart,
     /// Parts of the machine with policies of their own; empty when there is one policy for all.
@@ -480,6 +487,7 @@ impl System {
             tasks: Vec::new(),
             partitions: Vec::new(),
             windows: Vec::new(),
+            servers: Vec::new(),
             be_start: BestEffortStart::default(),
             domains: Vec::new(),
             policy,
@@ -555,10 +563,10 @@ impl System {
             sure(positive(task.budget) && task.jitter >= Span::ZERO, Invalid::Length(id))?;
             let most = task.budget.map_or(Span::ZERO, |b| b * 2);
             sure(task.jitter <= most, Invalid::Jitter(id))?;
-            let reserved = task.reservation.is_none_or(|r| r.budget > Span::ZERO && r.budget <= r.period);
-            sure(reserved, Invalid::Reservation(id))?;
+            sure(task.reservation.is_none_or(|r| r.is_sound()), Invalid::Reservation(id))?;
             sure(!task.affinity.is_disjoint(&self.cpus), Invalid::Affinity(id))?;
         }
+        self.sound_servers()?;
         for (i, window) in self.windows.iter().enumerate() {
             sure(window.length > Span::ZERO, Invalid::Window(i))?;
             let mut taken = CpuSet::EMPTY;
@@ -635,6 +643,12 @@ pub enum Invalid {
     Jitter(TaskId),
     /// A reservation of nothing, or of more than its period.
     Reservation(TaskId),
+    /// A shared server with no budget, or with more of it than its period.
+    Budget(usize),
+    /// A task behind a server that does not exist, or with a reservation of its own besides.
+    Server(TaskId),
+    /// What a task does not have in common with those before it behind the same server: a CPU, or the policy.
+    Apart(TaskId, &'static str),
     /// A task that may run on no CPU of the machine.
     Affinity(TaskId),
     /// A window of length zero.
@@ -672,6 +686,13 @@ impl core::fmt::Display for Invalid {
             Invalid::Jitter(t) => write!(f, "task {}: the jitter is above twice the budget", t.0),
             Invalid::Reservation(t) => {
                 write!(f, "task {}: a reservation is above zero and not above its period", t.0)
+            }
+            Invalid::Budget(s) => write!(f, "server {s}: its budget must be above zero and not above its period"),
+            Invalid::Server(t) => {
+                write!(f, "task {}: its server does not exist, or it has a reservation of its own besides", t.0)
+            }
+            Invalid::Apart(t, what) => {
+                write!(f, "task {}: it has no {what} in common with those before it behind the same server", t.0)
             }
             Invalid::Affinity(t) => write!(f, "task {}: it may run on no CPU of the machine", t.0),
             Invalid::Window(w) => write!(f, "window {w}: its length must be above zero"),

@@ -496,7 +496,7 @@ pub enum Need {
     Runtime,
     /// A utility.
     Utility,
-    /// A reservation, or a runtime and a period.
+    /// A reservation, or a runtime and a period, and no server that it shares with others.
     Reservation,
 }
 
@@ -509,7 +509,8 @@ impl Need {
             Need::Deadline => (task.deadline.is_some(), "deadline"),
             Need::Runtime => (task.runtime.is_some(), "runtime"),
             Need::Utility => (task.utility.is_some(), "utility"),
-            Need::Reservation => (task.reserved().is_some(), "reservation"),
+            // A server that tasks share is nothing that each of them could rely on.
+            Need::Reservation => (task.server.is_none() && task.reserved().is_some(), "reservation"),
         };
         (!there).then_some(key)
     }

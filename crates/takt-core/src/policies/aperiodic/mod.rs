@@ -2,7 +2,7 @@
 //!
 //! Lehoczky, Sha and Strosnider, "Enhanced Aperiodic Responsiveness in Hard Real-Time Environments", RTSS 1987, for the idea:
 //! jobs that come at any time are served within a budget that the analysis sees as one more periodic task. Invariant: the
-//! jobs of a server run at its rank only while something is left of its budget.
+//! jobs of a server, whether they are of one task or of several, run at its rank only while something is left of its budget.
 //!
 //! The host ranks everything on one CPU in one queue: tasks of their own by period, priority or deadline, the jobs of a server
 //! by those of the server, first come first served. When a budget comes, and what becomes of it while there is no work, is a
@@ -18,6 +18,7 @@ mod queues;
 mod refills;
 pub mod sporadic_server;
 
+use crate::cpus::CpuSet;
 use crate::engine::Context;
 use crate::model::{Invalid, Reservation, TaskId, Terms};
 use crate::policies::scope;
@@ -25,6 +26,8 @@ use crate::policy::{Build, Decision, Event, Kind, Policy, PolicySpec, Scope, Set
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 use queues::Queues;
 
 /// When a server has which budget.
@@ -109,10 +112,38 @@ const SCOPES: &[Scope] = &[Scope::Uniprocessor, Scope::Partitioned];
 /// Builds the policy that goes by this rule.
 ///
 /// # Errors
-/// Those of [`scope::check`].
+/// Those of [`scope::check`], and tasks that cannot stand behind one server.
 fn build<R: Rule>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     scope::check(build)?;
+    together(build)?;
     Ok(Box::new(Aperiodic::<R>(Queues::new(build))))
+}
+
+/// Whether the tasks of each shared server have this policy, and a CPU, in common. O(tasks + servers).
+fn together(build: &Build<'_>) -> Result<(), Invalid> {
+    let system = build.system;
+    let numbers: Vec<usize> = system.cpus.iter().collect();
+    let cpus: CpuSet = build.places.iter().map(|p| numbers[p.index()]).collect();
+    // A partition that no window names is lent nothing at all, which is for the table check to say.
+    let cpus = if cpus.is_empty() { system.cpus } else { cpus };
+    let mut mine = vec![false; system.tasks.len()];
+    build.tasks.iter().for_each(|task| mine[task.index()] = true);
+    let mut before: Vec<Option<(bool, CpuSet)>> = vec![None; system.servers.len()];
+    for (id, task) in (0..).map(TaskId).zip(&system.tasks) {
+        let Some(server) = task.server else { continue };
+        let (here, usable) = (mine[id.index()], task.affinity.intersection(&cpus));
+        match &mut before[server.index()] {
+            first @ None => *first = Some((here, usable)),
+            Some((others, _)) if *others != here => return Err(Invalid::Apart(id, "policy")),
+            Some((_, common)) => {
+                *common = common.intersection(&usable);
+                if here && common.is_empty() {
+                    return Err(Invalid::Apart(id, "CPU"));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 struct Aperiodic<R>(Queues<R>);
@@ -188,6 +219,10 @@ impl<R: Rule> Policy for Aperiodic<R> {
 macro_rules! shared {
     () => {
         "\
+**Several tasks.** Those with `server: NAME` share the server of that name: one budget and one queue, in which their jobs are served in
+the order of their releases, and of two that are released at once that of the lower task first. A job that sleeps lets the next one
+run, and goes ahead of later ones when it wakes up. Such a server has a `priority` of its own, and its tasks have a CPU in common.
+
 **Settings.** `by` says what tasks and servers are ranked by: `period` (rate monotonic; the default), the `priority` of the task
 (a higher number first), or `deadline` (EDF). With `background: yes` jobs of a server without
 budget run after all others, which is not charged.
@@ -195,8 +230,8 @@ budget run after all others, which is not charged.
 **Budgets of their own.** A `budget` of a task is a limit for each of its jobs, as under other policies: a job that has used it is
 aborted. That of the server is not, and stays as it is: a call that would change what is reserved is refused.
 
-**Several CPUs.** The partitioned form packs servers by Q / P and other tasks by runtime and period; the guarantee then holds on
-each CPU. There is no global form.
+**Several CPUs.** The partitioned form packs servers by Q / P, each with all its tasks, and other tasks by runtime and period; the
+guarantee then holds on each CPU. There is no global form.
 
 **Resources.** They are handed out to the most urgent of those that wait; who holds one gets no more urgent by it, and waits for its
 server's budget all the same.

@@ -1,8 +1,9 @@
 //! Who is ready, by rank, and which servers have budgets.
 
 use super::{BACKGROUND, By, Rule};
+use crate::cpus::CpuSet;
 use crate::engine::Context;
-use crate::model::{System, TaskId};
+use crate::model::{System, Task, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::scope::Clusters;
 use crate::policy::{Budget, Build, Clock, Decision};
@@ -16,7 +17,8 @@ use alloc::vec::Vec;
 fn share(system: &System, task: TaskId) -> i128 {
     let described = &system.tasks[task.index()];
     let by_runtime = || Some((described.runtime?, described.arrival.period()?));
-    let needed = described.reservation.map(|r| (r.budget, r.period)).or_else(by_runtime);
+    let by_server = system.server(task).map(|server| (server.reservation.budget, server.reservation.period));
+    let needed = by_server.or_else(by_runtime);
     needed.map_or(0, |(need, period)| (i128::from(need.ns()) << 62) / i128::from(period.ns()))
 }
 
@@ -50,7 +52,10 @@ enum Standing {
 
 struct Server<R> {
     rule: R,
-    task: TaskId,
+    /// Whose jobs it serves: one task, or all that share it.
+    tasks: Vec<TaskId>,
+    /// How many of them have a job that could run.
+    ready: usize,
     standing: Standing,
     /// When its last job ended or blocked, if it has none.
     idle_since: Option<Time>,
@@ -86,20 +91,29 @@ pub(super) struct Queues<R> {
 }
 
 impl<R: Rule> Queues<R> {
-    /// Every task with a reservation has a server.
+    /// Every task with a reservation has a server of its own, and those that share one stand behind the same.
     pub(super) fn new(build: &Build<'_>) -> Queues<R> {
         let mut members = vec![IDLE; build.system.tasks.len()];
-        let mut servers = Vec::new();
+        let mut servers: Vec<Server<R>> = Vec::new();
+        let leads = build.system.leads();
+        let mut shared = vec![None; build.system.servers.len()];
         for &task in build.tasks {
-            if let Some(reserved) = build.system.tasks[task.index()].reservation {
-                members[task.index()].server = Some(servers.len());
-                let rule = R::new(reserved, &build.spec);
-                let standing = Standing::Throttled;
-                servers.push(Server { rule, task, standing, idle_since: Some(Time::ZERO), slot: 0 });
+            let Some(server) = build.system.server(task) else { continue };
+            let place = build.system.tasks[task.index()].server.map(|id| &mut shared[id.index()]);
+            let known = place.as_ref().and_then(|place| **place);
+            members[task.index()].server = Some(known.unwrap_or(servers.len()));
+            if let Some(s) = known {
+                servers[s].tasks.push(task);
+                continue;
             }
+            place.into_iter().for_each(|place| *place = Some(servers.len()));
+            let (rule, standing) = (R::new(server.reservation, &build.spec), Standing::Throttled);
+            servers.push(Server { rule, tasks: vec![task], ready: 0, standing, idle_since: Some(Time::ZERO), slot: 0 });
         }
         let cpu = |index: usize, tasks: Vec<TaskId>, places: &[Place]| {
-            let at_home: Vec<usize> = tasks.iter().filter_map(|t| members[t.index()].server).collect();
+            let mut at_home: Vec<usize> = tasks.iter().filter_map(|t| members[t.index()].server).collect();
+            at_home.sort_unstable();
+            at_home.dedup();
             at_home.iter().enumerate().for_each(|(slot, s)| servers[*s].slot = slot);
             Cpu {
                 ready: ReadyQueue::new(tasks.len()),
@@ -111,7 +125,13 @@ impl<R: Rule> Queues<R> {
                 alarm: None,
             }
         };
-        let cpus = Clusters::packed(build, |task| share(build.system, task), cpu);
+        // A server is packed once, in the place of its first task and where all of them may run.
+        let task = |(task, (_, cpus)): (&Task, &(TaskId, CpuSet))| Task { affinity: *cpus, ..task.clone() };
+        let joined = build.system.tasks.iter().zip(&leads).map(task).collect();
+        let joined = System { tasks: joined, ..build.system.clone() };
+        let lead = |task: TaskId| leads[task.index()].0;
+        let needs = |task: TaskId| if lead(task) == task { share(build.system, task) } else { 0 };
+        let cpus = Clusters::led(&Build { system: &joined, ..*build }, needs, lead, cpu);
         Queues {
             by: By::new(&build.spec),
             background: build.spec.value(BACKGROUND.name) == Some(1),
@@ -133,10 +153,10 @@ impl<R: Rule> Queues<R> {
             (0..cpu.servers.len()).for_each(|slot| cpu.alarms.remove(slot));
         }
         for server in &mut self.servers {
-            if let Some(reserved) = cx.task(server.task).reservation {
-                server.rule.restart(reserved, now);
+            if let Some(described) = cx.system().server(server.tasks[0]) {
+                server.rule.restart(described.reservation, now);
             }
-            (server.standing, server.idle_since) = (Standing::Throttled, Some(now));
+            (server.standing, server.ready, server.idle_since) = (Standing::Throttled, 0, Some(now));
         }
         for index in 0..self.tasks.len() {
             let task = self.tasks[index];
@@ -152,19 +172,24 @@ impl<R: Rule> Queues<R> {
         self.arm_timers(cx);
     }
 
-    /// How urgent the task is by itself, or its server.
+    /// How urgent a task without a server is.
     fn rank(&self, task: TaskId, cx: &Context<'_>) -> i64 {
         let described = cx.task(task);
-        let server = self.members[task.index()].server.map(|s| &self.servers[s]);
         match self.by {
             By::Priority => -i64::from(described.priority),
-            By::Period => {
-                described.reservation.map(|r| r.period).or(described.arrival.period()).map_or(i64::MAX, Span::ns)
-            }
-            By::Deadline => match server {
-                Some(server) => server.rule.deadline().ns(),
-                None => cx.job(task).map_or(i64::MAX, |job| job.deadline.ns()),
-            },
+            By::Period => described.arrival.period().map_or(i64::MAX, Span::ns),
+            By::Deadline => cx.job(task).map_or(i64::MAX, |job| job.deadline.ns()),
+        }
+    }
+
+    /// How urgent the jobs of a server are, within its budget.
+    fn rank_of(&self, s: usize, cx: &Context<'_>) -> i64 {
+        let Server { rule, tasks, .. } = &self.servers[s];
+        let described = cx.system().server(tasks[0]).expect("it has a server");
+        match self.by {
+            By::Priority => -i64::from(described.priority),
+            By::Period => described.reservation.period.ns(),
+            By::Deadline => rule.deadline().ns(),
         }
     }
 
@@ -172,9 +197,10 @@ impl<R: Rule> Queues<R> {
     pub(super) fn enter(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let (now, release) = (cx.now(), cx.job(task).expect("what could run is a job").release);
         let member = &mut self.members[task.index()];
-        member.since = Some(release);
+        let comes = member.since.replace(release).is_none();
         if let Some(s) = member.server {
-            let Server { rule, idle_since, .. } = &mut self.servers[s];
+            let Server { rule, ready, idle_since, .. } = &mut self.servers[s];
+            *ready += usize::from(comes);
             // Work that follows in the same instant goes on.
             if let Some(at) = idle_since.take().filter(|at| *at < now) {
                 rule.idles(at);
@@ -190,9 +216,13 @@ impl<R: Rule> Queues<R> {
     pub(super) fn leave(&mut self, task: TaskId, cx: &mut Context<'_>) {
         self.cpus.of(task).ready.remove(task);
         let member = &mut self.members[task.index()];
-        member.since = None;
+        let goes = member.since.take().is_some();
         if let Some(s) = member.server {
-            self.servers[s].idle_since.get_or_insert(cx.now());
+            let Server { ready, idle_since, .. } = &mut self.servers[s];
+            *ready -= usize::from(goes);
+            if *ready == 0 {
+                idle_since.get_or_insert(cx.now());
+            }
             self.settle(s, cx);
         }
     }
@@ -236,12 +266,14 @@ impl<R: Rule> Queues<R> {
 
     /// Brings a server up to now: what it may consume, where its jobs queue, and when to look at it next.
     fn settle(&mut self, s: usize, cx: &mut Context<'_>) {
-        let (now, task) = (cx.now(), self.servers[s].task);
-        if let Some(job) = cx.job(task).filter(|_| self.cpus.of(task).running == Some(task)) {
+        let (now, first) = (cx.now(), self.servers[s].tasks[0]);
+        if let Some(task) = self.cpus.of(first).running.filter(|t| self.members[t.index()].server == Some(s))
+            && let Some(job) = cx.job(task)
+        {
             self.charge(task, job.consumed);
         }
         self.servers[s].rule.advance(now);
-        let rank = self.rank(task, cx);
+        let rank = self.rank_of(s, cx);
         let Server { rule, standing, idle_since, slot, .. } = &mut self.servers[s];
         let before = *standing;
         *standing = match rule.left(now) > Span::ZERO {
@@ -253,13 +285,16 @@ impl<R: Rule> Queues<R> {
         let looks = idle_since.is_none() || (R::DRAINS && self.by == By::Deadline);
         let next = if looks { rule.next(now) } else { None };
         let slot = *slot;
-        self.cpus.of(task).alarms.set(slot, next.unwrap_or(Time::MAX));
-        if changed && self.members[task.index()].since.is_some() {
-            self.place(task, cx);
+        self.cpus.of(first).alarms.set(slot, next.unwrap_or(Time::MAX));
+        if changed {
+            for index in 0..self.servers[s].tasks.len() {
+                self.place(self.servers[s].tasks[index], cx);
+            }
         }
     }
 
-    /// Queues a job that could run, or moves it to where it belongs now.
+    /// Queues a job that could run, or moves it to where it belongs now. The jobs of a server have one rank, so that they go by their
+    /// releases.
     pub(super) fn place(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let Member { server, since: Some(release), .. } = self.members[task.index()] else { return };
         let rank = match server.map(|s| self.servers[s].standing) {
@@ -352,7 +387,7 @@ impl<R: Rule> Queues<R> {
         for at in 0..self.cpus[index].servers.len() {
             let s = self.cpus[index].servers[at];
             if self.servers[s].idle_since.is_some() {
-                let rank = self.rank(self.servers[s].task, cx);
+                let rank = self.rank_of(s, cx);
                 self.servers[s].rule.stands_by(first.is_none_or(|first| first >= rank), cx.now());
             }
         }

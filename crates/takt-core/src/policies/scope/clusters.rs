@@ -30,8 +30,18 @@ impl<C> Clusters<C> {
         needs: impl Fn(TaskId) -> i128,
         make: impl FnMut(usize, Vec<TaskId>, &[Place]) -> C,
     ) -> Self {
+        Clusters::led(build, needs, |task| task, make)
+    }
+
+    /// The same with tasks that go wherever the one that `leads` them is packed.
+    pub(crate) fn led(
+        build: &Build<'_>,
+        needs: impl Fn(TaskId) -> i128,
+        leads: impl Fn(TaskId) -> TaskId,
+        make: impl FnMut(usize, Vec<TaskId>, &[Place]) -> C,
+    ) -> Self {
         let home = packing::homes(build, &packing::clusters(build), needs);
-        Clusters::visited(build, |task, index, _| usize::from(home[task.index()]) == index, make)
+        Clusters::visited(build, |task, index, _| usize::from(home[leads(task).index()]) == index, make)
     }
 
     /// The clusters with the tasks that are ever at home there, by the index and the CPUs of a cluster: at first in the last one
