@@ -338,9 +338,7 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
         return Err("this policy hands out resources in the order of asking, whatever `locking` says");
     }
     if may_skip(system) {
-        return Err(
-            "releases that find a task without a deadline busy are skipped (`backlog`), which counts as missed",
-        );
+        return Err(MAY_SKIP);
     }
     match (locks, system.locking) {
         (false, _) => {}
@@ -412,8 +410,12 @@ fn holds_two(task: &Task) -> bool {
     })
 }
 
+/// Why nothing is promised where [`may_skip`] says so.
+pub(crate) const MAY_SKIP: &str =
+    "releases that find a task without a deadline busy are skipped (`backlog`), which counts as missed";
+
 /// Whether a release can be skipped, and so be missed, though its task has no deadline.
-fn may_skip(system: &System) -> bool {
+pub(crate) fn may_skip(system: &System) -> bool {
     let again = |t: &Task| match &t.arrival {
         Arrival::Listed { instants } => instants.len() > 1,
         _ => t.arrival.period().is_some(),

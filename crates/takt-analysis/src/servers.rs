@@ -7,8 +7,8 @@
 //! jobs: Buttazzo, "Hard Real-Time Computing Systems", on aperiodic guarantees.
 
 use crate::idle;
-use crate::online::{Answer, Kind, Verdict, budgets, most, packed_as_tasks};
-use takt_core::model::{Arrival, Reservation, Step, System, Task, TaskId, Timing};
+use crate::online::{Answer, Kind, MAY_SKIP, Verdict, budgets, may_skip, most, packed_as_tasks};
+use takt_core::model::{Arrival, Reservation, Server, Step, System, Task, TaskId, Timing};
 use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 
@@ -39,50 +39,58 @@ pub(crate) fn jitter(policy: &PolicySpec, task: &Task) -> Span {
     }
 }
 
-/// The system with a task for each server; `None` leaves servers out.
-fn with_servers(system: &System, by: By, server: impl Fn(&Task, Reservation) -> Option<Task>) -> System {
+/// The system with a task for each server, in the place of the first task behind it; `None` leaves servers out.
+fn with_servers(system: &System, by: By, server: impl Fn(TaskId, Server) -> Option<Task>) -> System {
     let never = || Task { arrival: Arrival::Listed { instants: Vec::new() }, ..Task::default() };
-    let task = |task: &Task| match task.reservation {
-        Some(reserved) => server(task, reserved).unwrap_or_else(never),
+    let leads = system.leads();
+    let task = |(id, task): (TaskId, &Task)| match system.server(id) {
+        Some(_) if leads[id.index()].0 != id => never(),
+        Some(served) => server(id, served).map_or_else(never, |task| Task { affinity: leads[id.index()].1, ..task }),
         // Without a period it comes after all others.
         None if by == By::Period && task.arrival.period().is_none() && task.deadline.is_none() => never(),
         None => task.clone(),
     };
-    System { tasks: system.tasks.iter().map(task).collect(), ..system.clone() }
+    let tasks = (0..).map(TaskId).zip(&system.tasks).map(task).collect();
+    System { tasks, servers: Vec::new(), ..system.clone() }
 }
 
-/// Every server as a task that uses up all of its budget. It has a deadline where the test needs one, or its own jobs do.
+/// Every server as a task that uses up all of its budget. It has a deadline where the test needs one, or jobs of its own do.
 pub(crate) fn as_tasks(system: &System, by: By) -> System {
-    with_servers(system, by, |task, Reservation { budget, period }| {
+    let mut dated = vec![false; system.servers.len()];
+    for task in system.tasks.iter().filter(|task| task.deadline.is_some()) {
+        task.server.into_iter().for_each(|shared| dated[shared.index()] = true);
+    }
+    with_servers(system, by, |id, Server { reservation, priority }| {
+        let task = &system.tasks[id.index()];
+        let dated = task.server.map_or(task.deadline.is_some(), |shared| dated[shared.index()]);
         Some(Task {
-            arrival: Arrival::Sporadic { offset: Span::ZERO, period, spread: Span::from_ns(1) },
-            runtime: Some(budget),
-            deadline: (by == By::Deadline || task.deadline.is_some()).then_some(period),
-            reservation: task.reservation,
-            priority: task.priority,
-            affinity: task.affinity,
+            arrival: Arrival::Sporadic { offset: Span::ZERO, period: reservation.period, spread: Span::from_ns(1) },
+            runtime: Some(reservation.budget),
+            deadline: (by == By::Deadline || dated).then_some(reservation.period),
+            reservation: Some(reservation),
+            priority,
             ..Task::default()
         })
     })
 }
 
 /// The verdict: tasks without a server meet their deadlines if they do beside tasks in place of the servers; served tasks do if in
-/// addition each job has been served when the next one comes.
+/// addition each job has been served when the next one of its task comes.
 pub(crate) fn verdict(system: &System, declared: &System, by: By) -> Verdict {
     let found = packed_as_tasks(&as_tasks(system, by), &as_tasks(declared, by));
     // Servers are not the tasks that they are taken for where it comes to what is left idle.
     let idle =
         if system.domains.is_empty() { idle::in_whole(system, declared).is_none() } else { found.idle_10_percent };
     let mut found = Verdict { idle_10_percent: idle, ..found };
-    let bounds: Vec<Result<Option<Span>, String>> = (0..).map(TaskId).zip(&system.tasks).map(served).collect();
+    let bounds = served(system);
     for (response, bound) in found.responses.iter_mut().zip(&bounds) {
-        match bound {
-            Ok(None) => {}
-            Ok(bound) => *response = *bound,
-            Err(_) => *response = None,
+        // That of the task in its place is not that of its jobs.
+        if let Some(bound) = bound {
+            *response = bound.as_ref().ok().copied().flatten();
         }
     }
-    match (found.schedulable, unknown(system, by).or_else(|| bounds.into_iter().find_map(Result::err))) {
+    let failed = |bounds: Vec<Option<Result<_, String>>>| bounds.into_iter().flatten().find_map(Result::err);
+    match (found.schedulable, unknown(system, by).or_else(|| failed(bounds))) {
         (Answer::No, _) => {
             let without = packed_as_tasks(&with_servers(system, by, |_, _| None), &as_tasks(declared, by));
             if without.schedulable == Answer::No {
@@ -113,42 +121,95 @@ fn unknown(system: &System, by: By) -> Option<String> {
         "there is no test for deferrable servers that are ranked by deadline"
     } else if system.policy.entry.name == "sporadic-server" && system.policy.value("variant") == Some(1) {
         "by the rules of POSIX a part of a budget can come back too early"
+    } else if may_skip(system) {
+        // Asked of the system itself: a task in place of a server may have a deadline that its jobs lack.
+        MAY_SKIP
     } else {
         return None;
     };
     Some(why.to_owned())
 }
 
-/// How long a job of a served task takes at most, if its server gets its budget in each period and no two jobs are there at once;
-/// `Ok(None)` for tasks without a server or a deadline. A job can have to wait for the next budget, and needs as many as it
-/// takes, each of which is used by the end of its period.
-fn served((id, task): (TaskId, &Task)) -> Result<Option<Span>, String> {
-    let Some(Reservation { budget, period }) = task.reservation else { return Ok(None) };
-    let need = most(task);
-    if budgets(task).is_some_and(|(least, _)| need.is_none_or(|need| need > least)) {
-        return Err(format!("task {} can be aborted when its budget is used, before its work is done", id.0));
+/// How long a job of each task takes at most, if its server gets its budget in each period; an error says why nothing is known of the
+/// task, and tasks without a server have none. O(tasks + instants).
+///
+/// A job can have to wait for the next budget, and needs as many as it takes with all that is ahead of it, each of which is used by the
+/// end of its period. Ahead of it is one job of each other task behind the server at most, if all of them are served within a time in
+/// which no task releases two: of the first one that took longer that would have to be false before.
+fn served(system: &System) -> Vec<Option<Result<Option<Span>, String>>> {
+    let leads = system.leads();
+    let mut behind: Vec<Behind> = vec![Behind::default(); system.tasks.len()];
+    let tasks = || (0..).map(TaskId).zip(&system.tasks);
+    for (id, task) in tasks().filter(|(id, _)| system.server(*id).is_some()) {
+        behind[leads[id.index()].0.index()].joins(id, task);
     }
-    let Some(deadline) = task.deadline else { return Ok(None) };
-    let Some(need) = need else { return Err(format!("task {} has no runtime", id.0)) };
-    if task.steps.iter().any(|s| !matches!(s, Step::Run(_))) {
-        return Err(format!("task {} is served and sleeps or yields, which is beyond the tests", id.0));
-    }
-    let periods = 1 + need.ns() / budget.ns() + i64::from(need.ns() % budget.ns() > 0);
-    let bound = Span::from_ns(period.ns().saturating_mul(periods));
-    let apart = match &task.arrival {
-        Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } => *period,
-        Arrival::Listed { instants } => instants.windows(2).map(|w| w[1] - w[0]).min().unwrap_or(Span::MAX),
-        Arrival::Activated => return Err(format!("task {} is released by its policy", id.0)),
+    let bound = |(id, task): (TaskId, &Task)| {
+        let server = system.server(id)?;
+        Some(behind[leads[id.index()].0.index()].bound(id, task, server.reservation))
     };
-    if bound > deadline {
-        let why = format!("task {} is served within {bound}, which is beyond its deadline of {deadline}", id.0);
-        return Err(why);
+    tasks().map(bound).collect()
+}
+
+/// What is known of the tasks behind a server.
+#[derive(Clone, Default)]
+struct Behind {
+    /// What a job of each needs together, and how many there are.
+    work: Span,
+    tasks: usize,
+    /// The least time between two releases of one task, and of which.
+    apart: Option<(Span, TaskId)>,
+    /// Why nothing is known, with the task to blame.
+    fault: Option<(TaskId, &'static str)>,
+}
+
+impl Behind {
+    fn joins(&mut self, id: TaskId, task: &Task) {
+        let apart = match &task.arrival {
+            Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } => *period,
+            Arrival::Listed { instants } => instants.windows(2).map(|w| w[1] - w[0]).min().unwrap_or(Span::MAX),
+            Arrival::Activated => Span::MAX,
+        };
+        let fault = match most(task) {
+            None => Some("has no runtime"),
+            _ if task.steps.iter().any(|s| !matches!(s, Step::Run(_))) => {
+                Some("is served and sleeps or yields, which is beyond the tests")
+            }
+            _ if task.arrival == Arrival::Activated => Some("is released by its policy"),
+            _ => None,
+        };
+        self.fault = self.fault.or(fault.map(|why| (id, why)));
+        self.work = Span::from_ns(self.work.ns().saturating_add(most(task).map_or(0, Span::ns)));
+        self.tasks += 1;
+        self.apart = self.apart.filter(|(before, _)| *before <= apart).or(Some((apart, id)));
     }
-    if bound > apart {
-        return Err(format!(
-            "jobs of task {} come within {apart}, and each is served within {bound} only if alone",
-            id.0
-        ));
+
+    fn bound(&self, id: TaskId, task: &Task, server: Reservation) -> Result<Option<Span>, String> {
+        let need = most(task);
+        if budgets(task).is_some_and(|(least, _)| need.is_none_or(|need| need > least)) {
+            return Err(format!("task {} can be aborted when its budget is used, before its work is done", id.0));
+        }
+        let Some(deadline) = task.deadline else { return Ok(None) };
+        if let Some((culprit, why)) = self.fault {
+            return Err(format!("task {} {why}", culprit.0));
+        }
+        let (work, budget) = (self.work.ns(), server.budget.ns());
+        let periods = 1 + work / budget + i64::from(work % budget > 0);
+        let bound = Span::from_ns(server.period.ns().saturating_mul(periods));
+        let behind = if self.tasks > 1 { ", behind a job of each other task of its server" } else { "" };
+        if bound > deadline {
+            let why = format!("within {bound}{behind}, which is beyond its deadline of {deadline}");
+            return Err(format!("task {} is served {why}", id.0));
+        }
+        match self.apart {
+            Some((apart, of)) if bound > apart => Err(match self.tasks {
+                1 => format!("jobs of task {} come within {apart}, and each is served within {bound} only if alone", of.0),
+                _ => format!(
+                    "jobs of task {} come within {apart}, and what its server has of each task is served within {bound} \
+                     only if that is one job",
+                    of.0
+                ),
+            }),
+            _ => Ok(Some(bound)),
+        }
     }
-    Ok(Some(bound))
 }

@@ -348,6 +348,31 @@ fn a_skipped_release_is_missed_without_a_deadline() {
     assert_eq!(verdict(&s).schedulable, Answer::Unknown);
 }
 
+/// The task in place of a server can have a deadline that the jobs of the server lack; those are skipped all the same.
+#[test]
+fn a_skipped_release_is_missed_behind_a_server_too() {
+    let listed = Arrival::Listed { instants: (0..3).map(Span::from_ms).collect() };
+    for policy in ["polling-server", "periodic-server", "sporadic-server", "cbs"] {
+        for by in 0..3 {
+            let mut s = reserved(system(policy, 1, &[(1, 10, 10), (3, 10, 10)]), &[(5, 10), (1, 10)]);
+            (s.tasks[0].reservation, s.tasks[1].deadline) = (None, None);
+            if policy != "cbs" {
+                let at = s.policy.entry.settings.iter().position(|setting| setting.name == "by").unwrap();
+                s.policy.values[at] = Some(by);
+            }
+            for arrival in [s.tasks[1].arrival.clone(), listed.clone()] {
+                s.tasks[1].arrival = arrival;
+                for backlog in [Backlog::Skip, Backlog::Hartstone] {
+                    s.backlog = backlog;
+                    assert_eq!(verdict(&s).schedulable, Answer::Unknown, "{policy} {by} {backlog:?}");
+                }
+            }
+            s.backlog = Backlog::Queue;
+            assert_eq!(verdict(&s).schedulable, Answer::Yes, "{policy} {by}: {}", verdict(&s));
+        }
+    }
+}
+
 #[test]
 fn fair_policies_need_an_exact_clock_and_know_no_protocol_for_resources() {
     for policy in ["llref", "pd2"] {
