@@ -471,8 +471,8 @@ impl Build<'_> {
     /// Builds the policy. What it costs beside is O(settings + tasks).
     ///
     /// # Errors
-    /// When a setting is out of its range, a task lacks what the policy needs of each ([`Entry::needs`]), or the policy cannot
-    /// schedule the system.
+    /// When a setting is out of its range, a task lacks what the policy needs of each ([`Entry::needs`]), the policy cannot
+    /// schedule the system, or there are not enough numbers for its timers.
     pub fn policy(&self) -> Result<Box<dyn Policy>, Invalid> {
         self.spec.check_values()?;
         for &id in self.tasks {
@@ -481,7 +481,18 @@ impl Build<'_> {
                 return Err(Invalid::Needs(id, key));
             }
         }
-        (self.spec.entry.build)(self)
+        let policy = (self.spec.entry.build)(self)?;
+        // Policies that host others add up what each of them needs.
+        match self.first_timer.checked_add(policy.timers()) {
+            Some(_) => Ok(policy),
+            None => Err(Invalid::Unsuitable("the policies of all parts together need more than 65535 timers")),
+        }
+    }
+
+    /// The number of the policy's timer `index`. There is none past the last number, which [`Build::policy`] finds when the policy
+    /// is built.
+    pub(crate) fn timer(&self, index: usize) -> u16 {
+        self.first_timer.wrapping_add(index as u16)
     }
 }
 

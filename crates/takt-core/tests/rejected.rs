@@ -73,6 +73,30 @@ fn who_releases_a_job_must_be_clear() {
 }
 
 #[test]
+fn policies_of_partitions_have_no_more_timers_than_there_are_numbers() {
+    // Round robin has a timer for each CPU, and the table one of its own.
+    let system = |partitions: u32, cpus: usize| {
+        let one = table(Some("p-rr"));
+        let all: Vec<u32> = (0..partitions).collect();
+        let partition = |&p: &u32| Partition { tasks: vec![TaskId(p)], policy: Some(spec("p-rr")) };
+        let window = |&p: &u32| {
+            let slice = Slice { cpus: CpuSet::first(cpus), sc: Some(PartitionId(p)), be: None };
+            Window { length: ms(1), slices: vec![slice] }
+        };
+        System {
+            cpus: CpuSet::first(cpus),
+            tasks: vec![one.tasks[0].clone(); all.len()],
+            partitions: all.iter().map(partition).collect(),
+            windows: all.iter().map(window).collect(),
+            ..one
+        }
+    };
+    let mut engine = Engine::new(system(63, 1024)).unwrap();
+    let _ = engine.step(Time::ZERO, &[], &mut ());
+    assert!(matches!(refusal(system(64, 1024)), Some(Invalid::Unsuitable(_))));
+}
+
+#[test]
 fn a_task_belongs_to_one_partition() {
     let mut system = table(Some("edf"));
     system.partitions.push(system.partitions[0].clone());
@@ -166,5 +190,48 @@ fn a_task_that_lacks_what_its_policy_needs_is_refused() {
                 assert_eq!(engine.switch_policy(policy, &mut ()).err(), lacks, "a switch to {entry:?} {scope:?}");
             }
         }
+    }
+}
+
+#[test]
+fn tasks_behind_one_server_have_it_and_a_cpu_and_their_policy_in_common() {
+    let reservation = Reservation { budget: ms(2), period: ms(10) };
+    let behind = |cpu: usize| Task {
+        arrival: Arrival::Listed { instants: vec![] },
+        server: Some(ServerId(0)),
+        affinity: CpuSet::single(cpu),
+        ..Task::default()
+    };
+    let servers = |reservation| vec![Server { reservation, priority: 0 }];
+    let with = |policy: &str, tasks: Vec<Task>| System {
+        tasks,
+        servers: servers(reservation),
+        ..System::new(CpuSet::first(2), spec(policy))
+    };
+    for entry in REGISTRY.iter().filter(|entry| entry.name.ends_with("-server")) {
+        let policy = &format!("p-{}", entry.name);
+        let both = with(policy, vec![behind(1), behind(1)]);
+        assert_eq!(refusal(both.clone()), None);
+        assert_eq!(refusal(with(policy, vec![behind(0), behind(1)])), Some(Invalid::Apart(TaskId(1), "CPU")));
+        let domain = |cpu, task| Domain { cpus: CpuSet::single(cpu), tasks: vec![TaskId(task)], policy: spec(entry.name) };
+        let domains = vec![domain(0, 0), domain(1, 1)];
+        let apart = System { domains, ..with("domains", vec![behind(0), behind(1)]) };
+        assert_eq!(refusal(apart), Some(Invalid::Apart(TaskId(1), "domain or partition")));
+    }
+    // Whatever the policy, what is described must be sound.
+    let sound = with("p-fp", vec![behind(0), behind(1)]);
+    assert_eq!(refusal(sound.clone()), None);
+    let unknown = Task { server: Some(ServerId(1)), ..behind(0) };
+    assert_eq!(refusal(with("p-fp", vec![behind(0), unknown])), Some(Invalid::Server(TaskId(1))));
+    let own = Task { reservation: Some(reservation), ..behind(0) };
+    assert_eq!(refusal(with("p-fp", vec![own])), Some(Invalid::Server(TaskId(0))));
+    for (budget, period) in [(ms(11), ms(10)), (Span::ZERO, ms(10))] {
+        let unsound = System { servers: servers(Reservation { budget, period }), ..sound.clone() };
+        assert_eq!(refusal(unsound), Some(Invalid::Budget(0)));
+    }
+    // Reservations are the tasks' own.
+    for policy in ["p-cbs", "p-grub", "p-fcbs", "edf-wmr"] {
+        let task = Task { arrival: Arrival::Periodic { offset: ms(0), period: ms(10) }, runtime: Some(ms(1)), ..behind(0) };
+        assert_eq!(refusal(with(policy, vec![task])), Some(Invalid::Needs(TaskId(0), "reservation")), "{policy}");
     }
 }

@@ -91,11 +91,15 @@ impl Mapper {
     #[must_use]
     pub fn new(build: &Build<'_>, tasks: &[TaskId], places: &[Place]) -> Mapper {
         let system = build.system;
-        let machine: Vec<usize> = system.cpus.iter().collect();
-        let cpus: CpuSet = places.iter().map(|p| machine[p.index()]).collect();
+        let unrestricted = || {
+            let machine: Vec<usize> = system.cpus.iter().collect();
+            let cpus: CpuSet = places.iter().map(|p| machine[p.index()]).collect();
+            tasks.iter().all(|t| cpus.is_subset(&system.tasks[t.index()].affinity))
+        };
         let entry = MAPPERS.get(usize::from(build.spec.mapper)).unwrap_or(&THREE_PASS);
         Mapper {
-            unrestricted: tasks.iter().all(|t| cpus.is_subset(&system.tasks[t.index()].affinity)),
+            // Of a large machine most clusters may have no task, and then need not know their CPUs.
+            unrestricted: tasks.is_empty() || unrestricted(),
             seats: Seats::new(places),
             unmapped: Vec::with_capacity(places.len()),
             // On one CPU all rules are the same.

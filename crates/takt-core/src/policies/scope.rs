@@ -190,7 +190,7 @@ impl<O: Ordering> Scoped<O> {
             ready: ReadyQueue::new(tasks.len()),
             mapper: Mapper::new(build, &tasks, places),
             running: Vec::with_capacity(if O::PREEMPTIVE { places.len() } else { tasks.len() }),
-            timer: build.first_timer + index as u16,
+            timer: build.timer(index),
             alarm: None,
         };
         Scoped {

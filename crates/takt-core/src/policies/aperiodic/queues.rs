@@ -121,7 +121,7 @@ impl<R: Rule> Queues<R> {
                 running: None,
                 alarms: Agenda::new(at_home.len()),
                 servers: at_home,
-                timer: build.first_timer + index as u16,
+                timer: build.timer(index),
                 alarm: None,
             }
         };

@@ -45,7 +45,7 @@ impl Cluster {
             mapper: Mapper::new(build, &tasks, places),
             running: Vec::with_capacity(places.len()),
             alarms: Agenda::new(tasks.len()),
-            timer: build.first_timer + index as u16,
+            timer: build.timer(index),
             alarm: None,
             rate: 1,
             tasks,
