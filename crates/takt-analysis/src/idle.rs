@@ -5,7 +5,8 @@ use crate::parts;
 use crate::servers;
 use crate::split;
 use crate::utilisation::Utilisation;
-use takt_core::model::{Arrival, System, Task, TaskId};
+use takt_core::cpus::CpuSet;
+use takt_core::model::{Arrival, Reservation, System, Task, TaskId};
 use takt_core::policy::Scope;
 use takt_core::time::Span;
 
@@ -48,6 +49,10 @@ pub(crate) fn in_whole(system: &System, declared: &System) -> Option<Obstacle> {
         };
         shares.push(share);
     }
+    let leads = servers::ranking(&system.policy).map(|_| declared.leads());
+    if let Some(leads) = leads.as_ref().filter(|_| bounds(system)) {
+        cap(&mut shares, leads, declared);
+    }
     let cpus = system.cpus.len();
     if system.policy.scope != Scope::Partitioned || split::has_routes(&system.policy) {
         return crowded(system, (0..shares.len()).collect(), &shares, cpus as u64);
@@ -56,7 +61,8 @@ pub(crate) fn in_whole(system: &System, declared: &System) -> Option<Obstacle> {
         Some(by) => homes(&servers::as_tasks(declared, by)),
         None => homes(declared),
     };
-    let on = |cpu: usize| (0..shares.len()).filter(|t| usize::from(home[*t]) == cpu).collect();
+    let home = |t: usize| usize::from(home[leads.as_ref().map_or(t, |leads| leads[t].0.index())]);
+    let on = |cpu: usize| (0..shares.len()).filter(|t| home(*t) == cpu).collect();
     (0..cpus).find_map(|cpu| crowded(system, on(cpu), &shares, 1))
 }
 
@@ -89,6 +95,32 @@ fn crowded(system: &System, tasks: Vec<usize>, shares: &[(u64, u64)], cpus: u64)
     }
 }
 
+/// Whether servers never take more than what is reserved for them.
+fn bounds(system: &System) -> bool {
+    let policy = &system.policy;
+    match servers::ranking(policy).is_some() {
+        true => policy.value("background") != Some(1),
+        false => policy.entry.name == "cbs" && policy.value("enforcement") == Some(1),
+    }
+}
+
+/// Tasks that share a server take no more than that together. Where they would, the first has it all.
+fn cap(shares: &mut [(u64, u64)], leads: &[(TaskId, CpuSet)], declared: &System) {
+    let units = |(part, whole): (u64, u64)| (u128::from(part) << 62) / u128::from(whole);
+    let mut sums = vec![0_u128; shares.len()];
+    for (share, (lead, _)) in shares.iter().zip(leads) {
+        sums[lead.index()] = sums[lead.index()].saturating_add(units(*share) + 1);
+    }
+    for (t, (lead, _)) in leads.iter().enumerate() {
+        let shared = declared.tasks[t].server.and(declared.server(*lead));
+        let Some(Reservation { budget, period }) = shared.map(|server| server.reservation) else { continue };
+        let reserved = (budget.ns() as u64, period.ns() as u64);
+        if sums[lead.index()] > units(reserved) {
+            shares[t] = if lead.index() == t { reserved } else { (0, 1) };
+        }
+    }
+}
+
 /// The most that a task takes, as CPU time in a span; `None` where nothing bounds it.
 fn share(system: &System, declared: &System, id: TaskId, task: &Task) -> Option<(u64, u64)> {
     let need = match &task.arrival {
@@ -110,15 +142,11 @@ fn share(system: &System, declared: &System, id: TaskId, task: &Task) -> Option<
             _ => return Some((0, 1)),
         },
     };
-    let policy = &system.policy;
-    let of_servers = servers::ranking(policy).is_some();
-    let own = &declared.tasks[id.index()];
-    let bounds = match of_servers {
-        true => policy.value("background") != Some(1),
-        false => policy.entry.name == "cbs" && policy.value("enforcement") == Some(1),
+    let reserved = match servers::ranking(&system.policy) {
+        Some(_) => declared.server(id).map(|server| server.reservation),
+        None => declared.tasks[id.index()].reserved(),
     };
-    let reserved = if of_servers { own.reservation } else { own.reserved() };
-    let reserved = reserved.filter(|_| bounds).map(|r| (r.budget.ns() as u64, r.period.ns() as u64));
+    let reserved = reserved.filter(|_| bounds(system)).map(|r| (r.budget.ns() as u64, r.period.ns() as u64));
     let less = |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1);
     match (need, reserved) {
         (Some(need), Some(reserved)) if less(need, reserved) => Some(need),

@@ -6,7 +6,8 @@ use takt_analysis::parts;
 use takt_analysis::taskset::TaskSet;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{
-    Arrival, Backlog, Call, Domain, Load, Locking, Reservation, ResourceId, Step, System, Task, TaskId, Timing,
+    Arrival, Backlog, Call, Domain, Load, Locking, Reservation, ResourceId, Server, ServerId, Step, System, Task,
+    TaskId, Timing,
 };
 use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
@@ -649,4 +650,69 @@ fn listed_releases_count_by_the_densest_second_or_by_a_server_that_keeps_to_its_
     let mut s = listed(&[3, 4, 5], "polling-server");
     (s.tasks[1].reservation, s.tasks[1].runtime) = (None, None);
     assert!(!verdict(&s).idle_10_percent);
+}
+
+/// The system with its first tasks behind one server.
+fn sharing(mut system: System, count: usize, (budget, period): (i64, i64)) -> System {
+    let reservation = Reservation { budget: Span::from_ms(budget), period: Span::from_ms(period) };
+    system.servers = vec![Server { reservation, priority: 20_000 }];
+    system.tasks[..count].iter_mut().for_each(|task| task.server = Some(ServerId(0)));
+    system
+}
+
+/// 2 ms in each 10 ms for jobs of 3 and of 1 ms, which are two budgets: with the wait for the first one that is 30 ms for either, if no
+/// task releases two jobs within that. Beside them 2 ms in each 8 ms come first, so that the server has its 2 ms within 4 ms.
+#[test]
+fn jobs_behind_a_shared_server_wait_for_one_of_each_other_task() {
+    let told = |tasks: &[_]| verdict(&sharing(system("polling-server", 1, tasks), 2, (2, 10)));
+    let found = told(&[(3, 40, 40), (1, 30, 50), (2, 8, 8)]);
+    assert_eq!(found.schedulable, Answer::Yes, "{found}");
+    assert_eq!(found.responses, [ms(30), ms(30), ms(2)]);
+    // The server counts once: 2/10 and 2/8.
+    assert_eq!(found.utilisation.fraction(), Some((9, 20)));
+    let late = told(&[(3, 40, 40), (1, 29, 50), (2, 8, 8)]);
+    assert_eq!((late.schedulable, &late.responses[..]), (Answer::Unknown, &[None; 3][..]));
+    let why = "task 1 is served within 30ms, behind a job of each other task of its server, which is beyond its deadline of 29ms";
+    assert_eq!(late.reason, why);
+    // One that has no deadline itself is in the way of others all the same.
+    let mut often = sharing(system("polling-server", 1, &[(3, 40, 40), (1, 25, 25), (2, 8, 8)]), 2, (2, 10));
+    often.tasks[1].deadline = None;
+    let why = "jobs of task 1 come within 25ms, and what its server has of each task is served within 30ms only if that is one job";
+    assert_eq!((verdict(&often).schedulable, verdict(&often).reason), (Answer::Unknown, why.to_owned()));
+    often.tasks[1].runtime = None;
+    assert_eq!(verdict(&often).reason, "task 1 has no runtime");
+    // With 6 ms in each 10 ms, and 4 ms in each 8 ms ahead of them, the server can be late.
+    let full = verdict(&sharing(system("polling-server", 1, &[(3, 40, 40), (1, 30, 50), (4, 8, 8)]), 2, (6, 10)));
+    assert_eq!(full.schedulable, Answer::Unknown, "{full}");
+}
+
+#[test]
+fn what_tasks_take_through_one_server_counts_once() {
+    // Nobody knows how long their jobs take, but the server never takes more than 8/10 of a CPU.
+    let unknown = |policy: &str, cpus| {
+        let mut s = sharing(system(policy, cpus, &[(1, 100, 100), (1, 100, 100)]), 2, (8, 10));
+        s.tasks.iter_mut().for_each(|task| (task.runtime, task.deadline) = (None, None));
+        s
+    };
+    assert_eq!(obstacle(&unknown("polling-server", 1)), None);
+    let mut background = unknown("polling-server", 1);
+    background.policy.values[1] = Some(1);
+    assert_eq!(obstacle(&background).and_then(|o| o.task), Some(TaskId(0)));
+    // As much as that for each of them is more than the CPU.
+    let mut two = unknown("polling-server", 1);
+    two.servers.push(two.servers[0]);
+    two.tasks[1].server = Some(ServerId(1));
+    assert!(obstacle(&two).is_some());
+    // On two CPUs each has one; with what is needed beside them on the CPU of the first, that is full.
+    two.cpus = CpuSet::first(2);
+    two.policy = PolicySpec::from_name("p-polling-server").unwrap();
+    two.tasks.iter_mut().for_each(|task| task.affinity = CpuSet::first(2));
+    assert_eq!(obstacle(&two), None);
+    let mut one = unknown("p-polling-server", 2);
+    let beside = |cpu| Task { affinity: CpuSet::single(cpu), ..system("rm", 1, &[(2, 10, 10)]).tasks[0].clone() };
+    one.tasks[1].affinity = CpuSet::single(1);
+    one.tasks.push(beside(0));
+    assert_eq!(obstacle(&one), None, "both tasks of the server are on CPU 1");
+    one.tasks.push(beside(1));
+    assert!(obstacle(&one).is_some());
 }

@@ -213,7 +213,8 @@ fn tasks_behind_one_server_have_it_and_a_cpu_and_their_policy_in_common() {
         let both = with(policy, vec![behind(1), behind(1)]);
         assert_eq!(refusal(both.clone()), None);
         assert_eq!(refusal(with(policy, vec![behind(0), behind(1)])), Some(Invalid::Apart(TaskId(1), "CPU")));
-        let domain = |cpu, task| Domain { cpus: CpuSet::single(cpu), tasks: vec![TaskId(task)], policy: spec(entry.name) };
+        let domain =
+            |cpu, task| Domain { cpus: CpuSet::single(cpu), tasks: vec![TaskId(task)], policy: spec(entry.name) };
         let domains = vec![domain(0, 0), domain(1, 1)];
         let apart = System { domains, ..with("domains", vec![behind(0), behind(1)]) };
         assert_eq!(refusal(apart), Some(Invalid::Apart(TaskId(1), "domain or partition")));
@@ -231,7 +232,8 @@ fn tasks_behind_one_server_have_it_and_a_cpu_and_their_policy_in_common() {
     }
     // Reservations are the tasks' own.
     for policy in ["p-cbs", "p-grub", "p-fcbs", "edf-wmr"] {
-        let task = Task { arrival: Arrival::Periodic { offset: ms(0), period: ms(10) }, runtime: Some(ms(1)), ..behind(0) };
+        let task =
+            Task { arrival: Arrival::Periodic { offset: ms(0), period: ms(10) }, runtime: Some(ms(1)), ..behind(0) };
         assert_eq!(refusal(with(policy, vec![task])), Some(Invalid::Needs(TaskId(0), "reservation")), "{policy}");
     }
 }

@@ -24,7 +24,8 @@ period and again at the beginning of the next holds them up for 2Q in a row. So 
 ",
         shared!(),
         "\
-**Cost.** O(ready jobs) per event, and a timer for each CPU that goes off once in a period while there is work.
+**Cost.** O(ready jobs) per event, for each task of a server when its budget ends or comes, and a timer for each CPU that goes off
+once in a period while there is work.
 
 **Source.** Lehoczky, Sha and Strosnider, RTSS 1987; Strosnider, Lehoczky and Sha, IEEE Transactions on Computers 44(1), 1995; Bernat
 and Burns, RTSS 1999, for the release jitter.

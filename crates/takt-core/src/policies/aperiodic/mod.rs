@@ -119,7 +119,7 @@ fn build<R: Rule>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     Ok(Box::new(Aperiodic::<R>(Queues::new(build))))
 }
 
-/// Whether the tasks of each shared server have this policy, and a CPU, in common. O(tasks + servers).
+/// Whether all tasks of a shared server have this policy, and a CPU in common. O(tasks + servers).
 fn together(build: &Build<'_>) -> Result<(), Invalid> {
     let system = build.system;
     let numbers: Vec<usize> = system.cpus.iter().collect();
@@ -134,7 +134,7 @@ fn together(build: &Build<'_>) -> Result<(), Invalid> {
         let (here, usable) = (mine[id.index()], task.affinity.intersection(&cpus));
         match &mut before[server.index()] {
             first @ None => *first = Some((here, usable)),
-            Some((others, _)) if *others != here => return Err(Invalid::Apart(id, "policy")),
+            Some((others, _)) if *others != here => return Err(Invalid::Apart(id, "domain or partition")),
             Some((_, common)) => {
                 *common = common.intersection(&usable);
                 if here && common.is_empty() {

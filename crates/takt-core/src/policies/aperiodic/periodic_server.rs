@@ -70,8 +70,8 @@ them it is a periodic task, as a polling server is. In a hierarchy of fixed prio
 ",
         shared!(),
         "\
-**Cost.** O(ready jobs) per event, O(servers of the CPU) per decision, and a timer for each CPU that goes off once in a period while
-there is work; when ranked by deadline, always.
+**Cost.** O(ready jobs) per event, for each task of a server when its budget ends or comes, O(servers of the CPU) per decision, and a
+timer for each CPU that goes off once in a period while there is work; when ranked by deadline, always.
 
 **Source.** Davis and Burns, RTSS 2005.
 

@@ -26,7 +26,8 @@ others the server is one more periodic task, of which `takt check` makes use; wo
 ",
         shared!(),
         "\
-**Cost.** O(ready jobs) per event, and a timer for each CPU that goes off once in a period while there is work.
+**Cost.** O(ready jobs) per event, for each task of a server when its budget ends or comes, and a timer for each CPU that goes off
+once in a period while there is work.
 
 **Source.** Lehoczky, Sha and Strosnider, RTSS 1987; Buttazzo, Hard Real-Time Computing Systems.
 

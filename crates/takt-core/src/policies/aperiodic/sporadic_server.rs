@@ -115,7 +115,8 @@ been paid for. Here each part has its own instant, and an overrun is taken off t
 ",
         shared!(),
         "\
-**Cost.** O(ready jobs + parts) per event, and a timer for each CPU that goes off when a server that waits has a budget again.
+**Cost.** O(ready jobs + parts) per event, for each task of a server when its budget ends or comes, and a timer for each CPU that goes
+off when a server that waits has a budget again.
 
 **Source.** Sprunt, Sha and Lehoczky, Real-Time Systems 1, 1989; Stanovich, Baker, Wang and González Harbour, RTAS 2010; by deadline
 Spuri and Buttazzo, Real-Time Systems 10, 1996.
