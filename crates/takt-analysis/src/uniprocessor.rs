@@ -188,6 +188,14 @@ fn unknown(why: &str) -> Finding {
 /// Sections of less important tasks are added once per busy period (Sha, Rajkumar and Lehoczky, "Priority Inheritance
 /// Protocols", IEEE TC 39(9), 1990).
 pub(crate) fn fixed_priority(tasks: &[Demand], rules: Rules) -> Finding {
+    let found = response_times(tasks, rules);
+    match impossible(tasks).filter(|_| found.answer == Answer::Unknown) {
+        Some(why) => Finding { responses: found.responses, ..Finding::new(Answer::No, Kind::Exact, why) },
+        None => found,
+    }
+}
+
+fn response_times(tasks: &[Demand], rules: Rules) -> Finding {
     if !rules.queue && tasks.iter().any(|t| t.deadline.is_some_and(|d| d > t.period)) {
         return unknown("a deadline beyond the period, and releases do not simply wait (`backlog`)");
     }
@@ -295,14 +303,19 @@ pub(crate) fn any_order(tasks: &[Demand], _: Rules) -> Finding {
         );
         return Finding::new(Answer::Yes, Kind::Sufficient, why);
     }
-    let timed = || tasks.iter().filter(|t| t.deadline.is_some());
-    let load = utilisation(timed());
-    if load.at_most(1) == Some(false) {
-        return Finding::new(Answer::No, Kind::Necessary, format!("utilisation {load} is above 1"));
-    }
-    if let Some(t) = timed().find(|t| t.deadline < Some(t.runtime)) {
-        let why = format!("task {} needs more than its deadline allows", t.task.0);
+    if let Some(why) = impossible(tasks) {
         return Finding::new(Answer::No, Kind::Necessary, why);
     }
     unknown("there is no test for this policy and these tasks")
+}
+
+/// Why no policy can meet all deadlines.
+fn impossible(tasks: &[Demand]) -> Option<String> {
+    let timed = || tasks.iter().filter(|t| t.deadline.is_some());
+    let load = utilisation(timed());
+    if load.at_most(1) == Some(false) {
+        return Some(format!("utilisation {load} is above 1"));
+    }
+    let late = timed().find(|t| t.deadline < Some(t.runtime))?;
+    Some(format!("task {} needs more than its deadline allows", late.task.0))
 }

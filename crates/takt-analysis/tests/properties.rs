@@ -3,9 +3,13 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use takt_analysis::assign::{Assignment, Fit, Placed, Split, Strategy as Way, assign};
+use takt_analysis::online::{Answer, verdict};
 use takt_analysis::taskset::{Task, TaskSet};
 use takt_analysis::tests::edf::{Demand, Window, demand, growth, largest_piece};
 use takt_analysis::tests::{self, Verdict, Why, fixed_priority};
+use takt_core::cpus::CpuSet;
+use takt_core::model::{self, Arrival, Backlog, System};
+use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 
 /// Periods with a small common multiple, so that every instant of it can be tried.
@@ -141,6 +145,40 @@ proptest! {
         prop_assert!(within(&scaled(p, q)));
         prop_assert!(!within(&scaled(p * 1000 + 1, q * 1000)));
         prop_assert_eq!(p >= q, says("dm-rta", &tasks, 1) == Verdict::Schedulable);
+    }
+
+    /// `takt check` and `takt analyze` ask different code.
+    #[test]
+    fn the_verdict_about_a_system_is_that_of_the_test_of_its_policy(
+        tasks in prop_oneof![tasks(1, 4), tasks(3, 4)],
+        offsets in prop_oneof![Just(vec![0i64; 4]), vec(0..12i64, 4)],
+        spreads in prop_oneof![Just(vec![0i64; 4]), vec(0..3i64, 4)],
+    ) {
+        let us = |t: u64| Span::from_us(t as i64);
+        let described = |(i, t): (usize, &Task)| model::Task {
+            arrival: Arrival::Sporadic {
+                offset: Span::from_us(offsets[i]),
+                period: us(t.period),
+                spread: Span::from_us(spreads[i]),
+            },
+            deadline: Some(us(t.deadline)),
+            runtime: Some(us(t.runtime)),
+            ..model::Task::default()
+        };
+        for (policy, name) in [("edf", "edf"), ("rm", "rm-rta"), ("dm", "dm-rta")] {
+            let mut system = System::new(CpuSet::first(1), PolicySpec::from_name(policy).unwrap());
+            system.backlog = Backlog::Queue;
+            system.tasks = tasks.iter().enumerate().map(described).collect();
+            let (checked, set) = (verdict(&system), TaskSet::from_system(&system).unwrap());
+            let test = tests::test(name).unwrap();
+            let found = test.run(&set, 1).verdict;
+            let same = match checked.schedulable {
+                Answer::Yes => found == Verdict::Schedulable && checked.kind == test.kind_for(&set),
+                Answer::No => found == Verdict::Unschedulable,
+                Answer::Unknown => found == Verdict::NotShown,
+            };
+            prop_assert!(same, "{name}: {found:?}, {}, and {checked}", test.kind_for(&set));
+        }
     }
 
     #[test]
