@@ -9,7 +9,7 @@ use crate::value::{duration_text, parse_bool, ratio_text};
 use crate::{DEFAULT_INIT_TIMEOUT, OnCrash, Realtime, Settings, Spawn, Workload};
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Task};
+use takt_core::model::{Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Server, Task};
 use takt_core::policy::{Placement, PolicySpec};
 use takt_core::scenario::{Costs, Deciding, Happening};
 use takt_core::time::{Span, Time};
@@ -22,6 +22,7 @@ use takt_core::utility::UNIT;
 pub fn canonical(workload: &Workload) -> String {
     let mut out = String::new();
     write_settings(&mut out, workload);
+    write_servers(&mut out, workload);
     if workload.system.windows.is_empty() {
         write_tasks(&mut out, workload);
     } else {
@@ -143,6 +144,20 @@ fn write_domains(out: &mut String, workload: &Workload) {
     }
 }
 
+fn write_servers(out: &mut String, workload: &Workload) {
+    if !workload.servers.is_empty() {
+        line!(out, "servers:");
+    }
+    for (Server { reservation, priority }, name) in workload.system.servers.iter().zip(&workload.servers) {
+        line!(out, "  - name: {}", scalar(name));
+        line!(out, "    budget: {}", duration_text(reservation.budget));
+        line!(out, "    period: {}", duration_text(reservation.period));
+        if *priority != 0 {
+            line!(out, "    priority: {priority}");
+        }
+    }
+}
+
 fn write_changes(out: &mut String, workload: &Workload) {
     if workload.scenario.changes.is_empty() {
         return;
@@ -254,6 +269,7 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
     fields.extend(task.reservation.map(|r| {
         ("reservation", format!("{{budget: {}, period: {}}}", duration_text(r.budget), duration_text(r.period)))
     }));
+    fields.extend(task.server.map(|server| ("server", scalar(&workload.servers[server.index()]))));
     fields.extend(task.handler.map(|handler| {
         let mut keys = vec![format!("runtime: {}", duration_text(handler.runtime))];
         keys.extend(handler.deadline.map(|d| format!("deadline: {}", duration_text(d))));

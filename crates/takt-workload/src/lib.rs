@@ -21,6 +21,7 @@ mod reader;
 mod rules;
 mod scenario;
 mod series;
+mod servers;
 mod source;
 mod steps;
 mod switches;
@@ -76,6 +77,8 @@ pub struct Workload {
     pub partitions: Vec<String>,
     /// Names, parallel to [`System::domains`].
     pub domains: Vec<String>,
+    /// Names, parallel to [`System::servers`].
+    pub servers: Vec<String>,
     /// Requested frequency in megahertz of each slice of each window, parallel to [`System::windows`].
     pub slice_frequencies_mhz: Vec<Vec<Option<f64>>>,
     /// Names of the shared resources.
@@ -97,6 +100,7 @@ impl Workload {
             tasks: Vec::new(),
             partitions: Vec::new(),
             domains: Vec::new(),
+            servers: Vec::new(),
             slice_frequencies_mhz: Vec::new(),
             resources: Vec::new(),
             scenario: Scenario::default(),

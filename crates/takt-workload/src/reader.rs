@@ -3,6 +3,7 @@
 use crate::MAX_DIAGNOSTICS;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node, Place};
+use crate::servers::Servers;
 use crate::steps::Resources;
 use crate::value::{self, NS_PER_MS, choices, nearest};
 use std::collections::HashMap;
@@ -45,6 +46,8 @@ pub(crate) struct Reader {
     misspelt: HashMap<usize, String>,
     /// The shared resources, as far as they are known.
     pub(crate) resources: Resources,
+    /// The servers that tasks share.
+    pub(crate) servers: Servers,
     /// Where relative names of other files begin.
     pub(crate) directory: PathBuf,
     /// Entries of execution times that came from files and copies.

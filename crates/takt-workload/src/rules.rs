@@ -39,13 +39,19 @@ pub(crate) fn buildable(workload: &Workload, heads: &[Place], policy: &Place) ->
     let refused = parts.chain([whole]).find_map(|(t, c, p)| builds(system, &p, t, &c).err().map(|why| (why, p)));
     let Some((why, spec)) = refused else { return Ok(()) };
     let name = policy_name(&spec);
-    let (Invalid::Needs(task, _) | Invalid::Affinity(task)) = why else {
+    let (Invalid::Needs(task, _) | Invalid::Affinity(task) | Invalid::Apart(task, _)) = why else {
         return fault(policy, &why).map_err(|e| {
             e.label(format!("the policy `{name}` does not take this")).hint("change it, or use another policy")
         });
     };
     let (head, called) = (&heads[task.index()], clipped(&workload.tasks[task.index()].name));
     let (message, hint) = match why {
+        Invalid::Apart(_, what) => {
+            let fault = Diagnostic::error(head, format!("task `{called}` cannot share its server"));
+            let fault = fault.label(format!("it has no {what} in common with the tasks before it behind that server"));
+            let hint = if what == "CPU" { "change its `cpu`" } else { "put all of them into one" };
+            return Err(fault.hint(format!("{hint}, or give it another server")));
+        }
         Invalid::Needs(_, what) => {
             (format!("task `{called}` has no `{what}`"), format!("add `{what}: {}`", task::example(what)))
         }

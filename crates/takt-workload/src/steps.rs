@@ -413,13 +413,15 @@ pub(crate) fn reservation(reader: &mut Reader, node: &Node) -> Option<Reservatio
         return None;
     }
     reader.keys(node, "a reservation", &["budget", "period"]);
+    reserved(reader, node, "a reservation", form)
+}
+
+/// Reads the `budget` and the `period` of what this is.
+pub(crate) fn reserved(reader: &mut Reader, node: &Node, what: &str, form: &str) -> Option<Reservation> {
     for key in ["budget", "period"] {
         if reader.lacks(node, key) {
-            reader.push(
-                Diagnostic::error(&node.head(), format!("a reservation has no `{key}`"))
-                    .label("in this reservation")
-                    .hint(form),
-            );
+            let label = format!("in this {}", what.trim_start_matches("a "));
+            reader.push(Diagnostic::error(&node.head(), format!("{what} has no `{key}`")).label(label).hint(form));
         }
     }
     let place = &node.get("budget")?.value.span;
@@ -428,7 +430,7 @@ pub(crate) fn reservation(reader: &mut Reader, node: &Node) -> Option<Reservatio
     let (budget, period) = (budget?, period?);
     if budget > period {
         reader.push(
-            Diagnostic::error(place, "a reservation of more than a whole CPU")
+            Diagnostic::error(place, format!("{what} of more than a whole CPU"))
                 .label(format!("longer than its period of {period}"))
                 .hint(format!("lower `budget` to at most {period}, or raise `period`")),
         );

@@ -5,7 +5,7 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader, clipped};
-use crate::{Spawn, TaskInfo, calls, steps, utility};
+use crate::{Spawn, TaskInfo, calls, servers, steps, utility};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Execution, Task};
 use takt_core::policy::{Need, PolicySpec, Scope};
@@ -14,7 +14,7 @@ use takt_core::time::Span;
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
 /// All keys of a task. Processes have them, too, but for `cpu` and `domain`.
-pub(crate) const KEYS: [&str; 25] = [
+pub(crate) const KEYS: [&str; 26] = [
     "name",
     "cmd",
     "period",
@@ -31,6 +31,7 @@ pub(crate) const KEYS: [&str; 25] = [
     "budget",
     "jitter",
     "reservation",
+    "server",
     "priority",
     "share",
     "importance",
@@ -43,7 +44,7 @@ pub(crate) const KEYS: [&str; 25] = [
 ];
 
 /// Those that mean something only under an online policy.
-pub(crate) const ONLINE_KEYS: [&str; 12] = [
+pub(crate) const ONLINE_KEYS: [&str; 13] = [
     "period",
     "spread",
     "releases",
@@ -52,6 +53,7 @@ pub(crate) const ONLINE_KEYS: [&str; 12] = [
     "deadline",
     "handler",
     "reservation",
+    "server",
     "priority",
     "share",
     "importance",
@@ -87,7 +89,7 @@ pub(crate) struct RawTask {
     steps: Option<steps::Steps>,
     /// The place of the `utility`.
     utility: Option<Place>,
-    /// What needs no place: `execution`, `handler`, `reservation`, `priority`, `share`, `importance`.
+    /// What needs no place: `execution`, `handler`, `reservation`, `server`, `priority`, `share`, `importance`.
     plain: Task,
     /// Whether every key could be read. Rules between keys are checked only then.
     pub(crate) sound: bool,
@@ -149,6 +151,7 @@ impl RawTask {
             "budget" => self.budget = reader.span(value, key, Bare::Milliseconds, false),
             "jitter" => self.jitter = reader.span(value, key, Bare::Milliseconds, true).map(|j| (j, place())),
             "reservation" => self.plain.reservation = steps::reservation(reader, value),
+            "server" => self.plain.server = servers::named(reader, value),
             "priority" => {
                 self.plain.priority = reader.whole(value, key, u64::from(u32::MAX)).unwrap_or(0) as u32;
             }
@@ -211,6 +214,7 @@ impl RawTask {
             self.runtime.get_or_insert((run, "steps", place.clone()));
         }
         self.useless(reader, node, who);
+        served_twice(reader, node, who);
         if let (Some(entry), true, Spawn::PerJob) = (node.get("init"), self.init, self.spawn) {
             reader.push(
                 Diagnostic::error(
@@ -303,6 +307,27 @@ impl RawTask {
             let measured = matches!(self.runtime, Some((_, "steps", _)));
             calls::check(reader, name, task, &Places { steps: &steps.place, calls: &steps.calls, measured });
         }
+    }
+}
+
+/// Keys that say in another way what a task gets of a CPU than the server that it shares.
+fn served_twice(reader: &mut Reader, node: &Node, who: &str) {
+    let Some(server) = node.get("server") else { return };
+    if let Some(own) = node.get("reservation") {
+        reader.push(
+            Diagnostic::error(&own.key_span, format!("{who} has both `server` and `reservation`"))
+                .label("a server of its own")
+                .also(&server.key_span, "one that it shares")
+                .hint("keep one of them"),
+        );
+    }
+    if let Some(share) = node.get("share") {
+        reader.push(
+            Diagnostic::warning(&share.key_span, format!("{who} has both `server` and `share`"))
+                .label("means nothing to servers")
+                .also(&server.key_span, "means nothing to policies that hand out shares")
+                .hint("keep the one that the policy goes by"),
+        );
     }
 }
 
@@ -401,14 +426,19 @@ pub(crate) fn example(key: &str) -> &'static str {
 pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task, name: &str, place: &Place) {
     for key in lacking(policy, task) {
         let policy = policy_name(policy);
-        let arrival = match &task.arrival {
+        let shares = key == "reservation" && task.server.is_some();
+        let more = match &task.arrival {
+            _ if shares => "; a server that tasks share is none",
             Arrival::Listed { .. } if key == "period" => "; a task with `releases` or `batch` has none",
             _ => "",
         };
         reader.push(
             Diagnostic::error(place, format!("task `{}` has no `{key}`", clipped(name)))
-                .label(format!("the policy `{policy}` needs it{arrival}"))
-                .hint(format!("add `{key}: {}`, or use another policy", example(key))),
+                .label(format!("the policy `{policy}` needs it{more}"))
+                .hint(match shares {
+                    true => format!("write `{key}: {}` in place of `server`, or use another policy", example(key)),
+                    false => format!("add `{key}: {}`, or use another policy", example(key)),
+                }),
         );
     }
 }

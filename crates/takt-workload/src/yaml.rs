@@ -7,7 +7,7 @@ use crate::policy::{self, policy_name};
 use crate::reader::{Bare, Cpus, Reader, cpus_text};
 use crate::value::choices;
 use crate::{
-    OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, steps, table,
+    OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, servers, steps, table,
     tasks,
 };
 use std::path::{Path, PathBuf};
@@ -16,11 +16,12 @@ use takt_core::model::{Backlog, BestEffortStart, Late, Locking, System};
 use takt_core::policy::{Placement, PolicySpec, Scope};
 use takt_core::scenario::Deciding;
 
-const KEYS: [&str; 29] = [
+const KEYS: [&str; 30] = [
     "windows",
     "partitions",
     "tasks",
     "domains",
+    "servers",
     "policy",
     "placement",
     "cpus",
@@ -94,6 +95,9 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     // Before the steps that name them.
     if let Some(entry) = root.get("resources") {
         steps::declare(reader, entry);
+    }
+    if let Some(entry) = root.get("servers") {
+        servers::declare(reader, entry);
     }
     let (windows, list) = (root.get("windows"), root.get("tasks"));
     let partitions = root.get("partitions");
@@ -193,6 +197,8 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     let resources = std::mem::take(&mut reader.resources);
     workload.system.resources = resources.len();
     workload.resources = resources.into_names();
+    let servers = std::mem::take(&mut reader.servers);
+    (workload.system.servers, workload.servers) = servers.build(reader);
     rules::whole(reader, root, &workload, &heads);
     surroundings(reader, root, file_policy.map(|(policy, _)| policy), options, &mut workload);
     Some((workload, heads))

@@ -1,0 +1,122 @@
+//! `servers`: servers for aperiodic work that several tasks share, each by its name.
+
+use crate::MAX_ENTRIES;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::node::{Entry, Node, Place};
+use crate::reader::{Reader, clipped};
+use crate::steps;
+use crate::value::choices;
+use std::collections::HashMap;
+use takt_core::model::{Reservation, Server, ServerId};
+use takt_core::time::Span;
+
+const KEYS: [&str; 4] = ["name", "budget", "period", "priority"];
+const HINT: &str = "write `- {name: requests, budget: 2ms, period: 10ms}` for each";
+
+/// The servers of the file; their places in the list are their numbers.
+#[derive(Default)]
+pub(crate) struct Servers {
+    list: Vec<Named>,
+    index: HashMap<String, ServerId>,
+    /// Where the file lists them, if it does.
+    place: Option<Place>,
+    /// Some could not be read, so that a task may name one that is not here.
+    partial: bool,
+}
+
+struct Named {
+    name: String,
+    place: Place,
+    server: Server,
+    used: bool,
+}
+
+/// Reads the top level's `servers`, before the tasks that name them.
+pub(crate) fn declare(reader: &mut Reader, entry: &Entry) {
+    let faults = reader.diagnostics.len();
+    let items = steps::bounded(reader, &entry.value, "servers", HINT, MAX_ENTRIES).unwrap_or_default();
+    let mut servers = Servers { place: Some(entry.key_span.clone()), ..Servers::default() };
+    for node in items {
+        let Some(named) = server(reader, node) else { continue };
+        match servers.index.get(&named.name) {
+            Some(first) => reader.push(
+                Diagnostic::error(&named.place, format!("two servers are called `{}`", clipped(&named.name)))
+                    .label("the second one")
+                    .also(&servers.list[first.index()].place, "the first one")
+                    .hint("give one of them another `name`, or remove it"),
+            ),
+            None => {
+                servers.index.insert(named.name.clone(), ServerId(servers.list.len() as u32));
+                servers.list.push(named);
+            }
+        }
+    }
+    servers.partial = reader.diagnostics[faults..].iter().any(|d| d.severity == Severity::Error);
+    reader.servers = servers;
+}
+
+fn server(reader: &mut Reader, node: &Node) -> Option<Named> {
+    if !reader.is_map(node, "a server", HINT) {
+        return None;
+    }
+    reader.keys(node, "a server", &KEYS);
+    if reader.lacks(node, "name") {
+        let fault = Diagnostic::error(&node.head(), "a server has no `name`").label("in this server");
+        reader.push(fault.hint("add `name: requests`; tasks say by it whose budget they share"));
+    }
+    let reservation = steps::reserved(reader, node, "a server", HINT);
+    let priority = node.get("priority").and_then(|e| reader.whole(&e.value, "priority", u64::from(u32::MAX)));
+    let entry = node.get("name")?;
+    let name = reader.text(&entry.value, "name", "a name")?;
+    let place = entry.value.span.clone();
+    if name.chars().any(char::is_control) {
+        let fault = Diagnostic::error(&place, "a name cannot hold control characters");
+        reader.push(fault.label("such a character is in here"));
+        return None;
+    }
+    // One whose budget is at fault still has its name, so that tasks find it.
+    let reservation = reservation.unwrap_or(Reservation { budget: Span::ZERO, period: Span::ZERO });
+    let server = Server { reservation, priority: priority.unwrap_or(0) as u32 };
+    Some(Named { name, place, server, used: false })
+}
+
+/// Reads the `server` of a task.
+pub(crate) fn named(reader: &mut Reader, node: &Node) -> Option<ServerId> {
+    let name = reader.scalar(node, "server", "the name of a server")?;
+    let servers = &mut reader.servers;
+    if let Some(id) = servers.index.get(name) {
+        servers.list[id.index()].used = true;
+        return Some(*id);
+    }
+    if !servers.partial {
+        let fault = Diagnostic::error(&node.span, format!("no server is called `{}`", clipped(name)));
+        let names = || reader.servers.list.iter().map(|named| named.name.as_str());
+        let fault = match (&reader.servers.place, reader.nearest(name, names())) {
+            (_, Some(near)) => fault.label(format!("did you mean `{near}`?")),
+            (Some(place), None) => fault.label("not one of them").also(place, "the servers"),
+            (None, None) => fault.label("this file has no `servers`"),
+        };
+        let fault = match names().next() {
+            Some(_) => fault.hint(format!("the servers are {}", choices(names(), "and"))),
+            None => fault.hint(
+                "add `servers: [{name: requests, budget: 2ms, period: 10ms}]` to the file, or give the task a `reservation` of \
+                 its own",
+            ),
+        };
+        reader.push(fault);
+    }
+    None
+}
+
+impl Servers {
+    /// Those of the system, and their names. One that nobody uses is worth a warning.
+    pub(crate) fn build(self, reader: &mut Reader) -> (Vec<Server>, Vec<String>) {
+        for Named { name, place, .. } in self.list.iter().filter(|named| !named.used) {
+            let fault = Diagnostic::warning(place, format!("the server `{}` serves no task", clipped(name)));
+            reader.push(
+                fault.label("nobody is behind it").hint(format!("add `server: {name}` to tasks, or remove the server")),
+            );
+        }
+        self.list.into_iter().map(|named| (named.server, named.name)).unzip()
+    }
+}
