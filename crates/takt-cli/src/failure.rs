@@ -2,7 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
-use takt_workload::{Diagnostic, Source, Unreadable};
+use takt_core::model::TaskId;
+use takt_workload::{Diagnostic, Source, Unreadable, Workload};
 
 /// A failure and its exit status.
 #[derive(Debug)]
@@ -22,6 +23,11 @@ impl Failure {
         let text: Vec<String> = faults.iter().map(|d| d.render(source, color).trim_end().to_string()).collect();
         Failure { status: 2, text: text.join("\n\n") }
     }
+    /// Status 2: one fault of a workload, told at the place of the task that it is about, or as one of the file.
+    pub(crate) fn at(workload: &Workload, task: Option<TaskId>, message: impl Into<String>, hint: &str) -> Failure {
+        let place = task.map(|task| workload.place(task)).unwrap_or_default();
+        Failure::diagnostics(&workload.source, &[Diagnostic::error(&place, message).hint(hint)])
+    }
     /// Status 2: a workload file that is no text.
     pub(crate) fn unreadable(fault: &Unreadable) -> Failure {
         Failure { status: 2, text: fault.render(io::stderr().is_terminal()).trim_end().to_string() }
@@ -36,13 +42,7 @@ impl Failure {
     }
     /// A file could not be written or read.
     pub(crate) fn file(action: &str, path: &std::path::Path, error: &io::Error) -> Failure {
-        let hint = match error.kind() {
-            io::ErrorKind::NotFound => "check the path",
-            io::ErrorKind::PermissionDenied => "check the permissions, or name another file",
-            io::ErrorKind::StorageFull => "free some space, or name a file on another disk",
-            _ => "name another file",
-        };
-        Failure::input(format!("cannot {action} `{}`: {error}", path.display()), hint)
+        Failure::input(format!("cannot {action} `{}`: {error}", path.display()), takt_workload::remedy(error))
     }
 
     pub(crate) fn report(&self) -> ExitCode {

@@ -1,9 +1,11 @@
 //! Summaries of a simulation or a run: a table for people, an object for programs.
 
 pub(crate) mod simulated;
+pub(crate) mod tables;
 
 use serde_json::{Value, json};
 use std::io::{self, Write};
+pub(crate) use tables::{Cell, table};
 use takt_core::model::Domain;
 use takt_core::policy::PolicySpec;
 use takt_core::stats::{Counts, Histogram};
@@ -88,20 +90,20 @@ impl Summary<'_> {
 
     /// The table and the lines under it.
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let counted = ["released", "completed", "met", "missed", "aborted"].map(String::from);
-        let timed = ["min", "mean", "p99", "max"].map(String::from);
+        let counted = ["released", "completed", "met", "missed", "aborted"].map(Cell::from);
+        let timed = ["min", "mean", "p99", "max"].map(Cell::from);
         let valued = self.valued();
-        let worth = |text: String| valued.then_some(text);
-        let head = [&["task".to_string()][..], &counted, worth("utility".into()).as_slice(), &timed].concat();
+        let worth = |text: String| valued.then_some(Cell::from(text));
+        let head = [&["task".into()][..], &counted, worth("utility".into()).as_slice(), &timed].concat();
         let mut rows = vec![head];
         let row = |name: &str, c: &Counts, h: Option<&Histogram>| {
-            let counts = [c.released, c.completed, c.met, c.missed, c.aborted].map(|n| n.to_string());
+            let counts = [c.released, c.completed, c.met, c.missed, c.aborted].map(|n| Cell::from(n.to_string()));
             let times = match h.filter(|h| h.count() > 0) {
-                Some(h) => [h.min(), h.mean(), h.quantile(990), h.max()].map(short),
-                None => ["-"; 4].map(String::from),
+                Some(h) => [h.min(), h.mean(), h.quantile(990), h.max()].map(Cell::Measured),
+                None => ["-"; 4].map(Cell::from),
             };
             let utility = worth(format!("{}/{}", decimal(c.utility), decimal(c.utility_total)));
-            [&[name.to_string()][..], &counts, utility.as_slice(), &times].concat()
+            [&[name.into()][..], &counts, utility.as_slice(), &times].concat()
         };
         for ((task, c), h) in self.workload.tasks.iter().zip(self.counts).zip(self.responses) {
             rows.push(row(&task.name, c, Some(h)));
@@ -200,7 +202,7 @@ pub(crate) fn figures(h: &Histogram) -> Value {
     json!({"count": h.count(), "p50": h.quantile(500).ns(), "p99": h.quantile(990).ns(), "max": h.max().ns()})
 }
 
-/// A span to four digits, for tables.
+/// A span to four digits, for a sentence.
 pub(crate) fn short(span: Span) -> String {
     let ns = span.ns();
     let (unit, name) = match ns.abs() {
@@ -221,23 +223,6 @@ pub(crate) fn short(span: Span) -> String {
     let value = (i128::from(ns) * i128::from(scale) + i128::from(unit) / 2) / i128::from(unit);
     let (whole, rest) = (value / i128::from(scale), value % i128::from(scale));
     if decimals == 0 { format!("{whole}{name}") } else { format!("{whole}.{rest:0w$}{name}", w = decimals as usize) }
-}
-
-/// Prints rows with aligned columns: the first to the left, the others to the right.
-pub(crate) fn table(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns)
-        .map(|c| rows.iter().filter_map(|r| r.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0))
-        .collect();
-    for row in rows {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(c, (cell, &width))| if c == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") });
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;
 use crate::reader::{Reader, clipped};
 use crate::value::{self, BadNumber, choices, nearest};
-use crate::yaml::{fit_machine, no_policy};
+use crate::yaml::{fit_machine, no_copies, no_policy};
 use crate::{MAX_TASKS, Options, Settings, Source, Spawn, TaskInfo, Workload, policy, rules, task, tasks};
 use std::collections::HashMap;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
@@ -58,6 +58,15 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
         return Vec::new();
     };
     let titles = cells(text, header.clone());
+    if titles.iter().all(|title| !COLUMNS.contains(&&text[title.clone()])) {
+        reader.push(Diagnostic::error(&header, "this is not a task set").label("none of its columns are there").hint(
+            format!(
+                "a task set starts with the header `{}`; `takt import` reads those of other systems",
+                COLUMNS.join(",")
+            ),
+        ));
+        return Vec::new();
+    }
     let mut columns = [0; COLUMNS.len()];
     for (at, name) in columns.iter_mut().zip(COLUMNS) {
         let mut found = titles.iter().enumerate().filter(|(_, c)| text[(*c).clone()] == *name);
@@ -142,35 +151,53 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
     rows
 }
 
+/// One of the task sets of a CSV file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskRows {
+    /// Its `set_id`.
+    pub id: u64,
+    /// What its tasks are called, parallel to `tasks`: `T` and their `task_id`, as in a [`Workload`].
+    pub names: Vec<String>,
+    /// Its tasks.
+    pub tasks: Vec<Task>,
+}
+
+/// What a task is called: its number is no name.
+fn name(id: &str) -> String {
+    format!("T{id}")
+}
+
 /// Reads all task sets of a CSV file, in the order of their first lines. A task may run on every CPU number.
 ///
 /// # Errors
 /// The faults of the file in its order, and so are more than [`MAX_TASKS`] tasks in a set. A runtime above the deadline is one in
 /// a file with one set; among several, such a set is one that is not schedulable.
-pub fn load_sets(source: &Source) -> Result<Vec<(u64, Vec<Task>)>, Vec<Diagnostic>> {
+pub fn load_sets(source: &Source) -> Result<Vec<TaskRows>, Vec<Diagnostic>> {
     source.check().map_err(|fault| vec![fault])?;
     let mut reader = Reader::default();
     let rows = rows(&mut reader, source);
     let single = rows.windows(2).all(|pair| pair[0].set == pair[1].set);
     for row in rows.iter().filter(|r| single && r.task.deadline < r.task.runtime) {
-        let name = format!("T{}", row.id);
-        task::check_runtime(&mut reader, &name, &row.task, Some(("runtime", &row.runtime)), Some(&row.deadline));
+        let runtime = Some(("runtime", &row.runtime));
+        task::check_runtime(&mut reader, &name(&row.id), &row.task, runtime, Some(&row.deadline));
     }
     if !reader.diagnostics.is_empty() {
         super::sort(&mut reader.diagnostics);
         return Err(reader.diagnostics);
     }
-    let mut sets: Vec<(u64, Vec<Task>)> = Vec::new();
+    let mut sets: Vec<TaskRows> = Vec::new();
     let mut index: HashMap<u64, usize> = HashMap::new();
     for row in rows {
         let at = *index.entry(row.set).or_insert_with(|| {
-            sets.push((row.set, Vec::new()));
+            sets.push(TaskRows { id: row.set, names: Vec::new(), tasks: Vec::new() });
             sets.len() - 1
         });
-        if sets[at].1.len() == MAX_TASKS {
+        let set = &mut sets[at];
+        if set.tasks.len() == MAX_TASKS {
             return Err(vec![tasks::too_many(&row.place)]);
         }
-        sets[at].1.push(row.task);
+        set.names.push(name(&row.id));
+        set.tasks.push(row.task);
     }
     Ok(sets)
 }
@@ -194,13 +221,23 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
             Diagnostic::error(&other.set_place, format!("the file holds {count} task sets, and one is wanted"))
                 .label(format!("set {} starts here", other.set))
                 .also(&first.set_place, format!("set {} starts here", first.set))
-                .hint(format!("keep one of the sets {}{more}", choices(some.iter().map(String::as_str), "and"))),
+                .hint(format!(
+                    "keep one of the sets {}{more}, or judge all of them with `takt analyze`",
+                    choices(some.iter().map(String::as_str), "and")
+                )),
         ]);
     }
     if rows.len() > MAX_TASKS {
         return Err(vec![tasks::too_many(&rows[MAX_TASKS].place)]);
     }
-    let Some(policy) = options.policy else { return Err(vec![no_policy(&header)]) };
+    let Some(policy) = options.policy else {
+        let hint =
+            "add `--policy edf` to the command line, or ask all tests with `takt analyze`, which needs no policy";
+        return Err(vec![no_policy(&header).hint(hint)]);
+    };
+    if !options.copies.is_empty() {
+        return Err(vec![no_copies(&header, "a task set in CSV")]);
+    }
     if policy.scope == Scope::Table {
         return Err(vec![
             Diagnostic::error(&header, format!("the policy `{0}` needs `{0}`", policy.entry.name))
@@ -230,7 +267,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
     let mut infos = Vec::new();
     let heads: Vec<Place> = rows.iter().map(|row| row.place.clone()).collect();
     for row in rows {
-        let name = format!("T{}", row.id);
+        let name = name(&row.id);
         let runtime = Some(("runtime", &row.runtime));
         task::check_runtime(&mut reader, &name, &row.task, runtime, Some(&row.deadline));
         system.tasks.push(Task { affinity: machine, ..row.task });
@@ -249,7 +286,12 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
         return Err(reader.diagnostics);
     }
     let settings = Settings { cpus_from_all: from_all, ..Settings::default() };
-    let workload = Workload { tasks: infos, warnings: reader.diagnostics, ..Workload::new(source, system, settings) };
-    rules::buildable(&workload, &heads, &header).map_err(|fault| vec![fault])?;
+    let workload = Workload {
+        tasks: infos,
+        places: heads,
+        warnings: reader.diagnostics,
+        ..Workload::new(source, system, settings)
+    };
+    rules::buildable(&workload, &header).map_err(|fault| vec![fault])?;
     Ok(workload)
 }

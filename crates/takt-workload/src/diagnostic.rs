@@ -1,6 +1,7 @@
 //! What is wrong with a file, where, and what to do about it.
 
 use crate::Source;
+use crate::reader::clipped;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use std::ops::Range;
 
@@ -79,8 +80,9 @@ impl Diagnostic {
             Severity::Warning => Level::WARNING,
         };
         let title = level.primary_title(printable(&self.message));
-        let report = if source.text.is_empty() {
-            // Nothing to show: an empty file, or one that could not be read at all.
+        let whole = self.span == (0..0) && self.label.is_empty() && self.related.is_empty();
+        let report = if source.text.is_empty() || whole {
+            // Nothing to show: an empty file, one that could not be read at all, or something about the file as a whole.
             [title.element(Origin::path(source.name.as_str()))]
         } else {
             // Only the lines between the first and the last place: the library reads all that it is given.
@@ -119,6 +121,25 @@ impl Diagnostic {
         }
         out
     }
+}
+
+/// The text with the names of tasks that stand there as numbers, as in `task 3`. `name` is that of a number.
+pub(crate) fn named<'n>(text: &str, name: impl Fn(usize) -> Option<&'n str>) -> String {
+    const WORD: &str = "task ";
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(WORD) {
+        let (before, number) = rest.split_at(at + WORD.len());
+        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+        out.push_str(before);
+        rest = match number[..digits].parse().ok().and_then(&name) {
+            Some(name) => {
+                out.push_str(&format!("`{}`", clipped(name)));
+                &number[digits..]
+            }
+            None => number,
+        };
+    }
+    out + rest
 }
 
 /// A printable stand-in of the same length in UTF-8, so that offsets stay valid.

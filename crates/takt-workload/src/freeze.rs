@@ -13,6 +13,7 @@ pub fn frozen(workload: &Workload, table: System) -> Workload {
     settings.cpus_from_all = false;
     Workload {
         tasks: tasks.map(|(i, info)| TaskInfo { partition: Some(i), ..info.clone() }).collect(),
+        places: workload.places.clone(),
         partitions: workload.tasks.iter().map(|info| info.name.clone()).collect(),
         slice_frequencies_mhz: table.windows.iter().map(|w| vec![None; w.slices.len()]).collect(),
         ..Workload::new(&workload.source, table, settings)

@@ -36,17 +36,20 @@ pub mod import;
 
 pub use canonical::canonical;
 pub use copies::shift;
-pub use csv::load_sets;
+pub use csv::{TaskRows, load_sets};
 pub use diagnostic::{Diagnostic, Severity};
 pub use freeze::frozen;
 pub use load::{MAX_LOAD, parse_factor, scale};
 pub use policy::{policy_from_text, policy_text};
-pub use source::{MAX_BYTES, Source, Unreadable};
-pub use value::{MAX_DURATION, duration_text, parse_cpus, parse_duration};
+pub use source::{MAX_BYTES, Source, Unreadable, remedy};
+pub use steps::runtime_of_steps;
+pub use tasks::number_not_count;
+pub use value::{MAX_DURATION, duration_text, nearest, parse_cpus, parse_duration};
 
+use std::ops::Range;
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Execution, System, Timing};
+use takt_core::model::{Execution, System, TaskId, Timing};
 use takt_core::policy::PolicySpec;
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
@@ -73,6 +76,8 @@ pub struct Workload {
     pub system: System,
     /// Names and commands, parallel to [`System::tasks`].
     pub tasks: Vec<TaskInfo>,
+    /// Where messages about each task point, as bytes of [`Source::text`], parallel to [`System::tasks`].
+    pub places: Vec<Range<usize>>,
     /// Names, parallel to [`System::partitions`].
     pub partitions: Vec<String>,
     /// Names, parallel to [`System::domains`].
@@ -98,6 +103,7 @@ impl Workload {
             source: source.clone(),
             system,
             tasks: Vec::new(),
+            places: Vec::new(),
             partitions: Vec::new(),
             domains: Vec::new(),
             servers: Vec::new(),
@@ -109,16 +115,28 @@ impl Workload {
         }
     }
 
-    /// What only a simulation carries out, in the words of the file: each key with the names of the tasks that have it, or
-    /// with none for a key of the whole file. A real machine has costs of its own, and a real job does what its program does.
+    /// Where messages about the task point: its place, or the file as a whole.
     #[must_use]
-    pub fn simulated_only(&self) -> Vec<(&'static str, Vec<&str>)> {
-        let mut keys: Vec<(&'static str, Vec<&str>)> = Vec::new();
-        for (task, info) in self.system.tasks.iter().zip(&self.tasks) {
+    pub fn place(&self, task: TaskId) -> Range<usize> {
+        self.places.get(task.index()).cloned().unwrap_or_default()
+    }
+
+    /// The text of a library that knows tasks by number only, with the names of the tasks: ``task `left` `` for `task 0`. O(length).
+    #[must_use]
+    pub fn named(&self, text: &str) -> String {
+        diagnostic::named(text, |task| self.tasks.get(task).map(|info| info.name.as_str()))
+    }
+
+    /// What only a simulation carries out, in the words of the file: each key with the tasks that have it, or with none for a key
+    /// of the whole file. A real machine has costs of its own, and a real job does what its program does.
+    #[must_use]
+    pub fn simulated_only(&self) -> Vec<(&'static str, Vec<TaskId>)> {
+        let mut keys: Vec<(&'static str, Vec<TaskId>)> = Vec::new();
+        for (task, id) in self.system.tasks.iter().zip((0..).map(TaskId)) {
             for key in task::simulated_keys(task) {
                 match keys.iter_mut().find(|(known, _)| *known == key) {
-                    Some((_, names)) => names.push(&info.name),
-                    None => keys.push((key, vec![&info.name])),
+                    Some((_, tasks)) => tasks.push(id),
+                    None => keys.push((key, vec![id])),
                 }
             }
         }
@@ -254,6 +272,9 @@ pub fn load(source: Source, options: &Options) -> Result<Workload, Vec<Diagnosti
         if source.is_csv() {
             csv::load(&source, options)
         } else if import::chronos::is_task_set(&source.text) {
+            if !options.copies.is_empty() {
+                return Err(vec![yaml::no_copies(&(0..0), "a task set of ChronOS")]);
+            }
             import::chronos::load(&source, &import::chronos::Run::default(), options)
         } else {
             yaml::load(&source, options)

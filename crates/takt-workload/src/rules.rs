@@ -29,10 +29,10 @@ pub(crate) fn whole(reader: &mut Reader, root: &Node, workload: &Workload, heads
 
 /// Whether the policy takes the system. The rules of this crate are finer than the engine's and name a place; a rule of a policy
 /// alone is found here, by building it.
-pub(crate) fn buildable(workload: &Workload, heads: &[Place], policy: &Place) -> Result<(), Diagnostic> {
+pub(crate) fn buildable(workload: &Workload, policy: &Place) -> Result<(), Diagnostic> {
     let system = &workload.system;
     let fault = |at: &Place, why: &dyn std::fmt::Display| Err(Diagnostic::error(at, why.to_string()));
-    system.validate().or_else(|e| fault(policy, &e))?;
+    system.validate().or_else(|e| fault(policy, &workload.named(&e.to_string())))?;
     let tasks: Vec<TaskId> = (0..system.tasks.len() as u32).map(TaskId).collect();
     let whole = (&tasks, system.cpus, system.policy);
     let parts = system.domains.iter().map(|d| (&d.tasks, d.cpus, d.policy));
@@ -44,7 +44,7 @@ pub(crate) fn buildable(workload: &Workload, heads: &[Place], policy: &Place) ->
             e.label(format!("the policy `{name}` does not take this")).hint("change it, or use another policy")
         });
     };
-    let (head, called) = (&heads[task.index()], clipped(&workload.tasks[task.index()].name));
+    let (head, called) = (&workload.place(task), clipped(&workload.tasks[task.index()].name));
     let (message, hint) = match why {
         Invalid::Apart(_, what) => {
             let fault = Diagnostic::error(head, format!("task `{called}` cannot share its server"));

@@ -1,7 +1,7 @@
 //! The text of a file, and what makes it no text at all.
 
 use crate::diagnostic::Diagnostic;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// The longest file that is read, in bytes.
@@ -14,6 +14,18 @@ pub struct Source {
     pub name: String,
     /// Its text.
     pub text: String,
+}
+
+/// What to do about a file that cannot be opened, read or written.
+#[must_use]
+pub fn remedy(why: &io::Error) -> &'static str {
+    match why.kind() {
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::IsADirectory => "name a file, not a directory",
+        io::ErrorKind::PermissionDenied => "check the permissions, or name another file",
+        io::ErrorKind::StorageFull => "free some space, or name a file on another disk",
+        _ => "name another file",
+    }
 }
 
 /// A file that could not be read as text.
@@ -49,7 +61,7 @@ impl Source {
         match std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
             Ok(_) => Source::from_bytes(name, bytes),
             Err(why) => {
-                let fault = Diagnostic::error(&(0..0), format!("cannot read `{name}`: {why}"));
+                let fault = Diagnostic::error(&(0..0), format!("cannot read `{name}`: {why}")).hint(remedy(&why));
                 Err(Unreadable::new(Source { name, text: String::new() }, fault))
             }
         }
@@ -97,9 +109,23 @@ impl Source {
         if let Some(at) = self.text.find('\0') {
             return Err(binary(at));
         }
+        let first = self.text.lines().next().unwrap_or("");
+        for (mark, what, hint) in OTHERS {
+            if let Some(at) = first.find(mark) {
+                let fault = Diagnostic::error(&(at..at + mark.len()), format!("this is {what}, not a workload"));
+                return Err(fault.label("it begins like one").hint(hint));
+            }
+        }
         Ok(())
     }
 }
+
+/// What other files of Takt have in their first line, what they are, and what reads them.
+const OTHERS: [(&str, &str, &str); 3] = [
+    ("{\"takt_trace\":", "a trace", "`takt trace show` draws it"),
+    ("at_ns,applied_ns,", "a trace", "`takt trace show` draws it"),
+    ("\"takt_steps\":", "a record of steps", "`takt sim WORKLOAD --replay FILE` replays it"),
+];
 
 fn binary(at: usize) -> Diagnostic {
     Diagnostic::error(&(at..at + 1), "this looks like a binary file, not a workload")

@@ -7,7 +7,7 @@ use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_ratio};
 use crate::{MAX_ENTRIES, series, utility};
 use std::collections::HashMap;
 use std::rc::Rc;
-use takt_core::model::{Call, Execution, Handler, Reservation, ResourceId, Step};
+use takt_core::model::{Call, Execution, Handler, Reservation, ResourceId, Step, Task};
 use takt_core::time::Span;
 use takt_core::utility::UNIT;
 
@@ -279,7 +279,10 @@ fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
             return None;
         }
         _ => {
-            let near = nearest(word, STEP_WORDS);
+            // `wait period` is a slip, too.
+            let both = argument.split_whitespace().next().map(|second| format!("{word}-{second}"));
+            let joined = both.and_then(|both| nearest(&both, STEP_WORDS.into_iter().filter(|w| w.contains('-'))));
+            let near = joined.or_else(|| nearest(word, STEP_WORDS));
             let label = near.map_or("no such step".to_owned(), |n| format!("did you mean `{n}`?"));
             let fault = Diagnostic::error(&node.head(), format!("a step cannot `{}`", clipped(word)));
             reader.push(fault.label(label).hint(format!("it is one of {}", choices(STEP_WORDS, "or"))));
@@ -287,6 +290,14 @@ fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
         }
     };
     Some((step, argument.to_owned()))
+}
+
+/// The runtime that a task has by its `steps`: what its longest job runs for. `None` without steps, and where another one is
+/// declared. O(steps).
+#[must_use]
+pub fn runtime_of_steps(task: &Task) -> Option<Span> {
+    let (runs, _) = times(&task.steps);
+    task.runtime.filter(|runtime| !task.steps.is_empty() && *runtime == runs)
 }
 
 /// How long a job of the program runs at most, and how long it takes when nobody is in the way.

@@ -39,7 +39,23 @@ pub(crate) fn too_many(place: &Place) -> Diagnostic {
 pub(crate) fn foreign_cpus(place: &Place, foreign: &CpuSet, machine: &CpuSet) -> Diagnostic {
     Diagnostic::error(place, format!("{} outside the machine", cpus_text(foreign)))
         .label(format!("the machine is {}", cpus_text(machine)))
-        .hint("the machine is set by `cpus`, or by `--cpus` on the command line")
+        .hint(
+            number_not_count(machine)
+                .unwrap_or_else(|| "the machine is set by `cpus`, or by `--cpus` on the command line".to_owned()),
+        )
+}
+
+/// The difference between `cpus: 2` and `--cpus 2`, if the machine is one CPU whose number may have been meant as a count.
+#[must_use]
+pub fn number_not_count(machine: &CpuSet) -> Option<String> {
+    let number = machine.iter().next().filter(|number| machine.len() == 1 && *number > 0)?;
+    let so_many = match number {
+        1 => "one CPU is `cpus: 0`".to_owned(),
+        _ => format!("{number} CPUs are `cpus: 0-{}`", number - 1),
+    };
+    Some(format!(
+        "`cpus: {number}` is a list that names CPU {number} alone; {so_many}, or `--cpus {number}` for this command"
+    ))
 }
 
 /// The tasks as the file has them, the machine not yet known.
@@ -56,7 +72,8 @@ struct Listed {
 pub(crate) fn read(reader: &mut Reader, entry: &Entry, wanted: &[(String, usize)]) -> TaskList {
     let items = reader.items(&entry.value, "`tasks`", "write `- name: …` for each");
     if items.is_empty() && (entry.value.is_null() || matches!(entry.value.kind, Kind::List(_))) {
-        reader.push(Diagnostic::error(&entry.key_span, "`tasks` is empty").label("there is nothing to schedule"));
+        let fault = Diagnostic::error(&entry.key_span, "`tasks` is empty").label("there is nothing to schedule");
+        reader.push(fault.hint("write a task such as `- {name: control, period: 10ms, runtime: 2ms}`"));
     }
     if items.len() > MAX_TASKS {
         reader.push(too_many(&items[MAX_TASKS].head()));

@@ -160,7 +160,8 @@ pub(crate) fn parse_bool(text: &str) -> Option<bool> {
 }
 
 /// The name nearest to `wrong`, if one is near enough to be a slip of the fingers.
-pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A pasted page is nobody's misspelt key, and comparing costs the product of the lengths.
     if wrong.len() > 64 {
         return None;

@@ -5,6 +5,7 @@ use crate::domains::Domains;
 use crate::node::{self, Entry, Node, Place};
 use crate::policy::{self, policy_name};
 use crate::reader::{Bare, Cpus, Reader, cpus_text};
+use crate::tasks::number_not_count;
 use crate::value::choices;
 use crate::{
     OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, servers, steps, table,
@@ -81,7 +82,8 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
             workload.warnings = warnings;
             let kind = root.get("windows").or(root.get("tasks")).map_or(root.head(), |e| e.key_span.clone());
             let policy = root.get("policy").filter(|_| options.policy.is_none()).map_or(kind, |e| e.value.span.clone());
-            rules::buildable(&workload, &heads, &policy).map_err(|fault| vec![fault])?;
+            workload.places = heads;
+            rules::buildable(&workload, &policy).map_err(|fault| vec![fault])?;
             Ok(workload)
         }
         _ => Err(errors),
@@ -135,6 +137,9 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
                         .hint("a partition with a policy such as `p-edf` may have a `placement`"),
                 );
             }
+            if !options.copies.is_empty() {
+                reader.push(no_copies(&windows.key_span, "a window table"));
+            }
             let table = table::read(reader, partitions, windows);
             let (named, all) = table.cpus();
             let (machine, from_all) = wanted.machine(reader, named, all, &windows.key_span);
@@ -165,6 +170,12 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
                 None => with_placement(online_policy(reader, root, list, file_policy, options)?, placement),
             };
             let place = policy_place(file_policy, options, list);
+            if let (None, None, Some((Cpus::Set(set), at))) = (options.cpus, &domains, &wanted.cpus)
+                && let Some(hint) = number_not_count(set).filter(|_| policy.scope != Scope::Uniprocessor)
+            {
+                let fault = Diagnostic::warning(at, format!("a policy for several CPUs has only {}", cpus_text(set)));
+                reader.push(fault.label("a list of numbers, and no count").hint(hint));
+            }
             fit_machine(reader, &policy, &mut machine, from_all, &place);
             if let Some(fault) = options.policy.as_ref().and_then(policy::check) {
                 reader.push(fault.diagnostic(&place));
@@ -416,6 +427,13 @@ fn online_policy(
         return None;
     }
     Some(policy)
+}
+
+/// `--copies` where nothing can be copied.
+pub(crate) fn no_copies(place: &Place, what: &str) -> Diagnostic {
+    Diagnostic::error(place, format!("`--copies` says nothing of {what}"))
+        .label("no task with `copies`")
+        .hint("leave it out; the `tasks` of a YAML file can have copies")
 }
 
 pub(crate) fn no_policy(place: &Place) -> Diagnostic {

@@ -333,7 +333,7 @@ fn a_scenario_is_sorted_and_keeps_what_it_does_not_name() {
     let again = ok(&canonical(&w));
     assert_eq!((again.system, again.scenario), (w.system.clone(), w.scenario.clone()));
     let only = [
-        ("execution", vec!["b"]),
+        ("execution", vec![TaskId(1)]),
         ("tick", vec![]),
         ("timer_resolution", vec![]),
         ("timer_lateness", vec![]),

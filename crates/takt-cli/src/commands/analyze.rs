@@ -13,9 +13,9 @@ use takt_analysis::tests::edf;
 use takt_analysis::tests::{self, TESTS, Verdict as Says, fixed_priority};
 use takt_analysis::utilisation::Utilisation;
 use takt_core::cpus::MAX_CPUS;
-use takt_core::model::System;
+use takt_core::model::{System, TaskId};
 use takt_core::time::Span;
-use takt_workload::Source;
+use takt_workload::{Source, TaskRows};
 
 /// Schedulability tests, one verdict per task set and test
 ///
@@ -129,9 +129,9 @@ fn from_csv(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
     let source = Source::read(file).map_err(|u| Failure::unreadable(&u))?;
     let sets = takt_workload::load_sets(&source).map_err(|faults| Failure::diagnostics(&source, &faults))?;
     let cpus = args.cpus.map_or(1, usize::from);
-    let ready = |(id, tasks): (u64, Vec<takt_core::model::Task>)| {
-        let names: Vec<String> = (0..tasks.len()).map(|t| format!("T{t}")).collect();
-        let set = TaskSet::from_tasks(&tasks).map_err(|why| unsuitable(why, &names))?;
+    let ready = |TaskRows { id, names, tasks }: TaskRows| {
+        let wrong = |(_, why)| Failure::input(format!("`{}`, set {id}: {why}", source.name), EVERY);
+        let set = TaskSet::from_tasks(&tasks).map_err(|why| wrong(unsuitable(why, &names)))?;
         Ok((id, names, set, verdicts::machine(cpus, tasks)))
     };
     Ok((sets.into_iter().map(ready).collect::<Result<_, Failure>>()?, cpus))
@@ -152,17 +152,24 @@ fn from_yaml(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
         return Err(Failure::input(message, "`takt check` says whether the budgets fit their windows"));
     }
     let names: Vec<String> = workload.tasks.iter().map(|t| t.name.clone()).collect();
-    let set = TaskSet::from_system(&workload.system).map_err(|why| unsuitable(why, &names))?;
+    let set = TaskSet::from_system(&workload.system).map_err(|why| {
+        let (task, why) = unsuitable(why, &names);
+        Failure::at(&workload, task, why, EVERY)
+    })?;
     let cpus = workload.system.cpus.len();
     Ok((vec![(0, names, set, workload.system)], cpus))
 }
 
-fn unsuitable(why: Unsuitable, names: &[String]) -> Failure {
-    let every = "every task needs `runtime`, `deadline` and `period`";
+/// What the tests ask of a task.
+const EVERY: &str = "every task needs `runtime`, `deadline` and `period`";
+
+/// What keeps the tests from a set, and the task that does.
+fn unsuitable(why: Unsuitable, names: &[String]) -> (Option<TaskId>, String) {
+    let of = |task: usize, text: String| (Some(TaskId(task as u32)), text);
     match why {
-        Unsuitable::Without(task, what) => Failure::input(format!("task {} has no {what}", names[task]), every),
-        Unsuitable::Range(task) => Failure::input(format!("a time of task {} is out of range", names[task]), every),
-        Unsuitable::Empty => Failure::input("there are no tasks", every),
+        Unsuitable::Without(task, what) => of(task, format!("task `{}` has no `{what}`", names[task])),
+        Unsuitable::Range(task) => of(task, format!("a time of task `{}` is out of range", names[task])),
+        Unsuitable::Empty => (None, "there are no tasks".to_owned()),
     }
 }
 

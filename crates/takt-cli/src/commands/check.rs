@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::input::Input;
 use crate::report::simulated::percent as millionths;
-use crate::report::{number, table};
+use crate::report::{Cell, number, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_analysis::control::{self, ControlReport, CpuPlan, Loops, Pole};
@@ -58,6 +58,9 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
             if valued {
                 object["utility"] = worth(task);
             }
+            if let Some(runtime) = takt_workload::runtime_of_steps(task) {
+                object["runtime_of_steps_ns"] = runtime.ns().into();
+            }
             object
         });
         let object = json!({
@@ -84,6 +87,9 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
         let policy = takt_workload::policy_text(&system.policy);
         let tasks = several(system.tasks.len(), "task", "tasks");
         writeln!(out, "{}: {tasks}, policy {policy}, CPU {}", workload.source.name, system.cpus)?;
+        if let Some(taken) = of_steps(workload) {
+            writeln!(out, "{taken}")?;
+        }
         for ((name, domain), part) in workload.domains.iter().zip(&system.domains).zip(&parts) {
             let policy = takt_workload::policy_text(&domain.policy);
             let tasks = several(domain.tasks.len(), "task", "tasks");
@@ -91,10 +97,9 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
         }
         writeln!(out, "{verdict}")?;
         if verdict.responses.iter().any(Option::is_some) {
-            let mut rows = vec![["task", "response at most", "deadline"].map(String::from).to_vec()];
+            let mut rows = vec![["task", "response at most", "deadline"].map(Cell::from).to_vec()];
             for ((info, task), response) in workload.tasks.iter().zip(&system.tasks).zip(&verdict.responses) {
-                let text = |span: Option<Span>| span.map_or("-".to_string(), |s| s.to_string());
-                rows.push(vec![info.name.clone(), text(*response), text(task.deadline)]);
+                rows.push(vec![info.name.as_str().into(), (*response).into(), task.deadline.into()]);
             }
             writeln!(out)?;
             table(out, &rows)?;
@@ -108,6 +113,22 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
         }
     }
     Ok(if no { crate::Verdict::No } else { crate::Verdict::Done })
+}
+
+/// The runtimes that are counted with where only `steps` say something of them.
+fn of_steps(workload: &Workload) -> Option<String> {
+    const TOLD: usize = 8;
+    let taken = workload.tasks.iter().zip(&workload.system.tasks);
+    let taken =
+        taken.filter_map(|(info, task)| Some(format!("{} {}", info.name, takt_workload::runtime_of_steps(task)?)));
+    let mut taken: Vec<String> = taken.collect();
+    let more = taken.len().saturating_sub(TOLD);
+    taken.truncate(TOLD);
+    if more > 0 {
+        taken.push(format!("{more} more"));
+    }
+    let taken = taken.join(", ");
+    (!taken.is_empty()).then(|| format!("note: runtime from `steps`, that of the longest job, at any time: {taken}"))
 }
 
 /// Why real-time processes under the online policy may leave too little of a CPU to others. What is only simulated says nothing of
@@ -135,19 +156,12 @@ fn worth(task: &Task) -> Value {
 
 /// The analysis knows tasks and domains by number, people by name.
 fn named(mut verdict: Verdict, workload: &Workload) -> Verdict {
+    verdict.reason = workload.named(&verdict.reason);
     let domain = verdict.reason.strip_prefix("in the domain at index ").and_then(|rest| rest.split_once(": "));
     if let Some((number, rest)) = domain
         && let Some(name) = number.parse::<usize>().ok().and_then(|n| workload.domains.get(n))
     {
-        let part = named(Verdict { reason: rest.to_owned(), ..verdict.clone() }, workload);
-        verdict.reason = format!("in domain `{name}`, {}", part.reason);
-        return verdict;
-    }
-    let numbered = verdict.reason.strip_prefix("task ").and_then(|rest| rest.split_once(' '));
-    if let Some((number, rest)) = numbered
-        && let Some(info) = number.parse::<usize>().ok().and_then(|n| workload.tasks.get(n))
-    {
-        verdict.reason = format!("task `{}` {rest}", info.name);
+        verdict.reason = format!("in domain `{name}`, {rest}");
     }
     verdict
 }
@@ -282,17 +296,11 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
         several(report.windows.len(), "window", "windows"),
         report.major_frame
     )?;
-    let mut rows = vec![["window", "length", "CPU", "SC partition", "SC load", "of window"].map(String::from).to_vec()];
+    let mut rows = vec![["window", "length", "CPU", "SC partition", "SC load", "of window"].map(Cell::from).to_vec()];
     for (index, (window, described)) in report.windows.iter().zip(&system.windows).enumerate() {
         if window.slices.is_empty() {
-            rows.push(vec![
-                index.to_string(),
-                window.length.to_string(),
-                "-".into(),
-                "idle".into(),
-                "-".into(),
-                "-".into(),
-            ]);
+            let length = Cell::Exact(window.length);
+            rows.push(vec![index.to_string().into(), length, "-".into(), "idle".into(), "-".into(), "-".into()]);
         }
         for (slice, d) in window.slices.iter().zip(&described.slices) {
             let sc = d.sc.map_or("-".to_string(), |p| workload.partitions[p.index()].clone());
@@ -300,20 +308,21 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
             let (load, share) = match (d.sc, guest) {
                 (None, _) => ("-".into(), "-".into()),
                 (_, true) => ("online".into(), "-".into()),
-                _ => (slice.load.0.to_string(), percent(slice.load.0, window.length)),
+                _ => (Cell::Exact(slice.load.0), percent(slice.load.0, window.length).into()),
             };
-            rows.push(vec![index.to_string(), window.length.to_string(), slice.cpus.to_string(), sc, load, share]);
+            let length = Cell::Exact(window.length);
+            rows.push(vec![index.to_string().into(), length, slice.cpus.to_string().into(), sc.into(), load, share]);
         }
     }
     table(out, &rows)?;
     writeln!(out)?;
     let mut rows =
-        vec![["partition", "windows", "CPU time per frame", "longest time without"].map(String::from).to_vec()];
+        vec![["partition", "windows", "CPU time per frame", "longest time without"].map(Cell::from).to_vec()];
     for p in &report.partitions {
-        let gap = p.gap_max.map_or("for ever".to_string(), |g| g.to_string());
-        let gap = if p.best_effort && p.gap_max.is_some() { format!("{gap} or more (BE)") } else { gap };
-        let name = workload.partitions[p.partition.index()].clone();
-        rows.push(vec![name, p.windows.len().to_string(), p.cpu_time.to_string(), gap]);
+        let gap = p.gap_max.map_or_else(|| "for ever".into(), Cell::Exact);
+        let more = if p.best_effort && p.gap_max.is_some() { "or more (BE)" } else { "" };
+        let name = workload.partitions[p.partition.index()].as_str().into();
+        rows.push(vec![name, p.windows.len().to_string().into(), Cell::Exact(p.cpu_time), gap, more.into()]);
     }
     table(out, &rows)?;
     writeln!(out)?;

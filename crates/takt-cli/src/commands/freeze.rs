@@ -8,9 +8,12 @@ use takt_workload::{MAX_WINDOWS, Workload};
 
 /// Freezes the schedule of a workload and writes the table.
 pub(crate) fn write(workload: &Workload, path: &Path) -> Result<(), Failure> {
-    if let Some((key, _)) = workload.simulated_only().first() {
-        let message = format!("the schedule cannot be frozen: `{key}` has no place in a window table");
-        return Err(Failure::input(message, "a table is made for jobs that take their whole runtime; remove the key"));
+    if let Some((key, tasks)) = workload.simulated_only().first() {
+        let of =
+            tasks.first().map_or(String::new(), |task| format!(" of task `{}`", workload.tasks[task.index()].name));
+        let message = format!("the schedule cannot be frozen: `{key}`{of} has no place in a window table");
+        let hint = "a table is made for jobs that take their whole runtime; remove the key";
+        return Err(Failure::at(workload, tasks.first().copied(), message, hint));
     }
     let table = takt_sim::freeze(&workload.system, MAX_WINDOWS).map_err(|why| refusal(workload, &why))?;
     let policy = takt_workload::policy_text(&workload.system.policy);
@@ -26,7 +29,7 @@ fn refusal(workload: &Workload, why: &Unfrozen) -> Failure {
         Unfrozen::NotPeriodic(task) => format!("task `{}` is not periodic", name(task)),
         Unfrozen::Unknown(task) => format!("how long jobs of task `{}` take is not known beforehand", name(task)),
         Unfrozen::Late { task, job, due } => format!("job {job} of task `{}` is not over by {due}", name(task)),
-        other => other.to_string(),
+        other => workload.named(&other.to_string()),
     };
     let hint = match why {
         Unfrozen::Table => "freeze the schedule of `tasks` under an online policy",
@@ -43,5 +46,9 @@ fn refusal(workload: &Workload, why: &Unfrozen) -> Failure {
         Unfrozen::Changing => "choose another policy",
         Unfrozen::Invalid(_) => "`takt policies` tells what policies need",
     };
-    Failure::input(format!("the schedule cannot be frozen: {message}"), hint)
+    let task = match why {
+        Unfrozen::NotPeriodic(task) | Unfrozen::Unknown(task) | Unfrozen::Late { task, .. } => Some(*task),
+        _ => None,
+    };
+    Failure::at(workload, task, format!("the schedule cannot be frozen: {message}"), hint)
 }

@@ -35,7 +35,55 @@ pub(crate) struct OutputArgs {
     pub(crate) strict: bool,
 }
 
+/// Whether files can be written, found before anything starts or is created: none of them is one that is read, or named twice.
+///
+/// # Errors
+/// Why one cannot.
+pub(crate) fn ready<'p>(
+    read: impl IntoIterator<Item = &'p PathBuf>,
+    written: impl IntoIterator<Item = &'p PathBuf>,
+) -> Result<(), Failure> {
+    let real = |path: &Path| {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        path.canonicalize().unwrap_or_else(|_| absolute(path))
+    };
+    let read: Vec<PathBuf> = read.into_iter().map(|path| real(path)).collect();
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for path in written {
+        // What is no file, such as a pipe, can be written as often as one likes, and is not opened to try it out.
+        if path.exists() && !path.is_file() && !path.is_dir() {
+            continue;
+        }
+        let own = real(path);
+        if read.contains(&own) {
+            let message = format!("`{}` is read, and would be overwritten", path.display());
+            return Err(Failure::input(message, "name another file"));
+        }
+        if seen.contains(&own) {
+            let message = format!("`{}` is to be written twice", path.display());
+            return Err(Failure::input(message, "name a file for each"));
+        }
+        super::sweep::writable(path)?;
+        seen.push(own);
+    }
+    Ok(())
+}
+
 impl OutputArgs {
+    /// The files that are written, once it is known that their endings name what can be written.
+    pub(crate) fn files(&self) -> Result<impl Iterator<Item = &PathBuf>, Failure> {
+        let trace = self.trace.iter().filter(|_| !self.to_stdout());
+        if let Some(path) = trace.clone().find(|path| Format::from_path(path).is_none()) {
+            let hint = "name it .pftrace (Perfetto), .jsonl or .csv";
+            return Err(Failure::input(format!("the ending of `{}` names no trace format", path.display()), hint));
+        }
+        if let Some(path) = self.gantt.iter().find(|path| path.extension().is_none_or(|e| e != "svg")) {
+            let message = format!("`{}` does not end in .svg", path.display());
+            return Err(Failure::input(message, "a Gantt chart is written as SVG: name it .svg"));
+        }
+        Ok(trace.chain(&self.gantt))
+    }
+
     pub(crate) fn to_stdout(&self) -> bool {
         self.trace.as_deref() == Some(Path::new("-"))
     }
@@ -172,23 +220,11 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Opens the files, so that a wrong path is known before anything starts.
+    /// Its files are [`ready`]. A trace is created when it begins, so that nothing is left behind where nothing comes of it; but a
+    /// pipe is opened here, since that may wait for who reads it.
     pub(crate) fn new(args: &OutputArgs, header: Header) -> Result<Recorder, Failure> {
-        let mut file = None;
-        if let Some(path) = args.trace.as_deref().filter(|_| !args.to_stdout()) {
-            if Format::from_path(path).is_none() {
-                let hint = "name it .pftrace (Perfetto), .jsonl or .csv";
-                return Err(Failure::input(format!("the ending of `{}` names no trace format", path.display()), hint));
-            }
-            file = Some(File::create(path).map_err(|e| Failure::file("write", path, &e))?);
-        }
-        if let Some(path) = &args.gantt {
-            if path.extension().is_none_or(|e| e != "svg") {
-                let message = format!("`{}` does not end in .svg", path.display());
-                return Err(Failure::input(message, "a Gantt chart is written as SVG: name it .svg"));
-            }
-            File::create(path).map_err(|e| Failure::file("write", path, &e))?;
-        }
+        let pipe = args.trace.as_deref().filter(|path| !args.to_stdout() && path.exists() && !path.is_file());
+        let file = pipe.map(|path| File::create(path).map_err(|e| Failure::file("write", path, &e))).transpose()?;
         let text = args.for_people();
         let keep = if args.gantt.is_some() {
             DRAWN_MAX
@@ -216,10 +252,13 @@ impl Recorder {
     pub(crate) fn begin(&mut self, in_run: bool, change: impl FnOnce(&mut Header)) {
         change(&mut self.header);
         let Some(path) = &self.path else { return };
-        let (format, mut out): (_, Box<dyn Write + Send>) = match self.file.as_ref().map(File::try_clone) {
-            Some(Ok(file)) => (Format::from_path(path).unwrap_or(Format::JsonLines), Box::new(file)),
-            Some(Err(e)) => return self.error = Some(e),
-            None => (Format::JsonLines, Box::new(io::stdout())),
+        let (format, mut out): (_, Box<dyn Write + Send>) = if path == Path::new("-") {
+            (Format::JsonLines, Box::new(io::stdout()))
+        } else {
+            match self.file.take().map_or_else(|| File::create(path), Ok) {
+                Ok(file) => (Format::from_path(path).unwrap_or(Format::JsonLines), Box::new(file)),
+                Err(e) => return self.error = Some(e),
+            }
         };
         if in_run {
             let (writer, thread) = behind(out);

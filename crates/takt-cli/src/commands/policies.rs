@@ -30,7 +30,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let entry = takt_workload::policy_from_text(name).map(|spec| spec.entry);
         // A policy that has no plain form is shown by its plain name all the same.
         let entry = REGISTRY.iter().find(|e| e.name == name).map_or(entry, Ok);
-        let entry = entry.map_err(|e| Failure::input(e, "`takt policies` lists all of them"))?;
+        let entry =
+            entry.map_err(|e| Failure::input(e, "give a name with or without its scope, as in `edf` or `g-edf`"))?;
         writeln!(out, "{}: {}\n\n{}\n\n{}", entry.name, entry.summary, names(entry), entry.manual.trim_end())?;
         let settings = settings(entry);
         if !settings.is_empty() {

@@ -3,20 +3,20 @@
 use super::output::{self, Recorder};
 use super::sim::unsuitable;
 use crate::failure::Failure;
-use crate::input::{Input, duration};
+use crate::input::{Input, duration, warn};
 use crate::report::{Summary, figures, short};
 use crate::{Outcome, Verdict};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
 use takt_core::engine::Input as EngineInput;
-use takt_core::model::Backlog;
+use takt_core::model::{Backlog, TaskId};
 use takt_core::time::{Span, Time};
 use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
 use takt_linux::Choice;
 use takt_linux::leftovers;
 use takt_trace::Stamped;
-use takt_workload::{OnCrash, Realtime, Spawn, Workload};
+use takt_workload::{Diagnostic, OnCrash, Realtime, Spawn, Workload};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
@@ -74,13 +74,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let machine = takt_linux::rt::affinity(0).ok();
     let workload = args.input.load(machine)?;
     let plan = plan(args, &workload)?;
-    if let Some(warning) = simulated_only(&workload) {
-        // A warning that cannot be said must not keep a schedule from running.
-        let _ = writeln!(io::stderr(), "{warning}");
-    }
+    output::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
+    warn(&workload.source, simulated_only(&workload).as_slice());
     let (length, realtime) = (plan.duration, plan.realtime);
     let mut recorder = Recorder::new(&args.output, output::header(&workload, "run", length))?;
-    let mut steps = super::steps::Writer::create(args.record.as_deref(), &workload, plan.system.horizon)?;
+    let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, plan.system.horizon);
     let mut watch =
         Watch { recorder: &mut recorder, steps: &mut steps, length, bar: Bar::new(args.output.for_people()) };
     let report = takt_exec::run(plan, &mut watch);
@@ -113,10 +111,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
     let mut processes = Vec::with_capacity(workload.tasks.len());
-    for task in &workload.tasks {
+    for (task, id) in workload.tasks.iter().zip((0..).map(TaskId)) {
         let Some(cmd) = task.cmd.clone() else {
             let hint = "give it a `cmd:`, or use `takt sim`";
-            return Err(Failure::input(format!("task `{}` has no command to run", task.name), hint));
+            let message = format!("task `{}` has no command to run", task.name);
+            return Err(Failure::at(workload, Some(id), message, hint));
         };
         processes.push(Process {
             name: task.name.clone(),
@@ -160,16 +159,19 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
 }
 
 /// What of the file a run passes over.
-fn simulated_only(workload: &Workload) -> Option<String> {
-    let said = |(key, tasks): &(&str, Vec<&str>)| match tasks.as_slice() {
+fn simulated_only(workload: &Workload) -> Option<Diagnostic> {
+    let name = |task: &TaskId| &workload.tasks[task.index()].name;
+    let said = |(key, tasks): &(&str, Vec<TaskId>)| match tasks.as_slice() {
         [] => format!("`{key}`"),
-        [one] => format!("`{key}` of {one}"),
-        [first, rest @ ..] => format!("`{key}` of {first} and {} more", rest.len()),
+        [one] => format!("`{key}` of task `{}`", name(one)),
+        [first, rest @ ..] => format!("`{key}` of task `{}` and {} more", name(first), rest.len()),
     };
-    let keys: Vec<String> = workload.simulated_only().iter().map(said).collect();
-    let text =
-        "only a simulation heeds these; processes do what their programs do, and the machine costs what it costs";
-    (!keys.is_empty()).then(|| format!("warning: {}: {text}", keys.join(", ")))
+    let only = workload.simulated_only();
+    let place = only.iter().flat_map(|(_, tasks)| tasks).next().map(|task| workload.place(*task));
+    let keys: Vec<String> = only.iter().map(said).collect();
+    let text = "processes do what their programs do, and the machine costs what it costs";
+    let message = format!("only a simulation heeds {}", keys.join(", "));
+    (!keys.is_empty()).then(|| Diagnostic::warning(&place.unwrap_or_default(), message).hint(text))
 }
 
 /// Why some CPU may not keep a tenth of its time in this schedule.
@@ -212,7 +214,9 @@ fn failure(workload: &Workload, error: takt_exec::Error) -> Failure {
     match error {
         E::Unavailable(u) => Failure::machine(&u.reason, &u.fix),
         E::NoSuchCpu { .. } => {
-            Failure::machine(error, "change the CPU numbers in the file, or run it on a larger machine")
+            let other = || "change the CPU numbers in the file, or run it on a larger machine".to_owned();
+            let fix = takt_workload::number_not_count(&workload.system.cpus).unwrap_or_else(other);
+            Failure::machine(format!("{}: {error}", workload.source.name), &fix)
         }
         E::Invalid(e) => unsuitable(workload, &e),
         E::InitTimeout { .. } => {
@@ -236,6 +240,7 @@ impl Observer for Watch<'_> {
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {
         let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let since = takt_linux::timer::now() - start;
+        self.steps.begin();
         self.recorder.begin(true, |header| {
             header.start_monotonic_ns = Some(start.ns() as u64);
             header.start_unix_ns = Some((unix.as_nanos() as i64 - since.ns()) as u64);

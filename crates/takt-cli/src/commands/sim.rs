@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, Backlog, Load, System, TaskId};
+use takt_core::model::{Arrival, Backlog, Invalid, Load, System, TaskId};
 use takt_core::record::{Record, Sink};
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
@@ -65,6 +65,9 @@ impl Sink for Traced<'_> {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut workload = args.input.load(None)?;
+    args.rounds.iter().try_for_each(|path| rounds_ending(path))?;
+    let read = std::iter::once(&args.input.file).chain(&args.replay);
+    output::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows))?;
     let read = args.replay.as_deref().map(|path| super::steps::read(path, &workload)).transpose()?;
     let (replayed, horizon) = read.map_or((None, None), |(steps, horizon)| (Some(steps), horizon));
     if replayed.is_some() {
@@ -94,9 +97,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let tick = |now: Time| progress.set_position((now.ns() / 1_000_000) as u64);
     let mut out = BufWriter::new(io::stdout().lock());
     let mut recorder = Recorder::new(&args.output, output::header(&workload, "sim", Some(length)))?;
-    let mut rounds = args.rounds.as_deref().map(|path| RoundsFile::create(path, &workload)).transpose()?;
     recorder.begin(false, |_| ());
-    let mut notes = Notes::new(&workload, rounds.is_some());
+    let mut notes = Notes::new(&workload, args.rounds.is_some());
     let idle = recorder.is_idle();
     let mut sink = ((&mut responses, &mut notes), Traced(&mut recorder));
     let report = match &replayed {
@@ -145,8 +147,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         summary.print(&mut out)?;
         simulated.print(&mut out)?;
     }
-    if let (Some(file), Some(rounds)) = (&mut rounds, &notes.rounds) {
-        file.write(rounds)?;
+    if let (Some(path), Some(rounds)) = (&args.rounds, &notes.rounds) {
+        write_rounds(path, &output::header(&workload, "sim", None), rounds)?;
     }
     recorder.finish(Time::ZERO + length, 0, None, &mut out)?;
     out.flush()?;
@@ -165,46 +167,47 @@ fn check_load(load: Option<&Load>, factor: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where rounds are written to.
-struct RoundsFile<'a> {
-    path: &'a Path,
-    file: File,
-    header: takt_trace::Header,
+/// Whether rounds can be written to a file of this name.
+fn rounds_ending(path: &Path) -> Result<(), Failure> {
+    if matches!(path.extension().and_then(|e| e.to_str()), Some("svg" | "csv")) {
+        return Ok(());
+    }
+    let message = format!("the ending of `{}` is neither .svg nor .csv", path.display());
+    Err(Failure::input(message, "name it .svg for a picture, or .csv for numbers"))
 }
 
-impl RoundsFile<'_> {
-    /// Opens the file, so that a wrong path is known before anything starts.
-    fn create<'a>(path: &'a Path, workload: &Workload) -> Result<RoundsFile<'a>, Failure> {
-        if !matches!(path.extension().and_then(|e| e.to_str()), Some("svg" | "csv")) {
-            let message = format!("the ending of `{}` is neither .svg nor .csv", path.display());
-            return Err(Failure::input(message, "name it .svg for a picture, or .csv for numbers"));
+fn write_rounds(path: &Path, header: &takt_trace::Header, rounds: &Rounds) -> Result<(), Failure> {
+    let write = || {
+        let mut out = BufWriter::new(File::create(path)?);
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("csv") => takt_trace::rounds::csv(header, rounds, &mut out)?,
+            _ => out.write_all(takt_trace::rounds::svg(header, rounds).as_bytes())?,
         }
-        let file = File::create(path).map_err(|e| Failure::file("write", path, &e))?;
-        Ok(RoundsFile { path, file, header: output::header(workload, "sim", None) })
+        out.flush()
+    };
+    write().map_err(|e| Failure::file("write", path, &e))?;
+    if rounds.all.is_empty() {
+        let note = "note: there were no rounds; only a policy that hands out time in rounds (ipi) has them";
+        let _ = writeln!(io::stderr(), "{note}");
     }
-
-    fn write(&mut self, rounds: &Rounds) -> Result<(), Failure> {
-        let mut out = BufWriter::new(&mut self.file);
-        let written = match self.path.extension().and_then(|e| e.to_str()) {
-            Some("csv") => takt_trace::rounds::csv(&self.header, rounds, &mut out),
-            _ => out.write_all(takt_trace::rounds::svg(&self.header, rounds).as_bytes()),
-        };
-        let path = self.path;
-        written.and_then(|()| out.flush()).map_err(|e| Failure::file("write", path, &e))?;
-        if rounds.all.is_empty() {
-            let note = "note: there were no rounds; only a policy that hands out time in rounds (ipi) has them";
-            let _ = writeln!(io::stderr(), "{note}");
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// The engine refused what the file's reader let pass.
-pub(crate) fn unsuitable(workload: &Workload, error: &takt_core::model::Invalid) -> Failure {
+pub(crate) fn unsuitable(workload: &Workload, error: &Invalid) -> Failure {
     let policy = workload.system.policy;
     let hint = "choose another policy with --policy, or another machine with --cpus; `takt policies` lists them";
     let name = takt_workload::policy_text(&policy);
-    Failure::input(format!("`{}` cannot be scheduled by {name}: {error}", workload.source.name), hint)
+    let task = match *error {
+        Invalid::Period(task) | Invalid::Length(task) | Invalid::Jitter(task) | Invalid::Reservation(task) => {
+            Some(task)
+        }
+        Invalid::Affinity(task) | Invalid::Instants(task) | Invalid::Steps(task) | Invalid::Utility(task) => Some(task),
+        Invalid::Needs(task, _) => Some(task),
+        _ => None,
+    };
+    let why = workload.named(&error.to_string());
+    Failure::at(workload, task, format!("`{}` cannot be scheduled by {name}: {why}", workload.source.name), hint)
 }
 
 /// Two major frames; one hyperperiod (with the largest offset) up to ten seconds.

@@ -15,24 +15,34 @@ use takt_workload::Workload;
 
 /// Writes steps, if anybody wants them.
 pub(crate) struct Writer {
-    out: Option<(PathBuf, BufWriter<File>)>,
+    path: Option<PathBuf>,
+    header: Value,
+    out: Option<BufWriter<File>>,
     error: Option<io::Error>,
 }
 
 impl Writer {
-    pub(crate) fn create(path: Option<&Path>, workload: &Workload, horizon: Option<Time>) -> Result<Writer, Failure> {
-        let mut writer = Writer { out: None, error: None };
-        if let Some(path) = path {
-            let file = File::create(path).map_err(|e| Failure::file("write", path, &e))?;
-            writer.out = Some((path.to_path_buf(), BufWriter::new(file)));
-            writer.put(&json!({"takt_steps": 1, "workload": workload.source.name, "tasks": workload.tasks.len(),
-                               "seed": workload.system.seed, "horizon_ns": horizon.map(Time::ns)}));
+    pub(crate) fn new(path: Option<&Path>, workload: &Workload, horizon: Option<Time>) -> Writer {
+        let header = json!({"takt_steps": 1, "workload": workload.source.name, "tasks": workload.tasks.len(),
+                            "seed": workload.system.seed, "horizon_ns": horizon.map(Time::ns)});
+        Writer { path: path.map(Path::to_path_buf), header, out: None, error: None }
+    }
+
+    /// Creates the file, when there is something to write: a run that cannot begin leaves none behind.
+    pub(crate) fn begin(&mut self) {
+        let Some(path) = &self.path else { return };
+        match File::create(path) {
+            Ok(file) => {
+                let mut out = BufWriter::new(file);
+                self.error = writeln!(out, "{}", self.header).err();
+                self.out = Some(out);
+            }
+            Err(e) => self.error = Some(e),
         }
-        Ok(writer)
     }
 
     fn put(&mut self, line: &Value) {
-        if let (Some((_, out)), None) = (&mut self.out, &self.error) {
+        if let (Some(out), None) = (&mut self.out, &self.error) {
             self.error = writeln!(out, "{line}").err();
         }
     }
@@ -44,15 +54,15 @@ impl Writer {
     }
 
     pub(crate) fn flush(&mut self) {
-        if let (Some((_, out)), None) = (&mut self.out, &self.error) {
+        if let (Some(out), None) = (&mut self.out, &self.error) {
             self.error = out.flush().err();
         }
     }
 
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.flush();
-        match (self.out, self.error) {
-            (Some((path, _)), Some(e)) => Err(Failure::file("write", &path, &e)),
+        match (self.path, self.error) {
+            (Some(path), Some(e)) => Err(Failure::file("write", &path, &e)),
             _ => Ok(()),
         }
     }
@@ -66,7 +76,8 @@ pub(crate) fn read(path: &Path, workload: &Workload) -> Result<(Vec<Step>, Optio
         let message = format!("{}:{line}: {why}", path.display());
         Failure::input(message, "give the file that `takt run --record` wrote for this workload")
     };
-    let header: Option<Value> = lines.next().and_then(Result::ok).and_then(|l| serde_json::from_str(&l).ok());
+    let first = lines.next().transpose().map_err(|e| Failure::file("read", path, &e))?;
+    let header: Option<Value> = first.and_then(|line| serde_json::from_str(&line).ok());
     let header = header.filter(|h| h["takt_steps"] == 1).ok_or_else(|| wrong(1, "this is not a record of steps"))?;
     if header["tasks"] != workload.tasks.len() || header["seed"] != workload.system.seed {
         return Err(wrong(1, "it was recorded with another number of tasks or another seed"));

@@ -1,10 +1,12 @@
 //! `takt trace`: what a simulation or a run recorded.
 
+use super::output::ready;
 use crate::failure::Failure;
-use crate::input::{Input, duration};
-use crate::report::table;
+use crate::input::{Input, duration, warn};
+use crate::report::{Cell, table};
 use crate::{Outcome, Verdict};
 use serde_json::json;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -35,7 +37,7 @@ enum Command {
         #[arg(long, value_parser = duration)]
         to: Option<Span>,
         /// Columns
-        #[arg(long, default_value_t = 100)]
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(40..=10_000))]
         width: u16,
     },
     /// Write a trace in another format: .pftrace, .jsonl, .csv or .svg
@@ -99,6 +101,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Show { trace, from, to, width } => {
             let trace = read(trace)?;
+            within(&trace, *from, *to)?;
             let options = TextOptions {
                 width: usize::from(*width),
                 from: Time::ZERO + from.unwrap_or(Span::ZERO),
@@ -130,6 +133,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         Command::Convert { from, to } => {
             let trace = read(from)?;
+            ready([from], [to])?;
             convert(&trace, to)?;
             Ok(Verdict::Done)
         }
@@ -214,10 +218,11 @@ fn kernel(trace: &Trace, path: &Path, tolerance: Span, busy: bool, as_json: bool
         let object = json!({"switches": switches.lines, "gaps": switches.gaps, "tasks": tasks, "findings": findings});
         writeln!(out, "{object}")?;
     } else {
-        let mut rows = vec![["task", "process", "given", "ran", "ran outside"].map(String::from).to_vec()];
+        let mut rows = vec![["task", "process", "given", "ran", "ran outside"].map(Cell::from).to_vec()];
         for a in &comparison.accounts {
             let pid = a.pid.map_or("unknown".to_string(), |pid| pid.to_string());
-            rows.push(vec![a.task.clone(), pid, a.given.to_string(), a.ran.to_string(), a.outside.to_string()]);
+            let [given, ran, outside] = [a.given, a.ran, a.outside].map(Cell::Measured);
+            rows.push(vec![a.task.as_str().into(), pid.into(), given, ran, outside]);
         }
         table(out, &rows)?;
         comparison.findings.iter().try_for_each(|f| writeln!(out, "{f}"))?;
@@ -234,6 +239,39 @@ fn read(path: &Path) -> Result<Trace, Failure> {
     let file = File::open(path).map_err(|e| Failure::file("read", path, &e))?;
     takt_trace::read(io::BufReader::new(file), format)
         .map_err(|e| Failure::input(format!("`{}` cannot be read: {e}", path.display()), hint))
+}
+
+/// Whether something of the trace is between the two instants.
+fn within(trace: &Trace, from: Option<Span>, to: Option<Span>) -> Result<(), Failure> {
+    let from = from.unwrap_or(Span::ZERO);
+    if let Some(to) = to.filter(|to| *to <= from) {
+        let message = format!("`--from {from}` is not before `--to {to}`");
+        return Err(Failure::input(message, "`--from` is the first instant that is drawn, `--to` the last one"));
+    }
+    let end = trace.records.last().map(|last| last.applied).max(trace.footer.as_ref().map(|footer| footer.end));
+    match end.filter(|end| from > Span::ZERO && *end <= Time::ZERO + from) {
+        Some(end) => Err(Failure::input(format!("the trace ends at {end}, before `--from {from}`"), "lower `--from`")),
+        None => Ok(()),
+    }
+}
+
+/// How often tasks of a file must be there, so that there are those of the trace. The copies of `a` are called `a-1`, `a-2` and so
+/// on; only what stands so in the trace, and what is in the file as `a` or `a-1`, can be copies.
+fn copies(trace: &Trace, workload: &Workload) -> Vec<(String, usize)> {
+    let described: HashSet<&str> = workload.tasks.iter().map(|task| task.name.as_str()).collect();
+    let mut copies: Vec<(String, usize)> = Vec::new();
+    for task in &trace.header.tasks {
+        let Some((name, number)) = task.name.rsplit_once('-') else { continue };
+        let Some(number) = number.parse::<usize>().ok().filter(|n| n.to_string() == number) else { continue };
+        match copies.last_mut() {
+            Some((last, count)) if last == name && *count + 1 == number => *count = number,
+            _ if number == 1 && (described.contains(name) || described.contains(task.name.as_str())) => {
+                copies.push((name.to_owned(), 1));
+            }
+            _ => {}
+        }
+    }
+    copies
 }
 
 /// Whether tasks come, go or change their periods, so that their releases are not planned from the start.
@@ -263,7 +301,7 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     let policy = read(prefix).or_else(|| read(""));
     let singles = header.places.iter().filter(|p| p.len() == 1).flat_map(|p| p.iter().collect::<Vec<_>>());
     let machine = singles.collect::<takt_core::cpus::CpuSet>();
-    let input = Input {
+    let mut input = Input {
         file: file.to_path_buf(),
         policy,
         placement: None,
@@ -271,12 +309,24 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
         seed: Some(header.seed),
         copies: Vec::new(),
     };
-    let mut workload = input.load(Some(machine))?;
+    let alike = |workload: &Workload| {
+        let described = workload.tasks.iter().map(|task| &task.name);
+        header.tasks.iter().map(|task| &task.name).eq(described)
+    };
+    let mut workload = input.load_quietly(Some(machine))?;
+    if !alike(&workload) {
+        // It may have been made with `--copies`, which says itself in the names.
+        input.copies = copies(trace, &workload);
+        if let Some(other) = input.load_quietly(Some(machine)).ok().filter(alike) {
+            workload = other;
+        }
+    }
+    warn(&workload.source, &workload.warnings);
     if header.source == "run" {
         workload.clear_simulated();
     }
-    let (ran, described) = (header.tasks.iter().map(|t| &t.name), workload.tasks.iter().map(|t| &t.name));
-    if !ran.clone().eq(described.clone()) {
+    if !alike(&workload) {
+        let (ran, described) = (header.tasks.iter().map(|t| &t.name), workload.tasks.iter().map(|t| &t.name));
         let list =
             |names: &mut dyn Iterator<Item = &String>| names.take(8).map(|n| format!("`{n}`")).collect::<Vec<_>>();
         let (ran, described) = (list(&mut ran.clone()).join(", "), list(&mut described.clone()).join(", "));

@@ -145,11 +145,15 @@ fn method(name: &str) -> Result<Method, Failure> {
         return Ok(Method::Simulated(name.into(), Box::new(global_edf())));
     }
     if let Some(policy) = name.strip_prefix(SIMULATED) {
-        let policy =
-            takt_workload::policy_from_text(policy).map_err(|e| Failure::input(e, "`takt policies` lists them"))?;
+        let policy = takt_workload::policy_from_text(policy)
+            .map_err(|e| Failure::input(e, "write `sim:` and a policy, as in `sim:g-edf`"))?;
         return Ok(Method::Simulated(name.into(), Box::new(policy)));
     }
-    tests::test(name).map(Method::Test).ok_or_else(|| Failure::input(format!("there is no test `{name}`"), &hint()))
+    tests::test(name).map(Method::Test).ok_or_else(|| {
+        let near = takt_workload::nearest(name, TESTS.iter().map(|test| test.name).chain([GLOBAL_EDF, "all"]));
+        let near = near.map_or(String::new(), |near| format!(": did you mean `{near}`?"));
+        Failure::input(format!("there is no test `{name}`{near}"), &hint())
+    })
 }
 
 fn hint() -> String {

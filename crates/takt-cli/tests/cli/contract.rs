@@ -19,6 +19,8 @@ fn two_is_bad_input_or_usage() {
     fs::write(room.path("tasks.csv"), "set_id,task_id,C_us,D_us,T_us\n0,0,1000,5000,5000\n").unwrap();
     fs::write(room.path("long.yaml"), "policy: edf\ntasks: [{runtime: 5ms, period: 10ms, deadline: 3ms}]\n").unwrap();
     fs::write(room.path("note.txt"), "no trace").unwrap();
+    fs::write(room.path("undated.yaml"), "policy: rr\ntasks: [{name: left, period: 10ms, cmd: x}]\n").unwrap();
+    room.takt(&["sim", "w.yaml", "--duration", "100ms", "--trace", "t.jsonl"]).expect(0);
     for (args, says) in [
         (&["run", "nothing.yaml"][..], "nothing.yaml"),
         (&["sim", "w.yaml", "--policy", "efd"], "did you mean `edf`?"),
@@ -28,7 +30,17 @@ fn two_is_bad_input_or_usage() {
         (&["sim", "w.yaml", "--cpus", "0"], "--cpus"),
         (&["sim", "w.yaml", "--nonsense"], "--nonsense"),
         (&["run", "w.yaml", "--mechanism", "v3"], "v3"),
-        (&["run", "tasks.csv", "--policy", "edf"], "has no command to run"),
+        (&["run", "tasks.csv", "--policy", "edf"], "task `T0` has no command to run\n --> tasks.csv:2:3"),
+        (&["sim", "tasks.csv"], "ask all tests with `takt analyze`"),
+        (&["sim", "tasks.csv", "--policy", "edf", "--copies", "T0=2"], "says nothing of a task set in CSV"),
+        (&["sim", "w.yaml", "--copies", "a=2"], "says nothing of a window table"),
+        (&["analyze", "undated.yaml"], "task `left` has no `runtime`\n --> undated.yaml:2:"),
+        (&["check", "."], "hint: name a file, not a directory"),
+        (&["sim", "w.yaml", "--replay", "."], "hint: name a file, not a directory"),
+        (&["check", "t.jsonl"], "this is a trace, not a workload"),
+        (&["trace", "show", "t.jsonl", "--from", "20ms", "--to", "10ms"], "`--from 20ms` is not before `--to 10ms`"),
+        (&["trace", "show", "t.jsonl", "--from", "2s"], "the trace ends at 100ms, before `--from 2s`"),
+        (&["trace", "show", "t.jsonl", "--width", "3"], "--width"),
         (&["check", "long.yaml"], "runtime"),
         (&["sim", "w.yaml", "--trace", "t.txt"], "names no trace format"),
         (&["sim", "w.yaml", "--trace", "missing/t.jsonl"], "missing/t.jsonl"),
@@ -46,11 +58,76 @@ fn two_is_bad_input_or_usage() {
     }
 }
 
+/// Who is told no finds everything as it was.
+#[test]
+fn nothing_is_overwritten_or_left_behind() {
+    let room =
+        Room::with("policy: edf\ntasks: [{name: a, runtime: 1ms, period: 10ms, cmd: exec takt burn}]\ncpus: \"900\"\n");
+    fs::write(room.path("set.csv"), "set_id,task_id,C_us,D_us,T_us\n0,0,1000,5000,5000\n").unwrap();
+    room.takt(&["sim", "w.yaml", "--trace", "t.jsonl"]).expect(0);
+    let files = || {
+        let all = fs::read_dir(room.path(".")).unwrap().map(|entry| entry.unwrap().path());
+        let mut all: Vec<_> =
+            all.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+        all.sort();
+        all
+    };
+    let before = files();
+    let set = ["sim", "set.csv", "--policy", "edf"];
+    for (status, args, says) in [
+        (2, &["sim", "w.yaml", "--emit-windows", "w.yaml"][..], "`w.yaml` is read, and would be overwritten"),
+        (2, &[&set[..], &["--trace", "./set.csv"]].concat(), "is read, and would be overwritten"),
+        (2, &[&set[..], &["--rounds", "set.csv"]].concat(), "is read, and would be overwritten"),
+        (2, &["run", "w.yaml", "--record", "w.yaml"], "is read, and would be overwritten"),
+        (2, &["trace", "convert", "t.jsonl", "t.jsonl"], "is read, and would be overwritten"),
+        (2, &["sim", "w.yaml", "--trace", "a.csv", "--rounds", "a.csv"], "`a.csv` is to be written twice"),
+        (2, &["sim", "w.yaml", "--trace", "a.jsonl", "--gantt", "a.png"], "does not end in .svg"),
+        (2, &["sim", "w.yaml", "--trace", "a.jsonl", "--rounds", "a.png"], "neither .svg nor .csv"),
+        (2, &["sim", "w.yaml", "--trace", "a.jsonl", "--gantt", "missing/a.svg"], "hint: check the path"),
+        (2, &["sim", "w.yaml", "--gantt", "a.svg", "--emit-windows", "."], "hint: name a file, not a directory"),
+        (3, &["run", "w.yaml", "--trace", "a.jsonl", "--gantt", "a.svg", "--record", "a.steps"], "w.yaml: CPU 900"),
+    ] {
+        let done = room.takt(args).expect(status);
+        assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
+        assert!(files() == before, "{args:?}");
+    }
+}
+
+/// Copies are called after their task, so a trace tells how many there were.
+#[test]
+fn a_trace_of_copies_is_checked_against_their_file() {
+    let tasks = "policy: edf\ntasks:\n- {name: a, period: 20ms, runtime: 1ms}\n- {name: b, period: 20ms, runtime: 2ms, copies: 2}\n";
+    let room = Room::with(tasks);
+    for copies in [&["a=3"][..], &["b=1"], &["b=4", "a=1"]] {
+        let copies: Vec<&str> = copies.iter().flat_map(|copies| ["--copies", copies]).collect();
+        room.takt(&[&["sim", "w.yaml", "--trace", "t.jsonl"], &copies[..]].concat()).expect(0);
+        room.takt(&["trace", "check", "t.jsonl", "w.yaml"]).expect(0);
+    }
+    fs::write(room.path("w.yaml"), tasks.replace("name: a", "name: c")).unwrap();
+    let done = room.takt(&["trace", "check", "t.jsonl", "w.yaml"]).expect(2);
+    assert!(done.stderr.contains("`a-1`") && done.stderr.contains("has `c`, `b-1`, `b-2`"), "{}", done.stderr);
+}
+
+#[test]
+fn check_says_which_runtime_it_takes_from_steps() {
+    let room = Room::with(
+        "policy: edf\ntasks:\n- {name: a, period: 20ms, steps: [run 1ms, wait-period, run 2ms, sleep 1ms, run 3ms]}\n\
+         - {name: b, period: 20ms, runtime: 2ms}\n- {name: c, period: 20ms, runtime: 9ms, steps: [run 2ms]}\n",
+    );
+    let said = room.takt(&["check", "w.yaml"]).expect(0).stdout;
+    assert!(said.contains("note: runtime from `steps`, that of the longest job, at any time: a 5ms\n"), "{said}");
+    let json = room.takt(&["check", "w.yaml", "--json"]).json();
+    assert_eq!(
+        (&json["tasks"][0]["runtime_of_steps_ns"], &json["tasks"][2]["runtime_of_steps_ns"]),
+        (&5_000_000.into(), &Value::Null)
+    );
+}
+
 #[test]
 fn three_is_a_machine_that_cannot() {
     let room = Room::with(&BURN.replace("cpu: 0", "cpu: \"0,900\""));
     let done = room.takt(&["run", "w.yaml", "--duration", "100ms"]).expect(3);
-    assert!(done.stderr.contains("error: CPU 900 is not available"), "{}", done.stderr);
+    assert!(done.stderr.contains("error: w.yaml: CPU 900 is not available"), "{}", done.stderr);
     assert!(done.stderr.contains("fix: "), "{}", done.stderr);
     room.takt(&["sim", "w.yaml"]).expect(0);
     room.takt(&["check", "w.yaml"]).expect(0);

@@ -374,7 +374,7 @@ fn build(
         workload.tasks.push(task_info(name, None));
     }
     let heads: Vec<Place> = file.rows.into_iter().map(|row| row.head).collect();
-    finish(reader, workload, &heads, &top)
+    finish(reader, workload, heads, &top)
 }
 
 /// The machine, and whether nobody says how many CPUs it has.

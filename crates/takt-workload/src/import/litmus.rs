@@ -273,7 +273,7 @@ fn build(
     }
     workload.system.resources = workload.resources.len() as u16;
     let heads: Vec<Place> = calls.iter().map(|call| call.head.clone()).collect();
-    finish(reader, workload, &heads, &top)
+    finish(reader, workload, heads, &top)
 }
 
 /// The CPUs of a call's partition or cluster, each of `size`, and where it says so.

@@ -49,13 +49,14 @@ fn task_info(name: String, cmd: Option<String>) -> TaskInfo {
 fn finish(
     reader: Reader,
     mut workload: Workload,
-    heads: &[Place],
+    heads: Vec<Place>,
     policy: &Place,
 ) -> Result<Workload, Vec<Diagnostic>> {
     let (mut errors, mut warnings): (Vec<_>, Vec<_>) =
         reader.diagnostics.into_iter().partition(|d| d.severity == Severity::Error);
+    workload.places = heads;
     if errors.is_empty() {
-        errors.extend(rules::buildable(&workload, heads, policy).err());
+        errors.extend(rules::buildable(&workload, policy).err());
     }
     if !errors.is_empty() {
         crate::sort(&mut errors);

@@ -73,7 +73,7 @@ fn read(file: &File) -> Result<Vec<TaskSet>, Failure> {
     let fault = || Failure::status(101, format!("the sets {} cannot be read", file.name));
     let source = Source::from_bytes(format!("{}.csv", file.name), file.csv.into()).map_err(|_| fault())?;
     let sets = takt_workload::load_sets(&source).map_err(|_| fault())?;
-    sets.iter().map(|(_, tasks)| TaskSet::from_tasks(tasks).map_err(|_| fault())).collect()
+    sets.iter().map(|set| TaskSet::from_tasks(&set.tasks).map_err(|_| fault())).collect()
 }
 
 /// Sets per CPU second, from as many passes as take `least`.

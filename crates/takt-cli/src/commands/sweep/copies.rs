@@ -5,6 +5,7 @@ use super::experiment::{self, Common};
 use super::load::{Policies, Seeds, cells, fingerprint, millionths, policies, quoted, seeds};
 use super::state::{Block, Found, Subject};
 use super::statistics::{Mean, mean};
+use crate::commands::output::ready;
 use crate::failure::Failure;
 use crate::input::{Input, duration, placement, warn};
 use crate::{Outcome, Verdict};
@@ -252,7 +253,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         let message = format!("within {} there is no whole second in which all copies are at work", args.duration);
         return Err(Failure::input(message, "raise `--duration`"));
     }
-    [&args.common.svg, &args.over_time].into_iter().flatten().try_for_each(|path| experiment::writable(path))?;
+    ready(std::iter::once(&args.file).chain(&args.common.state), args.common.svg.iter().chain(&args.over_time))?;
     let names = cases.names();
     let blocks = experiment::blocks(cases.cases.len(), cases.seeds(), BLOCK);
     let subject = Subject { format: "takt sweep copies 1", setup: cases.setup(), questions: names.len() };

@@ -5,6 +5,7 @@ use super::experiment::{self, Common};
 use super::generate::{self, SetArgs};
 use super::points::{Points, points, ratio};
 use super::state::{Block, Found, Subject};
+use crate::commands::output::ready;
 use crate::commands::verdicts::{self, Method};
 use crate::failure::Failure;
 use crate::input::duration;
@@ -126,7 +127,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let points = args.points.clone().map_or_else(|| all(cpus as u64), |p| p.0);
     let methods = verdicts::methods(args.test.as_deref().unwrap_or(default_tests(cpus)), cpus)?;
     let experiment = Experiment { args, cpus, points, methods };
-    args.common.svg.iter().try_for_each(|path| experiment::writable(path))?;
+    ready(&args.common.state, &args.common.svg)?;
     // What cannot be drawn or simulated is told before the work, and not after it.
     for (point, _) in experiment.points.iter().enumerate() {
         experiment

@@ -8,6 +8,7 @@ use super::experiment::{self, Common};
 use super::generate::SetArgs;
 use super::points::{Points, points};
 use super::state::Subject;
+use crate::commands::output::ready;
 use crate::failure::Failure;
 use crate::input::{duration, placement};
 use crate::{Outcome, Verdict};
@@ -211,7 +212,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let cases = Cases::new(args)?;
     let names = cases.names();
     let against = args.against.as_deref().map(|name| position(name, &names)).transpose()?;
-    [&args.runs, &args.common.svg].into_iter().flatten().try_for_each(|path| experiment::writable(path))?;
+    ready(args.file.iter().chain(&args.common.state), args.runs.iter().chain(&args.common.svg))?;
     // What cannot be drawn or scheduled is told before the work, and not after it.
     for load in 0..args.loads.0.len() {
         cases.run_block((load, 0, 1), Span::from_ns(1))?;

@@ -1,0 +1,166 @@
+//! Tables for people: aligned columns, and the one rule of how times stand in them.
+//!
+//! The times of a column have one unit and equally many decimals, so that they can be compared at a glance. The unit is that of the
+//! largest, unless the smallest were below a hundredth of it: then it is a smaller one. Exact times keep all their digits. Measured
+//! ones have as many decimals as the smallest needs to show four digits, at most three.
+
+use std::io::{self, Write};
+use takt_core::time::Span;
+
+/// What stands in a row and column.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Cell {
+    /// Words or a number.
+    Text(String),
+    /// A time that holds exactly.
+    Exact(Span),
+    /// A time that was measured.
+    Measured(Span),
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::Text(text.to_owned())
+    }
+}
+
+/// A bound or deadline that need not be there.
+impl From<Option<Span>> for Cell {
+    fn from(span: Option<Span>) -> Cell {
+        span.map_or_else(|| "-".into(), Cell::Exact)
+    }
+}
+
+impl Cell {
+    fn time(&self) -> Option<Span> {
+        match self {
+            Cell::Text(_) => None,
+            Cell::Exact(span) | Cell::Measured(span) => Some(*span),
+        }
+    }
+
+    fn text(&self, form: &Form) -> String {
+        match self {
+            Cell::Text(text) => text.clone(),
+            Cell::Exact(span) | Cell::Measured(span) => form.text(*span),
+        }
+    }
+}
+
+/// Units of time: their length in nanoseconds and how many decimals they can have.
+const UNITS: [(&str, u64, usize); 4] = [("s", 1_000_000_000, 9), ("ms", 1_000_000, 6), ("us", 1_000, 3), ("ns", 1, 0)];
+
+/// How the times of a column are written.
+struct Form {
+    name: &'static str,
+    unit: u64,
+    decimals: usize,
+}
+
+impl Form {
+    fn of<'c>(column: impl Iterator<Item = &'c Cell> + Clone) -> Form {
+        let lengths =
+            || column.clone().filter_map(Cell::time).map(|span| span.ns().unsigned_abs()).filter(|ns| *ns > 0);
+        let (largest, smallest) = (lengths().max().unwrap_or(0), lengths().min().unwrap_or(0));
+        let fits = |(_, unit, _): &&(&str, u64, usize)| largest >= *unit && smallest >= unit / 100;
+        let (name, unit, most) = match largest {
+            0 => UNITS[0],
+            _ => *UNITS.iter().find(fits).unwrap_or(&UNITS[UNITS.len() - 1]),
+        };
+        let needed = |cell: &Cell| match cell {
+            Cell::Text(_) => 0,
+            Cell::Measured(_) => {
+                [1, 10, 100, 1000].iter().rev().take_while(|part| smallest < unit * **part).count().min(3)
+            }
+            Cell::Exact(span) => {
+                let rest = span.ns().unsigned_abs() % unit;
+                (0..most).find(|n| rest % (unit / 10_u64.pow(*n as u32)) == 0).unwrap_or(most)
+            }
+        };
+        Form { name, unit, decimals: column.clone().map(needed).max().unwrap_or(0).min(most) }
+    }
+
+    /// Rounded to the nearest digit that is shown.
+    fn text(&self, span: Span) -> String {
+        let (sign, ns) = (if span < Span::ZERO { "-" } else { "" }, u128::from(span.ns().unsigned_abs()));
+        let (unit, scale) = (u128::from(self.unit), 10_u128.pow(self.decimals as u32));
+        let value = (ns * scale + unit / 2) / unit;
+        match self.decimals {
+            0 => format!("{sign}{value}{}", self.name),
+            digits => format!("{sign}{}.{:0digits$}{}", value / scale, value % scale, self.name),
+        }
+    }
+}
+
+/// Prints rows with aligned columns: the first to the left, the others to the right.
+pub(crate) fn table<C: Clone + Into<Cell>>(out: &mut impl Write, rows: &[Vec<C>]) -> io::Result<()> {
+    let rows: Vec<Vec<Cell>> = rows.iter().map(|row| row.iter().cloned().map(Into::into).collect()).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let forms: Vec<Form> = (0..columns).map(|c| Form::of(rows.iter().filter_map(move |row| row.get(c)))).collect();
+    let texts = |row: &Vec<Cell>| row.iter().zip(&forms).map(|(cell, form)| cell.text(form)).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(texts).collect();
+    let width = |c: usize| rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in &rows {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(c, (cell, &width))| if c == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") });
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_times_of_a_column_have_one_unit_and_equal_decimals() {
+        for (exact, ns, texts) in [
+            (true, &[600_000, 250_000, 1_000_000][..], &["0.60ms", "0.25ms", "1.00ms"][..]),
+            (true, &[0, 40_000_000], &["0ms", "40ms"]),
+            (true, &[0, 0], &["0s", "0s"]),
+            (true, &[5_000_000, 10_000_000_000], &["5ms", "10000ms"]),
+            (true, &[999, 1_000_000_001], &["0.999us", "1000000.001us"]),
+            (true, &[9, 1_000_000_001], &["9ns", "1000000001ns"]),
+            (true, &[10_000_000, 1_000_000_001], &["0.010000000s", "1.000000001s"]),
+            (true, &[-1_500, 20_000], &["-1.5us", "20.0us"]),
+            (false, &[1_000_000, 12_345_678], &["1.000ms", "12.346ms"]),
+            (false, &[12_345_678, 123_456_789], &["12.35ms", "123.46ms"]),
+            (false, &[123_456_789, 0], &["123.5ms", "0.0ms"]),
+            (false, &[9_999, 1_234_567], &["9.999us", "1234.567us"]),
+            (false, &[7, 900], &["7ns", "900ns"]),
+            (false, &[1_500_000_000_000], &["1500s"]),
+        ] {
+            let cell = |ns: &i64| {
+                let span = Span::from_ns(*ns);
+                if exact { Cell::Exact(span) } else { Cell::Measured(span) }
+            };
+            let column: Vec<Cell> = ns.iter().map(cell).collect();
+            let form = Form::of(column.iter());
+            assert_eq!(column.iter().map(|c| c.text(&form)).collect::<Vec<_>>(), texts);
+        }
+    }
+
+    #[test]
+    fn words_stand_among_times_and_beside_them() {
+        let mut out = Vec::new();
+        let rows = [
+            vec!["task".into(), "at most".into()],
+            vec!["a".into(), Cell::Exact(Span::from_us(1250)), "or more".into()],
+            vec!["long".into(), Cell::Exact(Span::from_ms(2))],
+            vec!["c".into(), Cell::from(None)],
+        ];
+        table(&mut out, &rows).unwrap();
+        let wanted = "task  at most\na      1.25ms  or more\nlong   2.00ms\nc           -\n";
+        assert_eq!(String::from_utf8(out).unwrap(), wanted);
+    }
+}
