@@ -1,0 +1,109 @@
+//! A policy from outside of the core, word for word as `docs/writing-policies.md` shows it.
+
+// begin
+use takt_core::engine::Context;
+use takt_core::model::{Invalid, TaskId};
+use takt_core::policy::{Budget, Build, Clock, Decision, Entry, Event, Need, Policy, Scope};
+use takt_core::record::{Outcome, Place};
+
+/// Shortest remaining time first, on one CPU.
+struct ShortestFirst {
+    tasks: Vec<TaskId>,
+}
+
+impl Policy for ShortestFirst {
+    // It keeps nothing of what happened before, so it can take over at any instant.
+    fn start(&mut self, _: &mut Context<'_>) {}
+
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        match *event {
+            // A task's own budget is a limit for each of its jobs.
+            Event::Release { task, .. } => {
+                if let Some(amount) = cx.job_budget(task) {
+                    cx.replenish(task, Budget { amount, clock: Clock::Cpu });
+                }
+            }
+            Event::BudgetExpired { task, .. } => cx.finish(task, Outcome::Aborted),
+            _ => {}
+        }
+    }
+
+    fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let ready = self.tasks.iter().copied().filter(|task| cx.is_ready(*task));
+        let first = ready.min_by_key(|task| (cx.remaining(*task), *task));
+        cx.visited(self.tasks.len());
+        if let (Some(task), Some(cpu)) = (first, lent.first()) {
+            decision.run(task, *cpu);
+        }
+    }
+}
+
+fn build(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+    Ok(Box::new(ShortestFirst { tasks: build.tasks.to_vec() }))
+}
+
+static ENTRY: Entry = Entry {
+    name: "srtf",
+    summary: "shortest remaining time first",
+    manual: "Runs the job that needs the least until it is done. **Cost.** O(n) per decision.",
+    scopes: &[Scope::Uniprocessor],
+    needs: &[Need::Runtime],
+    settings: &[],
+    build,
+};
+// end
+
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
+use takt_core::model::{Arrival, System, Task};
+use takt_core::policy::PolicySpec;
+use takt_core::record::{Record, What};
+use takt_core::scenario::Scenario;
+use takt_core::time::Span;
+
+/// Ends of jobs as (instant, task), all in milliseconds, of jobs (release, runtime, budget).
+fn ends(jobs: &[(i64, i64, Option<i64>)]) -> Vec<(i64, u32, Outcome)> {
+    let task = |&(release, runtime, budget): &(i64, i64, Option<i64>)| Task {
+        arrival: Arrival::Listed { instants: vec![Span::from_ms(release)] },
+        runtime: Some(Span::from_ms(runtime)),
+        budget: budget.map(Span::from_ms),
+        ..Task::default()
+    };
+    let policy = PolicySpec::new(&ENTRY, Scope::Uniprocessor);
+    let system = System { tasks: jobs.iter().map(task).collect(), ..System::new(CpuSet::first(1), policy) };
+    let mut records: Vec<Record> = Vec::new();
+    let mut engine = Engine::new(system).expect("every task has a runtime");
+    takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ms(100), &mut records, |_| {});
+    let end = |r: &Record| match r.what {
+        What::Finish { task, outcome, .. } => Some((r.at.ns() / 1_000_000, task.0, outcome)),
+        _ => None,
+    };
+    records.iter().filter_map(end).collect()
+}
+
+#[test]
+fn it_schedules() {
+    let done = Outcome::Completed;
+    // At 2, the 5 of the second are less than the 8 that the first still needs; at 4, the last needs 3, as the second does.
+    let (a, b, c) = ((0, 10, None), (2, 5, None), (4, 3, None));
+    assert_eq!(ends(&[a, b, c]), [(7, 1, done), (10, 2, done), (18, 0, done)]);
+    // Used up: the second is given up after 4 of its 5.
+    let b = (2, 5, Some(4));
+    assert_eq!(ends(&[a, b, c]), [(6, 1, Outcome::Aborted), (9, 2, done), (17, 0, done)]);
+}
+
+#[test]
+fn what_it_needs_of_tasks_is_asked() {
+    let policy = PolicySpec::new(&ENTRY, Scope::Uniprocessor);
+    let system = System { tasks: vec![Task::default()], ..System::new(CpuSet::first(1), policy) };
+    assert!(matches!(Engine::new(system), Err(Invalid::Needs(TaskId(0), "runtime"))));
+}
+
+#[test]
+fn the_manual_shows_it() {
+    let text = include_str!("own_policy.rs");
+    let (_, rest) = text.split_once("// begin\n").expect("it begins");
+    let (code, _) = rest.split_once("// end\n").expect("it ends");
+    let page = include_str!("../../../docs/writing-policies.md");
+    assert!(page.contains(&format!("```rust\n{code}```")), "docs/writing-policies.md shows another policy");
+}
