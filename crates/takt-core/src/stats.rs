@@ -63,7 +63,7 @@ const BUCKETS: usize = (64 - SUB_BITS as usize) * SUB;
 /// A histogram of spans with a relative error below 1/64; fixed memory, one increment per value.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    buckets: Vec<u32>,
+    buckets: Vec<u64>,
     count: u64,
     sum: i128,
     min: Span,
@@ -112,7 +112,7 @@ impl Histogram {
         let rank = (self.count * permille).div_ceil(1000);
         let mut below = 0;
         for (index, &n) in self.buckets.iter().enumerate() {
-            below += u64::from(n);
+            below += n;
             if n > 0 && below >= rank {
                 return Span::from_ns(upper(index).min(self.max.ns() as u64) as i64);
             }
@@ -243,6 +243,17 @@ mod tests {
             assert!(index == 0 || upper(index - 1) < value, "{value}");
             assert!(upper(index) - value <= value / 64, "{value}");
         }
+    }
+
+    #[test]
+    fn a_bucket_counts_on_after_four_thousand_million_equal_values() {
+        let mut h = Histogram::default();
+        let value = Span::from_us(7);
+        h.buckets[bucket(value.ns() as u64)] = u32::MAX.into();
+        h.count = u64::from(u32::MAX);
+        h.add(value);
+        h.add(Span::from_ms(1));
+        assert_eq!((h.count(), h.quantile(500), h.max()), ((1 << 32) + 1, Span::from_ns(7_039), Span::from_ms(1)));
     }
 
     #[test]
