@@ -206,3 +206,27 @@ fn a_new_runtime_is_that_of_a_job_that_has_not_run() {
     };
     assert_eq!((declared(true), declared(false)), (Some(ns(5)), Some(ns(3))));
 }
+
+#[test]
+fn a_mode_change_to_a_time_of_zero_or_less_changes_nothing() {
+    let arrival = || Arrival::Periodic { offset: ns(0), period: ns(10) };
+    let changed = |input: Input| {
+        let mut engine = engine(arrival(), Backlog::Queue);
+        let records = run(&mut engine, 31, |_| 3, &[(12, input)]);
+        (records, engine.system().tasks[0].runtime)
+    };
+    let unchanged = run(&mut engine(arrival(), Backlog::Queue), 31, |_| 3, &[]);
+    for (period, deadline, runtime) in [(4, 0, 2), (4, 4, 0), (4, 4, -1), (-4, 4, 2), (0, 4, 2)] {
+        let input =
+            Input::Retime { task: TASK, period: ns(period), deadline: Some(ns(deadline)), runtime: Some(ns(runtime)) };
+        assert_eq!(changed(input), (unchanged.clone(), Some(ns(3))), "{input:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "time runs backwards: 4ns after 5ns")]
+fn a_run_does_not_end_before_its_last_step() {
+    let mut engine = engine(Arrival::Periodic { offset: ns(0), period: ns(10) }, Backlog::Queue);
+    let _ = engine.step(Time::from_ns(5), &[], &mut ());
+    engine.close(Time::from_ns(4), &[], &mut ());
+}

@@ -83,6 +83,10 @@ impl State {
                 self.events.push(Event::Changed { task });
             }
             Input::Retime { task, period, deadline, runtime } => {
+                let lengths = [Some(period), deadline, runtime];
+                if lengths.into_iter().flatten().any(|length| length <= Span::ZERO) {
+                    return;
+                }
                 let run = &mut self.runs[task.index()];
                 run.mode = Some(Mode { period, deadline, called: false });
                 if run.has_job() && run.fresh && !run.handler {

@@ -70,7 +70,7 @@ pub enum Input {
     /// A mode change. The declared runtime is changed at once, but not that of a job that has run already; period and relative
     /// deadline when the task's present job ends, or the next one if it has none, and from the release on that follows then. (They
     /// wait for as long as released jobs of the task wait for their turn.) A task whose releases are a list or its policy's
-    /// business keeps them.
+    /// business keeps them. Nothing changes if one of the times is not above zero.
     Retime {
         /// Whose.
         task: TaskId,

@@ -387,8 +387,12 @@ impl Engine {
     /// Ends the run: `inputs` that arrive at its very end still count, and so do budgets, deadlines and windows that end
     /// with it; nothing is released or decided any more. Jobs whose deadline has come by then and that are unfinished are
     /// missed; the others stay undecided.
+    ///
+    /// # Panics
+    /// When time runs backwards.
     pub fn close<S: Sink>(&mut self, end: Time, inputs: &[Input], sink: &mut S) {
         let state = &mut self.state;
+        assert!(end >= state.now, "time runs backwards: {end} after {}", state.now);
         state.now = end;
         state.closing = true;
         state.recording = sink.wants_records();
