@@ -205,6 +205,13 @@ pub trait Policy: Send {
         0
     }
 
+    /// The CPU that the task belongs to: its own one, or the first of those that share the queue that it waits in. `None` where all
+    /// CPUs share one, or the policy has no such queues. Drivers ask for a task that has not run yet.
+    fn home(&self, task: TaskId) -> Option<Place> {
+        let _ = task;
+        None
+    }
+
     /// Whether it grants budgets of CPU time to tasks that have none of their own, so that a driver should measure them all.
     /// Its present guests count alone: a switch, which only simulations carry out, can change it.
     fn meters(&self) -> bool {

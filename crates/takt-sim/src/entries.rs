@@ -4,8 +4,7 @@
 
 use takt_core::engine::Engine;
 use takt_core::model::TaskId;
-use takt_core::policies::scope::pack;
-use takt_core::policy::{Build, PolicySpec, Scope};
+use takt_core::policy::{PolicySpec, Scope};
 use takt_core::record::Place;
 use takt_core::scenario::Deciding;
 
@@ -64,8 +63,8 @@ impl Entries {
         }
     }
 
-    /// Finds out which CPUs share a ready queue, at the start and after a policy was switched. Returns by task the first CPU of its
-    /// queue.
+    /// Finds out which CPUs share a ready queue, at the start and after a policy was switched. Returns by task the CPU that the
+    /// policy has it on, or the first one of its queue.
     pub(crate) fn regroup(&mut self, engine: &Engine) -> Vec<u16> {
         let system = engine.system();
         let cpus: Vec<usize> = system.cpus.iter().collect();
@@ -74,7 +73,6 @@ impl Entries {
         let everyone: Vec<TaskId> = (0..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
         let whole: Vec<Place> = (0..cpus.len()).map(|c| Place(c as u16)).collect();
         let mut add = |spec: PolicySpec, tasks: &[TaskId], places: &[Place]| {
-            let first = self.queues.len();
             let size = match spec.scope {
                 Scope::Partitioned | Scope::Table => 1,
                 Scope::Clustered => usize::from(spec.cluster).max(1),
@@ -85,14 +83,9 @@ impl Entries {
                 cpus.iter().for_each(|&c| self.queue_of[usize::from(c)] = self.queues.len() as u16);
                 self.queues.push(Queue { acted: Vec::with_capacity(cpus.len()), cpus, touched: false });
             }
-            let placed = match self.queues.len() - first {
-                0 | 1 => None,
-                _ if spec.scope == Scope::Table => None,
-                _ => Some(pack(&Build { system, tasks, places, spec, first_timer: 0 })),
-            };
             for task in tasks {
-                let queue = first + placed.as_ref().map_or(0, |homes| usize::from(homes[task.index()]));
-                homes[task.index()] = self.queues.get(queue).and_then(|q| q.cpus.first()).copied().unwrap_or(0);
+                let home = engine.home(*task).or(places.first().copied());
+                homes[task.index()] = home.map_or(0, |place| place.0);
             }
         };
         if system.policy.scope == Scope::Table && !system.domains.is_empty() {

@@ -4,9 +4,14 @@ mod story;
 
 use proptest::prelude::*;
 use story::*;
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
 use takt_core::model::*;
+use takt_core::policy::{Placement, PolicySpec, REGISTRY, Scope};
+use takt_core::record::{Place, What};
 use takt_core::scenario::{Costs, Deciding, Scenario, Steal};
 use takt_core::time::Span;
+use takt_core::utility::Utility;
 use takt_sim::{CpuTime, Report};
 
 fn costs(costs: Costs) -> Scenario {
@@ -293,4 +298,67 @@ proptest! {
         };
         prop_assert_eq!(sorted(recorded.completions), sorted(simple.completions));
     }
+}
+
+/// Three tasks for two CPUs that are packed otherwise by what is reserved than by what they need.
+fn reserved() -> Vec<Task> {
+    let task = |offset, runtime, budget| Task {
+        arrival: Arrival::Periodic { offset: ns(offset), period: ns(1000) },
+        deadline: Some(ns(1000)),
+        runtime: Some(ns(runtime)),
+        reservation: Some(Reservation { budget: ns(budget), period: ns(1000) }),
+        utility: Some(Utility::DEFAULT),
+        ..Task::default()
+    };
+    vec![task(0, 100, 900), task(0, 800, 100), task(20, 100, 100)]
+}
+
+/// By what is reserved, a is alone on CPU 0. By what they need, b would be, and the release of c would interrupt a.
+#[test]
+fn a_release_costs_the_cpu_that_its_policy_chose() {
+    let placement = Placement::from_name("wf").unwrap();
+    let policy = PolicySpec { placement, ..PolicySpec::from_name("p-cbs").unwrap() };
+    let system = System { policy, ..system(2, "p-cbs", reserved()) };
+    let told = tell(system, &costs(Costs { scheduler: ns(10), ..Costs::default() }), 200);
+    // It pays for its own start, and c for that of its own on CPU 1.
+    assert!(told.lines.contains("110 complete a\n"), "{}", told.lines);
+    assert_eq!(told.engine.home(TaskId(2)), Some(Place(1)));
+}
+
+/// Where each policy with a queue for each CPU has a task before it runs is where it runs first.
+#[test]
+fn a_task_that_has_not_run_is_where_it_will() {
+    let mut asked = 0;
+    for entry in REGISTRY.iter().filter(|entry| entry.scopes.contains(&Scope::Partitioned)) {
+        for (rule, placement) in Placement::ALL {
+            let policy = PolicySpec { placement, ..PolicySpec::new(entry, Scope::Partitioned) };
+            for cpus in 1..=3 {
+                let whole = System { policy, ..system(cpus, "g-edf", reserved()) };
+                let domains =
+                    (0..cpus).map(|cpu| Domain { cpus: CpuSet::single(cpu), tasks: vec![TaskId(cpu as u32)], policy });
+                let parts = System {
+                    policy: PolicySpec::from_name("domains").unwrap(),
+                    domains: domains.collect(),
+                    tasks: reserved()[..cpus].to_vec(),
+                    ..whole.clone()
+                };
+                for system in [whole, parts] {
+                    let Ok(engine) = Engine::new(system.clone()) else { continue };
+                    let tasks = (0..system.tasks.len() as u32).map(TaskId);
+                    let homes: Vec<_> = tasks.map(|task| engine.home(task)).collect();
+                    let told = tell(system, &Scenario::default(), 5000);
+                    for (task, home) in (0..).map(TaskId).zip(homes) {
+                        let first = told.records.iter().find_map(|record| match record.what {
+                            What::Start { task: t, place, .. } if t == task => Some(place),
+                            _ => None,
+                        });
+                        assert!(home.is_some(), "{} {rule} {cpus}", entry.name);
+                        assert!(first.is_none_or(|place| Some(place) == home), "{} {rule} {cpus} {task:?}", entry.name);
+                        asked += usize::from(first.is_some());
+                    }
+                }
+            }
+        }
+    }
+    assert!(asked > 1000, "{asked}");
 }

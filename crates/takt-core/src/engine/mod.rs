@@ -478,6 +478,11 @@ impl Engine {
     pub fn running_on(&self, place: Place) -> Option<TaskId> {
         self.state.cpu_task.get(place.index()).copied().flatten()
     }
+    /// The CPU that the policy has the task on before it runs for the first time ([`Policy::home`]).
+    #[must_use]
+    pub fn home(&self, task: TaskId) -> Option<Place> {
+        self.policy.home(task)
+    }
     /// Whether the task's consumption is limited by a CPU-time budget now, so that a driver with a meter should send [`Input::Usage`].
     #[must_use]
     pub fn wants_usage(&self, task: TaskId) -> bool {

@@ -396,6 +396,10 @@ impl<C: Construction> Policy for Accrual<C> {
         }
     }
 
+    fn home(&self, task: TaskId) -> Option<Place> {
+        self.clusters.first_cpu(task)
+    }
+
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
         let mut rest = lent;
         while let Some((index, group, others)) = self.clusters.split(rest) {

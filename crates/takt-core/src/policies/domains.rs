@@ -98,6 +98,10 @@ impl Policy for Domains {
         }
     }
 
+    fn home(&self, task: TaskId) -> Option<Place> {
+        self.domains.get(self.domain_of[task.index()])?.guest.home(task)
+    }
+
     fn timers(&self) -> u16 {
         self.timers
     }

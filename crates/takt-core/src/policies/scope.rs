@@ -489,6 +489,10 @@ impl<O: Ordering> Policy for Scoped<O> {
         self.ordering.decided();
     }
 
+    fn home(&self, task: TaskId) -> Option<Place> {
+        self.clusters.first_cpu(task)
+    }
+
     fn timers(&self) -> u16 {
         if O::TIMED { self.clusters.len() as u16 } else { 0 }
     }

@@ -201,6 +201,10 @@ impl<R: Rule> Policy for Aperiodic<R> {
         self.0.arm_timers(cx);
     }
 
+    fn home(&self, task: TaskId) -> Option<Place> {
+        self.0.first_cpu(task)
+    }
+
     fn timers(&self) -> u16 {
         self.0.timers()
     }

@@ -337,6 +337,11 @@ impl<R: Rule> Queues<R> {
         }
     }
 
+    /// The CPU that the task, or its server, is at home on.
+    pub(super) fn first_cpu(&self, task: TaskId) -> Option<Place> {
+        self.cpus.first_cpu(task)
+    }
+
     pub(super) fn timers(&self) -> u16 {
         self.cpus.len() as u16
     }

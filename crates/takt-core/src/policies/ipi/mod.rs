@@ -489,6 +489,10 @@ impl Policy for Ipi {
         }
     }
 
+    fn home(&self, task: TaskId) -> Option<Place> {
+        self.members[task.index()].home.map(Place)
+    }
+
     fn timers(&self) -> u16 {
         u16::from(self.timer.is_some())
     }

@@ -123,7 +123,12 @@ impl Rule for Wmr {
         });
         let n = build.system.tasks.len();
         let mut journeys = vec![Journey::new(Span::ZERO); n];
-        build.tasks.iter().for_each(|t| journeys[t.index()] = Journey::new(servers.get(*t).period));
+        for &task in build.tasks {
+            journeys[task.index()] = Journey::new(servers.get(task).period);
+            if let Some(first) = routes.of(task).first() {
+                servers.move_to(task, first.place);
+            }
+        }
         Wmr {
             fcbs: Fcbs::of_size(n, servers.clusters(), false),
             gifts: build.spec.value("gifts") != Some(1),

@@ -298,6 +298,10 @@ impl<R: Rule> Policy for Reservations<R> {
         self.servers.arm_timers(cx);
     }
 
+    fn home(&self, task: TaskId) -> Option<Place> {
+        self.servers.first_cpu(task)
+    }
+
     fn timers(&self) -> u16 {
         self.servers.timers()
     }

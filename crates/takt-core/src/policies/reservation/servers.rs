@@ -106,6 +106,10 @@ impl Servers {
     pub(super) fn home(&self, task: TaskId) -> usize {
         self.clusters.home(task)
     }
+    /// The first CPU of that cluster.
+    pub(super) fn first_cpu(&self, task: TaskId) -> Option<Place> {
+        self.clusters.first_cpu(task)
+    }
     pub(super) fn clusters(&self) -> usize {
         self.clusters.len()
     }

@@ -14,6 +14,8 @@ pub(crate) struct Clusters<C> {
     home: Vec<u16>,
     /// By single-CPU place; only those that the policy may be lent mean something.
     of_place: Vec<u16>,
+    /// By cluster: its first CPU, if it has any.
+    first: Vec<Option<Place>>,
     clusters: Vec<C>,
 }
 
@@ -61,12 +63,18 @@ impl<C> Clusters<C> {
             make(index, tasks, places)
         };
         let clusters = groups.iter().enumerate().map(cluster).collect();
-        Clusters { home, of_place, clusters }
+        let first = groups.iter().map(|places| places.first().copied()).collect();
+        Clusters { home, of_place, first, clusters }
     }
 
     /// The index of the cluster that the task is at home in.
     pub(crate) fn home(&self, task: TaskId) -> usize {
         usize::from(self.home[task.index()])
+    }
+
+    /// The first CPU of that cluster; `None` if there are no CPUs.
+    pub(crate) fn first_cpu(&self, task: TaskId) -> Option<Place> {
+        self.first[self.home(task)]
     }
 
     /// From now on the task is at home in the cluster of this CPU.

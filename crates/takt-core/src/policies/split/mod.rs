@@ -367,6 +367,10 @@ impl Policy for SemiPartitioned {
         }
     }
 
+    fn home(&self, task: TaskId) -> Option<Place> {
+        self.routes.of(task).first().map(|stop| stop.place)
+    }
+
     fn timers(&self) -> u16 {
         u16::from(self.splits)
     }
