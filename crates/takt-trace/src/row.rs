@@ -52,6 +52,17 @@ pub(crate) struct Row<'a> {
     pub(crate) next: Option<i64>,
 }
 
+/// The longest time that a trace may name, 2^56 ns or 834 days: no run is as long, and sums and differences of a few do not overflow.
+const FAR: i64 = 1 << 56;
+
+/// What is wrong with a time, if it is out of reach.
+fn within_reach(name: &str, ns: Option<i64>) -> Result<(), String> {
+    match ns {
+        Some(ns) if ns.unsigned_abs() > FAR as u64 => Err(format!("`{name}` is {ns} ns, which is more than two years")),
+        _ => Ok(()),
+    }
+}
+
 /// Turns rows into records of one trace.
 pub(crate) struct Rows {
     trace: Trace,
@@ -87,6 +98,11 @@ impl Rows {
         if self.trace.footer.is_some() {
             return Err("there is a record after the end of the trace".into());
         }
+        let times = [("at", Some(row.at)), ("applied", row.applied), ("deadline", row.deadline)];
+        // What a setting is set to need not be a time.
+        let amount = row.amount.filter(|_| row.kind != "configure");
+        let spans = [("amount", amount), ("set_point", row.set_point), ("measured", row.measured), ("next", row.next)];
+        times.into_iter().chain(spans).try_for_each(|(name, ns)| within_reach(name, ns))?;
         fn need<T>(value: Option<T>, name: &str, row: &Row<'_>) -> Result<T, String> {
             value.ok_or_else(|| format!("a record of type `{}` needs `{name}`", row.kind))
         }
@@ -253,6 +269,8 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
     if h.takt_trace != VERSION {
         return Err(format!("the trace has version {}, this program reads version {VERSION}", h.takt_trace));
     }
+    within_reach("duration_ns", h.duration_ns)?;
+    h.window_lengths_ns.iter().try_for_each(|ns| within_reach("window_lengths_ns", Some(*ns)))?;
     let place = |text: &String| names::cpus_from(text).ok_or_else(|| format!("`{text}` is not a list of CPUs"));
     let task = |t: TaskJson| TaskLabel { name: t.name, partition: t.partition, pid: t.pid };
     Ok(Header {

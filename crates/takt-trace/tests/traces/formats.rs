@@ -98,6 +98,50 @@ fn faults_are_named_with_their_line() {
     insta::assert_snapshot!(all.join("\n"));
 }
 
+/// 2^56 ns either way is the furthest: nobody who reckons with what was read comes to the end of the numbers.
+#[test]
+fn times_out_of_reach_are_refused() {
+    let header = |duration: i64| {
+        format!(
+            r#"{{"takt_trace":1,"source":"sim","workload":"w","policy":"edf","scope":"global","seed":0,"places":["0"],"tasks":[{{"name":"a"}}],"duration_ns":{duration}}}"#
+        )
+    };
+    let far = 1_i64 << 56;
+    let lines = |t: i64, duration: i64| {
+        [
+            format!(r#"{{"at":{t},"type":"release","task":"a","job":0}}"#),
+            format!(r#"{{"at":0,"applied":{t},"type":"release","task":"a","job":0}}"#),
+            format!(r#"{{"at":0,"type":"release","task":"a","job":0,"deadline":{t}}}"#),
+            format!(r#"{{"at":0,"type":"budget","task":"a","job":0,"amount":{t}}}"#),
+            format!(r#"{{"at":0,"type":"burst","task":"a","set_point":{t},"measured":0,"next":0}}"#),
+            format!(r#"{{"at":0,"type":"burst","task":"a","set_point":0,"measured":{t},"next":0}}"#),
+            format!(r#"{{"at":0,"type":"burst","task":"a","set_point":0,"measured":0,"next":{t}}}"#),
+            format!(r#"{{"at":{t},"type":"end"}}"#),
+        ]
+        .map(|line| read_back(format!("{}\n{line}\n", header(duration)).as_bytes(), Format::JsonLines))
+    };
+    let csv = |at: i64, amount: i64| {
+        let columns = "at_ns,applied_ns,type,task,job,cpus,detail,deadline_ns,amount_ns,window,number";
+        let meta = header(0).replace('"', "\"\"");
+        let text = format!("{columns}\n,,meta,,,,\"{meta}\",,,,\n{at},,budget,a,0,,,,{amount},,\n");
+        read_back(text.as_bytes(), Format::Csv)
+    };
+    for t in [far, -far] {
+        assert!(lines(t, t).iter().all(Result::is_ok), "{t}");
+        assert!(csv(t, t).is_ok());
+    }
+    for t in [far + 1, -far - 1, i64::MAX, i64::MIN] {
+        for read in lines(t, 0).into_iter().chain([csv(t, 0), csv(0, t)]) {
+            let message = read.unwrap_err().to_string();
+            assert!(message.contains(&format!("is {t} ns, which is more than two years")), "{message}");
+        }
+        assert!(lines(0, t).iter().all(Result::is_err), "{t}");
+    }
+    // What a setting is set to need be no time.
+    let line = format!(r#"{{"at":0,"type":"configure","setting":0,"value":{}}}"#, i64::MAX);
+    read_back(format!("{}\n{line}\n", header(0)).as_bytes(), Format::JsonLines).unwrap();
+}
+
 #[test]
 fn a_csv_that_went_through_a_spreadsheet_is_read() {
     let (_, edf) = &samples()[0];
