@@ -1,6 +1,7 @@
 //! The scheduling core of Takt: what to schedule, the policies that decide, and the engine between them and a driver.
 //!
-//! No clock, no operating system, no allocation after construction, no `unsafe`; `no_std` with `alloc`.
+//! No clock, no operating system, no `unsafe`; `no_std` with `alloc`. Nothing is allocated after construction, but to change the
+//! policy.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -252,7 +252,7 @@ pub enum Scope {
     Partitioned,
     /// Each task belongs to a group of CPUs, which has one ready queue (`c-`; the setting `cluster` is its size).
     Clustered,
-    /// The policy itself is about several CPUs (`windows`).
+    /// The policy itself is about several CPUs (`windows`, `domains`).
     Table,
 }
 
@@ -574,8 +574,8 @@ impl core::fmt::Debug for Entry {
     }
 }
 
-/// Every policy of Takt. Adding one is a file in `policies/` and a line here; the command line, the documentation,
-/// the conformance tests and the benches walk this slice.
+/// Every policy of Takt; the steps to add one are in ARCHITECTURE.md. The command line, the documentation, the
+/// conformance tests and the benches walk this slice.
 pub static REGISTRY: &[Entry] = &[
     policies::windows::ENTRY,
     policies::domains::ENTRY,

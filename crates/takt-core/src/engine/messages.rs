@@ -30,7 +30,8 @@ pub enum Input {
         /// Who.
         task: TaskId,
     },
-    /// The task asks for a resource and blocks if another has it. Waiters get it in the order of asking.
+    /// The task asks for a resource and blocks if another has it. Who gets it next is a matter of
+    /// [`Locking`](crate::model::Locking).
     Request {
         /// Who.
         task: TaskId,

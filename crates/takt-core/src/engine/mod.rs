@@ -8,7 +8,9 @@
 //! are used up, absolute deadlines, the policy's timers, releases; equal ones in the order of task or timer number.
 //! A completion at the deadline meets it, and a budget that ends with its window is used up, not overrun.
 //!
-//! Each step costs O(events × (log n + policy)) + O(m) for n tasks and m CPUs.
+//! Each step costs O(events × (log n + policy)) + O(m) for n tasks and m CPUs. Of r resources and w jobs that wait for one: the end
+//! of a job adds O(r), a resource given back O(w), a request that has to wait O(n), and a step under [`Late::AbortAtEvent`] O(n),
+//! also for each pass in which it aborts jobs.
 
 mod assignment;
 mod budgets;
@@ -216,7 +218,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Builds the engine and its policy. This is the last time that memory is allocated.
+    /// Builds the engine and its policy. Later memory is allocated only where a policy or a setting of it is changed
+    /// ([`Input::Switch`], [`Input::Configure`], [`Engine::switch_policy`]).
     ///
     /// # Errors
     /// When the system breaks a rule of [`System::validate`] or the policy cannot schedule it.

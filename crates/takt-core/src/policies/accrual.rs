@@ -62,7 +62,8 @@ impl Density {
         Density { utility: self.utility + other.utility, left: self.left + other.left }
     }
 
-    /// `Less` if this one is denser, so that a stable sort puts the densest first. O(1), exact.
+    /// `Less` if this one is denser, so that a stable sort puts the densest first. O(1). Exact while the
+    /// products are below 2^128; one above counts as that.
     pub(crate) fn densest_first(&self, other: &Density) -> Ordering {
         (other.utility.saturating_mul(self.left)).cmp(&self.utility.saturating_mul(other.left))
     }

@@ -175,13 +175,15 @@ impl Mapper {
             return;
         }
         // Of several that ran last on the same CPU it takes the last of the list, as in the paper's example.
-        for index in (0..unmapped.len()).rev() {
-            let task = unmapped[index];
-            if let Some(place) = cx.last_place(task).filter(|p| seats.is_free(*p)) {
-                unmapped.remove(index);
+        unmapped.reverse();
+        unmapped.retain(|&task| match cx.last_place(task).filter(|p| seats.is_free(*p)) {
+            Some(place) => {
                 seats.give(task, place, decision);
+                false
             }
-        }
+            None => true,
+        });
+        unmapped.reverse();
         let mut rest = lent.iter();
         for &task in &*unmapped {
             let free = rest.find(|p| seats.is_free(**p));
