@@ -333,6 +333,7 @@ fn the_workload_page_has_exactly_the_keys_of_the_code() {
     assert_eq!(shown("Change"), known(&with_task("changes: [{zzz: 1}]"), "a change"));
     let domain = "domains: [{zzz: 1}]\ntasks: [{period: 1ms}]";
     assert_eq!(shown("Domain"), known(domain, "a domain"));
+    assert_eq!(shown("Server"), known(&with_task("servers: [{zzz: 1}]"), "a server"));
     let process = "windows: [{length: 1}]\npartitions: [{processes: [{zzz: 1}]}]";
     assert_eq!(shown("Process"), known(process, "a process"));
     let both: BTreeSet<String> = shown("Partition").union(&shown("Process")).cloned().collect();

@@ -339,6 +339,7 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
                     let enough = task.runtime.is_some() && task.arrival.period().is_some() && task.priority > 0;
                     let (budget, period) = (units(1 + i64::from(task.importance)), units(7));
                     task.reservation = (!enough).then_some(Reservation { budget, period });
+                    task.server = None;
                 }
                 Need::Utility => {
                     let worth = || Utility::Step(u64::from(1 + task.priority * 3) * utility::UNIT);
@@ -347,7 +348,7 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
             }
         }
         // Servers for aperiodic work need nobody to serve.
-        if spec.entry.name.ends_with("-server") && task.importance > 1 {
+        if spec.entry.name.ends_with("-server") && task.importance > 1 && task.server.is_none() {
             let budget = units(i64::from(task.importance));
             task.reservation =
                 task.reservation.or(Some(Reservation { budget, period: units(6 + i64::from(task.priority)) }));
