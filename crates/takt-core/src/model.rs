@@ -14,6 +14,7 @@ use crate::policy::PolicySpec;
 use crate::rng;
 use crate::time::{Span, Time};
 use crate::utility::Utility;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// A task: the index into [`System::tasks`].
@@ -63,7 +64,8 @@ pub enum Arrival {
         /// How much longer it may take at most.
         spread: Span,
     },
-    /// Released by the engine at these instants after the start of the schedule, in ascending order. A batch job is one at zero.
+    /// Released by the engine at these instants after the start of the schedule, in ascending order. A batch job has one,
+    /// its offset.
     Listed {
         /// The instants; none is a task that never has a job.
         instants: Vec<Span>,
@@ -474,7 +476,7 @@ pub struct System {
     pub load: Option<Load>,
     /// Only jobs whose deadline is not beyond this are counted; `None` counts all. With it every policy is judged by the same jobs.
     pub horizon: Option<Time>,
-    /// Seed of everything drawn at random (budget jitter).
+    /// Seed of everything drawn at random: the jitter of budgets and releases, execution times, the lateness of timers.
     pub seed: u64,
 }
 
@@ -510,16 +512,12 @@ impl System {
     }
 
     /// The interned CPU sets of this system: first one per CPU in ascending order, then every
-    /// other set that a slice names. [`crate::record::Place`] is an index into it.
+    /// other set that a slice names. [`crate::record::Place`] is an index into it. O(n log n) for n CPUs and slices.
     #[must_use]
     pub fn places(&self) -> Vec<CpuSet> {
-        let mut places: Vec<CpuSet> = self.cpus.iter().map(CpuSet::single).collect();
-        for slice in self.windows.iter().flat_map(|w| &w.slices) {
-            if !places.contains(&slice.cpus) {
-                places.push(slice.cpus);
-            }
-        }
-        places
+        let slices = self.windows.iter().flat_map(|w| &w.slices).map(|slice| slice.cpus);
+        let mut known = BTreeSet::new();
+        self.cpus.iter().map(CpuSet::single).chain(slices).filter(|set| known.insert(*set)).collect()
     }
 
     /// Checks what the engine relies on.
@@ -637,7 +635,8 @@ pub enum Invalid {
     NoCpu,
     /// A period of zero or a negative offset.
     Period(TaskId),
-    /// A deadline, runtime or budget of zero, or a negative jitter.
+    /// A deadline, runtime, budget or execution time (of a job or its handler) that is not above zero, execution times without
+    /// any or with a least above the most, or a negative jitter.
     Length(TaskId),
     /// A jitter above twice the budget.
     Jitter(TaskId),
@@ -661,7 +660,7 @@ pub enum Invalid {
     Instants(TaskId),
     /// Steps of length zero, of an unknown resource, or with locks and unlocks that do not match.
     Steps(TaskId),
-    /// A negative tick or timer resolution.
+    /// A negative tick, timer resolution or timer lateness.
     Timing,
     /// A utility beyond [`crate::utility::MOST`], or a time-utility function out of order.
     Utility(TaskId),
@@ -682,7 +681,12 @@ impl core::fmt::Display for Invalid {
         match self {
             Invalid::NoCpu => write!(f, "the machine has no CPU"),
             Invalid::Period(t) => write!(f, "task {}: a period must be above zero, an offset not negative", t.0),
-            Invalid::Length(t) => write!(f, "task {}: deadline, runtime and budget must be above zero", t.0),
+            Invalid::Length(t) => write!(
+                f,
+                "task {}: deadline, runtime, budget and execution times, its own and its handler's, must be above zero, \
+                 the least not above the most, and a jitter not negative",
+                t.0
+            ),
             Invalid::Jitter(t) => write!(f, "task {}: the jitter is above twice the budget", t.0),
             Invalid::Reservation(t) => {
                 write!(f, "task {}: a reservation is above zero and not above its period", t.0)
@@ -705,7 +709,7 @@ impl core::fmt::Display for Invalid {
             Invalid::Utility(t) => write!(f, "task {}: its utility is too high, or its points are out of order", t.0),
             Invalid::Load => write!(f, "the load needs points in order and factors above zero"),
             Invalid::Domains => write!(f, "domains overlap, leave the machine, or do not hold each task once"),
-            Invalid::Timing => write!(f, "a tick or timer resolution is negative"),
+            Invalid::Timing => write!(f, "a tick, timer resolution or timer lateness is negative"),
             Invalid::Setting(name) => write!(f, "the policy's setting `{name}` is out of range"),
             Invalid::Needs(t, what) => write!(f, "task {}: the policy needs its {what}", t.0),
             Invalid::Unsuitable(why) => write!(f, "{why}"),
