@@ -110,7 +110,8 @@ fn whole(system: &System, declared: &System) -> Verdict {
     } else {
         let packs = system.policy.scope == Scope::Partitioned && !split::has_routes(&system.policy);
         let home = packs.then(|| homes(declared));
-        judge(system, declared, known, home.as_deref())
+        let (test, found) = judge(system, declared, known, home.as_deref());
+        (test, beside_listed(system, found))
     };
     let mut responses = vec![None; system.tasks.len()];
     found.responses.iter().for_each(|&(task, bound)| responses[task.index()] = Some(bound));
@@ -350,19 +351,7 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
         }
         (true, _) => {}
     }
-    // Jobs that come after all that have deadlines disturb nobody, unless they hold something: under EDF those without one, else
-    // those of least priority.
-    let listed = |t: &&Task| is_listed(t);
-    let least = system.tasks.iter().filter(|t| t.deadline.is_some()).map(|t| t.priority).min();
-    let after_all = |t: &Task| match system.policy.entry.name {
-        _ if t.steps.iter().any(|s| matches!(s, Step::Lock(_))) => false,
-        "edf" => t.deadline.is_none(),
-        // A server contains whatever its jobs do.
-        name if reservation::knows(name) => t.deadline.is_none(),
-        "fp" => t.deadline.is_none() && least.is_none_or(|least| t.priority < least),
-        _ => false,
-    };
-    if system.tasks.iter().filter(listed).any(|t| !after_all(t)) {
+    if system.tasks.iter().any(|t| is_listed(t) && !disturbs_nobody(system, t)) {
         return Err("jobs at listed instants are beyond the tests");
     }
     let tick = system.timing.tick.ns();
@@ -391,6 +380,36 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
         return Ok(Some("what is late by less than a tick may not be noticed"));
     }
     Ok(None)
+}
+
+/// Whether jobs of a task at listed instants come after all those that come again and again and have deadlines, and hold nothing that
+/// these need: under EDF if it has no deadline itself, under fixed priorities if its own is the least.
+fn disturbs_nobody(system: &System, task: &Task) -> bool {
+    let dated = || system.tasks.iter().filter(|t| t.deadline.is_some() && !is_listed(t));
+    match system.policy.entry.name {
+        // A server contains whatever its jobs do.
+        name if reservation::knows(name) => true,
+        _ if task.steps.iter().any(|s| matches!(s, Step::Lock(_))) => false,
+        "edf" => task.deadline.is_none(),
+        "rm" => true,
+        "dm" => task.deadline.is_none_or(|own| dated().all(|t| t.deadline < Some(own))),
+        "fp" => dated().all(|t| t.priority > task.priority),
+        _ => false,
+    }
+}
+
+/// A yes is about tasks that come again and again. Of others that have deadlines nothing is known.
+fn beside_listed(system: &System, found: Finding) -> Finding {
+    let late = |(_, t): &(TaskId, &Task)| is_listed(t) && t.deadline.is_some();
+    let listed = (0..).map(TaskId).zip(&system.tasks).filter(late);
+    let told = listed.map(|(id, _)| format!("task {} comes at listed instants, for which there is no test", id.0));
+    match reservation::first_of(told) {
+        Some(why) if found.answer == Answer::Yes => {
+            let reason = format!("{why}; the others are in time whatever it does");
+            Finding { answer: Answer::Unknown, kind: Kind::Sufficient, reason, ..found }
+        }
+        _ => found,
+    }
 }
 
 /// Whether its jobs come at listed instants, and there is one.

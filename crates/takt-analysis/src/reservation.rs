@@ -84,6 +84,16 @@ impl Served<'_> {
     }
 }
 
+/// The first of some tasks' reasons, and how many more there are.
+pub(crate) fn first_of(mut reasons: impl Iterator<Item = String>) -> Option<String> {
+    let first = reasons.next()?;
+    Some(match reasons.count() {
+        0 => first,
+        1 => format!("{first} (and there is another such task)"),
+        n => format!("{first} (and there are {n} more such tasks)"),
+    })
+}
+
 /// The verdict about servers on the clusters of the policy's scope. `tasks` are what jobs need at most, `least` what at least; what
 /// is reserved for tasks, by which they are packed, is in `declared`.
 pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str, Finding) {
@@ -124,14 +134,8 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
     };
     let demand = |id: TaskId| tasks.iter().find(|d| d.task == id);
     let dated = served.iter().filter(|s| s.task.deadline.is_some());
-    let mut excess = dated.filter_map(|s| s.excess(demand(s.id)));
-    if let Some(first) = excess.next() {
-        let rest = match excess.count() {
-            0 => String::new(),
-            1 => " (and there is another such task)".into(),
-            n => format!(" (and there are {n} more such tasks)"),
-        };
-        let found = unknown(format!("{first}{rest}; the servers fit, so that the others are in time whatever it does"));
+    if let Some(first) = first_of(dated.filter_map(|s| s.excess(demand(s.id)))) {
+        let found = unknown(format!("{first}; the servers fit, so that the others are in time whatever it does"));
         return (test, Finding { responses, ..found.1 });
     }
     let why = format!("{fit}, and no job needs more than its own");

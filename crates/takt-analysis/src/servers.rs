@@ -8,6 +8,7 @@
 
 use crate::idle;
 use crate::online::{Answer, Kind, MAY_SKIP, Verdict, budgets, may_skip, most, packed_as_tasks};
+use crate::reservation;
 use takt_core::model::{Arrival, Reservation, Server, Step, System, Task, TaskId, Timing};
 use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
@@ -89,8 +90,7 @@ pub(crate) fn verdict(system: &System, declared: &System, by: By) -> Verdict {
             *response = bound.as_ref().ok().copied().flatten();
         }
     }
-    let failed = |bounds: Vec<Option<Result<_, String>>>| bounds.into_iter().flatten().find_map(Result::err);
-    match (found.schedulable, unknown(system, by).or_else(|| failed(bounds))) {
+    match (found.schedulable, unknown(system, by)) {
         (Answer::No, _) => {
             let without = packed_as_tasks(&with_servers(system, by, |_, _| None), &as_tasks(declared, by));
             if without.schedulable == Answer::No {
@@ -103,9 +103,28 @@ pub(crate) fn verdict(system: &System, declared: &System, by: By) -> Verdict {
             let responses = vec![None; system.tasks.len()];
             Verdict { schedulable: Answer::Unknown, kind: Kind::Sufficient, reason, responses, ..found }
         }
-        (Answer::Yes | Answer::Unknown, None) => {
+        (Answer::Unknown, None) => {
             let reason = format!("with each server as a task, {}", found.reason);
             Verdict { kind: Kind::Sufficient, reason, ..found }
+        }
+        (Answer::Yes, None) => {
+            let fails = |task: &usize| matches!(bounds[*task], Some(Err(_)));
+            let sharing = |task: &usize| {
+                let server = system.tasks[*task].server;
+                server.is_some() && (0..bounds.len()).filter(fails).any(|other| system.tasks[other].server == server)
+            };
+            // Who shares a server with them may have to wait for them.
+            let held_up: Vec<usize> = (0..bounds.len()).filter(sharing).collect();
+            held_up.iter().for_each(|task| found.responses[*task] = None);
+            let others = if held_up.is_empty() { "the others" } else { "tasks that do not share a server with it" };
+            let reason = format!("with each server as a task, {}", found.reason);
+            match reservation::first_of(bounds.into_iter().flatten().filter_map(Result::err)) {
+                Some(own) => {
+                    let reason = format!("{own}; {others} are in time whatever it does: {reason}");
+                    Verdict { schedulable: Answer::Unknown, kind: Kind::Sufficient, reason, ..found }
+                }
+                None => Verdict { kind: Kind::Sufficient, reason, ..found },
+            }
         }
     }
 }
@@ -202,7 +221,10 @@ impl Behind {
         }
         match self.apart {
             Some((apart, of)) if bound > apart => Err(match self.tasks {
-                1 => format!("jobs of task {} come within {apart}, and each is served within {bound} only if alone", of.0),
+                1 => format!(
+                    "jobs of task {} come within {apart}, and each is served within {bound} only if alone",
+                    of.0
+                ),
                 _ => format!(
                     "jobs of task {} come within {apart}, and what its server has of each task is served within {bound} \
                      only if that is one job",

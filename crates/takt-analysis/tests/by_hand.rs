@@ -671,16 +671,21 @@ fn jobs_behind_a_shared_server_wait_for_one_of_each_other_task() {
     // The server counts once: 2/10 and 2/8.
     assert_eq!(found.utilisation.fraction(), Some((9, 20)));
     let late = told(&[(3, 40, 40), (1, 29, 50), (2, 8, 8)]);
-    assert_eq!((late.schedulable, &late.responses[..]), (Answer::Unknown, &[None; 3][..]));
+    assert_eq!((late.schedulable, &late.responses[..]), (Answer::Unknown, &[None, None, ms(2)][..]));
     let why = "task 1 is served within 30ms, behind a job of each other task of its server, which is beyond its deadline of 29ms";
-    assert_eq!(late.reason, why);
+    assert!(late.reason.starts_with(why), "{late}");
+    assert!(
+        late.reason.contains("; tasks that do not share a server with it are in time whatever it does: "),
+        "{late}"
+    );
     // One that has no deadline itself is in the way of others all the same.
     let mut often = sharing(system("polling-server", 1, &[(3, 40, 40), (1, 25, 25), (2, 8, 8)]), 2, (2, 10));
     often.tasks[1].deadline = None;
     let why = "jobs of task 1 come within 25ms, and what its server has of each task is served within 30ms only if that is one job";
-    assert_eq!((verdict(&often).schedulable, verdict(&often).reason), (Answer::Unknown, why.to_owned()));
+    assert_eq!(verdict(&often).schedulable, Answer::Unknown);
+    assert!(verdict(&often).reason.starts_with(why), "{}", verdict(&often));
     often.tasks[1].runtime = None;
-    assert_eq!(verdict(&often).reason, "task 1 has no runtime");
+    assert!(verdict(&often).reason.starts_with("task 1 has no runtime"), "{}", verdict(&often));
     // With 6 ms in each 10 ms, and 4 ms in each 8 ms ahead of them, the server can be late.
     let full = verdict(&sharing(system("polling-server", 1, &[(3, 40, 40), (1, 30, 50), (4, 8, 8)]), 2, (6, 10)));
     assert_eq!(full.schedulable, Answer::Unknown, "{full}");
