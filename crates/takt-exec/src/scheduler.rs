@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Engine, Input, Work};
 use takt_core::model::TaskId;
-use takt_core::record::{Record, Sink};
+use takt_core::record::{JobId, Record, Sink, What};
 use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
 use takt_linux::rt::{self, Class};
@@ -135,6 +135,8 @@ pub(crate) struct Setup {
 pub(crate) struct Outcome {
     pub(crate) engine: Engine,
     pub(crate) responses: Responses,
+    /// See [`crate::Report::most_used`].
+    pub(crate) most_used: Vec<Option<(JobId, Span)>>,
     /// How late planned instants were handled.
     pub(crate) lateness: Histogram,
     /// How long stopping and starting took per step that did so.
@@ -151,11 +153,19 @@ pub(crate) struct Outcome {
 struct StepSink {
     records: Vec<Record>,
     responses: Responses,
+    /// By task: the job that consumed most, and how much.
+    most: Vec<Option<(JobId, Span)>>,
     dropped: u64,
 }
 
 impl Sink for StepSink {
     fn record(&mut self, record: Record) {
+        if let What::Finish { task, job, consumed, .. } = record.what {
+            let most = &mut self.most[task.index()];
+            if most.is_none_or(|(_, before)| consumed > before) {
+                *most = Some((job, consumed));
+            }
+        }
         if self.records.len() < self.records.capacity() {
             self.records.push(record);
         } else {
@@ -202,7 +212,12 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
     let windows = &setup.engine.system().windows;
     let mut scheduler = Scheduler {
         places: setup.engine.places().to_vec(),
-        sink: StepSink { records: Vec::with_capacity(8 * n + 256), responses: Responses::new(n), dropped: 0 },
+        sink: StepSink {
+            records: Vec::with_capacity(8 * n + 256),
+            responses: Responses::new(n),
+            most: vec![None; n],
+            dropped: 0,
+        },
         // Everything that one wait can bring: a full inbox, a batch of signals, a measurement per running task.
         inputs: Vec::with_capacity(10 * n + 2 * BATCH),
         tolerance: windows.iter().map(|w| w.length).min(),
@@ -238,9 +253,23 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
     let _ = rustix::io::write(&scheduler.setup.wake_supervisor, &1u64.to_ne_bytes());
     let Scheduler { setup, sink, results, .. } = scheduler;
     let Results { lateness, effort, failures, first_failure } = results;
-    let StepSink { responses, dropped, .. } = sink;
-    let engine = setup.engine;
-    Ok(Outcome { engine, responses, lateness, effort, end, dropped, failures, first_failure, class, stopped })
+    let StepSink { responses, mut most, dropped, .. } = sink;
+    // Of a task that is not measured only the time is known for which it had a CPU.
+    most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.budgeted).for_each(|(most, _)| *most = None);
+    let (engine, most_used) = (setup.engine, most);
+    Ok(Outcome {
+        engine,
+        responses,
+        most_used,
+        lateness,
+        effort,
+        end,
+        dropped,
+        failures,
+        first_failure,
+        class,
+        stopped,
+    })
 }
 
 /// Gives this thread its scheduling class and CPUs, and says which class it got.

@@ -5,7 +5,7 @@ use crate::scheduler::{self, CONTINUE_FD, CONTROL, Item, Message, Outcome, PROCE
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::process::WaitOptions;
+use rustix::process::{Pid, WaitOptions};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::collections::{HashMap, VecDeque};
 use std::fs::OpenOptions;
@@ -19,15 +19,18 @@ use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::{Invalid, System, TaskId};
+use takt_core::record::JobId;
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::{Span, Time};
 use takt_linux::rt::Class;
 use takt_linux::{
-    Group, Mechanism, Output, PartitionHandle, RunId, SpawnSpec, Unavailable, leftovers, protocol, watcher,
+    Group, Mechanism, Output, PartitionHandle, RunId, SpawnSpec, Unavailable, disturbance, leftovers, protocol, watcher,
 };
 
 /// Real-time priority of scheduled processes, where they get one; the scheduler itself has 80.
 const PROCESS_PRIORITY: u8 = 10;
+/// What the supervisor does that the scheduler may have to wait for has a priority just below the scheduler's.
+const URGENT_PRIORITY: u8 = 79;
 /// Records that fit between two rounds of the supervisor.
 const RING: usize = 1 << 16;
 /// Not a round number, so that its wake-ups do not fall on the same windows again and again.
@@ -107,6 +110,14 @@ pub struct Report {
     pub counts: Vec<Counts>,
     /// Response times by task.
     pub responses: Vec<Histogram>,
+    /// Where CPU time is measured, because the policy or a budget needs that: the job of each task that used most, and how much.
+    pub most_used: Vec<Option<(JobId, Span)>>,
+    /// How long the processes of each task were ready to run without a CPU although they had their turn, as
+    /// [`disturbance::waited`] has it; without those that a process started itself. `None` where the kernel does not count
+    /// that, and where each job is a process.
+    pub waited: Vec<Option<Span>>,
+    /// What the host of a virtual machine took of the CPUs of the schedule ([`disturbance::stolen`]).
+    pub stolen: Option<Span>,
     /// See [`Engine::context_switches`].
     pub context_switches: u64,
     /// See [`Engine::windows_lost`].
@@ -200,6 +211,30 @@ impl Drop for StayAway {
     }
 }
 
+/// A real-time class for the supervisor, for as long as it lives and where that is allowed.
+///
+/// A fork holds the lock of the memory that both threads share, and changing groups holds locks of the kernel. With its ordinary
+/// class the supervisor can lose its CPU to a process or to other load while it holds one, and the scheduler, whatever its class,
+/// waits with it: 20 ms were seen on a busy machine. So it does such things at the priority of who would wait for it (the
+/// priority ceiling). It also has to be soon where each job is a process: its end ends the job.
+struct Urgent(bool);
+
+impl Urgent {
+    fn new() -> Urgent {
+        // Whoever gave it another class meant it.
+        let ordinary = takt_linux::rt::is_ordinary();
+        Urgent(ordinary && takt_linux::rt::set_own_class(Class::Fifo(URGENT_PRIORITY)).is_ok())
+    }
+}
+
+impl Drop for Urgent {
+    fn drop(&mut self) {
+        if self.0 {
+            let _ = takt_linux::rt::set_own_class(Class::Other);
+        }
+    }
+}
+
 struct Signals {
     pipe: UnixStream,
     stop: Arc<AtomicBool>,
@@ -254,6 +289,10 @@ struct Supervisor {
     tasks_by_pid: HashMap<i32, TaskId>,
     pids: Vec<Option<i32>>,
     ends: Vec<Option<TaskEnd>>,
+    /// For how long each task's present process had waited for a CPU before the schedule began, and how long those that have ended
+    /// did since then.
+    had_waited: Vec<Span>,
+    waited: Vec<Option<Span>>,
     gone: Vec<bool>,
     /// Whether each task's last process ended well, and whether any did.
     well: Vec<bool>,
@@ -315,6 +354,8 @@ impl Supervisor {
             tasks_by_pid: HashMap::with_capacity(n),
             pids: vec![None; n],
             ends: vec![None; n],
+            had_waited: vec![Span::ZERO; n],
+            waited: vec![None; n],
             gone: vec![false; n],
             well: vec![true; n],
             told: vec![false; n],
@@ -444,11 +485,16 @@ impl Supervisor {
     /// Collects ended processes and emptied groups.
     fn reap(&mut self) {
         // Any child, since each is in a process group of its own; also those that the processes left to this subreaper.
-        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            let Some(task) = self.tasks_by_pid.remove(&pid.as_raw_nonzero().get()) else { continue };
-            if self.closing {
-                continue;
+        while let Some(pid) = disturbance::ended_child() {
+            let task = self.tasks_by_pid.remove(&pid).filter(|_| !self.closing);
+            if let Some(task) = task {
+                self.add_waited(task, pid);
             }
+            let status = match rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::NOHANG) {
+                Ok(Some((_, status))) => status,
+                _ => break,
+            };
+            let Some(task) = task else { continue };
             let end = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => TaskEnd::Exited(code),
                 (None, signal) => TaskEnd::Signalled(signal.unwrap_or(0)),
@@ -484,6 +530,18 @@ impl Supervisor {
         }
     }
 
+    /// Adds what a process of the task has waited for a CPU, which is then over. One that is started for a job also waits on its way
+    /// into its group, which is no part of a turn and cannot be told from that.
+    fn add_waited(&mut self, task: TaskId, pid: i32) {
+        if self.plan.processes[task.index()].per_job {
+            return;
+        }
+        let before = std::mem::take(&mut self.had_waited[task.index()]);
+        if let Some(waited) = disturbance::waited(pid) {
+            *self.waited[task.index()].get_or_insert_default() += (waited - before).or_zero();
+        }
+    }
+
     /// The last process of a task has ended.
     fn emptied(&mut self, task: TaskId) {
         let index = task.index();
@@ -509,6 +567,7 @@ impl Supervisor {
             }
             if what & PROCESS != 0 && !self.gone[task.index()] {
                 // The next process is born frozen and waits for the next release.
+                let _urgent = (!self.mechanism.notifies()).then(Urgent::new);
                 let frozen = self.mechanism.freeze(self.homes[task.index()].group).what("cannot freeze an empty group");
                 match frozen.and_then(|()| self.spawn(task)) {
                     Ok(()) => self.outgoing.push_back(Message::Ready(task)),
@@ -565,6 +624,10 @@ impl Supervisor {
             }
         }
         let mut observer = Watched { observer, error: None, inputs: Vec::new() };
+        for (before, pid) in self.had_waited.iter_mut().zip(&self.pids) {
+            *before = pid.and_then(disturbance::waited).unwrap_or_default();
+        }
+        let stolen_before = disturbance::stolen(&self.plan.system.cpus);
         // Memory is locked only now: a fork of locked memory would copy it.
         let locked = takt_linux::rt::lock_memory();
         let thread: JoinHandle<io::Result<Outcome>> = std::thread::Builder::new()
@@ -583,7 +646,10 @@ impl Supervisor {
             // Asked to stop while it was still starting processes.
             self.tell(&mut inbox, Message::Stop);
         }
+        // Without events of groups it searches all processes of the machine, for which it must not keep others from their CPUs.
+        let spawns = self.plan.processes.iter().any(|p| p.per_job) && self.mechanism.notifies();
         while !thread.is_finished() {
+            let urgent = spawns.then(Urgent::new);
             if let Err(e) = self.wait(ROUND, false) {
                 self.tell(&mut inbox, Message::Stop);
                 let _ = thread.join();
@@ -591,16 +657,21 @@ impl Supervisor {
             }
             self.reap();
             self.serve();
-            self.drain(&mut outbox, &mut observer);
             if self.signals.stop() && !std::mem::replace(&mut stopping, true) {
                 self.outgoing.push_back(Message::Stop);
             }
             self.send(&mut inbox);
+            drop(urgent);
+            self.drain(&mut outbox, &mut observer);
             observer.call(|o| o.tick(Time::ZERO + (takt_linux::timer::now() - start)));
         }
         drop(away);
         let joined = thread.join();
         self.reap();
+        let stolen = disturbance::stolen(&self.plan.system.cpus);
+        for (pid, task) in self.tasks_by_pid.clone() {
+            self.add_waited(task, pid);
+        }
         self.closing = true;
         let destroyed = self.mechanism.destroy();
         self.reap();
@@ -613,8 +684,8 @@ impl Supervisor {
                 return Err(Error::Scheduler(text.unwrap_or_default()));
             }
         };
-        let Outcome { engine, responses, lateness, effort, end, dropped, failures, first_failure, class, stopped } =
-            outcome;
+        let Outcome { engine, responses, most_used, lateness, effort, end, .. } = outcome;
+        let Outcome { dropped, failures, first_failure, class, stopped, .. } = outcome;
         let mut notes = self.mechanism.notes();
         if let Err(e) = locked {
             notes.push(format!("memory is not locked ({e}): a page fault may delay the scheduler"));
@@ -633,6 +704,9 @@ impl Supervisor {
         Ok(Report {
             counts: (0..n as u32).map(|t| engine.counts(TaskId(t))).collect(),
             responses: responses.0,
+            most_used,
+            waited: std::mem::take(&mut self.waited),
+            stolen: stolen.zip(stolen_before).map(|(after, before)| (after - before).or_zero()),
             context_switches: engine.context_switches(),
             windows_lost: engine.windows_lost(),
             length: end - Time::ZERO,

@@ -4,7 +4,8 @@
 //! (with v2 for killing and events where it is mounted), or over signals. The other modules are the
 //! pieces beside it: scheduling classes ([`rt`]), timers ([`timer`]), the completion protocol of
 //! processes ([`protocol`]), what this machine can do ([`probe`]), what removes the remains of a
-//! run that died ([`leftovers`], [`watcher`]), and an exact count of instructions ([`count`]).
+//! run that died ([`leftovers`], [`watcher`]), what the machine does to a run ([`disturbance`]), and an exact count of
+//! instructions ([`count`]).
 //!
 //! There is no policy, no engine and no printing here.
 
@@ -16,6 +17,7 @@ mod spawn;
 mod sys;
 
 pub mod count;
+pub mod disturbance;
 pub mod leftovers;
 pub mod probe;
 pub mod protocol;

@@ -1,5 +1,7 @@
 //! `takt run`: a workload over real processes.
 
+mod causes;
+
 use super::output::{self, Recorder};
 use super::sim::unsuitable;
 use crate::failure::Failure;
@@ -97,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let heard = report.ended != Ended::Signal || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
     if args.output.json {
-        writeln!(out, "{}", summary.json(more(&workload, &report, realtime), Vec::new()))?;
+        writeln!(out, "{}", summary.json(more(&workload, &report, realtime), causes::of_tasks(&report)))?;
     } else if args.output.for_people() {
         print(&mut out, &workload, &report, &summary, realtime)?;
     }
@@ -307,6 +309,7 @@ fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Val
         "ended": match report.ended { Ended::Duration => "duration", Ended::AllExited => "all exited", Ended::Signal => "signal" },
         "startup_ns": report.startup.as_nanos() as u64,
         "lateness_ns": figures(&report.lateness), "switch_ns": figures(&report.effort),
+        "stolen_ns": report.stolen.map(Span::ns),
         "dropped_records": report.dropped, "refused": report.failures, "notes": remarks(workload, report, realtime),
         "ends": report.ends.iter().map(|end| match end {
             None => serde_json::Value::Null,
@@ -360,6 +363,7 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
             "note: the processes have no real-time class, so other load delays them (`realtime:`, see `takt check`)";
         remarks.push(note.to_string());
     }
+    remarks.extend(causes::of_misses(workload, report).into_iter().map(|why| format!("note: {why}")));
     if workload.settings.cpus_from_all {
         remarks.push(format!("note: the file names no CPU by number; here that is CPU {}", workload.system.cpus));
     }

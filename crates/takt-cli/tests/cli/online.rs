@@ -1,6 +1,6 @@
 //! Online policies over real processes.
 
-use crate::common::{Room, attempts, calm, cpus, ensure, has_cpus, mechanisms, workloads};
+use crate::common::{Room, Running, TAKT, attempts, calm, cpus, ensure, has_cpus, mechanisms, workloads};
 use serde_json::json;
 use takt_core::record::What;
 use takt_core::time::Span;
@@ -250,4 +250,79 @@ fn domains_run_real_processes() {
         assert_eq!((accrued(0), accrued(1)), (met(0) as f64 * 2.5, met(1) as f64));
         room.check("t.jsonl", "w.yaml")
     });
+}
+
+/// A load that no schedule knows of, on CPU 0.
+struct Load(std::process::Child);
+
+impl Load {
+    fn start() -> Load {
+        let load = Load(std::process::Command::new(TAKT).arg("burn").spawn().unwrap());
+        takt_linux::rt::set_affinity(load.0.id() as i32, &takt_core::cpus::CpuSet::single(0)).unwrap();
+        load
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn who_waited_for_a_cpu_and_who_needed_more_than_declared_is_told() {
+    let _cpus = cpus();
+    if takt_linux::disturbance::waited(std::process::id() as i32).is_none() {
+        println!("skipped: this kernel does not count how long processes wait");
+        return;
+    }
+    let room = Room::with(
+        "policy: cbs:enforcement=hard\ncpus: 0\nrealtime: no\n\
+         tasks:\n\
+         - {name: fits, cmd: exec takt burn --runtime 4ms --init 1ms, init: yes, period: 20ms, runtime: 8ms}\n\
+         - {name: greedy, cmd: exec takt burn --runtime 9ms, period: 30ms, runtime: 3ms}\n",
+    );
+    let load = Load::start();
+    attempts(5, || {
+        let run = room.takt(&["run", "w.yaml", "--duration", "1s", "--json"]).json();
+        let of = |task: usize, key: &str| run["tasks"][task][key].as_i64();
+        assert!(run["stolen_ns"].as_i64().is_some(), "{run}");
+        let notes = run["notes"].to_string();
+        ensure(of(0, "waited_ns") > Some(20_000_000) && notes.contains("for a CPU in its turns"), || run.to_string())?;
+        // A hard server never lets it finish in time.
+        ensure(of(1, "most_used_ns") >= Some(9_000_000), || run.to_string())?;
+        assert!(of(1, "missed") > Some(0), "{run}");
+        assert!(
+            notes.contains(" of greedy used ")
+                && notes.contains("of CPU time")
+                && notes.contains("its `runtime` is 3ms"),
+            "{notes}"
+        );
+        Ok(())
+    });
+    drop(load);
+    let room = Room::with("windows: [{length: 20ms, cpu: 0, sc_processes: [{cmd: exec takt burn, budget: 10ms}]}]\n");
+    let run = room.takt(&["run", "w.yaml", "--duration", "100ms", "--json"]).json();
+    assert!(run["tasks"][0]["most_used_ns"].is_null(), "elapsed time is no CPU time: {run}");
+}
+
+/// The supervisor forks at a high priority, so that the scheduler need not wait for it. The processes do not get that.
+#[test]
+fn processes_of_later_jobs_have_the_class_and_nice_value_of_the_first() {
+    let _cpus = cpus();
+    for mechanism in mechanisms() {
+        let room = Room::with(
+            "policy: edf\nrealtime: no\n\
+             tasks: [{name: a, cmd: 'cut -d\" \" -f19,41 /proc/$$/stat >> classes', period: 50ms, spawn: per-job}]\n",
+        );
+        attempts(5, || {
+            let mut command = std::process::Command::new("nice");
+            command.args(["-n", "5", TAKT, "run", "w.yaml", "--duration", "600ms", "--mechanism", mechanism]);
+            Running::start(command.current_dir(room.path(""))).wait().expect(0);
+            let text = room.text("classes");
+            assert!(text.lines().all(|line| line == "5 0"), "{mechanism}: {text}");
+            ensure(text.lines().count() >= 3, || format!("{mechanism}: {text}"))
+        });
+    }
 }

@@ -1,0 +1,81 @@
+//! Why jobs of a run missed their deadlines: by what the machine did, or by what their programs needed.
+
+use crate::report::short;
+use serde_json::{Value, json};
+use takt_core::model::Task;
+use takt_core::record::JobId;
+use takt_core::time::Span;
+use takt_exec::Report;
+use takt_workload::{TaskInfo, Workload};
+
+/// For each task how long its processes waited for a CPU in their turns, and the most CPU time that one of its jobs used.
+pub(super) fn of_tasks(report: &Report) -> Vec<Value> {
+    let most = report.most_used.iter().map(|most| most.map(|(_, used)| used.ns()));
+    let both = report.waited.iter().zip(most);
+    both.map(|(waited, most)| json!({"waited_ns": waited.map(Span::ns), "most_used_ns": most})).collect()
+}
+
+/// What can explain that deadlines were missed: what the machine did to the run, whether or not there were misses, and tasks that
+/// needed more than they said, if there were.
+pub(super) fn of_misses(workload: &Workload, report: &Report) -> Vec<String> {
+    let mut found = disturbances(workload, report);
+    if report.counts.iter().any(|counts| counts.missed > 0) {
+        found.extend(needy(workload, report));
+    }
+    found
+}
+
+/// What the machine did to the run, as far as it can explain that a deadline is missed: at least a hundredth of the CPU time, or a
+/// tenth of the shortest deadline or window.
+fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
+    let (system, hundredth) = (&workload.system, report.length.ns() / 100);
+    let mut found = Vec::new();
+    let percent = |span: Span, of: i64| format!("{} %", span.ns().saturating_mul(100) / of.max(1));
+    let cpus = system.cpus.len() as i64;
+    if let Some(stolen) = report.stolen.filter(|stolen| stolen.ns() > hundredth * cpus) {
+        let part = percent(stolen, report.length.ns() * cpus);
+        found.push(format!(
+            "the host of this machine took {} of CPU {} away (steal), {part}",
+            short(stolen),
+            system.cpus
+        ));
+    }
+    let waited = workload.tasks.iter().zip(&report.waited);
+    let mut waited: Vec<(Span, &str)> = waited.filter_map(|(task, w)| w.map(|w| (w, task.name.as_str()))).collect();
+    waited.retain(|(waited, _)| waited.ns() > hundredth);
+    waited.sort_by_key(|(waited, _)| std::cmp::Reverse(*waited));
+    if let [(most, who), others @ ..] = waited.as_slice() {
+        let others = if others.is_empty() { String::new() } else { format!(", and {} more tasks did", others.len()) };
+        found.push(format!(
+            "{who} waited {} for a CPU in its turns, because something else had it{others}",
+            short(*most)
+        ));
+    }
+    let deadlines = system.tasks.iter().filter_map(|task| task.deadline);
+    let shortest = deadlines.chain(system.windows.iter().map(|window| window.length)).min();
+    let (late, effort) = (report.lateness.max(), report.effort.max());
+    if let Some(shortest) = shortest.filter(|shortest| late.max(effort) >= *shortest / 10) {
+        let what = if late >= effort { "the scheduler came" } else { "stopping and starting processes took" };
+        let how = if late >= effort { " too late" } else { "" };
+        let of = if system.windows.is_empty() { "deadline" } else { "window or deadline" };
+        found.push(format!("{what} up to {}{how}; the shortest {of} is {shortest}", short(late.max(effort))));
+    }
+    found
+}
+
+/// Tasks whose jobs used more CPU time than was declared or reserved for them.
+fn needy(workload: &Workload, report: &Report) -> Vec<String> {
+    let tasks = workload.tasks.iter().zip(&workload.system.tasks).zip(&report.most_used);
+    let needy = |((info, task), most): ((&TaskInfo, &Task), &Option<(JobId, Span)>)| {
+        let (job, used) = (*most)?;
+        let (what, most) = match (task.runtime, task.reservation) {
+            (Some(runtime), _) => ("`runtime`", runtime),
+            (None, Some(reservation)) => ("`reservation`", reservation.budget),
+            (None, None) => return None,
+        };
+        let first = if job == 0 && !info.init { ", with the start of its program (see `init:`)" } else { "" };
+        let text = format!("job {job} of {} used {} of CPU time{first}; its {what} is {most}", info.name, short(used));
+        (used > most).then_some(text)
+    };
+    tasks.filter_map(needy).collect()
+}

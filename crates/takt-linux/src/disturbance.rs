@@ -1,0 +1,107 @@
+//! What kept processes from their CPUs although they were allowed to run: the host of a virtual machine, and other load.
+
+use crate::sys;
+use std::fs;
+use takt_core::cpus::CpuSet;
+use takt_core::time::Span;
+
+/// Time since boot for which the host of this virtual machine ran something else on these CPUs (steal), to a tick of the kernel's
+/// statistics, a hundredth of a second as a rule. Zero where there is no host, or one that does not tell; `None` without
+/// `/proc/stat`.
+#[must_use]
+pub fn stolen(cpus: &CpuSet) -> Option<Span> {
+    parse_stolen(&fs::read_to_string("/proc/stat").ok()?, cpus, rustix::param::clock_ticks_per_second())
+}
+
+fn parse_stolen(stat: &str, cpus: &CpuSet, ticks_per_second: u64) -> Option<Span> {
+    let of_cpu = |line: &str| -> Option<u64> {
+        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
+        // The first line, of all CPUs together, has no number.
+        let cpu = fields.next().filter(|_| !line.starts_with("cpu "))?.parse().ok()?;
+        // user, nice, system, idle, iowait, irq, softirq, and then what is looked for (proc_stat(5)).
+        if cpus.contains(cpu) { fields.nth(7)?.parse().ok() } else { None }
+    };
+    let ticks: Vec<u64> = stat.lines().filter_map(of_cpu).collect();
+    (!ticks.is_empty()).then(|| Span::from_ns((ticks.iter().sum::<u64>() * (1_000_000_000 / ticks_per_second)) as i64))
+}
+
+/// For how long the threads that a process has now were ready to run without a CPU, together and since they began. A process that
+/// is stopped is not ready, so in a scheduled one this is time that it was given and others had: those of higher priority, ordinary
+/// load if it has no real-time class, and for an instant whoever it follows on its CPU. `None` when it is gone, or the kernel does
+/// not keep count (`CONFIG_SCHED_INFO`). A zombie still tells.
+#[must_use]
+pub fn waited(pid: i32) -> Option<Span> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let of_thread =
+        |path: std::path::PathBuf| fs::read_to_string(path.join("schedstat")).ok().and_then(|t| parse_waited(&t));
+    threads.filter_map(|thread| of_thread(thread.path())).reduce(|sum, one| sum + one)
+}
+
+/// The second number: nanoseconds on a run queue. Before it those on a CPU, after it how often.
+fn parse_waited(schedstat: &str) -> Option<Span> {
+    Some(Span::from_ns(schedstat.split_ascii_whitespace().nth(1)?.parse().ok()?))
+}
+
+/// A child of this process that has ended and waits to be reaped; any, if there are several. Until it is, [`waited`] tells of it.
+#[must_use]
+pub fn ended_child() -> Option<i32> {
+    sys::ended_child()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn stolen_time_is_that_of_the_cpus_asked_for() {
+        let stat = "cpu  1 2 3 4 5 6 7 80 9 10\ncpu0 1 2 3 4 5 6 7 30 9 10\ncpu1 1 2 3 4 5 6 7 50 9 10\nintr 9\n";
+        let of = |cpus: &[usize]| parse_stolen(stat, &cpus.iter().copied().collect(), 100);
+        assert_eq!(of(&[0]), Some(Span::from_ms(300)));
+        assert_eq!(of(&[0, 1, 7]), Some(Span::from_ms(800)));
+        assert_eq!(
+            (of(&[7]), parse_stolen("cpu0 1 2 3\n", &CpuSet::single(0), 100)),
+            (None, None),
+            "old kernels have fewer"
+        );
+        let here = crate::rt::affinity(0).unwrap();
+        let before = stolen(&here).expect("Linux has /proc/stat");
+        assert!(stolen(&here).unwrap() >= before);
+    }
+
+    #[test]
+    fn who_shares_a_cpu_waits_for_it() {
+        assert_eq!((parse_waited("5 7 9\n"), parse_waited("")), (Some(Span::from_ns(7)), None));
+        assert_eq!(waited(0), None);
+        if waited(std::process::id() as i32).is_none() {
+            println!("skipped: this kernel does not count how long threads wait");
+            return;
+        }
+        // Two that never sleep on one CPU: each waits half of the time, and more beside other load.
+        let one = CpuSet::single(crate::rt::affinity(0).unwrap().iter().next().unwrap());
+        let start = || std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut both = [start(), start()];
+        let pids = both.each_ref().map(|child| child.id() as i32);
+        pids.iter().for_each(|pid| crate::rt::set_affinity(*pid, &one).unwrap());
+        let end = Instant::now() + Duration::from_secs(60);
+        let enough = || pids.iter().all(|pid| waited(*pid).unwrap() >= Span::from_ms(30));
+        while !enough() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let seen = enough();
+        let before = pids.map(|pid| waited(pid).unwrap());
+        both.iter_mut().for_each(|child| child.kill().unwrap());
+        // As zombies they still tell; only then are they reaped.
+        while before.iter().zip(pids).any(|(_, pid)| !stat_says_zombie(pid)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(pids.contains(&ended_child().expect("two have ended")));
+        assert!(before.iter().zip(pids).all(|(before, pid)| waited(pid).unwrap() >= *before));
+        both.iter_mut().for_each(|child| assert!(child.wait().is_ok()));
+        assert!(seen, "two busy processes on one CPU did not wait for it: {before:?}");
+    }
+
+    fn stat_says_zombie(pid: i32) -> bool {
+        crate::run_id::stat(pid).is_none_or(|stat| stat.state == 'Z')
+    }
+}
