@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use takt_core::engine::Input;
-use takt_core::model::{Call, ResourceId, TaskId};
+use takt_core::model::{Call, ResourceId, System, TaskId};
 use takt_core::policy::MAX_SETTINGS;
 use takt_core::time::{Span, Time};
 use takt_sim::Step;
-use takt_workload::Workload;
+use takt_workload::{MAX_DURATION, Workload};
 
 /// Writes steps, if anybody wants them.
 pub(crate) struct Writer {
@@ -85,10 +85,9 @@ pub(crate) fn read(path: &Path, workload: &Workload) -> Result<(Vec<Step>, Optio
     let mut steps = Vec::new();
     for (number, line) in lines.enumerate() {
         let line = line.map_err(|e| Failure::file("read", path, &e))?;
-        let step = serde_json::from_str::<(i64, Vec<Value>)>(&line).ok().and_then(|(now, inputs)| {
-            let tasks = workload.tasks.len() as u64;
-            let inputs = inputs.iter().map(|v| from_json(v, tasks)).collect::<Option<Vec<_>>>()?;
-            Some(Step { now: Time::from_ns(now), inputs })
+        let step = serde_json::from_str::<(Value, Vec<Value>)>(&line).ok().and_then(|(now, inputs)| {
+            let inputs = inputs.iter().map(|v| from_json(v, &workload.system)).collect::<Option<Vec<_>>>()?;
+            Some(Step { now: Time::ZERO + span(&now, 0)?, inputs })
         });
         let step = step.ok_or_else(|| wrong(number + 2, "this is not a step"))?;
         if steps.last().is_some_and(|last: &Step| last.now > step.now) {
@@ -96,7 +95,23 @@ pub(crate) fn read(path: &Path, workload: &Workload) -> Result<(Vec<Step>, Optio
         }
         steps.push(step);
     }
-    Ok((steps, header["horizon_ns"].as_i64().map(Time::from_ns)))
+    let horizon = or_null(&header["horizon_ns"], |v| Some(Time::ZERO + span(v, 0)?));
+    Ok((steps, horizon.ok_or_else(|| wrong(1, "its horizon is no instant of a run"))?))
+}
+
+/// A span from so many nanoseconds to [`MAX_DURATION`], which no run is longer than: sums of a few do not overflow.
+fn span(value: &Value, least: i64) -> Option<Span> {
+    value.as_i64().filter(|ns| (least..=MAX_DURATION.ns()).contains(ns)).map(Span::from_ns)
+}
+
+/// A whole number from `least` to `most`.
+fn whole(value: &Value, least: u64, most: u64) -> Option<u64> {
+    value.as_u64().filter(|number| (least..=most).contains(number))
+}
+
+/// What may be missing; the outer `None` is what is there and wrong.
+fn or_null<T>(value: &Value, read: impl FnOnce(&Value) -> Option<T>) -> Option<Option<T>> {
+    if value.is_null() { Some(None) } else { read(value).map(Some) }
 }
 
 fn to_json(input: &Input) -> Value {
@@ -126,41 +141,39 @@ fn to_json(input: &Input) -> Value {
     }
 }
 
-fn from_json(value: &Value, tasks: u64) -> Option<Input> {
+/// `None` for what is no input, or not one that the system can have.
+fn from_json(value: &Value, system: &System) -> Option<Input> {
+    let u16 = |value: &Value| whole(value, 0, u64::from(u16::MAX)).map(|n| n as u16);
     if value[0] == "configure" {
-        let setting = u8::try_from(value[1].as_u64()?).ok().filter(|s| usize::from(*s) < MAX_SETTINGS)?;
-        return Some(Input::Configure { setting, value: value[2].as_i64() });
+        let setting = whole(&value[1], 0, MAX_SETTINGS as u64 - 1)? as u8;
+        return Some(Input::Configure { setting, value: or_null(&value[2], Value::as_i64)? });
     }
     if value[0] == "switch" {
-        let number = |value: &Value| value.as_u64().and_then(|n| u16::try_from(n).ok());
-        return Some(Input::Switch { domain: number(&value[1]), to: number(&value[2])? });
+        return Some(Input::Switch { domain: or_null(&value[1], u16)?, to: u16(&value[2])? });
     }
-    let task = TaskId(value[1].as_u64().filter(|t| *t < tasks)? as u32);
-    let resource = || Some(ResourceId(u16::try_from(value[2].as_u64()?).ok()?));
+    let task = TaskId(value[1].as_u64().filter(|t| *t < system.tasks.len() as u64)? as u32);
+    let resource = || u16(&value[2]).filter(|r| *r < system.resources).map(ResourceId);
+    let length = |value: &Value| span(value, 1);
     Some(match value[0].as_str()? {
-        "usage" => Input::Usage { task, consumed: Span::from_ns(value[2].as_i64()?) },
+        "usage" => Input::Usage { task, consumed: span(&value[2], 0)? },
         "complete" => Input::Complete { task },
         "block" => Input::Block { task },
         "wake" => Input::Wake { task },
         "request" => Input::Request { task, resource: resource()? },
         "return" => Input::Return { task, resource: resource()? },
         "yield" => Input::Yield { task },
-        "skew" => Input::Skew { task, by: Span::from_ns(value[2].as_i64()?) },
+        "skew" => Input::Skew { task, by: span(&value[2], -MAX_DURATION.ns())? },
         "share" => {
-            let number = |i: usize| value[i].as_u64().and_then(|n| u32::try_from(n).ok());
-            Input::Share { task, share: number(2), importance: number(3)? }
+            let share = or_null(&value[2], |v| whole(v, 1, 1_000_000))?.map(|share| share as u32);
+            Input::Share { task, share, importance: whole(&value[3], 1, u64::from(u32::MAX))? as u32 }
         }
         "abort" => Input::Abort { task },
         "exit" => Input::Exit { task },
         "retime" => {
-            let span = |value: &Value| value.as_i64().map(Span::from_ns);
-            let period = span(&value[2]).filter(|p| *p > Span::ZERO)?;
-            Input::Retime { task, period, deadline: span(&value[3]), runtime: span(&value[4]) }
+            let (deadline, runtime) = (or_null(&value[3], length)?, or_null(&value[4], length)?);
+            Input::Retime { task, period: length(&value[2])?, deadline, runtime }
         }
-        "call" => {
-            let span = value[3].as_i64().map(Span::from_ns)?;
-            Input::Call { task, call: Call::from_parts(value[2].as_str()?, span)? }
-        }
+        "call" => Input::Call { task, call: Call::from_parts(value[2].as_str()?, length(&value[3])?)? },
         "enter" => Input::Enter { task },
         "leave" => Input::Leave { task },
         _ => return None,
@@ -170,6 +183,9 @@ fn from_json(value: &Value, tasks: u64) -> Option<Input> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use takt_core::cpus::CpuSet;
+    use takt_core::model::Task;
+    use takt_core::policy::PolicySpec;
 
     #[test]
     fn every_input_survives_the_file() {
@@ -191,10 +207,22 @@ mod tests {
             Input::Call { task, call: Call::Deadline(Span::from_ms(7)) },
             Input::Enter { task },
             Input::Leave { task },
+            Input::Configure { setting: 2, value: Some(-5) },
+            Input::Configure { setting: 0, value: None },
+            Input::Switch { domain: Some(1), to: 2 },
+            Input::Switch { domain: None, to: 0 },
         ];
+        let [with_it, without, nothing_shared] = [(4, 2), (3, 2), (4, 1)].map(|(tasks, resources)| {
+            let edf = PolicySpec::from_name("edf").expect("it is in the registry");
+            let tasks = vec![Task::default(); tasks];
+            System { tasks, resources, ..System::new(CpuSet::single(0), edf) }
+        });
         for input in inputs {
-            assert_eq!(from_json(&to_json(&input), 4), Some(input));
-            assert_eq!(from_json(&to_json(&input), 3), None, "a task that is not there");
+            assert_eq!(from_json(&to_json(&input), &with_it), Some(input));
+            let there = input.task().is_none().then_some(input);
+            assert_eq!(from_json(&to_json(&input), &without), there, "a task that is not there");
+            let shares = matches!(input, Input::Request { .. } | Input::Return { .. });
+            assert_eq!(from_json(&to_json(&input), &nothing_shared).is_none(), shares, "{input:?}");
         }
     }
 }
