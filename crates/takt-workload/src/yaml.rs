@@ -8,8 +8,8 @@ use crate::reader::{Bare, Cpus, Reader, cpus_text};
 use crate::tasks::number_not_count;
 use crate::value::choices;
 use crate::{
-    OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, servers, steps, table,
-    tasks,
+    OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, servers, steps,
+    table, tasks,
 };
 use std::path::{Path, PathBuf};
 use takt_core::cpus::{CpuSet, MAX_CPUS};

@@ -222,9 +222,8 @@ fn failure(workload: &Workload, error: takt_exec::Error) -> Failure {
         }
         E::Invalid(e) => unsuitable(workload, &e),
         E::InitTimeout { .. } => {
-            let text =
-                format!("{error}\nhint: a process with `init: yes` must signal (`takt done`); or raise `init_timeout`");
-            Failure::status(1, text)
+            let hint = "a process with `init: yes` must signal (`takt done`); or raise `init_timeout`";
+            Failure::status(1, format!("{}: {error}\nhint: {hint}", workload.source.name))
         }
         E::System { .. } => Failure::machine(error, "see `takt doctor`"),
         E::Scheduler(_) => Failure::status(101, error),

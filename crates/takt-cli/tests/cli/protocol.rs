@@ -134,7 +134,7 @@ fn initialisation_that_takes_too_long_ends_the_run() {
            {name: other, cmd: 'touch other; exec takt burn', budget: 10ms}]\n",
     );
     let done = room.takt(&["run", "w.yaml", "--duration", "20s"]).expect(1);
-    let error = "error: sleeper did not signal the end of initialisation within 2s";
+    let error = "error: w.yaml: sleeper did not signal the end of initialisation within 2s";
     assert!(done.stderr.starts_with(error), "{}", done.stderr);
     assert!(done.stderr.contains("hint:") && done.stderr.contains("init_timeout"), "{}", done.stderr);
     assert!(done.took < Duration::from_secs(8), "{:?}", done.took);

@@ -7,7 +7,6 @@ mod told;
 
 mod by_hand;
 mod properties;
-mod shared;
 
 use takt_core::model::*;
 use takt_core::time::Span;
