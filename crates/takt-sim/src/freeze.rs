@@ -300,6 +300,7 @@ fn table(system: &System, frame: Span, pieces: &[Piece], most: usize) -> Result<
         share: plain.share,
         importance: plain.importance,
         reservation: plain.reservation,
+        server: plain.server,
         ..task.clone()
     };
     let backlog = if system.backlog == Backlog::Skip { Backlog::Skip } else { Backlog::Queue };

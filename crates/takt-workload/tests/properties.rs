@@ -21,6 +21,7 @@ fn assert_round_trip(first: &Workload, options: &Options) {
     assert_eq!(second.tasks, first.tasks, "{text}");
     assert_eq!(second.partitions, first.partitions, "{text}");
     assert_eq!(second.domains, first.domains, "{text}");
+    assert_eq!(second.servers, first.servers, "{text}");
     assert_eq!(second.slice_frequencies_mhz, first.slice_frequencies_mhz, "{text}");
     assert_eq!(second.settings, first.settings, "{text}");
     assert_eq!(second.resources, first.resources, "{text}");
@@ -95,7 +96,7 @@ fn table() -> impl Strategy<Value = String> {
         any::<[bool; 4]>(),
     )
         .prop_map(|(partitions, windows, seed, flags)| {
-            let mut text = String::from("partitions:\n");
+            let mut text = format!("{SERVERS}partitions:\n");
             for (i, partition) in partitions.iter().enumerate() {
                 text += &format!("  - {{name: P{i}, {partition}}}\n");
             }
@@ -182,6 +183,10 @@ fn utility() -> impl Strategy<Value = String> {
     prop::option::of(utility).prop_map(|u| u.map_or(String::new(), |u| format!(", utility: {u}")))
 }
 
+/// Servers, of which only the first one is ever used.
+const SERVERS: &str = "servers:\n  - {name: 'the others', budget: 2us, period: 7ms, priority: 3}\n  - {name: yes, budget: 1ns, \
+                       period: 1ns}\n";
+
 /// Keys of a task under an online policy that needs no deadlines, and whether it has a period.
 fn keys() -> impl Strategy<Value = (bool, String)> {
     let arrival = prop_oneof![
@@ -205,8 +210,10 @@ fn keys() -> impl Strategy<Value = (bool, String)> {
     let words = (arrival, need(), handler, share, utility(), any::<bool>());
     words.prop_map(|((periodic, arrival), need, handler, share, utility, hard)| {
         let mut text = format!("{arrival}, {need}{utility}, deadline: {}", if hard { "1h" } else { "none" });
-        if hard && share.is_some() {
-            text += ", reservation: {budget: 3us, period: 7ms}";
+        match (hard, share.is_some()) {
+            (true, true) => text += ", reservation: {budget: 3us, period: 7ms}",
+            (true, false) => text += ", server: 'the others'",
+            _ => {}
         }
         if let Some((runtime, deadline, utility)) = handler {
             text += &match (deadline, utility) {
@@ -257,7 +264,7 @@ fn laboratory() -> impl Strategy<Value = String> {
     let change = (0_u8..8, any::<prop::sample::Index>(), duration(), 1_u32..=1_000_000);
     (policy, rules, (machine, load), prop::collection::vec(keys(), 1..6), prop::collection::vec(change, 0..6)).prop_map(
         |(policy, rules, ((first, second, flags), load), tasks, changes)| {
-            let mut text = format!("policy: {policy}\ncpus: 0-3\n{rules}{load}");
+            let mut text = format!("policy: {policy}\ncpus: 0-3\n{rules}{load}{SERVERS}");
             if let (Some(first), [true, ..]) = (&first, flags) {
                 text += &format!("tick: {first}\ncosts: {{scheduler: {first}, cache_reload: 1us, lock: 2us}}\n");
             }
@@ -301,7 +308,7 @@ fn parts() -> impl Strategy<Value = String> {
     (policies, tasks, prop::collection::vec(switch, 0..6)).prop_map(|((first, second), tasks, switches)| {
         let mut text = format!(
             "domains:\n  - {{name: 'the: first', cpus: '0,5', policy: {first}, placement: bf}}\n  \
-             - {{name: yes, cpus: 1-3, policy: {second}}}\ncpus: 0-6\ntasks:\n"
+             - {{name: yes, cpus: 1-3, policy: {second}}}\ncpus: 0-6\n{SERVERS}tasks:\n"
         );
         for (i, ((_, keys), second, narrow)) in tasks.iter().enumerate() {
             let home = match (second, narrow) {

@@ -308,7 +308,7 @@ fn timed(cpus: usize) -> impl Strategy<Value = Task> {
         #[rustfmt::skip]
         let task = Task {
             arrival, deadline, runtime, steps, execution, handler, utility, budget, jitter, priority, share, importance, affinity,
-            reservation: None,
+            reservation: None, server: None,
         };
         task
     })
@@ -358,6 +358,24 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
         if everywhere || (homes && task.affinity.is_disjoint(&cpus)) {
             task.affinity = task.affinity.union(&cpus);
         }
+    }
+}
+
+/// Has tasks that have a reservation, if not all of them do, share one server where policies have such.
+fn share(specs: &[PolicySpec], system: &mut System) {
+    let serves = |spec: &PolicySpec| spec.entry.name.ends_with("-server");
+    let relies = |spec: &PolicySpec| spec.entry.needs.contains(&Need::Reservation);
+    if !specs.iter().any(serves) || specs.iter().any(relies) {
+        return;
+    }
+    let cpus = system.cpus;
+    for task in system.tasks.iter_mut().filter(|task| task.share.is_none()) {
+        let Some(reservation) = task.reservation.take() else { continue };
+        if system.servers.is_empty() {
+            system.servers.push(Server { reservation, priority: task.priority });
+        }
+        task.server = Some(ServerId(0));
+        task.affinity = task.affinity.union(&cpus);
     }
 }
 
@@ -432,7 +450,9 @@ fn online(specs: Vec<PolicySpec>) -> impl Strategy<Value = System> {
     (tasks, frame(specs[0])).prop_map(move |((cpus, mut tasks), frame)| {
         let cpus = CpuSet::first(cpus);
         specs.iter().for_each(|spec| provide(*spec, &mut tasks, cpus));
-        accepted(System { cpus, tasks, ..frame })
+        let mut system = System { cpus, tasks, ..frame };
+        share(&specs, &mut system);
+        accepted(system)
     })
 }
 

@@ -7,6 +7,7 @@ mod told;
 
 mod by_hand;
 mod properties;
+mod shared;
 
 use takt_core::model::*;
 use takt_core::time::Span;

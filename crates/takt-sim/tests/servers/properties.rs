@@ -10,7 +10,7 @@ use takt_core::time::Time;
 
 /// Periods in milliseconds.
 const PERIODS: [i64; 9] = [5, 6, 8, 10, 12, 15, 20, 24, 30];
-const UNTIL: i64 = 500;
+pub(crate) const UNTIL: i64 = 500;
 
 fn span(ns: u64) -> Span {
     Span::from_ns(ns as i64)
@@ -18,7 +18,7 @@ fn span(ns: u64) -> Span {
 
 /// One or two servers, whose jobs come at any time and need up to three budgets, and some periodic tasks, on one CPU. `fill` is
 /// what all may need together, in percent.
-fn set(seed: u64, fill: u64) -> Vec<Task> {
+pub(crate) fn set(seed: u64, fill: u64) -> Vec<Task> {
     let draw = |most: u64, what: u64, which: u64| draw_up_to(most, seed, what, which);
     let (servers, tasks) = (1 + draw(1, 0, 0), 1 + draw(3, 0, 1));
     let n = servers + tasks;
@@ -48,7 +48,7 @@ fn set(seed: u64, fill: u64) -> Vec<Task> {
 }
 
 /// When the task ran, from and until.
-fn runs(of: TaskId, records: &[Record]) -> Vec<(Time, Time)> {
+pub(crate) fn runs(of: TaskId, records: &[Record]) -> Vec<(Time, Time)> {
     let mut runs = vec![];
     for record in records {
         match record.what {
@@ -92,7 +92,7 @@ fn tasks_that_are_shown_to_meet_their_deadlines_beside_servers_do() {
     assert!(shown.get() * 3 > all.get());
 }
 
-fn worst(of: TaskId, records: &[Record]) -> Span {
+pub(crate) fn worst(of: TaskId, records: &[Record]) -> Span {
     let mut released = std::collections::HashMap::new();
     let mut worst = Span::ZERO;
     for record in records {
