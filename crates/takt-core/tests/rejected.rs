@@ -97,6 +97,26 @@ fn policies_of_partitions_have_no_more_timers_than_there_are_numbers() {
 }
 
 #[test]
+fn a_table_names_no_more_sets_of_cpus_than_there_are_numbers() {
+    // All subsets of 16 CPUs, among them those of one CPU, which the machine has anyway; the seventeenth CPU is one more.
+    let system = |cpus: usize| {
+        let window = |bits: u32| {
+            let cpus: CpuSet = (0..16).filter(|cpu| bits >> cpu & 1 == 1).collect();
+            Window { length: ms(1), slices: vec![Slice { cpus, sc: None, be: Some(PartitionId(0)) }] }
+        };
+        System { cpus: CpuSet::first(cpus), windows: (1..1 << 16).map(window).collect(), ..table(Some("g-edf")) }
+    };
+    let most = system(16);
+    let places = most.places();
+    assert_eq!(places.len(), 65535);
+    assert!(places[..16].iter().enumerate().all(|(cpu, set)| *set == CpuSet::single(cpu)));
+    // In the order of the slices: 3, 5, 6 and 7 are the first that are no powers of two.
+    assert_eq!(places[16..20].iter().map(ToString::to_string).collect::<Vec<_>>(), ["0-1", "0,2", "1-2", "0-2"]);
+    assert!(Engine::new(most).is_ok());
+    assert!(matches!(refusal(system(17)), Some(Invalid::Unsuitable(_))));
+}
+
+#[test]
 fn a_task_belongs_to_one_partition() {
     let mut system = table(Some("edf"));
     system.partitions.push(system.partitions[0].clone());

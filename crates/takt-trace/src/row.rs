@@ -269,6 +269,9 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
     if h.takt_trace != VERSION {
         return Err(format!("the trace has version {}, this program reads version {VERSION}", h.takt_trace));
     }
+    if h.places.len() > usize::from(u16::MAX) {
+        return Err(format!("the header has {} places, which is more than 65535", h.places.len()));
+    }
     within_reach("duration_ns", h.duration_ns)?;
     h.window_lengths_ns.iter().try_for_each(|ns| within_reach("window_lengths_ns", Some(*ns)))?;
     let place = |text: &String| names::cpus_from(text).ok_or_else(|| format!("`{text}` is not a list of CPUs"));

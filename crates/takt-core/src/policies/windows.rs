@@ -3,14 +3,19 @@
 //! The DEmOS thesis (a static scheduler for Linux user space, Czech Technical University in Prague), sections 3.2 and 3.5.
 //! Invariant: outside its slices a partition does not run, whatever happens inside it.
 
+use crate::cpus::CpuSet;
 use crate::engine::Context;
 use crate::model::{Arrival, BestEffortStart, Invalid, PartitionId, System, TaskId, Terms};
 use crate::policy::{Budget, Build, Clock, Decision, Entry, Event, Policy, Scope};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+
+/// A [`Place`] is a number of 16 bits, of which the last one stays free: whoever counts places must not wrap around.
+const MOST_PLACES: usize = u16::MAX as usize;
 
 struct Window {
     length: Span,
@@ -69,17 +74,19 @@ impl Windows {
             return Err(Invalid::Unsuitable("the policy `windows` needs a window table"));
         }
         let places = system.places();
-        let place_of =
-            |cpus| Place(places.iter().position(|p| *p == cpus).expect("places come from the slices") as u16);
+        if places.len() > MOST_PLACES {
+            return Err(Invalid::Unsuitable("the CPUs and the slices are more than 65535 different sets of CPUs"));
+        }
+        let place_of: BTreeMap<CpuSet, Place> = places.into_iter().zip((0..).map(Place)).collect();
         let singles: Vec<usize> = system.cpus.iter().collect();
-        let lent = |cpus: &crate::cpus::CpuSet| {
+        let lent = |cpus: &CpuSet| {
             (0..singles.len()).filter(|&i| cpus.contains(singles[i])).map(|i| Place(i as u16)).collect::<Vec<_>>()
         };
         let windows = system.windows.iter().map(|w| Window {
             length: w.length,
             slices: (w.slices.iter())
                 .map(|s| Slice {
-                    place: place_of(s.cpus),
+                    place: place_of[&s.cpus],
                     lent: lent(&s.cpus),
                     sc: s.sc.map(PartitionId::index),
                     be: s.be.map(PartitionId::index),
@@ -88,6 +95,7 @@ impl Windows {
         });
         let mut partition_of = vec![None; system.tasks.len()];
         let mut partitions = Vec::with_capacity(system.partitions.len());
+        let reach = reach(system);
         let mut timers = 1;
         for (index, partition) in system.partitions.iter().enumerate() {
             for &task in &partition.tasks {
@@ -118,7 +126,7 @@ impl Windows {
                             "a partition needs a policy for jobs, and this one is a table",
                         ));
                     }
-                    let places = lent(&reach(system, PartitionId(index as u32)));
+                    let places = lent(&reach[index]);
                     let guest = Build { system, tasks: &partition.tasks, places: &places, spec, first_timer };
                     Some(guest.policy()?)
                 }
@@ -255,11 +263,16 @@ impl Windows {
     }
 }
 
-/// All CPUs that a partition is ever lent.
-fn reach(system: &System, partition: PartitionId) -> crate::cpus::CpuSet {
-    let uses = |s: &&crate::model::Slice| s.sc == Some(partition) || s.be == Some(partition);
-    let slices = system.windows.iter().flat_map(|w| &w.slices).filter(uses);
-    slices.fold(crate::cpus::CpuSet::EMPTY, |all, s| all.union(&s.cpus))
+/// By partition all CPUs that it is ever lent. O(partitions + slices).
+fn reach(system: &System) -> Vec<CpuSet> {
+    let mut reach = vec![CpuSet::EMPTY; system.partitions.len()];
+    for slice in system.windows.iter().flat_map(|w| &w.slices) {
+        for partition in [slice.sc, slice.be].into_iter().flatten() {
+            let all = &mut reach[partition.index()];
+            *all = all.union(&slice.cpus);
+        }
+    }
+    reach
 }
 
 impl Policy for Windows {

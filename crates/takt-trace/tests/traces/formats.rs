@@ -100,7 +100,7 @@ fn faults_are_named_with_their_line() {
 
 /// 2^56 ns either way is the furthest: nobody who reckons with what was read comes to the end of the numbers.
 #[test]
-fn times_out_of_reach_are_refused() {
+fn numbers_out_of_reach_are_refused() {
     let header = |duration: i64| {
         format!(
             r#"{{"takt_trace":1,"source":"sim","workload":"w","policy":"edf","scope":"global","seed":0,"places":["0"],"tasks":[{{"name":"a"}}],"duration_ns":{duration}}}"#
@@ -137,6 +137,14 @@ fn times_out_of_reach_are_refused() {
         }
         assert!(lines(0, t).iter().all(Result::is_err), "{t}");
     }
+    // Places are numbers of 16 bits.
+    let places = |n: usize| {
+        let all = vec!["\"0\""; n].join(",");
+        let line = header(0).replace("[\"0\"]", &format!("[{all}]"));
+        read_back(format!("{line}\n").as_bytes(), Format::JsonLines)
+    };
+    assert!(places(65535).is_ok());
+    assert!(places(65536).unwrap_err().to_string().contains("65536 places"));
     // What a setting is set to need be no time.
     let line = format!(r#"{{"at":0,"type":"configure","setting":0,"value":{}}}"#, i64::MAX);
     read_back(format!("{}\n{line}\n", header(0)).as_bytes(), Format::JsonLines).unwrap();
