@@ -1,8 +1,8 @@
 //! Task sets whose verdicts are known.
 //!
 //! `data/sweep_n10.csv`: 1000 random sets of 10 tasks with deadlines between runtime and period; the verdicts of the exact EDF test
-//! for one CPU are those on which schedcat's QPA (native, with rational numbers), the Rust crate response-time-analysis and a
-//! search of all deadlines agree: 548 are schedulable.
+//! for one CPU are those on which schedcat's QPA (86211bc, native, with rational numbers), the Rust crate
+//! response-time-analysis 0.3.2 and a search of all deadlines agree: 548 are schedulable.
 //! `data/airs_W3.0.csv` and `data/airs_W3.6.csv`: 100 sets each for four CPUs with that total utilisation, made as in section 6 of
 //! AIRS (Kato, Rajkumar, Ishikawa, ECRTS 2010). The verdicts of the global tests agree with schedcat's; the accepted
 //! assignments were simulated CPU by CPU. The column `gedf_sim` is compared where the simulator is, in the tests of `takt analyze`.
@@ -84,7 +84,8 @@ fn airs(tenths: u64, number: u64) -> TaskSet {
     TaskSet::new(tasks, Span::from_us(1)).unwrap()
 }
 
-/// How many of 1000 sets an independent program accepts at three points of AIRS's figure 13.
+/// How many of 1000 sets are accepted at three points of AIRS's figure 13: counted once by another implementation of the tests,
+/// which is not published.
 #[test]
 fn the_curves_of_figure_13() {
     let names = ["bcl", "gfb", "ff", "wf", "ffd", "wfd", "wm_ff", "wm_wf", "wm_ffd", "ceqd_ff", "ceqd_ffd"];

@@ -1,6 +1,6 @@
-//! `takt bench hartstone` against the figures of an independent simulation of the published rules: the task loop of the
-//! benchmark and the regulator as the thesis and its kernel have them, written by other hands in another language, with a
-//! context switch of 10 us and 5 us for each thread in a run of the regulator.
+//! `takt bench hartstone` against the figures of another simulation of the published rules, which is not published: the task loop
+//! of the benchmark and the regulator as the thesis and its kernel have them, written by other hands in another language, with
+//! a context switch of 10 us and 5 us for each thread in a run of the regulator.
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};

@@ -1,7 +1,9 @@
 //! Task sets with answers that other simulators agree on.
 //!
-//! `data/uni10_s1.csv`: 10 periodic tasks, utilisation 0.8, one CPU; four independent simulators count 191,952 jobs
-//! completed and none missed under EDF in 1000 s (two of them report 325,560 and 325,561 dispatches).
+//! Four simulators: SimSo 0.8.5, the one in C++ of schedcat (86211bc), PARTSim (37a9a4c) and fillien/schedsim (adbf0ad).
+//!
+//! `data/uni10_s1.csv`: 10 periodic tasks, utilisation 0.8, one CPU; they count 191,952 jobs completed and none missed
+//! under EDF in 1000 s (two of them report 325,560 and 325,561 dispatches).
 //! `data/g4_20_s1.csv`: 20 tasks, utilisation 3.2, four CPUs; 350,561 completed and 58 missed under global EDF.
 
 use takt_core::cpus::CpuSet;
