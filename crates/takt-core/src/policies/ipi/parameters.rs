@@ -161,17 +161,7 @@ impl Parameters {
     /// # Errors
     /// A value out of range, and a shortest burst above the longest.
     pub fn new(spec: &PolicySpec) -> Result<Parameters, Invalid> {
-        for (setting, value) in SETTINGS.iter().zip(spec.values) {
-            let Some(value) = value else { continue };
-            let sound = match setting.kind {
-                Kind::Duration(least, most) => (least.ns()..=most.ns()).contains(&value),
-                Kind::Ratio(least, most) | Kind::Count(least, most) => (least..=most).contains(&value),
-                Kind::Choice(words) => usize::try_from(value).is_ok_and(|v| v < words.len()),
-            };
-            if !sound {
-                return Err(Invalid::Setting(setting.name));
-            }
-        }
+        spec.check_values()?;
         let improved = spec.value("preset") == Some(1);
         let or =
             |name: &str, thesis: i64, better: i64| spec.value(name).unwrap_or(if improved { better } else { thesis });
