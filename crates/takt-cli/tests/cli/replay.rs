@@ -1,6 +1,7 @@
 //! A recorded run, fed to the simulator, gives the same records: only when they became real is lost.
 
 use crate::common::{Room, attempts, cpus, ensure};
+use std::fs;
 use takt_core::record::{Record, What};
 
 /// Runs a workload, replays it, and returns the records of the run after checking that the replay gave the same.
@@ -119,4 +120,51 @@ fn a_trace_of_a_run_is_judged_without_what_is_only_simulated() {
     // No change reaches a run, so its releases are those of the file.
     let done = room.takt(&["trace", "check", "run.jsonl", "w.yaml"]).expect(1);
     assert!(done.stdout.contains("[arrival]"), "{}", done.stdout);
+}
+
+#[test]
+fn a_record_of_steps_that_no_run_writes_is_refused_at_its_line() {
+    let room = Room::with("policy: edf\ntasks: [{name: a, runtime: 1ms, period: 10ms}]\n");
+    let replay = |horizon: &str, lines: &[&str]| {
+        let header = format!("{{\"takt_steps\":1,\"workload\":\"w\",\"tasks\":1,\"seed\":0,\"horizon_ns\":{horizon}}}");
+        fs::write(room.path("r.steps"), [&[&*header], lines].concat().join("\n")).unwrap();
+        room.takt(&["sim", "w.yaml", "--replay", "r.steps", "--trace", "t.jsonl"])
+    };
+    let refused = |horizon: &str, lines: &[&str], says: &str| {
+        let done = replay(horizon, lines).expect(2);
+        assert!(done.stderr.contains(says), "{lines:?}: {}", done.stderr);
+    };
+    // 366 days are the longest run; nothing is beyond that, or before its start.
+    let year = "31622400000000000";
+    replay(year, &["[0,[]]", &format!("[{year},[[\"complete\",0]]]")]).expect(0);
+    room.takt(&["trace", "show", "t.jsonl"]).expect(0);
+    room.takt(&["trace", "check", "t.jsonl"]).expect(0);
+    for instant in ["-5", "31622400000000001", "9223372036854775807", "1e300", "null", "\"0\""] {
+        refused("null", &[&format!("[{instant},[]]")], "r.steps:2: this is not a step");
+    }
+    refused("9223372036854775807", &["[0,[]]"], "r.steps:1: its horizon");
+    refused("null", &["[5,[]]", "[4,[]]"], "r.steps:3: time runs backwards");
+    for input in [
+        "[\"complete\",1]",
+        "[\"request\",0,5]",
+        "[\"return\",0,5]",
+        "[\"usage\",0,-1]",
+        "[\"usage\",0,9223372036854775807]",
+        "[\"skew\",0,-9223372036854775808]",
+        "[\"share\",0,0,1]",
+        "[\"share\",0,null,0]",
+        "[\"retime\",0,9223372036854775807,null,null]",
+        "[\"retime\",0,0,null,null]",
+        "[\"retime\",0,1000000,0,null]",
+        "[\"retime\",0,1000000,null,-1]",
+        "[\"call\",0,\"set_period\",9223372036854775807]",
+        "[\"call\",0,\"set_deadline\",0]",
+        "[\"configure\",24,1]",
+        "[\"configure\",0,\"one\"]",
+        "[\"switch\",65536,0]",
+        "[\"switch\",null,-1]",
+        "[\"dance\",0]",
+    ] {
+        refused("null", &["[0,[]]", &format!("[1,[{input}]]"), "[2,[]]"], "r.steps:3: this is not a step");
+    }
 }
