@@ -7,6 +7,38 @@ use crate::record::{JobId, Outcome, Place, Sink, What};
 use crate::time::{Span, Time};
 use crate::utility::Utility;
 
+/// A timer of a policy, and what it is set to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alarm {
+    timer: u16,
+    set: Option<Time>,
+}
+
+impl Alarm {
+    pub(crate) const fn new(timer: u16) -> Alarm {
+        Alarm { timer, set: None }
+    }
+    /// The timer is not set: it has gone off, or the policy starts.
+    pub(crate) fn clear(&mut self) {
+        self.set = None;
+    }
+    /// The timer has gone off, if it was not set anew since.
+    pub(crate) fn passed(&mut self, now: Time) {
+        self.set = self.set.filter(|at| *at > now);
+    }
+    /// Sets the timer, or cancels it, unless that is so already.
+    pub(crate) fn set(&mut self, wanted: Option<Time>, cx: &mut Context<'_>) {
+        if wanted == self.set {
+            return;
+        }
+        self.set = wanted;
+        match wanted {
+            Some(at) => cx.set_timer(self.timer, at),
+            None => cx.cancel_timer(self.timer),
+        }
+    }
+}
+
 /// What a policy may see and do while it handles an event or decides.
 pub struct Context<'a> {
     pub(super) state: &'a mut State,

@@ -23,6 +23,7 @@ mod switching;
 mod timers;
 mod waiting;
 
+pub(crate) use context::Alarm;
 pub use context::Context;
 pub use messages::{Command, Input, Work};
 

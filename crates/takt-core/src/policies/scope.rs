@@ -15,7 +15,7 @@ pub(crate) use clusters::Clusters;
 pub use packing::pack;
 
 use crate::cpus::CpuSet;
-use crate::engine::Context;
+use crate::engine::{Alarm, Context};
 use crate::model::{Invalid, ResourceId, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policy::{Assignment, Budget, Build, Clock, Decision, Event, Kind, Policy, PolicySpec, Scope, Setting};
@@ -159,9 +159,7 @@ struct Cluster {
     /// For orderings that follow it: the jobs that the last decision chose and that have been ready ever since. Without
     /// preemption all that were ever chosen and have been ready ever since, also where their CPU was taken from under them.
     running: Vec<TaskId>,
-    timer: u16,
-    /// What the timer is set to.
-    alarm: Option<Time>,
+    alarm: Alarm,
 }
 
 impl Cluster {
@@ -190,8 +188,7 @@ impl<O: Ordering> Scoped<O> {
             ready: ReadyQueue::new(tasks.len()),
             mapper: Mapper::new(build, &tasks, places),
             running: Vec::with_capacity(if O::PREEMPTIVE { places.len() } else { tasks.len() }),
-            timer: build.timer(index),
-            alarm: None,
+            alarm: Alarm::new(build.timer(index)),
         };
         Scoped {
             ordering: O::new(build),
@@ -294,7 +291,7 @@ impl<O: Ordering> Scoped<O> {
 
     /// The timer of a cluster is due: jobs whose turn is over queue again.
     fn timer(&mut self, cluster: usize, cx: &mut Context<'_>) {
-        self.clusters[cluster].alarm = None;
+        self.clusters[cluster].alarm.clear();
         let mut index = 0;
         while let Some(&task) = self.clusters[cluster].running.get(index) {
             index += 1;
@@ -325,7 +322,7 @@ impl<O: Ordering> Scoped<O> {
                 self.rank_anew(task, urgency, cx);
             }
         }
-        let Cluster { ready, running, timer, alarm, .. } = &mut self.clusters[cluster];
+        let Cluster { ready, running, alarm, .. } = &mut self.clusters[cluster];
         if O::PREEMPTIVE {
             running.clear();
         }
@@ -336,13 +333,7 @@ impl<O: Ordering> Scoped<O> {
         }
         if O::TIMED {
             let wanted = self.ordering.alarm(running, ready.as_slice(), cx);
-            if wanted != *alarm {
-                *alarm = wanted;
-                match wanted {
-                    Some(at) => cx.set_timer(*timer, at),
-                    None => cx.cancel_timer(*timer),
-                }
-            }
+            alarm.set(wanted, cx);
         }
     }
 
@@ -378,7 +369,7 @@ impl<O: Ordering> Policy for Scoped<O> {
         for cluster in self.clusters.iter_mut() {
             cluster.ready.clear();
             cluster.running.clear();
-            cluster.alarm = None;
+            cluster.alarm.clear();
         }
         self.take_over_resources(cx);
         // Who runs was first, for orderings that go by that.

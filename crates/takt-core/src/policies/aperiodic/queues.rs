@@ -2,7 +2,7 @@
 
 use super::{BACKGROUND, By, Rule};
 use crate::cpus::CpuSet;
-use crate::engine::Context;
+use crate::engine::{Alarm, Context};
 use crate::model::{System, Task, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::scope::Clusters;
@@ -73,9 +73,7 @@ struct Cpu {
     servers: Vec<usize>,
     /// By [`Server::slot`]: when its next budget is to be looked at.
     alarms: Agenda,
-    timer: u16,
-    /// What the timer is set to.
-    alarm: Option<Time>,
+    alarm: Alarm,
 }
 
 /// The ready queues and servers of a policy.
@@ -121,8 +119,7 @@ impl<R: Rule> Queues<R> {
                 running: None,
                 alarms: Agenda::new(at_home.len()),
                 servers: at_home,
-                timer: build.timer(index),
-                alarm: None,
+                alarm: Alarm::new(build.timer(index)),
             }
         };
         // A server is packed once, in the place of its first task and where all of them may run.
@@ -149,7 +146,7 @@ impl<R: Rule> Queues<R> {
         for cpu in self.cpus.iter_mut() {
             cpu.ready.clear();
             cpu.running = None;
-            cpu.alarm = None;
+            cpu.alarm.clear();
             (0..cpu.servers.len()).for_each(|slot| cpu.alarms.remove(slot));
         }
         for server in &mut self.servers {
@@ -315,8 +312,7 @@ impl<R: Rule> Queues<R> {
     /// A timer is due.
     pub(super) fn timer(&mut self, timer: u16, cx: &mut Context<'_>) {
         let (index, now) = (usize::from(timer - self.first_timer), cx.now());
-        let cpu = &mut self.cpus[index];
-        cpu.alarm = cpu.alarm.filter(|at| *at > now);
+        self.cpus[index].alarm.passed(now);
         while let Some((_, slot)) = self.cpus[index].alarms.first().filter(|(at, _)| *at <= now) {
             self.cpus[index].alarms.remove(slot);
             self.settle(self.cpus[index].servers[slot], cx);
@@ -326,14 +322,7 @@ impl<R: Rule> Queues<R> {
     /// Sets the timers to the first alarms. O(CPUs).
     pub(super) fn arm_timers(&mut self, cx: &mut Context<'_>) {
         for cpu in self.cpus.iter_mut() {
-            let wanted = cpu.alarms.first().map(|(at, _)| at);
-            if wanted != cpu.alarm {
-                cpu.alarm = wanted;
-                match wanted {
-                    Some(at) => cx.set_timer(cpu.timer, at),
-                    None => cx.cancel_timer(cpu.timer),
-                }
-            }
+            cpu.alarm.set(cpu.alarms.first().map(|(at, _)| at), cx);
         }
     }
 

@@ -1,7 +1,7 @@
 //! All servers of a policy, and the clusters of CPUs that they share.
 
 use super::server::{Server, share};
-use crate::engine::Context;
+use crate::engine::{Alarm, Context};
 use crate::model::{Invalid, Reservation, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::scope::Clusters;
@@ -25,9 +25,7 @@ struct Cluster {
     running: Vec<TaskId>,
     /// By [`Server::slot`]: until when a server is throttled, or what else its rule waits for.
     alarms: Agenda,
-    timer: u16,
-    /// What the timer is set to.
-    alarm: Option<Time>,
+    alarm: Alarm,
     /// How fast budgets drain, in parts of a nanosecond for each nanosecond.
     rate: i128,
 }
@@ -45,8 +43,7 @@ impl Cluster {
             mapper: Mapper::new(build, &tasks, places),
             running: Vec::with_capacity(places.len()),
             alarms: Agenda::new(tasks.len()),
-            timer: build.timer(index),
-            alarm: None,
+            alarm: Alarm::new(build.timer(index)),
             rate: 1,
             tasks,
         }
@@ -264,8 +261,7 @@ impl Servers {
     /// A server of the cluster whose alarm is due, which is taken off.
     pub(super) fn next_alarm(&mut self, cluster: usize, now: Time) -> Option<TaskId> {
         let Cluster { alarms, tasks, alarm, .. } = &mut self.clusters[cluster];
-        // The timer has gone off.
-        *alarm = alarm.filter(|at| *at > now);
+        alarm.passed(now);
         let (_, slot) = alarms.first().filter(|(at, _)| *at <= now)?;
         alarms.remove(slot);
         Some(tasks[slot])
@@ -274,14 +270,7 @@ impl Servers {
     /// Sets the timers to the first alarms. O(clusters).
     pub(super) fn arm_timers(&mut self, cx: &mut Context<'_>) {
         for cluster in self.clusters.iter_mut() {
-            let wanted = cluster.alarms.first().map(|(at, _)| at);
-            if wanted != cluster.alarm {
-                cluster.alarm = wanted;
-                match wanted {
-                    Some(at) => cx.set_timer(cluster.timer, at),
-                    None => cx.cancel_timer(cluster.timer),
-                }
-            }
+            cluster.alarm.set(cluster.alarms.first().map(|(at, _)| at), cx);
         }
     }
 

@@ -18,7 +18,7 @@ mod tight;
 mod windows;
 
 use crate::cpus::CpuSet;
-use crate::engine::Context;
+use crate::engine::{Alarm, Context};
 use crate::model::{Invalid, Task, TaskId, Terms};
 use crate::policies::scope;
 use crate::policy::{Budget, Build, Clock, Decision, Event, Need, Policy};
@@ -171,9 +171,7 @@ struct SemiPartitioned {
     ready: Vec<ReadyQueue>,
     /// By task: when its present interval ends.
     borders: Agenda,
-    timer: u16,
-    /// What the timer is set to.
-    alarm: Option<Time>,
+    alarm: Alarm,
     /// Whether any task is split, so that there is a timer and CPU time must be measured.
     splits: bool,
 }
@@ -191,8 +189,7 @@ impl SemiPartitioned {
             journeys: vec![FRESH; build.system.tasks.len()],
             ready,
             borders: Agenda::new(build.system.tasks.len()),
-            timer: build.first_timer,
-            alarm: None,
+            alarm: Alarm::new(build.first_timer),
             splits: build.tasks.iter().any(|t| routes.of(*t).len() > 1),
             routes,
         }
@@ -293,7 +290,7 @@ impl SemiPartitioned {
 
     /// Intervals have ended: their tasks move on.
     fn move_on(&mut self, cx: &mut Context<'_>) {
-        self.alarm = None;
+        self.alarm.clear();
         while let Some((_, index)) = self.borders.first().filter(|(at, _)| *at <= cx.now()) {
             self.borders.remove(index);
             let task = TaskId(index as u32);
@@ -307,21 +304,14 @@ impl SemiPartitioned {
 
     /// Sets the timer to the first border.
     fn arm(&mut self, cx: &mut Context<'_>) {
-        let wanted = self.borders.first().map(|(at, _)| at);
-        if wanted != self.alarm {
-            self.alarm = wanted;
-            match wanted {
-                Some(at) => cx.set_timer(self.timer, at),
-                None => cx.cancel_timer(self.timer),
-            }
-        }
+        self.alarm.set(self.borders.first().map(|(at, _)| at), cx);
     }
 }
 
 impl Policy for SemiPartitioned {
     fn start(&mut self, cx: &mut Context<'_>) {
         self.ready.iter_mut().for_each(ReadyQueue::clear);
-        self.alarm = None;
+        self.alarm.clear();
         for index in 0..self.tasks.len() {
             let task = self.tasks[index];
             self.borders.remove(task.index());
