@@ -80,8 +80,12 @@ fn by_edf(set: &TaskSet, tasks: &[Demand], cpus: u64) -> (&'static str, Finding)
         }
     }
     let why = match tried {
-        [_] => "the total density is above the bound of GFB, which proves nothing",
-        _ => "neither this test nor bcl, bak or gedf-rta shows it, which proves nothing",
+        [_] => {
+            format!(
+                "the total density is above its bound, and more than {PAIRS_MAX} tasks are not tested in pairs, which proves nothing"
+            )
+        }
+        _ => "neither this test nor bcl, bak or gedf-rta shows it, which proves nothing".to_owned(),
     };
     ("gfb", Finding::new(Answer::Unknown, Kind::Sufficient, why))
 }
@@ -90,7 +94,7 @@ fn by_edf(set: &TaskSet, tasks: &[Demand], cpus: u64) -> (&'static str, Finding)
 fn by_fixed_priority(set: &TaskSet, tasks: &[Demand], cpus: u64) -> Finding {
     let unknown = |why: String| Finding::new(Answer::Unknown, Kind::Sufficient, why);
     if tasks.len() > PAIRS_MAX {
-        return unknown("there are too many tasks to be tested in pairs".into());
+        return unknown(format!("more than {PAIRS_MAX} tasks are not tested in pairs"));
     }
     let key = |i: usize| tasks[i].rank.wrapping_sub(i64::MIN) as u64;
     match tests::global_responses(&set.tasks, &Priorities::by_key(tasks.len(), key, |_| Peer::default()), cpus) {

@@ -61,8 +61,8 @@ impl Finding {
     }
 }
 
-/// Adding up fractions takes as long as so many looks at a task.
-const SUM: usize = 32;
+/// A long division takes as long as so many looks at a task.
+const DIVISION: usize = 4;
 
 /// How one CPU is tested.
 pub(crate) type Test = fn(&[Demand], Rules) -> Finding;
@@ -211,19 +211,26 @@ fn response_times(tasks: &[Demand], rules: Rules) -> Finding {
     let mut responses = Vec::with_capacity(tasks.len());
     let mut over = None;
     let mut effort = Effort::default();
+    let (mut level, mut summed, mut above) = (Utilisation::default(), 0, Vec::with_capacity(tasks.len()));
     for place in priorities.places() {
         let task = &tasks[priorities.order[place]];
+        // Of equals the last one comes first, so this is the utilisation of it and those before it.
+        while summed < priorities.level(place) {
+            let t = &tasks[priorities.order[summed]];
+            level.add(t.runtime as u64, t.period as u64);
+            summed += 1;
+        }
         if task.deadline.is_none() {
             continue;
         }
-        if !effort.spend(SUM * tasks.len()) {
+        if !effort.spend(tasks.len()) {
             return Finding {
                 responses,
                 ..unknown("there are too many tasks for their response times to be searched")
             };
         }
-        let above: Vec<Demand> = priorities.above(place).map(|i| tasks[i]).collect();
-        let level = utilisation(above.iter().chain([task]));
+        above.clear();
+        above.extend(priorities.above(place).map(|i| tasks[i]));
         match level.at_most(1) {
             Some(true) => {}
             // The task and those before it need more than there is; their backlog grows for ever.
@@ -238,8 +245,8 @@ fn response_times(tasks: &[Demand], rules: Rules) -> Finding {
                 };
             }
         }
-        let below = priorities.below(place).map(|i| &tasks[i]);
-        match response_time(task, &above, rules.blocking(below), &mut effort) {
+        let blocking = if free { 0 } else { rules.blocking(priorities.below(place).map(|i| &tasks[i])) };
+        match response_time(task, &above, blocking, &mut effort) {
             None => return Finding { responses, ..unknown("a busy period is too long to be searched") },
             Some(response) => {
                 responses.push((task.task, ns(response)));
@@ -275,7 +282,7 @@ fn response_time(task: &Demand, above: &[Demand], blocking: i128, effort: &mut E
                 break;
             }
             end = next;
-            if !effort.spend(above.len() + 1) {
+            if !effort.spend(DIVISION * above.len() + 1) {
                 return None;
             }
         }
@@ -283,7 +290,7 @@ fn response_time(task: &Demand, above: &[Demand], blocking: i128, effort: &mut E
         if end <= (job + 1) * task.period {
             return Some(worst);
         }
-        if !effort.spend(above.len() + 1) {
+        if !effort.spend(DIVISION * above.len() + 1) {
             return None;
         }
         end += task.runtime;

@@ -85,6 +85,11 @@ impl Priorities {
         (0..self.tied[place].end).filter(move |&p| self.goes_before(p, place)).map(|p| self.order[p])
     }
 
+    /// How many tasks are no less important than the one at `place`.
+    pub(crate) fn level(&self, place: usize) -> usize {
+        self.tied[place].end
+    }
+
     /// Positions of the other tasks. O(n).
     pub(crate) fn below(&self, place: usize) -> impl Iterator<Item = usize> {
         let rest = self.tied[place].start..self.order.len();

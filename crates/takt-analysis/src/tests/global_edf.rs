@@ -108,10 +108,14 @@ pub(crate) fn bak(tasks: &[Task], cpus: u64) -> Result<(), Option<usize>> {
 /// search would take too long.
 ///
 /// The bounds are lowered from the deadlines in rounds: a shorter response of one task leaves less carried-in work for
-/// the others.
+/// the others. O(n²) for each round and step; of more than some 5000 tasks the first round alone takes too long, which is said at once.
 pub(crate) fn response_times(tasks: &[Task], cpus: u64) -> Result<Vec<u64>, Option<usize>> {
     let mut bounds: Vec<Option<u64>> = vec![None; tasks.len()];
     let mut effort = Effort::default();
+    // To set up, and no task is done within a single step.
+    if !effort.has(3 * LOOKS * tasks.len() * tasks.len()) {
+        return Err(None);
+    }
     loop {
         let mut lower = false;
         for k in 0..tasks.len() {
@@ -130,6 +134,8 @@ pub(crate) fn response_times(tasks: &[Task], cpus: u64) -> Result<Vec<u64>, Opti
 }
 
 /// A bound for one task that is within its bound or deadline, given the bounds of the others.
+///
+/// No runtime is above its deadline and no deadline above its period, so that all numbers but the sums fit 64 bits.
 fn response_time(
     tasks: &[Task],
     bounds: &[Option<u64>],
@@ -137,15 +143,55 @@ fn response_time(
     cpus: u64,
     effort: &mut Effort,
 ) -> Result<Option<u64>, Option<usize>> {
-    let most = bounds[k].unwrap_or(tasks[k].deadline);
-    search(
-        tasks[k].runtime,
-        most,
-        || effort.spend(tasks.len()),
-        |response| response_step(tasks, bounds, k, response, cpus),
-    )
-    .map_err(|Endless| None)
+    let task = &tasks[k];
+    if !effort.spend(LOOKS * tasks.len()) {
+        return Err(None);
+    }
+    let others: Vec<Interference> = tasks
+        .iter()
+        .zip(bounds)
+        .enumerate()
+        .filter(|(i, _)| *i != k)
+        .map(|(_, (other, bound))| Interference::new(other, *bound, task.deadline))
+        .collect();
+    let step = |response: u64| {
+        let most = response - task.runtime + 1;
+        let sum: u128 = others.iter().map(|o| u128::from(o.within(response).min(most))).sum();
+        u128::from(task.runtime) + sum / u128::from(cpus)
+    };
+    let most = bounds[k].unwrap_or(task.deadline);
+    search(task.runtime, most, || effort.spend(LOOKS * tasks.len()), step).map_err(|Endless| None)
 }
+
+/// What a task can keep a CPU from another one.
+struct Interference {
+    runtime: u64,
+    period: u64,
+    /// By how much later than a job's release the last work of the one before can be done, less the runtime.
+    carried: u64,
+    /// Its work that is due before the deadline of the other one.
+    due: u64,
+}
+
+impl Interference {
+    /// Of a task with this bound of its response time, for one with this deadline.
+    fn new(task: &Task, bound: Option<u64>, deadline: u64) -> Interference {
+        let Task { runtime, period, deadline: own } = *task;
+        let response = bound.unwrap_or(own).min(own);
+        let whole = if deadline >= own { (deadline - own) / period + 1 } else { 0 };
+        let rest = deadline.saturating_sub(whole * period + (own - response));
+        Interference { runtime, period, carried: response - runtime, due: whole * runtime + runtime.min(rest) }
+    }
+
+    /// In a window of this length: jobs packed with the carried-in one as late as its bound allows.
+    fn within(&self, length: u64) -> u64 {
+        let reach = length + self.carried;
+        ((reach / self.period) * self.runtime + self.runtime.min(reach % self.period)).min(self.due)
+    }
+}
+
+/// A look at a task with a long division costs as much as so many without.
+pub(super) const LOOKS: usize = 3;
 
 /// A search that used up its effort.
 #[derive(Debug)]
@@ -180,28 +226,6 @@ pub(super) fn search(
     }
     // A leap may have been too far.
     Ok((runtime <= most && step(most) <= u128::from(most)).then_some(most))
-}
-
-/// Runtime plus what others keep all CPUs busy in a window of this length.
-fn response_step(tasks: &[Task], bounds: &[Option<u64>], k: usize, response: u64, cpus: u64) -> u128 {
-    let task = &tasks[k];
-    let own = u128::from(task.runtime);
-    let most = u128::from(response) - own + 1;
-    let mut sum = 0u128;
-    for (i, other) in tasks.iter().enumerate().filter(|(i, _)| *i != k) {
-        let (c, t) = (u128::from(other.runtime), u128::from(other.period));
-        let (d, dk) = (u128::from(other.deadline), u128::from(task.deadline));
-        let slack = u128::from(other.deadline - bounds[i].unwrap_or(other.deadline).min(other.deadline));
-        // Any work in a window: jobs packed with the carried-in one as late as its bound allows.
-        let reach = u128::from(response) + d - slack - c;
-        let any = (reach / t) * c + c.min(reach % t);
-        // Work due before the deadline of the task in question.
-        let whole = if dk >= d { (dk - d) / t + 1 } else { 0 };
-        let carried = dk.saturating_sub(whole * t + slack);
-        let due = whole * c + c.min(carried);
-        sum += any.min(due).min(most);
-    }
-    own + sum / u128::from(cpus)
 }
 
 /// How late a job can be at most, with deadlines at the ends of the periods and a utilisation of at most m. `None` when there is no

@@ -5,17 +5,21 @@
 
 use super::Effort;
 use super::fixed_priority::Priorities;
-use super::global_edf::{Endless, search};
+use super::global_edf::{Endless, LOOKS, search};
 use crate::taskset::Task;
 
 /// Bounds of the response times for deadlines within the periods. An error names the first task that is not shown to be in time,
 /// or none when the search would take too long.
 ///
-/// Sufficient for sporadic tasks. Pseudo-polynomial; O(n²) steps at least.
+/// Sufficient for sporadic tasks. Pseudo-polynomial; O(n²) steps at least, and where these alone are too many, that is said at once.
 pub(crate) fn response_times(tasks: &[Task], priorities: &Priorities, cpus: u64) -> Result<Vec<u64>, Option<usize>> {
     // An equal that has no bound yet meets its deadline as long as nobody has missed one, and the first to miss is sought here.
     let mut bounds: Vec<u64> = tasks.iter().map(|t| t.deadline).collect();
     let mut effort = Effort::default();
+    // Each task waits for half of them, and is not done within a single step.
+    if !effort.has(LOOKS * tasks.len() * tasks.len()) {
+        return Err(None);
+    }
     for (place, &k) in priorities.order.iter().enumerate() {
         let above: Vec<usize> = priorities.above(place).collect();
         bounds[k] = bound(tasks, &bounds, &above, k, cpus, &mut effort)?;
@@ -31,18 +35,19 @@ fn bound(
     cpus: u64,
     effort: &mut Effort,
 ) -> Result<u64, Option<usize>> {
-    let (own, deadline) = (u128::from(tasks[k].runtime), tasks[k].deadline);
+    let (own, deadline) = (tasks[k].runtime, tasks[k].deadline);
+    // Runtimes are within deadlines and these within periods, so that only the sum can be long.
     let step = |response: u64| {
-        let most = u128::from(response) - own + 1;
+        let most = response - own + 1;
         let work = |&i: &usize| {
-            let (c, t) = (u128::from(tasks[i].runtime), u128::from(tasks[i].period));
+            let (c, t) = (tasks[i].runtime, tasks[i].period);
             // The job carried in ends as late as its bound allows, the others follow as soon as they can.
-            let reach = (u128::from(response) + u128::from(bounds[i])).saturating_sub(c);
-            ((reach / t) * c + c.min(reach % t)).min(most)
+            let reach = response + bounds[i] - c;
+            u128::from(((reach / t) * c + c.min(reach % t)).min(most))
         };
-        own + above.iter().map(work).sum::<u128>() / u128::from(cpus)
+        u128::from(own) + above.iter().map(work).sum::<u128>() / u128::from(cpus)
     };
-    match search(tasks[k].runtime, deadline, || effort.spend(above.len() + 1), step) {
+    match search(own, deadline, || effort.spend(LOOKS * above.len() + 1), step) {
         Ok(Some(response)) => Ok(response),
         Ok(None) => Err(Some(k)),
         Err(Endless) => Err(None),

@@ -38,6 +38,9 @@ pub fn utilisation(tasks: &[Times]) -> Sum {
     sum
 }
 
+/// Adding up exact fractions takes as long as so many looks at a task.
+const SUM: usize = 8;
+
 /// How many looks at a task a test may still take. A verdict must not take longer than a look at it is worth, and some
 /// searches have no other end that anybody would wait for.
 #[derive(Debug)]
@@ -51,6 +54,12 @@ impl Default for Effort {
 }
 
 impl Effort {
+    /// Whether so many looks are left.
+    #[must_use]
+    pub fn has(&self, looks: usize) -> bool {
+        self.0 >= looks as u64
+    }
+
     /// Takes so many looks; `false` when they are used up.
     pub fn spend(&mut self, looks: usize) -> bool {
         match self.0.checked_sub(looks as u64) {
@@ -251,6 +260,9 @@ pub fn largest_piece(tasks: &[Times], window: Window, period: u64, most: u64) ->
 /// The same, with what is left of an effort that several tests share.
 #[must_use]
 pub fn largest_piece_with(tasks: &[Times], window: Window, period: u64, most: u64, effort: &mut Effort) -> Option<u64> {
+    if !effort.spend(SUM * tasks.len()) {
+        return None;
+    }
     let mut used = Sum::default();
     for t in tasks {
         used.add(u128::from(t.runtime) * u128::from(period), t.period);
