@@ -26,6 +26,8 @@ const BUSYBOX: &str = "/bin/busybox";
 const BOOT_CPU_MAX: Duration = Duration::from_secs(600);
 /// A boot that takes longer is ended, too.
 const BOOT_TIME_MAX: Duration = Duration::from_secs(1500);
+/// With less time than this, no boot is begun.
+const BOOT_TIME_MIN: Duration = Duration::from_secs(240);
 /// Runs a program with a limit on its CPU time: `sh -c LIMITED SECONDS PROGRAM ARGUMENTS...`.
 const LIMITED: &str = r#"ulimit -t "$0" && exec "$@""#;
 /// Tests that look at the machine they run on; they run in the virtual machine too.
@@ -38,9 +40,14 @@ pub(crate) struct Options {
     image: Option<PathBuf>,
     multi: bool,
     verbose: bool,
+    until: Option<Instant>,
 }
 
 impl Options {
+    /// All boots, as far as they are done at that instant; the rest is skipped.
+    pub(crate) fn until(instant: Instant) -> Options {
+        Options { until: Some(instant), ..Options::default() }
+    }
     pub(crate) fn parse(arguments: &[&str]) -> Option<Options> {
         let mut options = Options::default();
         let mut rest = arguments.iter();
@@ -119,31 +126,36 @@ pub(crate) fn run(options: &Options) -> Outcome {
         modes.push(Mode::Multi);
     }
     let boots = kernels.iter().flat_map(|kernel| modes.iter().map(move |mode| (kernel, *mode))).collect::<Vec<_>>();
-    let total = boot_all(&boots, &initramfs, options.verbose);
-    println!("{} passed, {} failed", total.passed, total.failed);
-    if total.failed > 0 {
-        Outcome::Failed(format!("{} tests in virtual machines", total.failed))
-    } else {
-        Outcome::Passed
+    let total = boot_all(&boots, &initramfs, options);
+    println!("{} passed, {} failed, {} boots skipped", total.passed, total.failed, total.skipped);
+    match total {
+        Counts { failed: 1.., .. } => Outcome::Failed(format!("{} tests in virtual machines", total.failed)),
+        Counts { skipped: 1.., .. } => {
+            Outcome::Skipped(format!("no time was left for {} of {} boots", total.skipped, boots.len()))
+        }
+        _ => Outcome::Passed,
     }
 }
 
 /// As many at a time as there are CPUs: one that counts instructions uses one.
-fn boot_all(boots: &[(&Kernel, Mode)], initramfs: &Path, verbose: bool) -> Counts {
+fn boot_all(boots: &[(&Kernel, Mode)], initramfs: &Path, options: &Options) -> Counts {
     let (next, total) = (AtomicUsize::new(0), Mutex::new(Counts::default()));
     let worker = || {
         while let Some((kernel, mode)) = boots.get(next.fetch_add(1, Ordering::Relaxed)) {
             let start = Instant::now();
             let mut lines = Vec::new();
-            let counts = boot(kernel, initramfs, *mode, verbose, &mut lines).unwrap_or_else(|e| {
+            let limit = options.until.map_or(BOOT_TIME_MAX, |until| until.saturating_duration_since(start));
+            let limit = limit.min(BOOT_TIME_MAX);
+            let counts = boot(kernel, initramfs, *mode, options.verbose, limit, &mut lines).unwrap_or_else(|e| {
                 lines.push(format!("vm: FAILED Linux {}, {}: {e:#}", kernel.name, mode.name()));
-                Counts { passed: 0, failed: 1 }
+                Counts { failed: 1, ..Counts::default() }
             });
             let mut total = total.lock().expect("no boot panics");
             println!("-- Linux {}, {}: {:.1} s", kernel.name, mode.name(), start.elapsed().as_secs_f32());
             lines.iter().for_each(|line| println!("{line}"));
             total.passed += counts.passed;
             total.failed += counts.failed;
+            total.skipped += counts.skipped;
         }
     };
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(boots.len());
@@ -242,13 +254,26 @@ fn build(arguments: &[&str]) -> Result<Vec<(String, PathBuf)>> {
 struct Counts {
     passed: usize,
     failed: usize,
+    /// Boots that were not begun, or not ended, for lack of time.
+    skipped: usize,
 }
 
-/// Boots, collects what the machine says about its tests, and counts.
-fn boot(kernel: &Kernel, initramfs: &Path, mode: Mode, verbose: bool, out: &mut Vec<String>) -> Result<Counts> {
+/// Boots, collects what the machine says about its tests, and counts. A boot for which `limit` is too short is skipped.
+fn boot(
+    kernel: &Kernel,
+    initramfs: &Path,
+    mode: Mode,
+    verbose: bool,
+    limit: Duration,
+    out: &mut Vec<String>,
+) -> Result<Counts> {
+    if limit < BOOT_TIME_MIN {
+        out.push(format!("vm: SKIPPED: {limit:.0?} are too short for it"));
+        return Ok(Counts { skipped: 1, ..Counts::default() });
+    }
     let append = format!("console=ttyS0 panic=-1 quiet nokaslr takt.mode={}", mode.name());
     let mut command = Command::new("timeout");
-    command.args(["-k", "5", &BOOT_TIME_MAX.as_secs().to_string()]);
+    command.args(["-k", "5", &limit.as_secs().to_string()]);
     command.args(["sh", "-c", LIMITED, &BOOT_CPU_MAX.as_secs().to_string(), QEMU]);
     command.args("-machine q35 -cpu max -m 1024 -nodefaults -no-user-config -display none".split(' '));
     command.args("-no-reboot -monitor none -serial stdio".split(' ')).args(mode.arguments().split(' '));
@@ -280,8 +305,12 @@ fn boot(kernel: &Kernel, initramfs: &Path, mode: Mode, verbose: bool, out: &mut 
         if !verbose {
             out.extend(last.iter().map(|line| format!("    {line}")));
         }
+        if status.code() == Some(124) && limit < BOOT_TIME_MAX {
+            out.push(format!("vm: SKIPPED: it was not done within the {limit:.0?} that were left"));
+            return Ok(Counts { skipped: 1, ..counts });
+        }
         anyhow::bail!(match status.code() {
-            Some(124) => format!("not done within {BOOT_TIME_MAX:?}"),
+            Some(124) => format!("not done within {limit:.0?}"),
             // As `timeout` tells of what was killed, here by the limit.
             Some(137) => format!("killed, probably for more than {BOOT_CPU_MAX:?} of CPU time"),
             _ => format!("it ended early: {status}"),

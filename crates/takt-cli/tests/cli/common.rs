@@ -32,7 +32,7 @@ pub(crate) fn cpus() -> File {
 }
 
 /// The longest that all tests of a program together wait for [`calm`].
-const CALM: Duration = Duration::from_secs(300);
+const CALM: Duration = Duration::from_secs(150);
 
 /// Waits until the host of this virtual machine lets it have its CPUs: until of a tenth of a second of work on each of them no more
 /// than a tick is taken away (steal). Where that takes too long, things go on as they are.
