@@ -156,7 +156,7 @@ fn run_document(path: &Path) -> (String, Vec<String>) {
             }
             let place = format!("{}:{}", name(path), block.first + at + 1);
             let command = block.lines[at][2..].replace("cargo run --release -- ", "takt ");
-            let known = ["takt ", "cc ", "head "].iter().any(|start| command.starts_with(start));
+            let known = ["takt ", "cc ", "head ", "grep "].iter().any(|start| command.starts_with(start));
             assert!(known, "{place}: `{command}` is no command of Takt: put it into a block of `sh`");
             if command.starts_with("cc ") && execute("command -v cc", dir.path()).0 != 0 {
                 println!("{place}: the rest of the document is skipped: there is no C compiler");
