@@ -2,7 +2,7 @@
 
 use super::{Job, Phase, State};
 use crate::model::{Locking, ResourceId, System, Task, TaskId};
-use crate::policy::{Budget, Event, PolicySpec};
+use crate::policy::{Budget, Clock, Event, PolicySpec};
 use crate::record::{JobId, Outcome, Place, Sink, What};
 use crate::time::{Span, Time};
 use crate::utility::Utility;
@@ -279,6 +279,12 @@ impl Context<'_> {
     #[must_use]
     pub fn job_budget(&self, task: TaskId) -> Option<Span> {
         self.state.job_budget(task)
+    }
+    /// Grants the task's present job what its own budget allows it of CPU time, if it has one.
+    pub(crate) fn grant_own(&mut self, task: TaskId) {
+        if let Some(amount) = self.job_budget(task) {
+            self.replenish(task, Budget { amount, clock: Clock::Cpu });
+        }
     }
     /// Number of the job that the next activation of the task will be.
     #[must_use]

@@ -17,7 +17,7 @@ use crate::engine::Context;
 use crate::model::{Invalid, Locking, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::scope::{self, Clusters};
-use crate::policy::{Budget, Build, Clock, Decision, Event, Policy};
+use crate::policy::{Build, Decision, Event, Policy};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -367,9 +367,7 @@ impl<C: Construction> Policy for Accrual<C> {
         }
         match *event {
             Event::Release { .. } => {
-                if let Some(amount) = cx.job_budget(task) {
-                    cx.replenish(task, Budget { amount, clock: Clock::Cpu });
-                }
+                cx.grant_own(task);
                 self.started[task.index()] = false;
                 self.enter(task, cx);
             }

@@ -16,7 +16,7 @@ use crate::engine::Context;
 use crate::model::{Invalid, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::pfair::{self, Urgency, Window};
-use crate::policy::{Budget, Build, Clock, Decision, Entry, Event, Need, Policy, Scope};
+use crate::policy::{Build, Decision, Entry, Event, Need, Policy, Scope};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -229,9 +229,7 @@ impl Policy for Llref {
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
         match *event {
             Event::Release { task, .. } => {
-                if let Some(amount) = cx.job_budget(task) {
-                    cx.replenish(task, Budget { amount, clock: Clock::Cpu });
-                }
+                cx.grant_own(task);
                 let release = cx.job(task).map_or(Time::ZERO, |job| job.release);
                 let due = Self::due(task, cx).unwrap_or(Time::ZERO);
                 let work = cx.remaining(task).unwrap_or(Span::ZERO);

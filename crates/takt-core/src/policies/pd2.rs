@@ -8,7 +8,7 @@ use crate::engine::Context;
 use crate::model::{Invalid, Task, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::pfair::{self, Urgency, Window};
-use crate::policy::{Budget, Build, Clock, Decision, Entry, Event, Kind, Need, Policy, PolicySpec, Scope, Setting};
+use crate::policy::{Build, Decision, Entry, Event, Kind, Need, Policy, PolicySpec, Scope, Setting};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -175,9 +175,7 @@ impl Policy for Pd2 {
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
         match *event {
             Event::Release { task, .. } => {
-                if let Some(amount) = cx.job_budget(task) {
-                    cx.replenish(task, Budget { amount, clock: Clock::Cpu });
-                }
+                cx.grant_own(task);
                 // A mode change may have come with it.
                 self.weigh(task, cx.task(task));
                 self.base[task.index()] = i64::MIN;

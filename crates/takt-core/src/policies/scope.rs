@@ -13,12 +13,13 @@ mod sharing;
 
 pub(crate) use clusters::Clusters;
 pub use packing::pack;
+pub(crate) use packing::share;
 
 use crate::cpus::CpuSet;
 use crate::engine::{Alarm, Context};
 use crate::model::{Invalid, ResourceId, TaskId};
 use crate::policies::mapping::Mapper;
-use crate::policy::{Assignment, Budget, Build, Clock, Decision, Event, Kind, Policy, PolicySpec, Scope, Setting};
+use crate::policy::{Assignment, Build, Decision, Event, Kind, Policy, PolicySpec, Scope, Setting};
 use crate::queue::{Key, ReadyQueue};
 use crate::record::{Outcome, Place};
 use crate::time::Time;
@@ -391,9 +392,7 @@ impl<O: Ordering> Policy for Scoped<O> {
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
         match *event {
             Event::Release { task, .. } => {
-                if let Some(amount) = cx.job_budget(task) {
-                    cx.replenish(task, Budget { amount, clock: Clock::Cpu });
-                }
+                cx.grant_own(task);
                 match self.over.take().filter(|(last, _)| *last == task) {
                     None => self.enter(task, cx),
                     Some((_, urgency)) if O::PREEMPTIVE => self.enter_as(task, urgency, cx),

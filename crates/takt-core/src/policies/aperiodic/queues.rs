@@ -5,7 +5,7 @@ use crate::cpus::CpuSet;
 use crate::engine::{Alarm, Context};
 use crate::model::{System, Task, TaskId};
 use crate::policies::mapping::Mapper;
-use crate::policies::scope::Clusters;
+use crate::policies::scope::{Clusters, share};
 use crate::policy::{Budget, Build, Clock, Decision};
 use crate::queue::{Agenda, Key, ReadyQueue};
 use crate::record::Place;
@@ -14,12 +14,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// What a task, or its server, needs of a CPU, in units of 2^-62.
-fn share(system: &System, task: TaskId) -> i128 {
+fn need(system: &System, task: TaskId) -> i128 {
     let described = &system.tasks[task.index()];
     let by_runtime = || Some((described.runtime?, described.arrival.period()?));
     let by_server = system.server(task).map(|server| (server.reservation.budget, server.reservation.period));
     let needed = by_server.or_else(by_runtime);
-    needed.map_or(0, |(need, period)| (i128::from(need.ns()) << 62) / i128::from(period.ns()))
+    needed.map_or(0, |(need, period)| share(need, period))
 }
 
 /// What is known of a task.
@@ -127,7 +127,7 @@ impl<R: Rule> Queues<R> {
         let joined = build.system.tasks.iter().zip(&leads).map(task).collect();
         let joined = System { tasks: joined, ..build.system.clone() };
         let lead = |task: TaskId| leads[task.index()].0;
-        let needs = |task: TaskId| if lead(task) == task { share(build.system, task) } else { 0 };
+        let needs = |task: TaskId| if lead(task) == task { need(build.system, task) } else { 0 };
         let cpus = Clusters::led(&Build { system: &joined, ..*build }, needs, lead, cpu);
         Queues {
             by: By::new(&build.spec),

@@ -1,6 +1,7 @@
 //! Servers: a budget, a deadline, and the integer rules between them.
 
 use crate::model::Reservation;
+use crate::policies::scope::share;
 use crate::time::{Span, Time};
 
 /// The server of one task. Its jobs queue in the order of their release and run with the deadline of the server.
@@ -30,11 +31,6 @@ pub(super) struct Server {
     pub(super) slot: usize,
     /// The larger share that it had before, and until when nobody else may have that.
     pub(super) claim: (i128, Time),
-}
-
-/// A share of one CPU, in units of 2^-62, rounded down.
-pub(super) fn share(budget: Span, period: Span) -> i128 {
-    (i128::from(budget.ns()) << 62) / i128::from(period.ns())
 }
 
 impl Server {

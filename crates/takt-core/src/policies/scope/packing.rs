@@ -8,18 +8,24 @@ use crate::cpus::CpuSet;
 use crate::model::{System, TaskId};
 use crate::policy::{Build, Fit, Placement, Scope};
 use crate::record::Place;
+use crate::time::Span;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// One CPU in the unit of utilisations.
 const FULL: i128 = 1 << 62;
 
-/// Utilisation of a task in units of 2^-62, rounded down: tasks that fill a CPU exactly must fit on it, and n tasks that pass
-/// for a full CPU overload it by less than n units.
+/// The part of a CPU that is `need` in each `period`, in units of 2^-62, rounded down: tasks that fill a CPU exactly must fit on
+/// it, and n tasks that pass for a full CPU overload it by less than n units.
+pub(crate) fn share(need: Span, period: Span) -> i128 {
+    i128::from(need.ns()) * FULL / i128::from(period.ns())
+}
+
+/// Utilisation of a task in units of 2^-62, rounded down.
 pub(super) fn utilisation(system: &System, task: TaskId) -> i128 {
     let t = &system.tasks[task.index()];
     match (t.runtime, t.arrival.period()) {
-        (Some(c), Some(period)) => i128::from(c.ns()) * FULL / i128::from(period.ns()),
+        (Some(c), Some(period)) => share(c, period),
         _ => 0,
     }
 }
