@@ -356,7 +356,9 @@ impl<O: Ordering> Scoped<O> {
         }
         for index in 0..self.tasks.len() {
             let task = self.tasks[index];
-            self.sharing.as_mut().map(|s| s.waits(task, cx.waits_for(task)));
+            if let Some(sharing) = &mut self.sharing {
+                sharing.waits(task, cx.waits_for(task));
+            }
             self.settle(task, cx);
         }
     }
