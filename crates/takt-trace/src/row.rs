@@ -52,7 +52,8 @@ pub(crate) struct Row<'a> {
     pub(crate) next: Option<i64>,
 }
 
-/// The longest time that a trace may name, 2^56 ns or 834 days: no run is as long, and sums and differences of a few do not overflow.
+/// The longest time that a trace may name, 2^56 ns or 834 days: no run is as long, and sums and differences of a few do not
+/// overflow.
 const FAR: i64 = 1 << 56;
 
 /// What is wrong with a time, if it is out of reach.
