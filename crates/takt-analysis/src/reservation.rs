@@ -89,8 +89,8 @@ pub(crate) fn first_of(mut reasons: impl Iterator<Item = String>) -> Option<Stri
     let first = reasons.next()?;
     Some(match reasons.count() {
         0 => first,
-        1 => format!("{first} (and there is another such task)"),
-        n => format!("{first} (and there are {n} more such tasks)"),
+        1 => format!("{first} (and another task is in doubt)"),
+        n => format!("{first} (and {n} other tasks are in doubt)"),
     })
 }
 

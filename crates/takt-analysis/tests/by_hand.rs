@@ -559,7 +559,7 @@ fn servers_on_several_cpus() {
     assert_eq!(answer, unknown);
     assert_eq!(
         why,
-        "task 1 can need more than its budget of 5ms (and there is another such task); the servers fit, so that the others are in \
+        "task 1 can need more than its budget of 5ms (and another task is in doubt); the servers fit, so that the others are in \
          time whatever it does"
     );
     let early = told("g-cbs", &[(5, 9, 10)], &[(5, 10)]).3;

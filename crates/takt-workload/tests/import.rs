@@ -239,8 +239,8 @@ fn calls_of_rtspin_are_tasks() {
     assert_eq!(c.execution, Execution::Series(vec![us(1_900)]));
     // rt_launch enforces budgets unless told otherwise.
     assert_eq!((d.budget, d.priority, d.affinity), (Some(us(10_000)), 511, CpuSet::single(2)));
-    assert_eq!(w.tasks[3].cmd.as_deref(), Some("/opt/bin/camera --mode 'day light' -p 3"));
-    assert_eq!(w.tasks[2].cmd.as_deref(), Some("takt burn --runtime 1.9ms"));
+    assert_eq!(w.tasks[3].cmd.as_deref(), Some("exec /opt/bin/camera --mode 'day light' -p 3"));
+    assert_eq!(w.tasks[2].cmd.as_deref(), Some("exec takt burn --runtime 1.9ms"));
     assert_eq!(
         w.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(),
         ["rtspin-1", "rtspin-2", "rtspin-3", "camera-4"]

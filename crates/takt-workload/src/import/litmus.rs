@@ -468,11 +468,11 @@ impl Call {
             let cmd: Vec<String> = program.iter().map(|word| quoted(&word.text)).collect();
             let base = program[0].text.rsplit('/').next().unwrap_or("").to_owned();
             let base = if base.is_empty() || base.chars().any(char::is_control) { "task".to_owned() } else { base };
-            return Some((task, cmd.join(" "), base));
+            return Some((task, format!("exec {}", cmd.join(" ")), base));
         }
         self.releases(reader, &mut task, period)?;
         let need = self.needs(reader, &mut task, wcet, resources)?;
-        Some((task, format!("takt burn --runtime {}", crate::duration_text(need)), "rtspin".to_owned()))
+        Some((task, format!("exec takt burn --runtime {}", crate::duration_text(need)), "rtspin".to_owned()))
     }
 
     /// Options that have no counterpart and change what happens.
