@@ -2,6 +2,7 @@
 
 use super::*;
 use takt_core::cpus::CpuSet;
+use takt_core::scenario::{Happening, Scenario};
 
 const POSIX: Option<i64> = Some(1);
 
@@ -123,6 +124,22 @@ fn who_sleeps_leaves_its_server_without_work() {
     for (name, chart) in ALL.into_iter().zip(charts) {
         expect(&tell(with(name, &[], vec![sleeps.clone()]), 20), chart, "");
     }
+}
+
+/// Who takes over in the middle of a period finds a job there, of which 3 ms are left.
+#[test]
+fn a_switch_to_a_server_is_like_work_that_comes_then() {
+    let switched = |name: &str, at: i64| {
+        let tasks = vec![served(&[1], &[at + 2], (2, 5)), periodic(0, 1, 20)];
+        let system = System { alternatives: vec![policy(name, &[])], ..with("fifo", &[], tasks) };
+        let to = Happening::Switch { domain: None, to: 0 };
+        let changes = vec![(takt_core::time::Time::ZERO + ms(at), to)];
+        tell_with(system, &Scenario { changes, ..Scenario::default() }, 20)
+    };
+    expect(&switched("polling-server", 2), "b0-1 a1-2 a5-7 a10-11", "");
+    expect(&switched("deferrable-server", 2), "b0-1 a1-4 a5-6", "");
+    // As a period begins, there is a budget.
+    expect(&switched("polling-server", 5), "b0-1 a1-7 a10-11", "");
 }
 
 #[test]

@@ -32,6 +32,8 @@ impl<const POLLED: bool> Rule for Periods<POLLED> {
     }
     fn restart(&mut self, reserved: Reservation, now: Time) {
         *self = Periods::begun(reserved, now);
+        // As for all that comes after a period has begun.
+        self.wakes(now);
     }
     fn advance(&mut self, now: Time) {
         if now >= self.end() {
