@@ -29,8 +29,6 @@ use takt_linux::{
 
 /// Real-time priority of scheduled processes, where they get one; the scheduler itself has 80.
 const PROCESS_PRIORITY: u8 = 10;
-/// What the supervisor does that the scheduler may have to wait for has a priority just below the scheduler's.
-const URGENT_PRIORITY: u8 = 79;
 /// Records that fit between two rounds of the supervisor.
 const RING: usize = 1 << 16;
 /// Not a round number, so that its wake-ups do not fall on the same windows again and again.
@@ -207,30 +205,6 @@ impl Drop for StayAway {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
             let _ = takt_linux::rt::set_affinity(0, before);
-        }
-    }
-}
-
-/// A real-time class for the supervisor, for as long as it lives and where that is allowed.
-///
-/// A fork holds the lock of the memory that both threads share, and changing groups holds locks of the kernel. With its ordinary
-/// class the supervisor can lose its CPU to a process or to other load while it holds one, and the scheduler, whatever its class,
-/// waits with it: 20 ms were seen on a busy machine. So it does such things at the priority of who would wait for it (the
-/// priority ceiling). It also has to be soon where each job is a process: its end ends the job.
-struct Urgent(bool);
-
-impl Urgent {
-    fn new() -> Urgent {
-        // Whoever gave it another class meant it.
-        let ordinary = takt_linux::rt::is_ordinary();
-        Urgent(ordinary && takt_linux::rt::set_own_class(Class::Fifo(URGENT_PRIORITY)).is_ok())
-    }
-}
-
-impl Drop for Urgent {
-    fn drop(&mut self) {
-        if self.0 {
-            let _ = takt_linux::rt::set_own_class(Class::Other);
         }
     }
 }
@@ -567,7 +541,6 @@ impl Supervisor {
             }
             if what & PROCESS != 0 && !self.gone[task.index()] {
                 // The next process is born frozen and waits for the next release.
-                let _urgent = (!self.mechanism.notifies()).then(Urgent::new);
                 let frozen = self.mechanism.freeze(self.homes[task.index()].group).what("cannot freeze an empty group");
                 match frozen.and_then(|()| self.spawn(task)) {
                     Ok(()) => self.outgoing.push_back(Message::Ready(task)),
@@ -646,10 +619,7 @@ impl Supervisor {
             // Asked to stop while it was still starting processes.
             self.tell(&mut inbox, Message::Stop);
         }
-        // Without events of groups it searches all processes of the machine, for which it must not keep others from their CPUs.
-        let spawns = self.plan.processes.iter().any(|p| p.per_job) && self.mechanism.notifies();
         while !thread.is_finished() {
-            let urgent = spawns.then(Urgent::new);
             if let Err(e) = self.wait(ROUND, false) {
                 self.tell(&mut inbox, Message::Stop);
                 let _ = thread.join();
@@ -657,12 +627,11 @@ impl Supervisor {
             }
             self.reap();
             self.serve();
+            self.drain(&mut outbox, &mut observer);
             if self.signals.stop() && !std::mem::replace(&mut stopping, true) {
                 self.outgoing.push_back(Message::Stop);
             }
             self.send(&mut inbox);
-            drop(urgent);
-            self.drain(&mut outbox, &mut observer);
             observer.call(|o| o.tick(Time::ZERO + (takt_linux::timer::now() - start)));
         }
         drop(away);

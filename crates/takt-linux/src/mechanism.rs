@@ -211,7 +211,6 @@ pub struct Mechanism {
     watched: Mutex<HashMap<i32, Group>>,
     null: OwnedFd,
     nofile: Option<Rlimit>,
-    nice: i32,
     notes: Vec<String>,
 }
 
@@ -365,7 +364,6 @@ impl Mechanism {
             watched: Mutex::new(HashMap::new()),
             null,
             nofile: raised.is_ok().then_some(old),
-            nice: rustix::process::getpriority_process(None).unwrap_or(0),
             notes,
         })
     }
@@ -553,7 +551,6 @@ impl Mechanism {
             ],
             pass: &spec.pass_fds,
             nofile: self.nofile.as_ref().map(|l| (l.current.unwrap_or(u64::MAX), l.maximum.unwrap_or(u64::MAX))),
-            nice: self.nice,
             hold,
         };
         let place = self.unified.as_ref().map(|tree| self.path(tree, group));

@@ -35,28 +35,7 @@ pub enum Class {
 /// `EPERM` without the right to real-time classes, or inside a v1 cpu group without real-time quota;
 /// `EBUSY` when a deadline reservation does not fit; `ESRCH` when there is no such thread.
 pub fn set_class(thread: i32, class: Class) -> io::Result<()> {
-    sys::sched_setattr(thread, attributes(class))
-}
-
-/// Gives the calling thread another class, with the nice value that it has. Processes that it starts do not inherit it: they begin in
-/// the ordinary one.
-///
-/// # Errors
-/// As for [`set_class`].
-pub fn set_own_class(class: Class) -> io::Result<()> {
-    const RESET_ON_FORK: u64 = 1;
-    let nice = rustix::process::getpriority_process(None)?;
-    sys::sched_setattr(0, SchedAttr { flags: RESET_ON_FORK, nice, ..attributes(class) })
-}
-
-/// Whether the calling thread has the ordinary class.
-#[must_use]
-pub fn is_ordinary() -> bool {
-    sys::scheduler() == libc::SCHED_OTHER
-}
-
-fn attributes(class: Class) -> SchedAttr {
-    match class {
+    let attr = match class {
         Class::Other => SchedAttr { policy: libc::SCHED_OTHER as u32, ..SchedAttr::default() },
         Class::Fifo(priority) => {
             SchedAttr { policy: libc::SCHED_FIFO as u32, priority: priority.into(), ..SchedAttr::default() }
@@ -68,7 +47,8 @@ fn attributes(class: Class) -> SchedAttr {
             period: period.ns() as u64,
             ..SchedAttr::default()
         },
-    }
+    };
+    sys::sched_setattr(thread, attr)
 }
 
 /// Restricts a thread to a set of CPUs.
@@ -162,19 +142,6 @@ mod tests {
             assert_eq!((fields[37], fields[38]), ("7", "1"));
             set_class(0, Class::Other).unwrap();
             assert!(set_class(0, Class::Fifo(100)).is_err());
-            let of_child = || {
-                let output = std::process::Command::new("cat").arg("/proc/self/stat").output().unwrap();
-                let stat = String::from_utf8(output.stdout).unwrap();
-                stat.rsplit_once(") ").unwrap().1.split(' ').nth(38).unwrap().to_string()
-            };
-            set_class(0, Class::Fifo(7)).unwrap();
-            assert!(!is_ordinary());
-            let inherited = of_child();
-            set_own_class(Class::Fifo(7)).unwrap();
-            let own = of_child();
-            set_own_class(Class::Other).unwrap();
-            assert!(is_ordinary());
-            assert_eq!((inherited.as_str(), own.as_str()), ("1", "0"));
         })
         .join()
         .unwrap();

@@ -49,8 +49,6 @@ pub(crate) struct Child<'a> {
     pub(crate) pass: &'a [(BorrowedFd<'a>, RawFd)],
     /// Soft limit of open files to restore.
     pub(crate) nofile: Option<(u64, u64)>,
-    /// Its nice value, which is lost where the parent has a real-time class that is not inherited.
-    pub(crate) nice: c_int,
     pub(crate) hold: Hold<'a>,
 }
 
@@ -160,7 +158,6 @@ unsafe fn run(child: &Child<'_>, argv: &[*const c_char], env: &[*const c_char], 
             let limit = libc::rlimit { rlim_cur: soft as _, rlim_max: hard as _ };
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         }
-        libc::setpriority(libc::PRIO_PROCESS, 0, child.nice);
         if matches!(child.hold, Hold::Stop) {
             libc::kill(libc::getpid(), libc::SIGSTOP);
         }
@@ -196,13 +193,6 @@ pub(crate) fn sched_setattr(thread: i32, mut attr: SchedAttr) -> io::Result<()> 
     // SAFETY: the kernel reads `size` bytes of a live structure of that layout.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attr, 0) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// The scheduling policy of the calling thread, as Linux numbers them.
-pub(crate) fn scheduler() -> c_int {
-    // SAFETY: the kernel is given a number only.
-    let policy = unsafe { libc::sched_getscheduler(0) };
-    policy & !libc::SCHED_RESET_ON_FORK
 }
 
 /// CPU time used by all threads of a process, in nanoseconds; `None` when there is no such process.
