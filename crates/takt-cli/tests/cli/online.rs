@@ -307,7 +307,7 @@ fn who_waited_for_a_cpu_and_who_needed_more_than_declared_is_told() {
     assert!(run["tasks"][0]["most_used_ns"].is_null(), "elapsed time is no CPU time: {run}");
 }
 
-/// The supervisor forks at a high priority, so that the scheduler need not wait for it. The processes do not get that.
+/// They are started by the supervisor while the schedule runs, and the first one before it.
 #[test]
 fn processes_of_later_jobs_have_the_class_and_nice_value_of_the_first() {
     let _cpus = cpus();
