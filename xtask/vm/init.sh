@@ -154,7 +154,8 @@ if [ "$mode" = exact ]; then
     fi
     ground_truth 1ms "/workloads/features/sc-budget.yaml /workloads/features/rm.yaml"
 else
-    [ "$mode" = order ] && ground_truth 20ms "/workloads/demos-example.yaml /workloads/features/two-sc-slices.yaml"
+    # A process can be handed a CPU whose turn is over; 22 ms until it ran were seen.
+    [ "$mode" = order ] && ground_truth 40ms "/workloads/demos-example.yaml /workloads/features/two-sc-slices.yaml"
     for test in /tests/*; do
         expect 0 "test $(basename "$test")" "$test"
     done
