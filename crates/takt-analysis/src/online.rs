@@ -391,7 +391,6 @@ fn disturbs_nobody(system: &System, task: &Task) -> bool {
         name if reservation::knows(name) => true,
         _ if task.steps.iter().any(|s| matches!(s, Step::Lock(_))) => false,
         "edf" => task.deadline.is_none(),
-        "rm" => true,
         "dm" => task.deadline.is_none_or(|own| dated().all(|t| t.deadline < Some(own))),
         "fp" => dated().all(|t| t.priority > task.priority),
         _ => false,
