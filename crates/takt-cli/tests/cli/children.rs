@@ -1,8 +1,7 @@
 //! Processes and surroundings that do not behave.
 
-use crate::common::{
-    Room, Running, TAKT, attempts, cpus, ensure, groups, mechanisms, pause, processes, until, watchers,
-};
+use crate::common::{Room, Running, TAKT, attempts, ensure, groups, mechanisms, pause, processes, until, watchers};
+use crate::machine::{on_cpus, skip};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -23,62 +22,66 @@ fn alone(cmd: &str) -> Room {
 
 #[test]
 fn who_ignores_signals_forks_or_hides_is_ended_all_the_same() {
-    let _cpus = cpus();
-    for mechanism in mechanisms() {
-        for (what, cmd) in [
-            ("ignores signals", "trap \"\" TERM INT HUP QUIT; touch here; while :; do sleep 0.01; done"),
-            ("forks on", "touch here; while :; do sleep 100 & sleep 0.005; done"),
-            (
-                "is a daemon",
-                "trap \"\" HUP; setsid sh -c \"(setsid sleep 100 &) & exit\" < /dev/null & touch here; exit 0",
-            ),
-        ] {
-            let room = alone(cmd);
-            let running = room.start(&["run", "w.yaml", "--mechanism", mechanism]);
-            until("it runs", || room.path("here").exists());
-            pause(100);
-            assert!(!processes(running.pid()).is_empty(), "{mechanism}: who {what} lives");
-            running.signal(Signal::TERM);
-            // By itself it would not end.
-            running.wait().expect(0);
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            for (what, cmd) in [
+                ("ignores signals", "trap \"\" TERM INT HUP QUIT; touch here; while :; do sleep 0.01; done"),
+                ("forks on", "touch here; while :; do sleep 100 & sleep 0.005; done"),
+                (
+                    "is a daemon",
+                    "trap \"\" HUP; setsid sh -c \"(setsid sleep 100 &) & exit\" < /dev/null & touch here; exit 0",
+                ),
+            ] {
+                let room = alone(cmd);
+                let running = room.start(&["run", "w.yaml", "--mechanism", mechanism]);
+                until("it runs", || room.path("here").exists());
+                pause(100);
+                assert!(!processes(running.pid()).is_empty(), "{mechanism}: who {what} lives");
+                running.signal(Signal::TERM);
+                // By itself it would not end.
+                running.wait().expect(0);
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn a_daemon_keeps_its_run_alive() {
-    let _cpus = cpus();
-    for mechanism in mechanisms() {
-        let room = alone("(setsid sh -c \"sleep 0.3; touch late\" &) ; exit 0");
-        let done = room.takt(&["run", "w.yaml", "--mechanism", mechanism, "--json"]);
-        assert_eq!(done.json()["ended"], "all exited", "{mechanism}");
-        assert!(room.path("late").exists(), "{mechanism}: it was given its windows until it had ended");
-    }
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            let room = alone("(setsid sh -c \"sleep 0.3; touch late\" &) ; exit 0");
+            let done = room.takt(&["run", "w.yaml", "--mechanism", mechanism, "--json"]);
+            assert_eq!(done.json()["ended"], "all exited", "{mechanism}");
+            assert!(room.path("late").exists(), "{mechanism}: it was given its windows until it had ended");
+        }
+    });
 }
 
 #[test]
 fn who_ends_at_once_ends_the_run() {
-    let _cpus = cpus();
-    let done = alone("exit 0").takt(&["run", "w.yaml"]).expect(0);
-    assert!(done.stdout.contains("all processes ended"), "{}", done.stdout);
-    let done = alone("exit 7").takt(&["run", "w.yaml"]).expect(1);
-    assert!(done.stdout.contains("warning: SC-1 ended with status 7"), "{}", done.stdout);
+    on_cpus(|| {
+        let done = alone("exit 0").takt(&["run", "w.yaml"]).expect(0);
+        assert!(done.stdout.contains("all processes ended"), "{}", done.stdout);
+        let done = alone("exit 7").takt(&["run", "w.yaml"]).expect(1);
+        assert!(done.stdout.contains("warning: SC-1 ended with status 7"), "{}", done.stdout);
+    });
 }
 
 #[test]
 fn a_command_that_is_not_there_is_a_failure() {
-    let _cpus = cpus();
-    for mechanism in mechanisms() {
-        let done = alone("/nonexistent/program").takt(&["run", "w.yaml", "--mechanism", mechanism]).expect(1);
-        let warning = "warning: SC-1 ended with status 127: its command was not found";
-        assert!(done.stdout.contains(warning), "{mechanism}: {}", done.stdout);
-    }
-    let room = Room::with(
-        "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            let done = alone("/nonexistent/program").takt(&["run", "w.yaml", "--mechanism", mechanism]).expect(1);
+            let warning = "warning: SC-1 ended with status 127: its command was not found";
+            assert!(done.stdout.contains(warning), "{mechanism}: {}", done.stdout);
+        }
+        let room = Room::with(
+            "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
          partitions: [{name: SC, processes: [{cmd: /nonexistent/program, budget: 5ms}, {cmd: exec takt burn --runtime 1ms --jobs 2, budget: 5ms}]}]\n",
-    );
-    let done = room.takt(&["run", "w.yaml"]).expect(0);
-    assert!(done.stdout.contains("status 127"), "one of two failed: {}", done.stdout);
+        );
+        let done = room.takt(&["run", "w.yaml"]).expect(0);
+        assert!(done.stdout.contains("status 127"), "one of two failed: {}", done.stdout);
+    });
 }
 
 /// A pipe that is full, and that nobody reads: both its ends.
@@ -93,73 +96,76 @@ fn full_pipe() -> (OwnedFd, OwnedFd) {
 
 #[test]
 fn a_full_pipe_holds_up_neither_the_schedule_nor_its_end() {
-    let _cpus = cpus();
-    for which in ["stdout", "stderr"] {
-        for by_signal in [false, true] {
-            // One writes into the pipe for ever; the other goes on, and shows it.
-            let room = Room::with(
-                "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
+    on_cpus(|| {
+        for which in ["stdout", "stderr"] {
+            for by_signal in [false, true] {
+                // One writes into the pipe for ever; the other goes on, and shows it.
+                let room = Room::with(
+                    "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
                  partitions:\n\
                  - name: SC\n  \
                    processes: [{cmd: 'yes; yes >&2', budget: 5ms},\n              \
                    {cmd: 'while takt done; do echo job >> jobs; done', budget: 10ms}]\n",
-            );
-            let (_read, write) = full_pipe();
-            let duration = if by_signal { "1000s" } else { "2s" };
-            let mut command = room.command(&["run", "w.yaml", "--duration", duration, "--trace", "t.jsonl"]);
-            let (stdout, stderr) = match which {
-                "stdout" => (Stdio::from(write), Stdio::null()),
-                _ => (Stdio::null(), Stdio::from(write)),
-            };
-            let running = Running::start_with_own_output(command.stdout(stdout).stderr(stderr));
-            drop(command);
-            let pid = running.pid();
-            if by_signal {
-                until("the schedule goes on", || room.text("jobs").lines().count() >= 5);
-                running.signal(Signal::TERM);
-            } else {
-                // Its two seconds may be over before there are so many jobs.
-                until("the schedule runs", || room.text("t.jsonl").matches("\"type\":\"window\"").count() >= 5);
+                );
+                let (_read, write) = full_pipe();
+                let duration = if by_signal { "1000s" } else { "2s" };
+                let mut command = room.command(&["run", "w.yaml", "--duration", duration, "--trace", "t.jsonl"]);
+                let (stdout, stderr) = match which {
+                    "stdout" => (Stdio::from(write), Stdio::null()),
+                    _ => (Stdio::null(), Stdio::from(write)),
+                };
+                let running = Running::start_with_own_output(command.stdout(stdout).stderr(stderr));
+                drop(command);
+                let pid = running.pid();
+                if by_signal {
+                    until("the schedule goes on", || room.text("jobs").lines().count() >= 5);
+                    running.signal(Signal::TERM);
+                } else {
+                    // Its two seconds may be over before there are so many jobs.
+                    until("the schedule runs", || room.text("t.jsonl").matches("\"type\":\"window\"").count() >= 5);
+                }
+                until("everything of the run is gone", || processes(pid).is_empty() && groups(pid).is_empty());
+                if !by_signal {
+                    // The summary waits for a reader of the pipe, as any program's output; but it can be interrupted.
+                    pause(200);
+                    running.signal(Signal::TERM);
+                }
+                running.wait_unchecked();
+                until("the watcher has ended", || watchers(pid).is_empty());
+                let trace = room.trace("t.jsonl");
+                let windows = trace.records.iter().filter(|r| matches!(r.record.what, What::Window { .. })).count();
+                assert!(windows >= 5, "{which}: {windows} windows");
             }
-            until("everything of the run is gone", || processes(pid).is_empty() && groups(pid).is_empty());
-            if !by_signal {
-                // The summary waits for a reader of the pipe, as any program's output; but it can be interrupted.
-                pause(200);
-                running.signal(Signal::TERM);
-            }
-            running.wait_unchecked();
-            until("the watcher has ended", || watchers(pid).is_empty());
-            let trace = room.trace("t.jsonl");
-            let windows = trace.records.iter().filter(|r| matches!(r.record.what, What::Window { .. })).count();
-            assert!(windows >= 5, "{which}: {windows} windows");
         }
-    }
+    });
 }
 
 #[test]
 fn a_full_disk_is_an_error_after_a_run_in_order() {
-    let _cpus = cpus();
-    if !Path::new("/dev/full").exists() {
-        println!("skipped: there is no /dev/full");
-        return;
-    }
-    for (option, file) in
-        [("--trace", "t.jsonl"), ("--trace", "t.pftrace"), ("--record", "t.steps"), ("--gantt", "t.svg")]
-    {
-        let room = alone("exec takt burn");
-        std::os::unix::fs::symlink("/dev/full", room.path(file)).unwrap();
-        let done = room.takt(&["run", "w.yaml", "--duration", "400ms", option, file]).expect(2);
-        let error = format!("error: cannot write `{file}`: No space left on device");
-        assert!(done.stderr.contains(&error), "{option}: {}", done.stderr);
-        assert!(done.stdout.contains("SC-1"), "{option}: the summary is there: {}", done.stdout);
-        assert!(done.took >= Duration::from_millis(400), "{option}: the schedule goes on");
-    }
+    on_cpus(|| {
+        if !Path::new("/dev/full").exists() {
+            skip("there is no /dev/full");
+            return;
+        }
+        for (option, file) in
+            [("--trace", "t.jsonl"), ("--trace", "t.pftrace"), ("--record", "t.steps"), ("--gantt", "t.svg")]
+        {
+            let room = alone("exec takt burn");
+            std::os::unix::fs::symlink("/dev/full", room.path(file)).unwrap();
+            let done = room.takt(&["run", "w.yaml", "--duration", "400ms", option, file]).expect(2);
+            let error = format!("error: cannot write `{file}`: No space left on device");
+            assert!(done.stderr.contains(&error), "{option}: {}", done.stderr);
+            assert!(done.stdout.contains("SC-1"), "{option}: the summary is there: {}", done.stdout);
+            assert!(done.took >= Duration::from_millis(400), "{option}: the schedule goes on");
+        }
+    });
 }
 
 #[test]
 fn windows_that_a_stopped_scheduler_missed_are_lost_and_counted() {
-    let _cpus = cpus();
-    attempts(5, stopped_for_a_while);
+    on_cpus(|| {
+        attempts(5, stopped_for_a_while);
+    });
 }
 
 /// One such run; an error if more windows than a stall or two explain follow one another too closely.
@@ -221,37 +227,39 @@ fn many(count: usize, idle: &str, cmd: impl Fn(usize) -> String) -> String {
 
 #[test]
 fn a_child_has_its_own_descriptors_only() {
-    let _cpus = cpus();
-    for mechanism in mechanisms() {
-        let cmd = |i| format!("echo $DEMOS_PARAMETERS > par{i}; exec ls /proc/self/fd > fds{i}");
-        let room = Room::with(&many(50, "1ms", cmd));
-        room.takt(&["run", "w.yaml", "--mechanism", mechanism]).expect(0);
-        for i in 0..50 {
-            let parameters = room.text(&format!("par{i}"));
-            let own = parameters.trim().split(',').take(2).chain(["0", "1", "2"]);
-            let mut own: BTreeSet<i32> = own.map(|n| n.parse().unwrap()).collect();
-            // `ls` has the directory open that it lists.
-            own.extend((3..).find(|n| !own.contains(n)));
-            let there = room.text(&format!("fds{i}"));
-            let there = there.split_whitespace().map(|n| n.parse().unwrap()).collect::<BTreeSet<i32>>();
-            assert_eq!(there, own, "{mechanism}: process {i}");
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            let cmd = |i| format!("echo $DEMOS_PARAMETERS > par{i}; exec ls /proc/self/fd > fds{i}");
+            let room = Room::with(&many(50, "1ms", cmd));
+            room.takt(&["run", "w.yaml", "--mechanism", mechanism]).expect(0);
+            for i in 0..50 {
+                let parameters = room.text(&format!("par{i}"));
+                let own = parameters.trim().split(',').take(2).chain(["0", "1", "2"]);
+                let mut own: BTreeSet<i32> = own.map(|n| n.parse().unwrap()).collect();
+                // `ls` has the directory open that it lists.
+                own.extend((3..).find(|n| !own.contains(n)));
+                let there = room.text(&format!("fds{i}"));
+                let there = there.split_whitespace().map(|n| n.parse().unwrap()).collect::<BTreeSet<i32>>();
+                assert_eq!(there, own, "{mechanism}: process {i}");
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn three_hundred_partitions_take_one_descriptor_each() {
-    let _cpus = cpus();
-    for mechanism in mechanisms() {
-        let room = Room::with(&many(300, "300ms", |_| "exec sleep 100".into()));
-        let running = room.start(&["run", "w.yaml", "--mechanism", mechanism, "--trace", "t.jsonl"]);
-        until("the schedule runs", || room.text("t.jsonl").lines().count() > 1000);
-        let count = fs::read_dir(format!("/proc/{}/fd", running.pid())).unwrap().count();
-        println!("{mechanism}: {count} descriptors for 300 partitions");
-        running.signal(Signal::INT);
-        running.wait().expect(0);
-        assert!(count <= 300 + 40, "{mechanism}: {count}");
-    }
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            let room = Room::with(&many(300, "300ms", |_| "exec sleep 100".into()));
+            let running = room.start(&["run", "w.yaml", "--mechanism", mechanism, "--trace", "t.jsonl"]);
+            until("the schedule runs", || room.text("t.jsonl").lines().count() > 1000);
+            let count = fs::read_dir(format!("/proc/{}/fd", running.pid())).unwrap().count();
+            println!("{mechanism}: {count} descriptors for 300 partitions");
+            running.signal(Signal::INT);
+            running.wait().expect(0);
+            assert!(count <= 300 + 40, "{mechanism}: {count}");
+        }
+    });
 }
 
 /// Whether a process is in a group of the run, in the hierarchy by which the mechanism stops it.
@@ -271,115 +279,120 @@ fn is_inside(pid: i32, run: i32, mechanism: &str) -> bool {
 
 #[test]
 fn of_a_thousand_that_fork_at_once_none_escapes() {
-    const EACH: usize = 500;
-    let _cpus = cpus();
-    let is_program =
-        |pid: &i32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\0"));
-    let programs = |run: i32| processes(run).into_iter().filter(is_program).collect::<Vec<_>>();
-    for mechanism in mechanisms() {
-        if mechanism == "signal" {
-            continue;
-        }
-        for round in 0..2 {
-            // Nobody may run in the idle window that comes first, and lasts longer than the check.
-            let room = Room::with(&many(EACH, "700ms", |_| "sleep 100 & sleep 100".into()));
-            let running = room.start(&["run", "w.yaml", "--mechanism", mechanism, "--trace", "t.jsonl"]);
-            let pid = running.pid();
-            until("the schedule starts", || room.path("t.jsonl").exists() && !room.text("t.jsonl").is_empty());
-            let early = programs(pid);
-            let begun = room.text("t.jsonl").contains("\"type\":\"start\"");
-            assert!(begun || early.is_empty(), "{mechanism}: {} forked before their first window", early.len());
-            until("all have forked", || {
-                let all = processes(pid);
-                let outside = all.iter().filter(|p| !is_inside(**p, pid, mechanism)).count();
-                assert_eq!(outside, 0, "{mechanism}: outside of the run's groups");
-                all.len() >= 3 * EACH
-            });
-            if round == 0 {
-                running.signal(Signal::TERM);
-                running.wait().expect(0);
-            } else {
-                let took = running.kill_and_wait();
-                println!("{mechanism}: {} processes were gone {took:?} after kill -9", 3 * EACH);
+    on_cpus(|| {
+        const EACH: usize = 500;
+        let is_program =
+            |pid: &i32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\0"));
+        let programs = |run: i32| processes(run).into_iter().filter(is_program).collect::<Vec<_>>();
+        for mechanism in mechanisms() {
+            if mechanism == "signal" {
+                continue;
+            }
+            for round in 0..2 {
+                // Nobody may run in the idle window that comes first, and lasts longer than the check.
+                let room = Room::with(&many(EACH, "700ms", |_| "sleep 100 & sleep 100".into()));
+                let running = room.start(&["run", "w.yaml", "--mechanism", mechanism, "--trace", "t.jsonl"]);
+                let pid = running.pid();
+                until("the schedule starts", || room.path("t.jsonl").exists() && !room.text("t.jsonl").is_empty());
+                let early = programs(pid);
+                let begun = room.text("t.jsonl").contains("\"type\":\"start\"");
+                assert!(begun || early.is_empty(), "{mechanism}: {} forked before their first window", early.len());
+                until("all have forked", || {
+                    let all = processes(pid);
+                    let outside = all.iter().filter(|p| !is_inside(**p, pid, mechanism)).count();
+                    assert_eq!(outside, 0, "{mechanism}: outside of the run's groups");
+                    all.len() >= 3 * EACH
+                });
+                if round == 0 {
+                    running.signal(Signal::TERM);
+                    running.wait().expect(0);
+                } else {
+                    let took = running.kill_and_wait();
+                    println!("{mechanism}: {} processes were gone {took:?} after kill -9", 3 * EACH);
+                }
             }
         }
-    }
+    });
 }
 
 #[test]
 fn standard_input_is_empty() {
-    let _cpus = cpus();
-    let room = alone("cat > in; echo read >> in; exec sleep 100");
-    let mut command = std::process::Command::new(TAKT);
-    command.args(["run", "w.yaml"]).current_dir(room.path(""));
-    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
-    rustix::io::write(&write, b"typed").unwrap();
-    let running = Running::start(command.stdin(Stdio::from(read)));
-    until("it has read what there is", || room.text("in") == "read\n");
-    running.signal(Signal::INT);
-    running.wait().expect(0);
-    assert_eq!(room.text("in"), "read\n");
+    on_cpus(|| {
+        let room = alone("cat > in; echo read >> in; exec sleep 100");
+        let mut command = std::process::Command::new(TAKT);
+        command.args(["run", "w.yaml"]).current_dir(room.path(""));
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        rustix::io::write(&write, b"typed").unwrap();
+        let running = Running::start(command.stdin(Stdio::from(read)));
+        until("it has read what there is", || room.text("in") == "read\n");
+        running.signal(Signal::INT);
+        running.wait().expect(0);
+        assert_eq!(room.text("in"), "read\n");
+    });
 }
 
 #[test]
 fn a_trace_that_nobody_reads_does_not_hold_up_the_end() {
-    let _cpus = cpus();
-    let room = Room::with(
-        "windows: [{length: 1ms, cpu: 0, sc_processes: [{cmd: 'while takt done; do echo job >> jobs; done', budget: 0.8}]}]\n",
-    );
-    let (_read, write) = full_pipe();
-    let mut command = room.command(&["run", "w.yaml", "--duration", "1000s", "--trace", "-"]);
-    let running = Running::start_with_own_output(command.stdout(Stdio::from(write)).stderr(Stdio::null()));
-    drop(command);
-    until("the schedule goes on", || room.text("jobs").lines().count() >= 5);
-    running.signal(Signal::TERM);
-    let (pid, _) = running.wait_unchecked();
-    until("everything of the run is gone", || processes(pid).is_empty() && groups(pid).is_empty());
-    until("the watcher has ended", || watchers(pid).is_empty());
+    on_cpus(|| {
+        let room = Room::with(
+            "windows: [{length: 1ms, cpu: 0, sc_processes: [{cmd: 'while takt done; do echo job >> jobs; done', budget: 0.8}]}]\n",
+        );
+        let (_read, write) = full_pipe();
+        let mut command = room.command(&["run", "w.yaml", "--duration", "1000s", "--trace", "-"]);
+        let running = Running::start_with_own_output(command.stdout(Stdio::from(write)).stderr(Stdio::null()));
+        drop(command);
+        until("the schedule goes on", || room.text("jobs").lines().count() >= 5);
+        running.signal(Signal::TERM);
+        let (pid, _) = running.wait_unchecked();
+        until("everything of the run is gone", || processes(pid).is_empty() && groups(pid).is_empty());
+        until("the watcher has ended", || watchers(pid).is_empty());
+    });
 }
 
 #[test]
 fn what_ends_badly_has_not_met_its_deadline() {
-    let _cpus = cpus();
-    // A program that is not there, started anew for every job: no job is met, and every process failed.
-    let room = Room::with(
-        "policy: edf\ntasks: [{name: j, spawn: per-job, period: 50ms, cmd: exec /nonexistent 2> /dev/null}]\n",
-    );
-    attempts(5, || {
-        let done = room.takt(&["run", "w.yaml", "--duration", "400ms", "--json"]);
-        let json: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
-        let jobs = &json["jobs"];
-        assert_eq!((&jobs["met"], &jobs["completed"]), (&0.into(), &0.into()), "{jobs}");
-        ensure(jobs["aborted"].as_u64().unwrap() > 0, || jobs.to_string())?;
-        done.expect(1);
-        Ok(())
-    });
-    // A crash beside a task that lives is told, and its job is missed.
-    let room = Room::with(
-        "policy: edf\ntasks: [{name: j, period: 50ms, cmd: 'kill -SEGV $$'}, {name: k, period: 50ms, cmd: exec takt burn --runtime 1ms}]\n",
-    );
-    attempts(5, || {
-        let json = room.takt(&["run", "w.yaml", "--duration", "400ms", "--json"]).json();
-        ensure(json["tasks"][0]["aborted"] == 1, || json.to_string())?;
-        assert!(json["notes"].to_string().contains("j was ended by signal 11"), "{json}");
-        Ok(())
+    on_cpus(|| {
+        // A program that is not there, started anew for every job: no job is met, and every process failed.
+        let room = Room::with(
+            "policy: edf\ntasks: [{name: j, spawn: per-job, period: 50ms, cmd: exec /nonexistent 2> /dev/null}]\n",
+        );
+        attempts(5, || {
+            let done = room.takt(&["run", "w.yaml", "--duration", "400ms", "--json"]);
+            let json: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+            let jobs = &json["jobs"];
+            assert_eq!((&jobs["met"], &jobs["completed"]), (&0.into(), &0.into()), "{jobs}");
+            ensure(jobs["aborted"].as_u64().unwrap() > 0, || jobs.to_string())?;
+            done.expect(1);
+            Ok(())
+        });
+        // A crash beside a task that lives is told, and its job is missed.
+        let room = Room::with(
+            "policy: edf\ntasks: [{name: j, period: 50ms, cmd: 'kill -SEGV $$'}, {name: k, period: 50ms, cmd: exec takt burn --runtime 1ms}]\n",
+        );
+        attempts(5, || {
+            let json = room.takt(&["run", "w.yaml", "--duration", "400ms", "--json"]).json();
+            ensure(json["tasks"][0]["aborted"] == 1, || json.to_string())?;
+            assert!(json["notes"].to_string().contains("j was ended by signal 11"), "{json}");
+            Ok(())
+        });
     });
 }
 
 #[test]
 fn an_idle_table_and_a_pipe_without_a_reader() {
-    let _cpus = cpus();
-    let done = Room::with("windows: [{length: 10ms}]\n").takt(&["run", "w.yaml", "--duration", "100ms", "--json"]);
-    assert_eq!(done.expect(0).json()["duration_ns"], 100_000_000);
-    let room = Room::with("policy: edf\ntasks: [{name: j, period: 50ms, cmd: echo, output: pipe}]\n");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        room.path("pipe"),
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
-    let done = room.takt(&["run", "w.yaml", "--duration", "100ms"]).expect(3);
-    assert!(done.stderr.contains("cannot open the output of j"), "{}", done.stderr);
+    on_cpus(|| {
+        let done = Room::with("windows: [{length: 10ms}]\n").takt(&["run", "w.yaml", "--duration", "100ms", "--json"]);
+        assert_eq!(done.expect(0).json()["duration_ns"], 100_000_000);
+        let room = Room::with("policy: edf\ntasks: [{name: j, period: 50ms, cmd: echo, output: pipe}]\n");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            room.path("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        let done = room.takt(&["run", "w.yaml", "--duration", "100ms"]).expect(3);
+        assert!(done.stderr.contains("cannot open the output of j"), "{}", done.stderr);
+    });
 }

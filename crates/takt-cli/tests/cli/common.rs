@@ -1,11 +1,11 @@
 //! Starting `takt` under a bounded wait, and looking for what it may have left.
 
+use crate::machine::{always, calm, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use takt_linux::{Choice, Mechanism, RunId};
 use takt_trace::{Format, Trace};
@@ -22,52 +22,12 @@ pub(crate) fn workloads() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads")
 }
 
-/// The CPUs of this machine, for one test at a time, whichever test program it is in.
-pub(crate) fn cpus() -> File {
-    let name = format!("takt-tests-{}.lock", rustix::process::getuid().as_raw());
-    let file = File::options().create(true).append(true).open(std::env::temp_dir().join(name)).unwrap();
-    file.lock().unwrap();
-    calm();
-    file
-}
-
-/// The longest that all tests of a program together wait for [`calm`].
-const CALM: Duration = Duration::from_secs(150);
-
-/// Waits until the host of this virtual machine lets it have its CPUs: until of a tenth of a second of work on each of them no more
-/// than a tick is taken away (steal). Where that takes too long, things go on as they are.
-pub(crate) fn calm() {
-    static WAITED: Mutex<Duration> = Mutex::new(Duration::ZERO);
-    let stolen = || {
-        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-        text.split_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or_default()
-    };
-    let began = Instant::now();
-    let mut waited = WAITED.lock().unwrap();
-    loop {
-        let (before, end) = (stolen(), Instant::now() + Duration::from_millis(100));
-        let work = || while Instant::now() < end {};
-        let all = std::thread::available_parallelism().map_or(1, usize::from);
-        std::thread::scope(|scope| (0..all).for_each(|_| drop(scope.spawn(work))));
-        let taken = stolen() - before;
-        if taken <= 1 {
-            break;
-        }
-        if *waited + began.elapsed() > CALM {
-            println!("the host of this machine takes {taken} of {} ticks", 10 * all);
-            return;
-        }
-        pause(500);
-    }
-    *waited += began.elapsed();
-}
-
 /// Whether there are so many CPUs; says so if not.
 pub(crate) fn has_cpus(n: usize) -> bool {
     let here = takt_linux::rt::affinity(0).unwrap();
     let has = (0..n).all(|cpu| here.contains(cpu));
     if !has {
-        println!("skipped: CPUs 0 to {} are needed and {here} are there", n - 1);
+        skip(&format!("CPUs 0 to {} are needed and {here} are there", n - 1));
     }
     has
 }
@@ -78,7 +38,7 @@ pub(crate) fn mechanisms() -> Vec<&'static str> {
     let works = |(name, choice): &(&str, Choice)| match Mechanism::open(*choice, &RunId::new().unwrap()) {
         Ok(_) => true,
         Err(e) => {
-            println!("skipped: mechanism {name}: {e}");
+            skip(&format!("mechanism {name}: {e}"));
             false
         }
     };
@@ -174,8 +134,9 @@ impl Running {
     pub(crate) fn wait(self) -> Done {
         let done = self.wait_unchecked();
         let pid = done.0;
-        assert_eq!(groups(pid), Vec::<PathBuf>::new(), "groups are left");
-        assert_eq!(processes(pid), Vec::<i32>::new(), "processes are left");
+        let (groups, processes) = (groups(pid), processes(pid));
+        always(groups.is_empty(), || format!("groups are left: {groups:?}"));
+        always(processes.is_empty(), || format!("processes are left: {processes:?}"));
         until("the watcher has ended", || watchers(pid).is_empty());
         done.1
     }
@@ -197,8 +158,7 @@ impl Running {
                 break status;
             }
             if self.began.elapsed() > PATIENCE {
-                let stderr = self.stderr();
-                panic!("takt {} does not end; it said: {stderr}", self.pid());
+                always(false, || format!("takt {} does not end; it said: {}", self.pid(), self.stderr()));
             }
             pause(5);
         };
@@ -271,7 +231,7 @@ pub(crate) fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), St
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !holds() {
-        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
+        always(Instant::now() < end, || format!("not within {PATIENCE:?}: {what}"));
         pause(5);
     }
 }

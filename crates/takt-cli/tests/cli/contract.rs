@@ -1,6 +1,7 @@
 //! What scripts rely on: exit statuses, the JSON object, where output goes, where files are written.
 
-use crate::common::{Room, attempts, cpus, ensure, workloads};
+use crate::common::{Room, attempts, ensure, workloads};
+use crate::machine::on_cpus;
 use serde_json::Value;
 use std::fs;
 
@@ -183,12 +184,13 @@ fn a_merely_sufficient_test_that_says_nothing_is_no_failure() {
 
 #[test]
 fn a_run_is_strict_too() {
-    let _cpus = cpus();
-    let file = feature("sc-overrun.yaml");
-    let room = Room::new();
-    room.takt(&["run", &file, "--duration", "1s"]).expect(0);
-    let done = room.takt(&["run", &file, "--duration", "1s", "--strict"]).expect(1);
-    assert!(done.stdout.contains("warning: SC-2 overran its window"), "{}", done.stdout);
+    on_cpus(|| {
+        let file = feature("sc-overrun.yaml");
+        let room = Room::new();
+        room.takt(&["run", &file, "--duration", "1s"]).expect(0);
+        let done = room.takt(&["run", &file, "--duration", "1s", "--strict"]).expect(1);
+        assert!(done.stdout.contains("warning: SC-2 overran its window"), "{}", done.stdout);
+    });
 }
 
 /// The keys that the house fixes.
@@ -209,57 +211,60 @@ fn assert_keys(object: &Value) {
 
 #[test]
 fn json_is_one_object_and_nothing_else() {
-    let _cpus = cpus();
-    let room = Room::with(&BURN.replace("exec takt burn", "'echo told; exec takt burn'"));
-    for args in [
-        &["sim", "w.yaml", "--duration", "200ms", "--json"][..],
-        &["run", "w.yaml", "--duration", "200ms", "--json", "--gantt", "g.svg", "--trace", "t.jsonl"],
-    ] {
-        attempts(5, || {
-            let done = room.takt(args);
-            let object = done.json();
-            ensure(args[0] == "sim" || object["windows_lost"] == 0, || object.to_string())?;
-            assert_keys(&object);
-            assert_eq!(done.stdout.lines().count(), 1);
-            assert_eq!(
-                (&object["policy"], &object["scope"], &object["cpus"]),
-                (&"windows".into(), &"table".into(), &1.into())
-            );
-            assert_eq!((&object["duration_ns"], &object["jobs"]["released"]), (&200_000_000.into(), &4.into()));
-            if args[0] == "run" {
-                assert_eq!(done.stderr, "told\n", "a process's output gives way to the object");
-            }
-            Ok(())
-        });
-    }
-    assert!(room.text("g.svg").starts_with("<svg") && room.text("t.jsonl").lines().count() > 10);
-    assert_keys(&room.takt(&["sim", &feature("g-edf.yaml"), "--json"]).json());
-    for args in
-        [&["check", "w.yaml", "--json"][..], &["trace", "check", "t.jsonl", "w.yaml", "--tolerance", "20ms", "--json"]]
-    {
-        assert!(room.takt(args).json().is_object(), "{args:?}");
-    }
-    let diff = room.takt(&["trace", "diff", "t.jsonl", "t.jsonl", "--json"]).json();
-    assert_eq!((&diff["beyond"], &diff["order_equal"]), (&0.into(), &true.into()));
+    on_cpus(|| {
+        let room = Room::with(&BURN.replace("exec takt burn", "'echo told; exec takt burn'"));
+        for args in [
+            &["sim", "w.yaml", "--duration", "200ms", "--json"][..],
+            &["run", "w.yaml", "--duration", "200ms", "--json", "--gantt", "g.svg", "--trace", "t.jsonl"],
+        ] {
+            attempts(5, || {
+                let done = room.takt(args);
+                let object = done.json();
+                ensure(args[0] == "sim" || object["windows_lost"] == 0, || object.to_string())?;
+                assert_keys(&object);
+                assert_eq!(done.stdout.lines().count(), 1);
+                assert_eq!(
+                    (&object["policy"], &object["scope"], &object["cpus"]),
+                    (&"windows".into(), &"table".into(), &1.into())
+                );
+                assert_eq!((&object["duration_ns"], &object["jobs"]["released"]), (&200_000_000.into(), &4.into()));
+                if args[0] == "run" {
+                    assert_eq!(done.stderr, "told\n", "a process's output gives way to the object");
+                }
+                Ok(())
+            });
+        }
+        assert!(room.text("g.svg").starts_with("<svg") && room.text("t.jsonl").lines().count() > 10);
+        assert_keys(&room.takt(&["sim", &feature("g-edf.yaml"), "--json"]).json());
+        for args in [
+            &["check", "w.yaml", "--json"][..],
+            &["trace", "check", "t.jsonl", "w.yaml", "--tolerance", "20ms", "--json"],
+        ] {
+            assert!(room.takt(args).json().is_object(), "{args:?}");
+        }
+        let diff = room.takt(&["trace", "diff", "t.jsonl", "t.jsonl", "--json"]).json();
+        assert_eq!((&diff["beyond"], &diff["order_equal"]), (&0.into(), &true.into()));
+    });
 }
 
 #[test]
 fn output_goes_where_it_is_told() {
-    let _cpus = cpus();
-    let room = Room::with(
-        "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
+    on_cpus(|| {
+        let room = Room::with(
+            "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
          partitions: [{name: SC, processes: [{cmd: echo into a file, output: out.txt, budget: 9ms}, {cmd: echo told, budget: 9ms}]}]\n",
-    );
-    fs::write(room.path("out.txt"), "before\n").unwrap();
-    let done = room.takt(&["run", "w.yaml"]).expect(0);
-    assert!(done.stdout.starts_with("told\n"), "{}", done.stdout);
-    assert_eq!(room.text("out.txt"), "before\ninto a file\n", "appended");
-    let done = room.takt(&["run", "w.yaml", "--trace", "-"]).expect(0);
-    assert_eq!(done.stderr, "told\n");
-    assert!(done.stdout.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{}", done.stdout);
-    fs::write(room.path("t.jsonl"), &done.stdout).unwrap();
-    assert!(room.trace("t.jsonl").footer.is_some());
-    assert_eq!(room.text("out.txt").lines().count(), 3);
+        );
+        fs::write(room.path("out.txt"), "before\n").unwrap();
+        let done = room.takt(&["run", "w.yaml"]).expect(0);
+        assert!(done.stdout.starts_with("told\n"), "{}", done.stdout);
+        assert_eq!(room.text("out.txt"), "before\ninto a file\n", "appended");
+        let done = room.takt(&["run", "w.yaml", "--trace", "-"]).expect(0);
+        assert_eq!(done.stderr, "told\n");
+        assert!(done.stdout.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{}", done.stdout);
+        fs::write(room.path("t.jsonl"), &done.stdout).unwrap();
+        assert!(room.trace("t.jsonl").footer.is_some());
+        assert_eq!(room.text("out.txt").lines().count(), 3);
+    });
 }
 
 #[test]

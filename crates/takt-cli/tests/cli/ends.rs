@@ -1,8 +1,7 @@
 //! However a run ends, nothing of it is left: no process, no frozen one, no group.
 
-use crate::common::{
-    Room, Running, attempts, cpus, ensure, groups, kill, mechanisms, processes, state, until, watchers,
-};
+use crate::common::{Room, Running, attempts, ensure, groups, kill, mechanisms, processes, state, until, watchers};
+use crate::machine::on_cpus;
 use rustix::process::Signal;
 use std::time::Duration;
 
@@ -26,66 +25,71 @@ fn under_way(room: &Room, more: &[&str]) -> Running {
 
 #[test]
 fn a_run_ends_after_its_duration() {
-    let _cpus = cpus();
-    for mechanism in mechanisms() {
-        let room = Room::with(LOAD);
-        let run = room.takt(&["run", "w.yaml", "--duration", "400ms", "--mechanism", mechanism, "--json"]).json();
-        assert_eq!(run["mechanism"], mechanism);
-        assert_eq!((&run["ended"], &run["duration_ns"]), (&"duration".into(), &400_000_000.into()));
-    }
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            let room = Room::with(LOAD);
+            let run = room.takt(&["run", "w.yaml", "--duration", "400ms", "--mechanism", mechanism, "--json"]).json();
+            assert_eq!(run["mechanism"], mechanism);
+            assert_eq!((&run["ended"], &run["duration_ns"]), (&"duration".into(), &400_000_000.into()));
+        }
+    });
 }
 
 #[test]
 fn a_run_ends_with_its_last_process() {
-    let _cpus = cpus();
-    for mechanism in mechanisms() {
-        let room = Room::with(
-            "windows: [{length: 20ms, cpu: 0, sc_partition: SC, be_partition: BE}]\n\
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            let room = Room::with(
+                "windows: [{length: 20ms, cpu: 0, sc_partition: SC, be_partition: BE}]\n\
              partitions:\n\
              - {name: SC, processes: [{cmd: exec takt burn --runtime 1ms --jobs 3, budget: 10ms}]}\n\
              - {name: BE, processes: [{cmd: 'sleep 0.3 & exit 0', budget: 20ms}]}\n",
-        );
-        let done = room.takt(&["run", "w.yaml", "--mechanism", mechanism, "--json"]);
-        let run = done.json();
-        assert_eq!((&run["ended"], &run["ends"][0]["exited"]), (&"all exited".into(), &0.into()), "{mechanism}");
-        assert!(done.took > Duration::from_millis(300), "{mechanism}: a child of a process that ended counts, too");
-    }
+            );
+            let done = room.takt(&["run", "w.yaml", "--mechanism", mechanism, "--json"]);
+            let run = done.json();
+            assert_eq!((&run["ended"], &run["ends"][0]["exited"]), (&"all exited".into(), &0.into()), "{mechanism}");
+            assert!(done.took > Duration::from_millis(300), "{mechanism}: a child of a process that ended counts, too");
+        }
+    });
 }
 
 #[test]
 fn signals_end_a_run_in_order() {
-    let _cpus = cpus();
-    for mechanism in mechanisms() {
-        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-            let room = Room::with(LOAD);
-            let running = under_way(&room, &["--mechanism", mechanism, "--json"]);
-            running.signal(signal);
-            assert_eq!(running.wait().json()["ended"], "signal", "{mechanism} {signal:?}");
-            assert!(room.trace("t.jsonl").footer.is_some(), "the trace is complete");
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+                let room = Room::with(LOAD);
+                let running = under_way(&room, &["--mechanism", mechanism, "--json"]);
+                running.signal(signal);
+                assert_eq!(running.wait().json()["ended"], "signal", "{mechanism} {signal:?}");
+                assert!(room.trace("t.jsonl").footer.is_some(), "the trace is complete");
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn a_signal_ends_the_initialisation() {
-    let _cpus = cpus();
-    let room = Room::with(
-        "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
+    on_cpus(|| {
+        let room = Room::with(
+            "windows: [{length: 20ms, cpu: 0, sc_partition: SC}]\n\
          partitions: [{name: SC, processes: [{cmd: 'touch here; exec sleep 1000', init: yes, budget: 10ms}]}]\n",
-    );
-    let running = room.start(&["run", "w.yaml"]);
-    until("it initialises", || room.path("here").exists());
-    running.signal(Signal::TERM);
-    // It would last a thousand seconds.
-    running.wait();
+        );
+        let running = room.start(&["run", "w.yaml"]);
+        until("it initialises", || room.path("here").exists());
+        running.signal(Signal::TERM);
+        // It would last a thousand seconds.
+        running.wait();
+    });
 }
 
 #[test]
 fn after_kill_nothing_is_left_within_a_second() {
-    let _cpus = cpus();
-    for mechanism in mechanisms() {
-        attempts(3, || killed(mechanism));
-    }
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            attempts(3, || killed(mechanism));
+        }
+    });
 }
 
 /// One run of [`LOAD`] that is killed; an error if cleaning up took longer than a second.
@@ -113,81 +117,86 @@ impl Drop for Released {
 
 #[test]
 fn processes_can_be_released_instead() {
-    let _cpus = cpus();
-    for mechanism in mechanisms() {
-        let room = Room::with(&format!("on_crash: release\n{LOAD}"));
-        let running = under_way(&room, &["--mechanism", mechanism]);
-        let pid = running.pid();
-        let before = processes(pid);
-        let released = Released(pid);
-        running.signal(Signal::KILL);
-        running.wait_unchecked();
-        until("the watcher is done", || watchers(pid).is_empty());
-        let after = processes(pid);
-        // A shell that forks waits like a frozen process, but not for long.
-        for pid in &after {
-            until("it is not frozen", || !matches!(state(*pid), 'T' | 'D'));
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            let room = Room::with(&format!("on_crash: release\n{LOAD}"));
+            let running = under_way(&room, &["--mechanism", mechanism]);
+            let pid = running.pid();
+            let before = processes(pid);
+            let released = Released(pid);
+            running.signal(Signal::KILL);
+            running.wait_unchecked();
+            until("the watcher is done", || watchers(pid).is_empty());
+            let after = processes(pid);
+            // A shell that forks waits like a frozen process, but not for long.
+            for pid in &after {
+                until("it is not frozen", || !matches!(state(*pid), 'T' | 'D'));
+            }
+            // With the signal mechanism a process that never ran cannot be told from the run itself, and ends with it.
+            let kept = before.iter().filter(|pid| after.contains(pid)).count();
+            let left = groups(pid);
+            drop(released);
+            until("they are killed", || processes(pid).is_empty());
+            assert!(kept >= 4, "{mechanism}: {before:?} became {after:?}");
+            assert!(left.is_empty(), "{mechanism}: {left:?}");
         }
-        // With the signal mechanism a process that never ran cannot be told from the run itself, and ends with it.
-        let kept = before.iter().filter(|pid| after.contains(pid)).count();
-        let left = groups(pid);
-        drop(released);
-        until("they are killed", || processes(pid).is_empty());
-        assert!(kept >= 4, "{mechanism}: {before:?} became {after:?}");
-        assert!(left.is_empty(), "{mechanism}: {left:?}");
-    }
+    });
 }
 
 #[test]
 fn doctor_removes_what_dead_runs_left_and_nothing_else() {
-    let _cpus = cpus();
-    for mechanism in mechanisms() {
-        let (room, other) = (Room::with(LOAD), Room::with(LOAD));
-        let dead = under_way(&room, &["--mechanism", mechanism]);
-        let alive = under_way(&other, &["--mechanism", mechanism]);
-        let pid = dead.pid();
-        let watcher = watchers(pid);
-        assert_eq!(watcher.len(), 1);
-        kill(watcher[0], Signal::KILL);
-        until("nobody watches", || watchers(pid).is_empty());
-        dead.signal(Signal::KILL);
-        dead.wait_unchecked();
-        // Any other run that starts now on this machine removes the remains as well, so that they are there is not checked.
-        let before = processes(alive.pid()).len();
-        let said = room.takt(&["doctor", "--clean"]).expect(0).stdout;
-        println!("{mechanism}: {}", said.trim());
-        assert!(groups(pid).is_empty() && processes(pid).is_empty(), "{mechanism}: {said}");
-        assert!(processes(alive.pid()).len() >= before.min(4), "{mechanism}");
-        let records = other.text("t.jsonl").lines().count();
-        until("the other one goes on", || other.text("t.jsonl").lines().count() > records);
-        alive.signal(Signal::TERM);
-        alive.wait().expect(0);
-    }
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            let (room, other) = (Room::with(LOAD), Room::with(LOAD));
+            let dead = under_way(&room, &["--mechanism", mechanism]);
+            let alive = under_way(&other, &["--mechanism", mechanism]);
+            let pid = dead.pid();
+            let watcher = watchers(pid);
+            assert_eq!(watcher.len(), 1);
+            kill(watcher[0], Signal::KILL);
+            until("nobody watches", || watchers(pid).is_empty());
+            dead.signal(Signal::KILL);
+            dead.wait_unchecked();
+            // Any other run that starts now on this machine removes the remains as well, so that they are there is not checked.
+            let before = processes(alive.pid()).len();
+            let said = room.takt(&["doctor", "--clean"]).expect(0).stdout;
+            println!("{mechanism}: {}", said.trim());
+            assert!(groups(pid).is_empty() && processes(pid).is_empty(), "{mechanism}: {said}");
+            assert!(processes(alive.pid()).len() >= before.min(4), "{mechanism}");
+            let records = other.text("t.jsonl").lines().count();
+            until("the other one goes on", || other.text("t.jsonl").lines().count() > records);
+            alive.signal(Signal::TERM);
+            alive.wait().expect(0);
+        }
+    });
 }
 
 #[test]
 fn two_runs_do_not_harm_each_other() {
-    let _cpus = cpus();
-    let (room, other) = (Room::with(LOAD), Room::with(LOAD));
-    let first = under_way(&room, &["--json"]);
-    other.takt(&["run", "w.yaml", "--duration", "200ms"]).expect(0);
-    under_way(&other, &[]).kill_and_wait();
-    let records = room.text("t.jsonl").lines().count();
-    until("the first goes on", || room.text("t.jsonl").lines().count() > records + 20);
-    first.signal(Signal::INT);
-    let run = first.wait().json();
-    assert!(run["ends"].as_array().unwrap().iter().all(serde_json::Value::is_null), "all lived to the end: {run}");
+    on_cpus(|| {
+        let (room, other) = (Room::with(LOAD), Room::with(LOAD));
+        let first = under_way(&room, &["--json"]);
+        other.takt(&["run", "w.yaml", "--duration", "200ms"]).expect(0);
+        under_way(&other, &[]).kill_and_wait();
+        let records = room.text("t.jsonl").lines().count();
+        until("the first goes on", || room.text("t.jsonl").lines().count() > records + 20);
+        first.signal(Signal::INT);
+        let run = first.wait().json();
+        assert!(run["ends"].as_array().unwrap().iter().all(serde_json::Value::is_null), "all lived to the end: {run}");
+    });
 }
 
 #[test]
 fn a_crash_of_a_task_ends_only_that_task() {
-    let _cpus = cpus();
-    let room = Room::with(&LOAD.replace("'sleep 1000 & while :; do sleep 0.01; done'", "'sleep 0.05; kill -SEGV $$'"));
-    attempts(5, || {
-        let run = room.takt(&["run", "w.yaml", "--duration", "1s", "--json"]).json();
-        assert_eq!(run["ends"][0], serde_json::Value::Null, "{run}");
-        let lost = run["windows_lost"].as_u64().unwrap();
-        assert_eq!(run["tasks"][0]["released"].as_u64().unwrap() + lost, 50, "the other one goes on");
-        ensure(run["ends"][1]["signal"] == 11, || format!("it has not come to its crash: {run}"))
+    on_cpus(|| {
+        let room =
+            Room::with(&LOAD.replace("'sleep 1000 & while :; do sleep 0.01; done'", "'sleep 0.05; kill -SEGV $$'"));
+        attempts(5, || {
+            let run = room.takt(&["run", "w.yaml", "--duration", "1s", "--json"]).json();
+            assert_eq!(run["ends"][0], serde_json::Value::Null, "{run}");
+            let lost = run["windows_lost"].as_u64().unwrap();
+            assert_eq!(run["tasks"][0]["released"].as_u64().unwrap() + lost, 50, "the other one goes on");
+            ensure(run["ends"][1]["signal"] == 11, || format!("it has not come to its crash: {run}"))
+        });
     });
 }

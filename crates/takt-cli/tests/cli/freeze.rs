@@ -1,6 +1,7 @@
 //! `takt sim --emit-windows`: what it writes is a workload, and does what the policy did.
 
-use crate::common::{Room, attempts, cpus, ensure, workloads};
+use crate::common::{Room, attempts, ensure, workloads};
+use crate::machine::on_cpus;
 use takt_core::record::What;
 
 /// Who has which CPUs from when to when, as `CPU from to task`.
@@ -68,15 +69,16 @@ fn what_has_no_place_in_a_table_is_refused_with_its_name() {
 
 #[test]
 fn a_table_runs() {
-    let _cpus = cpus();
-    let text = "policy: edf\ncpus: 0\ntasks:\n\
+    on_cpus(|| {
+        let text = "policy: edf\ncpus: 0\ntasks:\n\
          - {name: a, period: 20ms, runtime: 5ms, cmd: exec takt burn --runtime 1ms}\n\
          - {name: b, period: 40ms, runtime: 10ms, cmd: exec takt burn --runtime 1ms}\n";
-    let room = Room::with(text);
-    room.takt(&["sim", "w.yaml", "--emit-windows", "table.yaml"]).expect(0);
-    attempts(5, || {
-        let ran = room.takt(&["run", "table.yaml", "--duration", "400ms", "--json"]).json();
-        let completed = |task: usize| ran["tasks"][task]["completed"].as_u64().unwrap();
-        ensure(completed(0) > 10 && completed(1) > 5, || format!("{ran}"))
+        let room = Room::with(text);
+        room.takt(&["sim", "w.yaml", "--emit-windows", "table.yaml"]).expect(0);
+        attempts(5, || {
+            let ran = room.takt(&["run", "table.yaml", "--duration", "400ms", "--json"]).json();
+            let completed = |task: usize| ran["tasks"][task]["completed"].as_u64().unwrap();
+            ensure(completed(0) > 10 && completed(1) > 5, || format!("{ran}"))
+        });
     });
 }

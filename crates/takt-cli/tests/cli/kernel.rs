@@ -1,6 +1,7 @@
 //! The trace of a run agrees with the kernel's own account of who ran (`sched_switch` in tracefs).
 
-use crate::common::{Room, attempts, cpus, ensure};
+use crate::common::{Room, attempts, ensure};
+use crate::machine::{on_cpus, skip};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,21 +84,22 @@ fn intervals(trace: &Trace, task: u32) -> Vec<(Time, Time)> {
 
 #[test]
 fn a_run_agrees_with_the_kernels_own_trace() {
-    let _cpus = cpus();
-    let made = Tracefs::find().and_then(|tracefs| Instance::new(&tracefs).map(|instance| (tracefs, instance)));
-    let (_tracefs, instance) = match made {
-        Ok(made) => made,
-        Err(why) => return println!("skipped: {why}"),
-    };
-    let room = Room::with(
-        "windows:\n\
+    on_cpus(|| {
+        let made = Tracefs::find().and_then(|tracefs| Instance::new(&tracefs).map(|instance| (tracefs, instance)));
+        let (_tracefs, instance) = match made {
+            Ok(made) => made,
+            Err(why) => return skip(&why),
+        };
+        let room = Room::with(
+            "windows:\n\
          - {length: 20ms, cpu: 0, sc_partition: A}\n\
          - {length: 10ms, cpu: 0, sc_partition: B}\n\
          partitions:\n\
          - {name: A, processes: [{cmd: exec takt burn, budget: 15ms}]}\n\
          - {name: B, processes: [{cmd: exec takt burn, budget: 8ms}]}\n",
-    );
-    attempts(5, || compare(&room, &instance));
+        );
+        attempts(5, || compare(&room, &instance));
+    });
 }
 
 /// One run under the eyes of the kernel. An error is what a stall of this machine can bring about: a lost window, a process

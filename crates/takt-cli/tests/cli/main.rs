@@ -1,7 +1,7 @@
 //! The `takt` command from outside: what it prints, what it starts, and what it leaves behind (nothing).
 //!
-//! Tests that need something this machine may not have say `skipped: REASON`. Those over real processes take a lock of the
-//! whole machine, so that they do not disturb one another. `UPDATE=1` writes the expected texts anew.
+//! Tests that need something this machine may not have say `skipped: REASON`. Those over real processes have the machine to
+//! themselves, and what its host does to it does not count ([`machine`]). `UPDATE=1` writes the expected texts anew.
 
 mod analyze;
 mod children;
@@ -13,6 +13,8 @@ mod freeze;
 mod golden;
 mod import;
 mod kernel;
+#[path = "../machine/mod.rs"]
+mod machine;
 mod online;
 mod order;
 mod protocol;

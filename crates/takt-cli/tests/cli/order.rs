@@ -1,6 +1,7 @@
 //! The same order of starts and stops in the simulator and over real processes.
 
-use crate::common::{Room, attempts, calm, cpus, ensure, has_cpus, workloads};
+use crate::common::{Room, attempts, ensure, has_cpus, workloads};
+use crate::machine::{calm, on_cpus, skip};
 use serde_json::Value;
 use takt_core::record::{Outcome, What};
 use takt_core::time::Span;
@@ -34,7 +35,7 @@ fn both(file: &str, duration: &str) -> Option<(Diff, Value)> {
             continue;
         }
         if disturbed && !good && !takt_linux::rt::rt_allowed() {
-            println!("skipped: the scheduler has no real-time class here, and was up to {late} ns late");
+            skip(&format!("the scheduler has no real-time class here, and was up to {late} ns late"));
             return None;
         }
         check.expect(0);
@@ -44,61 +45,64 @@ fn both(file: &str, duration: &str) -> Option<(Diff, Value)> {
 
 #[test]
 fn the_seed_example_runs_as_simulated() {
-    let _cpus = cpus();
-    if !has_cpus(2) {
-        return;
-    }
-    let file = workloads().join("demos-example.yaml");
-    let Some((diff, run)) = both(file.to_str().unwrap(), "2s") else { return };
-    assert!(diff.order_equal, "{diff}");
-    assert_eq!(diff.compared, 120, "four activations in ten windows, each a start, a stop and an end");
-    assert_eq!(run["jobs"]["released"], 40);
+    on_cpus(|| {
+        if !has_cpus(2) {
+            return;
+        }
+        let file = workloads().join("demos-example.yaml");
+        let Some((diff, run)) = both(file.to_str().unwrap(), "2s") else { return };
+        assert!(diff.order_equal, "{diff}");
+        assert_eq!(diff.compared, 120, "four activations in ten windows, each a start, a stop and an end");
+        assert_eq!(run["jobs"]["released"], 40);
+    });
 }
 
 #[test]
 fn every_window_table_runs_as_simulated() {
-    let _cpus = cpus();
-    if !has_cpus(2) {
-        return;
-    }
-    // `init` has a test of its own, since its process ends its jobs itself.
-    for (name, duration) in [
-        ("be-after-all-sc", "600ms"),
-        ("be-after-slice", "600ms"),
-        ("be-continues", "800ms"),
-        ("idle-window", "500ms"),
-        ("jitter", "800ms"),
-        ("sc-budget", "500ms"),
-        ("sub-millisecond", "100ms"),
-        ("two-sc-slices", "500ms"),
-    ] {
-        let file = workloads().join(format!("features/{name}.yaml"));
-        calm();
-        let Some((diff, _)) = both(file.to_str().unwrap(), duration) else { continue };
-        assert!(diff.order_equal && diff.compared >= 12, "{name}: {diff}");
-    }
+    on_cpus(|| {
+        if !has_cpus(2) {
+            return;
+        }
+        // `init` has a test of its own, since its process ends its jobs itself.
+        for (name, duration) in [
+            ("be-after-all-sc", "600ms"),
+            ("be-after-slice", "600ms"),
+            ("be-continues", "800ms"),
+            ("idle-window", "500ms"),
+            ("jitter", "800ms"),
+            ("sc-budget", "500ms"),
+            ("sub-millisecond", "100ms"),
+            ("two-sc-slices", "500ms"),
+        ] {
+            let file = workloads().join(format!("features/{name}.yaml"));
+            calm();
+            let Some((diff, _)) = both(file.to_str().unwrap(), duration) else { continue };
+            assert!(diff.order_equal && diff.compared >= 12, "{name}: {diff}");
+        }
+    });
 }
 
 /// A simulation cannot know how much of its budget a script will give back. All else is the same.
 #[test]
 fn a_process_that_signals_starts_as_simulated() {
-    let _cpus = cpus();
-    let file = workloads().join("features/init.yaml");
-    let (file, room) = (file.to_str().unwrap(), Room::new());
-    let starts = |command, name| {
-        room.takt(&[command, file, "--duration", "1s", "--trace", name]).expect(0);
-        let what = room.trace(name).records.into_iter().map(|r| r.record.what);
-        what.filter(|what| matches!(what, What::Start { .. } | What::Release { .. } | What::Window { .. }))
-            .collect::<Vec<_>>()
-    };
-    let simulated = starts("sim", "sim.jsonl");
-    attempts(5, || {
-        let run = starts("run", "run.jsonl");
-        ensure(run == simulated, || format!("{run:?}\ninstead of {simulated:?}"))?;
-        let records = room.trace("run.jsonl").records.into_iter();
-        let finished =
-            records.filter(|r| matches!(r.record.what, What::Finish { outcome: Outcome::Completed, .. })).count();
-        ensure(finished >= 15, || format!("{finished} of 20 jobs ended by their signal"))?;
-        room.check("run.jsonl", file)
+    on_cpus(|| {
+        let file = workloads().join("features/init.yaml");
+        let (file, room) = (file.to_str().unwrap(), Room::new());
+        let starts = |command, name| {
+            room.takt(&[command, file, "--duration", "1s", "--trace", name]).expect(0);
+            let what = room.trace(name).records.into_iter().map(|r| r.record.what);
+            what.filter(|what| matches!(what, What::Start { .. } | What::Release { .. } | What::Window { .. }))
+                .collect::<Vec<_>>()
+        };
+        let simulated = starts("sim", "sim.jsonl");
+        attempts(5, || {
+            let run = starts("run", "run.jsonl");
+            ensure(run == simulated, || format!("{run:?}\ninstead of {simulated:?}"))?;
+            let records = room.trace("run.jsonl").records.into_iter();
+            let finished =
+                records.filter(|r| matches!(r.record.what, What::Finish { outcome: Outcome::Completed, .. })).count();
+            ensure(finished >= 15, || format!("{finished} of 20 jobs ended by their signal"))?;
+            room.check("run.jsonl", file)
+        });
     });
 }

@@ -1,6 +1,7 @@
 //! A recorded run, fed to the simulator, gives the same records: only when they became real is lost.
 
-use crate::common::{Room, attempts, cpus, ensure};
+use crate::common::{Room, attempts, ensure};
+use crate::machine::on_cpus;
 use std::fs;
 use takt_core::record::{Record, What};
 
@@ -25,10 +26,10 @@ fn count(records: &[Record], wanted: impl Fn(&What) -> bool) -> usize {
 
 #[test]
 fn a_window_table_with_signals_and_overruns_replays() {
-    let _cpus = cpus();
-    attempts(5, || {
-        let records = replayed(
-            "seed: 7\n\
+    on_cpus(|| {
+        attempts(5, || {
+            let records = replayed(
+                "seed: 7\n\
          windows:\n\
          - {length: 20ms, cpu: 0, sc_partition: A, be_partition: C}\n\
          - {length: 10ms, cpu: 0, sc_partition: B, be_partition: C}\n\
@@ -36,39 +37,41 @@ fn a_window_table_with_signals_and_overruns_replays() {
          - {name: A, processes: [{cmd: exec takt burn --runtime 3ms, budget: 10ms, jitter: 5ms}, {cmd: 'sleep 0.3', budget: 4ms}]}\n\
          - {name: B, processes: [{cmd: exec takt burn, budget: 20ms}]}\n\
          - {name: C, processes: [{cmd: exec takt burn --runtime 7ms, budget: 15ms}, {cmd: exec takt burn --runtime 2ms --jobs 5, budget: 5ms}]}\n",
-        );
-        use takt_core::record::Outcome::{Completed, Overrun};
-        let overruns = count(&records, |w| matches!(w, What::Finish { outcome: Overrun, .. }));
-        let completions = count(&records, |w| matches!(w, What::Finish { outcome: Completed, .. }));
-        let exits = count(&records, |w| matches!(w, What::Exit { .. }));
-        ensure(overruns >= 20 && completions >= 20 && exits >= 1, || {
-            format!("{overruns} overruns, {completions} completions, {exits} exits")
-        })
+            );
+            use takt_core::record::Outcome::{Completed, Overrun};
+            let overruns = count(&records, |w| matches!(w, What::Finish { outcome: Overrun, .. }));
+            let completions = count(&records, |w| matches!(w, What::Finish { outcome: Completed, .. }));
+            let exits = count(&records, |w| matches!(w, What::Exit { .. }));
+            ensure(overruns >= 20 && completions >= 20 && exits >= 1, || {
+                format!("{overruns} overruns, {completions} completions, {exits} exits")
+            })
+        });
     });
 }
 
 #[test]
 fn earliest_deadline_first_replays() {
-    let _cpus = cpus();
-    attempts(5, || {
-        let records = replayed(
-            "policy: edf\n\
+    on_cpus(|| {
+        attempts(5, || {
+            let records = replayed(
+                "policy: edf\n\
          tasks:\n\
          - {cmd: exec takt burn --runtime 3ms, period: 20ms, runtime: 3ms}\n\
          - {cmd: exec takt burn --runtime 10ms, period: 70ms, runtime: 10ms, budget: 8ms}\n\
          - {cmd: exec takt burn --runtime 2ms --jobs 1, period: 90ms, runtime: 5ms, spawn: per-job}\n",
-        );
-        let starts = count(&records, |w| matches!(w, What::Start { .. }));
-        ensure(starts >= 40, || format!("{starts} starts"))
+            );
+            let starts = count(&records, |w| matches!(w, What::Start { .. }));
+            ensure(starts >= 40, || format!("{starts} starts"))
+        });
     });
 }
 
 #[test]
 fn what_is_only_simulated_is_left_out_of_a_run_and_of_its_replay() {
-    let _cpus = cpus();
-    attempts(5, || {
-        let records = replayed(
-            "policy: edf\n\
+    on_cpus(|| {
+        attempts(5, || {
+            let records = replayed(
+                "policy: edf\n\
              tick: 64ms\n\
              timer_resolution: 50ms\n\
              timer_lateness: 50ms\n\
@@ -79,31 +82,33 @@ fn what_is_only_simulated_is_left_out_of_a_run_and_of_its_replay() {
              tasks:\n\
              - {name: a, cmd: exec takt burn --runtime 20ms, period: 40ms, runtime: 3ms, budget: 5ms, handler: 2ms, execution: 1ms}\n\
              - {name: b, cmd: exec takt burn --runtime 1ms, period: 100ms, runtime: 2ms, steps: [lock r, run 50ms, unlock r]}\n",
-        );
-        assert_eq!(count(&records, |w| matches!(w, What::Handler { .. })), 0);
-        let aborted = |w: &What| matches!(w, What::Finish { outcome: takt_core::record::Outcome::Aborted, .. });
-        // By a timer of that resolution they would end first.
-        let aborts = count(&records, aborted);
-        ensure(aborts >= 5, || format!("{aborts} jobs were aborted at the end of their budget"))
+            );
+            assert_eq!(count(&records, |w| matches!(w, What::Handler { .. })), 0);
+            let aborted = |w: &What| matches!(w, What::Finish { outcome: takt_core::record::Outcome::Aborted, .. });
+            // By a timer of that resolution they would end first.
+            let aborts = count(&records, aborted);
+            ensure(aborts >= 5, || format!("{aborts} jobs were aborted at the end of their budget"))
+        });
     });
 }
 
 #[test]
 fn a_run_and_its_replay_count_the_jobs_that_a_simulation_counts() {
-    let _cpus = cpus();
-    let room = Room::with(
-        "preset: chronos\n\
+    on_cpus(|| {
+        let room = Room::with(
+            "preset: chronos\n\
          policy: edf\n\
          tasks: [{name: a, cmd: exec takt burn --runtime 1ms, period: 400ms, runtime: 2ms, utility: 3}]\n",
-    );
-    let args = |more: &[&'static str]| [more, &["w.yaml", "--json"]].concat();
-    let counted = |more: &[&'static str]| room.takt(&args(more)).json();
-    let run = counted(&["run", "--duration", "1s", "--record", "r.steps"]);
-    // Those released at 0 and 400 ms: the next one is due after the end.
-    assert_eq!((&run["jobs"]["released"], &run["utility"]["total"]), (&2.into(), &6.into()), "{run}");
-    assert_eq!(counted(&["sim", "--duration", "1s"])["jobs"]["released"], 2);
-    let again = counted(&["sim", "--replay", "r.steps"]);
-    assert_eq!((&again["jobs"], &again["utility"]), (&run["jobs"], &run["utility"]));
+        );
+        let args = |more: &[&'static str]| [more, &["w.yaml", "--json"]].concat();
+        let counted = |more: &[&'static str]| room.takt(&args(more)).json();
+        let run = counted(&["run", "--duration", "1s", "--record", "r.steps"]);
+        // Those released at 0 and 400 ms: the next one is due after the end.
+        assert_eq!((&run["jobs"]["released"], &run["utility"]["total"]), (&2.into(), &6.into()), "{run}");
+        assert_eq!(counted(&["sim", "--duration", "1s"])["jobs"]["released"], 2);
+        let again = counted(&["sim", "--replay", "r.steps"]);
+        assert_eq!((&again["jobs"], &again["utility"]), (&run["jobs"], &run["utility"]));
+    });
 }
 
 #[test]

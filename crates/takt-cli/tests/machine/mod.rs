@@ -1,0 +1,176 @@
+//! The machine under tests over real processes: one test at a time has its CPUs, and what it takes for a failure can be the
+//! machine's.
+//!
+//! The host of a virtual machine can take its CPUs away for tenths of a second, and nothing runs on time then. Whether it did is
+//! measured beside each test by threads that nothing on this machine can delay ([`Watch`]). A failure while it did not counts; one
+//! while it did is tried again. Where that does not help either, it counts, unless a great part of the time was taken away in each
+//! try: then the test says that it was skipped, and why. What must hold however late everything is ([`always`]) counts in any case.
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::any::Any;
+use std::fmt;
+use std::fs::File;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use takt_core::cpus::CpuSet;
+use takt_core::time::Span;
+use takt_linux::{disturbance, rt};
+
+/// How often a test that fails on a disturbed machine is tried.
+const TRIES: usize = 4;
+/// The longest that all tests of a program together go on trying.
+const REPEATS: Duration = Duration::from_secs(150);
+/// The longest that all tests of a program together wait for [`calm`].
+const CALM: Duration = Duration::from_secs(100);
+/// A thread before all others that wakes this late shows that the machine stood still: shorter than the tolerances of the tests, and
+/// longer than a quiet virtual machine takes to wake up.
+const STALL: Duration = Duration::from_millis(5);
+/// Of so many milliseconds on a CPU one in stalls excuses a failure: a quarter of that is usual where a virtual machine has neighbours.
+const ONE_IN: u32 = 10;
+
+/// Runs a test over real processes: alone on this machine, whichever test program it is in, and again where the machine stood still
+/// while it failed.
+pub(crate) fn on_cpus(test: impl Fn()) {
+    static REPEATED: Mutex<Duration> = Mutex::new(Duration::ZERO);
+    let _alone = alone();
+    let mut excused = true;
+    for attempt in 1.. {
+        calm();
+        let (began, watch) = (Instant::now(), Watch::begin());
+        let result = catch_unwind(AssertUnwindSafe(&test));
+        let stalls = watch.end();
+        let Err(why) = result else { return };
+        let mut repeated = REPEATED.lock().unwrap();
+        *repeated += began.elapsed();
+        excused &= stalls.total * ONE_IN > began.elapsed();
+        let last = attempt == TRIES || *repeated > REPEATS;
+        if why.is::<Always>() || stalls.longest < STALL || last && !excused {
+            println!("attempt {attempt}: {stalls}");
+            resume_unwind(why);
+        }
+        if last {
+            return skip(&format!("attempt {attempt}: {stalls}, and it failed: {}", text(&*why)));
+        }
+        println!("attempt {attempt}: {stalls}; once more");
+    }
+}
+
+/// What a panic said.
+fn text(why: &(dyn Any + Send)) -> &str {
+    let line = why.downcast_ref::<String>().map(String::as_str).or_else(|| why.downcast_ref().copied());
+    line.and_then(|text| text.lines().next()).unwrap_or_default()
+}
+
+/// Says that a test, the one that calls, does not tell anything here, also where the output of tests is not shown. Continuous
+/// integration gives a file for it, too.
+pub(crate) fn skip(why: &str) {
+    let line = format!("{}: {why}\n", std::thread::current().name().unwrap_or("main"));
+    let _ = std::io::stderr().write_all(format!("skipped: {line}").as_bytes());
+    if let Some(path) = std::env::var_os("TAKT_TESTS_SKIPPED") {
+        File::options().create(true).append(true).open(path).unwrap().write_all(line.as_bytes()).unwrap();
+    }
+}
+
+/// A failure that no delay explains.
+struct Always;
+
+/// A condition that holds however late everything is.
+#[track_caller]
+pub(crate) fn always(holds: bool, why: impl FnOnce() -> String) {
+    if !holds {
+        println!("{}: {}", std::panic::Location::caller(), why());
+        panic_any(Always);
+    }
+}
+
+/// The CPUs of this machine, for one test at a time, whichever test program it is in.
+fn alone() -> File {
+    let name = format!("takt-tests-{}.lock", rustix::process::getuid().as_raw());
+    let file = File::options().create(true).append(true).open(std::env::temp_dir().join(name)).unwrap();
+    file.lock().unwrap();
+    file
+}
+
+fn here() -> CpuSet {
+    rt::affinity(0).expect("the CPUs of this thread")
+}
+
+/// Waits until the host of this virtual machine lets it have its CPUs: until of a tenth of a second of work on each of them no more
+/// than a tick is taken away (steal). Where that takes too long, things go on as they are.
+pub(crate) fn calm() {
+    static WAITED: Mutex<Duration> = Mutex::new(Duration::ZERO);
+    let stolen = || disturbance::stolen(&here()).unwrap_or(Span::ZERO);
+    let began = Instant::now();
+    let mut waited = WAITED.lock().unwrap();
+    loop {
+        let (before, end) = (stolen(), Instant::now() + Duration::from_millis(100));
+        let work = || while Instant::now() < end {};
+        std::thread::scope(|scope| here().iter().for_each(|_| drop(scope.spawn(work))));
+        let taken = stolen() - before;
+        if taken <= Span::from_ms(10) {
+            break;
+        }
+        if *waited + began.elapsed() > CALM {
+            println!("the host of this machine takes {taken} of 100 ms on each of {} CPUs", here().iter().count());
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    *waited += began.elapsed();
+}
+
+/// How much of its time a CPU was taken away.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Stalls {
+    pub(crate) longest: Duration,
+    pub(crate) total: Duration,
+}
+
+impl fmt::Display for Stalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "this machine stood still for up to {:.1?}, together {:.1?}", self.longest, self.total)
+    }
+}
+
+/// Threads, one per CPU, of the highest real-time priority where that is allowed, that sleep for a millisecond over and over and see
+/// how late they wake.
+pub(crate) struct Watch {
+    over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Stalls>>,
+}
+
+impl Watch {
+    pub(crate) fn begin() -> Watch {
+        let over = Arc::new(AtomicBool::new(false));
+        let watch = |cpu| {
+            let over = over.clone();
+            std::thread::spawn(move || {
+                let _ = rt::set_affinity(0, &CpuSet::single(cpu));
+                // From here on it only sleeps and reads clocks, for nothing could take the CPU from it.
+                let _ = rt::set_class(0, rt::Class::Fifo(99));
+                let (step, mut stalls) = (Duration::from_millis(1), Stalls::default());
+                while !over.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    std::thread::sleep(step);
+                    let late = began.elapsed().saturating_sub(step);
+                    stalls.longest = stalls.longest.max(late);
+                    stalls.total += if late > step { late } else { Duration::ZERO };
+                }
+                let _ = rt::set_class(0, rt::Class::Other);
+                stalls
+            })
+        };
+        Watch { threads: here().iter().map(watch).collect(), over }
+    }
+    /// Ends it, and tells of the longest stall of any CPU since the beginning, and how long the CPU with the most stood still.
+    pub(crate) fn end(self) -> Stalls {
+        self.over.store(true, Ordering::Relaxed);
+        let of_cpus = self.threads.into_iter().map(|thread| thread.join().expect("it only sleeps"));
+        of_cpus
+            .fold(Stalls::default(), |a, b| Stalls { longest: a.longest.max(b.longest), total: a.total.max(b.total) })
+    }
+}
