@@ -5,7 +5,7 @@ pub(crate) mod tables;
 
 use serde_json::{Value, json};
 use std::io::{self, Write};
-pub(crate) use tables::{Cell, table};
+pub(crate) use tables::{Cell, aligned, alike, short, table};
 use takt_core::model::Domain;
 use takt_core::policy::PolicySpec;
 use takt_core::stats::{Counts, Histogram};
@@ -202,29 +202,6 @@ pub(crate) fn figures(h: &Histogram) -> Value {
     json!({"count": h.count(), "p50": h.quantile(500).ns(), "p99": h.quantile(990).ns(), "max": h.max().ns()})
 }
 
-/// A span to four digits, for a sentence.
-pub(crate) fn short(span: Span) -> String {
-    let ns = span.ns();
-    let (unit, name) = match ns.abs() {
-        n if n >= 1_000_000_000 => (1_000_000_000, "s"),
-        n if n >= 1_000_000 => (1_000_000, "ms"),
-        n if n >= 1_000 => (1_000, "us"),
-        _ => return format!("{ns}ns"),
-    };
-    let whole = ns / unit;
-    let decimals = match whole.abs() {
-        0..10 => 3,
-        10..100 => 2,
-        100..1000 => 1,
-        _ => 0,
-    };
-    let scale = 10_i64.pow(decimals);
-    // Rounded to the nearest digit shown, in integers.
-    let value = (i128::from(ns) * i128::from(scale) + i128::from(unit) / 2) / i128::from(unit);
-    let (whole, rest) = (value / i128::from(scale), value % i128::from(scale));
-    if decimals == 0 { format!("{whole}{name}") } else { format!("{whole}.{rest:0w$}{name}", w = decimals as usize) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,18 +219,5 @@ mod tests {
             assert_eq!(super::number(millionths).to_string(), text);
         }
         assert_eq!((ratio(13, 16).as_str(), ratio(2, 3).as_str(), ratio(0, 0).as_str()), ("0.8125", "0.6667", "-"));
-    }
-
-    #[test]
-    fn spans_are_shown_to_four_digits() {
-        for (ns, text) in [
-            (999, "999ns"),
-            (1_000, "1.000us"),
-            (12_345_678, "12.35ms"),
-            (123_456_789, "123.5ms"),
-            (3_000_000_000, "3.000s"),
-        ] {
-            assert_eq!(short(Span::from_ns(ns)), text);
-        }
     }
 }

@@ -24,6 +24,17 @@ pub enum Kind {
     Call,
 }
 
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Kind::Start => "start",
+            Kind::Stop => "stop",
+            Kind::Finish => "finish",
+            Kind::Call => "call",
+        })
+    }
+}
+
 /// How the end of an aborted job's handler is told from that of the job.
 const HANDLER: &str = "handler";
 
@@ -216,7 +227,7 @@ fn differing_places(a: &Sequences, b: &Sequences, tail: usize) -> Vec<String> {
             return None;
         }
         let say = |entry: Option<&(Key, Rc<str>)>| {
-            entry.map_or("nothing".into(), |(key, task)| format!("{} of {task} job {}", word(key.kind), key.job))
+            entry.map_or("nothing".into(), |(key, task)| format!("{} of {task} job {}", key.kind, key.job))
         };
         Some(format!("on {place} the order differs at entry {}: {} / {}", i + 1, say(one.get(i)), say(two.get(i))))
     };
@@ -292,60 +303,4 @@ fn align(a: &[Event], b: &[Event]) -> Vec<Step> {
     }
     steps.extend(back.into_iter().rev());
     steps
-}
-
-fn word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Start => "start",
-        Kind::Stop => "stop",
-        Kind::Finish => "finish",
-        Kind::Call => "call",
-    }
-}
-
-/// Rows that are printed at most; the struct holds all.
-const ROWS: usize = 50;
-
-impl fmt::Display for Diff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let order = if self.order_equal { "the same order" } else { "a different order" };
-        writeln!(
-            f,
-            "{} points compared, {} differ by more than {}, largest difference {}; {order}",
-            self.compared, self.beyond, self.tolerance, self.largest
-        )?;
-        if let Some(up_to) = self.up_to {
-            writeln!(f, "the traces differ in length and were compared up to {up_to}")?;
-        }
-        self.places.iter().try_for_each(|place| writeln!(f, "{place}"))?;
-        if self.points.is_empty() {
-            return Ok(());
-        }
-        let time = |t: Option<Time>| t.map_or("-".to_string(), |t| t.to_string());
-        let row = |p: &Point| {
-            let delta =
-                p.delta().map_or("-".to_string(), |d| if d > Span::ZERO { format!("+{d}") } else { d.to_string() });
-            [p.task.clone(), p.job.to_string(), word(p.kind).into(), p.detail.clone(), time(p.a), time(p.b), delta]
-        };
-        let head = ["task", "job", "event", "cpus/outcome", "a", "b", "b - a"].map(String::from);
-        let rows: Vec<[String; 7]> = std::iter::once(head).chain(self.points.iter().take(ROWS).map(row)).collect();
-        let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
-        let widths: [usize; 7] = std::array::from_fn(width);
-        for row in &rows {
-            let mut line = String::new();
-            for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-                // Words to the left, numbers to the right.
-                if [0, 2, 3].contains(&column) {
-                    line += &format!("{cell:<width$}  ");
-                } else {
-                    line += &format!("{cell:>width$}  ");
-                }
-            }
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        match self.points.len().checked_sub(ROWS) {
-            Some(more) if more > 0 => writeln!(f, "and {more} more"),
-            _ => Ok(()),
-        }
-    }
 }

@@ -4,6 +4,7 @@ use super::verdicts::{self, Method, Said};
 use crate::failure::Failure;
 use crate::input::{Input, duration};
 use crate::parallel;
+use crate::report::aligned;
 use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
@@ -97,30 +98,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// The tests, one a line.
 fn list() -> Outcome {
-    let mut rows = vec![["name", "CPUs", "kind", "about", "source"].map(String::from)];
+    let mut rows = vec![["name", "CPUs", "kind", "about", "source"].map(String::from).to_vec()];
     for test in TESTS {
         let cpus = if test.one_cpu { "1" } else { "any" };
         let source = if test.paper.is_empty() { "-" } else { test.paper };
-        rows.push([test.name, cpus, &test.kind.to_string(), test.title, source].map(String::from));
+        rows.push([test.name, cpus, &test.kind.to_string(), test.title, source].map(String::from).to_vec());
     }
     let simulated = "a policy, simulated from a common release on";
-    rows.push(["sim:POLICY", "any", "necessary", simulated, "-"].map(String::from));
-    rows.push(["gedf_sim", "any", "necessary", "the same as sim:g-edf", "-"].map(String::from));
+    rows.push(["sim:POLICY", "any", "necessary", simulated, "-"].map(String::from).to_vec());
+    rows.push(["gedf_sim", "any", "necessary", "the same as sim:g-edf", "-"].map(String::from).to_vec());
     let mut out = BufWriter::new(io::stdout().lock());
-    print(&rows, &mut out)?;
+    aligned(&mut out, &rows, |_| true)?;
     out.flush()?;
     Ok(Verdict::Done)
-}
-
-/// Rows of words, aligned to the left.
-fn print<const N: usize>(rows: &[[String; N]], out: &mut impl Write) -> io::Result<()> {
-    let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    for row in rows {
-        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-    }
-    Ok(())
 }
 
 type Set = (u64, Vec<String>, TaskSet, System);
@@ -260,12 +250,12 @@ fn table(one: &Answered, methods: &[Method], cpus: usize, file: &str, out: &mut 
     }
     writeln!(out)?;
     let name = |task: usize| one.names[task].clone();
-    let mut rows = vec![["test", "verdict", "kind", "why"].map(String::from)];
+    let mut rows = vec![["test", "verdict", "kind", "why"].map(String::from).to_vec()];
     for (method, said) in methods.iter().zip(&one.said) {
         let kind = method.kind(set).to_string();
-        rows.push([method.name().into(), method.word(said.verdict).into(), kind, said.why(set, &name)]);
+        rows.push(vec![method.name().into(), method.word(said.verdict).into(), kind, said.why(set, &name)]);
     }
-    print(&rows, out)?;
+    aligned(out, &rows, |_| true)?;
     let known = methods.iter().zip(&one.growth).filter_map(|(m, g)| Some((m, (*g)?)));
     for (index, (method, factor)) in known.enumerate() {
         let gap = if index == 0 { "\n" } else { "" };

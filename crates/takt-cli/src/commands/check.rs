@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_analysis::control::{self, ControlReport, CpuPlan, Loops, Pole};
 use takt_analysis::online::Verdict;
+use takt_analysis::table::TableReport;
 use takt_analysis::{online, parts, supply, table as windows};
-use takt_core::model::{Domain, Task};
+use takt_core::model::{Domain, PartitionId, Task};
 use takt_core::scenario::Happening;
 use takt_core::time::Span;
 use takt_core::utility::Utility;
@@ -242,26 +243,54 @@ fn several(n: usize, thing: &str, things: &str) -> String {
     format!("{n} {}", if n == 1 { thing } else { things })
 }
 
+/// A window table with what is said of it.
+struct Tables<'a> {
+    workload: &'a Workload,
+    report: TableReport,
+    /// All budgets fit their windows.
+    fits: bool,
+    /// Of the partitions that have a policy of their own.
+    guests: Vec<supply::Verdict>,
+}
+
 fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outcome {
     let system = &workload.system;
     let report = windows::report(system);
     let fits = report.windows.iter().all(|w| w.fits);
-    let guests: Vec<supply::Verdict> =
-        supply::verdicts(system).into_iter().map(|v| in_surroundings(v, workload)).collect();
-    let worst = |wanted: online::Answer| guests.iter().find(|v| v.schedulable == wanted);
-    let worst = worst(online::Answer::No).or_else(|| worst(online::Answer::Unknown));
+    let guests = supply::verdicts(system).into_iter().map(|v| in_surroundings(v, workload)).collect();
+    let tables = Tables { workload, report, fits, guests };
+    let no = !fits || tables.worst().is_some_and(|v| v.schedulable == online::Answer::No);
     if as_json {
-        let windows = report.windows.iter().map(|w| {
+        writeln!(out, "{}", tables.json())?;
+    } else {
+        tables.print(out)?;
+    }
+    Ok(if no { crate::Verdict::No } else { crate::Verdict::Done })
+}
+
+impl Tables<'_> {
+    fn name(&self, partition: PartitionId) -> &str {
+        &self.workload.partitions[partition.index()]
+    }
+
+    /// The partition that keeps the table from being schedulable, or from being known to be.
+    fn worst(&self) -> Option<&supply::Verdict> {
+        let worst = |wanted: online::Answer| self.guests.iter().find(|v| v.schedulable == wanted);
+        worst(online::Answer::No).or_else(|| worst(online::Answer::Unknown))
+    }
+
+    fn json(&self) -> Value {
+        let windows = self.report.windows.iter().map(|w| {
             let slices = w
                 .slices
                 .iter()
                 .map(|s| json!({"cpus": s.cpus.to_string(), "sc_load_ns": s.load.0.ns(), "fits": s.fits}));
             json!({"length_ns": w.length.ns(), "fits": w.fits, "slices": slices.collect::<Vec<_>>()})
         });
-        let partitions = report.partitions.iter().map(|p| {
-            let mut object = json!({"name": workload.partitions[p.partition.index()], "never_scheduled": p.never_scheduled,
+        let partitions = self.report.partitions.iter().map(|p| {
+            let mut object = json!({"name": self.name(p.partition), "never_scheduled": p.never_scheduled,
                    "cpu_time_ns": p.cpu_time.ns(), "longest_gap_ns": p.gap_max.map(Span::ns), "best_effort": p.best_effort});
-            if let Some(v) = guests.iter().find(|v| v.partition == p.partition) {
+            if let Some(v) = self.guests.iter().find(|v| v.partition == p.partition) {
                 object["schedulable"] = answer(v.schedulable);
                 object["test"] = v.test.into();
                 object["kind"] = v.kind.to_string().into();
@@ -269,103 +298,107 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
             }
             object
         });
-        let cpus = report
-            .cpus
-            .iter()
-            .map(|c| json!({"cpu": c.cpu, "busy_ns": c.busy.ns(), "idle_per_mille": c.idle_per_mille}));
-        let (schedulable, test, kind) = match worst.filter(|_| fits) {
+        let cpus = self.report.cpus.iter();
+        let cpus = cpus.map(|c| json!({"cpu": c.cpu, "busy_ns": c.busy.ns(), "idle_per_mille": c.idle_per_mille}));
+        let (schedulable, test, kind) = match self.worst().filter(|_| self.fits) {
             Some(v) => (answer(v.schedulable), v.test, v.kind),
-            None if fits && !guests.is_empty() => (json!(true), "budgets and supply", kind_of(&guests)),
-            None => (json!(fits), "budgets fit their windows", online::Kind::Exact),
+            None if self.fits && !self.guests.is_empty() => (json!(true), "budgets and supply", kind_of(&self.guests)),
+            None => (json!(self.fits), "budgets fit their windows", online::Kind::Exact),
         };
-        let object = json!({
+        json!({
             "schedulable": schedulable, "test": test, "kind": kind.to_string(),
-            "hyperperiod_ns": report.major_frame.ns(), "windows": windows.collect::<Vec<_>>(),
+            "hyperperiod_ns": self.report.major_frame.ns(), "windows": windows.collect::<Vec<_>>(),
             "partitions": partitions.collect::<Vec<_>>(), "cpus": cpus.collect::<Vec<_>>(),
-            "idle_for_realtime": report.cpus_with_10_percent_idle,
-        });
-        writeln!(out, "{object}")?;
-        return Ok(if fits && schedulable != json!(false) { crate::Verdict::Done } else { crate::Verdict::No });
+            "idle_for_realtime": self.report.cpus_with_10_percent_idle,
+        })
     }
-    writeln!(
-        out,
-        "{}: {}, {}, {}, hyperperiod (major frame) {}\n",
-        workload.source.name,
-        several(system.partitions.len(), "partition", "partitions"),
-        several(system.tasks.len(), "process", "processes"),
-        several(report.windows.len(), "window", "windows"),
-        report.major_frame
-    )?;
-    let mut rows = vec![["window", "length", "CPU", "SC partition", "SC load", "of window"].map(Cell::from).to_vec()];
-    for (index, (window, described)) in report.windows.iter().zip(&system.windows).enumerate() {
-        if window.slices.is_empty() {
-            let length = Cell::Exact(window.length);
-            rows.push(vec![index.to_string().into(), length, "-".into(), "idle".into(), "-".into(), "-".into()]);
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let (system, report) = (&self.workload.system, &self.report);
+        writeln!(
+            out,
+            "{}: {}, {}, {}, hyperperiod (major frame) {}\n",
+            self.workload.source.name,
+            several(system.partitions.len(), "partition", "partitions"),
+            several(system.tasks.len(), "process", "processes"),
+            several(report.windows.len(), "window", "windows"),
+            report.major_frame
+        )?;
+        table(out, &self.window_rows())?;
+        writeln!(out)?;
+        table(out, &self.partition_rows())?;
+        writeln!(out)?;
+        for c in &report.cpus {
+            let idle = c.idle_per_mille;
+            writeln!(out, "CPU {}: idle {}.{} % if every budget is used", c.cpu, idle / 10, idle % 10)?;
         }
-        for (slice, d) in window.slices.iter().zip(&described.slices) {
-            let sc = d.sc.map_or("-".to_string(), |p| workload.partitions[p.index()].clone());
-            let guest = d.sc.is_some_and(|p| system.partitions[p.index()].policy.is_some());
-            let (load, share) = match (d.sc, guest) {
-                (None, _) => ("-".into(), "-".into()),
-                (_, true) => ("online".into(), "-".into()),
-                _ => (Cell::Exact(slice.load.0), percent(slice.load.0, window.length).into()),
-            };
-            let length = Cell::Exact(window.length);
-            rows.push(vec![index.to_string().into(), length, slice.cpus.to_string().into(), sc.into(), load, share]);
+        for p in report.partitions.iter().filter(|p| p.never_scheduled) {
+            writeln!(out, "warning: partition {} is never scheduled", self.name(p.partition))?;
         }
-    }
-    table(out, &rows)?;
-    writeln!(out)?;
-    let mut rows =
-        vec![["partition", "windows", "CPU time per frame", "longest time without"].map(Cell::from).to_vec()];
-    for p in &report.partitions {
-        let gap = p.gap_max.map_or_else(|| "for ever".into(), Cell::Exact);
-        let more = if p.best_effort && p.gap_max.is_some() { "or more (BE)" } else { "" };
-        let name = workload.partitions[p.partition.index()].as_str().into();
-        rows.push(vec![name, p.windows.len().to_string().into(), Cell::Exact(p.cpu_time), gap, more.into()]);
-    }
-    table(out, &rows)?;
-    writeln!(out)?;
-    for c in &report.cpus {
-        let idle = c.idle_per_mille;
-        writeln!(out, "CPU {}: idle {}.{} % if every budget is used", c.cpu, idle / 10, idle % 10)?;
-    }
-    for p in report.partitions.iter().filter(|p| p.never_scheduled) {
-        writeln!(out, "warning: partition {} is never scheduled", workload.partitions[p.partition.index()])?;
-    }
-    if !report.cpus_with_10_percent_idle {
-        let text =
-            "note: some CPU has less than 10 % idle, so processes get no real-time class by default (`realtime:`)";
-        writeln!(out, "{text}")?;
-    }
-    for v in &guests {
-        writeln!(out, "partition {}: {v}", workload.partitions[v.partition.index()])?;
-    }
-    if !fits {
-        writeln!(out, "not schedulable: SC budgets do not fit their window (exact)")?;
-        return Ok(crate::Verdict::No);
-    }
-    match worst {
-        Some(v) => {
-            let (not, verdict) = match v.schedulable {
-                online::Answer::No => ("not schedulable", crate::Verdict::No),
-                _ => ("not known to be schedulable", crate::Verdict::Done),
-            };
-            let name = &workload.partitions[v.partition.index()];
-            writeln!(out, "{not}: partition {name}, as told above")?;
-            Ok(verdict)
+        if !report.cpus_with_10_percent_idle {
+            let text =
+                "note: some CPU has less than 10 % idle, so processes get no real-time class by default (`realtime:`)";
+            writeln!(out, "{text}")?;
         }
-        None if guests.is_empty() => {
-            writeln!(out, "schedulable: the SC budgets fit their windows (exact)")?;
-            Ok(crate::Verdict::Done)
+        for v in &self.guests {
+            writeln!(out, "partition {}: {v}", self.name(v.partition))?;
         }
-        None => {
-            let kind = kind_of(&guests);
-            writeln!(
-                out,
-                "schedulable: the SC budgets fit their windows, and the partitions with a policy their supply ({kind})"
-            )?;
-            Ok(crate::Verdict::Done)
+        writeln!(out, "{}", self.in_short())
+    }
+
+    fn window_rows(&self) -> Vec<Vec<Cell>> {
+        let system = &self.workload.system;
+        let head = ["window", "length", "CPU", "SC partition", "SC load", "of window"];
+        let mut rows = vec![head.map(Cell::from).to_vec()];
+        for (index, (window, described)) in self.report.windows.iter().zip(&system.windows).enumerate() {
+            let first = || [index.to_string().into(), Cell::Exact(window.length)];
+            if window.slices.is_empty() {
+                rows.push([&first()[..], &["-", "idle", "-", "-"].map(Cell::from)].concat());
+            }
+            for (slice, d) in window.slices.iter().zip(&described.slices) {
+                let guest = d.sc.is_some_and(|p| system.partitions[p.index()].policy.is_some());
+                let (load, share) = match (d.sc, guest) {
+                    (None, _) => ("-".into(), "-".into()),
+                    (_, true) => ("online".into(), "-".into()),
+                    _ => (Cell::Exact(slice.load.0), percent(slice.load.0, window.length).into()),
+                };
+                let sc = d.sc.map_or("-", |p| self.name(p));
+                rows.push([&first()[..], &[slice.cpus.to_string().into(), sc.into(), load, share]].concat());
+            }
+        }
+        rows
+    }
+
+    fn partition_rows(&self) -> Vec<Vec<Cell>> {
+        let head = ["partition", "windows", "CPU time per frame", "longest time without"];
+        let mut rows = vec![head.map(Cell::from).to_vec()];
+        for p in &self.report.partitions {
+            let gap = p.gap_max.map_or_else(|| "for ever".into(), Cell::Exact);
+            let more = if p.best_effort && p.gap_max.is_some() { "or more (BE)" } else { "" };
+            let (name, windows) = (self.name(p.partition).into(), p.windows.len().to_string().into());
+            rows.push(vec![name, windows, Cell::Exact(p.cpu_time), gap, more.into()]);
+        }
+        rows
+    }
+
+    /// The last line: the verdict about the whole.
+    fn in_short(&self) -> String {
+        if !self.fits {
+            return "not schedulable: SC budgets do not fit their window (exact)".into();
+        }
+        match self.worst() {
+            Some(v) => {
+                let no = v.schedulable == online::Answer::No;
+                let not = if no { "not schedulable" } else { "not known to be schedulable" };
+                format!("{not}: partition {}, as told above", self.name(v.partition))
+            }
+            None if self.guests.is_empty() => "schedulable: the SC budgets fit their windows (exact)".into(),
+            None => {
+                let kind = kind_of(&self.guests);
+                format!(
+                    "schedulable: the SC budgets fit their windows, and the partitions with a policy their supply ({kind})"
+                )
+            }
         }
     }
 }

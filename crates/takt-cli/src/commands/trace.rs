@@ -3,9 +3,9 @@
 use super::output::ready;
 use crate::failure::Failure;
 use crate::input::{Input, duration, warn};
-use crate::report::{Cell, table};
+use crate::report::{Cell, aligned, short, table};
 use crate::{Outcome, Verdict};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use takt_core::model::{Step, Task};
 use takt_core::scenario::Happening;
 use takt_core::time::{Span, Time};
+use takt_trace::check::Finding;
+use takt_trace::diff::{Diff, Point};
 use takt_trace::gantt::{SvgOptions, TextOptions};
 use takt_trace::{Format, Trace, check, diff, gantt, kernel_check, summary};
 use takt_workload::Workload;
@@ -108,28 +110,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 to: to.map(|to| Time::ZERO + to),
                 color: io::stdout().is_terminal(),
             };
-            write!(out, "{}", gantt::text(&trace, &options))?;
-            let summary = summary::summarize(&trace);
-            let total = summary.total;
-            let handlers: u64 = summary.tasks.iter().map(|t| t.handlers).sum();
-            let more = [("handlers", handlers), ("deadlocks", summary.deadlocks)];
-            let more: String = more.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {what} {n}")).collect();
-            writeln!(
-                out,
-                "\nreleased {}, completed {}, met {}, missed {}, aborted {}, dispatches {}, preemptions {}, migrations {}{more}",
-                total.released,
-                total.completed,
-                total.met,
-                total.missed,
-                total.aborted,
-                total.dispatches,
-                total.preemptions,
-                total.migrations
-            )?;
-            if trace.footer.is_none() {
-                writeln!(out, "note: the trace has no end; its writer was interrupted")?;
-            }
-            Ok(Verdict::Done)
+            show(&trace, &options, &mut out)
         }
         Command::Convert { from, to } => {
             let trace = read(from)?;
@@ -137,34 +118,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
             convert(&trace, to)?;
             Ok(Verdict::Done)
         }
-        Command::Check { trace: path, file, tolerance, json } => {
-            let trace = read(path)?;
-            let workload = match file {
-                None => None,
-                Some(file) => Some(workload_of(&trace, file)?),
-            };
-            let mut findings = check::check(&trace, workload.as_ref().map(|w| &w.system), *tolerance);
-            if let Some(workload) = workload.filter(|w| !changes_releases(w)) {
-                findings.extend(check::arrivals(&trace, &workload.system));
-            }
-            if *json {
-                let all: Vec<_> = findings
-                    .iter()
-                    .map(|f| json!({"at_ns": f.at.ns(), "task": f.task, "rule": f.rule, "message": f.message}))
-                    .collect();
-                writeln!(
-                    out,
-                    "{}",
-                    json!({"records": trace.records.len(), "complete": trace.footer.is_some(), "findings": all})
-                )?;
-            } else {
-                findings.iter().try_for_each(|f| writeln!(out, "{f}"))?;
-                writeln!(out, "{} records, {} findings", trace.records.len(), findings.len())?;
-                if trace.footer.is_none() {
-                    writeln!(out, "note: the trace has no end; its writer was interrupted")?;
-                }
-            }
-            Ok(if findings.is_empty() { Verdict::Done } else { Verdict::No })
+        Command::Check { trace, file, tolerance, json } => {
+            checked(&read(trace)?, file.as_deref(), *tolerance, *json, &mut out)
         }
         Command::Kernel { trace, switches, tolerance, busy, json } => {
             kernel(&read(trace)?, switches, *tolerance, *busy, *json, &mut out)
@@ -173,21 +128,102 @@ pub(crate) fn run(args: &Args) -> Outcome {
             let diff = diff::diff(&read(a)?, &read(b)?, *tolerance);
             let equal = diff.order_equal && diff.beyond * 100 <= diff.compared * usize::from(*allow);
             if *json {
-                let points: Vec<_> = diff
-                    .points
-                    .iter()
-                    .map(
-                        |p| json!({"task": p.task, "job": p.job, "a_ns": p.a.map(Time::ns), "b_ns": p.b.map(Time::ns)}),
-                    )
-                    .collect();
+                let point = |p: &Point| json!({"task": p.task, "job": p.job, "a_ns": p.a.map(Time::ns), "b_ns": p.b.map(Time::ns)});
+                let points: Vec<_> = diff.points.iter().map(point).collect();
                 let object = json!({"compared": diff.compared, "beyond": diff.beyond, "order_equal": diff.order_equal,
                     "largest_ns": diff.largest.ns(), "points": points, "places": diff.places});
                 writeln!(out, "{object}")?;
             } else {
-                writeln!(out, "{diff}")?;
+                differences(&diff, &mut out)?;
             }
             Ok(if equal { Verdict::Done } else { Verdict::No })
         }
+    }
+}
+
+fn show(trace: &Trace, options: &TextOptions, out: &mut impl Write) -> Outcome {
+    write!(out, "{}", gantt::text(trace, options))?;
+    let summary = summary::summarize(trace);
+    let total = summary.total;
+    let handlers: u64 = summary.tasks.iter().map(|t| t.handlers).sum();
+    let more = [("handlers", handlers), ("deadlocks", summary.deadlocks)];
+    let more: String = more.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {what} {n}")).collect();
+    writeln!(
+        out,
+        "\nreleased {}, completed {}, met {}, missed {}, aborted {}, dispatches {}, preemptions {}, migrations {}{more}",
+        total.released,
+        total.completed,
+        total.met,
+        total.missed,
+        total.aborted,
+        total.dispatches,
+        total.preemptions,
+        total.migrations
+    )?;
+    note_end(trace, out)?;
+    Ok(Verdict::Done)
+}
+
+fn note_end(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+    match trace.footer {
+        Some(_) => Ok(()),
+        None => writeln!(out, "note: the trace has no end; its writer was interrupted"),
+    }
+}
+
+fn checked(trace: &Trace, file: Option<&Path>, tolerance: Span, as_json: bool, out: &mut impl Write) -> Outcome {
+    let workload = file.map(|file| workload_of(trace, file)).transpose()?;
+    let mut findings = check::check(trace, workload.as_ref().map(|w| &w.system), tolerance);
+    if let Some(workload) = workload.filter(|w| !changes_releases(w)) {
+        findings.extend(check::arrivals(trace, &workload.system));
+    }
+    if as_json {
+        let (records, complete) = (trace.records.len(), trace.footer.is_some());
+        writeln!(out, "{}", json!({"records": records, "complete": complete, "findings": objects(&findings)}))?;
+    } else {
+        findings.iter().try_for_each(|f| writeln!(out, "{f}"))?;
+        writeln!(out, "{} records, {} findings", trace.records.len(), findings.len())?;
+        note_end(trace, out)?;
+    }
+    Ok(if findings.is_empty() { Verdict::Done } else { Verdict::No })
+}
+
+/// Findings for `--json`.
+fn objects(findings: &[Finding]) -> Vec<Value> {
+    let object = |f: &Finding| json!({"at_ns": f.at.ns(), "task": f.task, "rule": f.rule, "message": f.message});
+    findings.iter().map(object).collect()
+}
+
+/// Points of a comparison that are printed at most; `--json` has all.
+const POINTS: usize = 50;
+
+/// A comparison for people.
+fn differences(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
+    let order = if diff.order_equal { "the same order" } else { "a different order" };
+    let (compared, beyond, tolerance, largest) = (diff.compared, diff.beyond, diff.tolerance, short(diff.largest));
+    writeln!(
+        out,
+        "{compared} points compared, {beyond} differ by more than {tolerance}, largest difference {largest}; {order}"
+    )?;
+    if let Some(up_to) = diff.up_to {
+        writeln!(out, "the traces differ in length and were compared up to {}", short(up_to - Time::ZERO))?;
+    }
+    diff.places.iter().try_for_each(|place| writeln!(out, "{place}"))?;
+    if diff.points.is_empty() {
+        return Ok(());
+    }
+    let span = |span: Option<Span>| span.map_or("-".into(), Cell::Measured);
+    let row = |p: &Point| {
+        let [a, b] = [p.a, p.b].map(|at| span(at.map(|at| at - Time::ZERO)));
+        let words = [p.kind.to_string().into(), p.detail.as_str().into()];
+        [&[p.task.as_str().into(), p.job.to_string().into()][..], &words, &[a, b, span(p.delta())]].concat()
+    };
+    let mut rows = vec![["task", "job", "event", "cpus/outcome", "a", "b", "b - a"].map(Cell::from).to_vec()];
+    rows.extend(diff.points.iter().take(POINTS).map(row));
+    aligned(out, &rows, |column| [0, 2, 3].contains(&column))?;
+    match diff.points.len().saturating_sub(POINTS) {
+        0 => Ok(()),
+        more => writeln!(out, "and {more} more"),
     }
 }
 
@@ -204,10 +240,6 @@ fn kernel(trace: &Trace, path: &Path, tolerance: Span, busy: bool, as_json: bool
     let comparison = kernel_check::compare(trace, &switches, tolerance, busy);
     let agree = comparison.findings.is_empty();
     if as_json {
-        let findings = comparison.findings.iter();
-        let findings = findings
-            .map(|f| json!({"at_ns": f.at.ns(), "task": f.task, "rule": f.rule, "message": f.message}))
-            .collect::<Vec<_>>();
         let tasks = comparison.accounts.iter();
         let tasks = tasks
             .map(|a| {
@@ -215,6 +247,7 @@ fn kernel(trace: &Trace, path: &Path, tolerance: Span, busy: bool, as_json: bool
                        "outside_ns": a.outside.ns()})
             })
             .collect::<Vec<_>>();
+        let findings = objects(&comparison.findings);
         let object = json!({"switches": switches.lines, "gaps": switches.gaps, "tasks": tasks, "findings": findings});
         writeln!(out, "{object}")?;
     } else {

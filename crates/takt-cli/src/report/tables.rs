@@ -45,6 +45,11 @@ impl Cell {
         }
     }
 
+    /// The text of a cell that stands beside no other.
+    pub(crate) fn alone(&self) -> String {
+        self.text(&Form::of(std::iter::once(self)))
+    }
+
     fn text(&self, form: &Form) -> String {
         match self {
             Cell::Text(text) => text.clone(),
@@ -75,6 +80,7 @@ impl Form {
         };
         let needed = |cell: &Cell| match cell {
             Cell::Text(_) => 0,
+            Cell::Measured(_) if smallest == 0 => 0,
             Cell::Measured(_) => {
                 [1, 10, 100, 1000].iter().rev().take_while(|part| smallest < unit * **part).count().min(3)
             }
@@ -98,8 +104,29 @@ impl Form {
     }
 }
 
+/// Times beside each other in a sentence, as a column would have them.
+pub(crate) fn alike<const N: usize>(times: [Span; N]) -> [String; N] {
+    let cells = times.map(Cell::Measured);
+    let form = Form::of(cells.iter());
+    times.map(|time| form.text(time))
+}
+
+/// A time to four digits, for a sentence.
+pub(crate) fn short(time: Span) -> String {
+    Cell::Measured(time).alone()
+}
+
 /// Prints rows with aligned columns: the first to the left, the others to the right.
 pub(crate) fn table<C: Clone + Into<Cell>>(out: &mut impl Write, rows: &[Vec<C>]) -> io::Result<()> {
+    aligned(out, rows, |column| column == 0)
+}
+
+/// Prints rows with aligned columns: those for which `left` holds, which are of words, to the left, the others to the right.
+pub(crate) fn aligned<C: Clone + Into<Cell>>(
+    out: &mut impl Write,
+    rows: &[Vec<C>],
+    left: impl Fn(usize) -> bool,
+) -> io::Result<()> {
     let rows: Vec<Vec<Cell>> = rows.iter().map(|row| row.iter().cloned().map(Into::into).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let forms: Vec<Form> = (0..columns).map(|c| Form::of(rows.iter().filter_map(move |row| row.get(c)))).collect();
@@ -112,7 +139,7 @@ pub(crate) fn table<C: Clone + Into<Cell>>(out: &mut impl Write, rows: &[Vec<C>]
             .iter()
             .zip(&widths)
             .enumerate()
-            .map(|(c, (cell, &width))| if c == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") });
+            .map(|(c, (cell, &width))| if left(c) { format!("{cell:<width$}") } else { format!("{cell:>width$}") });
         writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }
     Ok(())
@@ -139,6 +166,7 @@ mod tests {
             (false, &[9_999, 1_234_567], &["9.999us", "1234.567us"]),
             (false, &[7, 900], &["7ns", "900ns"]),
             (false, &[1_500_000_000_000], &["1500s"]),
+            (false, &[0, 0], &["0s", "0s"]),
         ] {
             let cell = |ns: &i64| {
                 let span = Span::from_ns(*ns);
@@ -148,6 +176,22 @@ mod tests {
             let form = Form::of(column.iter());
             assert_eq!(column.iter().map(|c| c.text(&form)).collect::<Vec<_>>(), texts);
         }
+    }
+
+    #[test]
+    fn times_of_a_sentence_have_four_digits_or_are_alike() {
+        for (ns, text) in [
+            (0, "0s"),
+            (999, "999ns"),
+            (1_000, "1.000us"),
+            (12_345_678, "12.35ms"),
+            (-12_345_678, "-12.35ms"),
+            (123_456_789, "123.5ms"),
+            (3_000_000_000, "3.000s"),
+        ] {
+            assert_eq!(short(Span::from_ns(ns)), text);
+        }
+        assert_eq!(alike([997, 1_495].map(Span::from_ns)), ["0.997us", "1.495us"]);
     }
 
     #[test]

@@ -293,6 +293,21 @@ fn traces_that_differ_or_break_a_rule_are_told() {
     room.takt(&["sim", &file, "--policy", "rm", "--trace", "rm.jsonl"]).expect(0);
     let said = room.takt(&["trace", "diff", "edf.jsonl", "rm.jsonl"]).expect(1).stdout;
     assert!(said.contains("a different order"), "{said}");
+    // Instants stand below each other in one unit, however exactly they are recorded.
+    let (stop, later) = (
+        "\"at\":20000000,\"applied\":20000000,\"type\":\"stop\"",
+        "\"at\":20000000,\"applied\":22149696,\"type\":\"stop\"",
+    );
+    let text = room.text("edf.jsonl");
+    assert!(text.contains(stop), "{text}");
+    fs::write(room.path("late.jsonl"), text.replacen(stop, later, 1)).unwrap();
+    let said = room.takt(&["trace", "diff", "edf.jsonl", "late.jsonl"]).expect(1).stdout;
+    let table = "task   job  event  cpus/outcome        a        b    b - a\n\
+                 short    0  stop   0             20.00ms  22.15ms  2.150ms\n";
+    assert!(
+        said.ends_with(&format!("1 differ by more than 1ms, largest difference 2.150ms; the same order\n{table}")),
+        "{said}"
+    );
     room.takt(&["trace", "check", "edf.jsonl", &file, "--tolerance", "0ms"]).expect(0);
     // Somebody else runs while the first still does.
     let broken = room.text("edf.jsonl").replacen("\"type\":\"stop\"", "\"type\":\"block\"", 1);

@@ -73,7 +73,7 @@ fn online_policies_decide_as_simulated() {
                 skip("without a real-time class other load changes the order");
                 continue;
             }
-            assert!(diff.order_equal, "{policy}: {diff}");
+            assert!(diff.order_equal, "{policy}: {diff:?}");
             assert!(diff.compared >= 100, "{policy}: {}", diff.compared);
         }
     });

@@ -51,7 +51,7 @@ fn the_seed_example_runs_as_simulated() {
         }
         let file = workloads().join("demos-example.yaml");
         let Some((diff, run)) = both(file.to_str().unwrap(), "2s") else { return };
-        assert!(diff.order_equal, "{diff}");
+        assert!(diff.order_equal, "{diff:?}");
         assert_eq!(diff.compared, 120, "four activations in ten windows, each a start, a stop and an end");
         assert_eq!(run["jobs"]["released"], 40);
     });
@@ -77,7 +77,7 @@ fn every_window_table_runs_as_simulated() {
             let file = workloads().join(format!("features/{name}.yaml"));
             calm();
             let Some((diff, _)) = both(file.to_str().unwrap(), duration) else { continue };
-            assert!(diff.order_equal && diff.compared >= 12, "{name}: {diff}");
+            assert!(diff.order_equal && diff.compared >= 12, "{name}: {diff:?}");
         }
     });
 }

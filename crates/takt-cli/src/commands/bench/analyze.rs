@@ -1,15 +1,14 @@
 //! `takt bench analyze`: task sets per CPU second of the schedulability tests.
 
-use super::figures::median;
-use super::lab::{Machine, load};
+use super::figures::{cpu_time, median};
+use super::lab::{Session, reached};
 use super::{Form, Rounds};
 use crate::failure::Failure;
 use crate::report::table;
 use crate::{Outcome, Verdict};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::hint::black_box;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use takt_analysis::taskset::TaskSet;
 use takt_analysis::tests::{self, Test, Verdict as Says};
 use takt_core::time::Span;
@@ -64,11 +63,6 @@ struct Measured {
     rates: Vec<i64>,
 }
 
-fn cpu_time() -> Span {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Span::from_ns(now.tv_sec * 1_000_000_000 + now.tv_nsec)
-}
-
 fn read(file: &File) -> Result<Vec<TaskSet>, Failure> {
     let fault = || Failure::status(101, format!("the sets {} cannot be read", file.name));
     let source = Source::from_bytes(format!("{}.csv", file.name), file.csv.into()).map_err(|_| fault())?;
@@ -93,8 +87,7 @@ fn rate(test: &Test, sets: &[TaskSet], cpus: usize, least: Span) -> i64 {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let before = load();
-    let rounds = args.rounds.count(&args.form);
+    let session = Session::begin("analyze", args.rounds.count(&args.form), args.form.quick);
     let least = if args.form.quick { Span::from_ms(5) } else { Span::from_ms(500) };
     let mut all = Vec::new();
     for file in &FILES {
@@ -110,53 +103,36 @@ pub(super) fn run(args: &Args) -> Outcome {
             ));
         }
     }
-    for round in 1..=rounds {
+    for round in 1..=session.rounds {
         for (sets, cpus, measured) in &mut all {
-            if io::stderr().is_terminal() {
-                let _ = write!(io::stderr(), "\r\x1b[Kanalyze: round {round} of {rounds}, {}", measured.test.name);
-            }
+            session.round(round, measured.test.name);
             measured.rates.push(rate(measured.test, sets, *cpus, least));
         }
     }
-    if io::stderr().is_terminal() {
-        let _ = write!(io::stderr(), "\r\x1b[K");
-    }
     let all: Vec<Measured> = all.into_iter().map(|(_, _, measured)| measured).collect();
     let judged = all.iter().find(|m| (m.file, m.test.name) == JUDGED).expect("it is in the list");
-    let reached = median(judged.rates.iter().copied());
-    let holds = (!args.form.quick).then_some(reached >= FASTEST);
-    let (machine, after) = (Machine::read(), load());
+    let best = median(judged.rates.iter().copied());
+    let holds = (!session.quick).then_some(best >= FASTEST);
     let mut out = io::stdout().lock();
     if args.form.json {
         let one = |m: &Measured| {
             json!({"file": m.file, "test": m.test.name, "accepted": m.accepted, "sets": m.sets,
                    "sets_per_cpu_second": median(m.rates.iter().copied()), "rounds": m.rates})
         };
-        let limit = json!({"what": "sweep_n10, edf", "measured": reached, "limit": FASTEST, "holds": holds});
-        let object = json!({
-            "bench": "analyze", "rounds": rounds, "quick": args.form.quick, "machine": machine.json(&before, &after),
-            "results": {"tests": all.iter().map(one).collect::<Vec<Value>>()}, "limits": [limit],
-        });
-        writeln!(out, "{object}")?;
+        let limit = json!({"what": "sweep_n10, edf", "measured": best, "limit": FASTEST, "holds": holds});
+        let results = json!({"tests": all.iter().map(one).collect::<Vec<Value>>()});
+        writeln!(out, "{}", session.json(json!({"results": results, "limits": [limit]})))?;
     } else {
-        let quick = if args.form.quick { " (quick: the numbers mean nothing)" } else { "" };
-        let medians = if rounds == 1 { "1 round".into() } else { format!("medians of {rounds} rounds") };
-        writeln!(out, "analyze: {medians}{quick}; task sets per second of CPU time")?;
-        writeln!(out, "machine: {}, {} CPUs, Linux {}", machine.model, machine.cpus, machine.kernel)?;
-        writeln!(out, "load average before {before}, after {after}\n")?;
+        let [title, machine] = session.heading("; task sets per second of CPU time");
+        writeln!(out, "{title}\n{machine}\n")?;
         let mut rows = vec![["file", "test", "accepted", "sets", "per second"].map(String::from).to_vec()];
         for m in &all {
             let rate = median(m.rates.iter().copied()).to_string();
             rows.push(vec![m.file.into(), m.test.name.into(), m.accepted.to_string(), m.sets.to_string(), rate]);
         }
         table(&mut out, &rows)?;
-        let verdict = match holds {
-            Some(true) => "ok",
-            Some(false) => "MISSED",
-            None => "not judged",
-        };
-        let least = "which schedcat's QPA did once, on another machine";
-        writeln!(out, "\nsweep_n10, edf: {reached} per second, at least {FASTEST}, {least}: {verdict}")?;
+        let (least, verdict) = ("which schedcat's QPA did once, on another machine", reached(holds));
+        writeln!(out, "\nsweep_n10, edf: {best} per second, at least {FASTEST}, {least}: {verdict}")?;
     }
     Ok(if args.form.strict && holds == Some(false) { Verdict::No } else { Verdict::Done })
 }

@@ -1,15 +1,15 @@
 //! `takt bench decode`: what each frame of a movie needs to be decoded, as a series that workloads read.
 
 use super::Rounds;
-use super::figures::{Figures, median, text};
-use super::lab::{Machine, load};
+use super::figures::{Figures, cell, median};
+use super::lab::{Machine, Session};
 use crate::failure::Failure;
-use crate::report::table;
+use crate::report::{Cell, table};
 use crate::{Outcome, Verdict};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -165,6 +165,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         crate::commands::sweep::writable(path)?;
     }
     let (seconds, rounds) = if args.quick { (1, 1) } else { (args.seconds, args.rounds.rounds) };
+    let session = Session::begin("decode", rounds, args.quick);
     let version = String::from_utf8_lossy(&ffmpeg(&["-version"])?.stdout).lines().next().unwrap_or("").to_owned();
     let version = version.split(" Copyright").next().unwrap_or("").to_owned();
     let dir = tempfile::Builder::new().prefix("takt-bench-").tempdir()?;
@@ -174,25 +175,16 @@ pub(super) fn run(args: &Args) -> Outcome {
     make.extend(args.movie.codec());
     let clip_name = clip.to_string_lossy();
     make.push(&clip_name);
-    let progress = |what: &str| {
-        if io::stderr().is_terminal() {
-            let _ = write!(io::stderr(), "\r\x1b[Kdecode: {what}");
-        }
-    };
-    progress("making the clip");
+    session.progress("making the clip");
     ffmpeg(&make)?;
-    let before = load();
     let expected = (seconds * args.movie.rate()) as usize;
     let mut all = Vec::new();
     for round in 1..=rounds {
-        progress(&format!("round {round} of {rounds}"));
+        session.round(round, args.movie.text());
         all.push(decode(&clip, expected)?);
     }
-    if io::stderr().is_terminal() {
-        let _ = write!(io::stderr(), "\r\x1b[K");
-    }
     let frames: Vec<i64> = (0..expected).map(|frame| median(all.iter().map(|round| round[frame]))).collect();
-    let (figures, machine, after) = (Figures::of(frames.iter().copied()), Machine::read(), load());
+    let (figures, machine) = (Figures::of(frames.iter().copied()), Machine::read());
     let about = [
         format!("{}, {seconds} s; {version}", args.movie.text()),
         format!("{}, Linux {}; medians of {rounds} rounds", machine.model, machine.kernel),
@@ -203,21 +195,18 @@ pub(super) fn run(args: &Args) -> Outcome {
     let mean = frames.iter().sum::<i64>() / frames.len().max(1) as i64;
     let mut out = io::stdout().lock();
     if args.json {
-        let object = json!({
-            "bench": "decode", "movie": args.movie.text(), "ffmpeg": version, "rounds": rounds, "quick": args.quick,
-            "seed": args.seed, "bytes": fs::metadata(&clip)?.len(), "machine": machine.json(&before, &after),
+        let object = session.json(json!({
+            "movie": args.movie.text(), "ffmpeg": version, "seed": args.seed, "bytes": fs::metadata(&clip)?.len(),
             "results": {"frames": figures.json(), "mean": mean, "cpu_ns": frames},
-        });
+        }));
         writeln!(out, "{object}")?;
     } else {
-        let quick = if args.quick { " (quick: the numbers mean nothing)" } else { "" };
-        writeln!(out, "decode: medians of {rounds} rounds{quick}, CPU time of each frame")?;
-        about.iter().try_for_each(|line| writeln!(out, "{line}"))?;
-        writeln!(out, "load average before {before}, after {after}")?;
-        writeln!(out)?;
+        let [title, machine] = session.heading(", CPU time of each frame");
+        writeln!(out, "{title}\n{}\n{machine}\n", about[0])?;
         let [p50, p99, max] = figures.cells();
-        let row = vec![figures.count.to_string(), text(mean), p50, p99, max];
-        table(&mut out, &[["frames", "mean", "p50", "p99", "max"].map(String::from).to_vec(), row])?;
+        let head = ["frames", "mean", "p50", "p99", "max"].map(Cell::from);
+        let row = [figures.count.to_string().into(), cell(mean), p50, p99, max];
+        table(&mut out, &[head.to_vec(), row.to_vec()])?;
     }
     Ok(Verdict::Done)
 }

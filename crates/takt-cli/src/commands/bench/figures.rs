@@ -1,6 +1,7 @@
 //! What is said about many values: median, 99th percentile, maximum.
 
-use crate::report::short;
+use crate::report::{Cell, short};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use takt_core::time::Span;
 
@@ -49,14 +50,25 @@ impl Figures {
     pub(super) fn json(&self) -> Value {
         json!({"count": self.count, "p50": self.p50, "p99": self.p99, "max": self.max})
     }
-    pub(super) fn cells(&self) -> [String; 3] {
-        [self.p50, self.p99, self.max].map(text)
+    pub(super) fn cells(&self) -> [Cell; 3] {
+        [self.p50, self.p99, self.max].map(cell)
     }
 }
 
 /// Nanoseconds for a table.
+pub(super) fn cell(ns: i64) -> Cell {
+    Cell::Measured(Span::from_ns(ns))
+}
+
+/// Nanoseconds for a sentence.
 pub(super) fn text(ns: i64) -> String {
-    if ns < 0 { format!("-{}", short(Span::from_ns(-ns))) } else { short(Span::from_ns(ns)) }
+    short(Span::from_ns(ns))
+}
+
+/// CPU time of this thread.
+pub(super) fn cpu_time() -> Span {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Span::from_ns(now.tv_sec * 1_000_000_000 + now.tv_nsec)
 }
 
 /// A ratio to two decimals; `-` where it says nothing.

@@ -2,10 +2,10 @@
 
 use super::Common;
 use crate::failure::Failure;
-use crate::report::table;
+use crate::report::{Cell, table};
 use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
-use std::cell::Cell;
+use std::cell;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -19,7 +19,7 @@ use takt_linux::{Choice, Mechanism, RunId, rt, watcher};
 /// A line under a result: does it hold?
 pub(super) struct Claim {
     pub(super) what: String,
-    pub(super) measured: String,
+    pub(super) measured: Cell,
     pub(super) limit: String,
     /// `None` when the measurement is too coarse to tell.
     pub(super) holds: Option<bool>,
@@ -35,9 +35,79 @@ impl Claim {
     }
 }
 
+/// What is said of a limit from below; `None` where a short round says nothing.
+pub(super) fn reached(holds: Option<bool>) -> &'static str {
+    match holds {
+        Some(true) => "ok",
+        Some(false) => "MISSED",
+        None => "not judged",
+    }
+}
+
+/// One bench from its beginning to its end: how it is done, and on what machine.
+pub(super) struct Session {
+    bench: &'static str,
+    pub(super) rounds: u32,
+    pub(super) quick: bool,
+    load_before: String,
+    shown: cell::Cell<bool>,
+}
+
+impl Session {
+    pub(super) fn begin(bench: &'static str, rounds: u32, quick: bool) -> Session {
+        Session { bench, rounds, quick, load_before: load(), shown: cell::Cell::new(false) }
+    }
+
+    /// Says on a terminal what is going on.
+    pub(super) fn progress(&self, what: &str) {
+        if io::stderr().is_terminal() && takt_exec::is_writable(io::stderr()) {
+            let _ = write!(io::stderr(), "\r\x1b[K{}: {what}", self.bench);
+            self.shown.set(true);
+        }
+    }
+
+    /// The same within a round.
+    pub(super) fn round(&self, round: u32, what: &str) {
+        self.progress(&format!("round {round} of {}, {what}", self.rounds));
+    }
+
+    /// Takes away what stands on the terminal.
+    fn clear(&self) {
+        if self.shown.take() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    /// The first line for people, with what is told of this bench alone, and that of the machine and its load.
+    pub(super) fn heading(&self, what: &str) -> [String; 2] {
+        self.clear();
+        let quick = if self.quick { " (quick: the numbers mean nothing)" } else { "" };
+        let rounds = if self.rounds == 1 { "1 round".into() } else { format!("medians of {} rounds", self.rounds) };
+        let (machine, before, after) = (Machine::read(), &self.load_before, load());
+        let Machine { model, cpus, kernel } = machine;
+        [
+            format!("{}: {rounds}{quick}{what}", self.bench),
+            format!("machine: {model}, {cpus} CPUs, Linux {kernel}\nload average before {before}, after {after}"),
+        ]
+    }
+
+    /// The object for programs, with the keys of this bench alone.
+    pub(super) fn json(&self, more: Value) -> Value {
+        self.clear();
+        let mut object = json!({
+            "bench": self.bench, "rounds": self.rounds, "quick": self.quick,
+            "machine": Machine::read().json(&self.load_before, &load()),
+        });
+        if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+            object.extend(more);
+        }
+        object
+    }
+}
+
 /// The place where a bench measures.
 pub(super) struct Lab {
-    name: &'static str,
+    pub(super) session: Session,
     dir: tempfile::TempDir,
     exe: PathBuf,
     /// Names the groups of the bare mechanism, one use after the other.
@@ -48,14 +118,10 @@ pub(super) struct Lab {
     pub(super) others: CpuSet,
     pub(super) choice: Choice,
     pub(super) mechanism: &'static str,
-    pub(super) rounds: u32,
-    pub(super) quick: bool,
-    load_before: String,
     stolen_before: i64,
     json: bool,
     strict: bool,
-    files: Cell<u32>,
-    shown: Cell<bool>,
+    files: cell::Cell<u32>,
 }
 
 /// A run of Takt that ended well.
@@ -102,7 +168,7 @@ impl Lab {
         };
         watcher::spawn_watcher(&run_id, OnCrash::Kill)?;
         Ok(Lab {
-            name,
+            session: Session::begin(name, common.rounds.count(&common.form), common.form.quick),
             run_id,
             dir: tempfile::Builder::new().prefix("takt-bench-").tempdir()?,
             exe: std::env::current_exe()?,
@@ -110,14 +176,10 @@ impl Lab {
             others: cpus.difference(&CpuSet::single(cpu)),
             choice,
             mechanism: found,
-            rounds: common.rounds.count(&common.form),
-            quick: common.form.quick,
-            load_before: load(),
             stolen_before: stolen(cpu),
             json: common.form.json,
             strict: common.form.strict,
-            files: Cell::new(0),
-            shown: Cell::new(false),
+            files: cell::Cell::new(0),
         })
     }
 
@@ -143,14 +205,6 @@ impl Lab {
     /// The arguments that start a subcommand of this program.
     pub(super) fn own(&self, args: &[&str]) -> Vec<String> {
         std::iter::once(self.exe.to_string_lossy().into_owned()).chain(args.iter().map(|a| (*a).into())).collect()
-    }
-
-    /// Says on a terminal what is going on.
-    pub(super) fn progress(&self, round: u32, what: &str) {
-        if io::stderr().is_terminal() && takt_exec::is_writable(io::stderr()) {
-            let _ = write!(io::stderr(), "\r\x1b[K{}: round {round} of {}, {what}", self.name, self.rounds);
-            self.shown.set(true);
-        }
     }
 
     /// Writes a workload to a file.
@@ -203,50 +257,36 @@ impl Lab {
     pub(super) fn show(
         &self,
         settings: &str,
-        tables: &[(String, Vec<Vec<String>>)],
+        tables: &[(String, Vec<Vec<Cell>>)],
         claims: &[Claim],
         results: &Value,
     ) -> Outcome {
-        if self.shown.get() {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-        let (machine, after) = (Machine::read(), load());
         let stolen = Span::from_ms((stolen(self.cpu) - self.stolen_before) * 10);
         let mut out = io::stdout().lock();
         if self.json {
             let claims = claims
                 .iter()
-                .map(|c| json!({"what": c.what, "measured": c.measured, "limit": c.limit, "holds": c.holds}));
-            let mut described = machine.json(&self.load_before, &after);
-            described["stolen_ns"] = stolen.ns().into();
-            let object = json!({
-                "bench": self.name, "rounds": self.rounds, "quick": self.quick, "settings": settings,
-                "machine": described,
-                "cpu": self.cpu, "mechanism": self.mechanism,
+                .map(|c| json!({"what": c.what, "measured": c.measured.alone(), "limit": c.limit, "holds": c.holds}));
+            let mut object = self.session.json(json!({
+                "settings": settings, "cpu": self.cpu, "mechanism": self.mechanism,
                 "results": results, "limits": claims.collect::<Vec<_>>(),
-            });
+            }));
+            object["machine"]["stolen_ns"] = stolen.ns().into();
             writeln!(out, "{object}")?;
         } else {
-            let quick = if self.quick { " (quick: the numbers mean nothing)" } else { "" };
-            let rounds = if self.rounds == 1 { "1 round".into() } else { format!("medians of {} rounds", self.rounds) };
-            writeln!(out, "{}: {rounds}{quick}, CPU {}, mechanism {}", self.name, self.cpu, self.mechanism)?;
-            writeln!(out, "{settings}")?;
-            writeln!(out, "machine: {}, {} CPUs, Linux {}", machine.model, machine.cpus, machine.kernel)?;
             let cpu = self.cpu;
-            writeln!(
-                out,
-                "load average before {}, after {after}; the host stole {stolen} from CPU {cpu}",
-                self.load_before
-            )?;
+            let [title, machine] = self.session.heading(&format!(", CPU {cpu}, mechanism {}", self.mechanism));
+            writeln!(out, "{title}\n{settings}\n{machine}; the host stole {stolen} from CPU {cpu}")?;
             for (heading, rows) in tables {
                 writeln!(out, "\n{heading}")?;
                 table(&mut out, rows)?;
             }
             if !claims.is_empty() {
                 writeln!(out)?;
-                let heading = ["limit", "measured", "at most", "verdict"].map(String::from).to_vec();
-                let row = |c: &Claim| vec![c.what.clone(), c.measured.clone(), c.limit.clone(), c.verdict().into()];
-                let rows: Vec<_> = std::iter::once(heading).chain(claims.iter().map(row)).collect();
+                let mut rows = vec![["limit", "measured", "at most", "verdict"].map(Cell::from).to_vec()];
+                rows.extend(claims.iter().map(|c| {
+                    vec![c.what.as_str().into(), c.measured.clone(), c.limit.as_str().into(), c.verdict().into()]
+                }));
                 table(&mut out, &rows)?;
             }
         }

@@ -2,12 +2,13 @@
 
 use super::Common;
 use super::bare::{self, Step};
-use super::figures::{Figures, ratio, text};
+use super::figures::{Figures, cell, ratio};
 use super::floor::Floor;
 use super::lab::{Claim, Lab, RunOptions};
 use crate::Outcome;
 use crate::failure::Failure;
 use crate::input::duration;
+use crate::report::{Cell, alike};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
@@ -96,10 +97,10 @@ impl Series {
     fn median(&self) -> Figures {
         Figures::median(&self.rounds)
     }
-    fn row(&self) -> Vec<String> {
+    fn row(&self) -> Vec<Cell> {
         let seen = self.rounds.iter().map(|f| f.count).sum::<usize>().to_string();
         let unseen = if self.unseen > 0 { self.unseen.to_string() } else { "-".into() };
-        [&[self.name.to_string()][..], &self.median().cells(), &[seen, unseen]].concat()
+        [&[self.name.into()][..], &self.median().cells(), &[seen.into(), unseen.into()]].concat()
     }
     fn json(&self) -> Value {
         json!({"name": self.key, "median_ns": self.median().json(), "unseen": self.unseen,
@@ -115,7 +116,7 @@ const TAKT_FIRST: usize = 8;
 
 pub(super) fn run(args: &Args) -> Outcome {
     let lab = Lab::new("latency", &args.common)?;
-    let counted = if lab.quick { 40 } else { args.windows as usize };
+    let counted = if lab.session.quick { 40 } else { args.windows as usize };
     let idle = if args.realtime { args.window.scaled(1, 4) } else { Span::ZERO };
     let schedule = Schedule { window: args.window, idle, windows: counted + WARM_UP };
     let floor = Floor::find();
@@ -131,16 +132,16 @@ pub(super) fn run(args: &Args) -> Outcome {
         ("takt_first", "takt: boundary to first instruction"),
     ];
     let mut series = names.map(|(key, name)| Series { key, name, rounds: Vec::new(), unseen: 0 });
-    for round in 1..=lab.rounds {
-        lab.progress(round, floor.name());
+    for round in 1..=lab.session.rounds {
+        lab.session.round(round, floor.name());
         series[FLOOR].rounds.push(floor.measure(lab.cpu, schedule.window, counted)?);
-        lab.progress(round, "the bare mechanism");
+        lab.session.round(round, "the bare mechanism");
         measure_bare(&lab, &schedule, args.realtime, &mut series)?;
-        lab.progress(round, "takt run");
+        lab.session.round(round, "takt run");
         measure_takt(&lab, &schedule, args.realtime, &mut series)?;
     }
     let claims = limits(&series);
-    let mut rows = vec![["", "p50", "p99", "max", "seen", "unseen"].map(String::from).to_vec()];
+    let mut rows = vec![["", "p50", "p99", "max", "seen", "unseen"].map(Cell::from).to_vec()];
     rows.extend(series.iter().map(Series::row));
     let class = if args.realtime { "SCHED_FIFO 10, with an idle window per frame" } else { "SCHED_OTHER" };
     let settings = format!(
@@ -230,10 +231,11 @@ fn limits(series: &[Series]) -> Vec<Claim> {
     [("p50", takt.p50, floor.p50, cost.p50), ("p99", takt.p99, floor.p99, cost.p99)]
         .map(|(name, takt, floor, cost)| {
             let limit = floor * 13 / 10 + cost;
+            let (share, [floor, cost, most]) = (ratio(takt, limit), alike([floor, cost, limit].map(Span::from_ns)));
             Claim {
                 what: format!("boundary to first instruction, {name}"),
-                measured: format!("{} ({} x)", text(takt), ratio(takt, limit)),
-                limit: format!("1.3 x {} + {} = {}", text(floor), text(cost), text(limit)),
+                measured: cell(takt),
+                limit: format!("1.3 x {floor} + {cost} = {most}, of which it is {share}"),
                 holds: Some(takt <= limit),
             }
         })

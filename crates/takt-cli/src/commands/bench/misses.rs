@@ -1,10 +1,11 @@
 //! `takt bench misses`: deadlines under load, by Takt and by the kernel itself.
 
 use super::Common;
-use super::figures::{Figures, median, text};
+use super::figures::{Figures, cell, median};
 use super::lab::{Child, Claim, Lab, RunOptions};
 use crate::Outcome;
 use crate::failure::Failure;
+use crate::report::Cell;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 use takt_core::time::Span;
@@ -96,16 +97,16 @@ impl Variant {
     fn missed(&self) -> i64 {
         self.rounds.iter().map(|r| r.missed).sum()
     }
-    fn row(&self, tasks: usize) -> Vec<String> {
+    fn row(&self, tasks: usize) -> Vec<Cell> {
         let jobs: i64 = self.rounds.iter().map(|r| r.jobs).sum();
         // Without a completed job there is no response time.
         let p99 = |t: usize| match median(self.rounds.iter().filter_map(|r| r.p99.get(t).copied())) {
             0 => "-".into(),
-            ns => text(ns),
+            ns => cell(ns),
         };
         let by_round = self.rounds.iter().map(|r| r.missed.to_string()).collect::<Vec<_>>().join(" ");
         let first = [self.name.to_string(), jobs.to_string(), self.missed().to_string(), by_round];
-        first.into_iter().chain((0..tasks).map(p99)).collect()
+        first.into_iter().map(Cell::from).chain((0..tasks).map(p99)).collect()
     }
     fn json(&self) -> Value {
         json!({"name": self.key, "missed": self.missed(), "rounds": self.rounds.iter().map(Round::json).collect::<Vec<_>>()})
@@ -121,9 +122,9 @@ impl Part {
         };
         format!("{}; processes of class {class}; {load}", self.name)
     }
-    fn rows(&self) -> Vec<Vec<String>> {
-        let tasks = self.set.iter().map(|t| format!("T = {}ms", t.period / 1000));
-        let heading = ["", "jobs", "missed", "by round"].map(String::from).into_iter().chain(tasks).collect();
+    fn rows(&self) -> Vec<Vec<Cell>> {
+        let tasks = self.set.iter().map(|t| format!("T = {}ms", t.period / 1000).into());
+        let heading = ["", "jobs", "missed", "by round"].map(Cell::from).into_iter().chain(tasks).collect();
         std::iter::once(heading).chain(self.variants.iter().map(|v| v.row(self.set.len()))).collect()
     }
     fn missed(&self, key: &str) -> Option<i64> {
@@ -134,7 +135,7 @@ impl Part {
         if let Some(kernel) = self.missed("kernel") {
             let claim = |name: &str, missed: i64| Claim {
                 what: format!("{}, {name}: missed deadlines", self.name),
-                measured: missed.to_string(),
+                measured: missed.to_string().into(),
                 limit: format!("{kernel} (kernel)"),
                 holds: Some(missed <= kernel),
             };
@@ -143,7 +144,7 @@ impl Part {
         let [sim_edf, sim_rm] = ["sim_edf", "sim_rm"].map(|key| self.missed(key).unwrap_or(0));
         vec![Claim {
             what: format!("{}: EDF misses fewer than RM", self.name),
-            measured: format!("{edf} (simulated {sim_edf})"),
+            measured: format!("{edf} (simulated {sim_edf})").into(),
             limit: format!("below {rm} (simulated {sim_rm})"),
             holds: Some(edf < rm && sim_edf < sim_rm),
         }]
@@ -156,14 +157,14 @@ impl Part {
 
 pub(super) fn run(args: &Args) -> Outcome {
     let lab = Lab::new("misses", &args.common)?;
-    let duration = if lab.quick { Span::from_ms(300) } else { Span::from_secs(10) };
+    let duration = if lab.session.quick { Span::from_ms(300) } else { Span::from_secs(10) };
     let options = |policy| RunOptions { policy, duration: Some(duration) };
     let mut parts = parts(&lab);
-    for round in 1..=lab.rounds {
+    for round in 1..=lab.session.rounds {
         for part in &mut parts {
             let file = lab.workload(&workload(&lab, part.set, part.realtime))?;
             for variant in &mut part.variants {
-                lab.progress(round, &format!("{}, {}", part.name, variant.name));
+                lab.session.round(round, &format!("{}, {}", part.name, variant.name));
                 let simulated = matches!(variant.by, By::Simulator(_));
                 let _hogs = hogs(&lab, if simulated { 0 } else { part.hogs })?;
                 variant.rounds.push(match variant.by {

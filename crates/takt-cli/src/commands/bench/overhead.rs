@@ -2,11 +2,12 @@
 
 use super::Common;
 use super::bare::{self, Step};
-use super::figures::{median, ratio, text};
+use super::figures::{cell, median, ratio};
 use super::lab::{Child, Claim, Lab, RunOptions};
 use crate::Outcome;
 use crate::failure::Failure;
 use crate::input::duration;
+use crate::report::{Cell, alike};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -160,20 +161,20 @@ impl Case {
         let windows = median(self.alone.iter().copied()) / self.form.granted(self.length).ns();
         Some(spread / windows.max(1))
     }
-    fn row(&self, lab: &Lab) -> Vec<String> {
+    fn row(&self, lab: &Lab) -> Vec<Cell> {
         let (bare, takt) = (Case::loss(&self.bare), Case::loss(&self.takt));
         vec![
-            self.length.to_string(),
+            Cell::Exact(self.length),
             self.form.name().into(),
-            if self.controller == lab.cpu { "same".into() } else { format!("CPU {}", self.controller) },
-            text(median(self.alone.iter().copied())),
-            text(bare.elapsed),
-            text(takt.elapsed),
-            ratio(takt.elapsed, bare.elapsed),
-            self.noise().map_or("-".into(), text),
-            text(bare.cpu_time),
-            text(takt.cpu_time),
-            ratio(takt.cpu_time, bare.cpu_time),
+            if self.controller == lab.cpu { "same".into() } else { format!("CPU {}", self.controller).into() },
+            cell(median(self.alone.iter().copied())),
+            cell(bare.elapsed),
+            cell(takt.elapsed),
+            ratio(takt.elapsed, bare.elapsed).into(),
+            self.noise().map_or("-".into(), cell),
+            cell(bare.cpu_time),
+            cell(takt.cpu_time),
+            ratio(takt.cpu_time, bare.cpu_time).into(),
         ]
     }
     fn json(&self) -> Value {
@@ -199,10 +200,11 @@ impl Case {
             true => (bare.cpu_time, takt.cpu_time, " (CPU)"),
         };
         let limit = bare * 3 / 2;
+        let [loss, most] = alike([bare, limit].map(Span::from_ns));
         Claim {
             what: format!("{} window, {}, {controller}{measure}", self.length, self.form.name()),
-            measured: text(takt),
-            limit: format!("1.5 x {} = {}", text(bare), text(limit)),
+            measured: cell(takt),
+            limit: format!("1.5 x {loss} = {most}"),
             holds: if bare > 0 && self.alone.len() > 1 { Some(takt <= limit) } else { None },
         }
     }
@@ -210,11 +212,11 @@ impl Case {
 
 pub(super) fn run(args: &Args) -> Outcome {
     let lab = Lab::new("overhead", &args.common)?;
-    let amount = if lab.quick { WORK_QUICK } else { WORK };
-    lab.progress(1, "calibrating");
+    let amount = if lab.session.quick { WORK_QUICK } else { WORK };
+    lab.session.round(1, "calibrating");
     let iterations = calibrate(&lab, amount)?;
     let controllers: Vec<usize> = std::iter::once(lab.cpu).chain(lab.others.iter().next()).collect();
-    let lengths = match (&args.windows[..], lab.quick) {
+    let lengths = match (&args.windows[..], lab.session.quick) {
         ([], false) => &LENGTHS[..],
         ([], true) => &LENGTHS[2..4],
         (asked, _) => asked,
@@ -227,10 +229,10 @@ pub(super) fn run(args: &Args) -> Outcome {
             }
         }
     }
-    for round in 1..=lab.rounds {
+    for round in 1..=lab.session.rounds {
         for case in &mut cases {
             let controller = case.controller;
-            lab.progress(
+            lab.session.round(
                 round,
                 &format!("windows of {}, {}, controller on CPU {controller}", case.length, case.form.name()),
             );
@@ -254,7 +256,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         "ratio",
     ];
     let rows: Vec<_> =
-        std::iter::once(heading.map(String::from).to_vec()).chain(cases.iter().map(|c| c.row(&lab))).collect();
+        std::iter::once(heading.map(Cell::from).to_vec()).chain(cases.iter().map(|c| c.row(&lab))).collect();
     let claims: Vec<_> = cases.iter().map(|c| c.claim(&lab)).collect();
     let settings = format!(
         "work of about {amount} in one process of class SCHED_OTHER; controllers SCHED_FIFO 80. In `full` windows Takt lets the \

@@ -1,17 +1,16 @@
 //! `takt bench simulate`: jobs per CPU second of the simulator, and of SimSo on the same sets.
 
-use super::figures::median;
-use super::lab::{Machine, load};
+use super::figures::{cpu_time, median};
+use super::lab::{Session, reached};
 use super::{Form, Rounds};
 use crate::commands::output;
 use crate::failure::Failure;
 use crate::input::duration;
 use crate::report::table;
 use crate::{Outcome, Verdict};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use takt_core::engine::Engine;
@@ -109,11 +108,6 @@ impl Sink for Traced {
             self.error.get_or_insert(e);
         }
     }
-}
-
-fn cpu_time() -> Span {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Span::from_ns(now.tv_sec * 1_000_000_000 + now.tv_nsec)
 }
 
 /// The most memory that this process has had, in KiB.
@@ -268,12 +262,34 @@ fn limits(all: &[Measured], growth: i64, quick: bool) -> Vec<Limit> {
     limits
 }
 
+/// All that was measured, and how.
+struct Results {
+    all: Vec<Measured>,
+    length: Span,
+    /// Simulated time and version of SimSo, if it was asked.
+    simso: Option<(Span, String)>,
+    /// Peak memory after a tenth of the simulated time and after all of it, in KiB.
+    peaks: [i64; 2],
+    limits: Vec<Limit>,
+}
+
 pub(super) fn run(args: &Args) -> Outcome {
-    let before = load();
+    let session = Session::begin("simulate", args.rounds.count(&args.form), args.form.quick);
+    let results = measure(args, &session)?;
+    let mut out = io::stdout().lock();
+    if args.form.json {
+        writeln!(out, "{}", session.json(results.json()))?;
+    } else {
+        results.print(&session, &mut out)?;
+    }
+    let missed = results.limits.iter().any(|l| l.3 == Some(false));
+    Ok(if args.form.strict && missed { Verdict::No } else { Verdict::Done })
+}
+
+fn measure(args: &Args, session: &Session) -> Result<Results, Failure> {
     let dir = tempfile::Builder::new().prefix("takt-bench-").tempdir()?;
     let trace = dir.path().join("trace.pftrace");
-    let rounds = args.rounds.count(&args.form);
-    let length = if args.form.quick { Span::from_secs(20) } else { args.duration };
+    let length = if session.quick { Span::from_secs(20) } else { args.duration };
     let peer_length = Span::from_ms((length.ns() / 20_000_000).max(1));
     let mut all = Vec::new();
     for set in &SETS {
@@ -288,11 +304,9 @@ pub(super) fn run(args: &Args) -> Outcome {
         *peak = peak_memory();
     }
     let mut version = None;
-    for round in 1..=rounds {
+    for round in 1..=session.rounds {
         for (workload, measured) in &mut all {
-            if io::stderr().is_terminal() {
-                let _ = write!(io::stderr(), "\r\x1b[Ksimulate: round {round} of {rounds}, {}", measured.set.name);
-            }
+            session.round(round, measured.set.name);
             for (mode, runs) in [Mode::Counters, Mode::Responses, Mode::Trace].into_iter().zip(&mut measured.runs) {
                 runs.push(simulate(workload, mode, length, &trace)?);
             }
@@ -303,52 +317,44 @@ pub(super) fn run(args: &Args) -> Outcome {
             }
         }
     }
-    if io::stderr().is_terminal() {
-        let _ = write!(io::stderr(), "\r\x1b[K");
-    }
     let all: Vec<Measured> = all.into_iter().map(|(_, measured)| measured).collect();
-    let limits = limits(&all, peaks[1] - peaks[0], args.form.quick);
-    let (machine, after) = (Machine::read(), load());
-    let mut out = io::stdout().lock();
-    if args.form.json {
+    let limits = limits(&all, peaks[1] - peaks[0], session.quick);
+    Ok(Results { all, length, simso: version.map(|version| (peer_length, version)), peaks, limits })
+}
+
+impl Results {
+    fn json(&self) -> Value {
         let limit = |(what, measured, limit, holds): &Limit| json!({"what": what, "measured": measured, "limit": limit, "holds": holds});
-        let object = json!({
-            "bench": "simulate", "rounds": rounds, "quick": args.form.quick, "duration_ns": length.ns(),
-            "simso": version, "simso_duration_ns": version.is_some().then_some(peer_length.ns()),
-            "machine": machine.json(&before, &after),
-            "results": {"sets": all.iter().map(Measured::json).collect::<Vec<_>>(),
-                        "peak_memory_kib": {"tenth": peaks[0], "whole": peaks[1]}},
-            "limits": limits.iter().map(limit).collect::<Vec<_>>(),
-        });
-        writeln!(out, "{object}")?;
-    } else {
-        let quick = if args.form.quick { " (quick: the numbers mean nothing)" } else { "" };
-        let medians = if rounds == 1 { "1 round".into() } else { format!("medians of {rounds} rounds") };
-        writeln!(out, "simulate: {medians}{quick}, {length} of simulated time, EDF; jobs per second of CPU time")?;
-        writeln!(out, "machine: {}, {} CPUs, Linux {}", machine.model, machine.cpus, machine.kernel)?;
-        writeln!(out, "load average before {before}, after {after}")?;
-        match &version {
-            Some(version) => writeln!(out, "SimSo {version}: {peer_length} of simulated time")?,
-            None => writeln!(out, "no comparison with SimSo: {INSTALL}")?,
+        let [tenth, whole] = self.peaks;
+        let simso = self.simso.as_ref();
+        json!({
+            "duration_ns": self.length.ns(), "simso": simso.map(|(_, version)| version),
+            "simso_duration_ns": simso.map(|(length, _)| length.ns()),
+            "results": {"sets": self.all.iter().map(Measured::json).collect::<Vec<_>>(),
+                        "peak_memory_kib": {"tenth": tenth, "whole": whole}},
+            "limits": self.limits.iter().map(limit).collect::<Vec<_>>(),
+        })
+    }
+
+    fn print(&self, session: &Session, out: &mut impl Write) -> io::Result<()> {
+        let what = format!(", {} of simulated time, EDF; jobs per second of CPU time", self.length);
+        let [title, machine] = session.heading(&what);
+        writeln!(out, "{title}\n{machine}")?;
+        match &self.simso {
+            Some((length, version)) => writeln!(out, "SimSo {version}: {length} of simulated time\n")?,
+            None => writeln!(out, "no comparison with SimSo: {INSTALL}\n")?,
         }
         let head =
             ["set", "completed", "missed", "counters", "responses", "Perfetto", "trace", "SimSo", "ratio", "traced"];
-        let rows: Vec<_> =
-            std::iter::once(head.map(String::from).to_vec()).chain(all.iter().map(Measured::row)).collect();
+        let mut rows = vec![head.map(String::from).to_vec()];
+        rows.extend(self.all.iter().map(Measured::row));
+        table(out, &rows)?;
         writeln!(out)?;
-        table(&mut out, &rows)?;
-        writeln!(out)?;
-        for (what, measured, limit, holds) in &limits {
-            let verdict = match holds {
-                Some(true) => "ok",
-                Some(false) => "MISSED",
-                None => "not judged",
-            };
-            writeln!(out, "{what}: {measured}, {limit}: {verdict}")?;
+        for (what, measured, limit, holds) in &self.limits {
+            writeln!(out, "{what}: {measured}, {limit}: {}", reached(*holds))?;
         }
+        Ok(())
     }
-    let missed = limits.iter().any(|l| l.3 == Some(false));
-    Ok(if args.form.strict && missed { Verdict::No } else { Verdict::Done })
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! `takt bench startup`: how long a schedule of many processes takes to come into being, and to go.
 
 use super::Common;
-use super::figures::{median, ratio, text};
+use super::figures::{cell, median, ratio};
 use super::lab::{Child, Claim, Lab, RunOptions, start_of};
 use crate::Outcome;
 use crate::failure::Failure;
+use crate::report::{Cell, alike};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -50,17 +51,17 @@ impl Case {
     fn name(&self) -> String {
         format!("{} x {}", self.partitions, self.processes)
     }
-    fn row(&self) -> Vec<String> {
+    fn row(&self) -> Vec<Cell> {
         let (ready, plain) = (self.median(|s| s.ready), median(self.plain.iter().copied()));
         vec![
-            self.name(),
-            text(plain),
-            text(ready),
-            ratio(ready, plain),
-            text(self.median(|s| s.startup)),
-            self.median(|s| s.descriptors as i64).to_string(),
-            format!("{} MiB", self.median(|s| s.peak_kib) / 1024),
-            text(self.median(|s| s.stop)),
+            self.name().into(),
+            cell(plain),
+            cell(ready),
+            ratio(ready, plain).into(),
+            cell(self.median(|s| s.startup)),
+            self.median(|s| s.descriptors as i64).to_string().into(),
+            format!("{} MiB", self.median(|s| s.peak_kib) / 1024).into(),
+            cell(self.median(|s| s.stop)),
         ]
     }
     fn json(&self) -> Value {
@@ -80,16 +81,17 @@ impl Case {
         let (ready, plain) = (self.median(|s| s.ready), median(self.plain.iter().copied()));
         let descriptors = self.median(|s| s.descriptors as i64);
         let most = (fixed + self.partitions) as i64;
+        let [one, twice] = alike([plain, 2 * plain].map(Span::from_ns));
         vec![
             Claim {
                 what: format!("{}: time to the first window", self.name()),
-                measured: text(ready),
-                limit: format!("2 x {} = {}", text(plain), text(2 * plain)),
+                measured: cell(ready),
+                limit: format!("2 x {one} = {twice}"),
                 holds: Some(ready <= 2 * plain),
             },
             Claim {
                 what: format!("{}: descriptors", self.name()),
-                measured: descriptors.to_string(),
+                measured: descriptors.to_string().into(),
                 limit: format!("{fixed} + 1 per partition = {most}"),
                 holds: Some(descriptors <= most),
             },
@@ -100,23 +102,23 @@ impl Case {
 pub(super) fn run(args: &Args) -> Outcome {
     let lab = Lab::new("startup", &args.common)?;
     // The quick sizes, too, are above the 256 processes up to which Takt keeps a descriptor for each.
-    let sizes = if lab.quick { [(260, 1), (3, 90)] } else { [(1000, 1), (3, 400)] };
+    let sizes = if lab.session.quick { [(260, 1), (3, 90)] } else { [(1000, 1), (3, 400)] };
     let case = |(partitions, processes)| Case { partitions, processes, takt: Vec::new(), plain: Vec::new() };
     let mut cases = sizes.map(case);
-    lab.progress(1, "one process");
+    lab.session.round(1, "one process");
     // What a run holds open without regard to its size.
     let fixed = takt(&lab, 1, 1)?.descriptors.saturating_sub(1);
-    for round in 1..=lab.rounds {
+    for round in 1..=lab.session.rounds {
         for case in &mut cases {
-            lab.progress(round, &format!("{}, plain loop", case.name()));
+            lab.session.round(round, &format!("{}, plain loop", case.name()));
             case.plain.push(plain(&lab, case.partitions * case.processes)?);
-            lab.progress(round, &format!("{}, takt run", case.name()));
+            lab.session.round(round, &format!("{}, takt run", case.name()));
             case.takt.push(takt(&lab, case.partitions, case.processes)?);
         }
     }
     let heading =
         ["partitions x processes", "plain loop", "takt", "ratio", "takt says", "descriptors", "peak RSS", "stop"];
-    let rows: Vec<_> = std::iter::once(heading.map(String::from).to_vec()).chain(cases.iter().map(Case::row)).collect();
+    let rows: Vec<_> = std::iter::once(heading.map(Cell::from).to_vec()).chain(cases.iter().map(Case::row)).collect();
     let claims: Vec<_> = cases.iter().flat_map(|c| c.claims(fixed)).collect();
     let settings = "processes `exec sleep 100000`; takt: from its start to its first window; plain loop: as many \
                     `sh -c 'exec sleep 100000'`, until the last is started";

@@ -4,14 +4,14 @@ mod report;
 mod scene;
 
 use super::figures::median;
-use super::lab::load;
+use super::lab::Session;
 use super::{Form, Rounds};
 use crate::failure::Failure;
 use crate::input::duration;
 use crate::{Outcome, Verdict};
 use report::Results;
 use scene::{Scene, Situation};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::{Command, Stdio};
 use takt_core::policy::{PolicySpec, REGISTRY, Scope};
 use takt_core::time::Span;
@@ -145,8 +145,7 @@ struct Measured {
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let before = load();
-    let rounds = args.rounds.count(&args.form);
+    let session = Session::begin("decide", args.rounds.count(&args.form), args.form.quick);
     let least = if args.form.quick { LEAST_QUICK } else { LEAST };
     let mut sizes: Vec<usize> = args.jobs.iter().map(|n| usize::from(*n)).collect();
     sizes.sort_unstable();
@@ -159,15 +158,10 @@ pub(super) fn run(args: &Args) -> Outcome {
         let loads = args.load.iter().map(|load| Cell::new(policy, situation(args.at.into(), *load)));
         all.push(Measured { policy, jobs: vec![], loads: loads.collect::<Result<_, _>>()? });
     }
-    let progress = |what: String| {
-        if io::stderr().is_terminal() {
-            let _ = write!(io::stderr(), "\r\x1b[Kdecide: {what}");
-        }
-    };
     // Policies take turns within each situation, so that what disturbs one disturbs the others, too.
-    for round in 1..=rounds {
+    for round in 1..=session.rounds {
         for which in 0..args.load.len() {
-            progress(format!("round {round} of {rounds}, load {} of {}", which + 1, args.load.len()));
+            session.round(round, &format!("load {} of {}", which + 1, args.load.len()));
             all.iter_mut().for_each(|m| m.loads[which].measure(least));
         }
     }
@@ -177,8 +171,8 @@ pub(super) fn run(args: &Args) -> Outcome {
                 m.jobs.push(Cell::new(m.policy, situation(jobs, highest))?);
             }
         }
-        for round in 1..=rounds {
-            progress(format!("round {round} of {rounds}, {jobs} jobs"));
+        for round in 1..=session.rounds {
+            session.round(round, &format!("{jobs} jobs"));
             let there = |m: &&mut Measured| m.jobs.last().is_some_and(|cell| cell.situation.jobs == jobs);
             for m in all.iter_mut().filter(there) {
                 m.jobs.last_mut().expect("it is there").measure(least);
@@ -187,12 +181,9 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     for m in &mut all {
         for cell in &mut m.loads {
-            progress(format!("counting instructions of {}", policy_text(&m.policy)));
+            session.progress(&format!("counting instructions of {}", policy_text(&m.policy)));
             cell.instructions = Some(instructions(&m.policy, &cell.situation));
         }
-    }
-    if io::stderr().is_terminal() {
-        let _ = write!(io::stderr(), "\r\x1b[K");
     }
     let results = Results {
         all: &all,
@@ -201,9 +192,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         at: args.at,
         cpus: args.cpus,
         chain: args.chain,
-        rounds,
-        quick: args.form.quick,
-        load_average: [before, load()],
+        session: &session,
     };
     let mut out = io::stdout().lock();
     if args.form.json {

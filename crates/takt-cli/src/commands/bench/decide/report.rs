@@ -1,9 +1,9 @@
 //! What `takt bench decide` says: tables for people, an object for programs.
 
-use super::super::figures::{median, ratio, text};
-use super::super::lab::Machine;
+use super::super::figures::{cell, median, ratio};
+use super::super::lab::Session;
 use super::{Cell, Measured};
-use crate::report::table;
+use crate::report::{Cell as Shown, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_workload::policy_text;
@@ -17,10 +17,7 @@ pub(super) struct Results<'a> {
     pub(super) at: u16,
     pub(super) cpus: u16,
     pub(super) chain: u16,
-    pub(super) rounds: u32,
-    pub(super) quick: bool,
-    /// Before and after.
-    pub(super) load_average: [String; 2],
+    pub(super) session: &'a Session,
 }
 
 /// A cost must not grow faster than its policy states.
@@ -130,7 +127,7 @@ impl Results<'_> {
                 what: format!("{}, growth with jobs", m.name()),
                 measured,
                 stated,
-                holds: within.filter(|_| !self.quick),
+                holds: within.filter(|_| !self.session.quick),
             }
         };
         self.all.iter().map(limit).collect()
@@ -143,7 +140,7 @@ impl Results<'_> {
     }
 
     pub(super) fn json(&self) -> Value {
-        let (machine, reference) = (Machine::read(), &self.all[0]);
+        let reference = &self.all[0];
         let each = |m: &Measured| {
             let peer = |jobs: usize| reference.jobs.iter().find(|c| c.situation.jobs == jobs);
             let stated = m.stated();
@@ -158,72 +155,80 @@ impl Results<'_> {
             json!({"what": l.what, "measured": l.measured, "limit": l.stated.as_ref().map(|s| s.text.as_str()),
                    "holds": l.holds})
         };
-        json!({
-            "bench": "decide", "rounds": self.rounds, "quick": self.quick, "optimized": !cfg!(debug_assertions),
-            "machine": machine.json(&self.load_average[0], &self.load_average[1]),
+        self.session.json(json!({
+            "optimized": !cfg!(debug_assertions),
             "cpus": self.cpus, "chain": self.chain, "reference": reference.name(),
             "instructions": self.uncounted().map_or("counted".into(), |why| format!("not available: {why}")),
             "results": {"policies": self.all.iter().map(each).collect::<Vec<_>>()},
             "limits": self.limits().iter().map(limit).collect::<Vec<_>>(),
-        })
+        }))
     }
 
     pub(super) fn show(&self, out: &mut impl Write) -> io::Result<()> {
-        let (machine, reference) = (Machine::read(), &self.all[0]);
-        let quick = if self.quick { " (quick: the numbers mean nothing)" } else { "" };
-        let rounds = if self.rounds == 1 { "1 round".into() } else { format!("medians of {} rounds", self.rounds) };
-        writeln!(out, "decide: {rounds}{quick}; CPU time of one decision, the mean of a release and a completion")?;
+        let what = "; CPU time of one decision, the mean of a release and a completion";
+        let [title, machine] = self.session.heading(what);
+        writeln!(out, "{title}")?;
         if cfg!(debug_assertions) {
             writeln!(out, "this build is not optimized: costs are those of no real use")?;
         }
-        writeln!(out, "machine: {}, {} CPUs, Linux {}", machine.model, machine.cpus, machine.kernel)?;
-        writeln!(out, "load average before {}, after {}", self.load_average[0], self.load_average[1])?;
+        writeln!(out, "{machine}")?;
         if self.chain > 1 {
             writeln!(out, "jobs wait for each other in chains of {}", self.chain)?;
         }
-        let highest = self.loads.last().copied().unwrap_or(0);
-        writeln!(out, "\nby number of jobs, load {}; `grows` is the exponent in the upper half", hundredths(highest))?;
-        let mut head = vec!["policy".to_string(), "CPUs".into()];
-        head.extend(self.sizes.iter().map(usize::to_string));
-        head.extend(["grows", "stated", "spread"].map(String::from));
-        let row = |m: &Measured| {
-            let mut row = vec![m.name(), m.cpus().to_string()];
-            let cost = |n: &usize| m.jobs.iter().find(|c| c.situation.jobs == *n).map(Cell::cost);
-            row.extend(self.sizes.iter().map(|n| cost(n).map_or("-".into(), |ps| text(ps / 1000))));
-            row.push(m.exponent().map_or("-".into(), |e| format!("{e:.2}")));
-            row.push(m.stated().map_or("-".into(), |s| s.text));
-            row.push(format!("{} %", m.jobs.iter().map(|c| spread(&c.rounds)).max().unwrap_or(0)));
-            row
-        };
-        let rows: Vec<_> = std::iter::once(head).chain(self.all.iter().map(row)).collect();
-        table(out, &rows)?;
-        let head = || {
-            let loads = self.loads.iter().flat_map(|l| [format!("load {}", hundredths(*l)), "ratio".into()]);
-            ["policy".to_string(), "CPUs".into()].into_iter().chain(loads).collect::<Vec<String>>()
-        };
-        writeln!(out, "\n{} jobs, by load; ratios are to {}", self.at, reference.name())?;
-        let row = |m: &Measured| {
-            let cells = m.loads.iter().zip(&reference.loads);
-            let cells = cells.flat_map(|(c, peer)| [text(c.cost() / 1000), ratio(c.ratio(peer), 1000)]);
-            [m.name(), m.cpus().to_string()].into_iter().chain(cells).collect::<Vec<String>>()
-        };
-        table(out, &std::iter::once(head()).chain(self.all.iter().map(row)).collect::<Vec<_>>())?;
+        self.by_jobs(out)?;
+        writeln!(out, "\n{} jobs, by load; ratios are to {}", self.at, self.all[0].name())?;
+        self.by_load(out, |c, peer| [cell(c.cost() / 1000), ratio(c.ratio(peer), 1000).into()])?;
         match self.uncounted() {
             Some(why) => writeln!(out, "\ninstructions of a decision cannot be counted here: {why}")?,
             None => {
                 writeln!(out, "\n{} jobs, by load: instructions of a decision, counted one by one", self.at)?;
                 let number = |cell: &Cell| cell.instructions.as_ref()?.as_ref().ok().copied();
-                let row = |m: &Measured| {
-                    let cells = m.loads.iter().zip(&reference.loads).flat_map(|(c, peer)| match number(c) {
-                        Some(count) => [count.to_string(), ratio(count as i64, number(peer).unwrap_or(0) as i64)],
-                        None => ["-"; 2].map(String::from),
-                    });
-                    [m.name(), m.cpus().to_string()].into_iter().chain(cells).collect::<Vec<String>>()
-                };
-                table(out, &std::iter::once(head()).chain(self.all.iter().map(row)).collect::<Vec<_>>())?;
+                self.by_load(out, |c, peer| match number(c) {
+                    Some(count) => {
+                        [count.to_string(), ratio(count as i64, number(peer).unwrap_or(0) as i64)].map(Shown::from)
+                    }
+                    None => ["-"; 2].map(Shown::from),
+                })?;
             }
         }
-        let others = self.all[1..].iter().filter(|m| m.cpus() > 1);
+        self.in_short(out)
+    }
+
+    fn highest(&self) -> String {
+        hundredths(self.loads.last().copied().unwrap_or(0))
+    }
+
+    fn by_jobs(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "\nby number of jobs, load {}; `grows` is the exponent in the upper half", self.highest())?;
+        let mut head = vec![Shown::from("policy"), "CPUs".into()];
+        head.extend(self.sizes.iter().map(|n| Shown::from(n.to_string())));
+        head.extend(["grows", "stated", "spread"].map(Shown::from));
+        let row = |m: &Measured| {
+            let mut row = vec![Shown::from(m.name()), m.cpus().to_string().into()];
+            let cost = |n: &usize| m.jobs.iter().find(|c| c.situation.jobs == *n).map(Cell::cost);
+            row.extend(self.sizes.iter().map(|n| cost(n).map_or("-".into(), |ps| cell(ps / 1000))));
+            row.push(m.exponent().map_or("-".into(), |e| format!("{e:.2}").into()));
+            row.push(m.stated().map_or("-".into(), |s| s.text.into()));
+            row.push(format!("{} %", m.jobs.iter().map(|c| spread(&c.rounds)).max().unwrap_or(0)).into());
+            row
+        };
+        table(out, &std::iter::once(head).chain(self.all.iter().map(row)).collect::<Vec<_>>())
+    }
+
+    /// A table with two columns for each load, of what a policy and the reference did at it.
+    fn by_load(&self, out: &mut impl Write, columns: impl Fn(&Cell, &Cell) -> [Shown; 2]) -> io::Result<()> {
+        let loads = self.loads.iter().flat_map(|l| [format!("load {}", hundredths(*l)).into(), "ratio".into()]);
+        let head = ["policy", "CPUs"].map(Shown::from).into_iter().chain(loads).collect();
+        let row = |m: &Measured| {
+            let cells = m.loads.iter().zip(&self.all[0].loads).flat_map(|(c, peer)| columns(c, peer));
+            [m.name(), m.cpus().to_string()].map(Shown::from).into_iter().chain(cells).collect()
+        };
+        table(out, &std::iter::once(head).chain(self.all.iter().map(row)).collect::<Vec<Vec<Shown>>>())
+    }
+
+    /// The ratios of all that decide for several CPUs, and whether costs grow as stated.
+    fn in_short(&self, out: &mut impl Write) -> io::Result<()> {
+        let (reference, others) = (&self.all[0], self.all[1..].iter().filter(|m| m.cpus() > 1));
         let ratios = others.filter_map(|m| {
             let (own, peer) = (m.loads.last()?, reference.loads.last()?);
             Some(format!("{} {}", m.name(), ratio(own.ratio(peer), 1000)))
@@ -233,7 +238,7 @@ impl Results<'_> {
             "\n{} jobs on {} CPUs at load {}, against {}: {}",
             self.at,
             self.cpus,
-            hundredths(highest),
+            self.highest(),
             reference.name(),
             ratios.collect::<Vec<_>>().join(", ")
         )?;

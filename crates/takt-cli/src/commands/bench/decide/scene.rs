@@ -3,7 +3,7 @@
 //! A step of virtual time is so short against what the jobs need that nothing but the visitor ever changes: each decision is
 //! about the same jobs.
 
-use rustix::time::{ClockId, clock_gettime};
+use super::super::figures::cpu_time;
 use std::hint::black_box;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
@@ -139,9 +139,4 @@ impl Scene {
     pub(super) fn served(&self) -> u64 {
         self.engine.counts(self.visitor).completed
     }
-}
-
-fn cpu_time() -> Span {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Span::from_ns(now.tv_sec * 1_000_000_000 + now.tv_nsec)
 }

@@ -5,7 +5,7 @@ use super::steady::{LENGTH, SHARES, Steady};
 use super::trial::{Findings, Machine};
 use super::{Disturbance, Line};
 use crate::commands::policies::decimal;
-use crate::report::table;
+use crate::report::{Cell, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_core::policy::PolicySpec;
@@ -240,17 +240,18 @@ impl Results<'_> {
         rows
     }
 
-    fn steady_rows(&self) -> Vec<Vec<String>> {
+    fn steady_rows(&self) -> Vec<Vec<Cell>> {
         let heading = ["policy", "round: set point", "mean", "off by", "shares received", "largest error"];
-        let mut rows = vec![heading.map(String::from).to_vec()];
+        let mut rows = vec![heading.map(Cell::from).to_vec()];
         for (policy, found) in &self.steady {
+            let received = found.received.iter().map(|s| decimal(i64::from(*s))).collect::<Vec<_>>().join(" ");
             rows.push(vec![
-                policy_text(policy),
-                found.set_point.to_string(),
-                crate::report::short(found.measured),
-                format!("{} %", decimal(hundredths(found.round_error() * 100))),
-                found.received.iter().map(|s| decimal(i64::from(*s))).collect::<Vec<_>>().join(" "),
-                decimal(i64::from(found.share_error())),
+                policy_text(policy).into(),
+                Cell::Exact(found.set_point),
+                Cell::Measured(found.measured),
+                format!("{} %", decimal(hundredths(found.round_error() * 100))).into(),
+                received.into(),
+                decimal(i64::from(found.share_error())).into(),
             ]);
         }
         rows
