@@ -104,11 +104,10 @@ impl Form {
     }
 }
 
-/// Times beside each other in a sentence, as a column would have them.
-pub(crate) fn alike<const N: usize>(times: [Span; N]) -> [String; N] {
-    let cells = times.map(Cell::Measured);
+/// Words and times that belong together, as a column would have them.
+pub(crate) fn alike(cells: &[Cell]) -> Vec<String> {
     let form = Form::of(cells.iter());
-    times.map(|time| form.text(time))
+    cells.iter().map(|cell| cell.text(&form)).collect()
 }
 
 /// A time to four digits, for a sentence.
@@ -191,7 +190,8 @@ mod tests {
         ] {
             assert_eq!(short(Span::from_ns(ns)), text);
         }
-        assert_eq!(alike([997, 1_495].map(Span::from_ns)), ["0.997us", "1.495us"]);
+        let cells = [Cell::Measured(Span::from_ns(997)), " of ".into(), Cell::Measured(Span::from_ns(1_495))];
+        assert_eq!(alike(&cells).concat(), "0.997us of 1.495us");
     }
 
     #[test]

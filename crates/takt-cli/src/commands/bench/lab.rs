@@ -2,7 +2,7 @@
 
 use super::Common;
 use crate::failure::Failure;
-use crate::report::{Cell, table};
+use crate::report::{Cell, alike, table};
 use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::cell;
@@ -20,7 +20,8 @@ use takt_linux::{Choice, Mechanism, RunId, rt, watcher};
 pub(super) struct Claim {
     pub(super) what: String,
     pub(super) measured: Cell,
-    pub(super) limit: String,
+    /// What it must not exceed, in words and times.
+    pub(super) limit: Vec<Cell>,
     /// `None` when the measurement is too coarse to tell.
     pub(super) holds: Option<bool>,
 }
@@ -264,12 +265,13 @@ impl Lab {
         let stolen = Span::from_ms((stolen(self.cpu) - self.stolen_before) * 10);
         let mut out = io::stdout().lock();
         if self.json {
-            let claims = claims
-                .iter()
-                .map(|c| json!({"what": c.what, "measured": c.measured.alone(), "limit": c.limit, "holds": c.holds}));
+            let claim = |c: &Claim| {
+                let (measured, limit) = (c.measured.alone(), alike(&c.limit).concat());
+                json!({"what": c.what, "measured": measured, "limit": limit, "holds": c.holds})
+            };
             let mut object = self.session.json(json!({
                 "settings": settings, "cpu": self.cpu, "mechanism": self.mechanism,
-                "results": results, "limits": claims.collect::<Vec<_>>(),
+                "results": results, "limits": claims.iter().map(claim).collect::<Vec<_>>(),
             }));
             object["machine"]["stolen_ns"] = stolen.ns().into();
             writeln!(out, "{object}")?;
@@ -283,16 +285,25 @@ impl Lab {
             }
             if !claims.is_empty() {
                 writeln!(out)?;
-                let mut rows = vec![["limit", "measured", "at most", "verdict"].map(Cell::from).to_vec()];
-                rows.extend(claims.iter().map(|c| {
-                    vec![c.what.as_str().into(), c.measured.clone(), c.limit.as_str().into(), c.verdict().into()]
-                }));
-                table(&mut out, &rows)?;
+                table(&mut out, &limits(claims))?;
             }
         }
         let over = claims.iter().any(|c| c.holds == Some(false));
         Ok(if self.strict && over { Verdict::No } else { Verdict::Done })
     }
+}
+
+/// The table of limits. What is compared has one unit, in whatever column it stands.
+fn limits(claims: &[Claim]) -> Vec<Vec<String>> {
+    let cells = claims.iter().flat_map(|c| std::iter::once(&c.measured).chain(&c.limit)).cloned();
+    let mut texts = alike(&cells.collect::<Vec<_>>()).into_iter();
+    let mut rows = vec![["limit", "measured", "at most", "verdict"].map(String::from).to_vec()];
+    for c in claims {
+        let measured = texts.by_ref().take(1).collect();
+        let limit = texts.by_ref().take(c.limit.len()).collect();
+        rows.push(vec![c.what.clone(), measured, limit, c.verdict().into()]);
+    }
+    rows
 }
 
 fn parse(output: &std::process::Output, what: &str) -> Result<Value, Failure> {
@@ -366,5 +377,23 @@ impl Machine {
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             kernel,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::cell;
+    use super::*;
+
+    #[test]
+    fn what_is_measured_and_its_limit_have_one_unit() {
+        let claim = |what: &str, measured, limit| Claim { what: what.into(), measured, limit, holds: Some(true) };
+        let claims = [
+            claim("loss", cell(997), vec!["1.5 x ".into(), cell(1_000_000), " = ".into(), cell(1_500_000)]),
+            claim("descriptors", "25".into(), vec!["at most 26".into()]),
+        ];
+        let rows = limits(&claims);
+        assert_eq!(rows[1], ["loss", "0.997us", "1.5 x 1000.000us = 1500.000us", "ok"]);
+        assert_eq!(rows[2], ["descriptors", "25", "at most 26", "ok"]);
     }
 }

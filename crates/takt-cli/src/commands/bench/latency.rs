@@ -8,7 +8,7 @@ use super::lab::{Claim, Lab, RunOptions};
 use crate::Outcome;
 use crate::failure::Failure;
 use crate::input::duration;
-use crate::report::{Cell, alike};
+use crate::report::Cell;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
@@ -231,11 +231,19 @@ fn limits(series: &[Series]) -> Vec<Claim> {
     [("p50", takt.p50, floor.p50, cost.p50), ("p99", takt.p99, floor.p99, cost.p99)]
         .map(|(name, takt, floor, cost)| {
             let limit = floor * 13 / 10 + cost;
-            let (share, [floor, cost, most]) = (ratio(takt, limit), alike([floor, cost, limit].map(Span::from_ns)));
+            let share = format!(", of which it is {}", ratio(takt, limit));
             Claim {
                 what: format!("boundary to first instruction, {name}"),
                 measured: cell(takt),
-                limit: format!("1.3 x {floor} + {cost} = {most}, of which it is {share}"),
+                limit: vec![
+                    "1.3 x ".into(),
+                    cell(floor),
+                    " + ".into(),
+                    cell(cost),
+                    " = ".into(),
+                    cell(limit),
+                    share.into(),
+                ],
                 holds: Some(takt <= limit),
             }
         })

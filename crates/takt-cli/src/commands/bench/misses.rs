@@ -136,7 +136,7 @@ impl Part {
             let claim = |name: &str, missed: i64| Claim {
                 what: format!("{}, {name}: missed deadlines", self.name),
                 measured: missed.to_string().into(),
-                limit: format!("{kernel} (kernel)"),
+                limit: vec![format!("{kernel} (kernel)").into()],
                 holds: Some(missed <= kernel),
             };
             return vec![claim("takt edf", edf), claim("takt rm", rm)];
@@ -145,7 +145,7 @@ impl Part {
         vec![Claim {
             what: format!("{}: EDF misses fewer than RM", self.name),
             measured: format!("{edf} (simulated {sim_edf})").into(),
-            limit: format!("below {rm} (simulated {sim_rm})"),
+            limit: vec![format!("below {rm} (simulated {sim_rm})").into()],
             holds: Some(edf < rm && sim_edf < sim_rm),
         }]
     }

@@ -7,7 +7,7 @@ use super::lab::{Child, Claim, Lab, RunOptions};
 use crate::Outcome;
 use crate::failure::Failure;
 use crate::input::duration;
-use crate::report::{Cell, alike};
+use crate::report::Cell;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -200,11 +200,10 @@ impl Case {
             true => (bare.cpu_time, takt.cpu_time, " (CPU)"),
         };
         let limit = bare * 3 / 2;
-        let [loss, most] = alike([bare, limit].map(Span::from_ns));
         Claim {
             what: format!("{} window, {}, {controller}{measure}", self.length, self.form.name()),
             measured: cell(takt),
-            limit: format!("1.5 x {loss} = {most}"),
+            limit: vec!["1.5 x ".into(), cell(bare), " = ".into(), cell(limit)],
             holds: if bare > 0 && self.alone.len() > 1 { Some(takt <= limit) } else { None },
         }
     }

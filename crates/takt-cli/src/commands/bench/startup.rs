@@ -5,7 +5,7 @@ use super::figures::{cell, median, ratio};
 use super::lab::{Child, Claim, Lab, RunOptions, start_of};
 use crate::Outcome;
 use crate::failure::Failure;
-use crate::report::{Cell, alike};
+use crate::report::Cell;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -81,18 +81,17 @@ impl Case {
         let (ready, plain) = (self.median(|s| s.ready), median(self.plain.iter().copied()));
         let descriptors = self.median(|s| s.descriptors as i64);
         let most = (fixed + self.partitions) as i64;
-        let [one, twice] = alike([plain, 2 * plain].map(Span::from_ns));
         vec![
             Claim {
                 what: format!("{}: time to the first window", self.name()),
                 measured: cell(ready),
-                limit: format!("2 x {one} = {twice}"),
+                limit: vec!["2 x ".into(), cell(plain), " = ".into(), cell(2 * plain)],
                 holds: Some(ready <= 2 * plain),
             },
             Claim {
                 what: format!("{}: descriptors", self.name()),
                 measured: descriptors.to_string().into(),
-                limit: format!("{fixed} + 1 per partition = {most}"),
+                limit: vec![format!("{fixed} + 1 per partition = {most}").into()],
                 holds: Some(descriptors <= most),
             },
         ]
