@@ -298,7 +298,9 @@ struct Prepared {
 impl Supervisor {
     fn set_up(plan: Plan, id: RunId, engine: Engine, signals: Signals) -> Result<Supervisor, Error> {
         let n = plan.system.tasks.len();
-        let mut mechanism = Mechanism::open(plan.mechanism, &id)?;
+        let starts = plan.processes.iter().any(|p| p.per_job);
+        let open = if starts { Mechanism::open_for_starts } else { Mechanism::open };
+        let mut mechanism = open(plan.mechanism, &id)?;
         let present = mechanism.cpus();
         if !plan.system.cpus.is_subset(&present) {
             let missing = Box::new(plan.system.cpus.difference(&present));

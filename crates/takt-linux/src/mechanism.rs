@@ -227,6 +227,27 @@ impl Mechanism {
         Mechanism::open_on(&layout, choice, run)
     }
 
+    /// [`Mechanism::open`] for a run that starts processes while others are scheduled.
+    ///
+    /// Moving a process into a v1 cpuset waits for a grace period of RCU, 5 to 20 ms, under the one lock that whoever freezes a v2
+    /// group needs, too (`cgroup_mutex` in the kernel's cgroup.c). So where the two come together, CPU sets are set by affinities.
+    ///
+    /// # Errors
+    /// As for [`Mechanism::open`].
+    pub fn open_for_starts(choice: Choice, run: &RunId) -> Result<Mechanism, Unavailable> {
+        let mut mechanism = Mechanism::open(choice, run)?;
+        if mechanism.freezer == Freezer::V2 && mechanism.cpus_by == CpusBy::V1 {
+            mechanism.cpuset = None;
+            mechanism.cpus_by = CpusBy::Affinity;
+            mechanism.notes.push(
+                "CPU sets are set by sched_setaffinity, thread by thread (processes are started during the run, and a v1 cpuset would \
+                 hold up the scheduler with each)"
+                    .into(),
+            );
+        }
+        Ok(mechanism)
+    }
+
     /// [`Mechanism::open`] on a given layout, such as that of this machine without one of its hierarchies.
     ///
     /// # Errors

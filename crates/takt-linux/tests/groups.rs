@@ -6,7 +6,7 @@ use common::{Run, Scratch, cpus, eventually, on_each, pause, status, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::AsFd;
 use takt_linux::rt::{self, Class};
-use takt_linux::{Output, SpawnSpec};
+use takt_linux::{Choice, Mechanism, Output, RunId, SpawnSpec};
 
 const SPIN: &str = "while :; do :; done";
 
@@ -250,6 +250,31 @@ fn a_process_gets_its_class_and_cpus() {
         assert_eq!((fields[37], fields[38]), ("3", "1"), "{}", run.name);
         assert_eq!(status(pid, "Cpus_allowed_list"), last.to_string());
     });
+}
+
+/// Who joins a v1 cpuset holds up whoever freezes v2 groups.
+#[test]
+fn who_is_started_during_a_v2_run_joins_no_v1_cpuset() {
+    let mechanism = match Mechanism::open_for_starts(Choice::V2, &RunId::new().unwrap()) {
+        Ok(mechanism) => mechanism,
+        Err(e) => return println!("skipped: v2: {e}; {}", e.fix),
+    };
+    let mut run = Run { mechanism, children: Vec::new(), name: "v2" };
+    let last = run.mechanism.cpus().iter().last().unwrap();
+    let partition = run.mechanism.add_partition(&cpus(&[last]), 1).unwrap();
+    let group = run.mechanism.group(partition, 0);
+    let pid = run.shell(group, SPIN);
+    let of = |who: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{who}/cgroup")).unwrap();
+        text.lines().filter(|line| !line.starts_with("0::")).map(String::from).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&pid.to_string()), of("self"));
+    assert_eq!(status(pid, "Cpus_allowed_list"), last.to_string());
+    run.mechanism.thaw(group).unwrap();
+    eventually("progress", || run.cpu_ms(group) > 20.0);
+    let first = run.mechanism.cpus().iter().next().unwrap();
+    run.mechanism.set_cpus(partition, &cpus(&[first])).unwrap();
+    assert_eq!(status(pid, "Cpus_allowed_list"), first.to_string());
 }
 
 #[test]
