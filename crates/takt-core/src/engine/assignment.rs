@@ -40,7 +40,7 @@ impl State {
 
     /// Stops who runs and was not chosen.
     #[inline]
-    pub(super) fn stop_others(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+    fn stop_others(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         let (round, now, cpus) = (self.round, self.now, self.cpu_task.len());
         let mut kept = 0;
         for index in 0..self.running.len() {
@@ -80,7 +80,7 @@ impl State {
     }
 
     /// Takes who moves off its place: everyone leaves before anyone arrives, so that two tasks can swap.
-    pub(super) fn move_away(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+    fn move_away(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         for index in 0..self.running.len() {
             let task = self.running[index];
             let run = &self.runs[task.index()];
@@ -98,7 +98,7 @@ impl State {
 
     /// Starts, moves, next jobs and new budgets, in the order of the decision.
     #[inline]
-    pub(super) fn arrive_there(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+    fn arrive_there(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         let (now, cpus) = (self.now, self.cpu_task.len());
         for a in &decision.assignments {
             let (task, to) = (a.task, a.place);

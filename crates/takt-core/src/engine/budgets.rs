@@ -65,6 +65,7 @@ impl State {
         }
     }
 
+    /// Grants the task's present job a budget in place of what it has left of the one before.
     pub(super) fn grant(&mut self, task: TaskId, budget: Budget, sink: &mut dyn Sink) {
         let now = self.now;
         let run = &mut self.runs[task.index()];

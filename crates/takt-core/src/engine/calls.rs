@@ -1,9 +1,9 @@
 //! What a running program asks for, whether it gets it, and from when on.
 //!
-//! The policy says whether it can have it ([`Policy::admits`]). The runtime and the reservation hold at once, for what comes next of
-//! each: the next job is declared so, the next budget is so much. The period and the deadline hold from the next release on, which
-//! is one new period after the last, but not before now; the present job keeps its absolute deadline. While released jobs of
-//! the task wait for their turn these two wait, too, since those jobs have been announced with their deadlines.
+//! The policy says whether it can have it ([`Policy::admits`]). The runtime and the reservation hold at once, for what comes next
+//! of each: the next job is declared so, the next budget is so much. The period and the deadline hold from the next release on,
+//! which is one new period after the last, but not before now; the present job keeps its absolute deadline. While released jobs
+//! of the task wait for their turn these two wait, too, since those jobs have been announced with their deadlines.
 
 use super::{Context, Engine, State, deliver};
 use crate::model::{Arrival, Call, TaskId, Terms};

@@ -39,7 +39,9 @@ impl Alarm {
     }
 }
 
-/// What a policy may see and do while it handles an event or decides.
+/// What a policy may see and do while it handles an event or decides. To look costs O(1), and what a job is worth O(log points) of
+/// its utility. A timer, a budget and the beginning or end of a job cost O(log n) for n tasks, an end also what [`super`] says of
+/// resources.
 pub struct Context<'a> {
     pub(super) state: &'a mut State,
     pub(super) sink: &'a mut dyn Sink,
@@ -234,7 +236,8 @@ impl Context<'_> {
     pub fn replenish(&mut self, task: TaskId, budget: Budget) {
         self.state.grant(task, budget, self.sink);
     }
-    /// Releases a job of a task whose arrivals are the policy's own business ([`crate::model::Arrival::Activated`]). The policy gets no event for it.
+    /// Releases a job of a task whose arrivals are the policy's own business ([`crate::model::Arrival::Activated`]). The policy
+    /// gets no event for it.
     ///
     /// # Panics
     /// When the task still has a job, or its processes have ended.

@@ -34,34 +34,7 @@ impl State {
             }
             Input::Block { task } => self.block(task, sink),
             Input::Wake { task } => self.wake(task, sink),
-            Input::Request { task, resource } => {
-                // Only a job can hold something, and one that waits cannot ask again: what a task holds goes back with its job.
-                let run = &self.runs[task.index()];
-                if !run.has_job() || run.waits_for.is_some() {
-                    return;
-                }
-                let held = &mut self.resources[usize::from(resource.0)];
-                let granted = match held.owner {
-                    None => {
-                        held.owner = Some(task);
-                        true
-                    }
-                    Some(owner) => owner == task,
-                };
-                if !granted {
-                    held.waiters.push_back(task);
-                    self.runs[task.index()].waits_for = Some(resource);
-                }
-                self.record(sink, What::Request { task, resource, granted });
-                if !granted && self.closes_circle(task) {
-                    self.deadlocks += 1;
-                    self.record(sink, What::Deadlock { task, resource });
-                }
-                self.events.push(Event::Request { task, resource, granted });
-                if !granted {
-                    self.block(task, sink);
-                }
-            }
+            Input::Request { task, resource } => self.request(task, resource, sink),
             Input::Return { task, resource } => self.give_back(task, resource, sink),
             Input::Yield { task } => {
                 let now = self.now;
@@ -82,19 +55,7 @@ impl State {
                 (described.share, described.importance) = (share, importance);
                 self.events.push(Event::Changed { task });
             }
-            Input::Retime { task, period, deadline, runtime } => {
-                let lengths = [Some(period), deadline, runtime];
-                if lengths.into_iter().flatten().any(|length| length <= Span::ZERO) {
-                    return;
-                }
-                let run = &mut self.runs[task.index()];
-                run.mode = Some(Mode { period, deadline, called: false });
-                if run.has_job() && run.fresh && !run.handler {
-                    run.declared = runtime.map(|r| scaled(r, run.load));
-                }
-                self.system.tasks[task.index()].runtime = runtime;
-                self.events.push(Event::Changed { task });
-            }
+            Input::Retime { task, period, deadline, runtime } => self.change_mode(task, period, deadline, runtime),
             Input::Enter { task } => self.enter(task),
             Input::Leave { task } => {
                 if self.runs[task.index()].has_job() {
@@ -104,7 +65,7 @@ impl State {
                 }
             }
             Input::Configure { .. } | Input::Switch { .. } | Input::Call { .. } => {
-                unreachable!("policies are the engine's own business")
+                unreachable!("the engine asks its policy about these")
             }
             Input::Abort { task } => {
                 if self.runs[task.index()].has_job() {
@@ -120,6 +81,21 @@ impl State {
                 self.depart(task, sink);
             }
         }
+    }
+
+    /// Changes the runtime, and has the other two wait for the end of the present job ([`State::retime`]).
+    fn change_mode(&mut self, task: TaskId, period: Span, deadline: Option<Span>, runtime: Option<Span>) {
+        let lengths = [Some(period), deadline, runtime];
+        if lengths.into_iter().flatten().any(|length| length <= Span::ZERO) {
+            return;
+        }
+        let run = &mut self.runs[task.index()];
+        run.mode = Some(Mode { period, deadline, called: false });
+        if run.has_job() && run.fresh && !run.handler {
+            run.declared = runtime.map(|r| scaled(r, run.load));
+        }
+        self.system.tasks[task.index()].runtime = runtime;
+        self.events.push(Event::Changed { task });
     }
 
     /// Handles one entry of the agenda.

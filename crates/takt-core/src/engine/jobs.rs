@@ -1,9 +1,9 @@
 //! The life of jobs: they arrive, begin, end, and are followed by others, by the rules for late ones.
 
 use super::{Phase, State, slot_release};
-use crate::model::{Arrival, Backlog, Late, Load, ResourceId, TaskId, scaled};
+use crate::model::{Arrival, Backlog, Handler, Late, Load, ResourceId, TaskId, scaled};
 use crate::policy::Event;
-use crate::record::{Outcome, Sink, StopReason, What};
+use crate::record::{JobId, Outcome, Sink, StopReason, What};
 use crate::time::{Span, Time};
 use crate::utility::Utility;
 
@@ -19,7 +19,7 @@ impl State {
         }
     }
 
-    pub(super) fn absolute_deadline(&self, task: TaskId, release: Time) -> Option<Time> {
+    fn absolute_deadline(&self, task: TaskId, release: Time) -> Option<Time> {
         self.system.tasks[task.index()].deadline.map(|d| release + d)
     }
 
@@ -44,12 +44,16 @@ impl State {
             self.begin_job(task, release, release, deadline.unwrap_or(Time::MAX));
         } else if backlog == Backlog::Skip {
             self.runs[task.index()].base = release;
-            self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
-            let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO };
-            self.record_at(release, sink, what);
+            self.skip(release, task, job, deadline, sink);
         } else {
             run.pending += 1;
         }
+    }
+
+    /// A job that was released never runs, which is told as of `at`.
+    fn skip(&mut self, at: Time, task: TaskId, job: JobId, deadline: Option<Time>, sink: &mut dyn Sink) {
+        self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
+        self.record_at(at, sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
     }
 
     /// Job number `run.job`, which was to come at `planned`, becomes the task's current job as if it came at `release`.
@@ -79,6 +83,22 @@ impl State {
             self.agenda.set(n + task.index(), deadline.max(now).round_up(self.system.timing.tick));
         }
         self.events.push(Event::Release { task, job });
+    }
+
+    /// The job of the task that was just aborted, after `consumed`, goes on with its handler.
+    fn begin_handler(&mut self, task: TaskId, handler: Handler, consumed: Span, sink: &mut dyn Sink) {
+        let deadline = handler.deadline.map(|d| self.now + d);
+        let run = &mut self.runs[task.index()];
+        run.phase = Phase::Ready;
+        run.handler = true;
+        run.fresh = true;
+        run.deadline = deadline.unwrap_or(Time::MAX);
+        run.declared = Some(handler.runtime);
+        run.consumed = Span::ZERO;
+        run.metered = false;
+        let job = run.job;
+        self.record(sink, What::Handler { task, job, deadline });
+        self.events.push(Event::Handler { task, job, consumed });
     }
 
     /// The current job is over. `tell` says whether the policy learns of it (it does not when it ended the job itself).
@@ -138,17 +158,7 @@ impl State {
             && !was_handler
             && let Some(handler) = self.system.tasks[index].handler
         {
-            let deadline = handler.deadline.map(|d| now + d);
-            let run = &mut self.runs[index];
-            run.phase = Phase::Ready;
-            run.handler = true;
-            run.fresh = true;
-            run.deadline = deadline.unwrap_or(Time::MAX);
-            run.declared = Some(handler.runtime);
-            run.consumed = Span::ZERO;
-            run.metered = false;
-            self.record(sink, What::Handler { task, job, deadline });
-            self.events.push(Event::Handler { task, job, consumed });
+            self.begin_handler(task, handler, consumed, sink);
             return;
         }
         for resource in 0..self.resources.len() {
@@ -205,8 +215,7 @@ impl State {
         for job in last + 1..=last + queued {
             planned = self.next_release(task, job - 1, planned).expect("a job that has arrived was planned");
             let deadline = self.absolute_deadline(task, planned);
-            self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
-            self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
+            self.skip(self.now, task, job, deadline, sink);
         }
         if queued > 0 {
             // Nothing waits any more that was released before a mode change.
@@ -313,7 +322,7 @@ impl State {
     /// Hartstone's task loop at the end of a job: the job of the last period that began before `judged` is next, and those of
     /// the periods before it never run. If none has, the job ended in time and the next one begins with its period, which by a
     /// coarse clock may have begun. O(periods passed).
-    pub(super) fn pass_periods(&mut self, task: TaskId, judged: Time, sink: &mut dyn Sink) {
+    fn pass_periods(&mut self, task: TaskId, judged: Time, sink: &mut dyn Sink) {
         while self.runs[task.index()].pending > 0 {
             let run = &self.runs[task.index()];
             let (job, begun) = (run.job + 1, run.base);
@@ -335,8 +344,7 @@ impl State {
                 return;
             }
             self.runs[task.index()].base = planned;
-            self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
-            self.record(sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
+            self.skip(self.now, task, job, deadline, sink);
         }
     }
 }

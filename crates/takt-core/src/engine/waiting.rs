@@ -54,6 +54,31 @@ impl State {
         }
     }
 
+    /// The task asks for a resource. Only a job can hold something, and one that waits cannot ask again: what a task holds goes back
+    /// with its job.
+    pub(super) fn request(&mut self, task: TaskId, resource: ResourceId, sink: &mut dyn Sink) {
+        let run = &self.runs[task.index()];
+        if !run.has_job() || run.waits_for.is_some() {
+            return;
+        }
+        let held = &mut self.resources[usize::from(resource.0)];
+        let granted = *held.owner.get_or_insert(task) == task;
+        if !granted {
+            held.waiters.push_back(task);
+            self.runs[task.index()].waits_for = Some(resource);
+        }
+        self.record(sink, What::Request { task, resource, granted });
+        if !granted && self.closes_circle(task) {
+            self.deadlocks += 1;
+            self.record(sink, What::Deadlock { task, resource });
+        }
+        self.events.push(Event::Request { task, resource, granted });
+        if !granted {
+            self.block(task, sink);
+        }
+    }
+
+    /// The task gives a resource back, if it holds it, and whoever is next has it.
     pub(super) fn give_back(&mut self, task: TaskId, resource: ResourceId, sink: &mut dyn Sink) {
         let held = &mut self.resources[usize::from(resource.0)];
         if held.owner != Some(task) {

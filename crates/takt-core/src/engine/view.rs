@@ -1,0 +1,144 @@
+//! What a driver may ask the engine between two steps: in O(1), but for [`Engine::totals`] and what the policy is asked
+//! ([`Engine::home`]).
+
+use super::{Command, Engine, Job, Phase};
+#[cfg(doc)]
+use super::{Context, Input};
+use crate::cpus::CpuSet;
+use crate::model::{Arrival, System, TaskId};
+use crate::policy::Clock;
+#[cfg(doc)]
+use crate::policy::Policy;
+use crate::record::Place;
+use crate::stats::Counts;
+use crate::time::{Span, Time};
+
+impl Engine {
+    /// The system that is scheduled.
+    #[must_use]
+    pub fn system(&self) -> &System {
+        &self.state.system
+    }
+    /// The interned CPU sets.
+    #[must_use]
+    pub fn places(&self) -> &[CpuSet] {
+        &self.state.places
+    }
+    /// The instant of the last step.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.state.now
+    }
+    /// What the last step told the driver to do.
+    #[must_use]
+    pub fn commands(&self) -> &[Command] {
+        &self.commands
+    }
+    /// The tasks that run now.
+    #[must_use]
+    pub fn running(&self) -> &[TaskId] {
+        &self.state.running
+    }
+    /// The task's current job.
+    #[must_use]
+    pub fn job(&self, task: TaskId) -> Option<Job> {
+        self.state.job(task)
+    }
+    /// Where the task runs.
+    #[must_use]
+    pub fn place_of(&self, task: TaskId) -> Option<Place> {
+        self.state.runs[task.index()].place
+    }
+    /// Who runs on a single-CPU place, alone or as a task on several CPUs.
+    #[must_use]
+    pub fn running_on(&self, place: Place) -> Option<TaskId> {
+        self.state.cpu_task.get(place.index()).copied().flatten()
+    }
+    /// The CPU that the policy has the task on before it runs for the first time ([`Policy::home`]).
+    #[must_use]
+    pub fn home(&self, task: TaskId) -> Option<Place> {
+        self.policy.home(task)
+    }
+    /// Whether the task's consumption is limited by a CPU-time budget now, so that a driver with a meter should send
+    /// [`Input::Usage`].
+    #[must_use]
+    pub fn wants_usage(&self, task: TaskId) -> bool {
+        let run = &self.state.runs[task.index()];
+        run.clock == Clock::Cpu && run.budget.is_some() && run.has_job()
+    }
+    /// Whether the task's jobs are ever granted budgets of CPU time: its own, or those of its policy.
+    #[must_use]
+    pub fn meters(&self, task: TaskId) -> bool {
+        let described = &self.state.system.tasks[task.index()];
+        described.arrival != Arrival::Activated && (described.budget.is_some() || self.policy.meters())
+    }
+    /// Counts of one task.
+    #[must_use]
+    pub fn counts(&self, task: TaskId) -> Counts {
+        self.state.runs[task.index()].counts
+    }
+    /// Counts summed over all tasks. O(tasks).
+    #[must_use]
+    pub fn totals(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.state.runs.iter().for_each(|run| sum += run.counts);
+        sum
+    }
+    /// How often the running task of a CPU changed; a CPU that idles in between still counts once, and going idle does not count.
+    #[must_use]
+    pub fn context_switches(&self) -> u64 {
+        self.state.context_switches
+    }
+    /// Windows that passed unserved because the driver came too late.
+    #[must_use]
+    pub fn windows_lost(&self) -> u64 {
+        self.state.windows_lost
+    }
+    /// How many requests for a resource closed a circle of jobs that wait for each other.
+    #[must_use]
+    pub fn deadlocks(&self) -> u64 {
+        self.state.deadlocks
+    }
+    /// How many tasks the policy has looked at one by one in the last step, beyond handling its events
+    /// ([`Context::visited`]): what a simulator charges for.
+    #[must_use]
+    pub fn visited(&self) -> u64 {
+        self.state.visited
+    }
+    /// The tasks of which a release, a deadline or the end of a budget was due in the last step, each once, in the order in
+    /// which that was handled.
+    #[must_use]
+    pub fn due(&self) -> &[TaskId] {
+        &self.state.due
+    }
+    /// The factor on what the task's current job needs ([`System::load`]), in millionths. A handler's work is not scaled.
+    #[must_use]
+    pub fn load(&self, task: TaskId) -> u32 {
+        self.state.runs[task.index()].load
+    }
+    /// CPU time that the task's current job, or its handler, was declared to need when it began, its load included.
+    #[must_use]
+    pub fn declared(&self, task: TaskId) -> Option<Span> {
+        self.state.runs[task.index()].declared
+    }
+    /// What is left of the task's budget; `None` when it has none.
+    #[must_use]
+    pub fn budget_left(&self, task: TaskId) -> Option<Span> {
+        self.state.budget_left(task)
+    }
+    /// Whether the task waits for a resource.
+    #[must_use]
+    pub fn waits(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].waits_for.is_some()
+    }
+    /// Whether the task's processes have ended.
+    #[must_use]
+    pub fn is_gone(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].phase == Phase::Gone
+    }
+    /// Whether every task's processes have ended.
+    #[must_use]
+    pub fn all_gone(&self) -> bool {
+        self.state.alive == 0
+    }
+}
