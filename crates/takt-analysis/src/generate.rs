@@ -140,6 +140,13 @@ impl Stream {
     fn between(&mut self, low: u64, high: u64) -> u64 {
         low + ((u128::from(self.bits()) * (u128::from(high - low) + 1)) >> 64) as u64
     }
+
+    /// Puts items into an order that is drawn evenly (Fisher and Yates). O(n).
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.between(0, i as u64) as usize);
+        }
+    }
 }
 
 /// `base` to the power of `exponent`, which is between 0 and 1, by square roots: exact operations in a fixed order.
@@ -230,7 +237,8 @@ impl Generator {
 }
 
 impl Utilities {
-    /// The utilities of a set of tasks. They are drawn from a stream of their own: those of different kinds are of the same tasks.
+    /// The utilities of a set of tasks, in millionths of a unit. They are drawn from a stream of their own: those of different
+    /// kinds are of the same tasks. O(n).
     ///
     /// # Errors
     /// [`Impossible::Utilities`].
@@ -245,9 +253,7 @@ impl Utilities {
                 let power = |rank| u32::try_from(rank).ok().and_then(|rank| 2u64.checked_pow(rank));
                 let powers = (0..tasks.len()).map(power).collect::<Option<Vec<u64>>>();
                 let mut units = powers.ok_or(Impossible::Utilities)?;
-                for i in (1..units.len()).rev() {
-                    units.swap(i, stream.between(0, i as u64) as usize);
-                }
+                stream.shuffle(&mut units);
                 units
             }
         };
@@ -336,9 +342,7 @@ fn rand_fixed_sum(tasks: usize, total: f64, stream: &mut Stream) -> Vec<f64> {
         level = (level - usize::from(down)).max(1);
     }
     utilisations.push(sum + product * rest);
-    for i in (1..n).rev() {
-        utilisations.swap(i, stream.between(0, i as u64) as usize);
-    }
+    stream.shuffle(&mut utilisations);
     utilisations.iter().map(|u| u.clamp(0.0, 1.0)).collect()
 }
 

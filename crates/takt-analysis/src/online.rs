@@ -8,7 +8,7 @@ use crate::reservation;
 use crate::servers;
 use crate::split;
 use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
-use crate::utilisation::{Utilisation, gcd};
+use crate::utilisation::Utilisation;
 use std::fmt;
 use takt_core::model::{Arrival, Backlog, Execution, Locking, Step, System, Task, TaskId, Timing};
 use takt_core::policies::scope;
@@ -43,9 +43,9 @@ pub enum Kind {
 pub struct Verdict {
     /// The answer.
     pub schedulable: Answer,
-    /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `edf-wmr`, `rta` (response-time analysis), `busy-period`, `gfb`, `bcl`,
-    /// `bak`, `gedf-rta`, `grm-rta`, `gdm-rta`, `gfp-rta`, `optimal`, `utilisation`, `one-cpu-each`,
-    /// `no-deadlines`, `none`; `domains` where those of domains differ.
+    /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `edf-wmr`, `rta` (response-time analysis), `reservation` (shares of
+    /// servers), `busy-period`, `gfb`, `bcl`, `bak`, `gedf-rta`, `grm-rta`, `gdm-rta`, `gfp-rta`, `optimal`, `utilisation`,
+    /// `one-cpu-each`, `no-deadlines`, `none`; `domains` where those of domains differ.
     pub test: &'static str,
     /// What that test can prove.
     pub kind: Kind,
@@ -564,12 +564,8 @@ pub(crate) fn necessary(tasks: &[Demand], cpus: u64, otherwise: &str) -> (&'stat
     ("utilisation", Finding::new(Answer::Unknown, Kind::Necessary, otherwise))
 }
 
-/// Whether tasks leave a tenth of so many CPUs idle.
 fn hyperperiod(system: &System) -> Option<Span> {
-    let periods = system.tasks.iter().filter_map(|t| t.arrival.period().map(|p| p.ns() as u128));
-    let lcm =
-        |a: Option<u128>, b: u128| a.and_then(|a| (a / gcd(a, b)).checked_mul(b)).filter(|l| *l <= i64::MAX as u128);
-    periods.fold(Some(1), lcm).map(|l| Span::from_ns(l as i64))
+    system.tasks.iter().filter_map(|t| t.arrival.period()).try_fold(Span::from_ns(1), Span::lcm)
 }
 
 /// One sentence: `schedulable (exact test edf): utilisation 0.971 (34/35) is at most 1`.

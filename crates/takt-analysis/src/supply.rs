@@ -10,7 +10,6 @@
 mod frame;
 
 use crate::online::{Answer, Kind, budgets, most, only_runs, sentence, varies_by_itself};
-use crate::utilisation::gcd;
 use std::fmt;
 use takt_core::model::{Arrival, Backlog, BestEffortStart, PartitionId, System, TaskId, Timing};
 use takt_core::policy::Scope;
@@ -34,7 +33,7 @@ pub struct Supply {
 
 impl Supply {
     /// What a table surely gives to a partition; `None` when a slice gives it several CPUs at once, or there is no table. Where
-    /// its part depends on what others leave, nothing is sure.
+    /// its part depends on what others leave, nothing is sure. O(slices).
     #[must_use]
     pub fn of(system: &System, partition: PartitionId) -> Option<Supply> {
         let (mut at, mut slots): (u128, Vec<(u128, u128)>) = (0, Vec::new());
@@ -78,7 +77,7 @@ impl Supply {
         frames * self.per_frame() + part
     }
 
-    /// The shortest length of which every interval gives so much: the inverse of the supply bound function. `None` when nothing
+    /// The shortest length of which every interval gives so much, both in nanoseconds: the inverse of the supply bound function. `None` when nothing
     /// is ever given. The worst interval begins as a slot ends. O(slots).
     #[must_use]
     pub fn within(&self, work: u128) -> Option<u128> {
@@ -253,8 +252,7 @@ fn unknown(test: &'static str, why: &str) -> Found {
 
 /// The least common multiple of periods and frame, if it is not absurd.
 fn common(supply: &Supply, streams: &[Stream]) -> Option<u128> {
-    let lcm = |a: u128, b: u128| (a / gcd(a, b)).checked_mul(b).filter(|l| *l <= i64::MAX as u128);
-    streams.iter().try_fold(supply.frame, |l, s| lcm(l, s.period))
+    streams.iter().try_fold(span(supply.frame), |l, s| l.lcm(span(s.period))).map(nanoseconds)
 }
 
 /// Whether the tasks need more than there is in the long run.

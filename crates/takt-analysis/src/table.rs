@@ -74,6 +74,7 @@ pub struct CpuReport {
 }
 
 /// Reports on the window table of a system; a system without windows gives an empty frame in which every CPU is idle.
+/// O(slices × (partitions + CPUs × tasks)).
 #[must_use]
 pub fn report(system: &System) -> TableReport {
     let major_frame = system.major_frame();

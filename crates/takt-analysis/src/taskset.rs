@@ -40,8 +40,8 @@ pub struct Releases {
     pub regular: bool,
 }
 
-/// Whether tasks with such releases can all be released together, and come as densely as they may from then on, so that what is missed
-/// then can be missed indeed. Those that come later by chance meet any others sooner or later.
+/// Whether tasks with such releases can all be released together, and come as densely as they may from then on, so that what is
+/// missed then can be missed indeed. Those that come later by chance meet any others sooner or later.
 pub(crate) fn can_meet(releases: impl Iterator<Item = Releases>) -> bool {
     let mut firsts = releases.filter(|r| r.regular).map(|r| r.first);
     firsts.next().is_none_or(|first| firsts.all(|other| other == first))
@@ -133,13 +133,14 @@ impl TaskSet {
         Ok(set)
     }
 
-    /// Whether tasks can be released together as the worst case has it. An exact test is in general only sufficient where they cannot.
+    /// Whether tasks can be released together as the worst case has it. An exact test is in general only sufficient where they
+    /// cannot. O(n).
     #[must_use]
     pub fn can_meet(&self) -> bool {
         can_meet(self.releases.iter().copied())
     }
 
-    /// Fixed priorities of the tasks: the lower the key, the more important.
+    /// Fixed priorities of the tasks: the lower the key, the more important. O(n log n).
     #[must_use]
     pub fn priorities(&self, key: fn(&Task) -> u64) -> Priorities {
         let peer = |i: usize| {
@@ -162,7 +163,7 @@ impl TaskSet {
         self.tasks.iter().all(|t| t.deadline == t.period)
     }
 
-    /// A number of units as a span.
+    /// A number of units as a span; the longest one where it does not fit.
     #[must_use]
     pub fn span(&self, units: u64) -> Span {
         Span::from_ns(i64::try_from(units).ok().and_then(|u| u.checked_mul(self.unit.ns())).unwrap_or(i64::MAX))

@@ -80,6 +80,7 @@ impl fmt::Display for Utilisation {
     }
 }
 
+/// The greatest common divisor, and one of zeros. O(log a).
 pub(crate) fn gcd(a: u128, b: u128) -> u128 {
     let (mut a, mut b) = (a, b);
     while b != 0 {

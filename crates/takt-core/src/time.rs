@@ -88,6 +88,21 @@ impl Span {
     pub const fn scaled(self, numerator: i64, denominator: i64) -> Span {
         Span((self.0 as i128 * numerator as i128 / denominator as i128) as i64)
     }
+    /// The least common multiple, as in a hyperperiod; `None` where it is longer than [`Span::MAX`].
+    ///
+    /// # Panics
+    /// When both are zero.
+    #[must_use]
+    pub const fn lcm(self, other: Span) -> Option<Span> {
+        let (mut a, mut b) = (self.0, other.0);
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        match (self.0 / a).checked_mul(other.0) {
+            Some(ns) => Some(Span(ns)),
+            None => None,
+        }
+    }
 }
 
 impl Add<Span> for Time {
@@ -209,6 +224,13 @@ impl fmt::Debug for Time {
 mod tests {
     use super::*;
     use alloc::string::ToString;
+
+    #[test]
+    fn multiples_that_are_too_long_are_none() {
+        let lcm = |a, b| Span::from_ns(a).lcm(Span::from_ns(b)).map(Span::ns);
+        assert_eq!((lcm(4, 6), lcm(1, 7), lcm(9, 3)), (Some(12), Some(7), Some(9)));
+        assert_eq!((lcm(i64::MAX, i64::MAX), lcm(i64::MAX, 2)), (Some(i64::MAX), None));
+    }
 
     #[test]
     fn a_span_prints_with_its_unit() {

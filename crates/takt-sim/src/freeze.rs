@@ -128,7 +128,7 @@ fn periodic(system: &System) -> Result<(Span, Span), Unfrozen> {
     if system.timing != Timing::default() || system.load.is_some() {
         return Err(Unfrozen::Machine);
     }
-    let (mut hyperperiod, mut last) = (1_i64, Span::ZERO);
+    let (mut hyperperiod, mut last) = (Span::from_ns(1), Span::ZERO);
     for (id, task) in (0..).map(TaskId).zip(&system.tasks) {
         let Arrival::Periodic { offset, period } = task.arrival else { return Err(Unfrozen::NotPeriodic(id)) };
         let plain = task.steps.is_empty() && task.execution == Execution::Declared && task.handler.is_none();
@@ -136,13 +136,9 @@ fn periodic(system: &System) -> Result<(Span, Span), Unfrozen> {
             return Err(Unfrozen::Unknown(id));
         }
         last = last.max(offset);
-        let (mut a, mut b) = (hyperperiod, period.ns());
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        hyperperiod = (hyperperiod / a).checked_mul(period.ns()).ok_or(Unfrozen::Long)?;
+        hyperperiod = hyperperiod.lcm(period).ok_or(Unfrozen::Long)?;
     }
-    Ok((Span::from_ns(hyperperiod), last))
+    Ok((hyperperiod, last))
 }
 
 /// A CPU that runs a task for a time, which is counted from the start of the schedule.

@@ -132,7 +132,8 @@ pub struct Step {
     pub inputs: Vec<Input>,
 }
 
-/// Feeds the steps of a recorded run to a fresh engine: the same records come out, bit for bit. The last step is the close of the run.
+/// Feeds the steps of a recorded run to a fresh engine: the same records come out, bit for bit. The last step is the close of the
+/// run. Costs what these steps cost.
 pub fn replay<S: Sink>(engine: &mut Engine, steps: &[Step], sink: &mut S) {
     let Some((last, steps)) = steps.split_last() else { return };
     for step in steps {

@@ -7,13 +7,12 @@
 //!   Static Priority Pre-emptive Scheduling", Software Engineering Journal 8(5), 1993.
 
 use super::Effort;
-use crate::taskset::Task;
+use crate::taskset::{Task, utilisation};
 use crate::utilisation::gcd;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use takt_core::policies::split::exact::Big;
-
-const HORIZON: u64 = 1 << 62;
+use takt_core::policies::split::demand::HORIZON;
+use takt_core::policies::split::exact::{Big, Sum};
 
 /// What decides between tasks of equal priority.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -116,14 +115,14 @@ impl Priorities {
 /// the periods. `None` within 2^-40 of the bound.
 pub(crate) fn liu_layland(tasks: &[Task]) -> Option<bool> {
     let n = tasks.len() as u64;
-    let load = crate::taskset::utilisation(tasks);
+    let load = utilisation(tasks);
     if n == 1 {
         return Some(load.compare_whole(1).is_le());
     }
     // Lower and upper bound of 2^(1/n) - 1 in units of 2^-56.
     let (low, high) = root_of_two(n);
     let scaled = |bound: u64| {
-        let mut sum = takt_core::policies::split::exact::Sum::default();
+        let mut sum = Sum::default();
         // U <= n b / 2^56 is 2^56 U <= n b.
         tasks.iter().for_each(|t| sum.add(u128::from(t.runtime) << 56, t.period));
         sum.compare_whole(u128::from(n) * u128::from(bound)).is_le()
@@ -199,7 +198,8 @@ pub enum Responses {
 /// Worst response times under fixed priorities. `blocking[i]` is how long a job of task i may wait for less important ones; empty
 /// for not at all.
 ///
-/// Exact without blocking for tasks that can be released together if [`Priorities::is_settled`], else sufficient. Pseudo-polynomial; O(n²) steps at least.
+/// Exact without blocking for tasks that can be released together if [`Priorities::is_settled`], else sufficient.
+/// Pseudo-polynomial; O(n²) steps at least.
 #[must_use]
 pub fn responses(tasks: &[Task], priorities: &Priorities, blocking: &[u64]) -> Responses {
     let mut found = vec![0; tasks.len()];

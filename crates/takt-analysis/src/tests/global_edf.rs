@@ -108,7 +108,8 @@ pub(crate) fn bak(tasks: &[Task], cpus: u64) -> Result<(), Option<usize>> {
 /// search would take too long.
 ///
 /// The bounds are lowered from the deadlines in rounds: a shorter response of one task leaves less carried-in work for
-/// the others. O(n²) for each round and step; of more than some 5000 tasks the first round alone takes too long, which is said at once.
+/// the others. O(n²) for each round and step; of more than some 5000 tasks the first round alone takes too long, which is said at
+/// once.
 pub(crate) fn response_times(tasks: &[Task], cpus: u64) -> Result<Vec<u64>, Option<usize>> {
     let mut bounds: Vec<Option<u64>> = vec![None; tasks.len()];
     let mut effort = Effort::default();
@@ -228,8 +229,10 @@ pub(super) fn search(
     Ok((runtime <= most && step(most) <= u128::from(most)).then_some(most))
 }
 
-/// How late a job can be at most, with deadlines at the ends of the periods and a utilisation of at most m. `None` when there is no
-/// such bound.
+/// How late a job can be at most, in the unit of the tasks' times, with deadlines at the ends of the periods and a utilisation of at
+/// most m. `None` when there is no such bound. O(n).
+///
+/// Devi and Anderson, "Tardiness Bounds under Global EDF Scheduling on a Multiprocessor", Real-Time Systems 38, 2008.
 pub fn tardiness(tasks: &[Task], cpus: u64) -> Option<u64> {
     if utilisation(tasks).compare_whole(u128::from(cpus)).is_gt() || tasks.iter().any(|t| t.runtime > t.period) {
         return None;

@@ -11,7 +11,8 @@ use crate::taskset::Task;
 /// Bounds of the response times for deadlines within the periods. An error names the first task that is not shown to be in time,
 /// or none when the search would take too long.
 ///
-/// Sufficient for sporadic tasks. Pseudo-polynomial; O(n²) steps at least, and where these alone are too many, that is said at once.
+/// Sufficient for sporadic tasks. Pseudo-polynomial; O(n²) steps at least, and where these alone are too many, that is said at
+/// once.
 pub(crate) fn response_times(tasks: &[Task], priorities: &Priorities, cpus: u64) -> Result<Vec<u64>, Option<usize>> {
     // An equal that has no bound yet meets its deadline as long as nobody has missed one, and the first to miss is sought here.
     let mut bounds: Vec<u64> = tasks.iter().map(|t| t.deadline).collect();

@@ -169,9 +169,7 @@ impl Big {
     }
 
     fn times_wide(&self, by: u128) -> Big {
-        let high = self.times_word((by >> 64) as u64);
-        let shifted = Big::trimmed([0].into_iter().chain(high.0).collect());
-        self.times_word(by as u64).plus(&shifted)
+        self.times(&Big::trimmed(vec![by as u64, (by >> 64) as u64]))
     }
 
     fn times(&self, other: &Big) -> Big {
