@@ -74,12 +74,7 @@ fn read(reader: &mut Reader, node: &Node) -> Option<Copies> {
         return count(reader, node, "copies", hint).map(|count| Copies { count, apart: Span::ZERO, skip: 0 });
     }
     reader.keys(node, "`copies`", &["count", "apart", "skip"]);
-    let Some(entry) = node.get("count") else {
-        if reader.lacks(node, "count") {
-            reader.push(Diagnostic::error(&node.head(), "`copies` has no `count`").label("how many?").hint(hint));
-        }
-        return None;
-    };
+    let entry = reader.required(node, "`copies`", "count", "how many?", hint)?;
     let faults = reader.diagnostics.len();
     let count = count(reader, &entry.value, "count", hint);
     let apart = node.get("apart").and_then(|e| reader.span(&e.value, "apart", Bare::Refused, true));

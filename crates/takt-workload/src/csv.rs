@@ -4,7 +4,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;
 use crate::reader::{Reader, clipped};
 use crate::value::{self, BadNumber, choices, nearest};
-use crate::yaml::{fit_machine, no_copies, no_policy};
+use crate::yaml::{fit_machine, machine_of, needs_a_table, no_copies, no_policy};
 use crate::{MAX_TASKS, Options, Settings, Source, Spawn, TaskInfo, Workload, policy, rules, task, tasks};
 use std::collections::HashMap;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
@@ -37,8 +37,8 @@ fn cells(text: &str, line: Place) -> Vec<Place> {
     cells
 }
 
-fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
-    let text = source.text.as_str();
+/// The lines that are not empty.
+fn lines(text: &str) -> Vec<Place> {
     let mut lines = Vec::new();
     let mut start = 0;
     for line in text.split_inclusive('\n') {
@@ -50,22 +50,17 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
         }
         start += line.len();
     }
-    let Some(header) = lines.first().cloned() else {
-        reader.push(
-            Diagnostic::error(&(0..0), "the file is empty")
-                .hint(format!("a task set starts with the header `{}`", COLUMNS.join(","))),
-        );
-        return Vec::new();
-    };
+    lines
+}
+
+/// Which column each of [`COLUMNS`] is, and how many there are; `None` where the header has a fault.
+fn columns(reader: &mut Reader, text: &str, header: &Place) -> Option<([usize; COLUMNS.len()], usize)> {
     let titles = cells(text, header.clone());
+    let wanted = format!("a task set starts with the header `{}`", COLUMNS.join(","));
     if titles.iter().all(|title| !COLUMNS.contains(&&text[title.clone()])) {
-        reader.push(Diagnostic::error(&header, "this is not a task set").label("none of its columns are there").hint(
-            format!(
-                "a task set starts with the header `{}`; `takt import` reads those of other systems",
-                COLUMNS.join(",")
-            ),
-        ));
-        return Vec::new();
+        let fault = Diagnostic::error(header, "this is not a task set").label("none of its columns are there");
+        reader.push(fault.hint(format!("{wanted}; `takt import` reads those of other systems")));
+        return None;
     }
     let mut columns = [0; COLUMNS.len()];
     for (at, name) in columns.iter_mut().zip(COLUMNS) {
@@ -78,23 +73,53 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
                 let near = nearest(name, titles.iter().map(|c| &text[c.clone()]).filter(|t| !COLUMNS.contains(t)));
                 let near = near.map_or(String::new(), |n| format!("; did you mean it by `{}`?", clipped(n)));
                 reader.push(
-                    Diagnostic::error(&header, format!("the column `{name}` is missing"))
+                    Diagnostic::error(header, format!("the column `{name}` is missing"))
                         .label(format!("the header{near}"))
-                        .hint(format!("a task set starts with the header `{}`", COLUMNS.join(","))),
+                        .hint(&wanted),
                 );
             }
         }
     }
-    if !reader.diagnostics.is_empty() {
+    reader.diagnostics.is_empty().then_some((columns, titles.len()))
+}
+
+/// A time in microseconds, above zero.
+fn time(reader: &mut Reader, text: &str, place: &Place, column: &str) -> Option<Span> {
+    let digits = &text[place.clone()];
+    let found = value::parse_decimal(digits, 1_000);
+    let long = match found {
+        Ok(span) if span > Span::ZERO && span <= value::MAX_DURATION => return Some(span),
+        Ok(span) => span > value::MAX_DURATION,
+        Err(fault) => fault == BadNumber::TooLarge && !digits.starts_with('-'),
+    };
+    reader.push(if long {
+        let most = value::MAX_DURATION.ns() / 1_000;
+        Diagnostic::error(place, format!("`{column}` may be at most {most} microseconds, a year")).label("longer")
+    } else {
+        let message = format!("`{column}` must be a number of microseconds above zero");
+        Diagnostic::error(place, message).label("not such a number")
+    });
+    None
+}
+
+fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
+    let text = source.text.as_str();
+    let lines = lines(text);
+    let Some((header, lines)) = lines.split_first() else {
+        reader.push(
+            Diagnostic::error(&(0..0), "the file is empty")
+                .hint(format!("a task set starts with the header `{}`", COLUMNS.join(","))),
+        );
         return Vec::new();
-    }
+    };
+    let Some((columns, width)) = columns(reader, text, header) else { return Vec::new() };
     let mut seen: HashMap<(u64, &str), Place> = HashMap::new();
     let mut rows = Vec::new();
-    for line in &lines[1..] {
+    for line in lines {
         let cells = cells(text, line.clone());
-        if cells.len() != titles.len() {
+        if cells.len() != width {
             reader.push(
-                Diagnostic::error(line, format!("a line has {} cells, the header has {}", cells.len(), titles.len()))
+                Diagnostic::error(line, format!("a line has {} cells, the header has {width}", cells.len()))
                     .label("in this line"),
             );
             continue;
@@ -116,24 +141,7 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
                     .also(&first, "the first one"),
             );
         }
-        let mut time = |column: usize| {
-            let place = cell(column);
-            match value::parse_decimal(&text[place.clone()], 1_000) {
-                Ok(span) if span > Span::ZERO && span <= value::MAX_DURATION => Some(span),
-                found => {
-                    let too_large = found == Err(BadNumber::TooLarge) && !text[place.clone()].starts_with('-');
-                    if too_large || found.is_ok_and(|span| span > value::MAX_DURATION) {
-                        let most = value::MAX_DURATION.ns() / 1_000;
-                        let message = format!("`{}` may be at most {most} microseconds, a year", COLUMNS[column]);
-                        reader.push(Diagnostic::error(&place, message).label("longer"));
-                        return None;
-                    }
-                    let message = format!("`{}` must be a number of microseconds above zero", COLUMNS[column]);
-                    reader.push(Diagnostic::error(&place, message).label("not such a number"));
-                    None
-                }
-            }
-        };
+        let mut time = |column: usize| time(reader, text, &cell(column), COLUMNS[column]);
         let (Some(runtime), Some(deadline), Some(period)) = (time(2), time(3), time(4)) else { continue };
         let task = Task {
             arrival: Arrival::Periodic { offset: Span::ZERO, period },
@@ -146,7 +154,7 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
         rows.push(Row { set, set_place: cell(0), id: id.to_owned(), place: cell(1), task, runtime, deadline });
     }
     if rows.is_empty() && reader.diagnostics.is_empty() {
-        reader.push(Diagnostic::error(&header, "there are no tasks below the header").label("nothing follows"));
+        reader.push(Diagnostic::error(header, "there are no tasks below the header").label("nothing follows"));
     }
     rows
 }
@@ -202,6 +210,25 @@ pub fn load_sets(source: &Source) -> Result<Vec<TaskRows>, Vec<Diagnostic>> {
     Ok(sets)
 }
 
+/// That there is one task set, which is all that a workload can be.
+fn one_set(rows: &[Row]) -> Result<(), Diagnostic> {
+    let first = &rows[0];
+    let Some(other) = rows.iter().find(|r| r.set != first.set) else { return Ok(()) };
+    let mut sets: Vec<u64> = rows.iter().map(|r| r.set).collect();
+    sets.sort_unstable();
+    sets.dedup();
+    let count = sets.len();
+    let some: Vec<String> = sets.iter().take(10).map(u64::to_string).collect();
+    let more = if count > some.len() { format!(" and {} more", count - some.len()) } else { String::new() };
+    Err(Diagnostic::error(&other.set_place, format!("the file holds {count} task sets, and one is wanted"))
+        .label(format!("set {} starts here", other.set))
+        .also(&first.set_place, format!("set {} starts here", first.set))
+        .hint(format!(
+            "keep one of the sets {}{more}, or judge all of them with `takt analyze`",
+            choices(some.iter().map(String::as_str), "and")
+        )))
+}
+
 pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let rows = rows(&mut reader, source);
@@ -209,24 +236,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
         return Err(reader.diagnostics);
     }
     let header = 0..source.text.find('\n').unwrap_or(source.text.len());
-    let first = &rows[0];
-    if let Some(other) = rows.iter().find(|r| r.set != first.set) {
-        let mut sets: Vec<u64> = rows.iter().map(|r| r.set).collect();
-        sets.sort_unstable();
-        sets.dedup();
-        let count = sets.len();
-        let some: Vec<String> = sets.iter().take(10).map(u64::to_string).collect();
-        let more = if count > some.len() { format!(" and {} more", count - some.len()) } else { String::new() };
-        return Err(vec![
-            Diagnostic::error(&other.set_place, format!("the file holds {count} task sets, and one is wanted"))
-                .label(format!("set {} starts here", other.set))
-                .also(&first.set_place, format!("set {} starts here", first.set))
-                .hint(format!(
-                    "keep one of the sets {}{more}, or judge all of them with `takt analyze`",
-                    choices(some.iter().map(String::as_str), "and")
-                )),
-        ]);
-    }
+    one_set(&rows).map_err(|fault| vec![fault])?;
     if rows.len() > MAX_TASKS {
         return Err(vec![tasks::too_many(&rows[MAX_TASKS].place)]);
     }
@@ -239,24 +249,13 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
         return Err(vec![no_copies(&header, "a task set in CSV")]);
     }
     if policy.scope == Scope::Table {
-        return Err(vec![
-            Diagnostic::error(&header, format!("the policy `{0}` needs `{0}`", policy.entry.name))
-                .label("a task set has none")
-                .hint("choose an online policy such as `edf`; `takt policies` lists them"),
-        ]);
-    }
-    let count = options.cpus.unwrap_or(1);
-    if !(1..=MAX_CPUS).contains(&count) {
-        return Err(vec![
-            Diagnostic::error(&header, format!("a machine of {count} CPUs cannot be had"))
-                .label("asked for with `--cpus`")
-                .hint(format!("`--cpus` takes 1 to {MAX_CPUS}")),
-        ]);
+        return Err(vec![needs_a_table(&policy, &header, "a task set has none")]);
     }
     let from_all = options.cpus.is_none();
-    let mut machine = match options.machine {
-        Some(there) if from_all && !there.is_empty() => there,
-        _ => CpuSet::first(count),
+    let mut machine = match (options.cpus, options.machine) {
+        (Some(count), _) => machine_of(count, &header).map_err(|fault| vec![fault])?,
+        (None, Some(there)) if !there.is_empty() => there,
+        (None, _) => CpuSet::single(0),
     };
     if let Some(fault) = policy::check(&policy) {
         return Err(vec![fault.diagnostic(&header)]);

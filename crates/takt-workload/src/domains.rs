@@ -81,10 +81,7 @@ fn domain(reader: &mut Reader, node: &Node) -> Option<(Domain, Place)> {
     let policy = node.get("policy").map(|e| (policy::read(reader, &e.value), e.value.head()));
     let placement = node.get("placement").and_then(|e| reader.choice(&e.value, "placement", &Placement::ALL));
     for (key, example) in [("name", "name: control"), ("cpus", "cpus: 0"), ("policy", "policy: dasa")] {
-        if reader.lacks(node, key) {
-            let fault = Diagnostic::error(&node.head(), format!("a domain has no `{key}`")).label("in this domain");
-            reader.push(fault.hint(format!("add `{example}`")));
-        }
+        reader.required(node, "a domain", key, "in this domain", &format!("add `{example}`"));
     }
     let ((name, place), (cpus, at_cpus), (policy, at_policy)) = (name?, cpus?, policy?);
     let (name, cpus, policy) = (name?, cpus?, with_placement(policy?, placement));

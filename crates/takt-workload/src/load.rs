@@ -28,7 +28,8 @@ const SHAPES: [(&str, &[&str], &[&str]); 3] = [
 ];
 
 /// Multiplies what all tasks declare and need by a factor in millionths, as if the file said so, in its `changes` too: policies
-/// place tasks and reserve time by what is declared then. The `load` of the file stays and comes on top. O(tasks + steps + changes).
+/// place tasks and reserve time by what is declared then. The `load` of the file stays and comes on top. O(tasks + steps +
+/// changes).
 pub fn scale(system: &mut System, scenario: &mut Scenario, factor: u32) {
     system.tasks.iter_mut().for_each(|task| task.scale(factor));
     for (_, change) in &mut scenario.changes {
@@ -80,11 +81,9 @@ fn shaped(reader: &mut Reader, shape: &Entry) -> Option<Load> {
     }
     let faults = reader.diagnostics.len();
     reader.keys(node, &of, &[*must, *may].concat());
+    let hint = format!("its keys are {}", choices(must.iter().copied(), "and"));
     for key in *must {
-        if reader.lacks(node, key) {
-            let fault = Diagnostic::error(&node.head(), format!("{of} has no `{key}`")).label("in this mapping");
-            reader.push(fault.hint(format!("its keys are {}", choices(must.iter().copied(), "and"))));
-        }
+        reader.required(node, &of, key, "in this mapping", &hint);
     }
     let mut number = |key: &str| node.get(key).and_then(|e| factor(reader, &e.value, key));
     let (from, to, base, peak) = (number("from"), number("to"), number("base"), number("peak"));
@@ -120,13 +119,7 @@ fn points(reader: &mut Reader, node: &Node) -> Option<Load> {
     reader.keys(node, "a load of points", &["points", "repeat"]);
     let faults = reader.diagnostics.len();
     let repeat = node.get("repeat").map(|e| reader.span(&e.value, "repeat", Bare::Refused, false));
-    let Some(list) = node.get("points") else {
-        if reader.lacks(node, "points") {
-            let fault = Diagnostic::error(&node.head(), "a load that repeats has no `points`");
-            reader.push(fault.label("nothing to repeat").hint(POINTS_HINT));
-        }
-        return None;
-    };
+    let list = reader.required(node, "a load that repeats", "points", "nothing to repeat", POINTS_HINT)?;
     let items = bounded(reader, &list.value, "points", POINTS_HINT, MAX_ENTRIES)?;
     if items.is_empty() {
         reader.push(Diagnostic::error(&list.value.head(), "`points` is empty").label("no point").hint(POINTS_HINT));

@@ -2,7 +2,7 @@
 
 use crate::MAX_DIAGNOSTICS;
 use crate::diagnostic::Diagnostic;
-use crate::node::{Kind, Node, Place};
+use crate::node::{Entry, Kind, Node, Place};
 use crate::servers::Servers;
 use crate::steps::Resources;
 use crate::value::{self, NS_PER_MS, choices, nearest};
@@ -109,6 +109,21 @@ impl Reader {
     pub(crate) fn lacks(&self, map: &Node, key: &str) -> bool {
         let slip = |start: &usize| self.misspelt.get(start).is_some_and(|meant| meant == key);
         map.get(key).is_none() && !map.entries().iter().any(|e| slip(&e.key_span.start))
+    }
+
+    /// The entry of a key that `what` must have. Reports that it is missing, unless it is just misspelt.
+    pub(crate) fn required<'n>(
+        &mut self,
+        map: &'n Node,
+        what: &str,
+        key: &str,
+        label: &str,
+        hint: &str,
+    ) -> Option<&'n Entry> {
+        if self.lacks(map, key) {
+            self.push(Diagnostic::error(&map.head(), format!("{what} has no `{key}`")).label(label).hint(hint));
+        }
+        map.get(key)
     }
 
     /// Reports that the node should be a mapping, unless it is one.

@@ -79,15 +79,9 @@ pub(crate) fn steal(reader: &mut Reader, entry: &Entry) -> Option<Steal> {
         return None;
     }
     reader.keys(node, "`steal`", &["period", "length"]);
-    let mut part = |key: &str| match node.get(key) {
-        Some(e) => reader.span(&e.value, key, Bare::Refused, false).map(|s| (s, e.value.span.clone())),
-        None => {
-            if reader.lacks(node, key) {
-                let fault = Diagnostic::error(&node.head(), format!("`steal` has no `{key}`"));
-                reader.push(fault.label("in this mapping").hint(hint));
-            }
-            None
-        }
+    let mut part = |key: &str| {
+        let value = &reader.required(node, "`steal`", key, "in this mapping", hint)?.value;
+        reader.span(value, key, Bare::Refused, false).map(|span| (span, value.span.clone()))
     };
     let (period, length) = (part("period"), part("length"));
     let ((period, at_period), (length, at_length)) = (period?, length?);
@@ -217,11 +211,9 @@ fn change<'n>(
     }
     let faults = reader.diagnostics.len();
     reader.keys(node, "a change", &CHANGE_KEYS);
-    if reader.lacks(node, "at") {
-        let fault = Diagnostic::error(&node.head(), "a change has no `at`").label("in this change");
-        reader.push(fault.hint("add the time when it happens, as in `at: 1s`"));
-    }
-    let at = node.get("at").and_then(|e| Some((reader.span(&e.value, "at", Bare::Refused, true)?, &e.value.span)));
+    let hint = "add the time when it happens, as in `at: 1s`";
+    let at = reader.required(node, "a change", "at", "in this change", hint);
+    let at = at.and_then(|e| Some((reader.span(&e.value, "at", Bare::Refused, true)?, &e.value.span)));
     if let (Some((at, place)), Some(duration)) = (at, duration)
         && at >= duration
     {
@@ -231,8 +223,7 @@ fn change<'n>(
                 .hint("raise `duration`, or remove the change"),
         );
     }
-    let about: Vec<&Entry> = node.entries().iter().filter(|e| e.key != "at").collect();
-    let known = about.iter().all(|e| CHANGE_KEYS.contains(&e.key.as_str()));
+    let known = node.entries().iter().all(|e| CHANGE_KEYS.contains(&e.key.as_str()));
     let task = node.get("task").and_then(|e| task_called(reader, e, names));
     let share = node.get("share").map(|e| steps::share(reader, &e.value));
     let importance = node.get("importance").map(|e| steps::importance(reader, &e.value));
@@ -246,7 +237,6 @@ fn change<'n>(
     let shared = share.is_some() || importance.is_some();
     let mode = period.is_some() || runtime.is_some() || deadline.is_some();
     let of_task = [shared, mode, skew.is_some()].into_iter().filter(|k| *k).count() + said.len();
-    let place = node.head();
     let sound = known && said.len() == SAID.iter().filter(|(key, _)| node.get(key).is_some()).count();
     if let (Some(entry), None) = (node.get("domain"), policy) {
         let fault = Diagnostic::error(&entry.key_span, "a change with a `domain` has no `policy`");
@@ -255,25 +245,8 @@ fn change<'n>(
         );
         return;
     }
-    match (node.get("task"), policy) {
-        _ if !sound => {}
-        (Some(_), None) if of_task == 1 => {}
-        (None, Some(_)) if of_task == 0 => {}
-        (None, _) if of_task > 0 => {
-            let fault = Diagnostic::error(&place, "a change has no `task`").label("nobody's share, skew or state");
-            reader.push(fault.hint(CHANGE_HINT));
-        }
-        (task, _) => {
-            let what = about.iter().filter(|e| e.key != "task" && e.key != "domain").count();
-            let message = if what == 0 { "a change changes nothing" } else { "a change must be one thing" };
-            let label = match (task, what) {
-                (None, 0) => "neither a `task` nor a `policy`",
-                (Some(_), 0) => "nothing is said of the task but its name",
-                _ => "more than one in here",
-            };
-            let hint = if what == 0 { CHANGE_HINT } else { "write several changes with the same `at`" };
-            reader.push(Diagnostic::error(&place, message).label(label).hint(hint));
-        }
+    if sound {
+        one_thing(reader, node, of_task);
     }
     if reader.diagnostics[faults..].iter().any(|d| d.severity == crate::Severity::Error) {
         return;
@@ -292,11 +265,35 @@ fn change<'n>(
         (None, Some(by)) => Wish::Other(Happening::Skew { task, by }),
         (None, None) if mode => {
             let (period, deadline, runtime) = (period.flatten(), deadline.flatten(), runtime.flatten());
-            Wish::Mode { task, period, deadline, runtime, place }
+            Wish::Mode { task, period, deadline, runtime, place: node.head() }
         }
         (None, None) => Wish::Share { task, share: share.flatten(), importance: importance.flatten() },
     };
     wishes.push((at, wish));
+}
+
+/// Reports a change that is not just one thing, or is of a task and does not say of which. `of_task` counts what it says that is of one.
+fn one_thing(reader: &mut Reader, node: &Node, of_task: usize) {
+    let place = node.head();
+    match (node.get("task"), node.get("policy")) {
+        (Some(_), None) if of_task == 1 => {}
+        (None, Some(_)) if of_task == 0 => {}
+        (None, _) if of_task > 0 => {
+            let fault = Diagnostic::error(&place, "a change has no `task`").label("nobody's share, skew or state");
+            reader.push(fault.hint(CHANGE_HINT));
+        }
+        (task, _) => {
+            let what = node.entries().iter().filter(|e| !["at", "task", "domain"].contains(&e.key.as_str())).count();
+            let message = if what == 0 { "a change changes nothing" } else { "a change must be one thing" };
+            let label = match (task, what) {
+                (None, 0) => "neither a `task` nor a `policy`",
+                (Some(_), 0) => "nothing is said of the task but its name",
+                _ => "more than one in here",
+            };
+            let hint = if what == 0 { CHANGE_HINT } else { "write several changes with the same `at`" };
+            reader.push(Diagnostic::error(&place, message).label(label).hint(hint));
+        }
+    }
 }
 
 fn task_called(reader: &mut Reader, entry: &Entry, names: &HashMap<String, TaskId>) -> Option<TaskId> {

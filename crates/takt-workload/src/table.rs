@@ -127,19 +127,9 @@ impl Table {
             return;
         }
         reader.keys(node, "a window", &WINDOW_KEYS);
-        let length = match node.get("length") {
-            Some(entry) => reader.span(&entry.value, "length", Bare::Milliseconds, false),
-            None => {
-                if reader.lacks(node, "length") {
-                    reader.push(
-                        Diagnostic::error(&node.head(), "a window has no `length`")
-                            .label("in this window")
-                            .hint("add `length: 100`, a number of milliseconds"),
-                    );
-                }
-                None
-            }
-        };
+        let hint = "add `length: 100`, a number of milliseconds";
+        let length = reader.required(node, "a window", "length", "in this window", hint);
+        let length = length.and_then(|e| reader.span(&e.value, "length", Bare::Milliseconds, false));
         let shorthand: Vec<&Entry> = node.entries().iter().filter(|e| SLICE_KEYS.contains(&e.key.as_str())).collect();
         let mut slices = Vec::new();
         if let Some(entry) = node.get("slices") {
@@ -168,19 +158,13 @@ impl Table {
             }
             reader.keys(node, "a slice", &SLICE_KEYS);
         }
+        let hint = "add `cpu: 0`, a list such as `cpu: 0,2,5-7`, or `cpu: all`";
         let (cpus, cpus_place) = match node.get("cpu") {
-            Some(entry) => (reader.cpus(&entry.value, "cpu"), entry.value.span.clone()),
             None if implied => (Some(Cpus::All), node.head()),
-            None => {
-                if reader.lacks(node, "cpu") {
-                    reader.push(
-                        Diagnostic::error(&node.head(), "a slice has no `cpu`")
-                            .label("in this slice")
-                            .hint("add `cpu: 0`, a list such as `cpu: 0,2,5-7`, or `cpu: all`"),
-                    );
-                }
-                (None, node.head())
-            }
+            _ => match reader.required(node, "a slice", "cpu", "in this slice", hint) {
+                Some(entry) => (reader.cpus(&entry.value, "cpu"), entry.value.span.clone()),
+                None => (None, node.head()),
+            },
         };
         // Partitions without a name are numbered in the order in which DEmOS meets them.
         let mut entries: Vec<&Entry> = node.entries().iter().collect();

@@ -59,10 +59,8 @@ pub(crate) fn utility(reader: &mut Reader, node: &Node) -> Option<Utility> {
         }
         "exponential" => {
             let height = amount(reader, &shape.value, "exponential");
-            if reader.lacks(node, "half_life") {
-                let fault = Diagnostic::error(&node.head(), "a utility that is `exponential` has no `half_life`");
-                reader.push(fault.label("it does not say how fast it falls").hint("add `half_life: 5ms`"));
-            }
+            let label = "it does not say how fast it falls";
+            reader.required(node, "a utility that is `exponential`", "half_life", label, "add `half_life: 5ms`");
             Utility::Exponential { height: height?, half_life: span.flatten()? }
         }
         _ => Utility::Table(table(reader, &shape.value)?),

@@ -63,7 +63,7 @@ const REALTIME: [(&str, Realtime); 3] = [("auto", Realtime::Auto), ("yes", Realt
 const ON_CRASH: [(&str, OnCrash); 2] = [("kill", OnCrash::Kill), ("release", OnCrash::Release)];
 
 /// The policy of a window table.
-pub(crate) fn windows_policy() -> PolicySpec {
+fn windows_policy() -> PolicySpec {
     PolicySpec::from_name("windows").expect("the registry holds `windows`")
 }
 
@@ -101,107 +101,23 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     if let Some(entry) = root.get("servers") {
         servers::declare(reader, entry);
     }
-    let (windows, list) = (root.get("windows"), root.get("tasks"));
-    let partitions = root.get("partitions");
-    if let (Some(table), Some(list)) = (windows.or(partitions), list) {
-        reader.push(
-            Diagnostic::error(&list.key_span, format!("a workload has both `{}` and `tasks`", table.key))
-                .label("tasks of an online policy")
-                .also(&table.key_span, "a static table")
-                .hint("to run online tasks inside windows, make them processes of a partition with a `policy`"),
-        );
+    if beside_table(reader, root) {
         return None;
     }
-    if let (Some(table), Some(entry)) = (windows.or(partitions), root.get("domains")) {
-        reader.push(
-            Diagnostic::error(&entry.key_span, format!("a workload has both `{}` and `domains`", table.key))
-                .label("parts of the machine for online `tasks`")
-                .also(&table.key_span, "a static table")
-                .hint("the slices of windows are such parts: give a partition a `policy`"),
-        );
-        return None;
-    }
-    let machine_key = root.get("cpus").and_then(|e| Some((reader.cpus(&e.value, "cpus")?, e.value.span.clone())));
-    let wanted = Wanted { cpus: machine_key, options };
-    let file_policy = root.get("policy").and_then(|e| policy::read(reader, &e.value).map(|p| (p, e)));
-    let placement = root.get("placement").and_then(|e| reader.choice(&e.value, "placement", &Placement::ALL));
+    let top = Top {
+        root,
+        options,
+        cpus: root.get("cpus").and_then(|e| Some((reader.cpus(&e.value, "cpus")?, e.value.span.clone()))),
+        policy: root.get("policy").and_then(|e| policy::read(reader, &e.value).map(|p| (p, e))),
+        placement: root.get("placement").and_then(|e| reader.choice(&e.value, "placement", &Placement::ALL)),
+    };
     let mut workload = Workload::new(source, System::new(CpuSet::single(0), windows_policy()), settings);
     schedule_settings(reader, root, options, &mut workload.system);
-    let heads = match (windows, list) {
-        (Some(windows), _) => {
-            check_table_policy(reader, windows, file_policy, options);
-            if let (Some(_), Some(entry)) = (placement, root.get("placement")) {
-                reader.push(
-                    Diagnostic::error(&entry.key_span, "`placement` means nothing for a window table")
-                        .label("a rule for partitioned policies")
-                        .hint("a partition with a policy such as `p-edf` may have a `placement`"),
-                );
-            }
-            if !options.copies.is_empty() {
-                reader.push(no_copies(&windows.key_span, "a window table"));
-            }
-            let table = table::read(reader, partitions, windows);
-            let (named, all) = table.cpus();
-            let (machine, from_all) = wanted.machine(reader, named, all, &windows.key_span);
-            workload.system.cpus = machine;
-            workload.settings.cpus_from_all = from_all;
-            table::build(reader, table, &machine, &mut workload)
-        }
-        (None, Some(list)) => {
-            if let Some(entry) = root.get("be_start") {
-                reader.push(
-                    Diagnostic::error(&entry.key_span, "`be_start` needs `windows`")
-                        .label("tasks have no best-effort partitions")
-                        .hint("remove it"),
-                );
-            }
-            let tasks = tasks::read(reader, list, &options.copies);
-            let domains = root.get("domains").map(|entry| {
-                beside_domains(reader, root, entry, file_policy, options);
-                domains::read(reader, entry)
-            });
-            let named = domains.as_ref().map_or_else(|| tasks.cpus(), Domains::cpus);
-            let (mut machine, from_all) = wanted.machine(reader, named, named.is_empty(), &list.key_span);
-            let policy = match &domains {
-                Some(domains) => {
-                    domains.fit(reader, &machine);
-                    domains::domains_policy()
-                }
-                None => with_placement(online_policy(reader, root, list, file_policy, options)?, placement),
-            };
-            let place = policy_place(file_policy, options, list);
-            if let (None, None, Some((Cpus::Set(set), at))) = (options.cpus, &domains, &wanted.cpus)
-                && let Some(hint) = number_not_count(set).filter(|_| policy.scope != Scope::Uniprocessor)
-            {
-                let fault = Diagnostic::warning(at, format!("a policy for several CPUs has only {}", cpus_text(set)));
-                reader.push(fault.label("a list of numbers, and no count").hint(hint));
-            }
-            fit_machine(reader, &policy, &mut machine, from_all, &place);
-            if let Some(fault) = options.policy.as_ref().and_then(policy::check) {
-                reader.push(fault.diagnostic(&place));
-            }
-            workload.system.policy = policy;
-            workload.system.cpus = machine;
-            workload.settings.cpus_from_all = from_all;
-            let (heads, homes) = tasks.build(reader, &machine, &policy, domains.as_ref(), &mut workload);
-            if let Some(domains) = domains {
-                (workload.system.domains, workload.domains) = domains.build(reader, &homes);
-            }
-            heads
-        }
+    let heads = match (root.get("windows"), root.get("tasks")) {
+        (Some(windows), _) => top.table(reader, windows, &mut workload),
+        (None, Some(list)) => top.tasks(reader, list, &mut workload)?,
         (None, None) => {
-            if !reader.lacks(root, "windows") || !reader.lacks(root, "tasks") {
-                return None;
-            }
-            let fault = match partitions {
-                Some(entry) => Diagnostic::error(&entry.key_span, "a workload has `partitions` but no `windows`")
-                    .label("no window runs them")
-                    .hint("add `windows: [{length: 100, sc_partition: …}]`"),
-                None => Diagnostic::error(&root.head(), "there is nothing to schedule")
-                    .label("neither `windows` nor `tasks` in this file")
-                    .hint("a workload has `windows` and `partitions`, or `tasks` and a `policy`"),
-            };
-            reader.push(fault);
+            nothing_to_schedule(reader, root);
             return None;
         }
     };
@@ -211,26 +127,50 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     let servers = std::mem::take(&mut reader.servers);
     (workload.system.servers, workload.servers) = servers.build(reader);
     rules::whole(reader, root, &workload, &heads);
-    surroundings(reader, root, file_policy.map(|(policy, _)| policy), options, &mut workload);
+    top.surroundings(reader, &mut workload);
     Some((workload, heads))
 }
 
-fn surroundings(
-    reader: &mut Reader,
-    root: &Node,
-    file_policy: Option<PolicySpec>,
-    options: &Options,
-    workload: &mut Workload,
-) {
-    workload.scenario.costs = root.get("costs").map(|e| scenario::costs(reader, e)).unwrap_or_default();
-    let deciding = root.get("deciding");
-    workload.scenario.deciding =
-        deciding.and_then(|e| reader.choice(&e.value, "deciding", &DECIDING)).unwrap_or_default();
-    workload.scenario.steal = root.get("steal").and_then(|e| scenario::steal(reader, e));
-    if let Some(entry) = root.get("changes") {
-        let own = options.policy.map(|policy| file_policy.unwrap_or(policy));
-        scenario::changes(reader, entry, own, workload);
+/// What may not stand beside a window table, and whether it does.
+fn beside_table(reader: &mut Reader, root: &Node) -> bool {
+    let Some(table) = root.get("windows").or(root.get("partitions")) else { return false };
+    let others = [
+        (
+            "tasks",
+            "tasks of an online policy",
+            "to run online tasks inside windows, make them processes of a partition with a `policy`",
+        ),
+        (
+            "domains",
+            "parts of the machine for online `tasks`",
+            "the slices of windows are such parts: give a partition a `policy`",
+        ),
+    ];
+    let other = others.into_iter().find_map(|(key, label, hint)| Some((root.get(key)?, label, hint)));
+    if let Some((entry, label, hint)) = other {
+        reader.push(
+            Diagnostic::error(&entry.key_span, format!("a workload has both `{}` and `{}`", table.key, entry.key))
+                .label(label)
+                .also(&table.key_span, "a static table")
+                .hint(hint),
+        );
     }
+    other.is_some()
+}
+
+/// Neither windows nor tasks, unless one of them is just misspelt.
+fn nothing_to_schedule(reader: &mut Reader, root: &Node) {
+    if !reader.lacks(root, "windows") || !reader.lacks(root, "tasks") {
+        return;
+    }
+    reader.push(match root.get("partitions") {
+        Some(entry) => Diagnostic::error(&entry.key_span, "a workload has `partitions` but no `windows`")
+            .label("no window runs them")
+            .hint("add `windows: [{length: 100, sc_partition: …}]`"),
+        None => Diagnostic::error(&root.head(), "there is nothing to schedule")
+            .label("neither `windows` nor `tasks` in this file")
+            .hint("a workload has `windows` and `partitions`, or `tasks` and a `policy`"),
+    });
 }
 
 fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
@@ -309,24 +249,96 @@ fn preset(reader: &mut Reader, root: &Node, system: &mut System) {
     }
 }
 
-/// What is said about the machine outside of slices and tasks.
-struct Wanted<'o> {
+/// What the file and the command line say outside of slices and tasks.
+struct Top<'n> {
+    root: &'n Node,
+    options: &'n Options,
+    /// The file's `cpus`, and where they stand.
     cpus: Option<(Cpus, Place)>,
-    options: &'o Options,
+    /// The file's `policy`, and where it stands.
+    policy: Option<(PolicySpec, &'n Entry)>,
+    placement: Option<Placement>,
 }
 
-impl Wanted<'_> {
+impl Top<'_> {
+    /// Reads `windows` and `partitions`. Returns the places that messages about the tasks point at.
+    fn table(&self, reader: &mut Reader, windows: &Entry, workload: &mut Workload) -> Vec<Place> {
+        self.check_table_policy(reader, windows);
+        if let (Some(_), Some(entry)) = (self.placement, self.root.get("placement")) {
+            reader.push(
+                Diagnostic::error(&entry.key_span, "`placement` means nothing for a window table")
+                    .label("a rule for partitioned policies")
+                    .hint("a partition with a policy such as `p-edf` may have a `placement`"),
+            );
+        }
+        if !self.options.copies.is_empty() {
+            reader.push(no_copies(&windows.key_span, "a window table"));
+        }
+        let table = table::read(reader, self.root.get("partitions"), windows);
+        let (named, all) = table.cpus();
+        let (machine, from_all) = self.machine(reader, named, all, &windows.key_span);
+        workload.system.cpus = machine;
+        workload.settings.cpus_from_all = from_all;
+        table::build(reader, table, &machine, workload)
+    }
+
+    /// Reads `tasks` and `domains`. Returns the places that messages about the tasks point at; `None` when nothing says how to
+    /// schedule them.
+    fn tasks(&self, reader: &mut Reader, list: &Entry, workload: &mut Workload) -> Option<Vec<Place>> {
+        if let Some(entry) = self.root.get("be_start") {
+            reader.push(
+                Diagnostic::error(&entry.key_span, "`be_start` needs `windows`")
+                    .label("tasks have no best-effort partitions")
+                    .hint("remove it"),
+            );
+        }
+        let tasks = tasks::read(reader, list, &self.options.copies);
+        let domains = self.root.get("domains").map(|entry| {
+            self.beside_domains(reader, entry);
+            domains::read(reader, entry)
+        });
+        let named = domains.as_ref().map_or_else(|| tasks.cpus(), Domains::cpus);
+        let (mut machine, from_all) = self.machine(reader, named, named.is_empty(), &list.key_span);
+        let policy = match &domains {
+            Some(domains) => {
+                domains.fit(reader, &machine);
+                domains::domains_policy()
+            }
+            None => with_placement(self.online_policy(reader, list)?, self.placement),
+        };
+        let place = match self.policy {
+            Some((_, entry)) if self.options.policy.is_none() => &entry.value.span,
+            _ => &list.key_span,
+        };
+        if let (None, None, Some((Cpus::Set(set), at))) = (self.options.cpus, &domains, &self.cpus)
+            && let Some(hint) = number_not_count(set).filter(|_| policy.scope != Scope::Uniprocessor)
+        {
+            let fault = Diagnostic::warning(at, format!("a policy for several CPUs has only {}", cpus_text(set)));
+            reader.push(fault.label("a list of numbers, and no count").hint(hint));
+        }
+        fit_machine(reader, &policy, &mut machine, from_all, place);
+        if let Some(fault) = self.options.policy.as_ref().and_then(policy::check) {
+            reader.push(fault.diagnostic(place));
+        }
+        workload.system.policy = policy;
+        workload.system.cpus = machine;
+        workload.settings.cpus_from_all = from_all;
+        let (heads, homes) = tasks.build(reader, &machine, &policy, domains.as_ref(), workload);
+        if let Some(domains) = domains {
+            (workload.system.domains, workload.domains) = domains.build(reader, &homes);
+        }
+        Some(heads)
+    }
+
     /// The machine, and whether nobody named a CPU. `all`: some slice asks for all CPUs there are.
     fn machine(&self, reader: &mut Reader, named: CpuSet, all: bool, place: &Place) -> (CpuSet, bool) {
         match (self.options.cpus, &self.cpus) {
-            (Some(count), _) if (1..=MAX_CPUS).contains(&count) => (CpuSet::first(count), false),
             (Some(count), _) => {
-                reader.push(
-                    Diagnostic::error(place, format!("a machine of {count} CPUs cannot be had"))
-                        .label("asked for with `--cpus`")
-                        .hint(format!("`--cpus` takes 1 to {MAX_CPUS}")),
-                );
-                (CpuSet::single(0), false)
+                let machine = machine_of(count, place).unwrap_or_else(|fault| {
+                    reader.push(fault);
+                    CpuSet::single(0)
+                });
+                (machine, false)
             }
             (None, Some((Cpus::Set(set), _))) => (*set, false),
             (None, cpus) => {
@@ -341,92 +353,102 @@ impl Wanted<'_> {
             }
         }
     }
-}
 
-fn check_table_policy(
-    reader: &mut Reader,
-    windows: &Entry,
-    file_policy: Option<(PolicySpec, &Entry)>,
-    options: &Options,
-) {
-    if let Some((policy, entry)) = file_policy
-        && policy.scope != Scope::Table
-    {
-        let name = policy_name(&policy);
-        reader.push(
-            Diagnostic::error(&entry.value.span, format!("`{name}` cannot schedule a window table"))
-                .label("an online policy")
-                .also(&windows.key_span, "the table")
-                .hint(format!("remove this line; a partition may have `policy: {name}` of its own")),
-        );
+    fn check_table_policy(&self, reader: &mut Reader, windows: &Entry) {
+        if let Some((policy, entry)) = self.policy
+            && policy.scope != Scope::Table
+        {
+            let name = policy_name(&policy);
+            reader.push(
+                Diagnostic::error(&entry.value.span, format!("`{name}` cannot schedule a window table"))
+                    .label("an online policy")
+                    .also(&windows.key_span, "the table")
+                    .hint(format!("remove this line; a partition may have `policy: {name}` of its own")),
+            );
+        }
+        if let Some(policy) = &self.options.policy
+            && policy.scope != Scope::Table
+        {
+            let name = policy_name(policy);
+            reader.push(
+                Diagnostic::error(&windows.key_span, format!("`--policy {name}` cannot be used with a window table"))
+                    .label("the windows are the policy")
+                    .hint(format!("leave `--policy` out; a partition may have `policy: {name}` of its own")),
+            );
+        }
     }
-    if let Some(policy) = &options.policy
-        && policy.scope != Scope::Table
-    {
-        let name = policy_name(policy);
-        reader.push(
-            Diagnostic::error(&windows.key_span, format!("`--policy {name}` cannot be used with a window table"))
-                .label("the windows are the policy")
-                .hint(format!("leave `--policy` out; a partition may have `policy: {name}` of its own")),
-        );
-    }
-}
 
-/// What may not stand beside `domains`.
-fn beside_domains(
-    reader: &mut Reader,
-    root: &Node,
-    domains: &Entry,
-    file_policy: Option<(PolicySpec, &Entry)>,
-    options: &Options,
-) {
-    let own = file_policy.filter(|(policy, _)| *policy != domains::domains_policy()).map(|(_, entry)| entry);
-    for entry in own.into_iter().chain(root.get("placement")) {
-        reader.push(
-            Diagnostic::error(&entry.key_span, format!("a workload has both `domains` and `{}`", entry.key))
-                .label("of all tasks")
-                .also(&domains.key_span, "each domain has its own")
-                .hint("remove one of them"),
-        );
+    /// What may not stand beside `domains`.
+    fn beside_domains(&self, reader: &mut Reader, domains: &Entry) {
+        let own = self.policy.filter(|(policy, _)| *policy != domains::domains_policy()).map(|(_, entry)| entry);
+        for entry in own.into_iter().chain(self.root.get("placement")) {
+            reader.push(
+                Diagnostic::error(&entry.key_span, format!("a workload has both `domains` and `{}`", entry.key))
+                    .label("of all tasks")
+                    .also(&domains.key_span, "each domain has its own")
+                    .hint("remove one of them"),
+            );
+        }
+        if let Some(policy) = self.options.policy.filter(|policy| *policy != domains::domains_policy()) {
+            let name = policy_name(&policy);
+            reader.push(
+                Diagnostic::error(&domains.key_span, format!("`--policy {name}` cannot be used with domains"))
+                    .label("each domain has its own policy")
+                    .hint("leave `--policy` out, or remove `domains` from the file"),
+            );
+        }
     }
-    if let Some(policy) = options.policy.filter(|policy| *policy != domains::domains_policy()) {
-        let name = policy_name(&policy);
-        reader.push(
-            Diagnostic::error(&domains.key_span, format!("`--policy {name}` cannot be used with domains"))
-                .label("each domain has its own policy")
-                .hint("leave `--policy` out, or remove `domains` from the file"),
-        );
-    }
-}
 
-/// The policy of a task list, or the faults of having none.
-fn online_policy(
-    reader: &mut Reader,
-    root: &Node,
-    list: &Entry,
-    file_policy: Option<(PolicySpec, &Entry)>,
-    options: &Options,
-) -> Option<PolicySpec> {
-    let (policy, place) = match (options.policy, file_policy) {
-        (Some(policy), _) => (policy, &list.key_span),
-        (None, Some((policy, entry))) => (policy, &entry.value.span),
-        (None, None) => {
-            // One that could not be read was reported.
-            if root.get("policy").is_none() {
-                reader.push(no_policy(&list.key_span));
+    /// The policy of a task list, or the faults of having none.
+    fn online_policy(&self, reader: &mut Reader, list: &Entry) -> Option<PolicySpec> {
+        let (policy, place) = match (self.options.policy, self.policy) {
+            (Some(policy), _) => (policy, &list.key_span),
+            (None, Some((policy, entry))) => (policy, &entry.value.span),
+            (None, None) => {
+                // One that could not be read was reported.
+                if self.root.get("policy").is_none() {
+                    reader.push(no_policy(&list.key_span));
+                }
+                return None;
             }
+        };
+        if policy.scope == Scope::Table {
+            reader.push(needs_a_table(&policy, place, "this file has `tasks`"));
             return None;
         }
-    };
-    if policy.scope == Scope::Table {
-        reader.push(
-            Diagnostic::error(place, format!("the policy `{0}` needs `{0}`", policy.entry.name))
-                .label("this file has `tasks`")
-                .hint("choose an online policy such as `edf`; `takt policies` lists them"),
-        );
-        return None;
+        Some(policy)
     }
-    Some(policy)
+
+    /// Reads what a simulated machine costs, and what happens to it.
+    fn surroundings(&self, reader: &mut Reader, workload: &mut Workload) {
+        let root = self.root;
+        workload.scenario.costs = root.get("costs").map(|e| scenario::costs(reader, e)).unwrap_or_default();
+        let deciding = root.get("deciding");
+        workload.scenario.deciding =
+            deciding.and_then(|e| reader.choice(&e.value, "deciding", &DECIDING)).unwrap_or_default();
+        workload.scenario.steal = root.get("steal").and_then(|e| scenario::steal(reader, e));
+        if let Some(entry) = root.get("changes") {
+            let own = self.options.policy.map(|policy| self.policy.map_or(policy, |(own, _)| own));
+            scenario::changes(reader, entry, own, workload);
+        }
+    }
+}
+
+/// A machine of so many CPUs, or why `--cpus` cannot have it.
+pub(crate) fn machine_of(count: usize, place: &Place) -> Result<CpuSet, Diagnostic> {
+    if (1..=MAX_CPUS).contains(&count) {
+        return Ok(CpuSet::first(count));
+    }
+    Err(Diagnostic::error(place, format!("a machine of {count} CPUs cannot be had"))
+        .label("asked for with `--cpus`")
+        .hint(format!("`--cpus` takes 1 to {MAX_CPUS}")))
+}
+
+/// The policy of window tables, or of domains, for tasks alone.
+pub(crate) fn needs_a_table(policy: &PolicySpec, place: &Place, label: &str) -> Diagnostic {
+    Diagnostic::error(place, format!("the policy `{0}` needs `{0}`", policy.entry.name))
+        .label(label)
+        .hint("choose an online policy such as `edf`; `takt policies` lists them")
 }
 
 /// `--copies` where nothing can be copied.
@@ -447,13 +469,6 @@ pub(crate) fn with_placement(mut policy: PolicySpec, placement: Option<Placement
         policy.placement = placement.unwrap_or(policy.placement);
     }
     policy
-}
-
-fn policy_place(file_policy: Option<(PolicySpec, &Entry)>, options: &Options, list: &Entry) -> Place {
-    match file_policy {
-        Some((_, entry)) if options.policy.is_none() => entry.value.span.clone(),
-        _ => list.key_span.clone(),
-    }
 }
 
 /// A uniprocessor policy takes one CPU: the lowest there is, unless the file or the user says that there are more.
