@@ -270,16 +270,7 @@ impl Ledger {
                 (a.granted, a.used, a.limit) = (Some(amount), Span::ZERO, amount + self.slack);
             }
             What::Start { task, job, place } => self.start(task, job, place, record),
-            What::Stop { task, job, place, reason } => {
-                let a = &mut self.accounts[task.index()];
-                assert!(a.started.take() == Some((job, place)), "{record:?} without its start");
-                let over = !a.is_current(job) || a.follow.handler.is_some();
-                assert!(over == (reason == StopReason::Finished), "{record:?} but over: {over}");
-                assert!(a.blocked == (reason == StopReason::Blocked) || over, "{record:?} but {a:?}");
-                a.counts.preemptions += u64::from(reason == StopReason::Preempted);
-                let allowed = reason != StopReason::Preempted || self.gave_way || self.may_preempt(task);
-                assert!(allowed, "{record:?} under a policy that does not preempt");
-            }
+            What::Stop { task, job, place, reason } => self.stop(task, job, place, reason, record),
             What::Finish { task, job, outcome, consumed } => {
                 let elapsed = elapsed(task);
                 let given_up = outcome == Outcome::Aborted && !self.aborted.contains(&task);
@@ -311,22 +302,7 @@ impl Ledger {
                 a.resumes(self.slack);
             }
             What::Request { task, resource, granted } => self.sharing.requested(task, resource, granted),
-            What::Return { task, resource } => {
-                assert_eq!(self.account(task).follow.handler, None, "{record:?} although its handler is to come");
-                let ranks: Vec<_> = (0..self.accounts.len()).map(|t| rules::rank(self, TaskId(t as u32))).collect();
-                // A job that ends in a circle has lent its urgency to those that wait for it until that very instant.
-                let sure = self.single && self.account(task).current().is_some() && self.sharing.deadlocks == 0;
-                let locking = self.system.locking;
-                let domains: Vec<_> = (0..self.accounts.len()).map(|t| self.domain_of(TaskId(t as u32))).collect();
-                // What two policies call urgent cannot be compared.
-                let alike =
-                    |waiters: &[TaskId]| waiters.iter().all(|t| domains[t.index()] == domains[waiters[0].index()]);
-                self.sharing.returned(task, resource, |waiters| match locking {
-                    Locking::Fifo => vec![waiters[0]],
-                    Locking::Inheritance if sure && alike(waiters) => rules::most_urgent(waiters, &ranks),
-                    _ => waiters.to_vec(),
-                });
-            }
+            What::Return { task, resource } => self.returned(task, resource, record),
             What::Deadlock { task, resource } => self.sharing.deadlocked(task, resource),
             What::Yield { task, job } => {
                 let a = &mut self.accounts[task.index()];
@@ -343,6 +319,33 @@ impl Ledger {
                 }
             }
         }
+    }
+
+    fn stop(&mut self, task: TaskId, job: u64, place: Place, reason: StopReason, record: &Record) {
+        let a = &mut self.accounts[task.index()];
+        assert!(a.started.take() == Some((job, place)), "{record:?} without its start");
+        let over = !a.is_current(job) || a.follow.handler.is_some();
+        assert!(over == (reason == StopReason::Finished), "{record:?} but over: {over}");
+        assert!(a.blocked == (reason == StopReason::Blocked) || over, "{record:?} but {a:?}");
+        a.counts.preemptions += u64::from(reason == StopReason::Preempted);
+        let allowed = reason != StopReason::Preempted || self.gave_way || self.may_preempt(task);
+        assert!(allowed, "{record:?} under a policy that does not preempt");
+    }
+
+    fn returned(&mut self, task: TaskId, resource: ResourceId, record: &Record) {
+        assert_eq!(self.account(task).follow.handler, None, "{record:?} although its handler is to come");
+        let ranks: Vec<_> = (0..self.accounts.len()).map(|t| rules::rank(self, TaskId(t as u32))).collect();
+        // A job that ends in a circle has lent its urgency to those that wait for it until that very instant.
+        let sure = self.single && self.account(task).current().is_some() && self.sharing.deadlocks == 0;
+        let locking = self.system.locking;
+        let domains: Vec<_> = (0..self.accounts.len()).map(|t| self.domain_of(TaskId(t as u32))).collect();
+        // What two policies call urgent cannot be compared.
+        let alike = |waiters: &[TaskId]| waiters.iter().all(|t| domains[t.index()] == domains[waiters[0].index()]);
+        self.sharing.returned(task, resource, |waiters| match locking {
+            Locking::Fifo => vec![waiters[0]],
+            Locking::Inheritance if sure && alike(waiters) => rules::most_urgent(waiters, &ranks),
+            _ => waiters.to_vec(),
+        });
     }
 
     fn start(&mut self, task: TaskId, job: u64, place: Place, record: &Record) {
