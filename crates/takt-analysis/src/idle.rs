@@ -113,7 +113,7 @@ fn cap(shares: &mut [(u64, u64)], leads: &[(TaskId, CpuSet)], declared: &System)
     }
     for (t, (lead, _)) in leads.iter().enumerate() {
         let shared = declared.tasks[t].server.and(declared.server(*lead));
-        let Some(Reservation { budget, period }) = shared.map(|server| server.reservation) else { continue };
+        let Some(Reservation { budget, period, .. }) = shared.map(|server| server.reservation) else { continue };
         let reserved = (budget.ns() as u64, period.ns() as u64);
         if sums[lead.index()] > units(reserved) {
             shares[t] = if lead.index() == t { reserved } else { (0, 1) };

@@ -5,17 +5,21 @@
 //! 1998, for CBS; Lipari and Baruah, "Greedy reclamation of unused bandwidth in constant-bandwidth servers", ECRTS 2000, for
 //! GRUB), on m CPUs within the bound of GFB (Baruah, Goossens and Lipari, "Implementing constant-bandwidth servers upon
 //! multiprocessor platforms", RTAS 2002; for GRUB Abeni, Lipari, Parri and Sun, "Multicore CPU reclaiming: parallel or
-//! sequential?", SAC 2016). Where all jobs stay within Q and come P apart, CBS is EDF with a deadline P after each release, and the
-//! other tests of that apply.
+//! sequential?", SAC 2016). With deadlines before the ends of periods, which CBS knows, the demand of the servers decides instead
+//! ([`demand`]). Where all jobs stay within Q and come P apart, CBS is EDF with a deadline D after each release, which
+//! is P unless the reservation has another one, and the other tests of that apply.
 //!
 //! What is promised so holds for a task whose jobs need no more than Q, come no sooner than P after each other, and have deadlines
-//! no earlier than P. No proof is known to us for FCBS, which hands budgets on.
+//! no earlier than D. There is one exception: a hard server with D < P whose budget is just used up gets the next one when its
+//! period begins, whether there is a job or not, and a job that comes later has only part of it. No proof is known to us for FCBS, which hands budgets on.
 //!
 //! Under EDF-WMR servers fit if EDF-WM finds a CPU or a route for each ([`crate::split`]). It hands budgets on, too, but what is
 //! handed on is used by who could run instead, with a deadline no earlier, and on each CPU the deadlines of a server's budgets are
 //! at least a period apart; so the work that is due by any instant is never more than under EDF with jobs that all use their
 //! budgets, for which the assignment is tested exactly. (The paper says the same in short: Kato, Rajkumar and Ishikawa, "AIRS",
 //! ECRTS 2010, section 5.2.)
+
+mod demand;
 
 use crate::global;
 use crate::online::{Answer, Kind, homes, necessary, only_runs};
@@ -35,13 +39,13 @@ pub(crate) fn knows(policy: &str) -> bool {
     matches!(policy, "cbs" | "grub" | "edf-wmr")
 }
 
-/// The system with budgets as runtimes and the servers' periods as periods, by which its tasks are packed.
+/// The system with budgets as runtimes and the servers' relative deadlines as periods, by which its tasks are packed.
 pub(crate) fn as_runtimes(system: &System) -> System {
     let mut system = system.clone();
     for task in &mut system.tasks {
-        if let Some(Reservation { budget, period }) = task.reserved() {
-            task.runtime = Some(budget);
-            task.arrival = Arrival::Periodic { offset: Span::ZERO, period };
+        if let Some(reserved) = task.reserved() {
+            task.runtime = Some(reserved.budget);
+            task.arrival = Arrival::Periodic { offset: Span::ZERO, period: reserved.relative_deadline() };
         }
     }
     system
@@ -52,17 +56,25 @@ struct Served<'a> {
     id: TaskId,
     task: &'a Task,
     server: Reservation,
+    /// Whether it waits for its next period when its budget is used up.
+    hard: bool,
 }
 
 impl Served<'_> {
     fn times(&self) -> Times {
-        let (runtime, period) = (self.server.budget.ns() as u64, self.server.period.ns() as u64);
-        Times { runtime, deadline: period, period }
+        let [runtime, deadline, period] =
+            [self.server.budget, self.server.relative_deadline(), self.server.period].map(|span| span.ns() as u64);
+        Times { runtime, deadline, period }
     }
 
-    /// Why nothing is promised to this task, which is then at its own expense; `None` for one that is promised all its deadlines.
-    fn excess(&self, demand: Option<&Demand>) -> Option<String> {
-        let (id, Reservation { budget, period }) = (self.id.0, self.server);
+    fn is_constrained(&self) -> bool {
+        self.server.relative_deadline() < self.server.period
+    }
+
+    /// Why its jobs may not all run with a budget and a deadline of their own, given at their releases; `None` where they do, if
+    /// no server is late.
+    fn strays(&self, demand: Option<&Demand>) -> Option<String> {
+        let (id, Reservation { budget, period, .. }) = (self.id.0, self.server);
         let Some(demand) = demand else { return Some(format!("task {id} does not come periodically or sporadically")) };
         if !only_runs(self.task) {
             Some(format!("task {id} sleeps, and may go on too late for its deadline"))
@@ -70,17 +82,39 @@ impl Served<'_> {
             Some(format!("task {id} can need more than its budget of {budget}"))
         } else if demand.period < i128::from(period.ns()) {
             Some(format!("task {id} comes more often than once in the period of its reservation, {period}"))
-        } else if let Some(deadline) = demand.deadline.and_then(|d| i64::try_from(d).ok()).filter(|d| *d < period.ns())
+        } else if self.hard
+            && self.is_constrained()
+            && demand.runtime == i128::from(budget.ns())
+            && !(demand.regular && demand.period == i128::from(period.ns()))
         {
-            // Without a `reservation` of its own it has its runtime in each of its periods.
-            let (deadline, budget) = (Span::from_ns(deadline), budget.min(Span::from_ns(deadline)));
             Some(format!(
-                "task {id} has a deadline of {deadline}, shorter than the period of its reservation, {period} (with \
-                 `reservation: {{budget: {budget}, period: {deadline}}}` more is promised)"
+                "task {id} can use up its budget of {budget}, and get the next one before its next job comes, which then has \
+                 only part of it (a little more `budget` than it needs avoids that)"
             ))
         } else {
             None
         }
+    }
+
+    /// Why nothing is promised to this task, which is then at its own expense; `None` for one that is promised all its deadlines.
+    fn excess(&self, policy: &str, demand: Option<&Demand>) -> Option<String> {
+        if let Some(why) = self.strays(demand) {
+            return Some(why);
+        }
+        let (id, Reservation { budget, period, .. }, least) = (self.id.0, self.server, self.server.relative_deadline());
+        let deadline =
+            demand?.deadline.and_then(|d| i64::try_from(d).ok()).map(Span::from_ns).filter(|d| *d < least)?;
+        // Without a `reservation` of its own it has its runtime in each of its periods.
+        let budget = budget.min(deadline);
+        let (what, way) = match policy {
+            "cbs" if self.is_constrained() => ("deadline", format!("deadline: {deadline}, period: {period}")),
+            "cbs" => ("period", format!("deadline: {deadline}, period: {period}")),
+            _ => ("period", format!("period: {deadline}")),
+        };
+        Some(format!(
+            "task {id} has a deadline of {deadline}, shorter than the {what} of its reservation, {least} (with `reservation: \
+             {{budget: {budget}, {way}}}` more is promised)"
+        ))
     }
 }
 
@@ -120,7 +154,8 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
         let Some(server) = declared.tasks[id.index()].reserved() else {
             return unknown(format!("task {} has no reservation", id.0));
         };
-        served.push(Served { id, task, server });
+        let hard = system.policy.entry.name != "edf-wmr" && system.policy.value("enforcement") == Some(1);
+        served.push(Served { id, task, server, hard });
     }
     let fit = match name {
         "edf-wmr" => {
@@ -134,7 +169,7 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
     };
     let demand = |id: TaskId| tasks.iter().find(|d| d.task == id);
     let dated = served.iter().filter(|s| s.task.deadline.is_some());
-    if let Some(first) = first_of(dated.filter_map(|s| s.excess(demand(s.id)))) {
+    if let Some(first) = first_of(dated.filter_map(|s| s.excess(name, demand(s.id)))) {
         let found = unknown(format!("{first}; the servers fit, so that the others are in time whatever it does"));
         return (test, Finding { responses, ..found.1 });
     }
@@ -182,6 +217,20 @@ type Shown = (&'static str, Vec<(TaskId, Span)>);
 
 /// Whether these servers get their budgets by their deadlines on so many CPUs. The error says why that is not shown.
 fn fits(policy: &str, here: &[&Served<'_>], tasks: &[Demand], cpus: u64) -> Result<Shown, String> {
+    let demand = |s: &&Served<'_>| tasks.iter().find(|d| d.task == s.id).filter(|d| s.strays(Some(d)).is_none());
+    let constrained = here.iter().any(|s| s.is_constrained());
+    if constrained && cpus == 1 {
+        let claims: Vec<demand::Claim> =
+            here.iter().map(|s| demand::Claim { times: s.times(), strays: demand(s).is_none() }).collect();
+        return demand::fits(&claims).map(|()| ("reservation", Vec::new()));
+    }
+    let stray = here.iter().find(|s| demand(s).is_none());
+    if let Some(stray) = stray.filter(|_| constrained) {
+        return Err(format!(
+            "no proof is known to us for reservations with a `deadline` on {cpus} CPUs beside task {}, which may not keep to its own",
+            stray.id.0
+        ));
+    }
     let mut sum = Utilisation::default();
     here.iter().for_each(|s| sum.add(s.server.budget.ns() as u64, s.server.period.ns() as u64));
     if here.is_empty() || cpus == 1 && sum.at_most(1) == Some(true) {
@@ -195,11 +244,11 @@ fn fits(policy: &str, here: &[&Served<'_>], tasks: &[Demand], cpus: u64) -> Resu
         return Ok(("gfb", Vec::new()));
     }
     // With jobs that keep to their servers, CBS is EDF by the servers' deadlines.
-    let demand = |s: &&Served<'_>| tasks.iter().find(|d| d.task == s.id).filter(|d| s.excess(Some(d)).is_none());
     let kept: Option<Vec<Demand>> = here.iter().map(|s| demand(s).copied()).collect();
     if let Some(mut kept) = kept.filter(|_| policy == "cbs") {
-        let period = |d: &Demand| here.iter().find(|s| s.id == d.task).map(|s| i128::from(s.server.period.ns()));
-        kept.iter_mut().for_each(|d| d.deadline = period(d));
+        let by =
+            |d: &Demand| here.iter().find(|s| s.id == d.task).map(|s| i128::from(s.server.relative_deadline().ns()));
+        kept.iter_mut().for_each(|d| d.deadline = by(d));
         if let (name, Finding { answer: Answer::Yes, responses, .. }) = global::by_edf_alone(&kept, cpus) {
             return Ok((name, responses));
         }

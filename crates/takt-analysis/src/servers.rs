@@ -35,7 +35,7 @@ pub(crate) fn ranking(policy: &PolicySpec) -> Option<By> {
 /// server can use one at the end of its period and the next one at the beginning.
 pub(crate) fn jitter(policy: &PolicySpec, task: &Task) -> Span {
     match task.reservation {
-        Some(Reservation { budget, period }) if policy.entry.name == "deferrable-server" => period - budget,
+        Some(Reservation { budget, period, .. }) if policy.entry.name == "deferrable-server" => period - budget,
         _ => Span::ZERO,
     }
 }

@@ -65,7 +65,7 @@ fn one_that_is_more_urgent_can_disturb_others() {
 fn one_with_a_server_is_contained() {
     let served = |policy: &str, deadline| {
         let mut system = system(policy, deadline);
-        system.tasks[2].reservation = Some(Reservation { budget: MS(1), period: MS(4) });
+        system.tasks[2].reservation = Some(Reservation::new(MS(1), MS(4)));
         system
     };
     // Three budgets of 1 ms, one more period for the wait: 16 ms. To the first task the server is an equal that may come before.

@@ -522,7 +522,7 @@ fn global_fixed_priorities_have_response_times() {
 fn reserved(mut system: System, servers: &[(i64, i64)]) -> System {
     for (task, &(budget, period)) in system.tasks.iter_mut().zip(servers) {
         let (budget, period) = (Span::from_ms(budget), Span::from_ms(period));
-        task.reservation = Some(Reservation { budget, period });
+        task.reservation = Some(Reservation::new(budget, period));
     }
     system
 }
@@ -564,8 +564,10 @@ fn servers_on_several_cpus() {
     );
     let early = told("g-cbs", &[(5, 9, 10)], &[(5, 10)]).3;
     let short = "task 0 has a deadline of 9ms, shorter than the period of its reservation, 10ms (with \
-                 `reservation: {budget: 5ms, period: 9ms}` more is promised)";
+                 `reservation: {budget: 5ms, deadline: 9ms, period: 10ms}` more is promised)";
     assert!(early.starts_with(short), "{early}");
+    let early = told("g-grub", &[(5, 9, 10)], &[(5, 10)]).3;
+    assert!(early.contains("`reservation: {budget: 5ms, period: 9ms}`"), "{early}");
     assert_eq!(says("g-cbs", &[(5, 9, 10)], &[(5, 9)]), (yes, "gfb"));
     let often = told("g-cbs", &[(5, 9, 9)], &[(5, 10)]).3;
     assert!(often.starts_with("task 0 comes more often than once in the period of its reservation, 10ms"), "{often}");
@@ -576,6 +578,68 @@ fn servers_on_several_cpus() {
     let no = says("g-cbs", &[(8, 10, 10); 3], &[(5, 10); 3]);
     assert_eq!(no, (Answer::No, "utilisation"));
     assert!(told("g-fcbs", &[(1, 10, 10)], &[(5, 10)]).3.starts_with("no proof is known to us"));
+}
+
+#[test]
+fn servers_with_deadlines_before_the_ends_of_their_periods() {
+    let told = |policy, cpus, tasks: &[_], servers: &[(i64, i64, i64)]| {
+        let budgets: Vec<_> = servers.iter().map(|&(budget, _, period)| (budget, period)).collect();
+        let mut system = reserved(system(policy, cpus, tasks), &budgets);
+        for (task, &(_, deadline, _)) in system.tasks.iter_mut().zip(servers) {
+            let reservation = task.reservation.as_mut().unwrap();
+            reservation.deadline = Some(Span::from_ms(deadline));
+        }
+        system
+    };
+    let says = |system: &System| {
+        let found = verdict(system);
+        (found.schedulable, found.test, found.reason)
+    };
+    let yes = |system: &System, test| assert_eq!(says(system), (Answer::Yes, test, says(system).2));
+    let unknown = |system: &System, why: &str| {
+        let (answer, _, reason) = says(system);
+        assert!(answer == Answer::Unknown && reason.starts_with(why), "{reason}");
+    };
+    // Two of 4 in 5 every 12 are 2/3 of a CPU, and both are due by 5.
+    unknown(
+        &told("cbs", 1, &[(4, 5, 12); 2], &[(4, 5, 12); 2]),
+        "in 5ms the servers can need 8ms by their deadlines, which proves nothing",
+    );
+    yes(&told("cbs", 1, &[(4, 5, 12), (1, 5, 12)], &[(4, 5, 12), (1, 5, 12)]), "reservation");
+    // By their densities, 1 and 2/5, two do not fit, by their demand they do.
+    yes(&told("cbs", 1, &[(2, 2, 10), (4, 10, 10)], &[(2, 2, 10), (4, 10, 10)]), "reservation");
+    // The second one may overrun, and so have 0.8 by 2.
+    let over = told("cbs", 1, &[(2, 2, 10), (5, 10, 10)], &[(2, 2, 10), (4, 10, 10)]);
+    unknown(&over, "in 2ms the servers can need 2.8ms by their deadlines");
+    let beside = told("cbs", 1, &[(1, 2, 10), (5, 10, 10)], &[(1, 2, 10), (4, 10, 10)]);
+    unknown(&beside, "task 1 can need more than its budget of 4ms; the servers fit, so that the others are in time");
+    unknown(
+        &told("cbs", 1, &[(1, 3, 10)], &[(1, 4, 10)]),
+        "task 0 has a deadline of 3ms, shorter than the deadline of its reservation, 4ms (with `reservation: {budget: 1ms, deadline: 3ms, \
+         period: 10ms}` more is promised)",
+    );
+    // A hard one that has used up its budget may have less of the next, unless its jobs come just when its periods begin.
+    let hard = |tasks: &[_], servers: &[_]| {
+        let mut system = told("cbs", 1, tasks, servers);
+        system.policy.values[0] = Some(1);
+        system
+    };
+    yes(&hard(&[(4, 5, 12)], &[(4, 5, 12)]), "reservation");
+    yes(&hard(&[(3, 5, 13)], &[(4, 5, 12)]), "reservation");
+    yes(&told("cbs", 1, &[(4, 5, 13)], &[(4, 5, 12)]), "reservation");
+    unknown(
+        &hard(&[(4, 5, 13)], &[(4, 5, 12)]),
+        "task 0 can use up its budget of 4ms, and get the next one before its next job comes",
+    );
+    // Several CPUs: by densities of 1/2, and only beside jobs that keep to their servers.
+    let three = [(2, 4, 8); 3];
+    yes(&told("g-cbs", 2, &three, &three), "gfb");
+    unknown(
+        &told("g-cbs", 2, &[(2, 4, 8), (3, 4, 8), (2, 4, 8)], &three),
+        "no proof is known to us for reservations with a `deadline` on 2 CPUs beside task 1",
+    );
+    // Packed by density, two of four are on each CPU; by their shares all of them would be on the first.
+    yes(&told("p-cbs", 2, &[(2, 4, 8); 4], &[(2, 4, 8); 4]), "reservation");
 }
 
 #[test]
@@ -613,7 +677,7 @@ fn listed_releases_count_by_the_densest_second_or_by_a_server_that_keeps_to_its_
         let instants = instants.iter().map(|t| Span::from_ms(*t)).collect();
         s.tasks[1].arrival = Arrival::Listed { instants };
         s.tasks[1].deadline = None;
-        s.tasks[1].reservation = Some(Reservation { budget: Span::from_ms(3), period: Span::from_ms(20) });
+        s.tasks[1].reservation = Some(Reservation::new(Span::from_ms(3), Span::from_ms(20)));
         s
     };
     let soft = ["cbs", "fcbs", "grub", "edf-wmr", "edf"];
@@ -654,7 +718,7 @@ fn listed_releases_count_by_the_densest_second_or_by_a_server_that_keeps_to_its_
 
 /// The system with its first tasks behind one server.
 fn sharing(mut system: System, count: usize, (budget, period): (i64, i64)) -> System {
-    let reservation = Reservation { budget: Span::from_ms(budget), period: Span::from_ms(period) };
+    let reservation = Reservation::new(Span::from_ms(budget), Span::from_ms(period));
     system.servers = vec![Server { reservation, priority: 20_000 }];
     system.tasks[..count].iter_mut().for_each(|task| task.server = Some(ServerId(0)));
     system

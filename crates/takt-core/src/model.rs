@@ -170,6 +170,8 @@ pub struct Reservation {
     pub budget: Span,
     /// The server's period P.
     pub period: Span,
+    /// The server's relative deadline D, at least Q and at most P; `None` is the end of the period.
+    pub deadline: Option<Span>,
 }
 
 /// One task: a stream of jobs. On Linux it is one process (and its children).
@@ -640,9 +642,12 @@ pub enum Invalid {
     Length(TaskId),
     /// A jitter above twice the budget.
     Jitter(TaskId),
-    /// A reservation of nothing, or of more than its period.
+    /// A reservation of nothing, of more than its deadline or period, or with a deadline beyond its period.
     Reservation(TaskId),
-    /// A shared server with no budget, or with more of it than its period.
+    /// A reservation with a deadline of its own, under a policy that knows only servers whose deadlines are the ends of their
+    /// periods.
+    Constrained(TaskId),
+    /// A shared server with no budget, with more of it than its period, or with a deadline of its own.
     Budget(usize),
     /// A task behind a server that does not exist, or with a reservation of its own besides.
     Server(TaskId),
@@ -689,9 +694,18 @@ impl core::fmt::Display for Invalid {
             ),
             Invalid::Jitter(t) => write!(f, "task {}: the jitter is above twice the budget", t.0),
             Invalid::Reservation(t) => {
-                write!(f, "task {}: a reservation is above zero and not above its period", t.0)
+                write!(
+                    f,
+                    "task {}: a reservation is above zero, not above its deadline, and that not above its period",
+                    t.0
+                )
             }
-            Invalid::Budget(s) => write!(f, "server {s}: its budget must be above zero and not above its period"),
+            Invalid::Constrained(t) => {
+                write!(f, "task {}: the policy knows no `deadline` of a reservation but the end of its period", t.0)
+            }
+            Invalid::Budget(s) => {
+                write!(f, "server {s}: its budget must be above zero and not above its period, which is its deadline")
+            }
             Invalid::Server(t) => {
                 write!(f, "task {}: its server does not exist, or it has a reservation of its own besides", t.0)
             }

@@ -496,6 +496,15 @@ impl Build<'_> {
         }
     }
 
+    /// For policies whose servers have their deadlines at the ends of their periods.
+    ///
+    /// # Errors
+    /// The first task whose reservation says another one.
+    pub(crate) fn knows_whole_periods(&self) -> Result<(), Invalid> {
+        let own = |task: &&TaskId| self.system.tasks[task.index()].reservation.is_some_and(|r| r.deadline.is_some());
+        self.tasks.iter().find(own).map_or(Ok(()), |task| Err(Invalid::Constrained(*task)))
+    }
+
     /// The number of the policy's timer `index`. There is none past the last number, which [`Build::policy`] finds when the policy
     /// is built.
     pub(crate) fn timer(&self, index: usize) -> u16 {

@@ -94,7 +94,7 @@ fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> Sys
         }),
         share: i.is_multiple_of(5).then_some(100_000),
         deadline: Some(us(15 + 8 * i64::from(i))),
-        reservation: (served(i) && i.is_multiple_of(2)).then_some(Reservation { budget: us(3), period: us(25) }),
+        reservation: (served(i) && i.is_multiple_of(2)).then_some(Reservation::new(us(3), us(25))),
         server: (served(i) && !i.is_multiple_of(2)).then_some(ServerId(0)),
         runtime: Some(us(5)),
         utility: Some(Utility::DEFAULT),
@@ -105,7 +105,7 @@ fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> Sys
     };
     System {
         tasks: (0..TASKS).map(task).collect(),
-        servers: vec![Server { reservation: Reservation { budget: us(4), period: us(31) }, priority: 1 }],
+        servers: vec![Server { reservation: Reservation::new(us(4), us(31)), priority: 1 }],
         late,
         backlog,
         resources: RESOURCES,

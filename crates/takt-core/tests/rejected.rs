@@ -162,7 +162,7 @@ fn provided(policy: PolicySpec) -> System {
         deadline: Some(ms(20)),
         runtime: Some(ms(2)),
         utility: Some(Utility::DEFAULT),
-        reservation: Some(Reservation { budget: ms(3), period: ms(20) }),
+        reservation: Some(Reservation::new(ms(3), ms(20))),
         ..Task::default()
     };
     System { tasks: vec![task; 2], ..System::new(CpuSet::single(0), policy) }
@@ -215,7 +215,7 @@ fn a_task_that_lacks_what_its_policy_needs_is_refused() {
 
 #[test]
 fn tasks_behind_one_server_have_it_and_a_cpu_and_their_policy_in_common() {
-    let reservation = Reservation { budget: ms(2), period: ms(10) };
+    let reservation = Reservation::new(ms(2), ms(10));
     let behind = |cpu: usize| Task {
         arrival: Arrival::Listed { instants: vec![] },
         server: Some(ServerId(0)),
@@ -247,7 +247,7 @@ fn tasks_behind_one_server_have_it_and_a_cpu_and_their_policy_in_common() {
     let own = Task { reservation: Some(reservation), ..behind(0) };
     assert_eq!(refusal(with("p-fp", vec![own])), Some(Invalid::Server(TaskId(0))));
     for (budget, period) in [(ms(11), ms(10)), (Span::ZERO, ms(10))] {
-        let unsound = System { servers: servers(Reservation { budget, period }), ..sound.clone() };
+        let unsound = System { servers: servers(Reservation::new(budget, period)), ..sound.clone() };
         assert_eq!(refusal(unsound), Some(Invalid::Budget(0)));
     }
     // Reservations are the tasks' own.

@@ -157,7 +157,7 @@ fn the_present_job_keeps_its_worth() {
 }
 
 fn reserved(period: i64, budget: i64, steps: &[Step]) -> Task {
-    let reservation = Some(Reservation { budget: ms(budget), period: ms(period) });
+    let reservation = Some(Reservation::new(ms(budget), ms(period)));
     Task { reservation, ..program(period, budget, steps) }
 }
 
@@ -172,7 +172,7 @@ fn a_server_gets_what_there_is_room_for() {
         assert_eq!(refused.iter().map(|(call, _)| *call).collect::<Vec<_>>(), expected, "{policy}");
         assert_eq!(granted.len(), 4, "{policy}");
         let now = told.engine.system().tasks[0].reservation;
-        assert_eq!(now, Some(Reservation { budget: ms(10), period: ms(20) }), "{policy}");
+        assert_eq!(now, Some(Reservation::new(ms(10), ms(20))), "{policy}");
     }
 }
 

@@ -306,7 +306,7 @@ fn reserved() -> Vec<Task> {
         arrival: Arrival::Periodic { offset: ns(offset), period: ns(1000) },
         deadline: Some(ns(1000)),
         runtime: Some(ns(runtime)),
-        reservation: Some(Reservation { budget: ns(budget), period: ns(1000) }),
+        reservation: Some(Reservation::new(ns(budget), ns(1000))),
         utility: Some(Utility::DEFAULT),
         ..Task::default()
     };

@@ -333,7 +333,7 @@ proptest! {
     #[test]
     fn servers(
         rows in rows(7, &[0, 0, 0, 2, 3, 4, 6, 8]),
-        reserved in vec((50i64..160, prop::sample::select(&[50i64, 100, 100, 100, 110][..])), 7),
+        reserved in vec((50i64..160, prop::sample::select(&[50i64, 100, 100, 100, 110][..]), prop::option::weighted(0.3, 30i64..101)), 7),
         cpus in 1usize..5,
         name in prop::sample::select(&["g-cbs", "g-cbs", "p-cbs", "c-cbs", "g-grub", "p-grub", "c-grub"][..]),
         hard in any::<bool>(),
@@ -343,13 +343,17 @@ proptest! {
         policy.values[0] = Some(i64::from(hard));
         policy.cluster = 2;
         let mut system = system(policy, cpus, 100, &rows, offsets);
-        for (task, (budget, period)) in system.tasks.iter_mut().zip(&reserved) {
+        for (task, (budget, period, within)) in system.tasks.iter_mut().zip(&reserved) {
             let (need, every) = (task.runtime.unwrap(), task.arrival.period().unwrap_or(Span::from_ns(1200)));
             let percent = if close { (*budget).clamp(100, 105) } else { *budget };
             let (budget, period) = ((need * percent / 100).max(Span::from_ns(1)), every * *period / 100);
-            task.reservation = Some(Reservation { budget: budget.min(period), period });
+            let mut reserved = Reservation::new(budget.min(period), period);
+            if name.ends_with("cbs") {
+                reserved.deadline = within.map(|within| (period * within / 100).max(reserved.budget));
+            }
+            task.reservation = Some(reserved);
             if close {
-                task.deadline = task.deadline.map(|_| every);
+                task.deadline = task.deadline.map(|_| every.min(reserved.deadline.unwrap_or(every)));
             }
         }
         agree(&system, 100)?;
@@ -358,9 +362,12 @@ proptest! {
             let mut engine = Engine::new(system.clone()).unwrap();
             takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ns(400 * HYPERPERIOD), &mut (), |_| ());
             for (id, task) in (0..).map(TaskId).zip(&system.tasks) {
-                let Reservation { budget, period } = task.reservation.unwrap();
-                let stays = task.steps.is_empty() && task.runtime.unwrap() <= budget && task.deadline >= Some(period);
-                let kept = stays && task.arrival.period().is_some_and(|every| every >= period);
+                let reserved = task.reservation.unwrap();
+                let (deadline, period) = (reserved.relative_deadline(), reserved.period);
+                // One that has just used its budget up, and comes late, has only part of the next one.
+                let part = hard && deadline < period && task.runtime == Some(reserved.budget);
+                let stays = task.steps.is_empty() && task.runtime.unwrap() <= reserved.budget && task.deadline >= Some(deadline);
+                let kept = stays && !part && task.arrival.period().is_some_and(|every| every >= period);
                 prop_assert!(!kept || engine.counts(id).missed == 0, "task {}: {}", id.0, found);
             }
         }

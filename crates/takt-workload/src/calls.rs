@@ -139,10 +139,19 @@ fn agreed(terms: Terms, call: Call, task: &Task) -> Result<Terms, Box<dyn FnOnce
             fault.label("its releases have no period").hint("give the task a `period`, or remove the step")
         }));
     };
-    let (budget, period) = (reservation.budget, reservation.period);
+    let (budget, deadline, period) = (reservation.budget, reservation.relative_deadline(), reservation.period);
     let (label, hint) = match call {
-        Call::Period(_) => (format!("it would still have {budget} in that"), "put a `set-runtime` before it"),
-        _ => (format!("more than the {period} that it is reserved in"), "put a `set-period` before it"),
+        Call::Period(wanted) | Call::Deadline(wanted) if wanted < budget => {
+            (format!("it would still have {budget} in that"), "put a `set-runtime` before it")
+        }
+        Call::Period(_) => (format!("the deadline of its reservation is {deadline}"), "put a `set-deadline` before it"),
+        Call::Deadline(_) => {
+            (format!("beyond the period of its reservation, {period}"), "put a `set-period` before it")
+        }
+        Call::Runtime(_) if deadline < period => {
+            (format!("more than the {deadline} that it is reserved in"), "put a `set-deadline` before it")
+        }
+        Call::Runtime(_) => (format!("more than the {period} that it is reserved in"), "put a `set-period` before it"),
     };
     Err(Box::new(move |fault| fault.label(label).hint(format!("{hint}, or change the value"))))
 }

@@ -267,7 +267,9 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
         }
     }
     fields.extend(task.reservation.map(|r| {
-        ("reservation", format!("{{budget: {}, period: {}}}", duration_text(r.budget), duration_text(r.period)))
+        let deadline = r.deadline.map_or(String::new(), |d| format!(", deadline: {}", duration_text(d)));
+        let (budget, period) = (duration_text(r.budget), duration_text(r.period));
+        ("reservation", format!("{{budget: {budget}{deadline}, period: {period}}}"))
     }));
     fields.extend(task.server.map(|server| ("server", scalar(&workload.servers[server.index()]))));
     fields.extend(task.handler.map(|handler| {

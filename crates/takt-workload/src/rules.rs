@@ -39,7 +39,9 @@ pub(crate) fn buildable(workload: &Workload, policy: &Place) -> Result<(), Diagn
     let refused = parts.chain([whole]).find_map(|(t, c, p)| builds(system, &p, t, &c).err().map(|why| (why, p)));
     let Some((why, spec)) = refused else { return Ok(()) };
     let name = policy_name(&spec);
-    let (Invalid::Needs(task, _) | Invalid::Affinity(task) | Invalid::Apart(task, _)) = why else {
+    let (Invalid::Needs(task, _) | Invalid::Affinity(task) | Invalid::Apart(task, _) | Invalid::Constrained(task)) =
+        why
+    else {
         return fault(policy, &why).map_err(|e| {
             e.label(format!("the policy `{name}` does not take this")).hint("change it, or use another policy")
         });
@@ -51,6 +53,11 @@ pub(crate) fn buildable(workload: &Workload, policy: &Place) -> Result<(), Diagn
             let fault = fault.label(format!("it has no {what} in common with the tasks before it behind that server"));
             let hint = if what == "CPU" { "change its `cpu`" } else { "put all of them into one" };
             return Err(fault.hint(format!("{hint}, or give it another server")));
+        }
+        Invalid::Constrained(_) => {
+            let fault = Diagnostic::error(head, format!("the reservation of task `{called}` has a `deadline`"));
+            let fault = fault.label(format!("under `{name}` that is always the end of its period"));
+            return Err(fault.hint("remove `deadline` from the reservation, or use `cbs`"));
         }
         Invalid::Needs(_, what) => {
             (format!("task `{called}` has no `{what}`"), format!("add `{what}: {}`", task::example(what)))

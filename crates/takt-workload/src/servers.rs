@@ -75,7 +75,7 @@ fn server(reader: &mut Reader, node: &Node) -> Option<Named> {
         return None;
     }
     // One whose budget is at fault still has its name, so that tasks find it.
-    let reservation = reservation.unwrap_or(Reservation { budget: Span::ZERO, period: Span::ZERO });
+    let reservation = reservation.unwrap_or(Reservation::new(Span::ZERO, Span::ZERO));
     let server = Server { reservation, priority: priority.unwrap_or(0) as u32 };
     Some(Named { name, place, server, used: false })
 }

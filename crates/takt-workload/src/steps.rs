@@ -423,8 +423,25 @@ pub(crate) fn reservation(reader: &mut Reader, node: &Node) -> Option<Reservatio
     if !reader.is_map(node, "`reservation`", form) {
         return None;
     }
-    reader.keys(node, "a reservation", &["budget", "period"]);
-    reserved(reader, node, "a reservation", form)
+    reader.keys(node, "a reservation", &["budget", "deadline", "period"]);
+    let whole = reserved(reader, node, "a reservation", form);
+    let Some(entry) = node.get("deadline") else { return whole };
+    let deadline = reader.span(&entry.value, "deadline", Bare::Refused, false);
+    let (whole, deadline) = (whole?, deadline?);
+    let Reservation { budget, period, .. } = whole;
+    let fault =
+        Diagnostic::error(&entry.value.span, "the deadline of a reservation is between its budget and its period");
+    if deadline < budget {
+        let hint = format!("raise `deadline` to at least {budget}, or lower `budget`");
+        reader.push(fault.label(format!("shorter than its budget of {budget}")).hint(hint));
+        return None;
+    }
+    if deadline > period {
+        let hint = format!("lower `deadline` to at most {period}, or remove it: then it is the end of the period");
+        reader.push(fault.label(format!("longer than its period of {period}")).hint(hint));
+        return None;
+    }
+    Some(Reservation { deadline: Some(deadline), ..whole })
 }
 
 /// Reads the `budget` and the `period` of what this is.
@@ -447,7 +464,7 @@ pub(crate) fn reserved(reader: &mut Reader, node: &Node, what: &str, form: &str)
         );
         return None;
     }
-    Some(Reservation { budget, period })
+    Some(Reservation::new(budget, period))
 }
 
 /// Reads `releases`: instants in ascending order, or `never`.

@@ -232,7 +232,7 @@ fn takes_over(
                 fault.label(format!("task `{}` may run on no CPU of it", called(id))).hint("change the task's `cpu`")
             }
             Err(why) => fault
-                .label(why.to_string())
+                .label(workload.named(&why.to_string()))
                 .hint(format!("change it, or switch {whose} ({}) to another policy", cpus_text(&cpus))),
         }
     };

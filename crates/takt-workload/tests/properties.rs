@@ -210,9 +210,10 @@ fn keys() -> impl Strategy<Value = (bool, String)> {
     let words = (arrival, need(), handler, share, utility(), any::<bool>());
     words.prop_map(|((periodic, arrival), need, handler, share, utility, hard)| {
         let mut text = format!("{arrival}, {need}{utility}, deadline: {}", if hard { "1h" } else { "none" });
-        match (hard, share.is_some()) {
-            (true, true) => text += ", reservation: {budget: 3us, period: 7ms}",
-            (true, false) => text += ", server: 'the others'",
+        match (hard, share) {
+            (true, Some((_, 1))) => text += ", reservation: {budget: 3us, deadline: 5ms, period: 7ms}",
+            (true, Some(_)) => text += ", reservation: {budget: 3us, period: 7ms}",
+            (true, None) => text += ", server: 'the others'",
             _ => {}
         }
         if let Some((runtime, deadline, utility)) = handler {

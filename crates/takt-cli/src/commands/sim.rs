@@ -68,28 +68,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     args.rounds.iter().try_for_each(|path| rounds_ending(path))?;
     let read = std::iter::once(&args.input.file).chain(&args.replay);
     output::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows))?;
-    let read = args.replay.as_deref().map(|path| super::steps::read(path, &workload)).transpose()?;
-    let (replayed, horizon) = read.map_or((None, None), |(steps, horizon)| (Some(steps), horizon));
-    if replayed.is_some() {
-        workload.clear_simulated();
-    }
-    let recorded = replayed.as_ref().and_then(|steps| steps.last()).map(|step| step.now - Time::ZERO);
-    let length =
-        recorded.or(args.duration).or(workload.settings.duration).unwrap_or_else(|| default_length(&workload.system));
-    if let Some(factor) = args.load {
-        check_load(workload.system.load.as_ref(), factor)?;
-        takt_workload::scale(&mut workload.system, &mut workload.scenario, factor);
-    }
+    let (length, replayed) = prepare(args, &mut workload)?;
     if let Some(path) = &args.emit_windows {
         super::freeze::write(&workload, path)?;
     }
-    // ChronOS's test application counts the jobs whose periods end within the run.
-    workload.system.horizon = match (args.count, workload.system.backlog, &replayed) {
-        (Some(Counted::Decided), ..) | (None, Backlog::Chronos, None) => Some(Time::ZERO + length),
-        // As the run counted.
-        (None, _, Some(_)) => horizon,
-        _ => None,
-    };
     let mut engine = Engine::new(workload.system.clone()).map_err(|e| unsuitable(&workload, &e))?;
     let n = workload.tasks.len();
     let mut responses = Responses::new(n);
@@ -132,18 +114,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         more["source"] = "sim".into();
         writeln!(out, "{}", summary.json(more, tasks))?;
     } else if args.output.for_people() {
-        let system = &workload.system;
-        let policy = crate::report::policy(&system.policy);
-        writeln!(
-            out,
-            "{}: policy {policy}, CPU {}, simulated {length}, seed {}",
-            workload.source.name, system.cpus, system.seed
-        )?;
-        let one_only = system.policy.scope == takt_core::policy::Scope::Uniprocessor;
-        if workload.settings.cpus_from_all && !one_only {
-            writeln!(out, "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more")?;
-        }
-        writeln!(out)?;
+        heading(&workload, length, &mut out)?;
         summary.print(&mut out)?;
         simulated.print(&mut out)?;
     }
@@ -154,6 +125,42 @@ pub(crate) fn run(args: &Args) -> Outcome {
     out.flush()?;
     let missed = summary.totals().missed > 0;
     Ok(if args.output.strict && missed { Verdict::No } else { Verdict::Done })
+}
+
+/// Makes of the workload what is simulated. Returns for how long, and what a run was told if that is to be replayed.
+fn prepare(args: &Args, workload: &mut Workload) -> Result<(Span, Option<Vec<takt_sim::Step>>), Failure> {
+    let read = args.replay.as_deref().map(|path| super::steps::read(path, workload)).transpose()?;
+    let (replayed, horizon) = read.map_or((None, None), |(steps, horizon)| (Some(steps), horizon));
+    if replayed.is_some() {
+        workload.clear_simulated();
+    }
+    let recorded = replayed.as_ref().and_then(|steps| steps.last()).map(|step| step.now - Time::ZERO);
+    let length =
+        recorded.or(args.duration).or(workload.settings.duration).unwrap_or_else(|| default_length(&workload.system));
+    if let Some(factor) = args.load {
+        check_load(workload.system.load.as_ref(), factor)?;
+        takt_workload::scale(&mut workload.system, &mut workload.scenario, factor);
+    }
+    // ChronOS's test application counts the jobs whose periods end within the run.
+    workload.system.horizon = match (args.count, workload.system.backlog, &replayed) {
+        (Some(Counted::Decided), ..) | (None, Backlog::Chronos, None) => Some(Time::ZERO + length),
+        // As the run counted.
+        (None, _, Some(_)) => horizon,
+        _ => None,
+    };
+    Ok((length, replayed))
+}
+
+/// What was simulated, above the table.
+fn heading(workload: &Workload, length: Span, out: &mut impl Write) -> io::Result<()> {
+    let system = &workload.system;
+    let (name, policy) = (&workload.source.name, crate::report::policy(&system.policy));
+    writeln!(out, "{name}: policy {policy}, CPU {}, simulated {length}, seed {}", system.cpus, system.seed)?;
+    let one_only = system.policy.scope == takt_core::policy::Scope::Uniprocessor;
+    if workload.settings.cpus_from_all && !one_only {
+        writeln!(out, "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more")?;
+    }
+    writeln!(out)
 }
 
 /// Whether a load times a factor in millionths is what a load may be.
@@ -203,7 +210,7 @@ pub(crate) fn unsuitable(workload: &Workload, error: &Invalid) -> Failure {
             Some(task)
         }
         Invalid::Affinity(task) | Invalid::Instants(task) | Invalid::Steps(task) | Invalid::Utility(task) => Some(task),
-        Invalid::Needs(task, _) => Some(task),
+        Invalid::Needs(task, _) | Invalid::Constrained(task) => Some(task),
         _ => None,
     };
     let why = workload.named(&error.to_string());
@@ -216,21 +223,16 @@ fn default_length(system: &System) -> Span {
     if !system.windows.is_empty() {
         return system.major_frame() * 2;
     }
-    let mut hyperperiod: i64 = 1;
-    let mut last_offset = Span::ZERO;
+    let (mut hyperperiod, mut last_offset) = (Span::from_ns(1), Span::ZERO);
     for task in &system.tasks {
         let Arrival::Periodic { offset, period } = task.arrival else { continue };
         last_offset = last_offset.max(offset);
-        let (mut a, mut b) = (hyperperiod, period.ns());
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        match (hyperperiod / a).checked_mul(period.ns()) {
-            Some(lcm) if lcm <= MOST.ns() => hyperperiod = lcm,
+        match hyperperiod.lcm(period) {
+            Some(lcm) if lcm <= MOST => hyperperiod = lcm,
             _ => return MOST,
         }
     }
-    Span::from_ns(hyperperiod) + last_offset
+    hyperperiod + last_offset
 }
 
 /// A progress bar in milliseconds of the schedule; none when standard error is no terminal.

@@ -31,9 +31,22 @@ pub struct Server {
 }
 
 impl Reservation {
-    /// Whether there is a budget, and no more of it than the period.
+    /// So much in each period, by its end.
+    #[must_use]
+    pub const fn new(budget: Span, period: Span) -> Reservation {
+        Reservation { budget, period, deadline: None }
+    }
+
+    /// The relative deadline by which a budget is there.
+    #[must_use]
+    pub fn relative_deadline(&self) -> Span {
+        self.deadline.unwrap_or(self.period)
+    }
+
+    /// Whether there is a budget, no more of it than the deadline allows, and no later deadline than the end of the period.
     pub(super) fn is_sound(&self) -> bool {
-        self.budget > Span::ZERO && self.budget <= self.period
+        let deadline = self.relative_deadline();
+        self.budget > Span::ZERO && self.budget <= deadline && deadline <= self.period
     }
 }
 
@@ -65,7 +78,9 @@ impl System {
 
     /// Checks the servers and who is behind them.
     pub(super) fn sound_servers(&self) -> Result<(), Invalid> {
-        if let Some(index) = self.servers.iter().position(|server| !server.reservation.is_sound()) {
+        if let Some(index) =
+            self.servers.iter().position(|s| !s.reservation.is_sound() || s.reservation.deadline.is_some())
+        {
             return Err(Invalid::Budget(index));
         }
         let unsound = |(_, task): &(TaskId, &super::Task)| {

@@ -338,7 +338,7 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
                     // One in three that could do without has one.
                     let enough = task.runtime.is_some() && task.arrival.period().is_some() && task.priority > 0;
                     let (budget, period) = (units(1 + i64::from(task.importance)), units(7));
-                    task.reservation = (!enough).then_some(Reservation { budget, period });
+                    task.reservation = (!enough).then_some(Reservation::new(budget, period));
                     task.server = None;
                 }
                 Need::Utility => {
@@ -350,13 +350,24 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
         // Servers for aperiodic work need nobody to serve.
         if spec.entry.name.ends_with("-server") && task.importance > 1 && task.server.is_none() {
             let budget = units(i64::from(task.importance));
-            task.reservation =
-                task.reservation.or(Some(Reservation { budget, period: units(6 + i64::from(task.priority)) }));
+            task.reservation = task.reservation.or(Some(Reservation::new(budget, units(6 + i64::from(task.priority)))));
         }
         let everywhere = ["llref", "pd2"].contains(&spec.entry.name);
         let homes = matches!(spec.scope, Scope::Partitioned | Scope::Clustered);
         if everywhere || (homes && task.affinity.is_disjoint(&cpus)) {
             task.affinity = task.affinity.union(&cpus);
+        }
+    }
+}
+
+/// Gives reservations deadlines of their own where every policy that goes by reservations knows them.
+fn constrain(specs: &[PolicySpec], system: &mut System) {
+    let reserves =
+        |spec: &PolicySpec| spec.entry.name.ends_with("-server") || spec.entry.needs.contains(&Need::Reservation);
+    if specs.iter().all(|spec| spec.entry.name == "cbs" || !reserves(spec)) {
+        for task in system.tasks.iter_mut().filter(|task| task.importance > 1) {
+            let within = |r: Reservation| r.budget + (r.period - r.budget) / i64::from(task.importance);
+            task.reservation = task.reservation.map(|r| Reservation { deadline: Some(within(r)), ..r });
         }
     }
 }
@@ -452,6 +463,7 @@ fn online(specs: Vec<PolicySpec>) -> impl Strategy<Value = System> {
         specs.iter().for_each(|spec| provide(*spec, &mut tasks, cpus));
         let mut system = System { cpus, tasks, ..frame };
         share(&specs, &mut system);
+        constrain(&specs, &mut system);
         accepted(system)
     })
 }

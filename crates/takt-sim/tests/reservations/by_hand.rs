@@ -215,7 +215,7 @@ fn on_several_cpus_a_budget_drains_no_slower_than_at_its_share() {
 #[test]
 fn shares_whose_periods_have_no_common_multiple_are_rounded_up() {
     // The periods are primes beyond 2^29 ns.
-    let prime = |p: i64| Reservation { budget: ms(250), period: Span::from_ns(p) };
+    let prime = |p: i64| Reservation::new(ms(250), Span::from_ns(p));
     let with_prime = |p: i64, task: Task| Task { reservation: Some(prime(p)), ..task };
     let tasks = vec![
         with_prime(536_870_923, once(0, 100, 600)),

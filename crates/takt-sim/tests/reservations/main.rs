@@ -7,6 +7,7 @@ mod told;
 
 mod by_hand;
 mod calls;
+mod constrained;
 mod fcbs_model;
 mod properties;
 mod wmr_by_hand;
@@ -19,7 +20,7 @@ use takt_core::time::Span;
 use told::*;
 
 pub(crate) fn reservation((budget, period): (i64, i64)) -> Reservation {
-    Reservation { budget: ms(budget), period: ms(period) }
+    Reservation::new(ms(budget), ms(period))
 }
 
 /// A task with its period as its deadline.

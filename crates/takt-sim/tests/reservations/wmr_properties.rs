@@ -60,7 +60,7 @@ fn task(kind: Kind, budget: Span, period: Span, seed: u64) -> Task {
     } else {
         Arrival::Sporadic { offset, period, spread: period / 2 }
     };
-    let reservation = Some(Reservation { budget, period });
+    let reservation = Some(Reservation::new(budget, period));
     let hard = Task { runtime: Some(budget), deadline: Some(period), reservation, ..Task::default() };
     match kind {
         Kind::Full => Task { arrival: steadily, ..hard },

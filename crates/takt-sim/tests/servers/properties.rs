@@ -41,7 +41,7 @@ pub(crate) fn set(seed: u64, fill: u64) -> Vec<Task> {
         });
         let arrival = Arrival::Listed { instants: instants.collect() };
         let lengths = (0..60).map(|job| span(1 + draw(3 * runtime.ns() as u64 - 1, 7, 1_000 * k + job)));
-        let reservation = Some(Reservation { budget: runtime, period });
+        let reservation = Some(Reservation::new(runtime, period));
         Task { arrival, execution: Execution::Series(lengths.collect()), reservation, runtime: None, ..base }
     };
     (0..n).map(task).collect()
@@ -111,7 +111,7 @@ fn served_jobs_that_come_one_at_a_time_are_done_within_their_bound() {
     for_all(100, any::<u64>(), |seed| {
         let mut tasks = set(seed, 50 + seed % 30);
         for (k, task) in tasks.iter_mut().enumerate() {
-            let Some(Reservation { budget, period }) = task.reservation else { continue };
+            let Some(Reservation { budget, period, .. }) = task.reservation else { continue };
             // Up to three budgets, which take four periods at most.
             let apart = period * 4;
             let spread = span(draw_up_to(period.ns() as u64, seed, 8, k as u64));
@@ -141,7 +141,7 @@ fn a_server_never_has_more_than_its_budget_in_a_period() {
             let told =
                 tell(with(name, &[None, None, parts][..if parts.is_some() { 3 } else { 2 }], tasks.clone()), UNTIL);
             for (k, task) in tasks.iter().enumerate() {
-                let Some(Reservation { budget, period }) = task.reservation else { continue };
+                let Some(Reservation { budget, period, .. }) = task.reservation else { continue };
                 let runs = runs(TaskId(k as u32), &told.records);
                 // Who is ahead of all others is never late, so that any interval of a period will do for a sporadic server.
                 let first = k == 0
@@ -166,7 +166,7 @@ fn overdrawn(system: System, late: Span) -> Option<String> {
     let (name, tasks) = (system.policy.entry.name, system.tasks.clone());
     let told = tell(System { timing: Timing { resolution: late, ..Timing::default() }, ..system }, UNTIL);
     let over = |(k, task): (usize, &Task)| {
-        let Reservation { budget, period } = task.reservation?;
+        let Reservation { budget, period, .. } = task.reservation?;
         let runs = runs(TaskId(k as u32), &told.records);
         let mut used = Span::ZERO;
         runs.iter().find_map(|(from, end)| {

@@ -16,7 +16,7 @@ fn behind(releases: &[i64], lengths: &[i64]) -> Task {
 }
 
 fn server(budget: i64, period: i64) -> Server {
-    Server { reservation: Reservation { budget: ms(budget), period: ms(period) }, priority: 0 }
+    Server { reservation: Reservation::new(ms(budget), ms(period)), priority: 0 }
 }
 
 /// These tasks, of which some share one server.
@@ -212,7 +212,7 @@ fn what_is_shown_of_tasks_that_share_a_server_holds() {
         let (mut tasks, servers) = handed_out(seed, &merged);
         // Two in three sets have jobs that come far enough apart to be judged, more or less.
         for (k, task) in tasks.iter_mut().enumerate().filter(|(_, t)| t.server.is_some() && seed % 3 > 0) {
-            let Reservation { budget, period } = servers[task.server.expect("it shares one").index()].reservation;
+            let Reservation { budget, period, .. } = servers[task.server.expect("it shares one").index()].reservation;
             let spread = Span::from_ns(draw_up_to(period.ns() as u64, seed, 30, k as u64) as i64);
             let apart = period * (3 + draw_up_to(4, seed, 31, k as u64) as i64);
             task.arrival = Arrival::Sporadic { offset: spread, period: apart, spread };

@@ -115,6 +115,7 @@ const SCOPES: &[Scope] = &[Scope::Uniprocessor, Scope::Partitioned];
 /// Those of [`scope::check`], and tasks that cannot stand behind one server.
 fn build<R: Rule>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     scope::check(build)?;
+    build.knows_whole_periods()?;
     together(build)?;
     Ok(Box::new(Aperiodic::<R>(Queues::new(build))))
 }

@@ -1,9 +1,16 @@
 //! The constant bandwidth server, soft and hard.
 //!
 //! Abeni and Buttazzo, "Integrating Multimedia Applications in Hard Real-Time Systems", RTSS 1998, for the soft server; Linux,
-//! `Documentation/scheduler/sched-deadline.rst` and `kernel/sched/deadline.c`, for the hard one (SCHED_DEADLINE). Invariant: up to
-//! any instant, and in any interval, the jobs of a server consume no more with deadlines in it than a periodic task with the
-//! runtime Q and the period P could demand there.
+//! `Documentation/scheduler/sched-deadline.rst` and `kernel/sched/deadline.c`, for the hard one (SCHED_DEADLINE); Abeni, Lipari and
+//! Lelli, "Constant bandwidth server revisited", SIGBED Review 11(4), 2014, for waking up with a deadline before the end of the period.
+//! Invariant: up to any instant, and in any interval, the jobs of a server consume no more with deadlines in it than a periodic task
+//! with the runtime Q and the period P could demand there. With a relative deadline D < P that is, in an interval of k P + x, k Q and
+//! the lesser of Q and x Q / D.
+//!
+//! Of the kernel's functions, `dl_next_period` is `Server::next_period`, `update_dl_revised_wakeup` and `dl_check_constrained_dl` are
+//! `Server::revise`, `replenish_dl_entity` is `Servers::replenish`. A soft server goes by the same rules, and where a hard one
+//! waits for its next period it has the budget and the deadline of that at once; the same demand covers that, since work which comes
+//! sooner with the same deadline adds to no interval.
 
 use super::server::Server;
 use super::servers::Servers;
@@ -33,6 +40,8 @@ struct Cbs {
 }
 
 impl Rule for Cbs {
+    const CONSTRAINED: bool = true;
+
     fn new(build: &Build<'_>, _: &mut Servers) -> Self {
         let hard = is_hard(&build.spec);
         let renews_equal = match build.spec.value("equality") {
@@ -55,8 +64,8 @@ pub const ENTRY: Entry = Entry {
     name: "cbs",
     summary: "constant bandwidth server: each task has a budget in each period, and no more at the expense of others",
     manual: "\
-Every task has a server with a budget of Q in each period of P: its `reservation`, or its `runtime` and `period`. Jobs are
-ranked by the deadline s of their server, and not by their own; e is what is left of the budget.
+Every task has a server with a budget of Q in each period of P, and a relative deadline D: its `reservation`, or its `runtime` and
+`period`. D is P unless the reservation has a `deadline`; the next two paragraphs are about D = P. Jobs are ranked by the deadline s of their server, and not by their own; e is what is left of the budget.
 
 A server that wakes up, because a job comes or goes on, keeps e and s if e is less than (s - now) Q / P; else it gets s = now + P
 and e = Q. While its jobs run, e shrinks. When it is used up, a *soft* server gets another Q at once, and s moves by P: it goes
@@ -65,8 +74,18 @@ by P and Q is added. What was overrun before that was noticed is taken off the n
 its Q there all the same, before it is asked whether it keeps e and s. Jobs of one task that have piled up follow each other with
 the same e and s. A job that yields gives up what is left of the budget of a hard server, and waits for s.
 
+**Deadlines before the ends of periods.** With D < P a server that begins anew gets s = now + D. Its next period begins at s - D + P,
+and where a hard server waits, it waits for that; then s moves by P and Q is added. A server that wakes up does not begin anew
+before that. Until s it keeps s, and of e no more than (s - now) Q / D (the revised rule of waking up). After s it has nothing, and a
+hard one waits for its next period; a soft one, there and wherever else a hard one waits, gets that period's budget at once, with
+s + P. A hard server whose budget is just used up gets the next one when its next period begins, as in the kernel, if it has a job
+then or not: a job that comes later has only (s - now) Q / D of it, or none until the period after. Who needs a little less than Q
+is spared that. Other policies refuse such reservations.
+
 **When.** Tasks whose runtimes are not known well, such as players of films, beside others that must not suffer from it. Whoever
-stays within Q in each P meets its deadlines on one CPU if the sum of Q / P is at most 1, whatever the others do. Hard servers
+stays within Q in each P meets its deadlines on one CPU if the sum of Q / P is at most 1, whatever the others do. With D < P that
+sum says too little: two servers of 4 ms in 12 ms, both due within 5 ms, are late. SCHED_DEADLINE admits by it all the same. The sum
+of Q / D is enough, and `takt check` looks at the demand of the servers in each interval, which is less. Hard servers
 are what SCHED_DEADLINE of Linux does (`takt bench deadline` compares the two); they also keep a task from getting more than its
 share.
 
@@ -77,7 +96,7 @@ it, as in the paper and soft servers, or `keep` it, as Linux and hard servers do
 aborted. That of the server is not.
 
 **Several CPUs.** `g-cbs` ranks all servers together, as SCHED_DEADLINE does; the guarantee is then that of global EDF. `p-cbs` packs
-servers on CPUs by Q / P and keeps the guarantee on each.
+servers on CPUs by Q / D and keeps the guarantee on each. Calls for more are granted by Q / D, too.
 
 **Resources.** They are handed out to the earliest server deadline; who holds one gets no more urgent by it, and is throttled all
 the same.
@@ -87,7 +106,8 @@ deadline.
 
 **Cost.** O(ready jobs) per event, O(m) per decision, and one timer for each cluster of CPUs.
 
-**Source.** Abeni and Buttazzo, RTSS 1998; the kernel's documentation of SCHED_DEADLINE.
+**Source.** Abeni and Buttazzo, RTSS 1998; the kernel's documentation of SCHED_DEADLINE, and `kernel/sched/deadline.c`; Abeni, Lipari
+and Lelli, SIGBED Review 11(4), 2014.
 
 **Example.** `policy: cbs` with `tasks: [{name: film, runtime: 6ms, period: 10ms, reservation: {budget: 4ms, period: 10ms}},
 {name: loop, runtime: 6ms, period: 10ms}]`: `loop` meets all deadlines, and `film`, which needs more than is reserved, falls behind.",

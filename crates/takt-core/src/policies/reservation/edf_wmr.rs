@@ -85,7 +85,7 @@ impl Wmr {
             }
         };
         let server = servers.get_mut(task);
-        (server.budget, server.period) = (piece, period);
+        (server.budget, server.period, server.relative) = (piece, period, period);
         // What was overrun before that was noticed is paid for.
         server.left = server.left.min(0) + left;
         server.deadline = ahead.map_or(deadline, |last| last.deadline);
@@ -224,7 +224,7 @@ impl Rule for Wmr {
             if self.is_split(task) {
                 let (piece, period) = (self.window(task).0.piece, self.journeys[task.index()].period);
                 let server = servers.get_mut(task);
-                (server.budget, server.period) = (piece, period);
+                (server.budget, server.period, server.relative) = (piece, period, period);
             }
         }
     }

@@ -136,9 +136,9 @@ impl Rule for Grub {
         self.hard
     }
 
-    /// An active server goes on with what it has.
-    fn is_stale(&self, task: TaskId, _: &Server, _: Time) -> bool {
-        !self.active[task.index()]
+    /// An active server goes on with what it has, unless that is seen to be out of date.
+    fn is_stale(&self, task: TaskId, server: &Server, now: Time) -> bool {
+        !self.active[task.index()] || (self.hard && server.deadline < now)
     }
 
     fn woken(&mut self, task: TaskId, _: bool, servers: &mut Servers, cx: &mut Context<'_>) {

@@ -29,10 +29,13 @@ use servers::Servers;
 
 /// What a policy does with budgets beyond the rules of CBS.
 trait Rule: Send + Sized + 'static {
+    /// Whether it knows deadlines of servers before the ends of their periods.
+    const CONSTRAINED: bool = false;
+
     /// The rule with the settings of `build`, for these servers.
     fn new(build: &Build<'_>, servers: &mut Servers) -> Self;
 
-    /// Whether a server whose budget is used up waits for its deadline (hard), or goes on with a later one (soft).
+    /// Whether a server whose budget is used up waits for its next period (hard), or goes on with a later one (soft).
     fn is_hard(&self) -> bool {
         false
     }
@@ -46,7 +49,9 @@ trait Rule: Send + Sized + 'static {
     /// The server wakes up: its budget and deadline are made those that it goes on with.
     fn wakes(&mut self, task: TaskId, servers: &mut Servers, cx: &mut Context<'_>) {
         let (now, unit) = (cx.now(), servers.unit);
-        if self.is_stale(task, servers.get(task), now) {
+        if servers.get(task).is_constrained() {
+            servers.get_mut(task).revise(now, unit);
+        } else if self.is_stale(task, servers.get(task), now) {
             servers.get_mut(task).renew(now, unit);
         }
     }
@@ -105,9 +110,13 @@ trait Rule: Send + Sized + 'static {
 /// Builds the policy that goes by this rule.
 ///
 /// # Errors
-/// Those of [`scope::check`], and a task with neither a reservation nor a runtime and a period.
+/// Those of [`scope::check`], a task with neither a reservation nor a runtime and a period, and a deadline of a reservation that the
+/// rule does not know.
 fn build<R: Rule>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     scope::check(build)?;
+    if !R::CONSTRAINED {
+        build.knows_whole_periods()?;
+    }
     let mut servers = Servers::new(build)?;
     Ok(Box::new(Reservations { rule: R::new(build, &mut servers), servers }))
 }
@@ -126,9 +135,10 @@ impl<R: Rule> Reservations<R> {
         if server.throttled {
             return;
         }
-        if self.rule.is_hard() && self.servers.is_used_up(task) && self.servers.get(task).deadline <= cx.now() {
-            // It got its next budget at its deadline, less what it had overrun, even if it had no job then.
-            self.servers.replenish(task, true, cx.now());
+        let next_period = self.servers.get(task).next_period();
+        if self.rule.is_hard() && self.servers.is_used_up(task) && next_period <= cx.now() {
+            // It got its next budget then, less what it had overrun, even if it had no job.
+            self.servers.replenish(task, true, next_period);
         }
         self.rule.wakes(task, &mut self.servers, cx);
         self.rule.woken(task, released, &mut self.servers, cx);
@@ -154,7 +164,7 @@ impl<R: Rule> Reservations<R> {
                 self.servers.hold(task, cx);
                 return;
             }
-            if self.rule.is_hard() && self.servers.get(task).deadline > cx.now() {
+            if self.rule.is_hard() && self.servers.get(task).next_period() > cx.now() {
                 self.servers.throttle(task);
                 return;
             }
@@ -202,7 +212,7 @@ impl<R: Rule> Reservations<R> {
         }
     }
 
-    /// A job lets others run: those of the same deadline, or, under a hard server, all of them until its deadline, since
+    /// A job lets others run: those of the same deadline, or, under a hard server, all of them until its next period, since
     /// it gives up what is left of the budget.
     fn yields(&mut self, task: TaskId, cx: &mut Context<'_>) {
         if self.rule.is_hard() {

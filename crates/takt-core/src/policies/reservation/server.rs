@@ -11,6 +11,8 @@ pub(super) struct Server {
     pub(super) budget: Span,
     /// P.
     pub(super) period: Span,
+    /// D: how long after a new beginning its deadline is.
+    pub(super) relative: Span,
     /// What is left of the budget as of `mark`, in parts of a nanosecond ([`super::Servers::unit`]). Below zero it was
     /// overrun before that was noticed, and the next budgets pay for it.
     pub(super) left: i128,
@@ -20,7 +22,7 @@ pub(super) struct Server {
     pub(super) mark: Span,
     /// It has a job that is not blocked.
     pub(super) busy: bool,
-    /// It must not run before its deadline.
+    /// It must not run before its next period.
     pub(super) throttled: bool,
     /// The engine has said that the budget is used up; it needs to be told what is left.
     pub(super) told: bool,
@@ -37,6 +39,7 @@ impl Server {
     pub(super) const NEW: Server = Server {
         budget: Span::ZERO,
         period: Span::ZERO,
+        relative: Span::ZERO,
         left: 0,
         deadline: Time::ZERO,
         mark: Span::ZERO,
@@ -52,17 +55,37 @@ impl Server {
     /// The share of a CPU that is its own: that of its reservation, or a larger one that it had.
     pub(super) fn claim(&self, now: Time) -> i128 {
         let (before, until) = self.claim;
-        share(self.budget, self.period).max(if now < until { before } else { 0 })
+        share(self.budget, self.relative).max(if now < until { before } else { 0 })
+    }
+
+    /// Whether its deadline is before the end of the period.
+    pub(super) fn is_constrained(&self) -> bool {
+        self.relative < self.period
+    }
+
+    /// When its next period begins, and with it the next budget: at the deadline, or later where that is constrained.
+    pub(super) fn next_period(&self) -> Time {
+        self.deadline.saturating_add(self.period - self.relative)
+    }
+
+    /// A server that has never run has a budget that is out of date.
+    pub(super) fn reset(&mut self, reserved: Reservation, unit: i128) {
+        let Server { timed_by, slot, .. } = *self;
+        let (budget, period, relative) = (reserved.budget, reserved.period, reserved.relative_deadline());
+        *self = Server { budget, period, relative, timed_by, slot, ..Server::NEW };
+        self.left = i128::from(budget.ns()) * unit;
+        self.deadline = Time::ZERO + (relative - period);
     }
 
     /// Another reservation, for its next budget. It may have used what it had before ahead of time, so until its deadline,
     /// `until`, the larger share stays its own.
     pub(super) fn retune(&mut self, reserved: Reservation, until: Time, now: Time) {
         let before = self.claim(now);
-        if before > share(reserved.budget, reserved.period) {
+        let relative = reserved.relative_deadline();
+        if before > share(reserved.budget, relative) {
             self.claim = (before, until.max(self.claim.1));
         }
-        (self.budget, self.period) = (reserved.budget, reserved.period);
+        (self.budget, self.period, self.relative) = (reserved.budget, reserved.period, relative);
     }
 
     /// Whether what is left, used up by the deadline, would be more than its share of the time until then; if `or_equal`, or
@@ -76,10 +99,20 @@ impl Server {
         left > share || (or_equal && left == share)
     }
 
+    /// Has a server with a constrained deadline that wakes up go by the revised rule: it keeps its deadline and no more than Q / D
+    /// of the time until then, and once that has passed nothing, until its next period has begun.
+    pub(super) fn revise(&mut self, now: Time, unit: i128) {
+        if self.next_period() <= now {
+            return self.renew(now, unit);
+        }
+        let laxity = i128::from((self.deadline - now).or_zero().ns());
+        self.left = self.left.min(laxity * i128::from(self.budget.ns()) * unit / i128::from(self.relative.ns()));
+    }
+
     /// A whole budget from now on.
     pub(super) fn renew(&mut self, now: Time, unit: i128) {
         self.left = i128::from(self.budget.ns()) * unit;
-        self.deadline = now.saturating_add(self.period);
+        self.deadline = now.saturating_add(self.relative);
     }
 
     /// Moves the deadline by as many periods as budgets are needed for at least `least` to be left.

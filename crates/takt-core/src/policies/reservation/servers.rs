@@ -65,14 +65,13 @@ impl Servers {
     pub(super) fn new(build: &Build<'_>) -> Result<Servers, Invalid> {
         let mut servers = vec![Server::NEW; build.system.tasks.len()];
         for &task in build.tasks {
-            let Reservation { budget, period } = build.system.tasks[task.index()]
-                .reserved()
-                .ok_or(Invalid::Needs(task, "reservation, or runtime and period"))?;
-            servers[task.index()] = Server { budget, period, ..Server::NEW };
+            let reserved = build.system.tasks[task.index()].reserved();
+            let reserved = reserved.ok_or(Invalid::Needs(task, "reservation, or runtime and period"))?;
+            servers[task.index()].reset(reserved, 1);
         }
         let needs = |task: TaskId| {
             let reserved = build.system.tasks[task.index()].reserved();
-            reserved.map_or(0, |r| share(r.budget, r.period))
+            reserved.map_or(0, |r| share(r.budget, r.relative_deadline()))
         };
         let clusters = Clusters::packed(build, needs, |index, tasks, places| {
             Cluster::new(build, index, tasks, places, &mut servers)
@@ -127,14 +126,13 @@ impl Servers {
         self.clusters[cluster].held.as_slice().iter().map(|key| key.task)
     }
 
-    /// Forgets everything but the reservations.
+    /// Forgets everything but what is reserved now.
     pub(super) fn reset(&mut self, cx: &Context<'_>) {
         for index in 0..self.tasks.len() {
-            let task = self.tasks[index];
-            let server = self.get_mut(task);
-            let Server { budget, period, timed_by, slot, .. } = *server;
-            *server = Server { budget, period, timed_by, slot, ..Server::NEW };
-            self.retune(task, Time::ZERO, cx);
+            let (task, unit) = (self.tasks[index], self.unit);
+            if let Some(reserved) = cx.task(task).reserved() {
+                self.get_mut(task).reset(reserved, unit);
+            }
         }
         for cluster in self.clusters.iter_mut() {
             cluster.ready.clear();
@@ -155,7 +153,8 @@ impl Servers {
     /// the sum of their shares, each rounded down to 2^-62 of a CPU. A task that is gone may come back, so it keeps its own.
     /// O(servers of the cluster).
     pub(super) fn has_room(&self, task: TaskId, wanted: Reservation, now: Time) -> bool {
-        let (cluster, new) = (&self.clusters[self.clusters.home(task)], share(wanted.budget, wanted.period));
+        let (cluster, new) =
+            (&self.clusters[self.clusters.home(task)], share(wanted.budget, wanted.relative_deadline()));
         let claim = |task: &TaskId| self.get(*task).claim(now);
         let others = cluster.tasks.iter().filter(|t| **t != task).map(claim);
         new <= claim(&task) || others.sum::<i128>() + new <= (cluster.cpus as i128) << 62
@@ -205,12 +204,12 @@ impl Servers {
         }
     }
 
-    /// The server waits for its deadline.
+    /// The server waits for its next period.
     pub(super) fn throttle(&mut self, task: TaskId) {
         self.leave(task);
         let server = self.get_mut(task);
         server.throttled = true;
-        let until = server.deadline;
+        let until = server.next_period();
         self.set_alarm(task, Some(until));
     }
 

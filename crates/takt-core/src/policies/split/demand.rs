@@ -171,8 +171,10 @@ fn slope_bound(tasks: &[Times], high: u64) -> Option<u64> {
     Some(bound.max(latest_start(tasks)))
 }
 
-/// The same for a utilisation so close to 1 that it takes more digits; `None` when it cannot be told from 1.
-fn fine_slope_bound(tasks: &[Times]) -> Option<u64> {
+/// The same for a utilisation so close to 1 that it takes more digits, but no more than that; `None` when it cannot be told from 1.
+/// O(n).
+#[must_use]
+pub fn fine_slope_bound(tasks: &[Times]) -> Option<u64> {
     let mut high = 0u128;
     for t in tasks {
         high += (u128::from(t.runtime) << 64).div_ceil(u128::from(t.period));

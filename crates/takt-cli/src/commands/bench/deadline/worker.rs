@@ -72,8 +72,8 @@ fn told_start() -> io::Result<Option<Span>> {
 
 /// The class of a task for which this is reserved.
 pub(super) fn class(reservation: Reservation) -> Class {
-    let Reservation { budget, period } = reservation;
-    Class::Deadline { runtime: budget, deadline: period, period }
+    let (deadline, period) = (reservation.relative_deadline(), reservation.period);
+    Class::Deadline { runtime: reservation.budget, deadline, period }
 }
 
 /// The releases of a task's jobs, and what each of them does.
