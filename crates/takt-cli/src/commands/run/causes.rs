@@ -47,7 +47,7 @@ fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
     if let [(most, who), others @ ..] = waited.as_slice() {
         let others = if others.is_empty() { String::new() } else { format!(", and {} more tasks did", others.len()) };
         found.push(format!(
-            "{who} waited {} for a CPU in its turns, because something else had it{others}",
+            "{who} waited {} for a CPU in its turns, because something else had it, or what it started itself{others}",
             short(*most)
         ));
     }
