@@ -214,6 +214,32 @@ fn a_task_that_lacks_what_its_policy_needs_is_refused() {
 }
 
 #[test]
+fn a_deadline_of_a_reservation_is_between_its_budget_and_its_period_and_not_for_every_policy() {
+    let reserved = |budget, deadline, period| {
+        let mut system = provided(spec("cbs"));
+        let whole = Reservation::new(ms(budget), ms(period));
+        system.tasks[1].reservation = Some(Reservation { deadline: Some(ms(deadline)), ..whole });
+        system
+    };
+    for (deadline, refused) in [(2, true), (3, false), (9, false), (20, false), (21, true)] {
+        let unsound = refused.then_some(Invalid::Reservation(TaskId(1)));
+        assert_eq!(refusal(reserved(3, deadline, 20)), unsound, "{deadline}");
+    }
+    for entry in REGISTRY.iter().filter(|entry| !["windows", "domains"].contains(&entry.name)) {
+        let reserves = entry.name.ends_with("-server") || entry.needs.contains(&Need::Reservation);
+        let unknown = (reserves && entry.name != "cbs").then_some(Invalid::Constrained(TaskId(1)));
+        for &scope in entry.scopes {
+            let policy = PolicySpec::new(entry, scope);
+            assert_eq!(refusal(System { policy, ..reserved(3, 10, 20) }), unknown, "{entry:?} {scope:?}");
+        }
+    }
+    // A server that tasks share has none, whatever the policy.
+    let reservation = Reservation { deadline: Some(ms(5)), ..Reservation::new(ms(2), ms(10)) };
+    let shared = System { servers: vec![Server { reservation, priority: 1 }], ..provided(spec("edf")) };
+    assert_eq!(refusal(shared), Some(Invalid::Budget(0)));
+}
+
+#[test]
 fn tasks_behind_one_server_have_it_and_a_cpu_and_their_policy_in_common() {
     let reservation = Reservation::new(ms(2), ms(10));
     let behind = |cpu: usize| Task {

@@ -4,7 +4,7 @@
 //! deadline, which are at least P apart and none sooner than D (Baruah, Mok and Rosier, "Preemptively Scheduling Hard-Real-Time
 //! Sporadic Tasks on One Processor", RTSS 1990). A server whose jobs sleep, overrun or come too early may wake up in the middle of its
 //! budget. By the revised rule of waking up it then has no more than Q / D of the time until its deadline (Abeni, Lipari and Lelli,
-//! "Constant bandwidth server revisited", SIGBED Review 11(4), 2014), and its next deadline is P later: within x after the k-th
+//! "Constant bandwidth server revisited", SIGBED Review 11(4), 2015), and its next deadline is P later: within x after the k-th
 //! multiple of P that is k Q and the lesser of Q and x Q / D. Where D = P that is the line of its share, as for CBS.
 //!
 //! Deadlines are met if no interval holds more than its length. Between two instants k P + D of any servers the sum less the length

@@ -2,7 +2,7 @@
 //!
 //! Abeni and Buttazzo, "Integrating Multimedia Applications in Hard Real-Time Systems", RTSS 1998, for the soft server; Linux,
 //! `Documentation/scheduler/sched-deadline.rst` and `kernel/sched/deadline.c`, for the hard one (SCHED_DEADLINE); Abeni, Lipari and
-//! Lelli, "Constant bandwidth server revisited", SIGBED Review 11(4), 2014, for waking up with a deadline before the end of the period.
+//! Lelli, "Constant bandwidth server revisited", SIGBED Review 11(4), 2015, for waking up with a deadline before the end of the period.
 //! Invariant: up to any instant, and in any interval, the jobs of a server consume no more with deadlines in it than a periodic task
 //! with the runtime Q and the period P could demand there. With a relative deadline D < P that is, in an interval of k P + x, k Q and
 //! the lesser of Q and x Q / D.
@@ -107,7 +107,7 @@ deadline.
 **Cost.** O(ready jobs) per event, O(m) per decision, and one timer for each cluster of CPUs.
 
 **Source.** Abeni and Buttazzo, RTSS 1998; the kernel's documentation of SCHED_DEADLINE, and `kernel/sched/deadline.c`; Abeni, Lipari
-and Lelli, SIGBED Review 11(4), 2014.
+and Lelli, SIGBED Review 11(4), 2015.
 
 **Example.** `policy: cbs` with `tasks: [{name: film, runtime: 6ms, period: 10ms, reservation: {budget: 4ms, period: 10ms}},
 {name: loop, runtime: 6ms, period: 10ms}]`: `loop` meets all deadlines, and `film`, which needs more than is reserved, falls behind.",

@@ -59,6 +59,29 @@ pub(super) const PATTERNS: &[Pattern] = &[
                 reservation: {budget: 9.6ms, period: 40ms}}\n",
     },
     Pattern {
+        // Throttled until 40, where its next period begins, and not until its deadline.
+        name: "constrained: overrun",
+        tasks: "  - {name: a, releases: [0ms], execution: 14.4ms, reservation: {budget: 9.6ms, deadline: 20ms, period: 40ms}}\n",
+    },
+    Pattern {
+        // At 28 there are 4.8 of 9.6 ms left, but the deadline of 20 has passed: it waits until 40.
+        name: "constrained: late wake-up",
+        tasks: "  - {name: a, releases: [0ms, 28ms], execution: [4.8ms, 8ms], \
+                reservation: {budget: 9.6ms, deadline: 20ms, period: 40ms}}\n",
+    },
+    Pattern {
+        // At 16 there are 4.8 of 9.6 ms left, and 8 of 24 ms until the deadline: 3.2 ms stay, and the rest waits for 40.
+        name: "constrained: less is kept",
+        tasks: "  - {name: a, releases: [0ms, 16ms], execution: [4.8ms, 7.5ms], \
+                reservation: {budget: 9.6ms, deadline: 24ms, period: 40ms}}\n",
+    },
+    Pattern {
+        // The budget that comes at 40 is due by 60. At 48 5.76 ms of it can be kept.
+        name: "constrained: it came before",
+        tasks: "  - {name: a, releases: [0ms, 48ms], execution: [11ms, 9ms], \
+                reservation: {budget: 9.6ms, deadline: 20ms, period: 40ms}}\n",
+    },
+    Pattern {
         name: "two servers, both overrun",
         tasks: "  - {name: a, releases: [0ms, 68ms], execution: [14.4ms, 5ms], reservation: {budget: 9.6ms, period: 40ms}}\n  \
                 - {name: b, releases: [4ms], execution: 30ms, reservation: {budget: 17.1ms, period: 60ms}}\n",
@@ -104,6 +127,10 @@ mod tests {
         assert_eq!(ends("early wake-up"), [vec![4_800, 44_200], vec![4_800, 41_000]]);
         // Renewed at 28, kept at 48.
         assert_eq!(ends("late wake-up"), [vec![4_800, 36_000, 72_400], vec![4_800, 36_000, 70_000]]);
+        assert_eq!(ends("constrained: overrun"), [vec![44_800], vec![42_400]]);
+        assert_eq!(ends("constrained: late wake-up"), [vec![4_800, 48_000]; 2]);
+        assert_eq!(ends("constrained: less is kept"), [vec![4_800, 44_300], vec![4_800, 43_500]]);
+        assert_eq!(ends("constrained: it came before"), [vec![41_400, 83_240], vec![11_000, 81_000]]);
         assert_eq!(ends("yields")[0], [3_000, 45_000, 82_000, 103_000, 145_000, 182_000]);
     }
 
