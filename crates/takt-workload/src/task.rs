@@ -362,6 +362,20 @@ pub(crate) fn check_runtime(
     if let Some(given) = task.deadline
         && given < needed
     {
+        // What is declared is the most that a job may need; a simulated one can need less.
+        let least = match &task.execution {
+            Execution::Declared => needed,
+            Execution::Uniform { least, .. } => *least,
+            Execution::Series(entries) => entries.iter().copied().min().unwrap_or(needed),
+        };
+        if least <= given {
+            let fault = Diagnostic::warning(
+                deadline.unwrap_or(at_runtime),
+                format!("task `{name}` can miss its deadline alone"),
+            )
+            .label(format!("a job that needs its whole runtime of {needed} misses a deadline of {given}"));
+            return reader.push(fault.hint(format!("{less}, or raise `deadline`, if that is not what is meant")));
+        }
         let message = format!("task `{name}` can never meet its deadline");
         reader.push(match deadline {
             Some(place) => Diagnostic::error(place, message)
