@@ -43,9 +43,9 @@ pub enum Kind {
 pub struct Verdict {
     /// The answer.
     pub schedulable: Answer,
-    /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `edf-wmr`, `rta` (response-time analysis), `reservation` (shares of
-    /// servers), `busy-period`, `gfb`, `bcl`, `bak`, `gedf-rta`, `grm-rta`, `gdm-rta`, `gfp-rta`, `optimal`, `utilisation`,
-    /// `one-cpu-each`, `no-deadlines`, `none`; `domains` where those of domains differ.
+    /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `edf-wmr`, `rta` (response-time analysis), `reservation`
+    /// (shares of servers), `busy-period`, `gfb`, `bcl`, `bak`, `gedf-rta`, `grm-rta`, `gdm-rta`, `gfp-rta`, `optimal`,
+    /// `utilisation`, `one-cpu-each`, `no-deadlines`, `none`; `domains` where those of domains differ.
     pub test: &'static str,
     /// What that test can prove.
     pub kind: Kind,
@@ -382,8 +382,8 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     Ok(None)
 }
 
-/// Whether jobs of a task at listed instants come after all those that come again and again and have deadlines, and hold nothing that
-/// these need: under EDF if it has no deadline itself, under fixed priorities if its own is the least.
+/// Whether jobs of a task at listed instants come after all those that come again and again and have deadlines, and hold nothing
+/// that these need: under EDF if it has no deadline itself, under fixed priorities if its own is the least.
 fn disturbs_nobody(system: &System, task: &Task) -> bool {
     let dated = || system.tasks.iter().filter(|t| t.deadline.is_some() && !is_listed(t));
     match system.policy.entry.name {

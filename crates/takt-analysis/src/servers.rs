@@ -1,10 +1,10 @@
 //! Servers for aperiodic work beside periodic tasks: to those they are one more task each.
 //!
-//! Lehoczky, Sha and Strosnider, "Enhanced Aperiodic Responsiveness in Hard Real-Time Environments", RTSS 1987, for polling servers;
-//! Davis and Burns, "Hierarchical Fixed Priority Pre-Emptive Scheduling", RTSS 2005, for periodic ones; Sprunt, Sha and Lehoczky,
-//! "Aperiodic Task Scheduling for Hard-Real-Time Systems", Real-Time Systems 1, 1989, for sporadic ones; Bernat and Burns, "New
-//! Results on Fixed Priority Aperiodic Servers", RTSS 1999, for the release jitter of deferrable ones. What a server does for its own
-//! jobs: Buttazzo, "Hard Real-Time Computing Systems", on aperiodic guarantees.
+//! Lehoczky, Sha and Strosnider, "Enhanced Aperiodic Responsiveness in Hard Real-Time Environments", RTSS 1987, for polling
+//! servers; Davis and Burns, "Hierarchical Fixed Priority Pre-Emptive Scheduling", RTSS 2005, for periodic ones; Sprunt, Sha and
+//! Lehoczky, "Aperiodic Task Scheduling for Hard-Real-Time Systems", Real-Time Systems 1, 1989, for sporadic ones; Bernat and
+//! Burns, "New Results on Fixed Priority Aperiodic Servers", RTSS 1999, for the release jitter of deferrable ones. What a server
+//! does for its own jobs: Buttazzo, "Hard Real-Time Computing Systems", on aperiodic guarantees.
 
 use crate::idle;
 use crate::online::{Answer, Kind, MAY_SKIP, Verdict, budgets, may_skip, most, packed_as_tasks};
@@ -149,12 +149,12 @@ fn unknown(system: &System, by: By) -> Option<String> {
     Some(why.to_owned())
 }
 
-/// How long a job of each task takes at most, if its server gets its budget in each period; an error says why nothing is known of the
-/// task, and tasks without a server have none. O(tasks + instants).
+/// How long a job of each task takes at most, if its server gets its budget in each period; an error says why nothing is known of
+/// the task, and tasks without a server have none. O(tasks + instants).
 ///
-/// A job can have to wait for the next budget, and needs as many as it takes with all that is ahead of it, each of which is used by the
-/// end of its period. Ahead of it is one job of each other task behind the server at most, if all of them are served within a time in
-/// which no task releases two: of the first one that took longer that would have to be false before.
+/// A job can have to wait for the next budget, and needs as many as it takes with all that is ahead of it, each of which is used
+/// by the end of its period. Ahead of it is one job of each other task behind the server at most, if all of them are served
+/// within a time in which no task releases two: of the first one that took longer that would have to be false before.
 fn served(system: &System) -> Vec<Option<Result<Option<Span>, String>>> {
     let leads = system.leads();
     let mut behind: Vec<Behind> = vec![Behind::default(); system.tasks.len()];

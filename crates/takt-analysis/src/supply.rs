@@ -4,8 +4,8 @@
 //! supply bound function (Mok, Feng and Chen, "Resource Partition for Real-Time Systems", RTAS 2001; Shin and Lee, "Periodic
 //! Resource Model for Compositional Real-Time Guarantees", RTSS 2003). Tests for one CPU carry over with that function in place
 //! of the time that passes: processor demand for EDF, response times for fixed priorities (Almeida and Pedreiras, "Scheduling
-//! within Temporal Partitions", EMSOFT 2004). Periodic tasks keep step with the table, so that under EDF, fixed priorities and first
-//! in, first out their jobs are compared with the very slices that they meet.
+//! within Temporal Partitions", EMSOFT 2004). Periodic tasks keep step with the table, so that under EDF, fixed priorities and
+//! first in, first out their jobs are compared with the very slices that they meet.
 
 mod frame;
 
@@ -77,8 +77,8 @@ impl Supply {
         frames * self.per_frame() + part
     }
 
-    /// The shortest length of which every interval gives so much, both in nanoseconds: the inverse of the supply bound function. `None` when nothing
-    /// is ever given. The worst interval begins as a slot ends. O(slots).
+    /// The shortest length of which every interval gives so much, both in nanoseconds: the inverse of the supply bound function.
+    /// `None` when nothing is ever given. The worst interval begins as a slot ends. O(slots).
     #[must_use]
     pub fn within(&self, work: u128) -> Option<u128> {
         let (n, each) = (self.slots.len(), self.per_frame());
@@ -113,9 +113,9 @@ pub struct Verdict {
     pub partition: PartitionId,
     /// Whether every deadline is met.
     pub schedulable: Answer,
-    /// The test that says so: `frame-edf` (processor demand in the slices that the jobs meet), `frame-rta` (every job in its turn in
-    /// these), `sbf-edf` (processor demand against the supply bound function), `sbf-rta` (response times against it), `sbf-busy`
-    /// (one job of each task against it), `utilisation`, `no-deadlines`, `none`.
+    /// The test that says so: `frame-edf` (processor demand in the slices that the jobs meet), `frame-rta` (every job in its turn
+    /// in these), `sbf-edf` (processor demand against the supply bound function), `sbf-rta` (response times against it),
+    /// `sbf-busy` (one job of each task against it), `utilisation`, `no-deadlines`, `none`.
     pub test: &'static str,
     /// What that test can prove.
     pub kind: Kind,

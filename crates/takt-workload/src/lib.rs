@@ -121,7 +121,8 @@ impl Workload {
         self.places.get(task.index()).cloned().unwrap_or_default()
     }
 
-    /// The text of a library that knows tasks by number only, with the names of the tasks: ``task `left` `` for `task 0`. O(length).
+    /// The text of a library that knows tasks by number only, with the names of the tasks: ``task `left` `` for `task 0`.
+    /// O(length).
     #[must_use]
     pub fn named(&self, text: &str) -> String {
         diagnostic::named(text, |task| self.tasks.get(task).map(|info| info.name.as_str()))

@@ -272,7 +272,8 @@ fn change<'n>(
     wishes.push((at, wish));
 }
 
-/// Reports a change that is not just one thing, or is of a task and does not say of which. `of_task` counts what it says that is of one.
+/// Reports a change that is not just one thing, or is of a task and does not say of which. `of_task` counts what it says that is
+/// of one.
 fn one_thing(reader: &mut Reader, node: &Node, of_task: usize) {
     let place = node.head();
     match (node.get("task"), node.get("policy")) {

@@ -229,8 +229,8 @@ pub(super) fn search(
     Ok((runtime <= most && step(most) <= u128::from(most)).then_some(most))
 }
 
-/// How late a job can be at most, in the unit of the tasks' times, with deadlines at the ends of the periods and a utilisation of at
-/// most m. `None` when there is no such bound. O(n).
+/// How late a job can be at most, in the unit of the tasks' times, with deadlines at the ends of the periods and a utilisation of
+/// at most m. `None` when there is no such bound. O(n).
 ///
 /// Devi and Anderson, "Tardiness Bounds under Global EDF Scheduling on a Multiprocessor", Real-Time Systems 38, 2008.
 pub fn tardiness(tasks: &[Task], cpus: u64) -> Option<u64> {

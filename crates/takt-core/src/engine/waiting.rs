@@ -54,8 +54,8 @@ impl State {
         }
     }
 
-    /// The task asks for a resource. Only a job can hold something, and one that waits cannot ask again: what a task holds goes back
-    /// with its job.
+    /// The task asks for a resource. Only a job can hold something, and one that waits cannot ask again: what a task holds goes
+    /// back with its job.
     pub(super) fn request(&mut self, task: TaskId, resource: ResourceId, sink: &mut dyn Sink) {
         let run = &self.runs[task.index()];
         if !run.has_job() || run.waits_for.is_some() {

@@ -64,8 +64,8 @@ fn a_job_that_slept_wakes_its_server_up_as_a_new_one_does() {
 
 #[test]
 fn a_job_that_sleeps_loses_its_gift() {
-    // b lags with a deadline of 20 when a leaves 3 ms at 5, with a deadline of 12. It sleeps from 6 on, and at 7 has its own deadline
-    // again, which is behind that of c.
+    // b lags with a deadline of 20 when a leaves 3 ms at 5, with a deadline of 12. It sleeps from 6 on, and at 7 has its own
+    // deadline again, which is behind that of c.
     let b = Task { steps: vec![run(3), Step::Sleep(ms(1)), run(2)], ..served(0, 5, 20, (2, 10)) };
     let tasks = || vec![served(2, 3, 20, (6, 10)), b.clone(), served(2, 3, 20, (3, 15))];
     expect(&tell(with("fcbs", &[], tasks()), 40), "b0-2 a2-5 b5-6 c6-9 b9-11", "");
@@ -94,15 +94,15 @@ fn an_overrun_that_is_noticed_late_is_paid_for() {
     let tasks = vec![served(0, 9, 90, (3, 10))];
     let timing = Timing { resolution: ms(4), ..Timing::default() };
     let told = tell(System { timing, ..with("cbs", HARD, tasks) }, 60);
-    // 4 ms from 0, one too much; from 12, when the end of throttling at 10 is noticed, 2 ms are left, which end at 16: two too much,
-    // so that 1 ms is left at 20, and the job needs just that.
+    // 4 ms from 0, one too much; from 12, when the end of throttling at 10 is noticed, 2 ms are left, which end at 16: two too
+    // much, so that 1 ms is left at 20, and the job needs just that.
     expect(&told, "a0-4 a12-16 a20-21", "");
 }
 
 #[test]
 fn an_overrun_is_paid_for_by_the_budget_that_came_while_the_server_had_no_job() {
-    // 3 ms become 4. At 10 it has 2 ms until 20, which at 12 are less than its share of 3 in 10: they are kept, and used up at 14. At
-    // 16 they would be more, and it begins anew with 3.
+    // 3 ms become 4. At 10 it has 2 ms until 20, which at 12 are less than its share of 3 in 10: they are kept, and used up at
+    // 14. At 16 they would be more, and it begins anew with 3.
     let timing = Timing { resolution: ms(2), ..Timing::default() };
     let at = |at| vec![jobs(&[0, at], &[4, 3], 90, (3, 10))];
     let told = |tasks| tell(System { timing, ..with("cbs", HARD, tasks) }, 60);
@@ -155,7 +155,8 @@ fn what_is_left_goes_to_who_lags_with_the_deadline_of_the_giver() {
 
 #[test]
 fn what_was_given_away_is_not_there_any_more() {
-    // a leaves 4 ms at 2, for b. Its next job at 3 has nothing until 12, so that its deadline is 24; literally it has 4 ms until 12.
+    // a leaves 4 ms at 2, for b. Its next job at 3 has nothing until 12, so that its deadline is 24; literally it has 4 ms until
+    // 12.
     let tasks = || vec![jobs(&[0, 3], &[2, 4], 40, (6, 12)), served(0, 6, 40, (2, 12)), served(3, 2, 40, (2, 12))];
     expect(&tell(with("fcbs", &[], tasks()), 40), "a0-2 b2-8 c8-10 a10-14", "");
     expect(&tell(with("fcbs", LITERAL, tasks()), 40), "a0-2 b2-8 a8-12 c12-14", "");
@@ -186,8 +187,8 @@ fn gifts_stay_on_their_cpu_where_tasks_do() {
 
 #[test]
 fn a_budget_drains_at_the_rate_of_the_active_servers() {
-    // The kernel's example: two servers of 4 in 8. The first stops at 2 and is active until 4, after which the other one's last 2 ms
-    // last for 4.
+    // The kernel's example: two servers of 4 in 8. The first stops at 2 and is active until 4, after which the other one's last 2
+    // ms last for 4.
     let tasks = || vec![served(0, 2, 20, (4, 8)), served(0, 8, 20, (4, 8))];
     expect(&tell(with("grub", HARD, tasks()), 20), "a0-2 b2-10", "");
     expect(&tell(with("cbs", HARD, tasks()), 20), "a0-2 b2-6 b8-12", "");

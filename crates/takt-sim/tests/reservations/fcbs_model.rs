@@ -271,7 +271,8 @@ fn what_the_paper_leaves_open() {
             "a0-2 b2-8 c8-10 a10-11 d11-13 a13-18",
         ),
         (
-            // a and b lag alike when c leaves 3 ms until 10: a takes them, and leaves 1 ms for b. Then comes d, until 15, before b's own.
+            // a and b lag alike when c leaves 3 ms until 10: a takes them, and leaves 1 ms for b. Then comes d, until 15, before
+            // b's own.
             "of two that lag alike the first one gets it",
             &[(2, 10, &[(0, 4)]), (2, 10, &[(0, 4)]), (5, 6, &[(4, 2)]), (2, 9, &[(6, 2)])],
             "a0-2 b2-4 c4-6 a6-8 b8-9 d9-11 b11-12",

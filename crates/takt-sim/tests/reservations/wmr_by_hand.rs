@@ -78,8 +78,8 @@ fn an_overrun_goes_on_on_the_last_cpu_and_then_from_the_first_one() {
     // c has its piece of the second CPU twice, with deadlines of 10 and 20. Its period is over at 10.
     let told = tell(two(&[], three(film(6, 10, &[12, 6]))), 20);
     expect(&told, "c0-4 a4-10 c10-14 a14-20\nb0-6 c6-10 b10-16 c16-20", "c");
-    // Of its piece in advance it uses 1 ms. In the second window there is only the other one, and the piece after that has a deadline
-    // of 30, behind b, which overruns at 16.
+    // Of its piece in advance it uses 1 ms. In the second window there is only the other one, and the piece after that has a
+    // deadline of 30, behind b, which overruns at 16.
     let mut tasks = three(film(6, 10, &[7, 6]));
     tasks[1] = film(6, 10, &[6, 8]);
     expect(&tell(two(OFF, tasks), 20), "c0-4 a4-10 c10-14 a14-20\nb0-6 c6-9 b10-16 c16-17 b17-19 c19-20", "");
@@ -87,8 +87,8 @@ fn an_overrun_goes_on_on_the_last_cpu_and_then_from_the_first_one() {
 
 #[test]
 fn a_piece_in_advance_does_no_harm() {
-    // On the second CPU b just fits beside c's 2 ms in windows of 5 ms. c has the piece of the second window at 7. With another one at
-    // 15 before b's deadline of 25, as the paper has it, b would end at 27.
+    // On the second CPU b just fits beside c's 2 ms in windows of 5 ms. c has the piece of the second window at 7. With another
+    // one at 15 before b's deadline of 25, as the paper has it, b would end at 27.
     let b = Task { affinity: CpuSet::single(1), ..at(&[5], film(16, 20, &[16])) };
     let tasks = vec![film(6, 10, &[6]), b, film(6, 10, &[8, 6])];
     let told = tell(two(OFF, tasks), 26);
@@ -126,8 +126,8 @@ fn six_films_of_one_kind_and_fourteen_of_another_find_room_on_four_cpus() {
 
 #[test]
 fn who_sleeps_does_not_keep_its_budget_for_later() {
-    // c fills both CPUs in its windows from 7 on. If a went on at 7 with its last millisecond and the deadline of 10, as CBS has it, c
-    // would be late at 12 and at 17.
+    // c fills both CPUs in its windows from 7 on. If a went on at 7 with its last millisecond and the deadline of 10, as CBS has
+    // it, c would be late at 12 and at 17.
     let bound = |cpu: usize, task: Task| Task { affinity: CpuSet::single(cpu), ..task };
     let sleeps = Task { steps: vec![run(4), Step::Sleep(ms(3)), run(2)], deadline: Some(ms(30)), ..periodic(5, 10) };
     let tasks = vec![bound(0, at(&[0], sleeps)), bound(1, at(&[0], film(5, 10, &[5]))), at(&[7], film(10, 10, &[10]))];

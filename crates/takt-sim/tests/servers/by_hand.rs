@@ -86,13 +86,14 @@ fn a_budget_falls_into_so_many_parts_and_no_more() {
     expect(&tell(with("sporadic-server", &[], tasks()), 30), "a0-1 a2-3 a4-5 a6-7 a20-21 a22-23 a24-25 a26-27", "");
     for variant in [None, POSIX] {
         let parts = |most, tasks| with("sporadic-server", &[None, None, Some(most), variant], tasks);
-        // Of two parts the second request uses the last that there is: what is left of it, 2 ms, waits for the 1 ms of the first one.
+        // Of two parts the second request uses the last that there is: what is left of it, 2 ms, waits for the 1 ms of the first
+        // one.
         expect(&tell(parts(2, tasks()), 50), "a0-1 a2-3 a20-24 a40-42", "");
         // Undivided it is there again 20 ms after it could be used.
         expect(&tell(parts(1, tasks()), 50), "a0-1 a20-24 a40-43", "");
 
-        // The 2 ms that are left at 3 wait for the 1 ms of 0, which is back at 10: those 3 ms are used and back at 20. The 1 ms of 2
-        // is back at 12, and used from 14 on.
+        // The 2 ms that are left at 3 wait for the 1 ms of 0, which is back at 10: those 3 ms are used and back at 20. The 1 ms
+        // of 2 is back at 12, and used from 14 on.
         let more = || vec![served(&[0, 2, 4, 14], &[1, 1, 3, 2], (4, 10))];
         expect(&tell(parts(2, more()), 40), "a0-1 a2-3 a10-13 a14-15 a20-21", "");
         // Undivided it is all back at 10 and at 20.

@@ -24,8 +24,8 @@ fn sharing(name: &str, values: &[Option<i64>], server: Server, tasks: Vec<Task>)
     System { servers: vec![server], ..with(name, values, tasks) }
 }
 
-/// 2 ms in each 6 ms for a (2 ms at 1, 1 ms at 2) and b (1 ms at 1, 2 ms at 3), which are served in the order a, b, a, b: 6 ms of work
-/// on three budgets. Beside them c needs 4 ms of each 12, at a lower rank.
+/// 2 ms in each 6 ms for a (2 ms at 1, 1 ms at 2) and b (1 ms at 1, 2 ms at 3), which are served in the order a, b, a, b: 6 ms of
+/// work on three budgets. Beside them c needs 4 ms of each 12, at a lower rank.
 #[test]
 fn two_tasks_behind_each_server() {
     let tasks = || vec![behind(&[1, 2], &[2, 1]), behind(&[1, 3], &[1, 2]), periodic(0, 4, 12)];
@@ -169,8 +169,8 @@ fn done(told: &Told, of: impl Fn(TaskId) -> bool) -> Vec<(Time, TaskId)> {
     done
 }
 
-/// To the tasks beside it a server of several tasks is that of one task with all their jobs, and it runs them at the same times: in the
-/// order of their releases.
+/// To the tasks beside it a server of several tasks is that of one task with all their jobs, and it runs them at the same times:
+/// in the order of their releases.
 #[test]
 fn handing_jobs_out_to_several_tasks_changes_nothing_but_whose_they_are() {
     let shared = std::cell::Cell::new(0);

@@ -1,7 +1,7 @@
 //! The periodic server, whose budget is used up also by time without work.
 //!
-//! Davis and Burns, "Hierarchical Fixed Priority Pre-Emptive Scheduling", RTSS 2005. Invariant: to everybody else it is a periodic task
-//! with the runtime Q and the period P that may need less.
+//! Davis and Burns, "Hierarchical Fixed Priority Pre-Emptive Scheduling", RTSS 2005. Invariant: to everybody else it is a
+//! periodic task with the runtime Q and the period P that may need less.
 //!
 //! In the paper an idle task of the server uses the budget up, so that the CPU is lost to all other servers. Here those
 //! that are ready run in that time, which makes nobody later: a fixed-priority schedule of jobs that do not block each other only

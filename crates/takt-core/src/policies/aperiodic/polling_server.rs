@@ -1,8 +1,8 @@
 //! The polling server.
 //!
-//! Lehoczky, Sha and Strosnider, "Enhanced Aperiodic Responsiveness in Hard Real-Time Environments", RTSS 1987, where it is what the
-//! deferrable server is compared with; Buttazzo, "Hard Real-Time Computing Systems", chapter 5. Invariant: to everybody else it is
-//! a periodic task with the runtime Q and the period P that may need less.
+//! Lehoczky, Sha and Strosnider, "Enhanced Aperiodic Responsiveness in Hard Real-Time Environments", RTSS 1987, where it is what
+//! the deferrable server is compared with; Buttazzo, "Hard Real-Time Computing Systems", chapter 5. Invariant: to everybody else
+//! it is a periodic task with the runtime Q and the period P that may need less.
 
 use super::periods::Periods;
 use super::{BACKGROUND, BY, SCOPES, build, shared};

@@ -290,8 +290,8 @@ impl<R: Rule> Queues<R> {
         }
     }
 
-    /// Queues a job that could run, or moves it to where it belongs now. The jobs of a server have one rank, so that they go by their
-    /// releases.
+    /// Queues a job that could run, or moves it to where it belongs now. The jobs of a server have one rank, so that they go by
+    /// their releases.
     pub(super) fn place(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let Member { server, since: Some(release), .. } = self.members[task.index()] else { return };
         let rank = match server.map(|s| self.servers[s].standing) {

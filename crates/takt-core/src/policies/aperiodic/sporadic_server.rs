@@ -2,9 +2,9 @@
 //!
 //! Sprunt, Sha and Lehoczky, "Aperiodic Task Scheduling for Hard-Real-Time Systems", Real-Time Systems 1, 1989; Stanovich, Baker,
 //! Wang and González Harbour, "Defects of the POSIX Sporadic Server and How to Correct Them", RTAS 2010, for the rules; Spuri and
-//! Buttazzo, "Scheduling Aperiodic Tasks in Dynamic Priority Systems", Real-Time Systems 10, 1996, for deadlines. Invariant: of each
-//! part of the budget the instants from which on it could be used are at least P apart, so that to everybody else the server is a
-//! sporadic task with the runtime Q and the period P.
+//! Buttazzo, "Scheduling Aperiodic Tasks in Dynamic Priority Systems", Real-Time Systems 10, 1996, for deadlines. Invariant: of
+//! each part of the budget the instants from which on it could be used are at least P apart, so that to everybody else the server
+//! is a sporadic task with the runtime Q and the period P.
 
 use super::posix::Posix;
 use super::refills::Refills;
