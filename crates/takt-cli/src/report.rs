@@ -3,6 +3,7 @@
 pub(crate) mod simulated;
 pub(crate) mod tables;
 
+use crate::commands::output;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 pub(crate) use tables::{Cell, aligned, alike, short, table};
@@ -164,7 +165,7 @@ pub(crate) fn number(millionths: u128) -> Value {
 const MILLION: u128 = UNIT as u128;
 
 /// Millionths as a decimal number, exactly.
-fn decimal(millionths: u128) -> String {
+pub(crate) fn decimal(millionths: u128) -> String {
     let text = format!("{}.{:06}", millionths / MILLION, millionths % MILLION);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -180,9 +181,8 @@ fn ratio(part: u128, whole: u128) -> String {
 
 /// The settings that are not at their defaults, by name, as the file takes them.
 pub(crate) fn settings(policy: &PolicySpec) -> Vec<(String, String)> {
-    let text = takt_workload::policy_text(policy);
-    let settings = text.split_once(':').map_or("", |(_, settings)| settings);
-    settings.split(',').filter_map(|s| s.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
+    let all = output::settings(policy);
+    all.split(',').filter_map(|s| s.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// A policy in a heading, by the name that `--policy` takes: `rr (uniprocessor), quantum=2ms`, `g-edf (global)`. Domains are of no

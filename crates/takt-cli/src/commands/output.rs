@@ -69,6 +69,11 @@ pub(crate) fn ready<'p>(
     Ok(())
 }
 
+/// Writes a whole file.
+pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
+    std::fs::write(path, contents).map_err(|e| Failure::file("write", path, &e))
+}
+
 impl OutputArgs {
     /// The files that are written, once it is known that their endings name what can be written.
     pub(crate) fn files(&self) -> Result<impl Iterator<Item = &PathBuf>, Failure> {
@@ -329,7 +334,7 @@ impl Recorder {
         }
         if let Some(path) = &self.gantt {
             let svg = gantt::svg(&trace, &gantt::SvgOptions::default());
-            std::fs::write(path, svg).map_err(|e| Failure::file("write", path, &e))?;
+            write(path, svg)?;
         }
         match (self.error, self.path) {
             (Some(e), Some(path)) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::file("write", &path, &e)),

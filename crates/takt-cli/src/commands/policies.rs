@@ -1,7 +1,7 @@
 //! `takt policies`: the registry.
 
 use crate::failure::Failure;
-use crate::report::table;
+use crate::report::{self, table};
 use crate::{Outcome, Verdict};
 use std::io::{self, Write};
 use takt_core::policies::mapping::{MAPPER, MAPPERS};
@@ -117,10 +117,8 @@ fn takes(kind: &Kind) -> String {
 
 /// Millionths as a decimal number without useless digits.
 pub(crate) fn decimal(millionths: i64) -> String {
-    let (whole, rest) = (millionths.unsigned_abs() / 1_000_000, millionths.unsigned_abs() % 1_000_000);
     let sign = if millionths < 0 { "-" } else { "" };
-    let text = format!("{sign}{whole}.{rest:06}");
-    text.trim_end_matches('0').trim_end_matches('.').to_string()
+    format!("{sign}{}", report::decimal(millionths.unsigned_abs().into()))
 }
 
 fn markdown() -> String {

@@ -9,7 +9,7 @@ use rustix::time::Timespec;
 use std::fs::OpenOptions;
 use std::hint::black_box;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
@@ -108,7 +108,7 @@ fn gaps(out: &PathBuf, threshold: Span) -> Result<(), Failure> {
     }
 }
 
-fn work(iterations: u64, out: &PathBuf, cpu: Option<usize>) -> Result<(), Failure> {
+fn work(iterations: u64, out: &Path, cpu: Option<usize>) -> Result<(), Failure> {
     if let Some(cpu) = cpu {
         rt::set_affinity(0, &CpuSet::single(cpu))?;
     }
@@ -118,8 +118,7 @@ fn work(iterations: u64, out: &PathBuf, cpu: Option<usize>) -> Result<(), Failur
         state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     }
     let (used, end) = (cpu_now() - used, now());
-    std::fs::write(out, format!("{} {} {}\n", start.ns(), end.ns(), used.ns()))
-        .map_err(|e| Failure::file("write", out, &e))
+    super::output::write(out, format!("{} {} {}\n", start.ns(), end.ns(), used.ns()))
 }
 
 fn periodic(args: &Periodic) -> Result<(), Failure> {
@@ -134,7 +133,7 @@ fn periodic(args: &Periodic) -> Result<(), Failure> {
     }
     rt::set_class(0, Class::Other)?;
     let lines: String = responses.iter().map(|r| format!("{}\n", r.ns())).collect();
-    std::fs::write(&args.out, lines).map_err(|e| Failure::file("write", &args.out, &e))
+    super::output::write(&args.out, lines)
 }
 
 fn spawn(count: usize) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 use super::Rounds;
 use super::figures::{Figures, cell, median};
 use super::lab::{Machine, Session};
+use crate::commands::output;
 use crate::failure::Failure;
 use crate::report::{Cell, table};
 use crate::{Outcome, Verdict};
@@ -190,7 +191,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         format!("{}, Linux {}; medians of {rounds} rounds", machine.model, machine.kernel),
     ];
     if let Some(path) = &args.out {
-        fs::write(path, series(args, &frames, &about)).map_err(|e| Failure::file("write", path, &e))?;
+        output::write(path, series(args, &frames, &about))?;
     }
     let mean = frames.iter().sum::<i64>() / frames.len().max(1) as i64;
     let mut out = io::stdout().lock();

@@ -1,6 +1,7 @@
 //! What the benches share: the machine, the place for files, runs of Takt itself, and the way results are shown.
 
 use super::Common;
+use crate::commands::output;
 use crate::failure::Failure;
 use crate::report::{Cell, alike, table};
 use crate::{Outcome, Verdict};
@@ -211,7 +212,7 @@ impl Lab {
     /// Writes a workload to a file.
     pub(super) fn workload(&self, yaml: &str) -> Result<PathBuf, Failure> {
         let path = self.path("yaml");
-        fs::write(&path, yaml).map_err(|e| Failure::file("write", &path, &e))?;
+        output::write(&path, yaml)?;
         Ok(path)
     }
 

@@ -148,6 +148,9 @@ struct Case {
 }
 
 impl Case {
+    fn windows(&self, start: Span) -> Windows {
+        Windows { start, length: self.length, granted: self.form.granted(self.length) }
+    }
     fn loss(rounds: &[Loss]) -> Loss {
         Loss { elapsed: median(rounds.iter().map(|l| l.elapsed)), cpu_time: median(rounds.iter().map(|l| l.cpu_time)) }
     }
@@ -308,8 +311,7 @@ fn bare(lab: &Lab, case: &Case, iterations: u64, alone: Span, amount: Span) -> R
             until_exit: true,
         },
     )?;
-    let windows = Windows { start: measured.start, length: case.length, granted: case.form.granted(case.length) };
-    Ok(Loss::of(&Work::read(&out)?, &windows, alone))
+    Ok(Loss::of(&Work::read(&out)?, &case.windows(measured.start), alone))
 }
 
 fn takt(lab: &Lab, case: &Case, iterations: u64, alone: Span, amount: Span) -> Result<Loss, Failure> {
@@ -323,8 +325,7 @@ fn takt(lab: &Lab, case: &Case, iterations: u64, alone: Span, amount: Span) -> R
     );
     let file = lab.workload(&yaml)?;
     let run = lab.run(&file, RunOptions { duration: Some(cap(amount)), ..RunOptions::default() })?;
-    let windows = Windows { start: run.start, length: case.length, granted: case.form.granted(case.length) };
-    Ok(Loss::of(&Work::read(&out)?, &windows, alone))
+    Ok(Loss::of(&Work::read(&out)?, &case.windows(run.start), alone))
 }
 
 #[cfg(test)]

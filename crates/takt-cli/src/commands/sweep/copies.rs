@@ -5,7 +5,7 @@ use super::experiment::{self, Common};
 use super::load::{Policies, Seeds, cells, fingerprint, millionths, policies, quoted, seeds};
 use super::state::{Block, Found, Subject};
 use super::statistics::{Mean, mean};
-use crate::commands::output::ready;
+use crate::commands::output::{self, ready};
 use crate::failure::Failure;
 use crate::input::{Input, duration, placement, warn};
 use crate::{Outcome, Verdict};
@@ -261,7 +261,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let table = Table::new(&cases, &blocks, found);
     for (path, text) in [(&args.common.svg, table.picture()), (&args.over_time, table.over_time())] {
         if let Some(path) = path {
-            std::fs::write(path, text).map_err(|e| Failure::file("write", path, &e))?;
+            output::write(path, text)?;
         }
     }
     let mut out = BufWriter::new(io::stdout().lock());

@@ -55,9 +55,8 @@ pub(super) fn points(text: &str) -> Result<Points, String> {
 
 /// Millionths without useless digits, with at least one decimal.
 pub(super) fn ratio(millionths: u64) -> String {
-    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
-    let short = text.trim_end_matches('0');
-    if short.ends_with('.') { format!("{short}0") } else { short.to_string() }
+    let text = crate::report::decimal(millionths.into());
+    if text.contains('.') { text } else { text + ".0" }
 }
 
 #[cfg(test)]

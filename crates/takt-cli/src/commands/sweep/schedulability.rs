@@ -5,9 +5,8 @@ use super::experiment::{self, Common};
 use super::generate::{self, SetArgs};
 use super::points::{Points, points, ratio};
 use super::state::{Block, Found, Subject};
-use crate::commands::output::ready;
+use crate::commands::output::{self, ready};
 use crate::commands::verdicts::{self, Method};
-use crate::failure::Failure;
 use crate::input::duration;
 use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
@@ -181,7 +180,7 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
         );
         let (title, across) = ("Task sets accepted", "total utilisation");
         let picture = Picture { title, note: &note, across, points: &experiment.points, panels: &panels };
-        std::fs::write(path, curves::svg(&picture)).map_err(|e| Failure::file("write", path, &e))?;
+        output::write(path, curves::svg(&picture))?;
     }
     let mut out = BufWriter::new(io::stdout().lock());
     if args.common.json {

@@ -9,6 +9,7 @@ mod steady;
 mod trial;
 mod workers;
 
+use crate::commands::output;
 use crate::failure::Failure;
 use crate::input::duration;
 use crate::{Outcome, Verdict};
@@ -297,7 +298,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let results =
         Results { set: &set, extended, tests, lines, phases, machine, disturbed: &args.disturb, trials, steady };
     if let Some(path) = &args.chart {
-        std::fs::write(path, chart::svg(&results)).map_err(|e| Failure::file("write", path, &e))?;
+        output::write(path, chart::svg(&results))?;
     }
     let format = match (args.json, args.csv) {
         (true, _) => Format::Json,

@@ -8,7 +8,7 @@ use super::experiment::{self, Common};
 use super::generate::SetArgs;
 use super::points::{Points, points};
 use super::state::Subject;
-use crate::commands::output::ready;
+use crate::commands::output::{self, ready};
 use crate::failure::Failure;
 use crate::input::{duration, placement};
 use crate::{Outcome, Verdict};
@@ -223,10 +223,10 @@ pub(super) fn run(args: &Args) -> Outcome {
     cases.notes();
     let table = report::Table::new(&cases, &blocks, &found, against);
     if let Some(path) = &args.runs {
-        std::fs::write(path, table.single_runs()).map_err(|e| Failure::file("write", path, &e))?;
+        output::write(path, table.single_runs())?;
     }
     if let Some(path) = &args.common.svg {
-        std::fs::write(path, table.picture()).map_err(|e| Failure::file("write", path, &e))?;
+        output::write(path, table.picture())?;
     }
     table.print(args.common.json, subject.setup)?;
     Ok(Verdict::Done)
