@@ -85,9 +85,7 @@ fn domain(reader: &mut Reader, node: &Node) -> Option<(Domain, Place)> {
     }
     let ((name, place), (cpus, at_cpus), (policy, at_policy)) = (name?, cpus?, policy?);
     let (name, cpus, policy) = (name?, cpus?, with_placement(policy?, placement));
-    if name.chars().any(char::is_control) {
-        let fault = Diagnostic::error(&place, "a name cannot hold control characters");
-        reader.push(fault.label("such a character is in here"));
+    if !reader.is_name(&name, &place) {
         return None;
     }
     let Cpus::Set(cpus) = cpus else {

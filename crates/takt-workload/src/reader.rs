@@ -183,6 +183,16 @@ impl Reader {
         Some(text.to_owned())
     }
 
+    /// Whether the name at this place is one that can be printed; reports one that is not.
+    pub(crate) fn is_name(&mut self, name: &str, place: &Place) -> bool {
+        let sound = !name.chars().any(char::is_control);
+        if !sound {
+            let fault = Diagnostic::error(place, "a name cannot hold control characters");
+            self.push(fault.label("such a character is in here"));
+        }
+        sound
+    }
+
     pub(crate) fn boolean(&mut self, node: &Node, key: &str) -> Option<bool> {
         let text = self.scalar(node, key, "yes or no")?;
         let value = value::parse_bool(text);

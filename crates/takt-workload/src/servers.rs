@@ -60,18 +60,14 @@ fn server(reader: &mut Reader, node: &Node) -> Option<Named> {
         return None;
     }
     reader.keys(node, "a server", &KEYS);
-    if reader.lacks(node, "name") {
-        let fault = Diagnostic::error(&node.head(), "a server has no `name`").label("in this server");
-        reader.push(fault.hint("add `name: requests`; tasks say by it whose budget they share"));
-    }
+    let hint = "add `name: requests`; tasks say by it whose budget they share";
+    let entry = reader.required(node, "a server", "name", "in this server", hint);
     let reservation = steps::reserved(reader, node, "a server", HINT);
     let priority = node.get("priority").and_then(|e| reader.whole(&e.value, "priority", u64::from(u32::MAX)));
-    let entry = node.get("name")?;
+    let entry = entry?;
     let name = reader.text(&entry.value, "name", "a name")?;
     let place = entry.value.span.clone();
-    if name.chars().any(char::is_control) {
-        let fault = Diagnostic::error(&place, "a name cannot hold control characters");
-        reader.push(fault.label("such a character is in here"));
+    if !reader.is_name(&name, &place) {
         return None;
     }
     // One whose budget is at fault still has its name, so that tasks find it.

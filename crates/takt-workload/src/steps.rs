@@ -350,15 +350,9 @@ pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
         Kind::Map(_) if node.get("file").is_some() => series::execution(reader, node),
         Kind::Map(_) => {
             reader.keys(node, "`execution`", &["least", "most", "file"]);
-            let mut bound = |key: &str| match node.get(key) {
-                Some(entry) => reader.span(&entry.value, key, Bare::Refused, false),
-                None => {
-                    if reader.lacks(node, key) {
-                        let fault = Diagnostic::error(&node.head(), format!("`execution` has no `{key}`"));
-                        reader.push(fault.label("one bound alone").hint(hint));
-                    }
-                    None
-                }
+            let mut bound = |key: &str| {
+                let entry = reader.required(node, "`execution`", key, "one bound alone", hint)?;
+                reader.span(&entry.value, key, Bare::Refused, false)
             };
             let (least, most) = (bound("least"), bound("most"));
             let (least, most) = (least?, most?);
@@ -385,16 +379,8 @@ pub(crate) fn handler(reader: &mut Reader, node: &Node) -> Option<Handler> {
         });
     }
     reader.keys(node, "a handler", &["runtime", "deadline", "utility"]);
-    let Some(runtime) = node.get("runtime") else {
-        if reader.lacks(node, "runtime") {
-            reader.push(
-                Diagnostic::error(&node.head(), "a handler has no `runtime`")
-                    .label("in this handler")
-                    .hint("write `handler: {runtime: 1ms, deadline: 5ms}`"),
-            );
-        }
-        return None;
-    };
+    let hint = "write `handler: {runtime: 1ms, deadline: 5ms}`";
+    let runtime = reader.required(node, "a handler", "runtime", "in this handler", hint)?;
     let place = &runtime.value.span;
     let runtime = reader.span(&runtime.value, "runtime", Bare::Refused, false);
     let deadline = match node.get("deadline") {
@@ -446,11 +432,9 @@ pub(crate) fn reservation(reader: &mut Reader, node: &Node) -> Option<Reservatio
 
 /// Reads the `budget` and the `period` of what this is.
 pub(crate) fn reserved(reader: &mut Reader, node: &Node, what: &str, form: &str) -> Option<Reservation> {
+    let label = format!("in this {}", what.trim_start_matches("a "));
     for key in ["budget", "period"] {
-        if reader.lacks(node, key) {
-            let label = format!("in this {}", what.trim_start_matches("a "));
-            reader.push(Diagnostic::error(&node.head(), format!("{what} has no `{key}`")).label(label).hint(form));
-        }
+        reader.required(node, what, key, &label, form);
     }
     let place = &node.get("budget")?.value.span;
     let [budget, period] = ["budget", "period"]

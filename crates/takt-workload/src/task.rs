@@ -130,7 +130,10 @@ impl RawTask {
         let faults = reader.diagnostics.len();
         let place = || value.span.clone();
         match key {
-            "name" => self.name = name(reader, value).map(|n| (n, place())),
+            "name" => {
+                let name = reader.text(value, key, "a name");
+                self.name = name.filter(|name| reader.is_name(name, &value.span)).map(|name| (name, place()));
+            }
             "cmd" => self.cmd = reader.text(value, key, "a command"),
             "period" => self.period = reader.span(value, key, Bare::Refused, false),
             "spread" => self.spread = reader.span(value, key, Bare::Refused, true).unwrap_or(Span::ZERO),
@@ -329,18 +332,6 @@ fn served_twice(reader: &mut Reader, node: &Node, who: &str) {
                 .hint("keep the one that the policy goes by"),
         );
     }
-}
-
-/// A task's own name.
-fn name(reader: &mut Reader, node: &Node) -> Option<String> {
-    let name = reader.text(node, "name", "a name")?;
-    if name.chars().any(char::is_control) {
-        reader.push(
-            Diagnostic::error(&node.span, "a name cannot hold control characters").label("such a character is in here"),
-        );
-        return None;
-    }
-    Some(name)
 }
 
 /// A runtime that no schedule can fit, or that one CPU cannot sustain. `runtime` is the key that says it and the place of
