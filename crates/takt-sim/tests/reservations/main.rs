@@ -13,10 +13,12 @@ mod properties;
 mod wmr_by_hand;
 mod wmr_properties;
 
+use std::collections::BTreeMap;
 use takt_core::cpus::CpuSet;
 use takt_core::model::*;
 use takt_core::policy::{Placement, PolicySpec};
-use takt_core::time::Span;
+use takt_core::record::{Record, What};
+use takt_core::time::{Span, Time};
 use told::*;
 
 pub(crate) fn reservation((budget, period): (i64, i64)) -> Reservation {
@@ -31,4 +33,30 @@ pub(crate) fn periodic(runtime: i64, period: i64) -> Task {
         deadline: Some(ms(period)),
         ..Task::default()
     }
+}
+
+/// Who ran when, on which CPU.
+pub(crate) fn schedule(records: &[Record]) -> Vec<Record> {
+    let runs = |r: &&Record| matches!(r.what, What::Start { .. } | What::Stop { .. } | What::Finish { .. });
+    records.iter().filter(runs).copied().collect()
+}
+
+/// What a task has in each of its periods, by their numbers, counted from zero.
+pub(crate) fn by_period(of: TaskId, period: Span, records: &[Record]) -> BTreeMap<i64, Span> {
+    let (mut had, mut since) = (BTreeMap::new(), Time::ZERO);
+    for record in records {
+        match record.what {
+            What::Start { task, .. } if task == of => since = record.at,
+            What::Stop { task, .. } if task == of => {
+                let mut at = since;
+                while at < record.at {
+                    let next = (at.round_down(period) + period).min(record.at);
+                    *had.entry(at.ns() / period.ns()).or_default() += next - at;
+                    at = next;
+                }
+            }
+            _ => {}
+        }
+    }
+    had
 }

@@ -2,6 +2,7 @@
 
 use super::for_all::for_all;
 use super::told::*;
+use super::{by_period, schedule};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use takt_analysis::online::Answer;
@@ -12,7 +13,7 @@ use takt_core::policy::PolicySpec;
 use takt_core::record::{Record, What};
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::Scenario;
-use takt_core::time::{Span, Time};
+use takt_core::time::Span;
 
 /// Periods in milliseconds; all divide 120.
 const PERIODS: [i64; 10] = [8, 10, 12, 15, 20, 24, 30, 40, 60, 120];
@@ -178,32 +179,10 @@ fn a_hard_server_never_has_more_than_its_budget_in_a_period() {
 /// What the task has in each of its periods, counted from zero, is no more than its runtime.
 fn within(of: TaskId, described: &Task, records: &[Record]) -> Result<(), TestCaseError> {
     let (period, budget) = (described.arrival.period().unwrap(), described.runtime.unwrap());
-    let mut used = std::collections::HashMap::new();
-    let mut since = Time::ZERO;
-    for record in records {
-        match record.what {
-            What::Start { task, .. } if task == of => since = record.at,
-            What::Stop { task, .. } if task == of => {
-                let mut at = since;
-                while at < record.at {
-                    let next = (at.round_down(period) + period).min(record.at);
-                    *used.entry(at.round_down(period)).or_insert(Span::ZERO) += next - at;
-                    at = next;
-                }
-            }
-            _ => {}
-        }
-    }
-    for (period, used) in used {
-        prop_assert!(used <= budget, "{:?} has {} of {} in the period from {}", of, used, budget, period);
+    for (k, used) in by_period(of, period, records) {
+        prop_assert!(used <= budget, "{:?} has {} of {} in its period {}", of, used, budget, k);
     }
     Ok(())
-}
-
-/// Who ran when.
-fn schedule(records: &[Record]) -> Vec<Record> {
-    let runs = |r: &&Record| matches!(r.what, What::Start { .. } | What::Stop { .. } | What::Finish { .. });
-    records.iter().filter(runs).copied().collect()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::for_all::for_all;
 use super::told::*;
+use super::{by_period, schedule};
 use proptest::prelude::*;
 use takt_analysis::generate::Generator;
 use takt_analysis::online::Answer;
@@ -155,12 +156,6 @@ fn who_stays_within_its_reservation_meets_its_deadlines_on_several_cpus_whatever
     assert!(soft > 0 && migrations > 0, "nothing was tried");
 }
 
-/// Who ran when, on which CPU.
-fn schedule(records: &[Record]) -> Vec<Record> {
-    let runs = |r: &&Record| matches!(r.what, What::Start { .. } | What::Stop { .. } | What::Finish { .. });
-    records.iter().filter(runs).copied().collect()
-}
-
 #[test]
 fn with_jobs_that_use_their_budgets_servers_are_edf_wm() {
     let mut splits = 0;
@@ -305,29 +300,12 @@ fn a_split_server_that_always_has_work_gets_its_budget_for_every_period() {
             splits += 1;
             let of = TaskId(index as u32);
             let (period, budget) = (tasks[index].arrival.period().unwrap(), tasks[index].runtime.unwrap());
-            let mut had = vec![Span::ZERO; (Span::from_secs(1).ns() / period.ns()) as usize];
-            let mut since = Time::ZERO;
-            for record in &records {
-                match record.what {
-                    What::Start { task, .. } if task == of => since = record.at,
-                    What::Stop { task, .. } if task == of => {
-                        let mut at = since;
-                        while at < record.at {
-                            let next = (at.round_down(period) + period).min(record.at);
-                            if let Some(had) = had.get_mut((at.ns() / period.ns()) as usize) {
-                                *had += next - at;
-                            }
-                            at = next;
-                        }
-                    }
-                    _ => {}
-                }
-            }
+            let had = by_period(of, period, &records);
             // A piece that it had in advance is one of a later period.
             let mut sum = Span::ZERO;
-            for (k, had) in had.iter().enumerate() {
-                sum += *had;
-                let lacks = budget * (k as i64 + 1) - sum;
+            for k in 0..Span::from_secs(1).ns() / period.ns() {
+                sum += had.get(&k).copied().unwrap_or_default();
+                let lacks = budget * (k + 1) - sum;
                 assert!(lacks <= Span::ZERO, "task {index} of set {number} lacks {lacks} after {} periods", k + 1);
             }
         }
