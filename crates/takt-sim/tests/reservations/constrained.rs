@@ -36,7 +36,7 @@ fn charts(tasks: &[Task]) -> [String; 2] {
 fn a_hard_server_waits_for_its_period_and_not_for_its_deadline() {
     // The budget of 2 is gone at 2. The deadline is 4, and the next period begins at 10, with a deadline of 14.
     let one = jobs(&[0], &[5], (2, 4, 10));
-    assert_eq!(charts(&[one.clone()]), ["a0-5", "a0-2 a10-12 a20-21"]);
+    assert_eq!(charts(std::slice::from_ref(&one)), ["a0-5", "a0-2 a10-12 a20-21"]);
     // A soft one goes on at 2 with a deadline of 14, and at 4 with one of 24.
     let other = jobs(&[1], &[4], (4, 15, 15));
     assert_eq!(charts(&[one, other]), ["a0-4 b4-8 a8-9", "a0-2 b2-6 a10-12 a20-21"]);
@@ -46,7 +46,7 @@ fn a_hard_server_waits_for_its_period_and_not_for_its_deadline() {
 fn who_wakes_up_between_its_deadline_and_its_period_waits_for_that() {
     // One of 3 is used by 1; at 7, with 2 left, the deadline of 5 has passed and the period begins at 10. Then the deadline is 15.
     let late = jobs(&[0, 7], &[1, 2], (3, 5, 10));
-    assert_eq!(charts(&[late.clone()]), ["a0-1 a7-9", "a0-1 a10-12"]);
+    assert_eq!(charts(std::slice::from_ref(&late)), ["a0-1 a7-9", "a0-1 a10-12"]);
     // The soft one runs with the deadline of 15, too, and so comes after one of 14.
     let other = jobs(&[7], &[4], (4, 7, 20));
     assert_eq!(charts(&[late, other]), ["a0-1 b7-11 a11-13", "a0-1 b7-11 a11-13"]);
@@ -117,7 +117,7 @@ fn a_call_for_another_deadline_is_that_of_the_reservation_too() {
         let [told, _] = both(tasks);
         told.records.iter().find_map(|r| if let What::Call { granted, .. } = r.what { Some(granted) } else { None })
     };
-    assert_eq!(granted(&[asks.clone()]), Some(true));
+    assert_eq!(granted(std::slice::from_ref(&asks)), Some(true));
     assert_eq!(granted(&[asks, jobs(&[0], &[1], (2, 4, 10))]), Some(false));
 }
 
