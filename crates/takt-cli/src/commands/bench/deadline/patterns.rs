@@ -128,7 +128,7 @@ mod tests {
         // Renewed at 28, kept at 48.
         assert_eq!(ends("late wake-up"), [vec![4_800, 36_000, 72_400], vec![4_800, 36_000, 70_000]]);
         assert_eq!(ends("constrained: overrun"), [vec![44_800], vec![42_400]]);
-        assert_eq!(ends("constrained: late wake-up"), [vec![4_800, 48_000]; 2]);
+        assert_eq!(ends("constrained: late wake-up"), [vec![4_800, 48_000], vec![4_800, 48_000]]);
         assert_eq!(ends("constrained: less is kept"), [vec![4_800, 44_300], vec![4_800, 43_500]]);
         assert_eq!(ends("constrained: it came before"), [vec![41_400, 83_240], vec![11_000, 81_000]]);
         assert_eq!(ends("yields")[0], [3_000, 45_000, 82_000, 103_000, 145_000, 182_000]);
