@@ -4,6 +4,7 @@ use super::for_all::for_all;
 use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use takt_analysis::online::{Answer, verdict};
 use takt_core::record::{Record, What};
 use takt_core::rng::draw_up_to;
 use takt_core::time::Time;
@@ -100,6 +101,27 @@ fn a_share_of_the_period_says_little_of_deadlines() {
         let tasks: Vec<Task> = tasks.map(periodic).into();
         for told in both(&tasks) {
             assert_eq!(told.missed(), missed);
+        }
+    }
+}
+
+/// A server that wakes up in the middle of its budget can have some of it within less than its deadline, for which there must be room.
+#[test]
+fn who_wakes_up_in_the_middle_of_a_budget_is_reckoned_with() {
+    // At 2 it has 1 of 2 left until 4, and another task comes that is to be done by 4, too.
+    let sleeper = Task { steps: vec![run(1), Step::Sleep(ms(1)), run(1)], ..jobs(&[0], &[2], (2, 4, 10)) };
+    let beside = |runtime| Task {
+        arrival: Arrival::Periodic { offset: ms(2), period: ms(10) },
+        deadline: Some(ms(2)),
+        reservation: Some(reserved((runtime, 2, 10))),
+        ..super::periodic(runtime, 10)
+    };
+    for (runtime, answer, missed) in [(1, Answer::Yes, ""), (2, Answer::Unknown, "b")] {
+        let tasks = vec![sleeper.clone(), beside(runtime)];
+        let found = verdict(&system(1, "cbs", tasks.clone()));
+        assert_eq!(found.schedulable, answer, "{found}");
+        for told in both(&tasks) {
+            assert_eq!(told.missed(), missed, "{}", told.chart());
         }
     }
 }
