@@ -1,7 +1,7 @@
 //! Global policies on identical CPUs, by the strongest of their sufficient tests.
 
 use crate::accrual::is_global_edf;
-use crate::online::{Answer, Kind, necessary};
+use crate::online::{Answer, Kind, beyond, impossible};
 use crate::taskset::{Task, TaskSet};
 use crate::tests::fixed_priority::{Peer, Priorities};
 use crate::tests::{self, Verdict, Why};
@@ -18,11 +18,11 @@ const PAIRS_MAX: usize = 2_000;
 /// says no: what is left then is what no policy can do.
 pub(crate) fn global(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str, Finding) {
     let cpus = system.cpus.len() as u64;
-    if let ("utilisation", no @ Finding { answer: Answer::No, .. }) = necessary(least, cpus, "") {
-        return ("utilisation", no);
+    if let Some(no) = impossible(least, cpus) {
+        return no;
     }
     if !system.tasks.iter().all(|t| system.cpus.is_subset(&t.affinity)) {
-        return necessary(least, cpus, "some tasks may not run on every CPU");
+        return beyond("some tasks may not run on every CPU");
     }
     // A job that is queued behind an earlier one of its own task is beyond these tests.
     let constrained = tasks.iter().all(|t| t.deadline.is_none_or(|d| d <= t.period));
@@ -38,7 +38,7 @@ pub(crate) fn global(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'
     };
     let edf = is_global_edf(&system.policy);
     let Some(set) = set_of(tasks).filter(|_| fit && constrained && (edf || by_priority.is_some())) else {
-        return necessary(least, cpus, "there is no sufficient test for this policy and these deadlines");
+        return beyond("there is no sufficient test for this policy and these deadlines");
     };
     match by_priority {
         Some(test) => (test, by_fixed_priority(&set, tasks, cpus)),

@@ -36,6 +36,16 @@ pub enum Kind {
     Sufficient,
     /// Only no.
     Necessary,
+    /// Nothing: no test applies.
+    Nothing,
+}
+
+impl Kind {
+    /// What is left where a no is no proof any more, or a yes holds for other reasons besides.
+    #[must_use]
+    pub fn weakened(self) -> Kind {
+        if self == Kind::Exact { Kind::Sufficient } else { self }
+    }
 }
 
 /// What a test found out.
@@ -45,7 +55,8 @@ pub struct Verdict {
     pub schedulable: Answer,
     /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `edf-wmr`, `rta` (response-time analysis), `reservation`
     /// (shares of servers), `busy-period`, `gfb`, `bcl`, `bak`, `gedf-rta`, `grm-rta`, `gdm-rta`, `gfp-rta`, `optimal`,
-    /// `utilisation`, `one-cpu-each`, `no-deadlines`, `none`; `domains` where those of domains differ.
+    /// `utilisation`, `budget` (no job is done within it), `one-cpu-each`, `no-deadlines`; `domains` where those of domains
+    /// differ; `none` where no test applies.
     pub test: &'static str,
     /// What that test can prove.
     pub kind: Kind,
@@ -101,12 +112,11 @@ fn whole(system: &System, declared: &System) -> Verdict {
         ("no-deadlines", Finding::new(Answer::Yes, Kind::Exact, "no task has a deadline that it could miss"))
     } else if let Some(task) = demands.iter().find_map(|d| d.err()) {
         let why = format!("task {} has no runtime", task.0);
-        ("none", Finding::new(Answer::Unknown, Kind::Sufficient, why))
+        beyond(why)
     } else if let Some((task, always)) = over_budget(system) {
         let often = if always { "is" } else { "can be" };
         let why = format!("task {} {often} aborted when its budget is used, before its work is done", task.0);
-        let answer = if always { Answer::No } else { Answer::Unknown };
-        ("utilisation", Finding::new(answer, Kind::Necessary, why))
+        if always { ("budget", Finding::new(Answer::No, Kind::Necessary, why)) } else { beyond(why) }
     } else {
         let packs = system.policy.scope == Scope::Partitioned && !split::has_routes(&system.policy);
         let home = packs.then(|| homes(declared));
@@ -138,10 +148,10 @@ fn judge(system: &System, declared: &System, known: Vec<Demand>, home: Option<&[
     let least: Vec<Demand> = known.iter().map(|d| Demand { runtime: least(system, d.task), ..*d }).collect();
     let doubts = match doubts(system) {
         Ok(doubts) => doubts,
-        Err(why) => return necessary(&least, cpus, why),
+        Err(why) => return no_test(&least, cpus, why),
     };
-    if let (Some(_), (test, no @ Finding { answer: Answer::No, .. })) = (doubts, necessary(&least, cpus, "")) {
-        return (test, no);
+    if let Some(no) = impossible(&least, cpus).filter(|_| doubts.is_some()) {
+        return no;
     }
     // Sleeping is taken for running: that is more than enough (Chen et al., "Many suspensions, many problems", Real-Time
     // Systems 55, 2019, section 4.1).
@@ -151,19 +161,19 @@ fn judge(system: &System, declared: &System, known: Vec<Demand>, home: Option<&[
         known.iter().map(|d| Demand { runtime: needed(d).runtime + slept(system, d.task), ..*d }).collect();
     let (test, found) = match split::way(&system.policy) {
         None => by_policy(system, declared, &tasks, home, &least),
-        Some(way) => match split::accepted(system, declared, &tasks, way) {
-            Ok(found) => (system.policy.entry.name, found),
-            Err(why) => necessary(&least, cpus, &why),
+        Some(way) => match split::judge(system, declared, &tasks, way) {
+            Ok(found) if found.answer == Answer::Yes => (system.policy.entry.name, found),
+            Ok(found) => impossible(&least, cpus).unwrap_or((system.policy.entry.name, found)),
+            Err(why) => no_test(&least, cpus, &why),
         },
     };
     match (doubts, found.answer) {
         (None, _) => (test, found),
         (Some(why), Answer::No) => {
             let reason = format!("{}, but {why}", found.reason);
-            (test, Finding { answer: Answer::Unknown, kind: Kind::Sufficient, reason, ..found })
+            (test, Finding { answer: Answer::Unknown, kind: found.kind.weakened(), reason, ..found })
         }
-        (Some(_), _) if found.kind == Kind::Exact => (test, Finding { kind: Kind::Sufficient, ..found }),
-        (Some(_), _) => (test, found),
+        (Some(_), _) => (test, Finding { kind: found.kind.weakened(), ..found }),
     }
 }
 
@@ -193,20 +203,25 @@ fn by_policy(
     match (test, system.policy.scope) {
         // A cluster of one CPU is a uniprocessor.
         (Some((test, run)), Scope::Uniprocessor | Scope::Global | Scope::Clustered) if cpus == 1 => {
-            (test, run(tasks, rules))
+            by_one_cpu(test, run(tasks, rules))
         }
         (Some((test, run)), Scope::Partitioned) => {
             let home = home.expect("a partitioned policy has placed its tasks");
             let found = (0..cpus as u16).map(|cpu| run(&on(home, cpu, tasks), rules));
-            (test, partitioned(found.collect()))
+            by_one_cpu(test, partitioned(system, found.collect()))
         }
         (Some(_), Scope::Global) => global(system, tasks, least),
         _ if is_global_edf(&system.policy) && system.policy.scope == Scope::Global => global(system, tasks, least),
-        (Some(_), Scope::Clustered) => necessary(least, cpus, "there is no test for clusters"),
+        (Some(_), Scope::Clustered) => no_test(least, cpus, "there is no test for clusters"),
         _ if matches!(name, "llref" | "pd2") => optimal(system, tasks, least),
         _ if reservation::knows(name) => reservation::judge(system, declared, tasks, least),
-        _ => necessary(least, cpus, otherwise),
+        _ => no_test(least, cpus, otherwise),
     }
+}
+
+/// A test for one CPU says no beyond what it can prove where no policy would do, which is for `utilisation` to say.
+fn by_one_cpu(test: &'static str, found: Finding) -> (&'static str, Finding) {
+    (if found.kind == Kind::Necessary { "utilisation" } else { test }, found)
 }
 
 fn name_of_edf(name: &str) -> &'static str {
@@ -473,17 +488,17 @@ pub(crate) fn homes(system: &System) -> Vec<u16> {
     scope::pack(&Build { system, tasks: &tasks, places: &places, spec: system.policy, first_timer: 0 })
 }
 
-fn partitioned(cpus: Vec<Finding>) -> Finding {
+/// The finding about the CPUs of the system, from those about each.
+fn partitioned(system: &System, each: Vec<Finding>) -> Finding {
     let mut responses = Vec::new();
-    cpus.iter().for_each(|found| responses.extend_from_slice(&found.responses));
-    let worst = |answer: Answer| cpus.iter().position(|found| found.answer == answer);
+    each.iter().for_each(|found| responses.extend_from_slice(&found.responses));
+    let worst = |wanted: Answer| system.cpus.iter().zip(&each).find(|(_, found)| found.answer == wanted);
     let found = match worst(Answer::No).or_else(|| worst(Answer::Unknown)) {
-        Some(cpu) => {
-            let Finding { answer, kind, reason, .. } = &cpus[cpu];
-            Finding::new(*answer, *kind, format!("on the CPU at index {cpu}: {reason}"))
+        Some((cpu, Finding { answer, kind, reason, .. })) => {
+            Finding::new(*answer, *kind, format!("on CPU {cpu}, {reason}"))
         }
         None => {
-            let exact = cpus.iter().all(|found| found.kind == Kind::Exact);
+            let exact = each.iter().all(|found| found.kind == Kind::Exact);
             let kind = if exact { Kind::Exact } else { Kind::Sufficient };
             Finding::new(Answer::Yes, kind, "the test says yes on every CPU")
         }
@@ -499,26 +514,23 @@ const PD2_QUANTUM: Span = Span::from_ms(1);
 /// 1996). With earlier deadlines the same of the densities is enough. PD² works in quanta, so everything is rounded to them.
 fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str, Finding) {
     let cpus = system.cpus.len() as u64;
-    if let ("utilisation", no @ Finding { answer: Answer::No, .. }) = necessary(least, cpus, "") {
-        return ("utilisation", no);
+    if let Some(no) = impossible(least, cpus) {
+        return no;
     }
     let name = system.policy.entry.name;
+    let unknown = |why| ("optimal", Finding::new(Answer::Unknown, Kind::Sufficient, why));
     let sporadic = |t: &Task| matches!(t.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO);
     let blocks = !system.tasks.iter().all(only_runs);
     if blocks || system.tasks.iter().any(|t| sporadic(t) || is_listed(t)) {
-        return necessary(least, cpus, "the guarantee of this policy needs periodic jobs that do not block");
+        return beyond("the guarantee of this policy needs periodic jobs that do not block");
     }
     if system.backlog != Backlog::Queue || system.timing != Timing::default() || varies(system) {
-        return necessary(
-            least,
-            cpus,
-            "the guarantee of this policy needs jobs of a known length and a clock that is never late",
-        );
+        return beyond("the guarantee of this policy needs jobs of a known length and a clock that is never late");
     }
     let quantum =
         if name == "pd2" { i128::from(system.policy.value("quantum").unwrap_or(PD2_QUANTUM.ns())) } else { 1 };
     if tasks.iter().any(|t| t.offset % quantum != 0 || t.period % quantum != 0) {
-        return necessary(least, cpus, "the guarantee of this policy needs releases at multiples of its quantum");
+        return beyond("the guarantee of this policy needs releases at multiples of its quantum");
     }
     let room = |t: &Demand| t.deadline.map_or(t.period, |d| d.min(t.period)) / quantum;
     let quanta = |t: &Demand| (t.runtime + quantum - 1) / quantum;
@@ -526,7 +538,7 @@ fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str
     for task in tasks {
         let (work, room) = (quanta(task), room(task));
         if work > room {
-            return necessary(least, cpus, "a job does not fit into its period and deadline in whole quanta");
+            return unknown("a job does not fit into its period and deadline in whole quanta");
         }
         sum.add(work as u64, room as u64);
     }
@@ -537,7 +549,7 @@ fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str
             let what = if whole { "utilisation" } else { "density" };
             ("optimal", Finding::new(Answer::Yes, kind, format!("the {what} of {sum} is at most the {cpus} CPUs")))
         }
-        _ => necessary(least, cpus, "the density is above the number of CPUs, which proves nothing"),
+        _ => unknown("the density is above the number of CPUs, which proves nothing"),
     }
 }
 
@@ -549,19 +561,26 @@ fn varies(system: &System) -> bool {
 }
 
 /// What holds for every policy: more work than CPUs cannot be done, nor a job longer than its deadline.
-pub(crate) fn necessary(tasks: &[Demand], cpus: u64, otherwise: &str) -> (&'static str, Finding) {
+pub(crate) fn impossible(tasks: &[Demand], cpus: u64) -> Option<(&'static str, Finding)> {
+    let no = |why| Some(("utilisation", Finding::new(Answer::No, Kind::Necessary, why)));
     let timed = || tasks.iter().filter(|t| t.deadline.is_some());
     let load = uniprocessor::utilisation(timed());
     if load.at_most(cpus) == Some(false) {
-        let why = format!("utilisation {load} is above {cpus}");
-        return ("utilisation", Finding::new(Answer::No, Kind::Necessary, why));
+        return no(format!("utilisation {load} is above {cpus}"));
     }
     let too_long = |t: &&Demand| t.deadline.is_some_and(|d| d < t.runtime) || t.runtime > t.period;
-    if let Some(t) = timed().find(too_long) {
-        let why = format!("task {} needs more than its deadline or period allows", t.task.0);
-        return ("utilisation", Finding::new(Answer::No, Kind::Necessary, why));
-    }
-    ("utilisation", Finding::new(Answer::Unknown, Kind::Necessary, otherwise))
+    let t = timed().find(too_long)?;
+    no(format!("task {} needs more than its deadline or period allows", t.task.0))
+}
+
+/// Where no test applies: what holds for every policy, or else why none does.
+pub(crate) fn no_test(tasks: &[Demand], cpus: u64, why: &str) -> (&'static str, Finding) {
+    impossible(tasks, cpus).unwrap_or_else(|| beyond(why))
+}
+
+/// That no test applies, and why.
+pub(crate) fn beyond(why: impl Into<String>) -> (&'static str, Finding) {
+    ("none", Finding::new(Answer::Unknown, Kind::Nothing, why))
 }
 
 fn hyperperiod(system: &System) -> Option<Span> {
@@ -575,7 +594,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A verdict in a sentence; the test `none` is not named.
+/// A verdict in a sentence, which says so where no test applies.
 pub(crate) fn sentence(
     f: &mut fmt::Formatter<'_>,
     schedulable: Answer,
@@ -588,10 +607,10 @@ pub(crate) fn sentence(
         Answer::No => "not schedulable",
         Answer::Unknown => "not known to be schedulable",
     })?;
-    if test != "none" {
-        write!(f, " ({kind} test {test})")?;
+    match kind {
+        Kind::Nothing => write!(f, " (no test applies): {reason}"),
+        _ => write!(f, " ({kind} test {test}): {reason}"),
     }
-    write!(f, ": {reason}")
 }
 
 impl fmt::Display for Kind {
@@ -600,6 +619,7 @@ impl fmt::Display for Kind {
             Kind::Exact => "exact",
             Kind::Sufficient => "sufficient",
             Kind::Necessary => "necessary",
+            Kind::Nothing => "none",
         })
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn loaded(system: &System, load: &Load) -> Verdict {
             if low.schedulable == Answer::No && low.kind == Kind::Necessary {
                 return low;
             }
-            (Answer::Unknown, Kind::Sufficient)
+            (Answer::Unknown, high.kind.weakened())
         }
         answer => (answer, high.kind),
     };
@@ -43,7 +43,13 @@ pub(crate) fn loaded(system: &System, load: &Load) -> Verdict {
     Verdict { schedulable, kind, reason, responses, ..high }
 }
 
-/// Each domain as a system of its own: the tasks of the others are in it, so that numbers stay, and never have a job.
+/// Whether a task never has a job, as those of other domains never do here.
+pub(crate) fn is_absent(task: &Task) -> bool {
+    matches!(&task.arrival, Arrival::Listed { instants } if instants.is_empty())
+}
+
+/// Each domain as a system of its own: the tasks of the others are in it, so that numbers stay, and never have a job
+/// ([`is_absent`]).
 pub(crate) fn domains(system: &System) -> Vec<System> {
     let alone = |domain: &takt_core::model::Domain| {
         let here = |index: usize| domain.tasks.contains(&TaskId(index as u32));
@@ -87,14 +93,7 @@ pub(crate) fn together(system: &System, declared: &System, whole: Verdict) -> Ve
     if shared(system) {
         let reason = "resources that domains share are beyond the tests".to_owned();
         let responses = vec![None; system.tasks.len()];
-        return Verdict {
-            schedulable: Answer::Unknown,
-            test: "none",
-            kind: Kind::Sufficient,
-            reason,
-            responses,
-            ..all
-        };
+        return Verdict { schedulable: Answer::Unknown, test: "none", kind: Kind::Nothing, reason, responses, ..all };
     }
     let worst = |answer: Answer| parts.iter().position(|part| part.schedulable == answer);
     match worst(Answer::No).or_else(|| worst(Answer::Unknown)) {

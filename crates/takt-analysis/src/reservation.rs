@@ -22,7 +22,8 @@
 mod demand;
 
 use crate::global;
-use crate::online::{Answer, Kind, homes, necessary, only_runs};
+use crate::online::{Answer, Kind, beyond, homes, impossible, only_runs};
+use crate::parts::is_absent;
 use crate::split;
 use crate::taskset::TaskSet;
 use crate::tests;
@@ -132,8 +133,8 @@ pub(crate) fn first_of(mut reasons: impl Iterator<Item = String>) -> Option<Stri
 /// is reserved for tasks, by which they are packed, is in `declared`.
 pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str, Finding) {
     let cpus = system.cpus.len();
-    if let ("utilisation", no @ Finding { answer: Answer::No, .. }) = necessary(least, cpus as u64, "") {
-        return ("utilisation", no);
+    if let Some(no) = impossible(least, cpus as u64) {
+        return no;
     }
     let name = system.policy.entry.name;
     let unknown = |why| {
@@ -142,17 +143,16 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
         (test, Finding::new(Answer::Unknown, Kind::Sufficient, why))
     };
     if system.tasks.iter().any(|t| t.steps.iter().any(|s| matches!(s, Step::Lock(_)))) {
-        return unknown("the guarantee of servers is for jobs that do not wait for each other".into());
+        return beyond("the guarantee of servers is for jobs that do not wait for each other");
     }
     if system.timing != Timing::default() {
-        return unknown("the guarantee of servers needs a clock that is never late".into());
+        return beyond("the guarantee of servers needs a clock that is never late");
     }
     let mut served = Vec::with_capacity(system.tasks.len());
-    let absent = |t: &Task| matches!(&t.arrival, Arrival::Listed { instants } if instants.is_empty());
-    for (id, task) in (0..).map(TaskId).zip(&system.tasks).filter(|(_, task)| !absent(task)) {
+    for (id, task) in (0..).map(TaskId).zip(&system.tasks).filter(|(_, task)| !is_absent(task)) {
         // What is reserved does not change with the load.
         let Some(server) = declared.tasks[id.index()].reserved() else {
-            return unknown(format!("task {} has no reservation", id.0));
+            return beyond(format!("task {} has no reservation", id.0));
         };
         let hard = system.policy.entry.name != "edf-wmr" && system.policy.value("enforcement") == Some(1);
         served.push(Served { id, task, server, hard });

@@ -97,15 +97,16 @@ pub(crate) fn verdict(system: &System, declared: &System, by: By) -> Verdict {
                 return Verdict { utilisation: found.utilisation, hyperperiod: found.hyperperiod, ..without };
             }
             let reason = format!("{}, if servers use up their budgets", found.reason);
-            Verdict { schedulable: Answer::Unknown, kind: Kind::Sufficient, reason, ..found }
+            Verdict { schedulable: Answer::Unknown, kind: found.kind.weakened(), reason, ..found }
         }
         (_, Some(reason)) => {
             let responses = vec![None; system.tasks.len()];
-            Verdict { schedulable: Answer::Unknown, kind: Kind::Sufficient, reason, responses, ..found }
+            let (schedulable, test, kind) = (Answer::Unknown, "none", Kind::Nothing);
+            Verdict { schedulable, test, kind, reason, responses, ..found }
         }
         (Answer::Unknown, None) => {
             let reason = format!("with each server as a task, {}", found.reason);
-            Verdict { kind: Kind::Sufficient, reason, ..found }
+            Verdict { kind: found.kind.weakened(), reason, ..found }
         }
         (Answer::Yes, None) => {
             let fails = |task: &usize| matches!(bounds[*task], Some(Err(_)));

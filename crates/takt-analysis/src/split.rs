@@ -1,6 +1,7 @@
 //! What is known of semi-partitioned EDF: the assignment that the policy itself makes says whether all deadlines are met.
 
 use crate::online::{Answer, Kind};
+use crate::parts::is_absent;
 use crate::uniprocessor::{Demand, Finding};
 use takt_core::model::{Invalid, Step, System, TaskId, Timing};
 use takt_core::policies::split::Routes;
@@ -24,7 +25,9 @@ pub(crate) fn has_routes(policy: &PolicySpec) -> bool {
 
 /// How many tasks are split, where all have a place; else why not.
 fn routes(system: &System, of: impl Fn(&Build<'_>) -> Result<Routes, Invalid>) -> Result<usize, String> {
-    let all: Vec<TaskId> = (0..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
+    // In a domain the tasks of the others are none of its business, and lack what is asked of its own.
+    let here = (0..).map(TaskId).zip(&system.tasks).filter(|(_, task)| !is_absent(task));
+    let all: Vec<TaskId> = here.map(|(id, _)| id).collect();
     let places: Vec<Place> = (0..system.cpus.len()).map(|p| Place(p as u16)).collect();
     let build = Build { system, tasks: &all, places: &places, spec: system.policy, first_timer: 0 };
     let routes = of(&build).map_err(|invalid| invalid.to_string())?;
@@ -50,8 +53,8 @@ pub(crate) fn servers(declared: &System) -> Result<String, String> {
 }
 
 /// The test of the assignment, for `tasks` that are placed as those of `declared` are. It proves a yes; another assignment might
-/// do better. `Err` is why it says nothing.
-pub(crate) fn accepted(system: &System, declared: &System, tasks: &[Demand], way: Split) -> Result<Finding, String> {
+/// do better. `Err` is why it does not apply.
+pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], way: Split) -> Result<Finding, String> {
     let beyond = |d: &&Demand| {
         let runtime = declared.tasks[d.task.index()].runtime.map_or(0, |runtime| runtime.ns());
         d.runtime > i128::from(runtime)
@@ -63,7 +66,10 @@ pub(crate) fn accepted(system: &System, declared: &System, tasks: &[Demand], way
     if any(|s| matches!(s, Step::Lock(_))) {
         return Err("under this policy holders of resources inherit nothing".to_owned());
     }
-    let split = routes(declared, |build| Routes::new(build, way))?;
+    let split = match routes(declared, |build| Routes::new(build, way)) {
+        Ok(split) => split,
+        Err(why) => return Ok(Finding::new(Answer::Unknown, Kind::Sufficient, why)),
+    };
     if split > 0 && system.timing != Timing::default() {
         return Err("split tasks need timers that are never late".to_owned());
     }

@@ -154,11 +154,11 @@ fn verdict(system: &System, partition: PartitionId) -> Verdict {
         (Answer::Yes, "no-deadlines", Kind::Exact, "no task has a deadline that it could miss".into())
     } else if !TESTED.contains(&policy) {
         // First, for whatever the tasks were like, it would not help.
-        unknown("none", &format!("no test is known for the policy `{policy}` within windows"))
+        beyond(format!("no test is known for the policy `{policy}` within windows"))
     } else {
         match streams(system, partition) {
             Ok((supply, streams)) => judge(system, partition, &supply, &streams),
-            Err(why) => unknown("none", &why),
+            Err(why) => beyond(why),
         }
     };
     Verdict { partition, schedulable, test, kind, reason }
@@ -238,12 +238,16 @@ fn judge(system: &System, partition: PartitionId, supply: &Supply, streams: &[St
         () => None,
     };
     match (found, doubt) {
-        ((Answer::No, test, _, why), Some(doubt)) => {
-            (Answer::Unknown, test, Kind::Sufficient, format!("{why}, but {doubt}"))
+        ((Answer::No, test, kind, why), Some(doubt)) => {
+            (Answer::Unknown, test, kind.weakened(), format!("{why}, but {doubt}"))
         }
         ((Answer::Yes, test, Kind::Exact, why), Some(_)) => (Answer::Yes, test, Kind::Sufficient, why),
         (found, _) => found,
     }
+}
+
+fn beyond(why: impl Into<String>) -> Found {
+    (Answer::Unknown, "none", Kind::Nothing, why.into())
 }
 
 fn unknown(test: &'static str, why: &str) -> Found {

@@ -246,6 +246,17 @@ fn response_times(tasks: &[Demand], rules: Rules) -> Finding {
             }
         }
         let blocking = if free { 0 } else { rules.blocking(priorities.below(place).map(|i| &tasks[i])) };
+        // A busy period of a full CPU ends only if nothing is added to what its own jobs need.
+        let late = above.iter().any(|t| t.jitter > 0);
+        let full = |level: Utilisation| level.fraction() == Some((1, 1));
+        if (late || blocking > 0) && full(level) && full(utilisation(above.iter().chain([task]))) {
+            let what = if late { "jobs of a server that come late" } else { "jobs that hold up others" };
+            let why = format!(
+                "the utilisation of task {} and those before it is 1, which leaves no time for {what}: a busy period never ends",
+                task.task.0
+            );
+            return Finding { responses, ..unknown(&why) };
+        }
         match response_time(task, &above, blocking, &mut effort) {
             None => return Finding { responses, ..unknown("a busy period is too long to be searched") },
             Some(response) => {
@@ -313,7 +324,7 @@ pub(crate) fn any_order(tasks: &[Demand], _: Rules) -> Finding {
     if let Some(why) = impossible(tasks) {
         return Finding::new(Answer::No, Kind::Necessary, why);
     }
-    unknown("there is no test for this policy and these tasks")
+    unknown("one job of each task does not fit into the shortest period and deadline, which proves nothing")
 }
 
 /// Why no policy can meet all deadlines.

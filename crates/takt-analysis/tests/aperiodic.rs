@@ -53,7 +53,7 @@ fn one_that_is_more_urgent_can_disturb_others() {
     urgent.tasks[2].priority = 2;
     let beyond = "jobs at listed instants are beyond the tests";
     let unknown = vec![None; 3];
-    assert_eq!(judged(&urgent), (Answer::Unknown, Kind::Necessary, unknown.clone(), beyond.to_owned()));
+    assert_eq!(judged(&urgent), (Answer::Unknown, Kind::Nothing, unknown.clone(), beyond.to_owned()));
     for policy in ["dm", "edf"] {
         let deadline = if policy == "dm" { 8 } else { 20 };
         let (answer, _, responses, reason) = judged(&system(policy, Some(deadline)));

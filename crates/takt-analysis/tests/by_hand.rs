@@ -6,8 +6,8 @@ use takt_analysis::parts;
 use takt_analysis::taskset::TaskSet;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{
-    Arrival, Backlog, Call, Domain, Load, Locking, Reservation, ResourceId, Server, ServerId, Step, System, Task,
-    TaskId, Timing,
+    Arrival, Backlog, Call, Domain, Execution, Load, Locking, Reservation, ResourceId, Server, ServerId, Step, System,
+    Task, TaskId, Timing,
 };
 use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
@@ -114,7 +114,12 @@ fn partitioned_tests_every_cpu_as_the_core_packs() {
     assert_eq!((fits.schedulable, fits.kind, fits.idle_10_percent), (Answer::Yes, Kind::Exact, false));
     let three = test("p-edf", 2, &[(6, 10, 10), (6, 10, 10), (6, 10, 10)]);
     assert_eq!(three.schedulable, Answer::No);
-    assert!(three.reason.contains("index 0: utilisation 1.200 (6/5) is above 1"), "{}", three.reason);
+    assert_eq!(three.reason, "on CPU 0, utilisation 1.200 (6/5) is above 1");
+    // CPUs have their numbers, wherever the machine begins.
+    let mut later = system("p-edf", 2, &[(6, 10, 10), (6, 10, 10), (6, 10, 10)]);
+    later.cpus = [1, 2].into_iter().collect();
+    later.tasks.iter_mut().for_each(|t| t.affinity = CpuSet::first(3));
+    assert_eq!(verdict(&later).reason, "on CPU 1, utilisation 1.200 (6/5) is above 1");
     assert!(test("p-rm", 2, &[(6, 10, 10), (6, 10, 10)]).idle_10_percent);
 }
 
@@ -142,10 +147,63 @@ fn what_is_not_known_is_said() {
     s.tasks[1].runtime = None;
     let v = verdict(&s);
     assert_eq!((v.schedulable, v.idle_10_percent), (Answer::Unknown, false));
-    assert_eq!(v.to_string(), "not known to be schedulable: task 1 has no runtime");
+    assert_eq!(v.to_string(), "not known to be schedulable (no test applies): task 1 has no runtime");
     s.tasks[1].runtime = Some(Span::from_ms(2));
     s.tasks[1].budget = Some(Span::from_ms(1));
-    assert_eq!(verdict(&s).schedulable, Answer::No);
+    let v = verdict(&s);
+    assert_eq!((v.schedulable, v.test, v.kind), (Answer::No, "budget", Kind::Necessary));
+}
+
+/// A test is named only for what it says itself: more work than CPUs is for `utilisation` to say, and where nothing applies there is
+/// no test.
+#[test]
+fn a_verdict_names_the_test_that_it_is_of() {
+    let told = |system: &System| {
+        let found = verdict(system);
+        (found.schedulable, found.test, found.kind)
+    };
+    let none = (Answer::Unknown, "none", Kind::Nothing);
+    for policy in ["c-edf", "g-rr", "g-fcbs"] {
+        let tasks = reserved(system(policy, 4, &[(5, 10, 10); 5]), &[(5, 10); 5]);
+        assert_eq!(told(&tasks), none, "{policy}");
+        let over = reserved(system(policy, 4, &[(9, 10, 10); 5]), &[(9, 10); 5]);
+        assert_eq!(told(&over), (Answer::No, "utilisation", Kind::Necessary), "{policy}");
+    }
+    for policy in ["fifo", "p-rr"] {
+        assert_eq!(told(&system(policy, 1, &[(6, 10, 10), (6, 10, 10)])), (Answer::No, "utilisation", Kind::Necessary));
+        let early = told(&system(policy, 1, &[(3, 5, 10), (3, 10, 10)]));
+        assert_eq!(early, (Answer::Unknown, "busy-period", Kind::Sufficient), "{policy}");
+    }
+    let mut fifo = system("edf", 1, &[(1, 5, 5), (1, 5, 5)]);
+    fifo.resources = 1;
+    fifo.locking = Locking::Fifo;
+    let held = ResourceId(0);
+    fifo.tasks[0].steps = vec![Step::Lock(held), Step::Run(Span::from_ms(1)), Step::Unlock(held)];
+    assert_eq!(told(&fifo), none);
+    // The optimal policies' test is asked where it applies, and only there.
+    let tight = |mut system: System| {
+        system.tasks.iter_mut().for_each(|t| t.deadline = Some(Span::from_ms(6)));
+        system
+    };
+    let three = || tight(system("llref", 2, &[(5, 10, 10); 3]));
+    assert_eq!(told(&three()), (Answer::Unknown, "optimal", Kind::Sufficient));
+    let mut late = three();
+    late.timing.lateness = Span::from_us(1);
+    assert_eq!(told(&late), none);
+    // A no that varying needs put in doubt stays one of a test that proves nothing else.
+    let mut less = system("fifo", 1, &[(6, 10, 10), (6, 10, 10)]);
+    less.tasks[0].execution = Execution::Uniform { least: Span::from_ms(1), most: Span::from_ms(6) };
+    assert_eq!(told(&less), (Answer::Unknown, "utilisation", Kind::Necessary));
+}
+
+/// A server of 3 ms that may come 7 ms late beside 7 ms of every 10: no response time is ever found, however long it is searched.
+#[test]
+fn of_a_busy_period_that_never_ends_it_is_told() {
+    let tasks = |runtime| reserved(system("deferrable-server", 1, &[(1, 10, 10), (runtime, 10, 10)]), &[(3, 10)]);
+    let full = verdict(&tasks(7));
+    assert_eq!((full.schedulable, full.test), (Answer::Unknown, "rta"));
+    assert!(full.reason.ends_with("jobs of a server that come late: a busy period never ends"), "{full}");
+    assert!(verdict(&tasks(6)).reason.contains("task 1"), "{}", verdict(&tasks(6)));
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn what_is_not_sure_proves_no_miss() {
     assert_eq!(Supply::of(&best_effort, PartitionId(0)).unwrap().within(1), None);
     let mut wide = overload();
     wide.windows[0].slices[0].cpus = CpuSet::first(2);
-    assert_eq!(told(&wide), (Answer::Unknown, "none", Kind::Sufficient));
+    assert_eq!(told(&wide), (Answer::Unknown, "none", Kind::Nothing));
     let mut sporadic = system("edf", &half, &[(20, 6, 5)]);
     let (offset, period, spread) = (Span::ZERO, Span::from_ms(20), Span::from_ms(1));
     sporadic.tasks[0].arrival = Arrival::Sporadic { offset, period, spread };

@@ -675,7 +675,7 @@ pub enum Invalid {
     Domains,
     /// A setting of the policy outside of its range.
     Setting(&'static str),
-    /// The policy needs what the task does not have.
+    /// The policy needs a key that the task does not have.
     Needs(TaskId, &'static str),
     /// The policy cannot work on this machine or system.
     Unsuitable(&'static str),

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Task sets in CSV (`set_id,task_id,C_us,D_us,T_us`), or a workload in YAML
     #[arg(required_unless_present = "list")]
     file: Option<PathBuf>,
-    /// List the tests
+    /// List the tests; the exact ones are so for tasks that can be released together (see `kind` in the table of one set)
     #[arg(long, exclusive = true)]
     list: bool,
     /// Number of CPUs; by default one, or as many as the workload names

@@ -190,7 +190,7 @@ fn in_scenario(verdict: Verdict, workload: &Workload) -> Verdict {
     };
     let reason = format!("{}, {why}", verdict.reason);
     let responses = vec![None; verdict.responses.len()];
-    Verdict { schedulable: online::Answer::Unknown, kind: online::Kind::Sufficient, reason, responses, ..verdict }
+    Verdict { schedulable: online::Answer::Unknown, kind: verdict.kind.weakened(), reason, responses, ..verdict }
 }
 
 /// What a regulator does: its loops and the shares that come out.

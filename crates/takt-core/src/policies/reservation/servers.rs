@@ -66,7 +66,7 @@ impl Servers {
         let mut servers = vec![Server::NEW; build.system.tasks.len()];
         for &task in build.tasks {
             let reserved = build.system.tasks[task.index()].reserved();
-            let reserved = reserved.ok_or(Invalid::Needs(task, "reservation, or runtime and period"))?;
+            let reserved = reserved.ok_or(Invalid::Needs(task, "reservation"))?;
             servers[task.index()].reset(reserved, 1);
         }
         let needs = |task: TaskId| {

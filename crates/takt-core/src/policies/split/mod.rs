@@ -57,10 +57,14 @@ pub struct Stop {
     pub piece: Span,
 }
 
-/// A task as the tests see it, in nanoseconds; `None` if it lacks a runtime, a deadline or a period.
-fn times(task: &Task) -> Option<Times> {
-    let ns = |span: Span| u64::try_from(span.ns()).ok().filter(|ns| *ns > 0);
-    Some(Times { runtime: ns(task.runtime?)?, deadline: ns(task.deadline?)?, period: ns(task.arrival.period()?)? })
+/// A task as the tests see it, in nanoseconds; as an error the key that it lacks.
+fn times(task: &Task) -> Result<Times, &'static str> {
+    let ns = |span: Option<Span>, key| span.and_then(|s| u64::try_from(s.ns()).ok()).filter(|ns| *ns > 0).ok_or(key);
+    Ok(Times {
+        runtime: ns(task.runtime, "runtime")?,
+        deadline: ns(task.deadline, "deadline")?,
+        period: ns(task.arrival.period(), "period")?,
+    })
 }
 
 impl Routes {
@@ -70,7 +74,7 @@ impl Routes {
     /// # Errors
     /// A task that may use none of them, or that lacks a runtime, a deadline or a period.
     pub fn new(build: &Build<'_>, split: Split) -> Result<Routes, Invalid> {
-        Routes::assign(build, split, |task| times(task).ok_or("a runtime, a deadline and a period"))
+        Routes::assign(build, split, times)
     }
 
     /// Assigns what is reserved for the tasks of `build` in the same way, with equal windows of the servers' periods.
@@ -79,7 +83,7 @@ impl Routes {
     /// A task that may use none of the places, or for which nothing is reserved.
     pub fn of_servers(build: &Build<'_>) -> Result<Routes, Invalid> {
         Routes::assign(build, Split::Windows, |task| {
-            let reserved = task.reserved().ok_or("reservation, or runtime and period")?;
+            let reserved = task.reserved().ok_or("reservation")?;
             let ns = |span: Span| u64::try_from(span.ns()).unwrap_or(0).max(1);
             let period = ns(reserved.period);
             Ok(Times { runtime: ns(reserved.budget), deadline: period, period })
