@@ -53,14 +53,14 @@ pub enum What {
         /// Its absolute deadline.
         deadline: Option<Time>,
     },
-    /// A job is granted a budget.
+    /// A job is granted a budget, in place of what it has left of the one before.
     Budget {
         /// Its task.
         task: TaskId,
         /// Its number.
         job: JobId,
-        /// The amount.
-        amount: Span,
+        /// The amount; `None` where the policy that granted the budget before has been replaced, and nothing limits the job now.
+        amount: Option<Span>,
     },
     /// A job starts or resumes on a set of CPUs (a dispatch).
     Start {

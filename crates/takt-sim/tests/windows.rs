@@ -300,7 +300,7 @@ fn draws_are_uniform_and_a_draw_of_zero_skips_its_window() {
         ))
         .run();
         let budgets = o.records.iter().filter_map(|r| match r.what {
-            What::Budget { amount, .. } => Some(amount),
+            What::Budget { amount, .. } => amount,
             _ => None,
         });
         let of = |ns| budgets.clone().filter(|b| *b == Span::from_ns(ns)).count();

@@ -202,6 +202,8 @@ impl<'a> Checker<'a> {
             What::Release { task, job, .. } => self.release(task, job),
             What::Budget { task, job, amount } => {
                 self.use_budget(task, applied);
+                // From then on nobody knows how much it may have used in all, so its sum has no end any more.
+                let amount = amount.unwrap_or(Span::MAX);
                 let state = &mut self.tasks[task.index()];
                 let (before, grants) =
                     state.budget.filter(|b| b.job == job).map_or((Span::ZERO, 0), |_| (state.granted, state.grants));

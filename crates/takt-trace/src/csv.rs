@@ -68,7 +68,7 @@ impl Writer for Csv {
             What::Window { window: w, frame } => (window, number) = (Some(w), Some(frame)),
             What::WindowsLost { count } => number = Some(count),
             What::Release { deadline: d, .. } | What::Handler { deadline: d, .. } => deadline = d,
-            What::Budget { amount: a, .. } => amount = Some(a),
+            What::Budget { amount: a, .. } => amount = a,
             What::Start { place: p, .. } => place = Some(p),
             What::Stop { place: p, reason, .. } => (place, detail) = (Some(p), names::reason(reason)),
             What::Finish { outcome, consumed, .. } => (detail, amount) = (names::outcome(outcome), Some(consumed)),

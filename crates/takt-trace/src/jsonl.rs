@@ -58,7 +58,11 @@ impl Writer for JsonLines {
                     self.number(",\"deadline\":", deadline.ns());
                 }
             }
-            What::Budget { amount, .. } => self.number(",\"amount\":", amount.ns()),
+            What::Budget { amount, .. } => {
+                if let Some(amount) = amount {
+                    self.number(",\"amount\":", amount.ns());
+                }
+            }
             What::Start { place, .. } => {
                 self.out.text(",\"cpus\":");
                 self.out.text(&self.places[place.index()]);

@@ -548,8 +548,8 @@ impl Writer for Perfetto {
                 }
             }
             What::Budget { task, job, amount } => {
-                let notes = [job_note(job), (key::AMOUNT, Note::Int(amount.ns()))];
-                self.instant(task.index(), event::BUDGET, &notes);
+                let amount = amount.map_or(Note::Word("none"), |amount| Note::Int(amount.ns()));
+                self.instant(task.index(), event::BUDGET, &[job_note(job), (key::AMOUNT, amount)]);
             }
             What::Start { task, job, place } => self.start(task.index(), job, place),
             What::Stop { task, reason, .. } => self.stop(task.index(), reason),

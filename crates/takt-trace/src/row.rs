@@ -127,7 +127,7 @@ impl Rows {
             "window" => What::Window { window: need(row.window, "window", row)?, frame: number("frame")? },
             "windows_lost" => What::WindowsLost { count: number("count")? },
             "release" => What::Release { task: task()?, job: job()?, deadline: row.deadline.map(Time::from_ns) },
-            "budget" => What::Budget { task: task()?, job: job()?, amount: amount("amount")? },
+            "budget" => What::Budget { task: task()?, job: job()?, amount: row.amount.map(Span::from_ns) },
             "start" | "stop" => {
                 let (task, job) = (task()?, job()?);
                 let place = self.place(need(row.cpus.as_deref(), "cpus", row)?)?;

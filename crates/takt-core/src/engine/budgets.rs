@@ -42,10 +42,12 @@ impl State {
         }
         run.account(now);
         run.budget = None;
+        let job = run.job;
         let left = own.map(|own| (own - run.consumed).max(Span::from_ns(1)));
         self.agenda.remove(task.index());
-        if let Some(amount) = left {
-            self.grant(task, Budget { amount, clock: Clock::Cpu }, sink);
+        match left {
+            Some(amount) => self.grant(task, Budget { amount, clock: Clock::Cpu }, sink),
+            None => self.record(sink, What::Budget { task, job, amount: None }),
         }
     }
 
@@ -79,7 +81,7 @@ impl State {
             run.lateness = Span::from_ns(rng::draw_up_to(most, seed, u64::from(task.0), run.grants) as i64);
         }
         let job = run.job;
-        self.record(sink, What::Budget { task, job, amount: budget.amount });
+        self.record(sink, What::Budget { task, job, amount: Some(budget.amount) });
         self.arm_budget(task, now, Span::from_ns(1));
     }
 }

@@ -124,10 +124,6 @@ impl Ledger {
         self.homes[task] = None;
         // It does not know who yielded.
         self.accounts[task].yielded = None;
-        // A burst or a quantum of the old policy binds nobody any more.
-        if self.system.tasks[task].arrival != Arrival::Activated {
-            self.accounts[task].granted = None;
-        }
     }
 
     /// A switch that came before what else ends jobs in the step; the engine shows whether the new policy took over.
@@ -264,10 +260,11 @@ impl Ledger {
                 let own =
                     a.task.budget.filter(|_| a.handler.is_none()).map(|b| b + (a.task.jitter - a.task.jitter / 2));
                 assert!(
-                    own.is_none_or(|own| amount <= own.max(Span::from_ns(1))),
+                    own.is_none_or(|own| amount.is_some_and(|amount| amount <= own.max(Span::from_ns(1)))),
                     "{record:?} is above its own budget"
                 );
-                (a.granted, a.used, a.limit) = (Some(amount), Span::ZERO, amount + self.slack);
+                (a.granted, a.used) = (amount, Span::ZERO);
+                a.limit = amount.map_or(Span::MAX, |amount| amount + self.slack);
             }
             What::Start { task, job, place } => self.start(task, job, place, record),
             What::Stop { task, job, place, reason } => self.stop(task, job, place, reason, record),

@@ -53,7 +53,11 @@ impl Story {
         self.push(at, What::Release { task: TaskId(task), job, deadline: deadline.map(ms) })
     }
     pub(crate) fn budget(&mut self, at: i64, task: u32, job: u64, amount: i64) -> &mut Self {
-        self.push(at, What::Budget { task: TaskId(task), job, amount: Span::from_ms(amount) })
+        self.push(at, What::Budget { task: TaskId(task), job, amount: Some(Span::from_ms(amount)) })
+    }
+    /// The job has no budget any more.
+    pub(crate) fn lifted(&mut self, at: i64, task: u32, job: u64) -> &mut Self {
+        self.push(at, What::Budget { task: TaskId(task), job, amount: None })
     }
     pub(crate) fn start(&mut self, at: i64, task: u32, job: u64, place: u16) -> &mut Self {
         self.push(at, What::Start { task: TaskId(task), job, place: Place(place) })
@@ -333,12 +337,13 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 let call = calls[usize::from(how) % 3];
                 push(What::Call { task, job: number, call, granted: how % 4 == 1 });
             }
-            (7, _, _) => push(match how % 6 {
+            (7, _, _) => push(match how % 7 {
                 0 => What::LateSignal { task, job: next[index] },
                 1 => What::Exit { task },
                 2 => What::Yield { task, job: next[index] },
                 3 => What::Switch { domain: (how > 99).then_some(0), to: u16::from(how > 199) },
                 4 => What::Configure { setting: how % 7, value: (how > 99).then_some(wait - 500) },
+                5 => What::Budget { task, job: next[index], amount: (how > 99).then_some(Span::from_ns(1 << 50)) },
                 _ => What::Wake { task, job: next[index] },
             }),
             (8, Some((number, ..)), place) if waits[index].is_none() => {

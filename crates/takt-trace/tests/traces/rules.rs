@@ -95,6 +95,14 @@ fn each_fault_is_found() {
     let mut s = one();
     s.release(0, 0, 0, None).budget(0, 0, 0, 2).start(0, 0, 0, 0).budget(2, 0, 0, 2).done(4, 0, 0, 0, Completed, 4);
     case("is replenished in time", s.end(5), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).budget(0, 0, 0, 2).start(0, 0, 0, 0).lifted(2, 0, 0);
+    s.done(5, 0, 0, 0, Completed, 5);
+    case("has its budget lifted in time", s.end(6), None);
+    let mut s = one();
+    s.release(0, 0, 0, None).budget(0, 0, 0, 2).start(0, 0, 0, 0).lifted(4, 0, 0).budget(6, 0, 0, 1);
+    s.done(8, 0, 0, 0, Completed, 8);
+    case("has its budget lifted too late, and another one that it overruns", s.end(9), None);
 
     let handler = |task: u32, job| What::Handler { task: TaskId(task), job, deadline: None };
     let handler_end = |task: u32, job| What::HandlerEnd { task: TaskId(task), job, consumed: Span::from_ms(1) };
