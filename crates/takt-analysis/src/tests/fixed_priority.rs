@@ -6,7 +6,7 @@
 //!   for deadlines beyond the period, Lehoczky, RTSS 1990; with blocking, Audsley and others, "Applying New Scheduling Theory to
 //!   Static Priority Pre-emptive Scheduling", Software Engineering Journal 8(5), 1993.
 
-use super::Effort;
+use super::{Effort, Growth};
 use crate::taskset::{Task, utilisation};
 use crate::utilisation::gcd;
 use std::collections::BTreeMap;
@@ -252,46 +252,60 @@ fn response(task: &Task, above: &[Task], blocked: u64, effort: &mut Effort) -> O
     None
 }
 
-/// By what factor every runtime may grow under these priorities, for deadlines within the periods. `None` when the numbers grow
-/// too large or the search too long.
+/// By what factor every runtime may grow under these priorities, for deadlines within the periods. `None` without tasks.
 ///
 /// A task is in time if by some release of a more important one, or by its deadline, all that must run until then fits
 /// (Lehoczky, Sha, Ding, "The Rate Monotonic Scheduling Algorithm: Exact Characterization and Average Case Behavior", RTSS
-/// 1989); the factor is the best of these points for each task, and the least of these over the tasks.
+/// 1989); the factor is the best of these points for each task, and the least of these over the tasks. Where there are too many
+/// points, some of them give a bound from below, and the other tasks one from above.
 #[must_use]
-pub fn growth(tasks: &[Task], priorities: &Priorities) -> Option<(u128, u128)> {
+pub fn growth(tasks: &[Task], priorities: &Priorities) -> Option<Growth> {
     let less = |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1);
-    let mut least: Option<(u64, u64)> = None;
+    let reduced = |(p, q): (u64, u64)| {
+        let (p, q) = (u128::from(p), u128::from(q));
+        (p / gcd(p, q), q / gcd(p, q))
+    };
+    // The first bound holds for sure, the second is kept by no factor above it.
+    let (mut kept, mut least): (Option<(u64, u64)>, Option<(u64, u64)>) = (None, None);
+    let lower = |bound: &mut Option<(u64, u64)>, to| {
+        if bound.is_none_or(|bound| less(to, bound)) {
+            *bound = Some(to);
+        }
+    };
     let mut effort = Effort::default();
     for (place, &i) in priorities.order.iter().enumerate() {
         let task = &tasks[i];
-        let above: Vec<usize> = priorities.above(place).collect();
-        let mut best: Option<(u64, u64)> = None;
-        let releases = above.iter().flat_map(|&o| {
-            let period = tasks[o].period;
-            (1..=task.deadline / period).map(move |k| k * period)
-        });
+        let above: Vec<Task> = priorities.above(place).map(|o| tasks[o]).collect();
+        // What just fits by a point in time; none where it cannot be counted.
+        let filled = |at: u64| {
+            let add = |work: u64, o: &Task| work.checked_add(at.div_ceil(o.period).checked_mul(o.runtime)?);
+            above.iter().try_fold(task.runtime, add).map(|work| (at, work))
+        };
+        let better = |a: (u64, u64), b: (u64, u64)| if less(a, b) { b } else { a };
+        // The last points are mostly good enough for a task that others limit.
+        let last = above.iter().map(|o| task.deadline / o.period * o.period).filter(|at| *at > 0);
+        let mut best = last.chain([task.deadline]).filter_map(filled).reduce(better).unwrap_or((0, 1));
+        if least.is_some_and(|least| !less(best, least)) {
+            continue;
+        }
+        let releases = above.iter().flat_map(|o| (1..=task.deadline / o.period).map(move |k| k * o.period));
+        let mut whole = true;
         for at in releases.chain([task.deadline]) {
-            if !effort.spend(above.len() + 1) {
-                return None;
-            }
-            let mut work = task.runtime;
-            for &o in &above {
-                work = work.checked_add(at.div_ceil(tasks[o].period).checked_mul(tasks[o].runtime)?)?;
-            }
-            if best.is_none_or(|b| less(b, (at, work))) {
-                best = Some((at, work));
+            let point = if effort.spend(above.len() + 1) { filled(at) } else { None };
+            whole &= point.is_some();
+            match point {
+                Some(point) => best = better(best, point),
+                None => break,
             }
         }
-        let best = best?;
-        if least.is_none_or(|l| less(best, l)) {
-            least = Some(best);
+        lower(&mut kept, best);
+        if whole {
+            lower(&mut least, best);
         }
     }
-    least.map(|(p, q)| {
-        let common = gcd(u128::from(p), u128::from(q));
-        (u128::from(p) / common, u128::from(q) / common)
-    })
+    // Without a task whose points are all known, its runtime alone is the bound.
+    let alone = || tasks.iter().map(|t| (t.deadline, t.runtime)).reduce(|a, b| if less(b, a) { b } else { a });
+    Some(Growth::between(reduced(kept?), reduced(least.or_else(alone)?)))
 }
 
 #[cfg(test)]
@@ -336,7 +350,21 @@ mod tests {
         assert_eq!(responses(&tasks, &order, &[]), Responses::Within(vec![1, 3, 10]));
         assert_eq!(responses(&tasks, &order, &[2, 1, 0]), Responses::Within(vec![3, 4, 10]));
         assert_eq!(responses(&tasks, &ordered(&[2, 1, 0]), &[]), Responses::Above(0, 6));
-        assert_eq!(growth(&tasks, &order), Some((6, 5)));
+        assert_eq!(growth(&tasks, &order), Some(Growth::exact((6, 5))));
+    }
+
+    #[test]
+    fn a_period_of_hours_beside_short_ones_leaves_no_growth_unsaid() {
+        // Eight thousand hours in microseconds: too many releases to look at each. The second task is the limit.
+        let long = task(1_000, 28_800_000_000_000, 28_800_000_000_000);
+        let growth = |others: [Task; 3]| {
+            let tasks = [others[0], others[1], others[2], long];
+            growth(&tasks, &ordered(&[0, 1, 2, 3]))
+        };
+        assert_eq!(growth([task(2, 4, 4), task(2, 6, 6), task(1, 99, 99)]), Some(Growth::exact((1, 1))));
+        // All others together take five sixths of the time, exactly; the last deadline is the best point, but that takes a search.
+        let bounds = Growth::between((28_800_000_000, 24_000_000_001), (6, 5));
+        assert_eq!(growth([task(1, 4, 4), task(2, 6, 6), task(3, 12, 12)]), Some(bounds));
     }
 
     #[test]

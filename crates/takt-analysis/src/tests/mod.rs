@@ -26,6 +26,35 @@ pub(crate) fn gfb_holds(set: &TaskSet, cpus: u64) -> bool {
 
 pub(crate) use takt_core::policies::split::demand::Effort;
 
+/// By what factor every runtime may grow until a deadline is missed, as fractions in lowest terms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Growth {
+    /// So much is safe.
+    pub at_least: (u128, u128),
+    /// More is not: the same, where the factor is known exactly.
+    pub at_most: (u128, u128),
+}
+
+impl Growth {
+    /// A factor that is known exactly.
+    #[must_use]
+    pub fn exact(factor: (u128, u128)) -> Growth {
+        Growth::between(factor, factor)
+    }
+
+    /// A factor between two bounds.
+    #[must_use]
+    pub fn between(at_least: (u128, u128), at_most: (u128, u128)) -> Growth {
+        Growth { at_least, at_most }
+    }
+
+    /// The factor, if it is known exactly.
+    #[must_use]
+    pub fn factor(&self) -> Option<(u128, u128)> {
+        (self.at_least == self.at_most).then_some(self.at_least)
+    }
+}
+
 /// What a test says about a set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Verdict {

@@ -1,5 +1,6 @@
 //! `takt analyze`: schedulability tests, one verdict per task set and test.
 
+use super::assignment::{self, Piece, Placed};
 use super::verdicts::{self, Method, Said};
 use crate::failure::Failure;
 use crate::input::{Input, duration};
@@ -9,10 +10,11 @@ use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use takt_analysis::taskset::{TaskSet, Unsuitable};
+use takt_analysis::taskset::{Task, TaskSet, Unsuitable};
 use takt_analysis::tests::edf;
-use takt_analysis::tests::{self, TESTS, Verdict as Says, fixed_priority};
+use takt_analysis::tests::{Growth, TESTS, Verdict as Says, fixed_priority};
 use takt_analysis::utilisation::Utilisation;
+use takt_analysis::{assign, tardiness};
 use takt_core::cpus::MAX_CPUS;
 use takt_core::model::{System, TaskId};
 use takt_core::time::Span;
@@ -40,9 +42,18 @@ pub(crate) struct Args {
     /// Simulated time, from a release of all tasks together on
     #[arg(long, value_parser = duration, default_value = "60s")]
     duration: Span,
-    /// By what factor every runtime may grow: for `edf`, `rm-rta` and `dm-rta`, exactly
+    /// By what factor every runtime may grow: for `edf`, `rm-rta` and `dm-rta` on one CPU, exactly; where the search would take too
+    /// long, bounds (in CSV `>=` and the lower one)
     #[arg(long)]
     sensitivity: bool,
+    /// How late jobs can be under global EDF with deadlines at the ends of the periods: a column of CSV; on several CPUs tables and
+    /// JSON say it by themselves
+    #[arg(long)]
+    tardiness: bool,
+    /// The CPU of each task, and the pieces of those that are split, by each test that places tasks; for one set JSON has that by itself,
+    /// and a table if a task is split
+    #[arg(long)]
+    assignment: bool,
     /// Print a table of one set
     #[arg(long, conflicts_with = "json")]
     table: bool,
@@ -57,7 +68,12 @@ struct Answered {
     set: TaskSet,
     names: Vec<String>,
     said: Vec<Said>,
-    growth: Vec<Option<(u128, u128)>>,
+    /// With `--sensitivity`: for each test the factor, or why there is none.
+    growth: Vec<Result<Growth, &'static str>>,
+    /// For each test that places tasks where they are, if all have a place; for others nothing.
+    placed: Vec<Option<Vec<Placed>>>,
+    /// How late jobs can be under global EDF, or why that is not known.
+    late: Result<Span, &'static str>,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -65,22 +81,33 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_csv = file.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
     let (sets, cpus) = if is_csv { from_csv(args, file)? } else { from_yaml(args, file)? };
     let methods = verdicts::methods(&args.test, cpus)?;
+    let as_csv = is_csv && !args.table && !args.json;
+    if args.assignment && as_csv {
+        return Err(Failure::input("CSV has no room for assignments", "add `--json`, or for one set `--table`"));
+    }
+    if args.sensitivity && !methods.iter().any(grows) {
+        let _ = writeln!(io::stderr(), "note: only edf, rm-rta and dm-rta say how far runtimes may grow");
+    }
+    let places = args.assignment || sets.len() == 1 && !as_csv;
     let progress = parallel::bar(sets.len() as u64);
     let answer = |index: usize| {
         let (id, names, set, system) = &sets[index];
         let said = methods.iter().map(|m| m.ask(set, cpus, || system.clone(), args.duration)).collect();
         let growth = if args.sensitivity { methods.iter().map(|m| growth(m, set, cpus)).collect() } else { Vec::new() };
-        Answered { id: *id, set: set.clone(), names: names.clone(), said, growth }
+        let place = |m: &Method| placed(m, set, names, cpus).filter(|_| places);
+        let placed = methods.iter().map(place).collect();
+        let (set, names, late) = (set.clone(), names.clone(), tardiness::of_set(set, cpus));
+        Answered { id: *id, set, names, said, growth, placed, late }
     };
     let answered = parallel::map(sets.len(), parallel::threads(), answer, |_, _| progress.inc(1));
     progress.finish_and_clear();
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
         writeln!(out, "{}", json(&answered, &methods, cpus, args.sensitivity))?;
-    } else if is_csv && !args.table {
-        csv(&answered, &methods, args.sensitivity, &mut out)?;
+    } else if as_csv {
+        csv(&answered, &methods, args, &mut out)?;
     } else if let [one] = &answered[..] {
-        table(one, &methods, cpus, &file.display().to_string(), &mut out)?;
+        table(one, &methods, cpus, args, &file.display().to_string(), &mut out)?;
     } else {
         let message = format!("`{}` holds {} task sets, and a table shows one", file.display(), answered.len());
         return Err(Failure::input(message, "leave `--table` out, or keep one of the sets"));
@@ -109,6 +136,7 @@ fn list() -> Outcome {
     rows.push(["gedf_sim", "any", "necessary", "the same as sim:g-edf", "-"].map(String::from).to_vec());
     let mut out = BufWriter::new(io::stdout().lock());
     aligned(&mut out, &rows, |_| true)?;
+    writeln!(out, "\nexact: for tasks that can be released together; where first releases keep them apart, sufficient")?;
     out.flush()?;
     Ok(Verdict::Done)
 }
@@ -163,17 +191,50 @@ fn unsuitable(why: Unsuitable, names: &[String]) -> (Option<TaskId>, String) {
     }
 }
 
-/// By what factor every runtime may grow, for the tests that can say it.
-fn growth(method: &Method, set: &TaskSet, cpus: usize) -> Option<(u128, u128)> {
-    if set.beyond.is_some() || cpus > 1 {
-        return None;
+/// By what factor every runtime may grow; an error says why the test does not know.
+fn growth(method: &Method, set: &TaskSet, cpus: usize) -> Result<Growth, &'static str> {
+    if cpus > 1 {
+        return Err("the test is about one CPU");
     }
+    if let Some(why) = set.beyond {
+        return Err(why);
+    }
+    let by = |key: fn(&Task) -> u64| match set.is_constrained() {
+        true => fixed_priority::growth(&set.tasks, &set.priorities(key)).ok_or("there are no tasks"),
+        false => Err("a deadline is beyond the period"),
+    };
     match method.name() {
-        "edf" => edf::growth(&set.tasks),
-        "rm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &set.priorities(|t| t.period)),
-        "dm-rta" if set.is_constrained() => fixed_priority::growth(&set.tasks, &set.priorities(|t| t.deadline)),
-        _ => None,
+        "edf" => edf::growth(&set.tasks).ok_or("there are no tasks"),
+        "rm-rta" => by(|t| t.period),
+        "dm-rta" => by(|t| t.deadline),
+        _ => Err("the test does not say it"),
     }
+}
+
+/// Where a test has placed the tasks; `None` for a test that places none, or not all of them.
+fn placed(method: &Method, set: &TaskSet, names: &[String], cpus: usize) -> Option<Vec<Placed>> {
+    let Method::Test(test) = method else { return None };
+    let strategy = test.strategy().filter(|_| set.beyond.is_none())?;
+    let assign::Placed::All(assignment) = assign::assign(&set.tasks, cpus, strategy) else { return None };
+    let mut placed: Vec<Placed> = names
+        .iter()
+        .zip(&set.tasks)
+        .map(|(name, t)| Placed {
+            task: name.clone(),
+            period: Some(set.span(t.period)),
+            fits: true,
+            pieces: Vec::new(),
+        })
+        .collect();
+    for (cpu, pieces) in assignment.cpus.iter().enumerate() {
+        for p in pieces {
+            let (from, to) = (set.span(p.offset), set.span(p.offset + p.load.deadline));
+            let piece = Piece { cpu, budget: Some(set.span(p.load.runtime)), from, to: Some(to) };
+            placed[p.task].pieces.push(piece);
+        }
+    }
+    placed.iter_mut().for_each(|p| p.pieces.sort_by_key(|piece| piece.from));
+    Some(placed)
 }
 
 fn grows(method: &Method) -> bool {
@@ -188,13 +249,31 @@ fn decimal((p, q): (u128, u128)) -> String {
     }
 }
 
-fn csv(answered: &[Answered], methods: &[Method], sensitivity: bool, out: &mut impl Write) -> io::Result<()> {
+/// A fraction with six decimals, rounded up: more growth is not safe.
+fn decimal_above((p, q): (u128, u128)) -> String {
+    match p.checked_mul(1_000_000) {
+        Some(scaled) => decimal((scaled.div_ceil(q), 1_000_000)),
+        None => format!("{}", p.div_ceil(q)),
+    }
+}
+
+/// The factor with six decimals; of two bounds the lower one, marked as such.
+fn growth_cell(growth: &Growth) -> String {
+    let mark = if growth.factor().is_some() { "" } else { ">=" };
+    format!("{mark}{}", decimal(growth.at_least))
+}
+
+fn csv(answered: &[Answered], methods: &[Method], args: &Args, out: &mut impl Write) -> io::Result<()> {
+    let sensitivity = args.sensitivity;
     write!(out, "set_id")?;
     for method in methods {
         write!(out, ",{}", method.name())?;
     }
     for method in methods.iter().filter(|m| sensitivity && grows(m)) {
         write!(out, ",{}_growth", method.name())?;
+    }
+    if args.tardiness {
+        write!(out, ",gedf_tardiness_ns")?;
     }
     writeln!(out)?;
     for one in answered {
@@ -203,7 +282,10 @@ fn csv(answered: &[Answered], methods: &[Method], sensitivity: bool, out: &mut i
             write!(out, ",{}", said.verdict.cell())?;
         }
         for (_, growth) in methods.iter().zip(&one.growth).filter(|(m, _)| grows(m)) {
-            write!(out, ",{}", growth.map_or("unknown".into(), decimal))?;
+            write!(out, ",{}", growth.as_ref().map_or("unknown".into(), growth_cell))?;
+        }
+        if args.tardiness {
+            write!(out, ",{}", one.late.map_or("unknown".into(), |late| late.ns().to_string()))?;
         }
         writeln!(out)?;
     }
@@ -230,18 +312,32 @@ fn json(answered: &[Answered], methods: &[Method], cpus: usize, sensitivity: boo
                 "kind": method.kind(&one.set).to_string(), "why": said.why(&one.set, &name),
             });
             if sensitivity && grows(method) {
-                row["growth"] = json!(one.growth[index].map(decimal));
+                let growth = one.growth[index];
+                row["growth"] = json!(growth.ok().and_then(|g| g.factor()).map(decimal));
+                row["growth_at_least"] = json!(growth.ok().map(|g| decimal(g.at_least)));
+                row["growth_at_most"] = json!(growth.ok().map(|g| decimal_above(g.at_most)));
+                row["growth_unknown"] = json!(growth.err());
+            }
+            if let Some(placed) = &one.placed[index] {
+                row["assignment"] = assignment::json(placed);
             }
             row
         };
         let tests: Vec<Value> = methods.iter().zip(&one.said).enumerate().map(row).collect();
         json!({"set": one.id, "tasks": one.set.tasks.len(), "utilisation_per_mille": load(&one.set).per_mille(),
-               "tests": tests})
+               "gedf_tardiness_ns": one.late.ok().map(Span::ns), "tests": tests})
     };
     json!({"cpus": cpus, "sets": answered.iter().map(set).collect::<Vec<_>>()})
 }
 
-fn table(one: &Answered, methods: &[Method], cpus: usize, file: &str, out: &mut impl Write) -> io::Result<()> {
+fn table(
+    one: &Answered,
+    methods: &[Method],
+    cpus: usize,
+    args: &Args,
+    file: &str,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let several = |n: usize, thing: &str| format!("{n} {thing}{}", if n == 1 { "" } else { "s" });
     let set = &one.set;
     writeln!(out, "{file}: {}, {}, utilisation {}", several(set.tasks.len(), "task"), several(cpus, "CPU"), load(set))?;
@@ -256,15 +352,45 @@ fn table(one: &Answered, methods: &[Method], cpus: usize, file: &str, out: &mut 
         rows.push(vec![method.name().into(), method.word(said.verdict).into(), kind, said.why(set, &name)]);
     }
     aligned(out, &rows, |_| true)?;
-    let known = methods.iter().zip(&one.growth).filter_map(|(m, g)| Some((m, (*g)?)));
-    for (index, (method, factor)) in known.enumerate() {
+    let asked = methods.iter().zip(&one.growth).filter(|(m, _)| grows(m));
+    for (index, (method, growth)) in asked.enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
-        let fraction = if factor.1 < 1_000_000 { format!(" ({}/{})", factor.0, factor.1) } else { String::new() };
-        writeln!(out, "{gap}{}: every runtime may be multiplied by {}{fraction}", method.name(), decimal(factor))?;
+        writeln!(out, "{gap}{}: {}", method.name(), growth_text(growth))?;
     }
-    let bounded = cpus > 1 && set.is_implicit() && set.beyond.is_none();
-    if let Some(late) = tests::tardiness(&set.tasks, cpus as u64).filter(|_| bounded) {
-        writeln!(out, "\nUnder global EDF no job is later than {} (Devi, Anderson 2008).", set.span(late))?;
+    if cpus > 1 || args.tardiness {
+        match one.late {
+            Ok(late) => writeln!(out, "\nUnder global EDF no job is later than {late} (Devi, Anderson 2008).")?,
+            Err(why) if args.tardiness => {
+                writeln!(out, "\nHow late jobs can be under global EDF is not known: {why}.")?;
+            }
+            Err(_) => {}
+        }
+    }
+    for (method, placed) in methods.iter().zip(&one.placed) {
+        if let Some(placed) = placed.as_ref().filter(|p| args.assignment || assignment::splits(p)) {
+            writeln!(out, "\nassignment by {}:", method.name())?;
+            assignment::print(placed, out)?;
+        }
     }
     Ok(())
+}
+
+/// How far runtimes may grow, in words.
+fn growth_text(growth: &Result<Growth, &'static str>) -> String {
+    let growth = match growth {
+        Ok(growth) => growth,
+        Err(why) => return format!("how far runtimes may grow is not known: {why}"),
+    };
+    match growth.factor() {
+        Some((p, q)) => {
+            let fraction = if q < 1_000_000 { format!(" ({p}/{q})") } else { String::new() };
+            format!("every runtime may be multiplied by {}{fraction}", decimal((p, q)))
+        }
+        None => {
+            let (least, most) = (decimal(growth.at_least), decimal_above(growth.at_most));
+            format!(
+                "every runtime may be multiplied by {least} at least and {most} at most; the search for the factor is too long"
+            )
+        }
+    }
 }

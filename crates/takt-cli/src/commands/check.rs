@@ -1,5 +1,6 @@
 //! `takt check`: is this file good, and is the schedule?
 
+use super::assignment::{self, Piece, Placed};
 use crate::Outcome;
 use crate::input::Input;
 use crate::report::simulated::percent as millionths;
@@ -9,7 +10,7 @@ use std::io::{self, Write};
 use takt_analysis::control::{self, ControlReport, CpuPlan, Loops, Pole};
 use takt_analysis::online::Verdict;
 use takt_analysis::table::TableReport;
-use takt_analysis::{online, parts, supply, table as windows};
+use takt_analysis::{online, parts, placement, supply, table as windows, tardiness};
 use takt_core::model::{Domain, PartitionId, Task};
 use takt_core::scenario::Happening;
 use takt_core::time::Span;
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// Print the file in its canonical form instead
     #[arg(long)]
     canonical: bool,
+    /// Print which CPU each task has also where the policy splits none; JSON always says it
+    #[arg(long, conflicts_with_all = ["canonical", "json"])]
+    assignment: bool,
     /// Print one JSON object
     #[arg(long, conflicts_with = "canonical")]
     json: bool,
@@ -39,19 +43,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
     // The engine has the last word on whether the policy can work on this system at all.
     takt_core::engine::Engine::new(workload.system.clone()).map_err(|e| super::sim::unsuitable(&workload, &e))?;
     if workload.system.windows.is_empty() {
-        check_online(&workload, args.json, &mut out)
+        check_online(&workload, args, &mut out)
     } else {
         check_table(&workload, args.json, &mut out)
     }
 }
 
-fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outcome {
+fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outcome {
     let verdict = in_scenario(named(online::verdict(&workload.system), workload), workload);
     let report = control::report(&workload.system);
     let parts: Vec<Verdict> =
         parts::verdicts(&workload.system).into_iter().map(|v| in_scenario(named(v, workload), workload)).collect();
     let no = verdict.schedulable == online::Answer::No;
-    if as_json {
+    let placed = placed(workload);
+    let late = tardiness::bound(&workload.system).filter(|_| left_out(workload).is_empty());
+    if args.json {
         let valued = workload.system.tasks.iter().any(|t| t.utility.is_some());
         let tasks = workload.tasks.iter().zip(&workload.system.tasks).zip(&verdict.responses);
         let bounds = tasks.map(|((info, task), response)| {
@@ -72,6 +78,12 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
         let mut object = object;
         if let Some(report) = &report {
             object["control"] = control_json(workload, report);
+        }
+        if !placed.is_empty() {
+            object["assignment"] = assignment::json(&placed);
+        }
+        if let Some(late) = late {
+            object["gedf_tardiness_ns"] = late.ns().into();
         }
         if !parts.is_empty() {
             let named = workload.domains.iter().zip(&workload.system.domains).zip(&parts);
@@ -97,6 +109,16 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
             writeln!(out, "domain {name}: {tasks}, policy {policy}, CPU {}: {part}", domain.cpus)?;
         }
         writeln!(out, "{verdict}")?;
+        if let Some(late) = late.filter(|_| verdict.schedulable != online::Answer::Yes) {
+            writeln!(out, "note: no job is later than {late} (Devi, Anderson 2008)")?;
+        }
+        if args.assignment && placed.is_empty() {
+            writeln!(out, "note: this policy gives no task a CPU of its own")?;
+        }
+        if !placed.is_empty() && (args.assignment || assignment::splits(&placed)) {
+            writeln!(out)?;
+            assignment::print(&placed, out)?;
+        }
         if verdict.responses.iter().any(Option::is_some) {
             let mut rows = vec![["task", "response at most", "deadline"].map(Cell::from).to_vec()];
             for ((info, task), response) in workload.tasks.iter().zip(&system.tasks).zip(&verdict.responses) {
@@ -114,6 +136,16 @@ fn check_online(workload: &Workload, as_json: bool, out: &mut impl Write) -> Out
         }
     }
     Ok(if no { crate::Verdict::No } else { crate::Verdict::Done })
+}
+
+/// Where the policy has the tasks, for those that give each a CPU.
+fn placed(workload: &Workload) -> Vec<Placed> {
+    let piece = |stop: &placement::Stop| Piece { cpu: stop.cpu, budget: stop.budget, from: stop.from, to: stop.to };
+    let place = |home: placement::Home| {
+        let task = workload.tasks[home.task.index()].name.clone();
+        Placed { task, period: home.period, fits: home.fits, pieces: home.stops.iter().map(piece).collect() }
+    };
+    placement::placement(&workload.system).into_iter().map(place).collect()
 }
 
 /// The runtimes that are counted with where only `steps` say something of them.
@@ -179,11 +211,7 @@ fn in_scenario(verdict: Verdict, workload: &Workload) -> Verdict {
         online::Answer::No if changes.is_empty() => return verdict,
         _ => {}
     }
-    // Keys of tasks and the load are known to the tests, and who decides changes nothing but costs.
-    let known = |key: &str| ["load", "deciding"].contains(&key);
-    let keys = workload.simulated_only().into_iter().filter(|(key, tasks)| tasks.is_empty() && !known(key));
-    let keys: Vec<String> = keys.map(|(key, _)| format!("`{key}`")).collect();
-    let why = match keys.as_slice() {
+    let why = match left_out(workload).as_slice() {
         [] => return verdict,
         [key] => format!("but that leaves out {key}"),
         [keys @ .., last] => format!("but that leaves out {} and {last}", keys.join(", ")),
@@ -191,6 +219,14 @@ fn in_scenario(verdict: Verdict, workload: &Workload) -> Verdict {
     let reason = format!("{}, {why}", verdict.reason);
     let responses = vec![None; verdict.responses.len()];
     Verdict { schedulable: online::Answer::Unknown, kind: verdict.kind.weakened(), reason, responses, ..verdict }
+}
+
+/// The keys of the scenario that the tests do not know of.
+fn left_out(workload: &Workload) -> Vec<String> {
+    // Keys of tasks and the load are known to the tests, and who decides changes nothing but costs.
+    let known = |key: &str| ["load", "deciding"].contains(&key);
+    let keys = workload.simulated_only().into_iter().filter(|(key, tasks)| tasks.is_empty() && !known(key));
+    keys.map(|(key, _)| format!("`{key}`")).collect()
 }
 
 /// What a regulator does: its loops and the shares that come out.

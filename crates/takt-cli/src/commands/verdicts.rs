@@ -52,6 +52,11 @@ impl Method {
         }
     }
 
+    /// Whether the test accepts no set, so that those that it does not refuse are what there is to count.
+    pub(crate) fn only_refuses(&self) -> bool {
+        matches!(self, Method::Test(test) if test.kind == Kind::Necessary)
+    }
+
     pub(crate) fn word(&self, verdict: Verdict) -> &'static str {
         match (self, verdict) {
             (Method::Simulated(..), Verdict::Schedulable) => "no miss",

@@ -99,6 +99,117 @@ fn a_test_of_one_cpu_says_nothing_about_two() {
 }
 
 #[test]
+fn where_the_growth_is_not_known_exactly_bounds_or_reasons_are_told() {
+    let room = Room::new();
+    // Coprime periods and one early deadline: the demand comes closest to the time there is after hours of hours.
+    csv(&room, "0,a,300000,999983,999983\n0,b,300000,999979,999979\n0,c,290000,900000,999961\n");
+    let of = ["analyze", "w.csv", "--sensitivity", "--test", "edf,rm-rta"];
+    let said = room.takt(&of).expect(0).stdout;
+    assert!(said.lines().nth(1).unwrap().starts_with("0,1,1,>=1.1235"), "{said}");
+    let said = room.takt(&[&of[..], &["--table"]].concat()).expect(0).stdout;
+    assert!(
+        said.contains("edf: every runtime may be multiplied by 1.1235") && said.contains(" at most; the search"),
+        "{said}"
+    );
+    let json = room.takt(&[&of[..], &["--json"]].concat()).json();
+    let test = &json["sets"][0]["tests"][0];
+    assert!(test["growth"].is_null() && test["growth_at_least"].as_str() < test["growth_at_most"].as_str(), "{json}");
+    // A reason, where there is not even a bound.
+    csv(&room, "0,a,1,12,10\n");
+    let said = room.takt(&[&of[..], &["--table"]].concat()).expect(0).stdout;
+    assert!(said.contains("rm-rta: how far runtimes may grow is not known: a deadline is beyond the period"), "{said}");
+    let done = room.takt(&["analyze", "w.csv", "--sensitivity", "--test", "ll"]).expect(0);
+    assert!(done.stderr.contains("only edf, rm-rta and dm-rta"), "{}", done.stderr);
+}
+
+#[test]
+fn how_late_jobs_can_be_is_told_in_every_form() {
+    let room = Room::new();
+    csv(&room, "0,a,2,3,3\n0,b,2,3,3\n0,c,2,3,3\n1,a,2,2,3\n");
+    let of = ["analyze", "w.csv", "--cpus", "2", "--test", "gfb"];
+    let said = room.takt(&[&of[..], &["--tardiness"]].concat()).expect(0).stdout;
+    assert_eq!(said, "set_id,gfb,gedf_tardiness_ns\n0,0,2000\n1,1,unknown\n");
+    let json = room.takt(&[&of[..], &["--json"]].concat()).json();
+    assert_eq!(json["sets"][0]["gedf_tardiness_ns"], 2000, "{json}");
+    assert!(json["sets"][1]["gedf_tardiness_ns"].is_null(), "{json}");
+    let task = "{runtime: 2ms, period: 3ms}";
+    let three = format!("tasks: [{task}, {task}, {task}]\n");
+    let room = Room::with(&format!("policy: g-edf\ncpus: 0-1\n{three}"));
+    let said = room.takt(&["check", "w.yaml"]).expect(0).stdout;
+    assert!(said.contains("no job is later than 2ms"), "{said}");
+    assert_eq!(room.takt(&["check", "w.yaml", "--json"]).json()["gedf_tardiness_ns"], 2_000_000);
+    // What the bound does not count takes it away.
+    let room = Room::with(&format!("policy: g-edf\ncpus: 0-1\ncosts: {{context_switch: 10us}}\n{three}"));
+    assert!(!room.takt(&["check", "w.yaml"]).expect(0).stdout.contains("later than"));
+}
+
+#[test]
+fn the_pieces_of_split_tasks_are_shown() {
+    let task = "runtime: 6ms, period: 10ms";
+    let file = |policy: &str| {
+        format!("policy: {policy}\ncpus: 0-1\ntasks: [{{name: a, {task}}}, {{name: b, {task}}}, {{name: c, {task}}}]\n")
+    };
+    // EDF-WM has windows of equal length, C=D a piece as long as its window; the rest comes after it.
+    for (policy, first, last) in
+        [("edf-wm", (4, 0, 5), (2, 5, 10)), ("edf-cd", (4, 0, 4), (2, 4, 10)), ("edf-wmr", (4, 0, 5), (2, 5, 10))]
+    {
+        let room = Room::with(&file(policy));
+        let json = room.takt(&["check", "w.yaml", "--json"]).json();
+        let pieces = &json["assignment"][2]["pieces"];
+        for (index, (budget, from, to)) in [first, last].into_iter().enumerate() {
+            let piece = &pieces[index];
+            assert_eq!(piece["cpu"], index, "{json}");
+            assert_eq!(piece["budget_ns"], budget * 1_000_000, "{json}");
+            assert_eq!(
+                (piece["from_ns"].as_i64(), piece["to_ns"].as_i64()),
+                (Some(from * 1_000_000), Some(to * 1_000_000)),
+                "{json}"
+            );
+        }
+        let said = room.takt(&["check", "w.yaml"]).expect(0).stdout;
+        assert!(said.lines().any(|l| l.starts_with("c ") && l.ends_with("40.00 %")), "{said}");
+    }
+    // Beside another domain, tasks and CPUs keep their names.
+    let domains = format!(
+        "domains:\n  - {{name: A, cpus: 0, policy: edf}}\n  - {{name: C, cpus: 1-2, policy: edf-wm}}\ntasks:\n  - {{name: x, domain: A, {task}}}\n{}",
+        ["a", "b", "c"].map(|name| format!("  - {{name: {name}, domain: C, {task}}}\n")).concat()
+    );
+    let json = Room::with(&domains).takt(&["check", "w.yaml", "--json"]).json();
+    let of_c = json["assignment"].as_array().unwrap().iter().find(|t| t["task"] == "c").unwrap();
+    assert_eq!((&of_c["pieces"][0]["cpu"], &of_c["pieces"][1]["cpu"]), (&1.into(), &2.into()), "{json}");
+    // Whole tasks have their CPU on request, and a policy that gives them none says so.
+    let room = Room::with(&file("p-edf").replace("6ms", "3ms"));
+    assert!(!room.takt(&["check", "w.yaml"]).expect(0).stdout.contains("of the CPU"));
+    assert!(room.takt(&["check", "w.yaml", "--assignment"]).expect(0).stdout.contains("30.00 %"));
+    let room = Room::with(&file("g-edf").replace("6ms", "3ms"));
+    assert!(room.takt(&["check", "w.yaml", "--assignment"]).expect(0).stdout.contains("no task a CPU of its own"));
+    // The tests by name, from the same set.
+    let room = Room::new();
+    csv(&room, "0,a,6,10,10\n0,b,6,10,10\n0,c,6,10,10\n");
+    let of = ["analyze", "w.csv", "--cpus", "2", "--test", "wm_ff,ff"];
+    let json = room.takt(&[&of[..], &["--json"]].concat()).json();
+    let tests = &json["sets"][0]["tests"];
+    assert_eq!(tests[0]["assignment"][2]["pieces"][1]["budget_ns"], 2_000, "{json}");
+    assert!(tests[1]["assignment"].is_null(), "{json}");
+    let said = room.takt(&[&of[..], &["--table"]].concat()).expect(0).stdout;
+    assert!(said.contains("assignment by wm_ff:") && !said.contains("by ff:"), "{said}");
+    let done = room.takt(&[&of[..], &["--assignment"]].concat()).expect(2);
+    assert!(done.stderr.contains("--json"), "{}", done.stderr);
+}
+
+#[test]
+fn a_necessary_test_counts_what_it_does_not_refuse() {
+    let room = Room::new();
+    let of = ["sweep", "schedulability", "--test", "necessary,ff", "--sets", "20", "--points", "3.0"];
+    let done = room.takt(&of).expect(0);
+    assert_eq!(done.stdout, "utilisation,sets,necessary,ff\n3.0,20,1.0000,1.0000\n");
+    assert!(!done.stderr.contains("could not say"), "{}", done.stderr);
+    let json = room.takt(&[&of[..], &["--json"]].concat()).json();
+    assert_eq!(json["points"][0]["tests"][0]["counts"], "not refused", "{json}");
+    assert_eq!(json["points"][0]["tests"][1]["counts"], "accepted", "{json}");
+}
+
+#[test]
 fn a_workload_gives_a_table() {
     let room = Room::new();
     let file = workloads().join("features/edf.yaml");

@@ -21,7 +21,7 @@ use takt_core::time::Span;
 ///
 /// Without options this is figure 13 of AIRS (Kato, Rajkumar, Ishikawa, ECRTS 2010) in smaller steps: four CPUs, 1000 sets for
 /// each point. Prints CSV: a row for each point, with the part of its sets that each test accepts (a simulated policy: that met
-/// all deadlines). The same seed gives the same bytes, whatever the number of threads.
+/// all deadlines; `necessary`: that it does not refuse). The same seed gives the same bytes, whatever the number of threads.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Number of CPUs
@@ -145,7 +145,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let found = experiment::carry_out(&args.common, &subject, &blocks, |block| {
         experiment.ask(block).map_err(generate::impossible)
     })?;
-    report(&experiment, &sums(&experiment, &blocks, &found))
+    report(&experiment, &counted(&experiment, sums(&experiment, &blocks, &found)))
 }
 
 /// The counts of whole points.
@@ -161,12 +161,25 @@ fn sums(experiment: &Experiment<'_>, blocks: &[Block], found: &[Counts]) -> Vec<
     sums
 }
 
+/// What is counted for a test: sets that it accepts, and of one that accepts none those that it does not refuse. The others of which it
+/// says nothing stay as they are.
+fn counted(experiment: &Experiment<'_>, mut sums: Vec<Counts>) -> Vec<Counts> {
+    for (test, method) in experiment.methods.iter().enumerate() {
+        if method.only_refuses() {
+            sums.iter_mut().for_each(|sum| sum.accepted[test] += std::mem::take(&mut sum.unknown[test]));
+        }
+    }
+    sums
+}
+
 fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
     let (args, sets) = (experiment.args, experiment.args.sets);
     let names = || experiment.methods.iter().map(Method::name);
     if let Some(path) = &args.common.svg {
         let dots = |test: usize| sums.iter().map(|s| Some(Dot { value: s.accepted[test], half: 0 })).collect();
-        let lines = names().enumerate().map(|(test, name)| (name.to_string(), dots(test))).collect();
+        let name =
+            |m: &Method| if m.only_refuses() { format!("{}: not refused", m.name()) } else { m.name().to_owned() };
+        let lines = experiment.methods.iter().enumerate().map(|(test, m)| (name(m), dots(test))).collect();
         let panels = [Panel { title: String::new(), top: sets, worth: 1_000_000, lines }];
         let kind = args.kind.json();
         let text = |key: &str| kind[key].as_str().unwrap_or_default().to_string();
@@ -185,9 +198,10 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
     let mut out = BufWriter::new(io::stdout().lock());
     if args.common.json {
         let point = |(point, sum): (&u64, &Counts)| {
-            let tests = names()
-                .enumerate()
-                .map(|(t, name)| json!({"test": name, "accepted": sum.accepted[t], "unknown": sum.unknown[t]}));
+            let tests = experiment.methods.iter().enumerate().map(|(t, method)| {
+                let counts = if method.only_refuses() { "not refused" } else { "accepted" };
+                json!({"test": method.name(), "accepted": sum.accepted[t], "unknown": sum.unknown[t], "counts": counts})
+            });
             json!({"utilisation": ratio(*point), "sets": sets, "tests": tests.collect::<Vec<_>>()})
         };
         let points: Vec<Value> = experiment.points.iter().zip(sums).map(point).collect();

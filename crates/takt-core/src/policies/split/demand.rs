@@ -54,6 +54,12 @@ impl Default for Effort {
 }
 
 impl Effort {
+    /// So many looks.
+    #[must_use]
+    pub fn of(looks: u64) -> Effort {
+        Effort(looks)
+    }
+
     /// Whether so many looks are left.
     #[must_use]
     pub fn has(&self, looks: usize) -> bool {
@@ -158,7 +164,37 @@ pub fn demand_with(tasks: &[Times], effort: &mut Effort) -> Demand {
         return Demand::Within;
     }
     let end = if high < (1 << 32) - (1 << 16) { slope_bound(tasks, high) } else { fine_slope_bound(tasks) };
-    search(tasks, end, effort)
+    search(tasks, end, effort, |due| due)
+}
+
+/// The same for runtimes that are all multiplied by `p / q`, with which the utilisation is at most 1. What is due is rounded up, to
+/// no more than [`u64::MAX`], which changes no answer: the deadlines are whole.
+///
+/// # Panics
+/// When `q` is zero.
+#[must_use]
+pub fn demand_grown(tasks: &[Times], (p, q): (u64, u64), effort: &mut Effort) -> Demand {
+    if tasks.iter().all(|t| t.deadline >= t.period) {
+        return Demand::Within;
+    }
+    let grown = |due: u64| match due {
+        u64::MAX => u64::MAX,
+        _ => u64::try_from((u128::from(due) * u128::from(p)).div_ceil(u128::from(q))).unwrap_or(u64::MAX),
+    };
+    search(tasks, grown_slope_bound(tasks, p, q), effort, grown)
+}
+
+/// The bound of the slope for such runtimes; `None` when it cannot be told. O(n).
+fn grown_slope_bound(tasks: &[Times], p: u64, q: u64) -> Option<u64> {
+    let share = |t: &Times| (u128::from(t.runtime) << 64).div_ceil(u128::from(t.period));
+    let high = tasks.iter().try_fold(0u128, |sum, t| sum.checked_add(share(t)))?;
+    // In units of 2^-64 / q.
+    let left = (u128::from(q) << 64).checked_sub(high.checked_mul(p.into())?)?;
+    let excess = u128::from(excess(tasks)?) * u128::from(p);
+    // As many digits as there is room for; the divisor is rounded down.
+    let shift = excess.leading_zeros().min(64);
+    let bound = (excess << shift).div_ceil(Some(left >> (64 - shift)).filter(|left| *left > 0)?);
+    Some(u64::try_from(bound).ok()?.max(latest_start(tasks)))
 }
 
 /// Beyond this no interval is too short. The utilisation is at most `high`, in units of 2^-32, and below 1.
@@ -197,17 +233,18 @@ fn latest_start(tasks: &[Times]) -> u64 {
     tasks.iter().map(|t| t.deadline.saturating_sub(t.period)).max().unwrap_or(0)
 }
 
-/// QPA from the end of the intervals that matter, at most `slope` or the end of the busy period.
-fn search(tasks: &[Times], slope: Option<u64>, effort: &mut Effort) -> Demand {
+/// QPA from the end of the intervals that matter, at most `slope` or the end of the busy period. `grown` is what the work of these
+/// tasks comes to: no function that falls, and none of it is none.
+fn search(tasks: &[Times], slope: Option<u64>, effort: &mut Effort, grown: impl Fn(u64) -> u64) -> Demand {
     let n = tasks.len();
     let mut end = slope.unwrap_or(u64::MAX);
     let longest = tasks.iter().map(|t| t.deadline).max().unwrap_or(0);
     // The busy period takes a pass over the tasks per step; it pays only where the other bound is far.
     if end / 16 > longest {
-        let mut length = tasks.iter().fold(0u64, |sum, t| sum.saturating_add(t.runtime));
+        let mut length = grown(tasks.iter().fold(0u64, |sum, t| sum.saturating_add(t.runtime)));
         loop {
             let work = |sum: u64, t: &Times| sum.saturating_add(length.div_ceil(t.period).saturating_mul(t.runtime));
-            let next = tasks.iter().fold(0, work);
+            let next = grown(tasks.iter().fold(0, work));
             if next == length {
                 end = end.min(length);
                 break;
@@ -224,7 +261,7 @@ fn search(tasks: &[Times], slope: Option<u64>, effort: &mut Effort) -> Demand {
     let first = tasks.iter().map(|t| t.deadline).min().unwrap_or(0);
     let Some(mut t) = deadline_before(tasks, end + 1) else { return Demand::Within };
     loop {
-        let wanted = due(tasks, t);
+        let wanted = grown(due(tasks, t));
         match wanted.cmp(&t) {
             Ordering::Greater => return Demand::Above { at: t, due: wanted },
             _ if wanted <= first => return Demand::Within,
@@ -319,6 +356,15 @@ mod tests {
 
     fn times(runtime: u64, deadline: u64, period: u64) -> Times {
         Times { runtime, deadline, period }
+    }
+
+    #[test]
+    fn grown_runtimes_need_not_be_whole() {
+        let tasks = [times(2, 3, 6), times(1, 6, 6)];
+        let grown = |p, q| demand_grown(&tasks, (p, q), &mut Effort::default());
+        assert_eq!(grown(3, 2), Demand::Within);
+        assert_eq!(grown(3_000_001, 2_000_000), Demand::Above { at: 3, due: 4 });
+        assert_eq!(grown(u64::MAX / 2, u64::MAX / 3), Demand::Within);
     }
 
     #[test]

@@ -1,0 +1,67 @@
+//! Which CPU each task has, and in what pieces it runs if it is split: as a table and in JSON.
+
+use crate::report::simulated::percent;
+use crate::report::{Cell, aligned};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use takt_core::time::Span;
+
+/// The place of a task.
+pub(crate) struct Placed {
+    pub(crate) task: String,
+    /// The least time between two jobs, or the period of the task's server.
+    pub(crate) period: Option<Span>,
+    /// Whether it fits there; what does not is on a CPU that has too much to do, or may have.
+    pub(crate) fits: bool,
+    /// What runs where, in the order of time: one piece for a task that is not split.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A task on a CPU, or a piece of one.
+pub(crate) struct Piece {
+    pub(crate) cpu: usize,
+    /// What a job runs here at most; `None` where nobody says it.
+    pub(crate) budget: Option<Span>,
+    /// The window, from the release of the job on.
+    pub(crate) from: Span,
+    /// Its end, which is the deadline here; `None` without one.
+    pub(crate) to: Option<Span>,
+}
+
+/// Whether any task is split.
+pub(crate) fn splits(placed: &[Placed]) -> bool {
+    placed.iter().any(|p| p.pieces.len() > 1)
+}
+
+/// A row for each piece.
+pub(crate) fn print(placed: &[Placed], out: &mut impl Write) -> io::Result<()> {
+    let mut rows = vec![["task", "CPU", "budget", "from", "to", "of the CPU", ""].map(Cell::from).to_vec()];
+    for p in placed {
+        for piece in &p.pieces {
+            let share = piece.budget.zip(p.period).map(|(budget, period)| {
+                let millionths = i128::from(budget.ns()) * 1_000_000 / i128::from(period.ns().max(1));
+                percent(i64::try_from(millionths).unwrap_or(i64::MAX))
+            });
+            rows.push(vec![
+                p.task.as_str().into(),
+                piece.cpu.to_string().into(),
+                piece.budget.into(),
+                Cell::Exact(piece.from),
+                piece.to.into(),
+                share.map_or_else(|| "-".into(), Cell::from),
+                if p.fits { "" } else { "does not fit" }.into(),
+            ]);
+        }
+    }
+    aligned(out, &rows, |column| column == 0 || column == 6)
+}
+
+/// An object for each task.
+pub(crate) fn json(placed: &[Placed]) -> Value {
+    let piece = |p: &Piece| json!({"cpu": p.cpu, "budget_ns": p.budget.map(Span::ns), "from_ns": p.from.ns(), "to_ns": p.to.map(Span::ns)});
+    let task = |p: &Placed| {
+        json!({"task": p.task, "period_ns": p.period.map(Span::ns), "fits": p.fits,
+               "pieces": p.pieces.iter().map(piece).collect::<Vec<_>>()})
+    };
+    placed.iter().map(task).collect()
+}
