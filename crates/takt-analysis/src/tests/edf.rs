@@ -1,8 +1,8 @@
 //! EDF on one CPU, exactly: the demand that [`takt_core::policies::split::demand`] searches, and how far it may grow.
 
-use super::{Effort, Growth};
+use super::{Effort, Factor, Growth, less};
 use crate::taskset::Task;
-use crate::utilisation::{Utilisation, gcd};
+use crate::utilisation::Utilisation;
 pub use takt_core::policies::split::demand::{Demand, Window, demand, largest_piece};
 pub(crate) use takt_core::policies::split::demand::{deadline_before, due};
 use takt_core::policies::split::demand::{demand_grown, early_deadlines};
@@ -10,13 +10,6 @@ use takt_core::policies::split::exact::Sum;
 
 /// Looks at a task for a search that may well be in vain.
 const FEW: u64 = 1 << 16;
-
-/// A factor of runtimes.
-type Factor = (u64, u64);
-
-fn less(a: Factor, b: Factor) -> bool {
-    u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
-}
 
 /// By what factor every runtime may grow under EDF: the largest with which all deadlines are still met. Below 1 for a set that
 /// is not schedulable. `None` without tasks.
@@ -58,7 +51,7 @@ pub fn growth(tasks: &[Task]) -> Option<Growth> {
     let mut effort = Effort::default();
     loop {
         match demand_grown(tasks, trial, &mut effort) {
-            Demand::Within => return Some(Growth::between(reduced(trial), reduced(most))),
+            Demand::Within => return Some(Growth::reduced(trial, most)),
             Demand::Above { at, .. } if less(filled(at), trial) => {
                 most = filled(at);
                 trial = most;
@@ -68,7 +61,7 @@ pub fn growth(tasks: &[Task]) -> Option<Growth> {
         }
     }
     let least = kept(tasks, trial, &mut most);
-    Some(Growth::between(reduced(least), reduced(most)))
+    Some(Growth::reduced(least, most))
 }
 
 /// A factor below `from` with which all deadlines are shown to be met. Ever less is tried, which is ever easier to show; what fails is
@@ -92,11 +85,6 @@ fn kept(tasks: &[Task], mut from: Factor, most: &mut Factor) -> Factor {
     }
     // The density is a bound that takes no search.
     inverse_below(tasks, |t| t.deadline.min(t.period))
-}
-
-fn reduced((p, q): Factor) -> (u128, u128) {
-    let (p, q) = (u128::from(p), u128::from(q));
-    (p / gcd(p, q), q / gcd(p, q))
 }
 
 /// The inverse of the sum of runtimes over these times, rounded down to a multiple of 2^-24.

@@ -6,7 +6,7 @@
 //!   for deadlines beyond the period, Lehoczky, RTSS 1990; with blocking, Audsley and others, "Applying New Scheduling Theory to
 //!   Static Priority Pre-emptive Scheduling", Software Engineering Journal 8(5), 1993.
 
-use super::{Effort, Growth};
+use super::{Effort, Factor, Growth, less};
 use crate::taskset::{Task, utilisation};
 use crate::utilisation::gcd;
 use std::collections::BTreeMap;
@@ -260,14 +260,9 @@ fn response(task: &Task, above: &[Task], blocked: u64, effort: &mut Effort) -> O
 /// points, some of them give a bound from below, and the other tasks one from above.
 #[must_use]
 pub fn growth(tasks: &[Task], priorities: &Priorities) -> Option<Growth> {
-    let less = |a: (u64, u64), b: (u64, u64)| u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1);
-    let reduced = |(p, q): (u64, u64)| {
-        let (p, q) = (u128::from(p), u128::from(q));
-        (p / gcd(p, q), q / gcd(p, q))
-    };
     // The first bound holds for sure, the second is kept by no factor above it.
-    let (mut kept, mut least): (Option<(u64, u64)>, Option<(u64, u64)>) = (None, None);
-    let lower = |bound: &mut Option<(u64, u64)>, to| {
+    let (mut kept, mut least): (Option<Factor>, Option<Factor>) = (None, None);
+    let lower = |bound: &mut Option<Factor>, to| {
         if bound.is_none_or(|bound| less(to, bound)) {
             *bound = Some(to);
         }
@@ -281,7 +276,7 @@ pub fn growth(tasks: &[Task], priorities: &Priorities) -> Option<Growth> {
             let add = |work: u64, o: &Task| work.checked_add(at.div_ceil(o.period).checked_mul(o.runtime)?);
             above.iter().try_fold(task.runtime, add).map(|work| (at, work))
         };
-        let better = |a: (u64, u64), b: (u64, u64)| if less(a, b) { b } else { a };
+        let better = |a: Factor, b: Factor| if less(a, b) { b } else { a };
         // The last points are mostly good enough for a task that others limit.
         let last = above.iter().map(|o| task.deadline / o.period * o.period).filter(|at| *at > 0);
         let mut best = last.chain([task.deadline]).filter_map(filled).reduce(better).unwrap_or((0, 1));
@@ -305,7 +300,7 @@ pub fn growth(tasks: &[Task], priorities: &Priorities) -> Option<Growth> {
     }
     // Without a task whose points are all known, its runtime alone is the bound.
     let alone = || tasks.iter().map(|t| (t.deadline, t.runtime)).reduce(|a, b| if less(b, a) { b } else { a });
-    Some(Growth::between(reduced(kept?), reduced(least.or_else(alone)?)))
+    Some(Growth::reduced(kept?, least.or_else(alone)?))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod global_fp;
 use crate::assign::{self, Fit, Placed, Split, Strategy};
 use crate::online::Kind;
 use crate::taskset::{TIME_MAX, Task, TaskSet, utilisation};
+use crate::utilisation::gcd;
 use edf::Demand;
 use fixed_priority::{Peer, Priorities, Responses};
 use std::fmt::Write;
@@ -48,11 +49,27 @@ impl Growth {
         Growth { at_least, at_most }
     }
 
+    fn reduced(at_least: Factor, at_most: Factor) -> Growth {
+        let lowest = |(p, q): Factor| {
+            let (p, q) = (u128::from(p), u128::from(q));
+            let common = gcd(p, q);
+            (p / common, q / common)
+        };
+        Growth::between(lowest(at_least), lowest(at_most))
+    }
+
     /// The factor, if it is known exactly.
     #[must_use]
     pub fn factor(&self) -> Option<(u128, u128)> {
         (self.at_least == self.at_most).then_some(self.at_least)
     }
+}
+
+/// Numerator and denominator of a factor that is searched for.
+type Factor = (u64, u64);
+
+fn less(a: Factor, b: Factor) -> bool {
+    u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
 }
 
 /// What a test says about a set.
