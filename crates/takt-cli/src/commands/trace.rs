@@ -1,6 +1,6 @@
 //! `takt trace`: what a simulation or a run recorded.
 
-use super::output::ready;
+use super::output::{ready, settings};
 use crate::failure::Failure;
 use crate::input::{Input, duration, warn};
 use crate::report::{Cell, aligned, short, table};
@@ -10,7 +10,9 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use takt_core::cpus::CpuSet;
 use takt_core::model::{Step, Task};
+use takt_core::policy::PolicySpec;
 use takt_core::scenario::Happening;
 use takt_core::time::{Span, Time};
 use takt_trace::check::Finding;
@@ -53,7 +55,7 @@ enum Command {
     Check {
         /// A .jsonl or .csv trace
         trace: PathBuf,
-        /// The workload that was simulated or run
+        /// The workload that was simulated or run, here on the machine and with the policy and seed of the trace
         file: Option<PathBuf>,
         /// How late the real world may be behind the plan
         #[arg(long, default_value = "1ms", value_parser = takt_workload::parse_duration)]
@@ -315,8 +317,8 @@ fn changes_releases(workload: &Workload) -> bool {
     workload.scenario.changes.iter().any(|(_, what)| moves(what)) || workload.system.tasks.iter().any(calls)
 }
 
-/// The workload on the machine and with the policy and seed of the trace, and if that is of a run, without what a run passes
-/// over; one with other tasks is refused.
+/// The workload on the machine and with the policy and seed of the trace, whether they are the file's or were the command line's,
+/// and if the trace is of a run, without what a run passes over; one with other tasks is refused.
 fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     let header = &trace.header;
     let prefix = match header.scope.as_str() {
@@ -333,12 +335,14 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     let read = |prefix: &str| takt_workload::policy_from_text(&text(prefix)).ok();
     let policy = read(prefix).or_else(|| read(""));
     let singles = header.places.iter().filter(|p| p.len() == 1).flat_map(|p| p.iter().collect::<Vec<_>>());
-    let machine = singles.collect::<takt_core::cpus::CpuSet>();
+    let machine = singles.collect::<CpuSet>();
+    // What `--cpus` makes is CPUs 0 to N-1; any other machine is the file's, or the real one.
+    let count = u16::try_from(machine.len()).ok().filter(|n| *n > 0 && machine == CpuSet::first(usize::from(*n)));
     let mut input = Input {
         file: file.to_path_buf(),
-        policy,
+        policy: None,
         placement: None,
-        cpus: None,
+        cpus: count,
         seed: Some(header.seed),
         copies: Vec::new(),
     };
@@ -346,7 +350,19 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
         let described = workload.tasks.iter().map(|task| &task.name);
         header.tasks.iter().map(|task| &task.name).eq(described)
     };
-    let mut workload = input.load_quietly(Some(machine))?;
+    // A policy of the command line would leave the file's switches out, so the file's own is taken where it is that of the trace.
+    let same = |own: &PolicySpec| {
+        let name = (header.policy.as_str(), header.scope.as_str());
+        name == (own.entry.name, own.scope.name()) && header.settings == settings(own)
+    };
+    let own = input.load_quietly(Some(machine)).ok().filter(|workload| same(&workload.system.policy));
+    let mut workload = match own {
+        Some(workload) => workload,
+        None => {
+            input.policy = policy;
+            input.load_quietly(Some(machine))?
+        }
+    };
     if !alike(&workload) {
         // It may have been made with `--copies`, which says itself in the names.
         input.copies = copies(trace, &workload);
@@ -354,7 +370,10 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
             workload = other;
         }
     }
-    warn(&workload.source, &workload.warnings);
+    // What a policy that is not the file's leaves out of it was said when the trace was made, to whom named it.
+    if input.policy.is_none() {
+        warn(&workload.source, &workload.warnings);
+    }
     if header.source == "run" {
         workload.clear_simulated();
     }

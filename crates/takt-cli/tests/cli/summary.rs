@@ -296,6 +296,66 @@ fn a_switch_of_policies_is_seen_everywhere() {
     assert!(room.takt(&["sim", "w.yaml", "--json"]).json().get("switches").is_none());
 }
 
+/// A trace tells on which machine and under which policy it was made; who checks it need not say so again.
+#[test]
+fn a_trace_is_checked_on_its_machine_and_under_its_policy() {
+    let tasks = |head: &str, end: &str| {
+        let one = |name: &str| format!("- {{name: {name}, period: 10ms, runtime: 4ms}}\n");
+        format!(
+            "{head}\nduration: 60ms\ntasks:\n- {{name: a, cpu: 0, period: 10ms, runtime: 4ms}}\n{}{end}",
+            one("b") + &one("c")
+        )
+    };
+    let room = Room::new();
+    let switches =
+        "changes: [{at: 15ms, policy: edf-wm}, {at: 35ms, policy: g-rr}, {at: 45ms, policy: {quantum: 2ms}}]\n";
+    for (head, end, args, switched) in [
+        // The file names one CPU by the affinity of a task.
+        ("policy: g-edf", "", &["--cpus", "2"][..], 0),
+        ("policy: g-edf\ncpus: 0-1", "", &["--policy", "edf", "--cpus", "1"], 0),
+        ("policy: g-edf\ncpus: 0,3", "", &[], 0),
+        ("policy: p-edf\ncpus: 0-1", switches, &[], 2),
+        ("policy: p-edf\nplacement: wfd", switches, &["--cpus", "4"], 2),
+        // The command line's policy stays, and was told to do so.
+        ("policy: p-edf\ncpus: 0-1", switches, &["--policy", "g-rr"], 0),
+    ] {
+        fs::write(room.path("w.yaml"), tasks(head, end)).unwrap();
+        room.takt(&[&["sim", "w.yaml", "--trace", "t.jsonl"], args].concat()).expect(0);
+        let told = room.text("t.jsonl").matches(r#""type":"switch""#).count();
+        assert_eq!(told, switched, "{head} {args:?}");
+        let check = room.takt(&["trace", "check", "t.jsonl", "w.yaml", "--tolerance", "0ms"]).expect(0);
+        assert_eq!(check.stderr, "", "{head} {args:?}");
+    }
+    // On another CPU than the file allows it is a finding.
+    fs::write(room.path("w.yaml"), tasks("policy: g-edf\ncpus: 0-1", "").replace("cpu: 0", "cpu: 1")).unwrap();
+    let check = room.takt(&["trace", "check", "t.jsonl", "w.yaml"]).expect(1).stdout;
+    assert!(check.contains("[affinity]"), "{check}");
+}
+
+/// What a policy has granted does not limit jobs under the next one, and the trace says so.
+#[test]
+fn a_switch_away_from_a_server_lifts_its_budget() {
+    let room = Room::new();
+    let from = ["sporadic-server", "polling-server", "periodic-server", "deferrable-server", "cbs:enforcement=hard"];
+    for policy in from {
+        for to in ["edf", "fp", "rr:quantum=1ms", "dasa"] {
+            let text = format!(
+                "policy: {policy}\nduration: 80ms\ntasks:\n\
+                 - {{name: q, period: 20ms, runtime: 10ms, priority: 2, utility: 1, reservation: {{budget: 2ms, period: 10ms}}}}\n\
+                 - {{name: c, period: 40ms, runtime: 4ms, priority: 1, utility: 1}}\nchanges: [{{at: 11ms, policy: '{to}'}}]\n"
+            );
+            fs::write(room.path("w.yaml"), text).unwrap();
+            for trace in ["t.jsonl", "t.csv"] {
+                room.takt(&["sim", "w.yaml", "--trace", trace]).expect(0);
+                room.takt(&["trace", "check", trace, "w.yaml", "--tolerance", "0ms"]).expect(0);
+            }
+            let trace = room.text("t.jsonl");
+            let lifted = r#"{"at":11000000,"applied":11000000,"type":"budget","task":"q","job":0}"#;
+            assert!(trace.contains(lifted), "{policy} to {to}: {trace}");
+        }
+    }
+}
+
 #[test]
 fn each_domain_has_a_verdict() {
     let room = Room::with(
