@@ -98,7 +98,7 @@ fn tasks_of_a_domain_are_split_over_its_cpus() {
     };
     for policy in ["edf-wm", "edf-cd", "edf-wmr"] {
         let alone = system(policy, [1, 2].into_iter().collect(), vec![task.clone(); 3]);
-        let found = &parts::verdicts(&beside(&alone, &[task.clone()]))[0];
+        let found = &parts::verdicts(&beside(&alone, std::slice::from_ref(&task)))[0];
         assert_eq!((found.schedulable, found.test, found.kind), (Answer::Yes, policy, Kind::Sufficient), "{found}");
     }
     for policy in ["edf-wm", "edf-cd"] {
