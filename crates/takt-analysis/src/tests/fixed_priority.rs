@@ -278,7 +278,8 @@ pub fn growth(tasks: &[Task], priorities: &Priorities) -> Option<Growth> {
         };
         let better = |a: Factor, b: Factor| if less(a, b) { b } else { a };
         // The last points are mostly good enough for a task that others limit.
-        let last = above.iter().map(|o| task.deadline / o.period * o.period).filter(|at| *at > 0);
+        let looked_at = if effort.spend((above.len() + 1) * (above.len() + 1)) { above.len() } else { 0 };
+        let last = above[..looked_at].iter().map(|o| task.deadline / o.period * o.period).filter(|at| *at > 0);
         let mut best = last.chain([task.deadline]).filter_map(filled).reduce(better).unwrap_or((0, 1));
         if least.is_some_and(|least| !less(best, least)) {
             continue;
