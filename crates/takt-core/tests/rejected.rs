@@ -3,7 +3,10 @@
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
-use takt_core::policy::{Need, PolicySpec, REGISTRY};
+use takt_core::policies::split::Routes;
+use takt_core::policies::split::assign::Split;
+use takt_core::policy::{Build, Need, PolicySpec, REGISTRY};
+use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
 
@@ -282,4 +285,25 @@ fn tasks_behind_one_server_have_it_and_a_cpu_and_their_policy_in_common() {
             Task { arrival: Arrival::Periodic { offset: ms(0), period: ms(10) }, runtime: Some(ms(1)), ..behind(0) };
         assert_eq!(refusal(with(policy, vec![task])), Some(Invalid::Needs(TaskId(0), "reservation")), "{policy}");
     }
+}
+
+/// Who asks for an assignment alone is told by key and in a sentence what a task lacks for it.
+#[test]
+fn an_assignment_names_the_key_that_a_task_lacks() {
+    let whole = provided(spec("edf-wm"));
+    let lacking = |lose: &dyn Fn(&mut Task), servers: bool| {
+        let mut system = whole.clone();
+        lose(&mut system.tasks[1]);
+        let (tasks, places) = ([TaskId(0), TaskId(1)], [Place(0)]);
+        let build = Build { system: &system, tasks: &tasks, places: &places, spec: system.policy, first_timer: 0 };
+        let routes = if servers { Routes::of_servers(&build) } else { Routes::new(&build, Split::Windows) };
+        routes.err().map(|why| why.to_string())
+    };
+    let told = |key: &str| Some(format!("task 1: the policy needs its {key}"));
+    assert_eq!(lacking(&|_| {}, false), None);
+    assert_eq!(lacking(&|t| t.runtime = None, false), told("runtime"));
+    assert_eq!(lacking(&|t| t.deadline = None, false), told("deadline"));
+    assert_eq!(lacking(&|t| t.arrival = Arrival::Listed { instants: Vec::new() }, false), told("period"));
+    let unserved = |t: &mut Task| (t.runtime, t.reservation) = (None, None);
+    assert_eq!(lacking(&unserved, true), told("reservation"));
 }
