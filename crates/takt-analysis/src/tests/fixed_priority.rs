@@ -301,7 +301,44 @@ pub fn growth(tasks: &[Task], priorities: &Priorities) -> Option<Growth> {
     }
     // Without a task whose points are all known, its runtime alone is the bound.
     let alone = || tasks.iter().map(|t| (t.deadline, t.runtime)).reduce(|a, b| if less(b, a) { b } else { a });
-    Some(Growth::reduced(kept?, least.or_else(alone)?))
+    let (mut kept, mut least) = (kept?, least.or_else(alone)?);
+    if less(kept, least) {
+        narrow(tasks, priorities, &mut kept, &mut least);
+    }
+    Some(Growth::reduced(kept, least))
+}
+
+/// Brings the bounds of a factor closer together by response times, which take fewer steps than there are points. The factors tried
+/// are multiples of a power of two, so that in finer units the runtimes are whole.
+fn narrow(tasks: &[Task], priorities: &Priorities, kept: &mut Factor, least: &mut Factor) {
+    const DIGITS: u32 = 20;
+    let longest = tasks.iter().map(|t| t.period.max(t.deadline)).max().unwrap_or(1);
+    let unit = 1u64 << (HORIZON / longest).max(1).ilog2().min(DIGITS);
+    let units = |(p, q): Factor| u128::from(p) * u128::from(unit) / u128::from(q);
+    let (mut yes, mut no) = (units(*kept), units(*least) + 1);
+    while no - yes > 1 {
+        let middle = yes + (no - yes) / 2;
+        let grown = |t: &Task| {
+            let runtime = u64::try_from(u128::from(t.runtime) * middle).ok().filter(|c| *c <= HORIZON)?;
+            Some(Task { runtime, deadline: t.deadline * unit, period: t.period * unit })
+        };
+        let (Ok(numerator), Some(grown)) = (u64::try_from(middle), tasks.iter().map(grown).collect::<Option<Vec<_>>>())
+        else {
+            return;
+        };
+        let trial = (numerator, unit);
+        match responses(&grown, priorities, &[]) {
+            Responses::Within(_) => {
+                yes = middle;
+                *kept = if less(*kept, trial) { trial } else { *kept };
+            }
+            Responses::Above(..) => {
+                no = middle;
+                *least = if less(trial, *least) { trial } else { *least };
+            }
+            Responses::Unknown => return,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -359,8 +396,19 @@ mod tests {
         };
         assert_eq!(growth([task(2, 4, 4), task(2, 6, 6), task(1, 99, 99)]), Some(Growth::exact((1, 1))));
         // All others together take five sixths of the time, exactly; the last deadline is the best point, but that takes a search.
-        let bounds = Growth::between((28_800_000_000, 24_000_000_001), (6, 5));
-        assert_eq!(growth([task(1, 4, 4), task(2, 6, 6), task(3, 12, 12)]), Some(bounds));
+        let found = growth([task(1, 4, 4), task(2, 6, 6), task(3, 12, 12)]);
+        assert_eq!(found, Some(Growth::between((28_800_000_000, 24_000_000_001), (6, 5))));
+    }
+
+    #[test]
+    fn response_times_narrow_the_bounds_of_many_tasks() {
+        // Too many releases to look at each, and points far from the best for the last of them.
+        let tasks: Vec<Task> =
+            (0..1_000).map(|i| task(2_000 + i, 9_000_000 + 7_001 * i, 10_000_000 + 9_973 * i)).collect();
+        let order = ordered(&(0..1_000).collect::<Vec<_>>());
+        let Growth { at_least, at_most } = growth(&tasks, &order).unwrap();
+        let parts = |(p, q): (u128, u128)| p * 1_000_000 / q;
+        assert!(parts(at_most) - parts(at_least) <= 2, "{at_least:?} {at_most:?}");
     }
 
     #[test]
