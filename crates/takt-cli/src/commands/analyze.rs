@@ -136,7 +136,10 @@ fn list() -> Outcome {
     rows.push(["gedf_sim", "any", "necessary", "the same as sim:g-edf", "-"].map(String::from).to_vec());
     let mut out = BufWriter::new(io::stdout().lock());
     aligned(&mut out, &rows, |_| true)?;
-    writeln!(out, "\nexact: for tasks that can be released together; where first releases keep them apart, sufficient")?;
+    writeln!(
+        out,
+        "\nexact: for tasks that can be released together; where first releases keep them apart, sufficient"
+    )?;
     out.flush()?;
     Ok(Verdict::Done)
 }

@@ -45,6 +45,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if workload.system.windows.is_empty() {
         check_online(&workload, args, &mut out)
     } else {
+        if args.assignment {
+            writeln!(out, "note: under a window table the windows say which partition has which CPU")?;
+        }
         check_table(&workload, args.json, &mut out)
     }
 }

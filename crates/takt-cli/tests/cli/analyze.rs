@@ -183,6 +183,9 @@ fn the_pieces_of_split_tasks_are_shown() {
     assert!(room.takt(&["check", "w.yaml", "--assignment"]).expect(0).stdout.contains("30.00 %"));
     let room = Room::with(&file("g-edf").replace("6ms", "3ms"));
     assert!(room.takt(&["check", "w.yaml", "--assignment"]).expect(0).stdout.contains("no task a CPU of its own"));
+    let table = workloads().join("demos-example.yaml");
+    let said = room.takt(&["check", table.to_str().unwrap(), "--assignment"]).expect(0).stdout;
+    assert!(said.starts_with("note: under a window table"), "{said}");
     // The tests by name, from the same set.
     let room = Room::new();
     csv(&room, "0,a,6,10,10\n0,b,6,10,10\n0,c,6,10,10\n");
