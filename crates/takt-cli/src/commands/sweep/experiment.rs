@@ -97,6 +97,8 @@ pub(super) fn carry_out<T: Found>(
     work: impl Fn(Block) -> Result<T, Failure> + Sync,
 ) -> Result<Vec<T>, Failure> {
     let state = State::open(common.state.as_deref(), subject)?;
+    // Whoever sees the state may end the experiment, and is told what it keeps.
+    let (mut signals, ends) = common.state.as_ref().and_then(|_| Ends::hear()).unzip();
     // Whoever cannot keep the state learns it now.
     state.save()?;
     let missing: Vec<Block> = blocks.iter().copied().filter(|b| !state.done.contains_key(b)).collect();
@@ -105,7 +107,6 @@ pub(super) fn carry_out<T: Found>(
     let shared = Mutex::new((state, Instant::now(), None::<Failure>));
     let lock = || -> MutexGuard<'_, _> { shared.lock().expect("no worker panics while it holds the state") };
     let total: u64 = blocks.iter().map(|b| b.2).sum();
-    let (mut signals, ends) = common.state.as_ref().and_then(|_| Ends::hear()).unzip();
     let found = std::thread::scope(|scope| {
         // The thread below waits until this is gone, even if a worker panics.
         let _ends = ends;
