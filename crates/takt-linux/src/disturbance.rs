@@ -27,25 +27,36 @@ fn parse_stolen(stat: &str, cpus: &CpuSet, ticks_per_second: u64) -> Option<Span
 
 /// For how long the threads that a process has now were ready to run without a CPU, together and since they began. A process that
 /// is stopped is not ready, so in a scheduled one this is time that it was given and others had: those of higher priority, ordinary
-/// load if it has no real-time class, and for an instant whoever it follows on its CPU. What those of its own children used that have
-/// ended is taken off, since a shell gets ready at each thaw and then waits for what it has started. `None` when it is gone, or the
-/// kernel does not keep count (`CONFIG_SCHED_INFO`). A zombie still tells.
+/// load if it has no real-time class, and for an instant whoever it follows on its CPU. What its own children used is taken off, since
+/// a shell gets ready at each thaw and then waits for what it has started. `None` when it is gone, or the kernel does not keep count
+/// (`CONFIG_SCHED_INFO`). A zombie still tells.
 #[must_use]
 pub fn waited(pid: i32) -> Option<Span> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let of_thread =
         |path: std::path::PathBuf| fs::read_to_string(path.join("schedstat")).ok().and_then(|t| parse_waited(&t));
     let waited = threads.filter_map(|thread| of_thread(thread.path())).reduce(|sum, one| sum + one)?;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let own = parse_used_by_children(&stat, rustix::param::clock_ticks_per_second())?;
-    Some((waited - own).or_zero())
+    let used = |pid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        parse_used(&stat, rustix::param::clock_ticks_per_second())
+    };
+    let [_, ended] = used(pid)?;
+    // Only kernels with CONFIG_PROC_CHILDREN tell of those that live.
+    let living = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let living = living.split_ascii_whitespace().filter_map(|child| used(child.parse().ok()?));
+    Some((waited - living.fold(ended, |sum, [own, ended]| sum + own + ended)).or_zero())
 }
 
-/// The fields `cutime` and `cstime` (proc_pid_stat(5)), which follow a name that can hold anything.
-fn parse_used_by_children(stat: &str, ticks_per_second: u64) -> Option<Span> {
-    let mut fields = stat.rsplit_once(") ")?.1.split_ascii_whitespace().skip(13);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    Some(Span::from_ns(((ticks()? + ticks()?) * (1_000_000_000 / ticks_per_second)) as i64))
+/// The CPU time of a process, and of those of its children that have ended and been reaped: `utime` and `stime`, and the same with a
+/// `c` (proc_pid_stat(5)). They follow a name that can hold anything.
+fn parse_used(stat: &str, ticks_per_second: u64) -> Option<[Span; 2]> {
+    let mut fields =
+        stat.rsplit_once(") ")?.1.split_ascii_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
+    let mut two = || {
+        let ticks = fields.next()? + fields.next()?;
+        Some(Span::from_ns((ticks * (1_000_000_000 / ticks_per_second)) as i64))
+    };
+    Some([two()?, two()?])
 }
 
 /// The second number: nanoseconds on a run queue. Before it those on a CPU, after it how often.
@@ -85,10 +96,8 @@ mod tests {
         assert_eq!((parse_waited("5 7 9\n"), parse_waited("")), (Some(Span::from_ns(7)), None));
         assert_eq!(waited(0), None);
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 1 0 99";
-        assert_eq!(
-            (parse_used_by_children(stat, 100), parse_used_by_children("", 100)),
-            (Some(Span::from_ms(150)), None)
-        );
+        assert_eq!(parse_used(stat, 100), Some([Span::from_ms(1100), Span::from_ms(150)]));
+        assert_eq!((parse_used("", 100), parse_used("7 (a) S 1", 100)), (None, None));
         if waited(std::process::id() as i32).is_none() {
             println!("skipped: this kernel does not count how long threads wait");
             return;

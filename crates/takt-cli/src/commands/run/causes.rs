@@ -45,7 +45,11 @@ fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
     waited.retain(|(waited, _)| waited.ns() > hundredth);
     waited.sort_by_key(|(waited, _)| std::cmp::Reverse(*waited));
     if let [(most, who), others @ ..] = waited.as_slice() {
-        let others = if others.is_empty() { String::new() } else { format!(", and {} more tasks did", others.len()) };
+        let others = match others.len() {
+            0 => String::new(),
+            1 => ", and one more task did".to_owned(),
+            n => format!(", and {n} more tasks did"),
+        };
         found.push(format!(
             "{who} waited {} for a CPU in its turns, because something else had it, or what it started itself{others}",
             short(*most)
