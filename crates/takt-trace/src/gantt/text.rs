@@ -166,7 +166,8 @@ pub fn text(trace: &Trace, options: &TextOptions) -> String {
     }
     let more = switches().count().saturating_sub(SWITCHES_MOST);
     if more > 0 {
-        writeln!(out, "{more} more switches of policies").expect("a string takes all");
+        let switches = if more == 1 { "switch" } else { "switches" };
+        writeln!(out, "{more} more {switches} of policies").expect("a string takes all");
     }
     let calls = || line.calls.iter().filter(|c| c.at >= from && c.at <= to);
     for call in calls().take(SWITCHES_MOST) {
@@ -174,7 +175,7 @@ pub fn text(trace: &Trace, options: &TextOptions) -> String {
     }
     let more = calls().count().saturating_sub(SWITCHES_MOST);
     if more > 0 {
-        writeln!(out, "{more} more calls").expect("a string takes all");
+        writeln!(out, "{more} more {}", if more == 1 { "call" } else { "calls" }).expect("a string takes all");
     }
     if let Some(footer) = trace.footer.filter(|f| f.dropped > 0) {
         writeln!(out, "{} records are missing from the trace", footer.dropped).expect("a string takes all");
