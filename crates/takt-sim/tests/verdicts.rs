@@ -129,7 +129,18 @@ fn named(name: &str) -> PolicySpec {
 fn misses(system: &System, units: i64, unit: i64) -> Option<u64> {
     let mut engine = Engine::new(system.clone()).ok()?;
     takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ns(units * unit), &mut (), |_| ());
-    Some(engine.totals().missed)
+    // Under Hartstone's rule a late job counts when it ends, and one that never gets the CPU does not end.
+    let late = |task: &u32| engine.job(TaskId(*task)).is_some_and(|job| job.deadline < engine.now());
+    let unnoticed =
+        if system.backlog == Backlog::Hartstone { (0..system.tasks.len() as u32).filter(late).count() } else { 0 };
+    Some(engine.totals().missed + unnoticed as u64)
+}
+
+#[test]
+fn a_job_that_starves_is_missed_under_hartstones_rule_too() {
+    let rows = [((6, 6, 10, 0), Shape::Plain), ((10, 10, 24, 0), Shape::Undated), ((2, 2, 4, 0), Shape::Plain)];
+    let starving = System { backlog: Backlog::Hartstone, ..system(named("fp"), 1, 100, &rows, false) };
+    assert_eq!(agree(&starving, 100).unwrap(), Answer::No);
 }
 
 const HYPERPERIOD: i64 = 120;
