@@ -318,6 +318,15 @@ fn who_waited_for_a_cpu_and_who_needed_more_than_declared_is_told() {
             Room::with("windows: [{length: 20ms, cpu: 0, sc_processes: [{cmd: exec takt burn, budget: 10ms}]}]\n");
         let run = room.takt(&["run", "w.yaml", "--duration", "100ms", "--json"]).json();
         assert!(run["tasks"][0]["most_used_ns"].is_null(), "elapsed time is no CPU time: {run}");
+        // A shell that is thawed gets ready, and then waits for what it has started, here for most of 160 ms.
+        let room = Room::with(
+            "realtime: yes\n\
+             windows: [{length: 50ms, cpu: 0, sc_processes: [{cmd: 'while :; do takt burn --runtime 50ms --jobs 1; done', budget: 20ms}]}]\n",
+        );
+        attempts(5, || {
+            let run = room.takt(&["run", "w.yaml", "--duration", "400ms", "--json"]).json();
+            ensure(run["tasks"][0]["waited_ns"].as_i64() < Some(30_000_000), || run.to_string())
+        });
     });
 }
 
