@@ -29,7 +29,8 @@ const CALM: Duration = Duration::from_secs(100);
 /// A thread before all others that wakes this late shows that the machine stood still: shorter than the tolerances of the tests, and
 /// longer than a quiet virtual machine takes to wake up.
 const STALL: Duration = Duration::from_millis(5);
-/// Of so many milliseconds on a CPU one in stalls excuses a failure: a quarter of that is usual where a virtual machine has neighbours.
+/// Stalls excuse a failure that repeats where they took one part in so many of a CPU's time. A quarter of that is usual where a virtual
+/// machine has neighbours.
 const ONE_IN: u32 = 10;
 
 /// Runs a test over real processes: alone on this machine, whichever test program it is in, and again where the machine stood still
