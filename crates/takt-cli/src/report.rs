@@ -31,6 +31,12 @@ impl Summary<'_> {
         sum
     }
 
+    /// Whether `--strict` fails: a deadline was missed, or an activation was cut off before its job was done or its budget used.
+    pub(crate) fn fails(&self) -> bool {
+        let totals = self.totals();
+        totals.missed > 0 || totals.cut_off > 0 || totals.overruns > 0
+    }
+
     /// Whether some job is worth more or less than another.
     fn valued(&self) -> bool {
         self.workload.system.tasks.iter().any(|t| t.utility.is_some())
@@ -40,12 +46,16 @@ impl Summary<'_> {
     pub(crate) fn json(&self, more: Value, of_tasks: Vec<Value>) -> Value {
         let (system, totals) = (&self.workload.system, self.totals());
         let tasks = self.workload.tasks.iter().zip(self.counts).zip(self.responses).map(|((task, c), h)| {
+            // A process without completion signals has no jobs.
+            let jobs = |count: u64| (!c.jobless).then_some(count);
             json!({
                 "name": task.name, "partition": task.partition.map(|p| &self.workload.partitions[p]),
-                "released": c.released, "completed": c.completed, "met": c.met, "missed": c.missed, "aborted": c.aborted,
-                "overruns": c.overruns, "late_signals": c.late_signals,
+                "released": jobs(c.released), "completed": jobs(c.completed), "met": jobs(c.met),
+                "missed": jobs(c.missed), "aborted": jobs(c.aborted), "behind": jobs(c.behind),
+                "activations": c.activations, "cut_off": jobs(c.cut_off),
+                "overruns": c.overruns, "late_signals": jobs(c.late_signals),
                 "dispatches": c.dispatches, "preemptions": c.preemptions, "migrations": c.migrations,
-                "response_ns": response(h),
+                "response_ns": (!c.jobless).then(|| response(h)),
             })
         });
         let mut object = json!({
@@ -56,6 +66,7 @@ impl Summary<'_> {
             "utility": utility(&totals),
             "dispatches": totals.dispatches, "preemptions": totals.preemptions, "migrations": totals.migrations,
             "context_switches": self.context_switches,
+            "activations": totals.activations, "cut_off": totals.cut_off, "behind": totals.behind,
             "overruns": totals.overruns, "late_signals": totals.late_signals, "windows_lost": self.windows_lost,
             "tasks": tasks.collect::<Vec<_>>(),
         });
@@ -72,7 +83,7 @@ impl Summary<'_> {
         for ((task, more), counts) in tasks.zip(of_tasks).zip(self.counts) {
             extend(task, more);
             if valued {
-                task["utility"] = utility(counts);
+                task["utility"] = if counts.jobless { Value::Null } else { utility(counts) };
             }
         }
         let domain = |(domain, name): (&Domain, &String)| {
@@ -91,25 +102,39 @@ impl Summary<'_> {
 
     /// The table and the lines under it.
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let counted = ["released", "completed", "met", "missed", "aborted"].map(Cell::from);
-        let timed = ["min", "mean", "p99", "max"].map(Cell::from);
-        let valued = self.valued();
-        let worth = |text: String| valued.then_some(Cell::from(text));
-        let head = [&["task".into()][..], &counted, worth("utility".into()).as_slice(), &timed].concat();
-        let mut rows = vec![head];
+        let totals = self.totals();
+        let (valued, tables, behind) = (self.valued(), totals.activations > 0, totals.behind > 0);
+        // The columns: how they are called, whether they are wanted, and what of the counts they show. Those that are not about jobs
+        // hold for processes without jobs, too.
+        let number = |of: fn(&Counts) -> u64| move |c: &Counts| of(c).to_string();
+        let worth = |c: &Counts| format!("{}/{}", decimal(c.utility), decimal(c.utility_total));
+        type Column<'a> = (&'a str, bool, bool, Box<dyn Fn(&Counts) -> String>);
+        let columns: [Column<'_>; 9] = [
+            ("activations", tables, false, Box::new(number(|c| c.activations))),
+            ("cut off", tables, true, Box::new(number(|c| c.cut_off))),
+            ("released", true, true, Box::new(number(|c| c.released))),
+            ("completed", true, true, Box::new(number(|c| c.completed))),
+            ("met", true, true, Box::new(number(|c| c.met))),
+            ("missed", true, true, Box::new(number(|c| c.missed))),
+            ("aborted", true, true, Box::new(number(|c| c.aborted))),
+            ("behind", behind, true, Box::new(number(|c| c.behind))),
+            ("utility", valued, true, Box::new(worth)),
+        ];
+        let columns: Vec<&Column<'_>> = columns.iter().filter(|(_, wanted, ..)| *wanted).collect();
+        let head = std::iter::once("task").chain(columns.iter().map(|(name, ..)| *name));
+        let mut rows = vec![head.chain(["min", "mean", "p99", "max"]).map(Cell::from).collect::<Vec<_>>()];
         let row = |name: &str, c: &Counts, h: Option<&Histogram>| {
-            let counts = [c.released, c.completed, c.met, c.missed, c.aborted].map(|n| Cell::from(n.to_string()));
+            let text = |(_, _, jobs, text): &&Column<'_>| if *jobs && c.jobless { "-".into() } else { text(c) };
+            let counts = columns.iter().map(|column| Cell::from(text(column)));
             let times = match h.filter(|h| h.count() > 0) {
                 Some(h) => [h.min(), h.mean(), h.quantile(990), h.max()].map(Cell::Measured),
                 None => ["-"; 4].map(Cell::from),
             };
-            let utility = worth(format!("{}/{}", decimal(c.utility), decimal(c.utility_total)));
-            [&[name.into()][..], &counts, utility.as_slice(), &times].concat()
+            std::iter::once(Cell::from(name)).chain(counts).chain(times).collect::<Vec<_>>()
         };
         for ((task, c), h) in self.workload.tasks.iter().zip(self.counts).zip(self.responses) {
             rows.push(row(&task.name, c, Some(h)));
         }
-        let totals = self.totals();
         if self.counts.len() > 1 {
             rows.push(row("all", &totals, None));
         }
@@ -133,12 +158,26 @@ impl Summary<'_> {
             writeln!(out, "domain {name}: CPU {}, {}", domain.cpus, policy(&domain.policy))?;
         }
         for (task, c) in self.workload.tasks.iter().zip(self.counts) {
+            let name = &task.name;
             if c.overruns > 0 {
-                writeln!(out, "warning: {} overran its window {} times", task.name, c.overruns)?;
+                writeln!(out, "warning: {name} overran its window {}", times(c.overruns))?;
+            }
+            if c.cut_off > c.overruns {
+                let n = c.cut_off - c.overruns;
+                writeln!(out, "warning: {name} used up its budget {} before it signalled completion", times(n))?;
+            }
+            if c.behind > 0 {
+                let jobs = if c.behind == 1 { "1 job".to_owned() } else { format!("{} jobs", c.behind) };
+                writeln!(out, "note: {jobs} of {name} began with the work of an aborted job")?;
             }
             if c.late_signals > 0 {
-                let n = c.late_signals;
-                writeln!(out, "note: {} signalled completion {n} times after its turn was over", task.name)?;
+                writeln!(out, "note: {name} signalled completion {} after its job was over", times(c.late_signals))?;
+            }
+            if c.jobless && task.completion.is_none() {
+                writeln!(
+                    out,
+                    "note: {name} signals no completion, so it has no jobs; `completion: signal` declares them"
+                )?;
             }
         }
         if self.windows_lost > 0 {
@@ -146,6 +185,10 @@ impl Summary<'_> {
         }
         Ok(())
     }
+}
+
+fn times(n: u64) -> String {
+    if n == 1 { "once".to_owned() } else { format!("{n} times") }
 }
 
 /// Utility accrued, and the most that the released jobs could have accrued.

@@ -163,6 +163,38 @@ pub struct Handler {
     pub utility: u64,
 }
 
+/// What becomes of the work of an aborted job: the engine ends the job, but its program is in the middle of it.
+///
+/// A task whose program is still at the work of an earlier job is *behind*. That work then runs with the deadline, the budget and
+/// the server of the task's current job, whose own work begins only after it. A job that ends before its own work began leaves
+/// none behind.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum OnAbort {
+    /// The program completes the abandoned work when the task is next scheduled: what a process does that knows nothing of aborts.
+    Finish,
+    /// The work is dropped: the program is replaced by a new instance. A simulated program takes no time for that.
+    #[default]
+    Restart,
+    /// The program is sent a signal at the next dispatch and returns to its job loop by itself. A simulated program drops the work
+    /// and runs its [`Handler`], if it has one.
+    Signal,
+}
+
+/// How the end of a task's jobs is known.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Completion {
+    /// Nothing is declared. A process of a window table has jobs from its first completion signal on; the activations before that
+    /// belong to its first job. Without any signal it has no jobs.
+    #[default]
+    Undeclared,
+    /// The program signals the end of each job.
+    Signal,
+    /// Each job is a process, and ends with it.
+    Exit,
+    /// The program never signals. In a window table it has no jobs; under an online policy its jobs end only by abort.
+    None,
+}
+
 /// CPU time reserved for a task, or for those that share a [`Server`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reservation {
@@ -192,6 +224,10 @@ pub struct Task {
     pub execution: Execution,
     /// What an aborted job still has to do.
     pub handler: Option<Handler>,
+    /// What becomes of the work of an aborted job.
+    pub on_abort: OnAbort,
+    /// How the end of its jobs is known.
+    pub completion: Completion,
     /// What completing a job is worth, by when; without one it is [`Utility::DEFAULT`].
     pub utility: Option<Utility>,
     /// Budget of one job. In a window it is elapsed time; under an online policy it is CPU time.
@@ -223,6 +259,8 @@ impl Default for Task {
             steps: Vec::new(),
             execution: Execution::Declared,
             handler: None,
+            on_abort: OnAbort::default(),
+            completion: Completion::default(),
             utility: None,
             budget: None,
             jitter: Span::ZERO,
@@ -263,6 +301,9 @@ impl Task {
     /// What job number `job` of the task really needs when it has no `steps`; `None` when it never completes by itself.
     #[must_use]
     pub fn demand(&self, seed: u64, task: TaskId, job: u64) -> Option<Span> {
+        if self.completion == Completion::None {
+            return None;
+        }
         match &self.execution {
             Execution::Declared => self.runtime,
             Execution::Uniform { least, most } => {

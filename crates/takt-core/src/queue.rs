@@ -31,6 +31,19 @@ impl Agenda {
         (at < Time::MAX).then_some((at, slot as usize))
     }
 
+    /// The earliest instant of the slots from `slot` on. O(log slots).
+    pub(crate) fn first_from(&self, slot: usize) -> Time {
+        let mut node = self.tree.len() / 2 + slot;
+        let mut first = self.tree[node].0;
+        while node > 1 {
+            if node & 1 == 0 {
+                first = first.min(self.tree[node + 1].0);
+            }
+            node /= 2;
+        }
+        first
+    }
+
     /// Sets the slot's instant, whether or not it had one.
     #[inline]
     pub(crate) fn set(&mut self, slot: usize, at: Time) {

@@ -209,10 +209,22 @@ pub enum What {
         /// The job that it belongs to.
         job: JobId,
     },
-    /// The task's last process has ended.
+    /// A job is dispatched for the first time while its program is still at the work of an earlier job, which was aborted
+    /// ([`crate::model::OnAbort`]). The [`What::LateSignal`] of that job ends this, and then the job's own work begins.
+    Behind {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// The job whose work was abandoned.
+        abandoned: JobId,
+    },
+    /// The task's program has ended for good.
     Exit {
         /// The task.
         task: TaskId,
+        /// It ended with another status than 0, or by a signal: the task misses its further jobs.
+        failed: bool,
     },
 }
 
@@ -236,13 +248,14 @@ pub enum StopReason {
 pub enum Outcome {
     /// It signalled completion.
     Completed,
-    /// Its budget was used; in a window table that is a regular end.
+    /// An activation in a window table used its budget. If the process signals its completions, the activation was cut off and the
+    /// next one continues the same job.
     BudgetUsed,
-    /// Its window ended first: a safety-critical overrun.
+    /// A safety-critical activation was cut off by the end of its window: an overrun. The next one continues the same job.
     Overrun,
     /// It was aborted, or ran out of an enforced budget under an online policy.
     Aborted,
-    /// Its process ended.
+    /// Its process ended regularly, with status 0. The job is not counted.
     Exited,
     /// It never ran: its task was still busy with an earlier job (`backlog: skip`), or its process ended before its turn.
     Skipped,

@@ -11,6 +11,9 @@ use core::ops::Range;
 ///
 /// `released = met + missed + undecided`; an undecided job is one whose deadline lies beyond the end of the run and that
 /// has not completed. `completed` is the jobs met and those that completed late.
+///
+/// In a window table a job is what one completion signal ends. It is released at its first activation and due at the end of that
+/// activation. An activation that ends without the signal is cut off: the job is missed, once, and the next activation continues it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Jobs released.
@@ -23,7 +26,13 @@ pub struct Counts {
     pub missed: u64,
     /// Jobs that were aborted; they are among the missed.
     pub aborted: u64,
-    /// Safety-critical activations cut off by the end of their window; they are among the missed.
+    /// Jobs whose first dispatch found the program still at the work of an aborted job.
+    pub behind: u64,
+    /// Activations of a process in a window table.
+    pub activations: u64,
+    /// Activations that ended, by their budget or with their window, before the completion signal.
+    pub cut_off: u64,
+    /// Safety-critical activations cut off by the end of their window.
     pub overruns: u64,
     /// Completion signals that came after their job was over.
     pub late_signals: u64,
@@ -37,6 +46,24 @@ pub struct Counts {
     pub utility: u128,
     /// The most that the released jobs could have accrued, in millionths.
     pub utility_total: u128,
+    /// The task is a process of a window table that signals no completions, so that it has activations but no jobs.
+    pub jobless: bool,
+}
+
+impl Counts {
+    /// The counts of a process without jobs: its activations, its overruns, and what the CPUs did.
+    #[must_use]
+    pub fn without_jobs(self) -> Counts {
+        Counts {
+            activations: self.activations,
+            overruns: self.overruns,
+            dispatches: self.dispatches,
+            preemptions: self.preemptions,
+            migrations: self.migrations,
+            jobless: true,
+            ..Counts::default()
+        }
+    }
 }
 
 impl core::ops::AddAssign for Counts {
@@ -46,6 +73,9 @@ impl core::ops::AddAssign for Counts {
         self.met += o.met;
         self.missed += o.missed;
         self.aborted += o.aborted;
+        self.behind += o.behind;
+        self.activations += o.activations;
+        self.cut_off += o.cut_off;
         self.overruns += o.overruns;
         self.late_signals += o.late_signals;
         self.dispatches += o.dispatches;

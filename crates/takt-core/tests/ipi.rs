@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Engine, Input};
+use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::{Arrival, Handler, Invalid, System, Task, TaskId};
 use takt_core::policies::ipi::regulator::{Split, WHOLE};
 use takt_core::policy::{PolicySpec, Scope};
@@ -469,7 +469,7 @@ fn tasks_come_at_the_head_and_go() {
     let mut plant = Plant::new(spec("ipi", &[]), 1, vec![late, batch(0.25), batch(0.25)]);
     plant.rounds(1);
     assert_eq!(plant.rounds[0].bursts.iter().map(|b| b.0).collect::<Vec<_>>(), [T3, T2, T1]);
-    plant.happens(&[Input::Exit { task: T1 }]);
+    plant.happens(&[Input::Exit { task: T1, ending: Ending { regular: true, replaced: false } }]);
     let round = plant.rounds(2).pop().expect("rounds");
     assert_eq!((round.set_point, round.bursts.len()), (ms(8.0), 2));
     plant.happens(&[Input::Enter { task: T1 }]);

@@ -4,7 +4,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
 use takt_core::policy::PolicySpec;
-use takt_core::record::{Outcome, Record, Sink, What};
+use takt_core::record::{JobId, Outcome, Record, Sink, What};
 use takt_core::time::{Span, Time};
 
 const A: TaskId = TaskId(0);
@@ -17,8 +17,9 @@ fn ns(ns: i64) -> Span {
     Span::from_ns(ns)
 }
 
+/// The completion of the job whose work the task's program is at then, which [`play`] fills in.
 fn done(task: TaskId) -> Input {
-    Input::Complete { task }
+    Input::Complete { task, job: JobId::MAX }
 }
 
 fn ask(task: TaskId, resource: ResourceId) -> Input {
@@ -68,13 +69,20 @@ impl Sink for Story {
             What::Return { task, resource: r } => format!("{} returns {}", name(task), resource(r)),
             What::Deadlock { task, resource: r } => format!("deadlock: {} wants {}", name(task), resource(r)),
             What::LateSignal { task, job } => format!("late signal {}{job}", name(task)),
-            What::Exit { task } => format!("exit {}", name(task)),
+            What::Exit { task, .. } => format!("exit {}", name(task)),
             _ => return,
         };
         self.lines.push(format!("{} {text}", record.at.ns()));
     }
     fn response(&mut self, task: TaskId, response: Span) {
         self.responses.push((task.0, response.ns()));
+    }
+}
+
+fn named(engine: &Engine, input: Input) -> Input {
+    match input {
+        Input::Complete { task, job: JobId::MAX } => Input::Complete { task, job: engine.at(task).unwrap_or(0) },
+        input => input,
     }
 }
 
@@ -87,10 +95,10 @@ fn play(engine: &mut Engine, inputs: &[(i64, Input)], end: i64) -> Story {
         let Some(now) = engine.next_due().into_iter().chain(next).min().filter(|now| now.ns() < end) else { break };
         let (seen, later) = rest.split_at(rest.partition_point(|i| i.0 <= now.ns()));
         rest = later;
-        let seen: Vec<Input> = seen.iter().map(|i| i.1).collect();
+        let seen: Vec<Input> = seen.iter().map(|i| named(engine, i.1)).collect();
         let _ = engine.step(now, &seen, &mut story);
     }
-    let last: Vec<Input> = rest.iter().map(|i| i.1).collect();
+    let last: Vec<Input> = rest.iter().map(|i| named(engine, i.1)).collect();
     engine.close(Time::from_ns(end), &last, &mut story);
     story
 }
@@ -353,9 +361,9 @@ fn aborted(policy: &str, jitter: Span, seed: u64) -> Vec<u64> {
     loop {
         // When the running job is through.
         let left = engine.job(A).map(|job| need - job.consumed);
-        let done = left.filter(|_| !engine.running().is_empty()).map(|left| engine.now() + left);
-        let Some(now) = engine.next_due().into_iter().chain(done).min().filter(|now| *now < end) else { break };
-        let inputs: &[Input] = if done == Some(now) { &[Input::Complete { task: A }] } else { &[] };
+        let over = left.filter(|_| !engine.running().is_empty()).map(|left| engine.now() + left);
+        let Some(now) = engine.next_due().into_iter().chain(over).min().filter(|now| *now < end) else { break };
+        let inputs: &[Input] = if over == Some(now) { &[named(&engine, done(A))] } else { &[] };
         let _ = engine.step(now, inputs, &mut records);
     }
     assert_eq!(engine.counts(A).released, 50, "{policy}");

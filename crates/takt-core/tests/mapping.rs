@@ -107,7 +107,7 @@ fn bound_jobs_take_their_cpus_in_order_of_urgency() {
     // The second one bound to CPU 0 is passed over, and the least urgent of the three keeps CPU 1.
     step(&mut engine, 2, &[]);
     assert_eq!(running(&engine, 2), [Some(1), Some(0)]);
-    step(&mut engine, 3, &[Input::Complete { task: TaskId(1) }]);
+    step(&mut engine, 3, &[Input::Complete { task: TaskId(1), job: 0 }]);
     assert_eq!(running(&engine, 2), [Some(2), Some(0)]);
 }
 

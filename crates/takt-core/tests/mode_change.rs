@@ -1,7 +1,7 @@
 //! Mode changes: periods, deadlines and runtimes that change, tasks that come and go.
 
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Engine, Input};
+use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::{Arrival, Backlog, Late, System, Task, TaskId, Timing};
 use takt_core::policy::PolicySpec;
 use takt_core::record::{Outcome, Record, What};
@@ -20,6 +20,8 @@ fn engine(arrival: Arrival, backlog: Backlog) -> Engine {
     Engine::new(system).expect("a sound system")
 }
 
+const ENDED: Ending = Ending { regular: true, replaced: false };
+
 /// Runs to `end`; each job that begins needs `need(job)`, and the inputs come at their instants.
 fn run(engine: &mut Engine, end: i64, need: impl Fn(u64) -> i64, inputs: &[(i64, Input)]) -> Vec<Record> {
     let mut records = Vec::new();
@@ -30,7 +32,8 @@ fn run(engine: &mut Engine, end: i64, need: impl Fn(u64) -> i64, inputs: &[(i64,
         let input = inputs.iter().map(|(at, _)| *at).find(|at| *at > last || records.is_empty() && *at == 0);
         let Some(now) = [due, done, input].into_iter().flatten().min().filter(|now| *now < end) else { break };
         let mut seen: Vec<Input> = Vec::new();
-        seen.extend((done == Some(now)).then_some(Input::Complete { task: TASK }));
+        let job = engine.at(TASK).unwrap_or(0);
+        seen.extend((done == Some(now)).then_some(Input::Complete { task: TASK, job }));
         seen.extend(inputs.iter().filter(|(at, _)| *at == now).map(|(_, input)| *input));
         let before = records.len();
         let _ = engine.step(Time::from_ns(now), &seen, &mut records);
@@ -160,19 +163,23 @@ fn a_task_comes_and_goes() {
     let task = TASK;
     let periodic = Arrival::Periodic { offset: ns(5), period: ns(10) };
     let mut engine = engine(periodic, Backlog::Queue);
-    let inputs = [(0, Input::Exit { task }), (12, Input::Enter { task }), (38, Input::Exit { task })];
+    let inputs = [
+        (0, Input::Exit { task, ending: ENDED }),
+        (12, Input::Enter { task }),
+        (38, Input::Exit { task, ending: ENDED }),
+    ];
     let records = run(&mut engine, 60, |_| 3, &inputs);
     assert_eq!(releases(&records), [(17, 27), (27, 37), (37, 47)]);
     assert!(engine.all_gone());
 
     let instants = [1, 11, 21, 31, 41].map(ns).to_vec();
     let mut engine = self::engine(Arrival::Listed { instants }, Backlog::Queue);
-    let records = run(&mut engine, 60, |_| 3, &[(0, Input::Exit { task }), (21, Input::Enter { task })]);
+    let records = run(&mut engine, 60, |_| 3, &[(0, Input::Exit { task, ending: ENDED }), (21, Input::Enter { task })]);
     assert_eq!(releases(&records), [(21, 31), (31, 41), (41, 51)]);
     // A job that a late one has called in by ChronOS's rule does not run again at its instant.
     let instants = [1, 30, 50].map(ns).to_vec();
     let mut engine = self::engine(Arrival::Listed { instants }, Backlog::Chronos);
-    let inputs = [(20, Input::Exit { task }), (25, Input::Enter { task })];
+    let inputs = [(20, Input::Exit { task, ending: ENDED }), (25, Input::Enter { task })];
     let records = run(&mut engine, 60, |job| if job == 0 { 14 } else { 3 }, &inputs);
     assert_eq!((releases(&records), numbers(&records)), (vec![(1, 11), (15, 40), (50, 60)], vec![0, 1, 2]));
     // Whoever leaves ends its job first; jobs that wait are not run.

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System as Heap};
 use std::cell::Cell;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::engine::{Engine, Input};
+use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::*;
 use takt_core::policy::{Entry, Kind, Need, PolicySpec, REGISTRY, Scope};
 use takt_core::rng::draw_up_to;
@@ -169,7 +169,7 @@ fn calls_while_driven(engine: &mut Engine, steps: u64) -> u64 {
             let task = engine.running().get(i / 2).copied().unwrap_or(any);
             let resource = ResourceId(pick(at + 1, u64::from(RESOURCES) - 1) as u16);
             *input = match pick(at + 2, 49) {
-                0..=8 => Input::Complete { task },
+                0..=8 => Input::Complete { task, job: engine.at(task).unwrap_or(0) },
                 9..=12 => Input::Block { task },
                 13..=22 => Input::Wake { task: any },
                 23..=32 => Input::Request { task, resource },
@@ -191,7 +191,9 @@ fn calls_while_driven(engine: &mut Engine, steps: u64) -> u64 {
                     Input::Call { task, call: calls[pick(at + 1, 2) as usize] }
                 }
                 // Processes end only towards the end, so that there is something to schedule until then.
-                _ if step > steps * 9 / 10 => Input::Exit { task: any },
+                _ if step > steps * 9 / 10 => {
+                    Input::Exit { task: any, ending: Ending { regular: step % 2 == 0, replaced: false } }
+                }
                 _ => Input::Wake { task: any },
             };
         }

@@ -53,7 +53,7 @@ fn run<S: Sink>(system: System, end: Time, sink: &mut S, mut seen: impl FnMut(&E
         let Some(now) = completions.chain(engine.next_due()).min().filter(|now| *now <= end) else { break };
         inputs.clear();
         let over = engine.running().iter().filter(|&&t| done(&engine, t) == now);
-        inputs.extend(over.map(|&task| Input::Complete { task }));
+        inputs.extend(over.map(|&task| Input::Complete { task, job: engine.at(task).expect("it runs") }));
         if now == end {
             break;
         }

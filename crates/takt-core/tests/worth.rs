@@ -40,7 +40,7 @@ fn completing(system: System, instants: &[i64], end: i64) -> Counts {
         if now >= at(end) {
             break;
         }
-        let completes = done.next_if_eq(&now).map(|_| Input::Complete { task: A });
+        let completes = done.next_if_eq(&now).map(|_| Input::Complete { task: A, job: engine.at(A).unwrap_or(0) });
         let _ = engine.step(now, completes.as_slice(), &mut ());
     }
     engine.close(at(end), &[], &mut ());
@@ -121,8 +121,8 @@ fn what_jobs_declare_follows_the_load() {
         other => panic!("{other:?}"),
     };
     assert_eq!(started(engine.step(at(0), &[], &mut ())), 0, "laxities 5 and 6");
-    let _ = engine.step(at(5), &[Input::Complete { task: A }], &mut ());
-    let _ = engine.step(at(8), &[Input::Complete { task: TaskId(1) }], &mut ());
+    let _ = engine.step(at(5), &[Input::Complete { task: A, job: 0 }], &mut ());
+    let _ = engine.step(at(8), &[Input::Complete { task: TaskId(1), job: 0 }], &mut ());
     assert_eq!(started(engine.step(at(10), &[], &mut ())), 0, "laxities 0 and 3");
     assert_eq!(engine.job(A).map(|job| job.number), Some(1));
 }

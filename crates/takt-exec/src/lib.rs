@@ -5,11 +5,12 @@
 //! and touches no disk. The *supervisor* ([`run`], on the caller's thread, ordinary class) does all that: it spawns, reaps,
 //! fetches descriptors, takes the records out of a ring, and cleans up. Two rings connect them.
 
+mod life;
 mod plan;
 mod scheduler;
 mod supervisor;
 
-pub use plan::{Hooks, Observer, Plan, Process, SchedulerClass};
+pub use plan::{Hooks, Observer, OnExit, Plan, Process, SchedulerClass};
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]
 pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {

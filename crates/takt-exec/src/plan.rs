@@ -4,10 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
-use takt_core::model::System;
+use takt_core::model::{OnAbort, System, Task, TaskId};
 use takt_core::time::{Span, Time};
-use takt_linux::Choice;
 use takt_linux::leftovers::OnCrash;
+use takt_linux::rt::Class;
+use takt_linux::{Choice, Signal};
 use takt_trace::Stamped;
 
 /// A system and the processes behind its tasks.
@@ -39,6 +40,30 @@ pub struct Plan {
     pub hooks: Hooks,
 }
 
+/// Real-time priority of scheduled processes, where they get one; the scheduler itself has 80.
+const PROCESS_PRIORITY: u8 = 10;
+
+impl Plan {
+    /// The tasks whose processes can be replaced during the run.
+    pub(crate) fn replaceable(&self) -> impl Iterator<Item = TaskId> + '_ {
+        let tasks = self.system.tasks.iter().zip(&self.processes).zip((0..).map(TaskId));
+        let replaced = |task: &Task, process: &Process| {
+            process.per_job || process.on_exit == Some(OnExit::Restart) || task.on_abort == OnAbort::Restart
+        };
+        tasks.filter(move |((task, process), _)| replaced(task, process)).map(|(_, id)| id)
+    }
+
+    /// Whether processes can be started while others are scheduled.
+    pub(crate) fn starts_processes(&self) -> bool {
+        self.replaceable().next().is_some()
+    }
+
+    /// Scheduling class of the processes.
+    pub(crate) fn class(&self) -> Class {
+        if self.realtime { Class::Fifo(PROCESS_PRIORITY) } else { Class::Other }
+    }
+}
+
 /// Scheduling class of the scheduler thread.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum SchedulerClass {
@@ -58,6 +83,18 @@ pub struct Hooks {
     pub leave: Option<fn()>,
 }
 
+/// What follows when the process of a task ends by itself.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum OnExit {
+    /// The task has no further jobs after status 0, and misses all further ones after another end.
+    #[default]
+    End,
+    /// Another process takes its place. The task's jobs are blocked until it is initialised.
+    Restart,
+    /// The run ends.
+    Stop,
+}
+
 /// The process of a task.
 #[derive(Clone, Debug)]
 pub struct Process {
@@ -69,6 +106,13 @@ pub struct Process {
     pub init: bool,
     /// Whether each job is a process of its own, which completes by ending. It cannot signal completion.
     pub per_job: bool,
+    /// Whether it signals completions: it is given the descriptors for that.
+    pub signals: bool,
+    /// What follows when it ends by itself; `None` where the workload does not say, which is [`OnExit::End`], but tolerates no
+    /// failed initialisation. Not for processes per job.
+    pub on_exit: Option<OnExit>,
+    /// The signal by which it learns that its job was aborted.
+    pub abort_signal: Option<Signal>,
     /// File that its standard output is appended to.
     pub output: Option<PathBuf>,
 }

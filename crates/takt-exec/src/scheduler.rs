@@ -2,17 +2,19 @@
 //!
 //! Nothing in here may allocate, block on anything but its own epoll, or look at a file system.
 
+use crate::life::{Incarnation, Message, Program, Request, Requests, Resume, completion_of};
 use crate::plan::{Hooks, SchedulerClass};
 use rtrb::{Consumer, Producer};
 use rustix::event::epoll::{self, Event as EpollEvent, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::process::Signal;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Command, Engine, Input, Work};
+use takt_core::engine::{Command, Ending, Engine, Input, Work};
 use takt_core::model::TaskId;
 use takt_core::record::{JobId, Record, Sink, What};
 use takt_core::stats::{Histogram, Responses};
@@ -32,21 +34,6 @@ const BATCH: usize = 256;
 /// With CPU-time budgets the scheduler leaves the CPU for at least so long. Several times what a step takes.
 const GRAIN: Span = Span::from_us(100);
 
-/// From the supervisor to the scheduler.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// The task's last process has ended; whether well.
-    Exit(TaskId, bool),
-    /// A per-job process has ended, and with it its job; whether well.
-    JobDone(TaskId, bool),
-    /// The next per-job process waits in its frozen group.
-    Ready(TaskId),
-    /// A copy of the descriptor that lets the task go on after a completion.
-    ContinueFd(TaskId, OwnedFd),
-    /// End the run.
-    Stop,
-}
-
 /// From the scheduler to the supervisor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Item {
@@ -60,55 +47,16 @@ pub(crate) enum Item {
     Close(Time),
 }
 
-/// What the scheduler asks of the supervisor, a byte per task. Unlike the ring of records it cannot be full: a process would wait
-/// for ever for what was dropped.
-pub(crate) struct Requests {
-    any: AtomicBool,
-    tasks: Vec<AtomicU8>,
-}
-
-/// The descriptor that lets the task go on is needed.
-pub(crate) const CONTINUE_FD: u8 = 1;
-/// The next process of a per-job task is needed; the engine knows that the one before has ended.
-pub(crate) const PROCESS: u8 = 2;
-
-impl Requests {
-    pub(crate) fn new(tasks: usize) -> Requests {
-        Requests { any: AtomicBool::new(false), tasks: (0..tasks).map(|_| AtomicU8::new(0)).collect() }
-    }
-    fn ask(&self, task: TaskId, what: u8) {
-        self.tasks[task.index()].fetch_or(what, Ordering::AcqRel);
-        self.any.store(true, Ordering::Release);
-    }
-    /// Takes the requests that have come since the last call.
-    pub(crate) fn take(&self, mut each: impl FnMut(TaskId, u8)) {
-        if self.any.swap(false, Ordering::AcqRel) {
-            for (index, asked) in self.tasks.iter().enumerate() {
-                let what = asked.swap(0, Ordering::AcqRel);
-                if what != 0 {
-                    each(TaskId(index as u32), what);
-                }
-            }
-        }
-    }
-}
-
-/// What the scheduler needs to know of a task.
+/// A task and its process.
 pub(crate) struct Slot {
     pub(crate) group: Group,
     pub(crate) partition: PartitionHandle,
-    /// It has signalled completion (or initialisation) and waits to be let on.
-    pub(crate) signalled: bool,
-    pub(crate) continue_fd: Option<OwnedFd>,
-    /// Its descriptor has been asked for.
-    pub(crate) asked: bool,
-    /// It should have been let on before its descriptor was here.
-    pub(crate) owed: bool,
-    /// A per-job task has a process that waits.
-    pub(crate) has_process: bool,
-    pub(crate) per_job: bool,
-    /// Its next process has been asked for.
-    pub(crate) expects_process: bool,
+    /// The process that the scheduler knows, or waits for.
+    pub(crate) incarnation: Incarnation,
+    pub(crate) program: Program,
+    pub(crate) resume: Resume,
+    /// The signal that tells the process that its job was aborted.
+    pub(crate) abort_signal: Option<Signal>,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) budgeted: bool,
 }
@@ -117,6 +65,8 @@ pub(crate) struct Setup {
     pub(crate) engine: Engine,
     pub(crate) mechanism: Arc<Mechanism>,
     pub(crate) slots: Vec<Slot>,
+    /// The tasks whose processes can be replaced during the run.
+    pub(crate) replaceable: Vec<TaskId>,
     pub(crate) epoll: OwnedFd,
     pub(crate) inbox: Consumer<Message>,
     pub(crate) outbox: Producer<Item>,
@@ -189,12 +139,19 @@ struct Scheduler {
     armed: Option<Time>,
     /// When the step before was carried out.
     applied: Time,
-    /// CPU time that each task's process had used when its current job began.
-    cpu_base: Vec<Span>,
-    per_job: Vec<TaskId>,
+    meters: Vec<Meter>,
+    /// The tasks whose processes can be replaced during the run, so that they can lack one.
+    replaceable: Vec<TaskId>,
     /// Some jobs have a budget in CPU time.
     metered: bool,
     results: Results,
+}
+
+/// The CPU time that a task's process had used when its job, or the handler of that, was dispatched first.
+#[derive(Clone, Copy, Default)]
+struct Meter {
+    of: Option<(JobId, bool)>,
+    base: Span,
 }
 
 #[derive(Default)]
@@ -224,8 +181,8 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
         start: Span::ZERO,
         armed: None,
         applied: Time::ZERO,
-        cpu_base: vec![Span::ZERO; n],
-        per_job: (0..n as u32).map(TaskId).filter(|t| setup.slots[t.index()].per_job).collect(),
+        meters: vec![Meter::default(); n],
+        replaceable: setup.replaceable.clone(),
         metered: setup.slots.iter().any(|slot| slot.budgeted),
         results: Results::default(),
         setup,
@@ -300,12 +257,13 @@ impl Scheduler {
         // What happened before the start belongs to the first instant.
         self.read_inbox();
         loop {
-            let mut due = self.setup.engine.next_due().unwrap_or(Time::MAX).min(end);
-            if self.metered {
-                // A budget in CPU time that is nearly used up is due at once. Where this thread shares the process's CPU,
-                // the process would never get to use the rest of it.
-                due = due.max(self.now() + GRAIN).min(end);
-            }
+            // A budget in CPU time that is nearly used up is due at once. Where this thread shares the process's CPU, the process
+            // would never get to use the rest of it. Releases, deadlines and timers are not for a budget to delay.
+            let due = match self.metered {
+                true => self.setup.engine.next_due_with_budgets_from(self.now() + GRAIN),
+                false => self.setup.engine.next_due(),
+            };
+            let due = due.unwrap_or(Time::MAX).min(end);
             match self.wait(due, timer, events) {
                 Ok(()) => {}
                 Err(Errno::INTR) => continue,
@@ -315,7 +273,10 @@ impl Scheduler {
             let now = self.now().min(end);
             let last = stop || now == end;
             self.catch_up(now, last);
-            if last || (!self.setup.slots.is_empty() && self.setup.engine.all_gone()) {
+            // A task whose program has failed misses its jobs until the planned end.
+            let engine = &self.setup.engine;
+            let misses = engine.any_failed() && self.setup.duration.is_some();
+            if last || (!self.setup.slots.is_empty() && engine.all_gone() && !misses) {
                 let at = now.max(self.setup.engine.now());
                 self.close(at);
                 return Ok((at, stop));
@@ -356,46 +317,86 @@ impl Scheduler {
             match event.data.u64() {
                 TIMER => {}
                 CONTROL => stop |= self.read_inbox(),
-                task => {
-                    let task = TaskId(task as u32);
-                    let slot = &mut self.setup.slots[task.index()];
-                    slot.signalled = true;
-                    if !std::mem::replace(&mut slot.asked, true) {
-                        self.setup.requests.ask(task, CONTINUE_FD);
-                        let _ = rustix::io::write(&self.setup.wake_supervisor, &1u64.to_ne_bytes());
-                    }
-                    self.inputs.push(Input::Complete { task });
-                }
+                data => self.completion(data),
             }
         }
         stop
+    }
+
+    /// A process has signalled. Without a process that is at a job, nothing of the schedule ends by that.
+    fn completion(&mut self, data: u64) {
+        let (task, incarnation) = completion_of(data);
+        let slot = &mut self.setup.slots[task.index()];
+        if slot.incarnation != incarnation {
+            return;
+        }
+        match slot.program {
+            Program::At { job, .. } => {
+                slot.program = Program::Waiting;
+                self.inputs.push(Input::Complete { task, job });
+                if matches!(slot.resume, Resume::Unknown) {
+                    slot.resume = Resume::Asked { owed: false };
+                    self.ask(task, Request::Resume);
+                }
+            }
+            // The signal of a replacement ends its initialisation.
+            Program::Absent { asked: true } => self.ask(task, Request::Initialised),
+            Program::New | Program::Waiting | Program::Absent { asked: false } | Program::Gone => {}
+        }
+    }
+
+    fn ask(&self, task: TaskId, request: Request) {
+        self.setup.requests.ask(task, self.setup.slots[task.index()].incarnation, request);
+        let _ = rustix::io::write(&self.setup.wake_supervisor, &1u64.to_ne_bytes());
     }
 
     fn read_inbox(&mut self) -> bool {
         let mut stop = false;
         while let Ok(message) = self.setup.inbox.pop() {
             match message {
-                Message::Exit(task, well) => {
-                    if !well {
-                        self.inputs.push(Input::Abort { task });
-                    }
-                    self.inputs.push(Input::Exit { task });
-                }
-                Message::JobDone(task, well) => {
-                    self.setup.slots[task.index()].has_process = false;
-                    self.inputs.push(if well { Input::Complete { task } } else { Input::Abort { task } });
-                }
-                Message::Ready(task) => {
+                Message::Exit { task, incarnation, regular, replaced } => {
                     let slot = &mut self.setup.slots[task.index()];
-                    (slot.has_process, slot.expects_process) = (true, false);
+                    // One that was to be replaced anyway has been replaced.
+                    if slot.incarnation != incarnation && replaced {
+                        continue;
+                    }
+                    slot.resume = Resume::Unknown;
+                    slot.program = if replaced { Program::Absent { asked: true } } else { Program::Gone };
+                    slot.incarnation = incarnation + u32::from(replaced);
+                    self.inputs.push(Input::Exit { task, ending: Ending { regular, replaced } });
+                }
+                Message::JobDone { task, incarnation, regular } => {
+                    let slot = &mut self.setup.slots[task.index()];
+                    if slot.incarnation != incarnation {
+                        continue;
+                    }
+                    let program = std::mem::replace(&mut slot.program, Program::Absent { asked: false });
+                    self.inputs.push(match program {
+                        Program::At { job, .. } if regular => Input::Complete { task, job },
+                        _ => Input::Exit { task, ending: Ending { regular: false, replaced: true } },
+                    });
+                }
+                Message::Ready { task, incarnation, resume } => {
+                    let slot = &mut self.setup.slots[task.index()];
+                    if slot.incarnation != incarnation {
+                        continue;
+                    }
+                    slot.program = if resume.is_some() { Program::Waiting } else { Program::New };
+                    slot.resume = resume.map_or(Resume::Unknown, Resume::Here);
+                    if slot.budgeted {
+                        self.meters[task.index()].base = self.setup.mechanism.cpu_time(slot.group).unwrap_or_default();
+                    }
                     self.inputs.push(Input::Wake { task });
                 }
-                Message::ContinueFd(task, fd) => {
+                Message::Resume { task, incarnation, resume } => {
                     let slot = &mut self.setup.slots[task.index()];
-                    if std::mem::replace(&mut slot.owed, false) {
-                        let _ = protocol::send_continue(&fd);
+                    if slot.incarnation != incarnation {
+                        continue;
                     }
-                    slot.continue_fd = Some(fd);
+                    if let Resume::Asked { owed: true } = slot.resume {
+                        let _ = protocol::send_continue(&resume);
+                    }
+                    slot.resume = Resume::Here(resume);
                 }
                 Message::Stop => stop = true,
             }
@@ -430,88 +431,72 @@ impl Scheduler {
     fn step(&mut self, at: Time) {
         self.measure();
         self.step_once(at);
-        // A per-job task whose next process is not there yet cannot run: to the engine it is blocked.
-        for index in 0..self.per_job.len() {
-            let task = self.per_job[index];
-            let waiting = !self.setup.slots[task.index()].has_process;
-            if waiting && self.setup.engine.job(task).is_some_and(|job| job.ready) {
+        // A task whose next process is not there yet cannot run: to the engine it is blocked.
+        for index in 0..self.replaceable.len() {
+            let task = self.replaceable[index];
+            let absent = matches!(self.setup.slots[task.index()].program, Program::Absent { .. });
+            if absent && self.setup.engine.job(task).is_some_and(|job| job.ready) {
                 self.inputs.push(Input::Block { task });
             }
         }
         if !self.inputs.is_empty() {
             self.step_once(at);
         }
-        // Only now may the next process be born: the group is stopped, and is not started before that process is there.
-        for index in 0..self.per_job.len() {
-            let task = self.per_job[index];
+        // Only now may the supervisor touch the group: it is stopped, and is not started before the next process is there.
+        for index in 0..self.replaceable.len() {
+            let task = self.replaceable[index];
             let slot = &mut self.setup.slots[task.index()];
-            if !slot.has_process && !std::mem::replace(&mut slot.expects_process, true) {
-                self.setup.requests.ask(task, PROCESS);
-                let _ = rustix::io::write(&self.setup.wake_supervisor, &1u64.to_ne_bytes());
+            if slot.program == (Program::Absent { asked: false }) {
+                self.ask(task, Request::Next);
+                let slot = &mut self.setup.slots[task.index()];
+                slot.program = Program::Absent { asked: true };
+                slot.resume = Resume::Unknown;
+                slot.incarnation += 1;
             }
         }
     }
 
     /// Puts the CPU time of tasks with a CPU-time budget before the other inputs.
     fn measure(&mut self) {
-        let Scheduler { setup, inputs, cpu_base, .. } = self;
+        let Scheduler { setup, inputs, meters, .. } = self;
         for &task in setup.engine.running() {
             if setup.engine.wants_usage(task)
                 && let Some(total) = setup.mechanism.cpu_time(setup.slots[task.index()].group)
             {
-                let consumed = (total - cpu_base[task.index()]).or_zero();
+                let consumed = (total - meters[task.index()].base).or_zero();
                 inputs.insert(0, Input::Usage { task, consumed });
             }
         }
     }
 
     fn step_once(&mut self, at: Time) {
-        let Scheduler { setup, places, sink, inputs, cpu_base, results, .. } = self;
+        let Scheduler { setup, places, sink, inputs, meters, results, .. } = self;
         let began = timer::now();
-        let commands = setup.engine.step(at, inputs, sink);
-        let acted = !commands.is_empty();
+        let acted = !setup.engine.step(at, inputs, sink).is_empty();
         let mut started = None;
-        for command in commands {
+        for index in 0..setup.engine.commands().len() {
+            let command = &setup.engine.commands()[index];
             // Stops come first. Records are stamped before the first start: a process that is started may take the CPU from this
             // thread, if it has no real-time class, before it gets to look at the clock again.
-            if started.is_none() && !matches!(command, Command::Stop { .. }) {
+            if started.is_none() && !matches!(command, Command::Stop { .. } | Command::Replace { .. }) {
                 started = Some(timer::now());
             }
             let done = match *command {
-                Command::Stop { task, .. } => setup.mechanism.freeze(setup.slots[task.index()].group),
-                Command::Move { task, to, work, .. } => {
-                    let new_job = work == Work::Fresh;
+                Command::Replace { task } => {
                     let slot = &mut setup.slots[task.index()];
-                    if slot.budgeted && new_job {
-                        cpu_base[task.index()] = setup.mechanism.cpu_time(slot.group).unwrap_or_default();
+                    if slot.program != Program::Gone {
+                        slot.program = Program::Absent { asked: false };
                     }
-                    if new_job {
-                        let_on(slot);
-                    }
-                    let moved = setup.mechanism.set_cpus(slot.partition, &places[to.index()]);
-                    if new_job && slot.per_job && slot.has_process {
-                        moved.and(setup.mechanism.thaw(slot.group))
-                    } else {
-                        moved
-                    }
+                    Ok(())
                 }
+                Command::Stop { task, .. } => setup.slots[task.index()].stop(&setup.mechanism),
                 Command::Start { task, place, work } => {
-                    let new_job = work == Work::Fresh;
-                    let slot = &mut setup.slots[task.index()];
-                    if slot.budgeted && new_job {
-                        cpu_base[task.index()] = setup.mechanism.cpu_time(slot.group).unwrap_or_default();
-                    }
-                    start(&setup.mechanism, slot, &places[place.index()], new_job)
+                    setup.dispatch(task, Some(&places[place.index()]), work, false, meters)
                 }
-                Command::Continue { task, .. } => {
-                    let slot = &mut setup.slots[task.index()];
-                    if slot.budgeted {
-                        cpu_base[task.index()] = setup.mechanism.cpu_time(slot.group).unwrap_or_default();
-                    }
-                    let_on(slot);
-                    // The process of the next job is another one, and was born stopped.
-                    if slot.per_job && slot.has_process { setup.mechanism.thaw(slot.group) } else { Ok(()) }
+                Command::Move { task, to, work, .. } => {
+                    setup.dispatch(task, Some(&places[to.index()]), work, true, meters)
                 }
+                Command::Continue { task, work, .. } => setup.dispatch(task, None, work, true, meters),
             };
             match done {
                 // The group or process is gone: its exit will be reported by the supervisor.
@@ -564,24 +549,63 @@ const GONE_DEVICE: i32 = rustix::io::Errno::NODEV.raw_os_error();
 const GONE_ENTRY: i32 = rustix::io::Errno::NOENT.raw_os_error();
 const GONE_PROCESS: i32 = rustix::io::Errno::SRCH.raw_os_error();
 
-fn start(mechanism: &Mechanism, slot: &mut Slot, cpus: &CpuSet, new_job: bool) -> io::Result<()> {
-    mechanism.set_cpus(slot.partition, cpus)?;
-    if new_job {
-        let_on(slot);
+impl Setup {
+    /// Lets a task run, on other CPUs if they are given, with the work that the engine has it at; `runs` says that it runs already.
+    fn dispatch(
+        &mut self,
+        task: TaskId,
+        cpus: Option<&CpuSet>,
+        work: Work,
+        runs: bool,
+        meters: &mut [Meter],
+    ) -> io::Result<()> {
+        let slot = &mut self.slots[task.index()];
+        if slot.budgeted {
+            let job = self.engine.job(task).map(|job| (job.number, work == Work::Handler));
+            let meter = &mut meters[task.index()];
+            if meter.of != job || work == Work::Handler {
+                *meter = Meter { of: job, base: self.mechanism.cpu_time(slot.group).unwrap_or_default() };
+            }
+        }
+        if let Some(cpus) = cpus {
+            self.mechanism.set_cpus(slot.partition, cpus)?;
+        }
+        let begins = |job| Program::At { job, told: false };
+        // The process of the next job may be another one, which was born stopped.
+        let stopped = !runs || slot.program == Program::New;
+        match slot.program {
+            // The process that comes next is born stopped, and begins when it is there.
+            Program::Absent { .. } | Program::Gone => return Ok(()),
+            Program::New => slot.program = self.engine.at(task).map_or(Program::New, begins),
+            Program::Waiting => {
+                slot.program = self.engine.at(task).map_or(Program::Waiting, begins);
+                slot.let_continue();
+            }
+            Program::At { job, told } => {
+                let aborted = matches!(work, Work::Abandoned | Work::Handler);
+                if let Some(signal) = slot.abort_signal.filter(|_| aborted && !told) {
+                    slot.program = Program::At { job, told: true };
+                    self.mechanism.signal_leader(slot.group, signal)?;
+                }
+            }
+        }
+        if stopped { self.mechanism.thaw(slot.group) } else { Ok(()) }
     }
-    if slot.per_job && !slot.has_process {
-        return Ok(());
-    }
-    mechanism.thaw(slot.group)
 }
 
-/// Lets a process that has signalled go on with its next job.
-fn let_on(slot: &mut Slot) {
-    if std::mem::replace(&mut slot.signalled, false) {
-        match &slot.continue_fd {
-            // It can only fail when the process is gone, and then there is nobody to let on.
-            Some(fd) => drop(protocol::send_continue(fd)),
-            None => slot.owed = true,
+impl Slot {
+    fn stop(&self, mechanism: &Mechanism) -> io::Result<()> {
+        // From the request for the next process on, the group is the supervisor's.
+        if self.program == (Program::Absent { asked: true }) { Ok(()) } else { mechanism.freeze(self.group) }
+    }
+
+    /// Lets a process that has signalled continue with its next job.
+    fn let_continue(&mut self) {
+        match &mut self.resume {
+            // It can only fail when the process is gone.
+            Resume::Here(fd) => drop(protocol::send_continue(fd)),
+            Resume::Asked { owed } => *owed = true,
+            Resume::Unknown => {}
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The supervisor: everything around the scheduler thread that may block.
 
-use crate::plan::{Observer, Plan, SchedulerClass};
-use crate::scheduler::{self, CONTINUE_FD, CONTROL, Item, Message, Outcome, PROCESS, Requests, Setup, Slot};
+use crate::life::{Incarnation, Life, Message, Program, Request, Requests, Resume, completion_data, completion_of};
+use crate::plan::{Observer, OnExit, Plan, Process, SchedulerClass};
+use crate::scheduler::{self, CONTROL, Item, Outcome, Setup, Slot};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -27,8 +28,6 @@ use takt_linux::{
     Group, Mechanism, Output, PartitionHandle, RunId, SpawnSpec, Unavailable, disturbance, leftovers, protocol, watcher,
 };
 
-/// Real-time priority of scheduled processes, where they get one; the scheduler itself has 80.
-const PROCESS_PRIORITY: u8 = 10;
 /// Records that fit between two rounds of the supervisor.
 const RING: usize = 1 << 16;
 /// Not a round number, so that its wake-ups do not fall on the same windows again and again.
@@ -58,6 +57,14 @@ pub enum Error {
         names: String,
         /// The limit.
         timeout: Span,
+    },
+    /// A process ended before it was initialised.
+    #[error("{name} {end} before it had signalled the end of its initialisation")]
+    InitFailed {
+        /// The task.
+        name: String,
+        /// How its process ended.
+        end: TaskEnd,
     },
     /// The operating system refused something.
     #[error("{what}: {source}")]
@@ -90,6 +97,8 @@ pub enum Ended {
     AllExited,
     /// A signal asked for it.
     Signal,
+    /// The process of this task ended, and `on_exit: stop` ended the run.
+    Exit(TaskId),
 }
 
 /// How a task's process ended.
@@ -99,6 +108,16 @@ pub enum TaskEnd {
     Exited(i32),
     /// By this signal, not sent by Takt.
     Signalled(i32),
+}
+
+/// `ended with status 3`.
+impl std::fmt::Display for TaskEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TaskEnd::Exited(code) => write!(f, "ended with status {code}"),
+            TaskEnd::Signalled(signal) => write!(f, "was ended by signal {signal}"),
+        }
+    }
 }
 
 /// What a run was.
@@ -114,6 +133,9 @@ pub struct Report {
     /// [`disturbance::waited`] has it; without those that a process started itself. `None` where the kernel does not count
     /// that, and where each job is a process.
     pub waited: Vec<Option<Span>>,
+    /// CPU time of each task's processes since the schedule began, with that of the children that they have waited for. `None` where
+    /// each job is a process.
+    pub cpu_time: Vec<Option<Span>>,
     /// What the host of a virtual machine took of the CPUs of the schedule ([`disturbance::stolen`]).
     pub stolen: Option<Span>,
     /// See [`Engine::context_switches`].
@@ -130,6 +152,10 @@ pub struct Report {
     pub spawn_error: Option<Error>,
     /// How each task's process ended by itself, if it did. For per-job tasks the last one that failed, or the last one.
     pub ends: Vec<Option<TaskEnd>>,
+    /// How many processes of each task ended by themselves with another status than 0 or by a signal.
+    pub failures_of: Vec<u64>,
+    /// How many processes of each task took the place of another one during the run; processes per job are not counted.
+    pub replaced: Vec<u64>,
     /// The mechanism that was used, and what is weaker about it than the best.
     pub mechanism: &'static str,
     /// See [`Mechanism::notes`].
@@ -193,7 +219,7 @@ struct StayAway(Option<CpuSet>);
 impl StayAway {
     fn from(plan: &Plan) -> StayAway {
         // A process that is started later would inherit the restriction.
-        let spawns = plan.processes.iter().any(|p| p.per_job);
+        let spawns = plan.starts_processes();
         let allowed = takt_linux::rt::affinity(0).ok().filter(|_| !spawns);
         let others = allowed.map(|all| all.difference(&plan.system.cpus)).filter(|others| !others.is_empty());
         let moved = others.is_some_and(|others| takt_linux::rt::set_affinity(0, &others).is_ok());
@@ -255,27 +281,63 @@ struct Home {
     partition: PartitionHandle,
 }
 
+/// A task's processes: the present one, and what is left to tell of those before.
+struct Task {
+    home: Home,
+    output: Option<std::fs::File>,
+    life: Life,
+    incarnation: Incarnation,
+    pid: Option<i32>,
+    /// Number of the continue descriptor in the process.
+    continue_number: RawFd,
+    /// When a replacement must have initialised.
+    init_limit: Option<Instant>,
+    end: Option<TaskEnd>,
+    /// Whether the process that ended last ended well, and whether any did.
+    well: bool,
+    succeeded: bool,
+    failures: u64,
+    replaced: u64,
+    /// For how long the present process had waited for a CPU before the schedule began, and how long those that have ended did
+    /// since then.
+    had_waited: Span,
+    waited: Option<Span>,
+    /// Likewise the CPU time.
+    had_used: Span,
+    used: Option<Span>,
+}
+
+impl Task {
+    fn new(home: Home, output: Option<std::fs::File>) -> Task {
+        Task {
+            home,
+            output,
+            life: Life::Alive,
+            incarnation: 0,
+            pid: None,
+            continue_number: -1,
+            init_limit: None,
+            end: None,
+            well: true,
+            succeeded: false,
+            failures: 0,
+            replaced: 0,
+            had_waited: Span::ZERO,
+            waited: None,
+            had_used: Span::ZERO,
+            used: None,
+        }
+    }
+}
+
 struct Supervisor {
     plan: Plan,
     mechanism: Arc<Mechanism>,
-    homes: Vec<Home>,
+    tasks: Vec<Task>,
     tasks_by_group: HashMap<Group, TaskId>,
     tasks_by_pid: HashMap<i32, TaskId>,
-    pids: Vec<Option<i32>>,
-    ends: Vec<Option<TaskEnd>>,
-    /// For how long each task's present process had waited for a CPU before the schedule began, and how long those that have ended
-    /// did since then.
-    had_waited: Vec<Span>,
-    waited: Vec<Option<Span>>,
-    gone: Vec<bool>,
-    /// Whether each task's last process ended well, and whether any did.
-    well: Vec<bool>,
-    /// Whether the end of the task's present process has been told, since a group may be found empty more than once.
-    told: Vec<bool>,
-    succeeded: Vec<bool>,
     requests: Arc<Requests>,
     first_spawn_error: Option<Error>,
-    specs: Vec<Prepared>,
     engine: Option<Engine>,
     epoll: OwnedFd,
     control: OwnedFd,
@@ -283,23 +345,16 @@ struct Supervisor {
     signals: Signals,
     /// From here on processes end because the run does: that says nothing about them, and nothing follows from it.
     closing: bool,
+    /// The process of this task has ended, and the run with it.
+    stopped_by: Option<TaskId>,
     /// Messages that did not fit into the ring yet.
     outgoing: VecDeque<Message>,
-    signalled: Vec<bool>,
-    /// Number of the continue descriptor in each task's process.
-    continue_numbers: Vec<RawFd>,
-}
-
-/// What is needed to start a task's process, again and again for a per-job task.
-struct Prepared {
-    output: Option<std::fs::File>,
 }
 
 impl Supervisor {
     fn set_up(plan: Plan, id: RunId, engine: Engine, signals: Signals) -> Result<Supervisor, Error> {
         let n = plan.system.tasks.len();
-        let starts = plan.processes.iter().any(|p| p.per_job);
-        let open = if starts { Mechanism::open_for_starts } else { Mechanism::open };
+        let open = if plan.starts_processes() { Mechanism::open_for_starts } else { Mechanism::open };
         let mut mechanism = open(plan.mechanism, &id)?;
         let present = mechanism.cpus();
         if !plan.system.cpus.is_subset(&present) {
@@ -307,8 +362,9 @@ impl Supervisor {
             return Err(Error::NoSuchCpu { missing, present: Box::new(present) });
         }
         let homes = homes(&plan.system, &mut mechanism).what("cannot create the groups of the processes")?;
-        let mut specs = Vec::with_capacity(n);
-        for process in &plan.processes {
+        let tasks_by_group = homes.iter().enumerate().map(|(i, h)| (h.group, TaskId(i as u32))).collect();
+        let mut tasks = Vec::with_capacity(n);
+        for (process, home) in plan.processes.iter().zip(homes) {
             let output = match &process.output {
                 None => None,
                 Some(path) => {
@@ -317,7 +373,7 @@ impl Supervisor {
                     Some(file.what(format!("cannot open the output of {}, {}", process.name, path.display()))?)
                 }
             };
-            specs.push(Prepared { output });
+            tasks.push(Task::new(home, output));
         }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).what("epoll")?;
         let control = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
@@ -325,29 +381,19 @@ impl Supervisor {
         epoll::add(&epoll, &control, EventData::new_u64(CONTROL), EventFlags::IN | EventFlags::ET).what("epoll")?;
         let mut supervisor = Supervisor {
             mechanism: Arc::new(mechanism),
-            tasks_by_group: homes.iter().enumerate().map(|(i, h)| (h.group, TaskId(i as u32))).collect(),
-            homes,
+            tasks,
+            tasks_by_group,
             tasks_by_pid: HashMap::with_capacity(n),
-            pids: vec![None; n],
-            ends: vec![None; n],
-            had_waited: vec![Span::ZERO; n],
-            waited: vec![None; n],
-            gone: vec![false; n],
-            well: vec![true; n],
-            told: vec![false; n],
-            succeeded: vec![false; n],
             requests: Arc::new(Requests::new(n)),
             first_spawn_error: None,
-            specs,
             engine: Some(engine),
             epoll,
             control,
             wake,
             signals,
             closing: false,
+            stopped_by: None,
             outgoing: VecDeque::new(),
-            signalled: vec![false; n],
-            continue_numbers: vec![-1; n],
             plan,
         };
         for task in (0..n as u32).map(TaskId) {
@@ -369,73 +415,161 @@ impl Supervisor {
             spec.cwd =
                 Some(std::ffi::CString::new(directory.as_os_str().as_bytes()).map_err(io::Error::other).what(what())?);
         }
-        if let Some(file) = &self.specs[index].output {
+        let output = self.tasks[index].output.as_ref();
+        if let Some(file) = output {
             spec.stdout = Output::Fd(file.as_fd());
         }
         let stderr = std::io::stderr();
-        if self.plan.output_to_stderr && self.specs[index].output.is_none() {
+        if self.plan.output_to_stderr && output.is_none() {
             spec.stdout = Output::Fd(stderr.as_fd());
         }
-        if self.plan.realtime {
-            spec.class = Class::Fifo(PROCESS_PRIORITY);
-        }
+        spec.class = match self.tasks[index].life {
+            // What initialises beside the schedule gets the CPU time that it leaves.
+            Life::Initialising => Class::Idle,
+            _ => self.plan.class(),
+        };
         // So that a command finds `takt burn` and `takt done` wherever this program was started from.
         if let Some(own) = std::env::current_exe().ok().as_deref().and_then(|exe| exe.parent()) {
             let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
             spec.set_env("PATH", &format!("{path}:{}", own.display())).what(what())?;
         }
         let channel = protocol::Channel::new(process.init).what(what())?;
-        if process.per_job {
-            // Its end completes its job. One that signalled would wait to be let on, and end its successor's job instead.
-            let variable = format!("{}=", protocol::VARIABLE);
-            spec.env.retain(|entry| !entry.to_bytes().starts_with(variable.as_bytes()));
-        } else {
-            channel.register_completion(&self.epoll, u64::from(task.0)).what(what())?;
+        let mut continue_number = -1;
+        if process.signals {
+            let data = completion_data(task, self.tasks[index].incarnation);
+            channel.register_completion(&self.epoll, data).what(what())?;
             spec.set_env(protocol::VARIABLE, &channel.variable()).what(what())?;
             spec.pass_fds.extend(channel.pass_fds());
-            self.continue_numbers[index] = channel.continue_number();
+            continue_number = channel.continue_number();
+        } else {
+            // One that signalled all the same would wait to be resumed.
+            let variable = format!("{}=", protocol::VARIABLE);
+            spec.env.retain(|entry| !entry.to_bytes().starts_with(variable.as_bytes()));
         }
-        self.told[index] = false;
-        let pid = self.mechanism.spawn(self.homes[index].group, &spec).what(what())?;
+        let pid = self.mechanism.spawn(self.tasks[index].home.group, &spec).what(what())?;
         self.tasks_by_pid.insert(pid, task);
-        self.pids[index] = Some(pid);
+        let known = &mut self.tasks[index];
+        (known.pid, known.continue_number) = (Some(pid), continue_number);
         Ok(())
     }
 
-    /// Lets the processes that want it run before the schedule, all at once, until each has signalled or ended.
+    /// Starts the process that takes the place of one that has ended. It is born frozen and waits for the next job, or it initialises
+    /// first. Without it the task has failed.
+    fn spawn_next(&mut self, task: TaskId) {
+        let process = &self.plan.processes[task.index()];
+        let (init, per_job) = (process.init, process.per_job);
+        let limit = Instant::now() + Duration::from_nanos(self.plan.init_timeout.ns().max(0) as u64);
+        let known = &mut self.tasks[task.index()];
+        let group = known.home.group;
+        known.incarnation += 1;
+        known.replaced += u64::from(!per_job);
+        (known.had_waited, known.had_used) = (Span::ZERO, Span::ZERO);
+        known.life = if init { Life::Initialising } else { Life::Alive };
+        known.init_limit = init.then_some(limit);
+        let ready = self.mechanism.prepare(group).what("cannot freeze an empty group");
+        let started = ready.and_then(|()| self.spawn(task)).and_then(|()| match init {
+            true => self.mechanism.thaw(group).what("cannot start the initialisation"),
+            false => Ok(()),
+        });
+        match started {
+            Ok(()) if init => {}
+            Ok(()) => self.ready(task, None),
+            Err(e) => {
+                self.first_spawn_error.get_or_insert(e);
+                self.fail(task);
+            }
+        }
+    }
+
+    fn ready(&mut self, task: TaskId, resume: Option<OwnedFd>) {
+        let incarnation = self.tasks[task.index()].incarnation;
+        self.outgoing.push_back(Message::Ready { task, incarnation, resume });
+    }
+
+    /// The task has no process, and gets no other.
+    fn fail(&mut self, task: TaskId) {
+        let known = &mut self.tasks[task.index()];
+        known.life = Life::Gone;
+        let incarnation = known.incarnation;
+        self.outgoing.push_back(Message::Exit { task, incarnation, regular: false, replaced: false });
+    }
+
+    /// A replacement has signalled the end of its initialisation.
+    fn initialised(&mut self, task: TaskId) {
+        let group = self.tasks[task.index()].home.group;
+        let frozen = self.mechanism.freeze(group);
+        self.mechanism.set_class(group, self.plan.class());
+        let known = &mut self.tasks[task.index()];
+        (known.life, known.init_limit) = (Life::Alive, None);
+        match (frozen, self.continue_fd(task)) {
+            (Ok(()), Some(resume)) => self.ready(task, Some(resume)),
+            // It is gone, or has changed its user; then it cannot be resumed.
+            _ => self.replace(task),
+        }
+    }
+
+    /// Kills what is left of the task's process. The next one is started when the group is empty.
+    fn replace(&mut self, task: TaskId) {
+        let known = &mut self.tasks[task.index()];
+        known.life = Life::Dying;
+        let group = known.home.group;
+        if let Err(e) = self.mechanism.kill(group).what("cannot end a process that is to be replaced") {
+            self.first_spawn_error.get_or_insert(e);
+            self.fail(task);
+        } else if self.tasks[task.index()].pid.is_none_or(|pid| !self.tasks_by_pid.contains_key(&pid))
+            && !self.mechanism.populated(group).unwrap_or(false)
+        {
+            self.emptied(task);
+        }
+    }
+
+    /// Lets the processes that want it run before the schedule, all at once, until each has signalled.
     fn initialise(&mut self) -> Result<(), Error> {
-        let mut waiting: Vec<bool> = self.plan.processes.iter().map(|p| p.init).collect();
-        if !waiting.contains(&true) {
+        let tasks = || (0..self.tasks.len() as u32).map(TaskId);
+        let waiting: Vec<TaskId> = tasks().filter(|task| self.plan.processes[task.index()].init).collect();
+        if waiting.is_empty() {
             return Ok(());
         }
-        for (index, _) in waiting.iter().enumerate().filter(|(_, init)| **init) {
-            self.mechanism.thaw(self.homes[index].group).what("cannot start the initialisation")?;
+        for task in &waiting {
+            let known = &mut self.tasks[task.index()];
+            known.life = Life::Initialising;
+            self.mechanism.thaw(known.home.group).what("cannot start the initialisation")?;
         }
         let limit = Instant::now() + Duration::from_nanos(self.plan.init_timeout.ns().max(0) as u64);
-        while waiting.contains(&true) && !self.signals.stop() {
+        loop {
+            let initialising = |task: &&TaskId| self.tasks[task.index()].life == Life::Initialising;
+            let late: Vec<&TaskId> = waiting.iter().filter(initialising).collect();
+            if late.is_empty() || self.signals.stop() {
+                return Ok(());
+            }
             let left = limit.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let late = (0..waiting.len()).filter(|i| waiting[*i]).map(|i| self.plan.processes[i].name.as_str());
-                let names = late.collect::<Vec<_>>().join(", ");
-                return Err(Error::InitTimeout { names, timeout: self.plan.init_timeout });
+                let names: Vec<_> = late.iter().map(|t| self.plan.processes[t.index()].name.as_str()).collect();
+                return Err(Error::InitTimeout { names: names.join(", "), timeout: self.plan.init_timeout });
             }
             self.wait(left.min(ROUND), true)?;
-            self.reap();
+            // Signals first: a process may signal and then end.
             let mut events = Vec::with_capacity(64);
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)).what("epoll")?;
-            for task in events.iter().map(|e| e.data.u64()).filter(|data| *data < CONTROL) {
-                let index = task as usize;
-                self.signalled[index] = true;
-                if std::mem::replace(&mut waiting[index], false) {
-                    self.mechanism.freeze(self.homes[index].group).what("cannot end the initialisation")?;
+            for (task, _) in events.iter().map(|e| e.data.u64()).filter(|data| *data < CONTROL).map(completion_of) {
+                let known = &mut self.tasks[task.index()];
+                if known.life == Life::Initialising {
+                    known.life = Life::Alive;
+                    self.mechanism.freeze(known.home.group).what("cannot end the initialisation")?;
                 }
             }
-            for (index, waiting) in waiting.iter_mut().enumerate() {
-                *waiting &= !self.gone[index];
+            self.reap();
+            let failed = waiting.iter().find(|t| self.tasks[t.index()].life == Life::Gone && !self.tolerates(**t));
+            if let Some((task, end)) = failed.and_then(|task| Some((task, self.tasks[task.index()].end?))) {
+                return Err(Error::InitFailed { name: self.plan.processes[task.index()].name.clone(), end });
             }
         }
-        Ok(())
+    }
+
+    /// Whether the workload itself says that the schedule goes without the task's process.
+    fn tolerates(&self, task: TaskId) -> bool {
+        self.plan.processes[task.index()].on_exit == Some(OnExit::End)
     }
 
     /// Sleeps until a signal, a child's end, the scheduler's call, an emptied group or the limit.
@@ -464,7 +598,7 @@ impl Supervisor {
         while let Some(pid) = disturbance::ended_child() {
             let task = self.tasks_by_pid.remove(&pid).filter(|_| !self.closing);
             if let Some(task) = task {
-                self.add_waited(task, pid);
+                self.add_times(task, pid);
             }
             let status = match rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::NOHANG) {
                 Ok(Some((_, status))) => status,
@@ -475,14 +609,19 @@ impl Supervisor {
                 (Some(code), _) => TaskEnd::Exited(code),
                 (None, signal) => TaskEnd::Signalled(signal.unwrap_or(0)),
             };
-            self.well[task.index()] = end == TaskEnd::Exited(0);
-            self.succeeded[task.index()] |= end == TaskEnd::Exited(0);
-            let keep = self.plan.processes[task.index()].per_job && end == TaskEnd::Exited(0);
-            if !(keep && self.ends[task.index()].is_some()) {
-                self.ends[task.index()] = Some(end);
+            let per_job = self.plan.processes[task.index()].per_job;
+            let known = &mut self.tasks[task.index()];
+            // One that is replaced was ended by Takt.
+            if known.life != Life::Dying {
+                known.well = end == TaskEnd::Exited(0);
+                known.succeeded |= known.well;
+                known.failures += u64::from(!known.well);
+                if !(per_job && known.well && known.end.is_some()) {
+                    known.end = Some(end);
+                }
             }
             // A group that cannot be read is one that is gone.
-            if self.mechanism.leader_exited(self.homes[task.index()].group).unwrap_or(true) {
+            if self.mechanism.leader_exited(known.home.group).unwrap_or(true) {
                 self.emptied(task);
             }
         }
@@ -495,63 +634,88 @@ impl Supervisor {
         for group in found {
             self.emptied(self.tasks_by_group[&group]);
         }
-        if !self.mechanism.notifies() {
-            for task in (0..self.homes.len() as u32).map(TaskId) {
-                let left_behind = self.ends[task.index()].is_some() && !self.gone[task.index()];
-                let led = self.pids[task.index()].is_some_and(|pid| self.tasks_by_pid.contains_key(&pid));
-                if left_behind && !led && !self.mechanism.populated(self.homes[task.index()].group).unwrap_or(false) {
-                    self.emptied(task);
-                }
+        for task in (0..self.tasks.len() as u32).map(TaskId) {
+            let known = &self.tasks[task.index()];
+            let lives = matches!(known.life, Life::Alive | Life::Dying | Life::Initialising);
+            let led = known.pid.is_some_and(|pid| self.tasks_by_pid.contains_key(&pid));
+            let unnoticed = !self.mechanism.notifies() && lives && !led && known.pid.is_some();
+            if unnoticed && !self.mechanism.populated(known.home.group).unwrap_or(false) {
+                self.emptied(task);
+            } else if known.init_limit.is_some_and(|limit| limit < Instant::now()) {
+                // A replacement that does not initialise is none.
+                let _ = self.mechanism.kill(known.home.group);
+                self.fail(task);
             }
         }
     }
 
-    /// Adds what a process of the task has waited for a CPU, which is then over. One that is started for a job also waits on its way
+    /// Adds what a process of the task has waited for a CPU and used of one, which is then over. One that is started for a job also waits on its way
     /// into its group, which is no part of a turn and cannot be told from that.
-    fn add_waited(&mut self, task: TaskId, pid: i32) {
+    fn add_times(&mut self, task: TaskId, pid: i32) {
         if self.plan.processes[task.index()].per_job {
             return;
         }
-        let before = std::mem::take(&mut self.had_waited[task.index()]);
+        let known = &mut self.tasks[task.index()];
+        let before = std::mem::take(&mut known.had_waited);
         if let Some(waited) = disturbance::waited(pid) {
-            *self.waited[task.index()].get_or_insert_default() += (waited - before).or_zero();
+            *known.waited.get_or_insert_default() += (waited - before).or_zero();
+        }
+        let before = std::mem::take(&mut known.had_used);
+        if let Some(used) = disturbance::used(pid) {
+            *known.used.get_or_insert_default() += (used - before).or_zero();
         }
     }
 
-    /// The last process of a task has ended.
+    /// The last process of a task's group has ended.
     fn emptied(&mut self, task: TaskId) {
-        let index = task.index();
-        if self.gone[index] || std::mem::replace(&mut self.told[index], true) {
-            return;
+        let Process { per_job, on_exit, .. } = self.plan.processes[task.index()];
+        let running = self.engine.is_none();
+        let known = &mut self.tasks[task.index()];
+        let (incarnation, regular) = (known.incarnation, known.well);
+        match known.life {
+            Life::Ended | Life::Gone => {}
+            Life::Dying => self.spawn_next(task),
+            // A replacement that fails in its initialisation would do so again.
+            Life::Initialising if running => self.fail(task),
+            Life::Alive if per_job => {
+                known.life = Life::Ended;
+                self.outgoing.push_back(Message::JobDone { task, incarnation, regular });
+            }
+            Life::Alive if on_exit == Some(OnExit::Restart) => {
+                self.outgoing.push_back(Message::Exit { task, incarnation, regular, replaced: true });
+                self.spawn_next(task);
+            }
+            Life::Alive | Life::Initialising => {
+                known.life = Life::Gone;
+                self.outgoing.push_back(Message::Exit { task, incarnation, regular, replaced: false });
+                if on_exit == Some(OnExit::Stop) && self.stopped_by.is_none() {
+                    self.stopped_by = Some(task);
+                    self.outgoing.push_back(Message::Stop);
+                }
+            }
         }
-        if !self.plan.processes[index].per_job {
-            self.gone[index] = true;
-            self.outgoing.push_back(Message::Exit(task, self.well[index]));
-            return;
-        }
-        self.outgoing.push_back(Message::JobDone(task, self.well[index]));
     }
 
     /// Does what the scheduler has asked for.
     fn serve(&mut self) {
         let mut asked = Vec::new();
-        self.requests.take(|task, what| asked.push((task, what)));
-        for (task, what) in asked {
-            if what & CONTINUE_FD != 0 {
-                let fd = self.continue_fd(task);
-                self.outgoing.extend(fd.map(|fd| Message::ContinueFd(task, fd)));
-            }
-            if what & PROCESS != 0 && !self.gone[task.index()] {
-                // The next process is born frozen and waits for the next release.
-                let frozen = self.mechanism.freeze(self.homes[task.index()].group).what("cannot freeze an empty group");
-                match frozen.and_then(|()| self.spawn(task)) {
-                    Ok(()) => self.outgoing.push_back(Message::Ready(task)),
-                    Err(e) => {
-                        self.first_spawn_error.get_or_insert(e);
-                        self.gone[task.index()] = true;
-                        self.outgoing.push_back(Message::Exit(task, false));
-                    }
+        self.requests.take(|task, incarnation, request| asked.push((task, incarnation, request)));
+        for (task, incarnation, request) in asked {
+            let known = &self.tasks[task.index()];
+            match (request, known.life) {
+                (Request::Resume, _) if known.incarnation == incarnation => {
+                    let resume = self.continue_fd(task);
+                    self.outgoing.extend(resume.map(|resume| Message::Resume { task, incarnation, resume }));
                 }
+                // The scheduler has named the process that it waits for since it asked.
+                (Request::Initialised, Life::Initialising) if known.incarnation == incarnation => {
+                    self.initialised(task)
+                }
+                (Request::Next, Life::Ended) if known.incarnation == incarnation => self.spawn_next(task),
+                (Request::Next, Life::Alive | Life::Initialising) if known.incarnation == incarnation => {
+                    self.replace(task);
+                }
+                _ => {}
             }
         }
     }
@@ -562,22 +726,25 @@ impl Supervisor {
         let (scheduler_outbox, mut outbox) = RingBuffer::new(RING + 16 * n);
         let start = Arc::new(AtomicU64::new(0));
         let engine = self.engine.take().expect("the engine waits here for the scheduler thread");
-        let slots = (0..n).map(|t| Slot {
-            group: self.homes[t].group,
-            partition: self.homes[t].partition,
-            signalled: self.signalled[t],
+        let slots = (0..n).map(|t| {
+            let (known, process) = (&self.tasks[t], &self.plan.processes[t]);
+            let initialised = process.init && known.life == Life::Alive;
             // Here in time for the first window of those that have initialised.
-            continue_fd: if self.signalled[t] { self.continue_fd(TaskId(t as u32)) } else { None },
-            asked: self.signalled[t],
-            owed: false,
-            has_process: true,
-            expects_process: false,
-            per_job: self.plan.processes[t].per_job,
-            budgeted: engine.meters(TaskId(t as u32)),
+            let resume = if initialised { self.continue_fd(TaskId(t as u32)) } else { None };
+            Slot {
+                group: known.home.group,
+                partition: known.home.partition,
+                incarnation: 0,
+                program: if initialised { Program::Waiting } else { Program::New },
+                resume: resume.map_or(Resume::Unknown, Resume::Here),
+                abort_signal: process.abort_signal,
+                budgeted: engine.meters(TaskId(t as u32)),
+            }
         });
         let single = (self.plan.system.cpus.len() == 1).then_some(self.plan.system.cpus);
         let setup = Setup {
             slots: slots.collect(),
+            replaceable: self.plan.replaceable().collect(),
             engine,
             mechanism: self.mechanism.clone(),
             epoll: self.epoll.try_clone().what("epoll")?,
@@ -599,8 +766,9 @@ impl Supervisor {
             }
         }
         let mut observer = Watched { observer, error: None, inputs: Vec::new() };
-        for (before, pid) in self.had_waited.iter_mut().zip(&self.pids) {
-            *before = pid.and_then(disturbance::waited).unwrap_or_default();
+        for task in &mut self.tasks {
+            task.had_waited = task.pid.and_then(disturbance::waited).unwrap_or_default();
+            task.had_used = task.pid.and_then(disturbance::used).unwrap_or_default();
         }
         let stolen_before = disturbance::stolen(&self.plan.system.cpus);
         // Memory is locked only now: a fork of locked memory would copy it.
@@ -614,7 +782,8 @@ impl Supervisor {
         }
         let start = Span::from_ns(start.load(Ordering::Acquire) as i64);
         let startup = began.elapsed();
-        observer.call(|o| o.started(start, &self.pids));
+        let pids: Vec<Option<i32>> = self.tasks.iter().map(|task| task.pid).collect();
+        observer.call(|o| o.started(start, &pids));
         let away = StayAway::from(&self.plan);
         let mut stopping = self.signals.stop();
         if stopping {
@@ -641,7 +810,7 @@ impl Supervisor {
         self.reap();
         let stolen = disturbance::stolen(&self.plan.system.cpus);
         for (pid, task) in self.tasks_by_pid.clone() {
-            self.add_waited(task, pid);
+            self.add_times(task, pid);
         }
         self.closing = true;
         let destroyed = self.mechanism.destroy();
@@ -667,24 +836,32 @@ impl Supervisor {
         if class == "other" {
             notes.push("the scheduler has no real-time class: other load delays it".into());
         }
-        let ended = match (stopped, n > 0 && engine.all_gone()) {
-            (true, _) => Ended::Signal,
-            (false, true) => Ended::AllExited,
-            (false, false) => Ended::Duration,
+        let ended = match (stopped, self.stopped_by) {
+            (true, Some(task)) => Ended::Exit(task),
+            (true, None) => Ended::Signal,
+            (false, _) if n > 0 && engine.all_gone() && self.plan.duration.is_none_or(|d| end < Time::ZERO + d) => {
+                Ended::AllExited
+            }
+            (false, _) => Ended::Duration,
         };
+        let all_failed = n > 0 && self.tasks.iter().all(|task| task.end.is_some() && !task.succeeded);
+        let tasks = || self.tasks.iter();
         Ok(Report {
             counts: (0..n as u32).map(|t| engine.counts(TaskId(t))).collect(),
             responses: responses.0,
             most_used,
-            waited: std::mem::take(&mut self.waited),
+            waited: tasks().map(|task| task.waited).collect(),
+            cpu_time: tasks().map(|task| task.used).collect(),
             stolen: stolen.zip(stolen_before).map(|(after, before)| (after - before).or_zero()),
             context_switches: engine.context_switches(),
             windows_lost: engine.windows_lost(),
             length: end - Time::ZERO,
             ended,
-            all_failed: n > 0 && self.ends.iter().zip(&self.succeeded).all(|(end, well)| end.is_some() && !well),
+            all_failed,
+            ends: tasks().map(|task| task.end).collect(),
+            failures_of: tasks().map(|task| task.failures).collect(),
+            replaced: tasks().map(|task| task.replaced).collect(),
             spawn_error: self.first_spawn_error.take(),
-            ends: std::mem::take(&mut self.ends),
             mechanism: self.mechanism.name(),
             notes,
             scheduler_class: class,
@@ -702,8 +879,9 @@ impl Supervisor {
     /// A copy of the descriptor that lets a task's process go on. Without one the process waits for ever after its first
     /// completion, which shows as overruns; that can only be when it is gone or belongs to somebody else now.
     fn continue_fd(&self, task: TaskId) -> Option<OwnedFd> {
-        let pid = self.pids[task.index()].filter(|pid| self.tasks_by_pid.contains_key(pid))?;
-        protocol::fetch_continue_fd(pid, self.continue_numbers[task.index()]).ok()
+        let known = &self.tasks[task.index()];
+        let pid = known.pid.filter(|pid| self.tasks_by_pid.contains_key(pid))?;
+        protocol::fetch_continue_fd(pid, known.continue_number).ok()
     }
 
     fn drain(&mut self, outbox: &mut Consumer<Item>, observer: &mut Watched<'_>) {

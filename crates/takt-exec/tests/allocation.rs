@@ -210,6 +210,9 @@ fn run(text: &str, mechanism: Choice) -> Report {
         cmd: task.cmd.clone().unwrap(),
         init: false,
         per_job: task.spawn == Spawn::PerJob,
+        signals: task.spawn == Spawn::Once,
+        on_exit: None,
+        abort_signal: None,
         output: None,
     };
     let plan = Plan {

@@ -47,6 +47,16 @@ pub fn waited(pid: i32) -> Option<Span> {
     Some((waited - living.fold(ended, |sum, [own, ended]| sum + own + ended)).or_zero())
 }
 
+/// The CPU time that a process has used, exactly, and that of those of its children which it has waited for, to a tick of the kernel's
+/// statistics. `None` when it is gone; a zombie still tells.
+#[must_use]
+pub fn used(pid: i32) -> Option<Span> {
+    let own = sys::process_cpu_time(pid).map(Span::from_ns)?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let [_, children] = parse_used(&stat, rustix::param::clock_ticks_per_second()).unwrap_or_default();
+    Some(own + children)
+}
+
 /// The CPU time of a process, and of those of its children that have ended and been reaped: `utime` and `stime`, and the same with a
 /// `c` (proc_pid_stat(5)). They follow a name that can hold anything.
 fn parse_used(stat: &str, ticks_per_second: u64) -> Option<[Span; 2]> {

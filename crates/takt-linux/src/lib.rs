@@ -28,4 +28,5 @@ pub mod watcher;
 pub use layout::{Hierarchy, Layout, LayoutKind};
 pub use mechanism::{Choice, Group, Mechanism, PartitionHandle, Unavailable};
 pub use run_id::RunId;
+pub use rustix::process::Signal;
 pub use spawn::{Output, SpawnSpec};

@@ -9,6 +9,8 @@
 //! * A process on its way into the v2 freezer can miss that the v1 freezer wants it, and then runs on once v2 lets go. So
 //!   the two are never combined: under v1, a new process waits for a descriptor until it is in its frozen group.
 //! * v1: a frozen process survives SIGKILL until it is thawed. v2: it dies at once.
+//! * v2: from Linux 6.14 on, a process that is born into a group that was ever killed by `cgroup.kill` dies at once: its parent's count
+//!   of kills is compared with that of the group (`cgroup_css_set_fork`). So a group that is used again is killed process by process.
 //! * v2: freezing takes the lock that every creation, move and removal of any group takes.
 
 use crate::control::{self, Text};
@@ -685,6 +687,43 @@ impl Mechanism {
         Ok(cached.as_ref().map_or(Ok(()), |(_, file)| control::put(file, value))?)
     }
 
+    /// Sends a signal to the process that was started in the group, and to none that it started. It takes effect when the group is
+    /// thawed. For the scheduler thread, too.
+    ///
+    /// # Errors
+    /// The kernel's answer. A process that is gone is no error.
+    pub fn signal_leader(&self, group: Group, signal: Signal) -> io::Result<()> {
+        let Some(leader) = Pid::from_raw(self.member(group).leader.load(Acquire)) else { return Ok(()) };
+        match kill_process(leader, signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Gives every thread of a group, as far as it can be found, a scheduling class. Not for the scheduler thread.
+    pub fn set_class(&self, group: Group, class: rt::Class) {
+        let pids = match (&self.unified, &self.v1_freezer) {
+            (Some(tree), _) | (None, Some(tree)) => control::pids(&self.path(tree, group).join("cgroup.procs")),
+            (None, None) => self.members_by_search(group),
+        };
+        for pid in pids {
+            let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+            for thread in threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+                // A thread that has ended has no class.
+                let _ = rt::set_class(thread, class);
+            }
+        }
+    }
+
+    /// Makes an empty group ready for another process, which is then born frozen.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn prepare(&self, group: Group) -> io::Result<()> {
+        self.member(group).killed.store(false, Release);
+        self.freeze(group)
+    }
+
     fn signal(&self, group: Group, signal: Signal) -> io::Result<()> {
         let Some(process_group) = Pid::from_raw(self.member(group).process_group.load(Acquire)) else {
             return Ok(());
@@ -863,13 +902,11 @@ impl Mechanism {
     /// The kernel's answer; an empty group is no error.
     pub fn kill(&self, group: Group) -> io::Result<()> {
         self.member(group).killed.store(true, Release);
-        if let Some(tree) = &self.unified {
-            kill_v2(&self.path(tree, group))?;
-            // A v1-frozen process acts on the signal when it is thawed; it does not get back to its program.
-            return if self.freezer == Freezer::V1 { self.thaw(group) } else { Ok(()) };
-        }
         if let Some(tree) = &self.v1_freezer {
             return kill_v1(&self.path(tree, group));
+        }
+        if let Some(tree) = &self.unified {
+            return kill_frozen_v2(&self.path(tree, group));
         }
         self.signal(group, Signal::KILL)?;
         kill_found(|| self.members_by_search(group), Instant::now() + Duration::from_secs(1));
@@ -1016,19 +1053,34 @@ fn pid_of(pid: i32) -> io::Result<Pid> {
 /// Kills all below a v2 group, forks included.
 pub(crate) fn kill_v2(group: &Path) -> io::Result<()> {
     match control::write(&group.join("cgroup.kill"), "1") {
+        // Before Linux 5.14.
         Err(e) if e.kind() == io::ErrorKind::NotFound && group.exists() => {
-            // Before Linux 5.14. A frozen group cannot fork, and in v2 a frozen process dies.
-            control::write(&group.join("cgroup.freeze"), "1")?;
-            for dir in control::tree(group) {
-                for pid in control::pids(&dir.join("cgroup.procs")).into_iter().filter_map(Pid::from_raw) {
-                    let _ = kill_process(pid, Signal::KILL);
-                }
-            }
+            kill_frozen_v2(group)?;
             control::write(&group.join("cgroup.freeze"), "0")
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
     }
+}
+
+/// Kills all below a v2 group process by process: a frozen group cannot fork, so none is missed, and in v2 a frozen process dies.
+fn kill_frozen_v2(group: &Path) -> io::Result<()> {
+    let frozen = |_: &u32| {
+        let frozen = control::read(&group.join("cgroup.events")).map_or(true, |e| !e.contains("frozen 0"));
+        if !frozen {
+            sleep(Duration::from_millis(1));
+        }
+        frozen
+    };
+    control::write(&group.join("cgroup.freeze"), "1")?;
+    // A process in an uninterruptible wait keeps the group from getting frozen; then it cannot fork either.
+    (0..200).find(frozen);
+    for dir in control::tree(group) {
+        for pid in control::pids(&dir.join("cgroup.procs")).into_iter().filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    Ok(())
 }
 
 /// Kills all in one v1 freezer group: frozen processes cannot fork, so none is missed; the signal waits for the thaw.

@@ -15,6 +15,8 @@ use takt_core::time::Span;
 pub enum Class {
     /// The ordinary time-sharing class.
     Other,
+    /// `SCHED_IDLE`: CPU time that the ordinary class leaves.
+    Idle,
     /// `SCHED_FIFO` with a priority from 1 (low) to 99.
     Fifo(u8),
     /// `SCHED_DEADLINE`: `runtime` within `deadline` in every `period`. The kernel refuses it to a thread that is
@@ -37,6 +39,7 @@ pub enum Class {
 pub fn set_class(thread: i32, class: Class) -> io::Result<()> {
     let attr = match class {
         Class::Other => SchedAttr { policy: libc::SCHED_OTHER as u32, ..SchedAttr::default() },
+        Class::Idle => SchedAttr { policy: libc::SCHED_IDLE as u32, ..SchedAttr::default() },
         Class::Fifo(priority) => {
             SchedAttr { policy: libc::SCHED_FIFO as u32, priority: priority.into(), ..SchedAttr::default() }
         }

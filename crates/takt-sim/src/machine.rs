@@ -8,7 +8,7 @@ use crate::entries::{Entries, Entry};
 use crate::report::{CpuTime, Report, TaskTime};
 use crate::steal::Progress;
 use takt_core::engine::{Command, Engine, Input, Work};
-use takt_core::model::{Execution, Load, Step, TaskId, scaled};
+use takt_core::model::{Completion, Execution, Load, OnAbort, Step, TaskId, scaled};
 use takt_core::record::{JobId, Place};
 use takt_core::scenario::{Costs, Happening, Scenario};
 use takt_core::time::{Span, Time};
@@ -41,6 +41,14 @@ struct Body {
     /// The factor on what its job's steps need.
     load: u32,
     job: JobId,
+}
+
+impl Body {
+    /// It cannot make progress, so that its job blocks whenever it is dispatched.
+    #[inline]
+    fn stuck(&self) -> bool {
+        self.held || self.asleep
+    }
 }
 
 /// A place on which tasks run.
@@ -171,8 +179,8 @@ impl Machine {
         let mut due = self.slots.iter().filter(|slot| slot.at <= now).filter_map(|slot| slot.task);
         if let (Some(task), None, false) = (due.next(), due.next(), self.others <= now) {
             let body = &self.bodies[task.index()];
-            if body.next == body.end && !body.held {
-                inputs.push(Input::Complete { task });
+            if body.next == body.end && !body.stuck() {
+                inputs.push(Input::Complete { task, job: body.job });
                 return;
             }
         }
@@ -191,7 +199,7 @@ impl Machine {
             let task = self.acting[index];
             let body = &mut self.bodies[task.index()];
             let rest = self.steps.get(body.next as usize..body.end as usize).unwrap_or_default();
-            if !body.held && rest.iter().all(|step| matches!(step, Step::Unlock(_) | Step::Yield | Step::Call(_))) {
+            if !body.stuck() && rest.iter().all(|step| matches!(step, Step::Unlock(_) | Step::Yield | Step::Call(_))) {
                 for step in rest {
                     inputs.push(match *step {
                         Step::Unlock(resource) => Input::Return { task, resource },
@@ -200,7 +208,7 @@ impl Machine {
                     });
                 }
                 body.next = body.end;
-                inputs.push(Input::Complete { task });
+                inputs.push(Input::Complete { task, job: body.job });
             } else {
                 others = true;
             }
@@ -209,7 +217,7 @@ impl Machine {
             for index in 0..self.acting.len() {
                 let task = self.acting[index];
                 let body = &self.bodies[task.index()];
-                if body.next != body.end || body.held {
+                if body.next != body.end || body.stuck() {
                     self.act(task, now, engine, inputs);
                 }
             }
@@ -243,14 +251,15 @@ impl Machine {
         inputs.clear();
         self.inputs(end, engine, inputs);
         let complete = |input: &Input| match *input {
-            Input::Complete { task } => Some(task),
+            Input::Complete { task, .. } => Some(task),
             _ => None,
         };
         let completing: Vec<TaskId> = inputs.iter().filter_map(complete).collect();
         inputs.retain(|input| match input {
-            Input::Complete { task } | Input::Return { task, .. } | Input::Yield { task } | Input::Wake { task } => {
-                completing.contains(task)
-            }
+            Input::Complete { task, .. }
+            | Input::Return { task, .. }
+            | Input::Yield { task }
+            | Input::Wake { task } => completing.contains(task),
             _ => false,
         });
     }
@@ -259,7 +268,7 @@ impl Machine {
     fn act(&mut self, task: TaskId, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         self.account(task, now);
         let body = &mut self.bodies[task.index()];
-        if body.held {
+        if body.stuck() {
             inputs.push(Input::Block { task });
             return;
         }
@@ -298,15 +307,15 @@ impl Machine {
         }
     }
 
-    /// A job's sleep ends. One that was aborted meanwhile is not there any more.
+    /// A sleep of the program ends. The job that it was at may have been aborted meanwhile.
     fn awake(&mut self, task: TaskId, engine: &Engine, inputs: &mut Vec<Input>) {
         let body = &mut self.bodies[task.index()];
         body.asleep = false;
-        let there = engine.job(task).is_some_and(|job| job.number == body.job && !job.ready);
+        let there = engine.at(task) == Some(body.job) && engine.job(task).is_some_and(|job| !job.ready);
         if there && !body.held {
             inputs.push(Input::Wake { task });
             if body.next == body.end && body.left == Span::ZERO {
-                inputs.push(Input::Complete { task });
+                inputs.push(Input::Complete { task, job: body.job });
             }
         }
     }
@@ -355,6 +364,8 @@ impl Machine {
         }
         for command in commands {
             match *command {
+                // The next job begins anew all the same.
+                Command::Replace { .. } => {}
                 Command::Stop { task, .. } => self.stop(task, now),
                 Command::Start { task, place, work } => self.start(task, place, work, now, engine),
                 Command::Move { task, to: place, work, .. } | Command::Continue { task, place, work } => {
@@ -375,8 +386,11 @@ impl Machine {
 
     #[inline]
     fn start(&mut self, task: TaskId, place: Place, work: Work, now: Time, engine: &Engine) {
-        if work != Work::Resumed {
-            self.begin(task, work, engine);
+        match work {
+            Work::Resumed => {}
+            Work::Fresh | Work::Handler => self.begin(task, work, engine),
+            Work::Abandoned if engine.system().tasks[task.index()].on_abort == OnAbort::Signal => self.give_up(task),
+            Work::Abandoned => {}
         }
         if self.charges {
             self.charge_start(task, place, work);
@@ -388,21 +402,30 @@ impl Machine {
         self.arm(task, now);
     }
 
+    /// The program drops what it is at: only its completion is left to be signalled.
     #[inline]
-    fn begin(&mut self, task: TaskId, work: Work, engine: &Engine) {
-        let described = &engine.system().tasks[task.index()];
-        let body = &mut self.bodies[task.index()];
-        if body.asleep {
-            body.asleep = false;
+    fn give_up(&mut self, task: TaskId) {
+        if self.bodies[task.index()].asleep {
+            self.bodies[task.index()].asleep = false;
             self.sleepers.retain(|(_, t)| *t != task);
             self.note_others();
         }
         let body = &mut self.bodies[task.index()];
-        body.overhead = Span::ZERO;
+        (body.overhead, body.left) = (Span::ZERO, Span::ZERO);
         body.preempted = false;
         (body.next, body.end) = (0, 0);
+    }
+
+    #[inline]
+    fn begin(&mut self, task: TaskId, work: Work, engine: &Engine) {
+        self.give_up(task);
+        let described = &engine.system().tasks[task.index()];
+        let body = &mut self.bodies[task.index()];
+        body.job = number(task, engine);
         if work == Work::Handler {
             body.left = described.handler.map_or(Span::MAX, |h| h.runtime);
+        } else if described.completion == Completion::None {
+            body.left = Span::MAX;
         } else if body.all.0 == body.all.1 {
             let needed = match described.execution {
                 Execution::Declared => engine.declared(task),
@@ -413,7 +436,6 @@ impl Machine {
             };
             body.left = needed.unwrap_or(Span::MAX);
         } else {
-            body.job = number(task, engine);
             body.load = engine.load(task);
             body.left = Span::ZERO;
             let from = if body.turn < body.all.1 { body.turn + 1 } else { body.all.0 };
@@ -467,7 +489,7 @@ impl Machine {
     fn arm(&mut self, task: TaskId, now: Time) {
         let body = &self.bodies[task.index()];
         self.slots[body.place.index()].at = match body.left {
-            _ if body.held => now,
+            _ if body.stuck() => now,
             left if self.smooth => now.saturating_add(left),
             Span::MAX => Time::MAX,
             left => self.progress.done(now, body.overhead + left),
@@ -492,6 +514,7 @@ impl Machine {
                     (place, None)
                 }
                 Command::Move { from, to, .. } => (to, Some(from)),
+                Command::Replace { .. } => continue,
             };
             for &cpu in [Some(place), left].into_iter().flatten().flat_map(cpus) {
                 entries.change(cpu);
@@ -542,7 +565,7 @@ impl Machine {
             due += self.costs.context_switch;
             charged.context_switch += self.costs.context_switch;
         }
-        if work == Work::Resumed && body.place != place {
+        if matches!(work, Work::Resumed | Work::Abandoned) && body.place != place {
             due += self.costs.migration;
             charged.migration += self.costs.migration;
         }

@@ -11,6 +11,7 @@
 //! | `release` | a job starts and ends only after its release; job numbers increase |
 //! | `job-order` | a task's jobs run one at a time in their order; none runs after its end |
 //! | `finish` | a job ends once; one that completed has run |
+//! | `behind` | a job whose program is at the work of an earlier job completes only after the signal of that one |
 //! | `handler` | a handler follows the abort of its job, once, in the same instant, and ends once |
 //! | `resource` | a resource has one owner; only what is held is given back; who waits for one does not run on |
 //! | `deadlock` | a deadlock is recorded where a request closes a circle, and nowhere else |
@@ -113,6 +114,8 @@ struct TaskState {
     last_finished: Option<(JobId, Time)>,
     /// That job was aborted, and no handler has begun since.
     aborted: bool,
+    /// The job that found its program at the work of an earlier job, and that one, while it is.
+    behind: Option<(JobId, JobId)>,
     /// The job whose handler is at work.
     handler: Option<JobId>,
     /// What it waits for, and since when.
@@ -230,8 +233,12 @@ impl<'a> Checker<'a> {
             | What::Block { .. }
             | What::Wake { .. }
             | What::Yield { .. }
-            | What::LateSignal { .. }
             | What::Exit { .. } => {}
+            What::Behind { task, job, abandoned } => self.tasks[task.index()].behind = Some((job, abandoned)),
+            What::LateSignal { task, job } => {
+                let behind = &mut self.tasks[task.index()].behind;
+                *behind = behind.filter(|(_, abandoned)| *abandoned != job);
+            }
         }
     }
 
@@ -451,6 +458,11 @@ impl<'a> Checker<'a> {
         if outcome != Outcome::Skipped {
             state.last_finished = Some((job, at));
             state.aborted = outcome == Outcome::Aborted;
+        }
+        let behind = if outcome == Outcome::Skipped { None } else { self.tasks[task.index()].behind.take() };
+        if let Some((_, abandoned)) = behind.filter(|_| outcome == Outcome::Completed) {
+            let message = format!("job {job} completes while its program is still at the work of job {abandoned}");
+            self.find(task, "behind", message);
         }
         match known {
             None => self.find(task, "finish", format!("job {job} ends without having been released, or twice")),

@@ -34,6 +34,7 @@ const COLUMNS: [&str; 14] = [
 const COLUMNS_LEAST: usize = 11;
 const BLOCKED: &str = "waits";
 const GRANTED: &str = "granted";
+pub(crate) const FAILED: &str = "failed";
 
 pub(crate) struct Csv {
     out: Out,
@@ -87,11 +88,9 @@ impl Writer for Csv {
                 let (name, span) = call.parts();
                 (detail, amount, number) = (name, Some(span), Some(granted.into()));
             }
-            What::Block { .. }
-            | What::Wake { .. }
-            | What::Yield { .. }
-            | What::LateSignal { .. }
-            | What::Exit { .. } => {}
+            What::Behind { abandoned, .. } => number = Some(abandoned),
+            What::Block { .. } | What::Wake { .. } | What::Yield { .. } | What::LateSignal { .. } => {}
+            What::Exit { failed, .. } => detail = if failed { FAILED } else { "" },
         }
         let out = &mut self.out;
         out.int(r.record.at.ns());
@@ -214,6 +213,7 @@ fn row<'a>(c: &[&'a str]) -> Result<Row<'a>, String> {
         job: number(c[4], COLUMNS[4])?,
         cpus: Some(Cow::Borrowed(c[5])),
         detail: filled(c[6]),
+        failed: false,
         deadline: number(c[7], COLUMNS[7])?,
         amount: number(c[8], COLUMNS[8])?,
         window: number(c[9], COLUMNS[9])?,

@@ -114,11 +114,13 @@ impl Writer for JsonLines {
                 self.number(",\"value\":", span.ns());
                 self.out.text(if granted { ",\"granted\":true" } else { ",\"granted\":false" });
             }
+            What::Behind { abandoned, .. } => self.number(",\"abandoned\":", abandoned),
             What::Block { .. }
             | What::Wake { .. }
             | What::Yield { .. }
             | What::LateSignal { .. }
-            | What::Exit { .. } => {}
+            | What::Exit { failed: false, .. } => {}
+            What::Exit { failed: true, .. } => self.out.text(",\"failed\":true"),
         }
         self.out.text("}\n");
         self.out.spill()
@@ -159,8 +161,9 @@ pub(crate) fn split(what: &What) -> (&'static str, Option<usize>, Option<u64>) {
         What::Switch { .. } => ("switch", None, None),
         What::Configure { .. } => ("configure", None, None),
         What::Call { task, job, .. } => ("call", Some(task.index()), Some(job)),
+        What::Behind { task, job, .. } => ("behind", Some(task.index()), Some(job)),
         What::LateSignal { task, job } => ("late_signal", Some(task.index()), Some(job)),
-        What::Exit { task } => ("exit", Some(task.index()), None),
+        What::Exit { task, .. } => ("exit", Some(task.index()), None),
     }
 }
 

@@ -163,7 +163,7 @@ mod tests {
 
     /// One task with process 7, given CPU 1 from 10 to 20 ms and from 30 to 40 ms of a run of 50 ms.
     fn trace() -> Trace {
-        let task = TaskLabel { name: "a".into(), partition: None, pid: Some(7) };
+        let task = TaskLabel { name: "a".into(), pid: Some(7), ..TaskLabel::default() };
         let places = vec![[1].into_iter().collect::<CpuSet>()];
         let header = Header { tasks: vec![task], places, ..Header::default() };
         let (task, place) = (TaskId(0), Place(0));

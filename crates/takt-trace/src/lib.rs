@@ -9,7 +9,7 @@
 use std::io;
 use std::path::Path;
 use takt_core::cpus::CpuSet;
-use takt_core::model::ResourceId;
+use takt_core::model::{Completion, ResourceId};
 use takt_core::record::Record;
 use takt_core::time::{Span, Time};
 
@@ -72,6 +72,9 @@ pub struct TaskLabel {
     pub partition: Option<String>,
     /// Its process, in a real run.
     pub pid: Option<u32>,
+    /// Of a process of a window table, how the end of its jobs is known: each of its releases is an activation, and a job is what
+    /// one completion signal ends. `None` where each release is a job.
+    pub completion: Option<Completion>,
 }
 
 /// A part of the machine with a policy of its own.

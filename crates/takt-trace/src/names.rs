@@ -1,6 +1,7 @@
 //! The words by which text formats call things.
 
 use takt_core::cpus::{CpuSet, MAX_CPUS};
+use takt_core::model::Completion;
 use takt_core::policy::{Kind, PolicySpec, Setting};
 use takt_core::record::{Outcome, StopReason};
 use takt_core::time::Span;
@@ -22,6 +23,13 @@ const OUTCOMES: [(Outcome, &str); 6] = [
     (Outcome::Skipped, "skipped"),
 ];
 
+const COMPLETIONS: [(Completion, &str); 4] = [
+    (Completion::Undeclared, "undeclared"),
+    (Completion::Signal, "signal"),
+    (Completion::Exit, "exit"),
+    (Completion::None, "none"),
+];
+
 fn name_of<T: PartialEq>(table: &[(T, &'static str)], value: &T) -> &'static str {
     table.iter().find(|(v, _)| v == value).map_or("", |(_, name)| name)
 }
@@ -34,6 +42,12 @@ pub(crate) fn reason(reason: StopReason) -> &'static str {
 }
 pub(crate) fn outcome(outcome: Outcome) -> &'static str {
     name_of(&OUTCOMES, &outcome)
+}
+pub(crate) fn completion(completion: Completion) -> &'static str {
+    name_of(&COMPLETIONS, &completion)
+}
+pub(crate) fn completion_from(name: &str) -> Option<Completion> {
+    value_of(&COMPLETIONS, name)
 }
 pub(crate) fn reason_from(name: &str) -> Option<StopReason> {
     value_of(&REASONS, name)

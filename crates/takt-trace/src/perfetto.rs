@@ -16,10 +16,11 @@ mod wire;
 
 use crate::out::Out;
 use crate::timeline::{Asked, Policies, Switch};
-use crate::{Footer, Header, Stamped, Writer, names};
+use crate::{Footer, Header, Stamped, TaskLabel, Writer, names};
 use std::collections::VecDeque;
 use std::io;
 use takt_core::cpus::MAX_CPUS;
+use takt_core::model::Completion;
 use takt_core::record::{JobId, Outcome, Place, StopReason, What};
 use takt_core::time::{Span, Time};
 use wire::{
@@ -52,6 +53,8 @@ struct TaskState {
     bursts: bool,
     /// The deadline of the handler that it is at.
     handler: Option<Time>,
+    /// It is known to signal its completions.
+    signals: bool,
 }
 
 pub(crate) struct Perfetto {
@@ -84,8 +87,9 @@ impl Perfetto {
                 + 1
         });
         let process: Vec<u64> = process.collect();
-        let state = |name| TaskState {
+        let state = |(name, label): (String, &TaskLabel)| TaskState {
             name,
+            signals: label.completion == Some(Completion::Signal),
             running: None,
             job_open: None,
             running_open: false,
@@ -96,7 +100,7 @@ impl Perfetto {
         };
         let mut p = Perfetto {
             out: Out::new(out),
-            tasks: header.labels().into_iter().map(state).collect(),
+            tasks: header.labels().into_iter().zip(&header.tasks).map(state).collect(),
             cpus: header.places.iter().map(|p| p.iter().map(|c| c as u32).collect()).collect(),
             rounds: header.places.iter().map(|p| (names::cpus_title(p), false)).collect(),
             process,
@@ -502,7 +506,9 @@ impl Perfetto {
             Outcome::Skipped => self.instant(task, event::SKIPPED, &[this]),
             Outcome::Overrun => self.instant(task, event::OVERRUN, &[this]),
             Outcome::Aborted => self.instant(task, event::ABORTED, &[this]),
-            _ => {}
+            Outcome::Completed => self.tasks[task].signals = true,
+            Outcome::BudgetUsed if self.tasks[task].signals => self.instant(task, event::CUT_OFF, &[this]),
+            Outcome::BudgetUsed | Outcome::Exited => {}
         }
         if let Some(deadline) = deadline.filter(|d| at > *d && outcome != Outcome::Skipped) {
             let lateness = (key::LATENESS, Note::Int((at - deadline).ns()));
@@ -570,6 +576,10 @@ impl Writer for Perfetto {
             What::Return { task, resource } => {
                 self.instant(task.index(), event::RETURN, &[(key::RESOURCE, Note::Int(resource.0.into()))]);
             }
+            What::Behind { task, job, abandoned } => {
+                let notes = [job_note(job), (key::ABANDONED, Note::Int(abandoned as i64))];
+                self.instant(task.index(), event::BEHIND, &notes);
+            }
             What::LateSignal { task, job } => self.instant(task.index(), event::LATE_SIGNAL, &[job_note(job)]),
             What::Handler { task, job, deadline } => self.begin_handler(task.index(), job, deadline),
             What::HandlerEnd { task, job, consumed } => self.end_handler(r.record.at, task.index(), job, consumed),
@@ -590,7 +600,10 @@ impl Writer for Perfetto {
             What::Call { task, job, call, granted } => {
                 self.asked(&Asked { at: r.applied, task, job, call, granted });
             }
-            What::Exit { task } => self.instant(task.index(), event::EXIT, &[]),
+            What::Exit { task, failed } => {
+                let how = failed.then_some((key::OUTCOME, Note::Word(crate::csv::FAILED)));
+                self.instant(task.index(), event::EXIT, how.as_slice());
+            }
         }
         self.out.spill()
     }

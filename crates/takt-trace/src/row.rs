@@ -38,11 +38,14 @@ pub(crate) struct Row<'a> {
         alias = "resource",
         alias = "dropped",
         alias = "to",
-        alias = "setting"
+        alias = "setting",
+        alias = "abandoned"
     )]
     pub(crate) number: Option<u64>,
     #[serde(default)]
     pub(crate) granted: Option<bool>,
+    #[serde(default)]
+    pub(crate) failed: bool,
     #[serde(default)]
     pub(crate) set_point: Option<i64>,
     #[serde(default)]
@@ -186,7 +189,10 @@ impl Rows {
                 What::Call { task: task()?, job: job()?, call, granted: need(row.granted, "granted", row)? }
             }
             "late_signal" => What::LateSignal { task: task()?, job: job()? },
-            "exit" => What::Exit { task: task()? },
+            "behind" => What::Behind { task: task()?, job: job()?, abandoned: number("abandoned")? },
+            "exit" => {
+                What::Exit { task: task()?, failed: row.failed || row.detail.as_deref() == Some(crate::csv::FAILED) }
+            }
             other => return Err(format!("`{other}` is not a type of record")),
         };
         let record = Record { at: Time::from_ns(row.at), what };
@@ -240,10 +246,17 @@ struct TaskJson {
     partition: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    completion: Option<String>,
 }
 
 pub(crate) fn header_to_json(h: &Header) -> String {
-    let task = |t: &TaskLabel| TaskJson { name: t.name.clone(), partition: t.partition.clone(), pid: t.pid };
+    let task = |t: &TaskLabel| TaskJson {
+        name: t.name.clone(),
+        partition: t.partition.clone(),
+        pid: t.pid,
+        completion: t.completion.map(|c| names::completion(c).into()),
+    };
     let json = HeaderJson {
         takt_trace: VERSION,
         source: h.source.clone(),
@@ -276,7 +289,11 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
     within_reach("duration_ns", h.duration_ns)?;
     h.window_lengths_ns.iter().try_for_each(|ns| within_reach("window_lengths_ns", Some(*ns)))?;
     let place = |text: &String| names::cpus_from(text).ok_or_else(|| format!("`{text}` is not a list of CPUs"));
-    let task = |t: TaskJson| TaskLabel { name: t.name, partition: t.partition, pid: t.pid };
+    let task = |t: TaskJson| {
+        let known = |word: &String| names::completion_from(word).ok_or_else(|| format!("`{word}` is no completion"));
+        let completion = t.completion.as_ref().map(known).transpose()?;
+        Ok::<_, String>(TaskLabel { name: t.name, partition: t.partition, pid: t.pid, completion })
+    };
     Ok(Header {
         source: h.source,
         workload: h.workload,
@@ -285,7 +302,7 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
         scope: h.scope,
         seed: h.seed,
         places: h.places.iter().map(place).collect::<Result<_, _>>()?,
-        tasks: h.tasks.into_iter().map(task).collect(),
+        tasks: h.tasks.into_iter().map(task).collect::<Result<_, _>>()?,
         resources: h.resources,
         domains: h.domains.into_iter().map(|d| DomainLabel { name: d.name, policy: d.policy }).collect(),
         alternatives: h.alternatives,

@@ -2,9 +2,10 @@
 
 use crate::Trace;
 use crate::timeline::{Job, Timeline};
+use takt_core::model::Completion;
 use takt_core::record::{Outcome, StopReason, What};
 use takt_core::stats::{Counts, Histogram};
-use takt_core::time::Time;
+use takt_core::time::{Span, Time};
 
 /// Counts of a whole trace.
 #[derive(Clone, Debug, Default)]
@@ -45,9 +46,23 @@ pub fn summarize(trace: &Trace) -> Summary {
     let name = |name| TaskSummary { name, ..TaskSummary::default() };
     let mut summary =
         Summary { tasks: trace.header.labels().into_iter().map(name).collect(), end: line.end, ..Summary::default() };
+    let mut tables: Vec<Option<Table>> = trace.header.tasks.iter().map(|t| t.completion.map(Table::new)).collect();
     let mut last_on_cpu: Vec<Option<u32>> = vec![None; takt_core::cpus::MAX_CPUS];
     let mut last_run = vec![None; trace.header.tasks.len()];
     for r in &trace.records {
+        let about = match r.record.what {
+            What::Release { task, .. }
+            | What::Finish { task, .. }
+            | What::LateSignal { task, .. }
+            | What::Exit { task, .. } => Some(task.index()),
+            _ => None,
+        };
+        if let Some((table, index)) = about.and_then(|index| Some((tables[index].as_mut()?, index))) {
+            if let Some(response) = table.record(r.record.at, &r.record.what, &mut summary.tasks[index].counts) {
+                summary.tasks[index].responses.add(response);
+                summary.responses.add(response);
+            }
+        }
         match r.record.what {
             What::Start { task, job, place } => {
                 let counts = &mut summary.tasks[task.index()].counts;
@@ -64,6 +79,7 @@ pub fn summarize(trace: &Trace) -> Summary {
             }
             What::LateSignal { task, .. } => summary.tasks[task.index()].counts.late_signals += 1,
             What::WindowsLost { count } => summary.windows_lost += count,
+            What::Behind { task, .. } => summary.tasks[task.index()].counts.behind += 1,
             What::Handler { task, .. } => {
                 summary.tasks[task.index()].handlers += 1;
                 // It is fresh work, wherever its job ran.
@@ -73,10 +89,15 @@ pub fn summarize(trace: &Trace) -> Summary {
             _ => {}
         }
     }
-    for job in line.jobs.iter().flatten() {
+    for (table, task) in tables.iter().zip(&mut summary.tasks) {
+        if table.as_ref().is_some_and(|table| !table.signals) {
+            task.counts = task.counts.without_jobs();
+        }
+    }
+    for job in line.jobs.iter().flatten().filter(|job| tables[job.task.index()].is_none()) {
         let task = &mut summary.tasks[job.task.index()];
         count(job, line.end, &mut task.counts);
-        if let Some((at, Outcome::Completed | Outcome::BudgetUsed | Outcome::Exited)) = job.finish {
+        if let Some((at, Outcome::Completed)) = job.finish {
             task.responses.add(at - job.release);
             summary.responses.add(at - job.release);
         }
@@ -85,12 +106,91 @@ pub fn summarize(trace: &Trace) -> Summary {
     summary
 }
 
+/// The jobs of a process of a window table: what one completion signal ends, over as many activations as that takes.
+struct Table {
+    signals: bool,
+    /// The release of the job that no signal has ended, and whether an activation of it was cut off.
+    open: Option<(Time, bool)>,
+    /// An activation is not over.
+    active: bool,
+}
+
+impl Table {
+    fn new(completion: Completion) -> Table {
+        Table { signals: matches!(completion, Completion::Signal | Completion::Exit), open: None, active: false }
+    }
+
+    fn open(&mut self, at: Time, counts: &mut Counts) {
+        if self.open.is_none() {
+            self.open = Some((at, false));
+            counts.released += 1;
+        }
+    }
+
+    /// Counts a record; returns the response time of a job that it completes.
+    fn record(&mut self, at: Time, what: &What, counts: &mut Counts) -> Option<Span> {
+        let mut complete = |open: &mut Option<(Time, bool)>| {
+            let (release, missed) = open.take()?;
+            counts.completed += 1;
+            counts.met += u64::from(!missed);
+            Some(at - release)
+        };
+        match *what {
+            What::Release { .. } => {
+                self.open(at, counts);
+                counts.activations += 1;
+                self.active = true;
+            }
+            What::LateSignal { .. } => {
+                self.signals = true;
+                let done = complete(&mut self.open);
+                if self.active {
+                    self.open(at, counts);
+                }
+                return done;
+            }
+            What::Finish { outcome, .. } => {
+                self.active = false;
+                if outcome == Outcome::Completed {
+                    self.signals = true;
+                    return complete(&mut self.open);
+                }
+                let cut = matches!(outcome, Outcome::BudgetUsed | Outcome::Overrun);
+                counts.cut_off += u64::from(cut);
+                counts.overruns += u64::from(outcome == Outcome::Overrun);
+                // A process that has failed has no activation.
+                counts.activations -= u64::from(outcome == Outcome::Skipped);
+                let (release, missed) = self.open.take()?;
+                if outcome == Outcome::Exited {
+                    counts.released -= 1;
+                    counts.missed -= u64::from(missed);
+                } else {
+                    counts.missed += u64::from(!missed);
+                    counts.aborted += u64::from(outcome == Outcome::Aborted);
+                    self.open = cut.then_some((release, true));
+                }
+            }
+            What::Exit { failed, .. } => {
+                let (_, missed) = self.open.take()?;
+                if failed {
+                    counts.missed += u64::from(!missed);
+                    counts.aborted += 1;
+                } else {
+                    counts.released -= 1;
+                    counts.missed -= u64::from(missed);
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
 fn count(job: &Job, end: Time, counts: &mut Counts) {
     let missed = job.missed(end);
-    counts.released += 1;
-    counts.missed += u64::from(missed);
     match job.finish {
-        Some((_, Outcome::Completed | Outcome::BudgetUsed | Outcome::Exited)) => {
+        Some((_, Outcome::Exited)) => return,
+        Some((_, Outcome::Completed | Outcome::BudgetUsed)) => {
             counts.completed += 1;
             counts.met += u64::from(!missed);
         }
@@ -98,4 +198,6 @@ fn count(job: &Job, end: Time, counts: &mut Counts) {
         Some((_, Outcome::Aborted)) => counts.aborted += 1,
         Some((_, Outcome::Skipped)) | None => {}
     }
+    counts.released += 1;
+    counts.missed += u64::from(missed);
 }

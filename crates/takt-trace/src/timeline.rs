@@ -1,7 +1,7 @@
 //! The records of a trace put together: who ran where from when to when, and the life of each job.
 
 use crate::{Header, Trace, names};
-use takt_core::model::{Call, ResourceId, TaskId};
+use takt_core::model::{Call, Completion, ResourceId, TaskId};
 use takt_core::policy::PolicySpec;
 use takt_core::record::{JobId, Outcome, Place, StopReason, What};
 use takt_core::time::Time;
@@ -77,6 +77,8 @@ pub struct Job {
     pub finish: Option<(Time, Outcome)>,
     /// What was left to do when it had been aborted.
     pub handler: Option<Handler>,
+    /// In a window table: this activation of a process that signals its completions ended without the signal.
+    pub cut_off: bool,
 }
 
 impl Job {
@@ -86,10 +88,13 @@ impl Job {
         self.handler.map_or(self.finish.map(|(at, _)| at), |h| h.end)
     }
 
-    /// Whether it had passed its deadline unfinished by `end`, was cut off, or was skipped.
+    /// Whether it had passed its deadline unfinished by `end`, was cut off, or was skipped. A job in which its program ended
+    /// regularly counts as none.
     #[must_use]
     pub fn missed(&self, end: Time) -> bool {
         match self.finish {
+            _ if self.cut_off => true,
+            Some((_, Outcome::Exited)) => false,
             Some((_, Outcome::Overrun | Outcome::Aborted | Outcome::Skipped)) => true,
             Some((at, _)) => self.deadline.is_some_and(|d| at > d),
             None => self.deadline.is_some_and(|d| d <= end),
@@ -250,6 +255,7 @@ impl Timeline {
                         deadline,
                         finish: None,
                         handler: None,
+                        cut_off: false,
                     });
                 }
                 What::Finish { task, job, outcome, .. } => {
@@ -320,10 +326,27 @@ impl Timeline {
                 | What::Round { .. }
                 | What::Burst { .. }
                 | What::LateSignal { .. }
+                | What::Behind { .. }
                 | What::Exit { .. } => {}
             }
         }
+        line.note_cut_off(&trace.header);
         line
+    }
+
+    /// Marks the activations that were cut off. Whether a process signals its completions may show only at its first signal.
+    fn note_cut_off(&mut self, header: &Header) {
+        for (jobs, label) in self.jobs.iter_mut().zip(&header.tasks) {
+            let signalled = |job: &Job| matches!(job.finish, Some((_, Outcome::Completed)));
+            let signals = match label.completion {
+                None | Some(Completion::None) => false,
+                Some(Completion::Signal | Completion::Exit) => true,
+                Some(Completion::Undeclared) => jobs.iter().any(signalled),
+            };
+            for job in jobs.iter_mut().filter(|_| signals) {
+                job.cut_off = matches!(job.finish, Some((_, Outcome::BudgetUsed | Outcome::Overrun)));
+            }
+        }
     }
 
     fn end_wait(&mut self, waiting: &mut Option<usize>, at: Time) {

@@ -4,6 +4,7 @@ use crate::load::load_text;
 use crate::policy::{policy_text, value_text};
 use crate::scenario::{COST_KEYS, TIMING_KEYS};
 use crate::steps::step_text;
+use crate::task as keys;
 use crate::utility::{amount_text, utility_text};
 use crate::value::{duration_text, parse_bool, ratio_text};
 use crate::{DEFAULT_INIT_TIMEOUT, OnCrash, Realtime, Settings, Spawn, Workload};
@@ -304,6 +305,9 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
     if info.spawn == Spawn::PerJob {
         fields.push(("spawn", "per-job".to_owned()));
     }
+    fields.extend(info.completion.map(|c| ("completion", keys::completion_text(c).to_owned())));
+    fields.extend(info.on_abort.map(|rule| ("on_abort", keys::on_abort_text(rule, info.abort_signal))));
+    fields.extend(info.on_exit.map(|rule| ("on_exit", keys::on_exit_text(rule).to_owned())));
     fields.extend(info.output.as_ref().map(|o| ("output", scalar(&o.to_string_lossy()))));
     fields.extend(info.frequency_mhz.map(|f| ("frequency", f.to_string())));
     let indent = if room.is_some() { "  " } else { "      " };

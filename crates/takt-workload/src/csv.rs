@@ -5,7 +5,7 @@ use crate::node::Place;
 use crate::reader::{Reader, clipped};
 use crate::value::{self, BadNumber, choices, nearest};
 use crate::yaml::{fit_machine, machine_of, needs_a_table, no_copies, no_policy};
-use crate::{MAX_TASKS, Options, Settings, Source, Spawn, TaskInfo, Workload, policy, rules, task, tasks};
+use crate::{MAX_TASKS, Options, Settings, Source, TaskInfo, Workload, policy, rules, task, tasks};
 use std::collections::HashMap;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{Arrival, System, Task};
@@ -270,15 +270,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
         let runtime = Some(("runtime", &row.runtime));
         task::check_runtime(&mut reader, &name, &row.task, runtime, Some(&row.deadline));
         system.tasks.push(Task { affinity: machine, ..row.task });
-        infos.push(TaskInfo {
-            name,
-            partition: None,
-            cmd: None,
-            init: false,
-            spawn: Spawn::Once,
-            output: None,
-            frequency_mhz: None,
-        });
+        infos.push(TaskInfo { name, ..TaskInfo::default() });
     }
     if reader.diagnostics.iter().any(|d| d.severity == Severity::Error) {
         reader.diagnostics.retain(|d| d.severity == Severity::Error);

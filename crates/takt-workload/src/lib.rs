@@ -49,7 +49,7 @@ pub use value::{MAX_DURATION, duration_text, nearest, parse_cpus, parse_duration
 use std::ops::Range;
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Execution, System, TaskId, Timing};
+use takt_core::model::{Arrival, Completion, Execution, OnAbort, System, TaskId, Timing};
 use takt_core::policy::PolicySpec;
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
@@ -145,13 +145,36 @@ impl Workload {
         keys
     }
 
+    /// Gives each task of the system the rules that follow from what is known of its process.
+    fn settle_processes(&mut self) {
+        for (task, info) in self.system.tasks.iter_mut().zip(&self.tasks) {
+            task.on_abort = info.abort_rule(task.handler.is_some());
+            task.completion = info.completion_rule();
+        }
+    }
+
+    /// Makes of the workload what is simulated. A simulated process of a window table signals if the file says so, or says how much
+    /// its jobs need; otherwise it uses up its budgets and has no jobs. `on_abort` overrides what the file says of aborted jobs; a
+    /// task with a handler keeps it.
+    pub fn settle_simulation(&mut self, on_abort: Option<OnAbort>) {
+        for (task, info) in self.system.tasks.iter_mut().zip(&self.tasks) {
+            if let Some(rule) = on_abort.filter(|_| task.handler.is_none()) {
+                task.on_abort = rule;
+            }
+            if task.arrival == Arrival::Activated {
+                let needs = task.runtime.is_some() || task.execution != Execution::Declared || !task.steps.is_empty();
+                let default = if needs { Completion::Signal } else { Completion::None };
+                task.completion = info.completion.unwrap_or(default);
+            }
+        }
+    }
+
     /// Takes out what only a simulation carries out, so that [`Workload::simulated_only`] names nothing: what is left is what a
     /// run schedules, and what its replay must schedule to decide alike.
     pub fn clear_simulated(&mut self) {
         for task in &mut self.system.tasks {
             task.steps.clear();
             task.execution = Execution::Declared;
-            task.handler = None;
         }
         self.system.timing = Timing::default();
         self.system.load = None;
@@ -161,7 +184,7 @@ impl Workload {
 }
 
 /// What the engine need not know of a task.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Default, PartialEq, Debug)]
 pub struct TaskInfo {
     /// Its name, unique in the workload: its `name`, or that of its partition and its number there (`SC1-1`).
     pub name: String,
@@ -173,10 +196,53 @@ pub struct TaskInfo {
     pub init: bool,
     /// When its process is started.
     pub spawn: Spawn,
+    /// What becomes of the work of an aborted job, if the file says it ([`TaskInfo::abort_rule`]).
+    pub on_abort: Option<OnAbort>,
+    /// Name of the signal that tells the process of an abort (`on_abort: signal=USR2`), if the file says it.
+    pub abort_signal: Option<&'static str>,
+    /// How the end of its jobs is known, if the file says it ([`TaskInfo::completion_rule`]).
+    pub completion: Option<Completion>,
+    /// What follows when its process ends by itself, if the file says it; [`OnExit::End`] otherwise.
+    pub on_exit: Option<OnExit>,
     /// File for its standard output.
     pub output: Option<PathBuf>,
     /// CPU frequency in megahertz that it asks for; power policies use it.
     pub frequency_mhz: Option<f64>,
+}
+
+impl TaskInfo {
+    /// What becomes of the work of an aborted job. By default a process completes it, since it knows nothing of the abort; a task
+    /// without a command drops it, and so does a process per job, which is replaced. A process with a `handler` is told by a signal.
+    #[must_use]
+    pub fn abort_rule(&self, handler: bool) -> OnAbort {
+        self.on_abort.unwrap_or(match (&self.cmd, self.spawn) {
+            (Some(_), _) if handler => OnAbort::Signal,
+            (Some(_), Spawn::Once) => OnAbort::Finish,
+            _ => OnAbort::Restart,
+        })
+    }
+
+    /// How the end of its jobs is known.
+    #[must_use]
+    pub fn completion_rule(&self) -> Completion {
+        self.completion.unwrap_or(match (self.spawn, self.init) {
+            (Spawn::PerJob, _) => Completion::Exit,
+            (Spawn::Once, true) => Completion::Signal,
+            (Spawn::Once, false) => Completion::Undeclared,
+        })
+    }
+}
+
+/// What follows when the process of a task ends by itself.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum OnExit {
+    /// The task ends: regularly with status 0; otherwise it misses its further jobs.
+    #[default]
+    End,
+    /// Another process takes its place.
+    Restart,
+    /// The run ends.
+    Stop,
 }
 
 /// When the process of a task is started.
@@ -284,6 +350,7 @@ pub fn load(source: Source, options: &Options) -> Result<Workload, Vec<Diagnosti
     let result = source.check().map_err(|fault| vec![fault]).and_then(read);
     match result {
         Ok(mut workload) => {
+            workload.settle_processes();
             sort(&mut workload.warnings);
             Ok(workload)
         }

@@ -5,16 +5,24 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader, clipped};
-use crate::{Spawn, TaskInfo, calls, servers, steps, utility};
+use crate::{OnExit, Spawn, TaskInfo, calls, servers, steps, utility};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Execution, Task};
+use takt_core::model::{Arrival, Completion, Execution, OnAbort, Task};
 use takt_core::policy::{Need, PolicySpec, Scope};
 use takt_core::time::Span;
+
+const COMPLETION: [(&str, Completion); 3] =
+    [("signal", Completion::Signal), ("exit", Completion::Exit), ("none", Completion::None)];
+
+const ON_EXIT: [(&str, OnExit); 3] = [("end", OnExit::End), ("restart", OnExit::Restart), ("stop", OnExit::Stop)];
+
+/// Signals that a program can handle and that mean nothing to Takt.
+const ABORT_SIGNALS: [&str; 10] = ["USR1", "USR2", "HUP", "INT", "QUIT", "ALRM", "TERM", "URG", "IO", "WINCH"];
 
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
 /// All keys of a task. Processes have them, too, but for `cpu` and `domain`.
-pub(crate) const KEYS: [&str; 26] = [
+pub(crate) const KEYS: [&str; 29] = [
     "name",
     "cmd",
     "period",
@@ -37,6 +45,9 @@ pub(crate) const KEYS: [&str; 26] = [
     "importance",
     "init",
     "spawn",
+    "completion",
+    "on_abort",
+    "on_exit",
     "output",
     "frequency",
     "cpu",
@@ -44,7 +55,7 @@ pub(crate) const KEYS: [&str; 26] = [
 ];
 
 /// Those that mean something only under an online policy.
-pub(crate) const ONLINE_KEYS: [&str; 13] = [
+pub(crate) const ONLINE_KEYS: [&str; 14] = [
     "period",
     "spread",
     "releases",
@@ -58,6 +69,7 @@ pub(crate) const ONLINE_KEYS: [&str; 13] = [
     "share",
     "importance",
     "spawn",
+    "on_abort",
 ];
 
 /// What says when jobs are released; a task has one of them.
@@ -71,6 +83,9 @@ pub(crate) struct RawTask {
     pub(crate) cmd: Option<String>,
     pub(crate) init: bool,
     pub(crate) spawn: Spawn,
+    completion: Option<Completion>,
+    on_abort: Option<(OnAbort, Option<&'static str>)>,
+    on_exit: Option<OnExit>,
     pub(crate) output: Option<String>,
     pub(crate) frequency: Option<f64>,
     pub(crate) cpus: Option<(CpuSet, Place)>,
@@ -104,6 +119,9 @@ impl RawTask {
             cmd: None,
             init: false,
             spawn: Spawn::Once,
+            completion: None,
+            on_abort: None,
+            on_exit: None,
             output: None,
             frequency: None,
             cpus: None,
@@ -170,6 +188,9 @@ impl RawTask {
             }
             "init" => self.init = reader.boolean(value, key).unwrap_or(false),
             "spawn" => self.spawn = reader.choice(value, key, &SPAWN).unwrap_or_default(),
+            "completion" => self.completion = reader.choice(value, key, &COMPLETION),
+            "on_abort" => self.on_abort = on_abort(reader, value),
+            "on_exit" => self.on_exit = reader.choice(value, key, &ON_EXIT),
             "output" => self.output = reader.text(value, key, "a file name"),
             "frequency" => self.frequency = reader.frequency(value),
             _ => {}
@@ -218,14 +239,67 @@ impl RawTask {
         }
         self.useless(reader, node, who);
         served_twice(reader, node, who);
-        if let (Some(entry), true, Spawn::PerJob) = (node.get("init"), self.init, self.spawn) {
-            reader.push(
-                Diagnostic::error(
-                    &entry.value.span,
-                    format!("{who} starts anew for every job and cannot initialise before"),
-                )
-                .label("a process per job completes by ending, and signals nothing")
-                .hint("remove `init`, or `spawn: per-job`"),
+        self.check_process(reader, node, who);
+    }
+
+    /// Rules between the keys about the task's process.
+    fn check_process(&self, reader: &mut Reader, node: &Node, who: &str) {
+        let mut refuse = |key: &str, message: &str, label: &str, hint: &str| {
+            if let Some(entry) = node.get(key) {
+                let fault = Diagnostic::error(&entry.value.span, format!("{who} {message}"));
+                reader.push(fault.label(label).hint(hint));
+            }
+        };
+        let per_job = self.spawn == Spawn::PerJob;
+        if self.init && per_job {
+            refuse(
+                "init",
+                "starts anew for every job and cannot initialise before",
+                "a process per job completes by ending, and signals nothing",
+                "remove `init`, or `spawn: per-job`",
+            );
+        }
+        match self.completion {
+            Some(Completion::Exit) if !per_job => refuse(
+                "completion",
+                "has one process for all jobs, whose end cannot be the end of each",
+                "a process that is started once ends once",
+                "add `spawn: per-job`, or write `completion: signal`",
+            ),
+            Some(Completion::Signal | Completion::None) if per_job => refuse(
+                "completion",
+                "has a process per job, whose end is that of the job",
+                "this needs a process that lives longer than a job",
+                "write `completion: exit`, or remove `spawn: per-job`",
+            ),
+            Some(Completion::None) if self.init => refuse(
+                "completion",
+                "signals the end of its initialisation",
+                "a process that never signals cannot do that",
+                "remove `init: yes`, or write `completion: signal`",
+            ),
+            _ => {}
+        }
+        if self.on_exit.is_some() && per_job {
+            refuse(
+                "on_exit",
+                "has a process per job, whose end is that of the job",
+                "says what follows when the only process of a task ends",
+                "remove `on_exit`, or `spawn: per-job`",
+            );
+        }
+        let handled = self.plain.handler.is_some();
+        let contradicts = match self.on_abort {
+            Some((OnAbort::Finish, _)) => true,
+            Some((OnAbort::Restart, _)) => self.cmd.is_some(),
+            Some((OnAbort::Signal, _)) | None => false,
+        };
+        if handled && contradicts {
+            refuse(
+                "on_abort",
+                "has a `handler`, which follows an abort in the program itself",
+                "leaves nothing that could run the handler",
+                "write `on_abort: signal`, or remove the `handler`",
             );
         }
     }
@@ -280,6 +354,10 @@ impl RawTask {
             cmd: self.cmd.clone(),
             init: self.init,
             spawn: self.spawn,
+            on_abort: self.on_abort.map(|(rule, _)| rule),
+            abort_signal: self.on_abort.and_then(|(_, signal)| signal),
+            completion: self.completion,
+            on_exit: self.on_exit,
             output: self.output.clone().map(Into::into),
             frequency_mhz: self.frequency,
         }
@@ -452,6 +530,44 @@ pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task,
 pub(crate) fn simulated_keys(task: &Task) -> impl Iterator<Item = &'static str> {
     let steps = (!task.steps.is_empty()).then_some("steps");
     let execution = (task.execution != Execution::Declared).then_some("execution");
-    let handler = task.handler.is_some().then_some("handler");
-    [steps, execution, handler].into_iter().flatten()
+    [steps, execution].into_iter().flatten()
+}
+
+const ON_ABORT: [(&str, OnAbort); 3] =
+    [("finish", OnAbort::Finish), ("restart", OnAbort::Restart), ("signal", OnAbort::Signal)];
+
+fn word<T: PartialEq>(known: &[(&'static str, T)], value: T) -> &'static str {
+    known.iter().find(|(_, other)| *other == value).map_or("", |(word, _)| word)
+}
+
+/// As the file takes it.
+pub(crate) fn completion_text(completion: Completion) -> &'static str {
+    word(&COMPLETION, completion)
+}
+
+/// As the file takes it.
+pub(crate) fn on_exit_text(rule: OnExit) -> &'static str {
+    word(&ON_EXIT, rule)
+}
+
+/// As the file takes it.
+pub(crate) fn on_abort_text(rule: OnAbort, signal: Option<&str>) -> String {
+    let rule = word(&ON_ABORT, rule);
+    signal.map_or_else(|| rule.to_owned(), |signal| format!("{rule}={signal}"))
+}
+
+/// Reads `finish`, `restart`, `signal` or `signal=NAME`.
+fn on_abort(reader: &mut Reader, value: &Node) -> Option<(OnAbort, Option<&'static str>)> {
+    let text = reader.scalar(value, "on_abort", "`finish`, `restart`, `signal` or `signal=NAME`")?;
+    let Some(name) = text.strip_prefix("signal=") else {
+        return reader.choice(value, "on_abort", &ON_ABORT).map(|rule| (rule, None));
+    };
+    let name = name.strip_prefix("SIG").unwrap_or(name);
+    let known = ABORT_SIGNALS.iter().find(|known| **known == name);
+    if known.is_none() {
+        let fault = Diagnostic::error(&value.span, format!("`{}` is no signal for aborted jobs", clipped(name)));
+        let fault = fault.label("a program cannot handle it, or it means something else already");
+        reader.push(fault.hint(format!("take one of {}", ABORT_SIGNALS.join(", "))));
+    }
+    known.map(|name| (OnAbort::Signal, Some(*name)))
 }

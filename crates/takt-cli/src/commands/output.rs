@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-use takt_core::model::Domain;
+use takt_core::model::{Arrival, Domain, Task};
 use takt_core::policy::PolicySpec;
 use takt_core::time::{Span, Time};
 use takt_trace::{DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace, Writer, gantt};
@@ -106,10 +106,11 @@ pub(crate) fn settings(policy: &PolicySpec) -> String {
 /// The header of a trace of this workload.
 pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Header {
     let system = &workload.system;
-    let label = |task: &takt_workload::TaskInfo| TaskLabel {
-        name: task.name.clone(),
-        partition: task.partition.map(|p| workload.partitions[p].clone()),
+    let label = |(info, task): (&takt_workload::TaskInfo, &Task)| TaskLabel {
+        name: info.name.clone(),
+        partition: info.partition.map(|p| workload.partitions[p].clone()),
         pid: None,
+        completion: (task.arrival == Arrival::Activated).then_some(task.completion),
     };
     let domain = |(domain, name): (&Domain, &String)| DomainLabel {
         name: name.clone(),
@@ -123,7 +124,7 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         scope: system.policy.scope.name().into(),
         seed: system.seed,
         places: system.places(),
-        tasks: workload.tasks.iter().map(label).collect(),
+        tasks: workload.tasks.iter().zip(&system.tasks).map(label).collect(),
         resources: workload.resources.clone(),
         domains: system.domains.iter().zip(&workload.domains).map(domain).collect(),
         alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),

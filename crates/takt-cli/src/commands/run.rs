@@ -12,13 +12,13 @@ use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
 use takt_core::engine::Input as EngineInput;
-use takt_core::model::{Backlog, TaskId};
+use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
 use takt_core::time::{Span, Time};
 use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
-use takt_linux::Choice;
 use takt_linux::leftovers;
+use takt_linux::{Choice, Signal};
 use takt_trace::Stamped;
-use takt_workload::{Diagnostic, OnCrash, Realtime, Spawn, Workload};
+use takt_workload::{Diagnostic, OnCrash, OnExit, Realtime, Spawn, TaskInfo, Workload};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
@@ -107,8 +107,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let patience = (report.ended == Ended::Signal).then_some(Duration::from_secs(1));
     recorder.finish(Time::ZERO + report.length, report.dropped, patience, &mut out)?;
     out.flush()?;
-    let missed = args.output.strict && summary.totals().missed > 0;
-    Ok(if report.all_failed || missed { Verdict::No } else { Verdict::Done })
+    let failed = report.failures_of.iter().any(|n| *n > 0) || report.spawn_error.is_some();
+    let strict = args.output.strict && (summary.fails() || failed);
+    let stopped = matches!(report.ended, Ended::Exit(_));
+    Ok(if report.all_failed || stopped || strict { Verdict::No } else { Verdict::Done })
 }
 
 fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
@@ -124,6 +126,14 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
             cmd,
             init: task.init,
             per_job: task.spawn == Spawn::PerJob,
+            signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal),
+            on_exit: task.on_exit.map(|rule| match rule {
+                OnExit::End => takt_exec::OnExit::End,
+                OnExit::Restart => takt_exec::OnExit::Restart,
+                OnExit::Stop => takt_exec::OnExit::Stop,
+            }),
+            abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
+                .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
             output: task.output.clone(),
         });
     }
@@ -158,6 +168,22 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
         output_to_stderr: !args.output.for_people(),
         hooks: takt_exec::Hooks::default(),
     })
+}
+
+/// The signal of this name, of those that a file may name (`on_abort: signal=NAME`).
+fn signal(name: &str) -> Signal {
+    match name {
+        "USR2" => Signal::USR2,
+        "HUP" => Signal::HUP,
+        "INT" => Signal::INT,
+        "QUIT" => Signal::QUIT,
+        "ALRM" => Signal::ALARM,
+        "TERM" => Signal::TERM,
+        "URG" => Signal::URG,
+        "IO" => Signal::IO,
+        "WINCH" => Signal::WINCH,
+        _ => Signal::USR1,
+    }
 }
 
 /// What of the file a run passes over.
@@ -223,6 +249,10 @@ fn failure(workload: &Workload, error: takt_exec::Error) -> Failure {
         E::Invalid(e) => unsuitable(workload, &e),
         E::InitTimeout { .. } => {
             let hint = "a process with `init: yes` must signal (`takt done`); or raise `init_timeout`";
+            Failure::status(1, format!("{}: {error}\nhint: {hint}", workload.source.name))
+        }
+        E::InitFailed { .. } => {
+            let hint = "mend the program; or write `on_exit: end` if the schedule may go without this process";
             Failure::status(1, format!("{}: {error}\nhint: {hint}", workload.source.name))
         }
         E::System { .. } => Failure::machine(error, "see `takt doctor`"),
@@ -305,7 +335,16 @@ fn writable() -> bool {
 fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Value {
     json!({
         "source": "run", "mechanism": report.mechanism, "scheduler_class": report.scheduler_class, "realtime": realtime,
-        "ended": match report.ended { Ended::Duration => "duration", Ended::AllExited => "all exited", Ended::Signal => "signal" },
+        "ended": match report.ended {
+            Ended::Duration => "duration",
+            Ended::AllExited => "all exited",
+            Ended::Signal => "signal",
+            Ended::Exit(_) => "exit",
+        },
+        "ended_by": match report.ended {
+            Ended::Exit(task) => Some(&workload.tasks[task.index()].name),
+            _ => None,
+        },
         "startup_ns": report.startup.as_nanos() as u64,
         "lateness_ns": figures(&report.lateness), "switch_ns": figures(&report.effort),
         "stolen_ns": report.stolen.map(Span::ns),
@@ -328,9 +367,10 @@ fn print(
     let system = &workload.system;
     let policy = crate::report::policy(&system.policy);
     let ended = match report.ended {
-        Ended::Duration => "",
-        Ended::AllExited => ", all processes ended",
-        Ended::Signal => ", stopped by a signal",
+        Ended::Duration => String::new(),
+        Ended::AllExited => ", all processes ended".to_owned(),
+        Ended::Signal => ", stopped by a signal".to_owned(),
+        Ended::Exit(task) => format!(", stopped because {} ended", workload.tasks[task.index()].name),
     };
     let length = Span::from_us(report.length.ns() / 1000);
     writeln!(
@@ -354,6 +394,27 @@ fn print(
     remarks(workload, report, realtime).iter().try_for_each(|remark| writeln!(out, "{remark}"))
 }
 
+/// How the processes of a task ended.
+fn remarks_on_ends(task: &TaskInfo, report: &Report, index: usize) -> Vec<String> {
+    let (name, failures, replaced) = (&task.name, report.failures_of[index], report.replaced[index]);
+    let mut remarks = Vec::new();
+    match report.ends[index] {
+        Some(TaskEnd::Exited(127)) => {
+            remarks.push(format!("warning: {name} ended with status 127: its command was not found"));
+        }
+        Some(TaskEnd::Exited(0)) if task.spawn == Spawn::Once && replaced == 0 => {
+            remarks.push(format!("note: {name} ended regularly (status 0)"));
+        }
+        Some(TaskEnd::Exited(0)) | None => {}
+        Some(end) if failures > 1 => remarks.push(format!("warning: {failures} processes of {name} failed; one {end}")),
+        Some(end) => remarks.push(format!("warning: {name} {end}")),
+    }
+    if replaced > 0 {
+        remarks.push(format!("note: the process of {name} was restarted {replaced} times"));
+    }
+    remarks
+}
+
 /// What is worth knowing beside the figures: notes and warnings.
 fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> {
     let mut remarks = Vec::new();
@@ -367,18 +428,8 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
         remarks.push(format!("note: the file names no CPU by number; here that is CPU {}", workload.system.cpus));
     }
     remarks.extend(report.notes.iter().map(|note| format!("note: {note}")));
-    for (task, end) in workload.tasks.iter().zip(&report.ends) {
-        let name = &task.name;
-        match end {
-            Some(TaskEnd::Exited(127)) => {
-                remarks.push(format!("warning: {name} ended with status 127: its command was not found"));
-            }
-            Some(TaskEnd::Exited(code)) if *code != 0 => {
-                remarks.push(format!("warning: {name} ended with status {code}"));
-            }
-            Some(TaskEnd::Signalled(signal)) => remarks.push(format!("warning: {name} was ended by signal {signal}")),
-            _ => {}
-        }
+    for (index, task) in workload.tasks.iter().enumerate() {
+        remarks.extend(remarks_on_ends(task, report, index));
     }
     if let Some(e) = &report.spawn_error {
         remarks.push(format!("warning: a task has ended because its next process could not be started: {e}"));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use takt_core::engine::Input;
+use takt_core::engine::{Ending, Input};
 use takt_core::model::{Call, ResourceId, System, TaskId};
 use takt_core::policy::MAX_SETTINGS;
 use takt_core::time::{Span, Time};
@@ -117,7 +117,7 @@ fn or_null<T>(value: &Value, read: impl FnOnce(&Value) -> Option<T>) -> Option<O
 fn to_json(input: &Input) -> Value {
     match *input {
         Input::Usage { task, consumed } => json!(["usage", task.0, consumed.ns()]),
-        Input::Complete { task } => json!(["complete", task.0]),
+        Input::Complete { task, job } => json!(["complete", task.0, job]),
         Input::Block { task } => json!(["block", task.0]),
         Input::Wake { task } => json!(["wake", task.0]),
         Input::Request { task, resource } => json!(["request", task.0, resource.0]),
@@ -128,7 +128,7 @@ fn to_json(input: &Input) -> Value {
         Input::Configure { setting, value } => json!(["configure", setting, value]),
         Input::Switch { domain, to } => json!(["switch", domain, to]),
         Input::Abort { task } => json!(["abort", task.0]),
-        Input::Exit { task } => json!(["exit", task.0]),
+        Input::Exit { task, ending } => json!(["exit", task.0, ending.regular, ending.replaced]),
         Input::Retime { task, period, deadline, runtime } => {
             json!(["retime", task.0, period.ns(), deadline.map(Span::ns), runtime.map(Span::ns)])
         }
@@ -156,7 +156,7 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
     let length = |value: &Value| span(value, 1);
     Some(match value[0].as_str()? {
         "usage" => Input::Usage { task, consumed: span(&value[2], 0)? },
-        "complete" => Input::Complete { task },
+        "complete" => Input::Complete { task, job: value[2].as_u64()? },
         "block" => Input::Block { task },
         "wake" => Input::Wake { task },
         "request" => Input::Request { task, resource: resource()? },
@@ -168,7 +168,10 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
             Input::Share { task, share, importance: whole(&value[3], 1, u64::from(u32::MAX))? as u32 }
         }
         "abort" => Input::Abort { task },
-        "exit" => Input::Exit { task },
+        "exit" => {
+            let ending = Ending { regular: value[2].as_bool()?, replaced: value[3].as_bool()? };
+            Input::Exit { task, ending }
+        }
         "retime" => {
             let (deadline, runtime) = (or_null(&value[3], length)?, or_null(&value[4], length)?);
             Input::Retime { task, period: length(&value[2])?, deadline, runtime }
@@ -192,7 +195,7 @@ mod tests {
         let (task, resource) = (TaskId(3), ResourceId(1));
         let inputs = [
             Input::Usage { task, consumed: Span::from_us(5) },
-            Input::Complete { task },
+            Input::Complete { task, job: 7 },
             Input::Block { task },
             Input::Wake { task },
             Input::Request { task, resource },
@@ -202,7 +205,7 @@ mod tests {
             Input::Share { task, share: Some(250_000), importance: 3 },
             Input::Share { task, share: None, importance: 1 },
             Input::Abort { task },
-            Input::Exit { task },
+            Input::Exit { task, ending: Ending { regular: true, replaced: false } },
             Input::Retime { task, period: Span::from_ms(3), deadline: Some(Span::from_ms(2)), runtime: None },
             Input::Call { task, call: Call::Deadline(Span::from_ms(7)) },
             Input::Enter { task },

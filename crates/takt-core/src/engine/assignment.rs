@@ -1,6 +1,7 @@
 //! From a decision to commands: the smallest difference between two assignments.
 
-use super::{Command, Phase, State};
+use super::{Command, Phase, State, Work};
+use crate::model::TaskId;
 use crate::policy::Decision;
 use crate::record::{Place, Sink, StopReason, What};
 use crate::time::Span;
@@ -21,7 +22,7 @@ impl State {
             run.wanted = a.place;
             kept += usize::from(run.place.is_some());
             moves |= run.place.is_some_and(|place| place != a.place);
-            news |= run.place != Some(a.place) || run.fresh || a.budget.is_some();
+            news |= run.place != Some(a.place) || run.fresh || run.at.is_none() || a.budget.is_some();
             each_cpu(&self.place_cpus, self.cpu_task.len(), a.place, |cpu| {
                 let claimed = core::mem::replace(&mut self.cpu_round[cpu], round);
                 assert!(claimed != round, "two tasks were put on CPU index {cpu}, task {} is one", a.task.0);
@@ -35,6 +36,34 @@ impl State {
         }
         if news {
             self.arrive_there(decision, commands, sink);
+        }
+    }
+
+    /// The work that a program begins or continues when its task is dispatched now.
+    #[inline]
+    fn work(&self, task: TaskId) -> Work {
+        let run = &self.runs[task.index()];
+        match (run.at, run.fresh) {
+            (_, true) if run.handler => Work::Handler,
+            (None, _) => Work::Fresh,
+            (Some(_), true) if !self.is_activated(task) => Work::Abandoned,
+            (Some(_), _) => Work::Resumed,
+        }
+    }
+
+    /// Notes what the program is at from now on.
+    #[inline]
+    fn begin_work(&mut self, task: TaskId, work: Work, sink: &mut dyn Sink) {
+        let run = &mut self.runs[task.index()];
+        let job = run.job;
+        match work {
+            Work::Fresh | Work::Handler => run.at = Some(job),
+            Work::Abandoned => {
+                run.counts.behind += 1;
+                let abandoned = run.at.expect("the program is at the work of an earlier job");
+                self.record(sink, What::Behind { task, job, abandoned });
+            }
+            Work::Resumed => {}
         }
     }
 
@@ -91,7 +120,7 @@ impl State {
                     let what = What::Stop { task, job: run.job, place: from, reason: StopReason::Migrated };
                     self.record(sink, what);
                 }
-                commands.push(Command::Move { task, from, to, work: run.work() });
+                commands.push(Command::Move { task, from, to, work: self.work(task) });
             }
         }
     }
@@ -102,10 +131,15 @@ impl State {
         let (now, cpus) = (self.now, self.cpu_task.len());
         for a in &decision.assignments {
             let (task, to) = (a.task, a.place);
+            let work = self.work(task);
             let run = &mut self.runs[task.index()];
             let (before, fresh) = (run.place, run.fresh);
+            if fresh || work == Work::Fresh {
+                self.begin_work(task, work, sink);
+            }
+            let run = &mut self.runs[task.index()];
             if before != Some(to) || fresh {
-                let (job, work) = (run.job, run.work());
+                let job = run.job;
                 run.account(now);
                 run.place = Some(to);
                 run.fresh = false;
@@ -133,8 +167,14 @@ impl State {
                     None => {}
                 }
                 self.record(sink, What::Start { task, job, place: to });
-            } else if let Some(budget) = a.budget {
-                self.grant(task, budget, sink);
+            } else {
+                if work == Work::Fresh {
+                    // The abandoned work is done, and the job's own work follows without a break.
+                    commands.push(Command::Continue { task, place: to, work });
+                }
+                if let Some(budget) = a.budget {
+                    self.grant(task, budget, sink);
+                }
             }
         }
     }

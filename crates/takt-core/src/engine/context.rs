@@ -76,7 +76,7 @@ impl Context<'_> {
     /// Whether the task's processes have ended.
     #[must_use]
     pub fn is_gone(&self, task: TaskId) -> bool {
-        self.state.runs[task.index()].phase == Phase::Gone
+        self.state.runs[task.index()].is_gone()
     }
     /// Where the task runs now.
     #[must_use]
@@ -107,9 +107,9 @@ impl Context<'_> {
     /// `None` when nothing was declared or there is no job.
     #[must_use]
     pub fn remaining(&self, task: TaskId) -> Option<Span> {
-        let job = self.state.job(task)?;
-        let declared = self.state.runs[task.index()].declared?;
-        Some((declared - job.consumed).max(Span::ZERO))
+        let run = &self.state.runs[task.index()];
+        let declared = run.declared.filter(|_| run.has_job())?;
+        Some((declared - run.own(run.unaccounted(self.state.now))).max(Span::ZERO))
     }
     /// CPU time that the task's current job was declared to need when it began, or its handler.
     #[must_use]
@@ -236,8 +236,8 @@ impl Context<'_> {
     pub fn replenish(&mut self, task: TaskId, budget: Budget) {
         self.state.grant(task, budget, self.sink);
     }
-    /// Releases a job of a task whose arrivals are the policy's own business ([`crate::model::Arrival::Activated`]). The policy
-    /// gets no event for it.
+    /// Activates a process of a window table ([`crate::model::Arrival::Activated`]). A job that no signal has ended yet is continued;
+    /// otherwise a job is released. Returns the number of the activation. The policy gets no event for it.
     ///
     /// # Panics
     /// When the task still has a job, or its processes have ended.
@@ -248,12 +248,29 @@ impl Context<'_> {
         let job = run.next_job;
         run.job = job;
         run.next_job += 1;
-        state.count_release(task, deadline);
+        run.counts.activations += 1;
+        if run.open.is_none() {
+            state.open_job(task, deadline);
+        }
         state.record(self.sink, What::Release { task, job, deadline });
         state.begin_job(task, now, now, deadline.unwrap_or(Time::MAX));
         let told = state.events.pop();
         debug_assert!(matches!(told, Some(Event::Release { .. })));
         job
+    }
+    /// A process of a window table that has failed misses what would have been its next job. Nothing happens to one that has ended
+    /// regularly.
+    pub fn miss_activation(&mut self, task: TaskId, deadline: Option<Time>) {
+        let state = &mut *self.state;
+        if state.runs[task.index()].phase == Phase::Failed {
+            let job = state.runs[task.index()].next_job;
+            state.runs[task.index()].next_job += 1;
+            state.open_job(task, deadline);
+            state.record(self.sink, What::Release { task, job, deadline });
+            state.count_activation(task, Outcome::Skipped, self.sink);
+            let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO };
+            state.record(self.sink, what);
+        }
     }
     /// Passes over an activation whose drawn budget is zero: its number is used up, so that the next draw is another one.
     pub fn pass_activation(&mut self, task: TaskId) {

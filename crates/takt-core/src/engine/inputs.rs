@@ -1,10 +1,10 @@
 //! What happens within a step: what the driver saw, and what is due.
 
 use super::calls::Mode;
-use super::{Input, Phase, State};
+use super::{Departure, Ending, Input, Phase, State};
 use crate::model::{TaskId, scaled};
 use crate::policy::{Clock, Event};
-use crate::record::{Outcome, Sink, What};
+use crate::record::{JobId, Outcome, Sink, What};
 use crate::time::{Span, Time};
 
 impl State {
@@ -21,17 +21,7 @@ impl State {
                     self.arm_budget(task, now, Span::ZERO);
                 }
             }
-            Input::Complete { task } => {
-                let run = &mut self.runs[task.index()];
-                // A job that has not run cannot have completed: the signal belongs to the one before.
-                if run.has_job() && !run.fresh {
-                    self.end_job(task, Outcome::Completed, true, sink);
-                } else if run.phase != Phase::Gone {
-                    run.counts.late_signals += 1;
-                    let job = if run.has_job() && !run.handler { run.job.saturating_sub(1) } else { run.job };
-                    self.record(sink, What::LateSignal { task, job });
-                }
-            }
+            Input::Complete { task, job } => self.complete(task, job, sink),
             Input::Block { task } => self.block(task, sink),
             Input::Wake { task } => self.wake(task, sink),
             Input::Request { task, resource } => self.request(task, resource, sink),
@@ -59,9 +49,9 @@ impl State {
             Input::Enter { task } => self.enter(task),
             Input::Leave { task } => {
                 if self.runs[task.index()].has_job() {
-                    self.runs[task.index()].leaving = true;
+                    self.runs[task.index()].leaving = Some(Departure::Left);
                 } else {
-                    self.depart(task, sink);
+                    self.depart(task, Departure::Left, sink);
                 }
             }
             Input::Configure { .. } | Input::Switch { .. } | Input::Call { .. } => {
@@ -72,14 +62,66 @@ impl State {
                     self.end_job(task, Outcome::Aborted, true, sink);
                 }
             }
-            Input::Exit { task } => {
-                if self.runs[task.index()].has_job() {
-                    // A job that never ran did not complete by its process's end.
-                    let outcome = if self.runs[task.index()].fresh { Outcome::Skipped } else { Outcome::Exited };
-                    self.end_job(task, outcome, true, sink);
-                }
-                self.depart(task, sink);
+            Input::Exit { task, ending } => self.exit(task, ending, sink),
+        }
+    }
+
+    /// The program has done the work of `job`.
+    fn complete(&mut self, task: TaskId, job: JobId, sink: &mut dyn Sink) {
+        let activated = self.is_activated(task);
+        let run = &mut self.runs[task.index()];
+        if run.is_gone() {
+            return;
+        }
+        run.signals = true;
+        let at_it = run.at == Some(job);
+        // An activation or a job that has not been dispatched cannot have completed: the signal belongs to the one before.
+        let begun = !run.fresh || run.handler;
+        if at_it && run.has_job() && begun && (run.job == job || activated) {
+            return self.end_job(task, Outcome::Completed, true, sink);
+        }
+        run.counts.late_signals += 1;
+        if at_it {
+            // The abandoned work is done. What it took was none of the current job's own.
+            run.account(self.now);
+            (run.at, run.abandoned) = (None, run.consumed);
+        }
+        let (waits, deadline) = (run.has_job(), Some(run.deadline).filter(|d| *d < Time::MAX));
+        self.record(sink, What::LateSignal { task, job });
+        if at_it && activated {
+            self.complete_open(task, sink);
+            if waits {
+                self.open_job(task, deadline);
             }
+        }
+    }
+
+    /// The task's program has ended.
+    fn exit(&mut self, task: TaskId, ending: Ending, sink: &mut dyn Sink) {
+        let signals = self.signals(task) || self.is_activated(task);
+        let run = &mut self.runs[task.index()];
+        if run.is_gone() {
+            return;
+        }
+        // Nothing of a program that has ended is continued or replaced.
+        let at = run.at.take();
+        let outcome = match ending.regular {
+            true if signals => Outcome::Exited,
+            true if at == Some(run.job) => Outcome::Completed,
+            // Between two jobs it fails none of them, unless there will be no other.
+            _ if at.is_none() && ending.replaced => return,
+            _ if run.fresh => Outcome::Skipped,
+            _ => Outcome::Aborted,
+        };
+        let departure = if ending.regular { Departure::Ended } else { Departure::Failed };
+        run.leaving = if ending.replaced { run.leaving } else { Some(departure) };
+        if run.has_job() {
+            return self.end_job(task, outcome, true, sink);
+        }
+        if !ending.replaced {
+            self.depart(task, departure, sink);
+        } else if self.is_activated(task) {
+            self.count_activation(task, outcome, sink);
         }
     }
 

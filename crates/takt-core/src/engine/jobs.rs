@@ -1,7 +1,7 @@
 //! The life of jobs: they arrive, begin, end, and are followed by others, by the rules for late ones.
 
-use super::{Phase, State, slot_release};
-use crate::model::{Arrival, Backlog, Handler, Late, Load, ResourceId, TaskId, scaled};
+use super::{Departure, Open, Phase, State, slot_release};
+use crate::model::{Arrival, Backlog, Handler, Late, Load, OnAbort, ResourceId, TaskId, scaled};
 use crate::policy::Event;
 use crate::record::{JobId, Outcome, Sink, StopReason, What};
 use crate::time::{Span, Time};
@@ -35,11 +35,14 @@ impl State {
             run.pending += 1;
             return;
         }
-        let busy = run.has_job();
+        let (busy, failed) = (run.has_job(), run.phase == Phase::Failed);
         self.count_release(task, deadline);
         self.record_at(release, sink, What::Release { task, job, deadline });
         let run = &mut self.runs[task.index()];
-        if !busy {
+        if failed {
+            run.base = release;
+            self.skip(release, task, job, deadline, sink);
+        } else if !busy {
             run.job = job;
             self.begin_job(task, release, release, deadline.unwrap_or(Time::MAX));
         } else if backlog == Backlog::Skip {
@@ -73,7 +76,7 @@ impl State {
         run.handler = false;
         run.load = self.system.load.as_ref().map_or(Load::ONE, |load| load.factor(planned));
         run.declared = self.system.tasks[task.index()].runtime.map(|r| scaled(r, run.load));
-        run.consumed = Span::ZERO;
+        (run.consumed, run.abandoned) = (Span::ZERO, Span::ZERO);
         run.since = now;
         run.budget = None;
         run.metered = false;
@@ -94,7 +97,7 @@ impl State {
         run.fresh = true;
         run.deadline = deadline.unwrap_or(Time::MAX);
         run.declared = Some(handler.runtime);
-        run.consumed = Span::ZERO;
+        (run.consumed, run.abandoned) = (Span::ZERO, Span::ZERO);
         run.metered = false;
         let job = run.job;
         self.record(sink, What::Handler { task, job, deadline });
@@ -105,6 +108,7 @@ impl State {
     #[inline]
     pub(super) fn end_job(&mut self, task: TaskId, outcome: Outcome, tell: bool, sink: &mut dyn Sink) {
         let (index, now, n) = (task.index(), self.now, self.runs.len());
+        let activated = self.is_activated(task);
         let rule = self.system.backlog;
         let judged = if rule == Backlog::Hartstone { now.round_down(self.system.timing.tick) } else { now };
         let counted = self.counted(Some(self.runs[index].deadline).filter(|d| *d < Time::MAX));
@@ -113,8 +117,9 @@ impl State {
         let (job, consumed, was_handler) = (run.job, run.consumed, run.handler);
         let in_time = judged <= run.deadline;
         match outcome {
+            _ if activated => self.count_activation(task, outcome, sink),
             _ if was_handler || !counted => {}
-            Outcome::Completed | Outcome::BudgetUsed | Outcome::Exited => {
+            Outcome::Completed => {
                 run.counts.completed += 1;
                 run.counts.utility += u128::from(match &self.system.tasks[index].utility {
                     None | Some(Utility::Step(_)) if !in_time => 0,
@@ -129,15 +134,23 @@ impl State {
                 }
                 sink.response(task, now - run.release);
             }
-            Outcome::Overrun => {
-                run.counts.missed += 1;
-                run.counts.overruns += 1;
-            }
             Outcome::Aborted => {
                 run.counts.missed += 1;
                 run.counts.aborted += 1;
             }
+            Outcome::Exited => self.uncount(task),
             Outcome::Skipped => run.counts.missed += 1,
+            Outcome::BudgetUsed | Outcome::Overrun => unreachable!("only activations end so"),
+        }
+        let run = &mut self.runs[index];
+        match (outcome, self.system.tasks[index].on_abort) {
+            (Outcome::Completed, _) => run.at = None,
+            // What was aborted before its own work began leaves nothing behind.
+            (Outcome::Aborted, OnAbort::Restart) if run.at.is_some() => {
+                run.at = None;
+                self.replace.push(task);
+            }
+            _ => {}
         }
         run.phase = Phase::Idle;
         run.budget = None;
@@ -174,15 +187,15 @@ impl State {
             self.retime(task);
         }
         match rule {
-            // Its process has ended: nothing follows.
-            _ if matches!(outcome, Outcome::Exited | Outcome::Skipped) => {}
+            // Its program has ended: nothing follows.
+            _ if matches!(self.runs[index].leaving, Some(Departure::Ended | Departure::Failed)) => {}
             Backlog::Hartstone => self.pass_periods(task, judged, sink),
-            _ if self.runs[index].leaving => {}
+            _ if self.runs[index].leaving.is_some() => {}
             Backlog::Chronos if aborted || !in_time => self.succeed(task, Some(now), sink),
             _ => self.succeed(task, None, sink),
         }
-        if self.runs[index].leaving {
-            self.depart(task, sink);
+        if let Some(departure) = self.runs[index].leaving {
+            self.depart(task, departure, sink);
         }
     }
 
@@ -200,31 +213,110 @@ impl State {
         Some(index)
     }
 
-    /// A task without a present job is gone; jobs that waited for their turn are missed.
-    pub(super) fn depart(&mut self, task: TaskId, sink: &mut dyn Sink) {
+    /// A job of a window table is released now.
+    pub(super) fn open_job(&mut self, task: TaskId, deadline: Option<Time>) {
+        self.count_release(task, deadline);
+        let open = Open { release: self.now, missed: false, counted: self.counted(deadline) };
+        self.runs[task.index()].open = Some(open);
+    }
+
+    /// Counts the end of an activation, and that of the job that it belongs to: what one completion signal ends.
+    pub(super) fn count_activation(&mut self, task: TaskId, outcome: Outcome, sink: &mut dyn Sink) {
+        let dropped = self.system.tasks[task.index()].on_abort == OnAbort::Restart;
         let run = &mut self.runs[task.index()];
-        if run.phase == Phase::Gone {
+        let cut = matches!(outcome, Outcome::BudgetUsed | Outcome::Overrun);
+        // The program is still at it, and its signal ends it late.
+        let continues = cut || (outcome == Outcome::Aborted && !dropped && run.at.is_some());
+        if run.has_job() {
+            run.counts.cut_off += u64::from(cut);
+            run.counts.overruns += u64::from(outcome == Outcome::Overrun);
+        }
+        let Some(open) = run.open.filter(|open| open.counted) else {
+            run.open = run.open.filter(|_| continues);
+            return;
+        };
+        match outcome {
+            Outcome::Completed => return self.complete_open(task, sink),
+            Outcome::Exited => {
+                run.counts.missed -= u64::from(open.missed);
+                self.uncount(task);
+            }
+            _ => {
+                run.counts.missed += u64::from(!open.missed);
+                run.counts.aborted += u64::from(outcome == Outcome::Aborted);
+            }
+        }
+        self.runs[task.index()].open = continues.then_some(Open { missed: true, ..open });
+    }
+
+    /// A job of a window table is completed: in time if no activation of it was cut off.
+    pub(super) fn complete_open(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        let now = self.now;
+        let run = &mut self.runs[task.index()];
+        let Some(open) = run.open.take().filter(|open| open.counted) else { return };
+        run.counts.completed += 1;
+        run.counts.met += u64::from(!open.missed);
+        run.counts.utility += u128::from(match &self.system.tasks[task.index()].utility {
+            None | Some(Utility::Step(_)) if open.missed => 0,
+            None => Utility::DEFAULT.height(),
+            Some(Utility::Step(height)) => *height,
+            Some(function) => function.at(now - open.release, None),
+        });
+        sink.response(task, now - open.release);
+    }
+
+    /// A job that was released is none, since its program ended regularly instead of doing its work.
+    fn uncount(&mut self, task: TaskId) {
+        let utility = self.system.tasks[task.index()].utility.as_ref();
+        let counts = &mut self.runs[task.index()].counts;
+        counts.released -= 1;
+        counts.utility_total -= u128::from(utility.unwrap_or(&Utility::DEFAULT).height());
+    }
+
+    /// A task without a present job has no further ones.
+    pub(super) fn depart(&mut self, task: TaskId, departure: Departure, sink: &mut dyn Sink) {
+        let run = &mut self.runs[task.index()];
+        if run.is_gone() {
             return;
         }
         let queued = core::mem::take(&mut run.pending);
         let queued = if self.system.backlog == Backlog::Hartstone { 0 } else { queued };
         let last = run.job;
         let mut planned = run.base;
-        run.phase = Phase::Gone;
-        run.leaving = false;
+        run.phase = if departure == Departure::Failed { Phase::Failed } else { Phase::Gone };
+        run.leaving = None;
+        // Should the task return, its program begins anew.
+        run.at = None;
+        if run.open.is_some() {
+            let outcome = if departure == Departure::Failed { Outcome::Aborted } else { Outcome::Exited };
+            self.count_activation(task, outcome, sink);
+        }
+
         for job in last + 1..=last + queued {
             planned = self.next_release(task, job - 1, planned).expect("a job that has arrived was planned");
             let deadline = self.absolute_deadline(task, planned);
-            self.skip(self.now, task, job, deadline, sink);
+            if departure == Departure::Ended {
+                if self.counted(deadline) {
+                    self.uncount(task);
+                }
+                let what = What::Finish { task, job, outcome: Outcome::Exited, consumed: Span::ZERO };
+                self.record(sink, what);
+            } else {
+                self.skip(self.now, task, job, deadline, sink);
+            }
         }
         if queued > 0 {
             // Nothing waits any more that was released before a mode change.
             self.retime(task);
         }
-        let n = self.runs.len();
-        self.agenda.remove(slot_release(n, self.timers.len() as u16, task.index()));
+        if departure != Departure::Failed {
+            let n = self.runs.len();
+            self.agenda.remove(slot_release(n, self.timers.len() as u16, task.index()));
+        } else {
+            self.failed += 1;
+        }
         self.alive -= 1;
-        self.record(sink, What::Exit { task });
+        self.record(sink, What::Exit { task, failed: departure == Departure::Failed });
         self.events.push(Event::Exit { task });
     }
 
@@ -332,7 +424,7 @@ impl State {
             // The last period that began is the present one.
             let last = run.pending == 1 || after.is_none_or(|after| after >= judged);
             let run = &mut self.runs[task.index()];
-            if last && run.leaving {
+            if last && run.leaving.is_some() {
                 return;
             }
             run.pending -= 1;

@@ -1,7 +1,7 @@
 //! What goes in and out of the engine: what a driver saw, and what it must do.
 
 use crate::model::{Call, ResourceId, TaskId};
-use crate::record::Place;
+use crate::record::{JobId, Place};
 use crate::time::Span;
 
 /// What a driver saw happen.
@@ -15,10 +15,13 @@ pub enum Input {
         /// Since the job's release.
         consumed: Span,
     },
-    /// The task signals the completion of its job.
+    /// The task's program has done the work of a job. If that job is over, the signal ends nothing else: it is recorded, and the
+    /// work of the current job begins. A signal that names a job which the program is not at is recorded, too.
     Complete {
-        /// Who.
+        /// The task.
         task: TaskId,
+        /// The job whose work is done; in a window table it has the number of its first activation.
+        job: JobId,
     },
     /// The task waits for something other than a CPU.
     Block {
@@ -124,11 +127,24 @@ pub enum Input {
         /// Who.
         task: TaskId,
     },
-    /// The last process of the task has ended: its job is over and there will be no other.
+    /// The task's program has ended.
     Exit {
-        /// Who.
+        /// The task.
         task: TaskId,
+        /// How it ended, and what follows.
+        ending: Ending,
     },
+}
+
+/// The end of a task's program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ending {
+    /// It ended regularly (status 0). The job in which a program that signals its completions ends is not counted; of a program
+    /// that has never signalled it is completed. Otherwise the current job is aborted.
+    pub regular: bool,
+    /// Another instance takes its place, so the task stays. Otherwise it has no further jobs after a regular end, and misses all of
+    /// them after another one.
+    pub replaced: bool,
 }
 
 impl Input {
@@ -137,7 +153,7 @@ impl Input {
     pub const fn task(&self) -> Option<TaskId> {
         match *self {
             Input::Usage { task, .. }
-            | Input::Complete { task }
+            | Input::Complete { task, .. }
             | Input::Block { task }
             | Input::Wake { task }
             | Input::Request { task, .. }
@@ -150,26 +166,33 @@ impl Input {
             | Input::Enter { task }
             | Input::Leave { task }
             | Input::Abort { task }
-            | Input::Exit { task } => Some(task),
+            | Input::Exit { task, .. } => Some(task),
             Input::Configure { .. } | Input::Switch { .. } => None,
         }
     }
 }
 
-/// What a task goes on with when it is let run.
+/// The work that a program begins or continues when its task is dispatched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// A job that has not run yet.
+    /// The work of the current job, which has not begun yet.
     Fresh,
-    /// The job that it was at.
+    /// The work that the program was at.
     Resumed,
+    /// The work of an aborted job, for the first time since the current job was released ([`crate::model::OnAbort`]).
+    Abandoned,
     /// The handler of an aborted job, which has not run yet.
     Handler,
 }
 
-/// What a driver must do. Stops come first, then moves, then starts.
+/// What a driver must do. Replacements come first, then stops, moves, and starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
+    /// Replace the task's program by a new instance: the job that it was at was aborted ([`crate::model::OnAbort::Restart`]).
+    Replace {
+        /// The task.
+        task: TaskId,
+    },
     /// Take the task off its CPUs.
     Stop {
         /// Who.

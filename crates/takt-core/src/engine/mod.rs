@@ -26,10 +26,10 @@ mod waiting;
 
 pub(crate) use context::Alarm;
 pub use context::Context;
-pub use messages::{Command, Input, Work};
+pub use messages::{Command, Ending, Input, Work};
 
 use crate::cpus::CpuSet;
-use crate::model::{Arrival, Backlog, Invalid, Late, Load, ResourceId, Step, System, Task, TaskId};
+use crate::model::{Arrival, Backlog, Completion, Invalid, Late, Load, ResourceId, Step, System, Task, TaskId};
 use crate::policy::{Build, Clock, Decision, Event, Policy};
 use crate::queue::Agenda;
 use crate::record::{JobId, Outcome, Place, Record, Sink, StopReason, What};
@@ -49,8 +49,31 @@ enum Phase {
     Ready,
     /// A job that waits for something other than a CPU.
     Blocked,
-    /// The task's processes have ended.
+    /// The task's program has ended regularly, or the task has left.
     Gone,
+    /// The task's program has failed: its jobs are missed.
+    Failed,
+}
+
+/// Why a task has no further jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Departure {
+    /// It was told to leave ([`Input::Leave`]): jobs that wait are missed.
+    Left,
+    /// Its program has ended regularly: jobs that wait are not counted.
+    Ended,
+    /// Its program has failed: jobs that wait are missed, and so are those to come.
+    Failed,
+}
+
+/// A job of a window table that has not been completed.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    release: Time,
+    /// Its first activation was cut off.
+    missed: bool,
+    /// Whether it is counted at all ([`System::horizon`]).
+    counted: bool,
 }
 
 /// The changing state of a task.
@@ -74,6 +97,15 @@ struct Run {
     load: u32,
     declared: Option<Span>,
     consumed: Span,
+    /// The job whose work the program is at; `None` between two jobs. While it is an earlier job than the current one, the task is
+    /// behind; in a window table it is the number of the job's first activation.
+    at: Option<JobId>,
+    /// How much of `consumed` went into the work of an earlier job.
+    abandoned: Span,
+    /// In a window table, the job that the present activation belongs to.
+    open: Option<Open>,
+    /// The program has signalled a completion.
+    signals: bool,
     /// Consumption is accounted up to here while it runs.
     since: Time,
     budget: Option<Span>,
@@ -99,8 +131,8 @@ struct Run {
     /// Jobs that have arrived and wait for their predecessors; by Hartstone's rule, periods that have passed.
     pending: u64,
     mode: Option<calls::Mode>,
-    /// It is gone when its present job is over.
-    leaving: bool,
+    /// Why it has no further job when its present one is over.
+    leaving: Option<Departure>,
     /// What the policy said of its urgency when it last ranked it.
     urgency: i64,
     waits_for: Option<ResourceId>,
@@ -127,6 +159,10 @@ impl Run {
             load: Load::ONE,
             declared: None,
             consumed: Span::ZERO,
+            at: None,
+            abandoned: Span::ZERO,
+            open: None,
+            signals: false,
             since: Time::ZERO,
             budget: None,
             clock: Clock::Elapsed,
@@ -143,7 +179,7 @@ impl Run {
             next_release: first,
             pending: 0,
             mode: None,
-            leaving: false,
+            leaving: None,
             urgency: 0,
             waits_for: None,
             round: 0,
@@ -181,13 +217,20 @@ impl Run {
     fn has_job(&self) -> bool {
         matches!(self.phase, Phase::Ready | Phase::Blocked)
     }
+    /// The task's program has ended, and no other takes its place.
     #[inline]
-    fn work(&self) -> Work {
-        match (self.fresh, self.handler) {
-            (true, true) => Work::Handler,
-            (true, false) => Work::Fresh,
-            (false, _) => Work::Resumed,
-        }
+    fn is_gone(&self) -> bool {
+        matches!(self.phase, Phase::Gone | Phase::Failed)
+    }
+    /// The program is still at the work of an earlier job.
+    #[inline]
+    fn is_behind(&self) -> bool {
+        self.at.is_some_and(|at| at != self.job)
+    }
+    /// What of `consumed`, and of `unaccounted` besides, was the current job's own work.
+    #[inline]
+    fn own(&self, unaccounted: Span) -> Span {
+        if self.is_behind() { Span::ZERO } else { self.consumed + unaccounted - self.abandoned }
     }
 }
 
@@ -211,6 +254,8 @@ pub struct Job {
     pub deadline: Time,
     /// What it has consumed so far.
     pub consumed: Span,
+    /// How much of that went into its own work, and not into that of an aborted job.
+    pub own: Span,
     /// Whether it could run now (it is not blocked).
     pub ready: bool,
 }
@@ -227,6 +272,8 @@ struct State {
     now: Time,
     /// Of which tasks something was due in this step.
     due: Vec<TaskId>,
+    /// The tasks whose programs are to be replaced since the last decision.
+    replace: Vec<TaskId>,
     events: Vec<Event>,
     /// Empty; takes turns with `events`.
     spare: Vec<Event>,
@@ -242,6 +289,8 @@ struct State {
     deadlocks: u64,
     visited: u64,
     alive: usize,
+    /// Tasks whose programs have failed.
+    failed: usize,
     /// Whether the sink of this step wants records.
     recording: bool,
     /// The run is at its end: nothing is released any more.
@@ -294,6 +343,7 @@ impl Engine {
             timers: vec![timers::Timer::default(); usize::from(policy.timers())],
             now: Time::ZERO,
             due: Vec::with_capacity(n),
+            replace: Vec::with_capacity(n),
             events: Vec::with_capacity(most_events),
             spare: Vec::with_capacity(most_events),
             resources: (0..system.resources)
@@ -309,6 +359,7 @@ impl Engine {
             deadlocks: 0,
             visited: 0,
             alive: n,
+            failed: 0,
             recording: true,
             closing: false,
             system,
@@ -318,7 +369,7 @@ impl Engine {
             policy,
             lent,
             decision: Decision { assignments: Vec::with_capacity(most) },
-            commands: Vec::with_capacity(2 * most),
+            commands: Vec::with_capacity(2 * most + n),
             started: false,
         })
     }
@@ -330,6 +381,20 @@ impl Engine {
             return Some(Time::ZERO);
         }
         self.state.agenda.first().map(|(at, _)| at)
+    }
+
+    /// As [`Engine::next_due`], for a driver that looks at the ends of budgets from `earliest` on only, because it shares a CPU with
+    /// the jobs that it measures. Everything else is due when it is due. O(log tasks).
+    #[must_use]
+    pub fn next_due_with_budgets_from(&self, earliest: Time) -> Option<Time> {
+        let first = self.state.agenda.first().filter(|_| self.started);
+        match first {
+            // The slots of budgets come first.
+            Some((at, slot)) if slot < self.state.runs.len() => {
+                Some(at.max(earliest).min(self.state.agenda.first_from(self.state.runs.len())))
+            }
+            _ => self.next_due(),
+        }
     }
 
     /// Lets everything of the instant `now` happen: `inputs`, then all that is due by `now`, then one decision.
@@ -408,7 +473,8 @@ impl Engine {
         let passed = |i: &&Input| matches!(i, Input::Configure { .. } | Input::Switch { .. } | Input::Call { .. });
         for input in inputs.iter().filter(|i| !passed(i)) {
             state.input(input, sink);
-            state.events.clear();
+            // A budget that ends now is told to the policy, which must know which jobs are over by then.
+            deliver(state, &mut *self.policy, sink);
         }
         let n = state.runs.len();
         while let Some((at, slot)) = state.agenda.first().filter(|(at, _)| *at <= end) {
@@ -420,7 +486,7 @@ impl Engine {
             }
         }
         for i in 0..n {
-            let activated = state.system.tasks[i].arrival == Arrival::Activated;
+            let activated = state.is_activated(TaskId(i as u32));
             if activated && state.runs[i].has_job() && state.runs[i].deadline <= end {
                 state.end_job(TaskId(i as u32), Outcome::Overrun, false, sink);
             }
@@ -451,6 +517,7 @@ impl Engine {
         let Engine { state, policy, lent, decision, commands, .. } = self;
         decision.assignments.clear();
         commands.clear();
+        commands.extend(state.replace.drain(..).map(|task| Command::Replace { task }));
         policy.decide(lent, &mut Context { state, sink }, decision);
         assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
         state.apply(decision, commands, sink);
@@ -497,8 +564,21 @@ impl State {
             release: run.release,
             deadline: run.deadline,
             consumed: run.consumed + run.unaccounted(self.now),
+            own: run.own(run.unaccounted(self.now)),
             ready: run.phase == Phase::Ready,
         })
+    }
+
+    /// Whether the task is a process of a window table: its policy releases its jobs.
+    #[inline]
+    fn is_activated(&self, task: TaskId) -> bool {
+        self.system.tasks[task.index()].arrival == Arrival::Activated
+    }
+
+    /// Whether the completions of the task's jobs are signalled, as far as is known.
+    fn signals(&self, task: TaskId) -> bool {
+        let declared = self.system.tasks[task.index()].completion;
+        self.runs[task.index()].signals || matches!(declared, Completion::Signal | Completion::Exit)
     }
 
     fn budget_left(&self, task: TaskId) -> Option<Span> {

@@ -1,7 +1,7 @@
 //! What a driver may ask the engine between two steps: in O(1), but for [`Engine::totals`] and what the policy is asked
 //! ([`Engine::home`]).
 
-use super::{Command, Engine, Job, Phase};
+use super::{Command, Engine, Job};
 #[cfg(doc)]
 use super::{Context, Input};
 use crate::cpus::CpuSet;
@@ -9,7 +9,7 @@ use crate::model::{Arrival, System, TaskId};
 use crate::policy::Clock;
 #[cfg(doc)]
 use crate::policy::Policy;
-use crate::record::Place;
+use crate::record::{JobId, Place};
 use crate::stats::Counts;
 use crate::time::{Span, Time};
 
@@ -75,14 +75,21 @@ impl Engine {
     /// Counts of one task.
     #[must_use]
     pub fn counts(&self, task: TaskId) -> Counts {
-        self.state.runs[task.index()].counts
+        let counts = self.state.runs[task.index()].counts;
+        if self.state.is_activated(task) && !self.state.signals(task) { counts.without_jobs() } else { counts }
     }
     /// Counts summed over all tasks. O(tasks).
     #[must_use]
     pub fn totals(&self) -> Counts {
         let mut sum = Counts::default();
-        self.state.runs.iter().for_each(|run| sum += run.counts);
+        (0..self.state.runs.len()).for_each(|task| sum += self.counts(TaskId(task as u32)));
         sum
+    }
+    /// The job whose work the task's program is at: an earlier one than the current job while the task is behind
+    /// ([`crate::model::OnAbort`]), and in a window table the first activation of the job. `None` between two jobs.
+    #[must_use]
+    pub fn at(&self, task: TaskId) -> Option<JobId> {
+        self.state.runs[task.index()].at
     }
     /// How often the running task of a CPU changed; a CPU that idles in between still counts once, and going idle does not count.
     #[must_use]
@@ -131,14 +138,19 @@ impl Engine {
     pub fn waits(&self, task: TaskId) -> bool {
         self.state.runs[task.index()].waits_for.is_some()
     }
-    /// Whether the task's processes have ended.
+    /// Whether the task's program has ended for good.
     #[must_use]
     pub fn is_gone(&self, task: TaskId) -> bool {
-        self.state.runs[task.index()].phase == Phase::Gone
+        self.state.runs[task.index()].is_gone()
     }
-    /// Whether every task's processes have ended.
+    /// Whether every task's program has ended for good.
     #[must_use]
     pub fn all_gone(&self) -> bool {
         self.state.alive == 0
+    }
+    /// Whether some task's program has failed, so that the task misses its jobs.
+    #[must_use]
+    pub fn any_failed(&self) -> bool {
+        self.state.failed > 0
     }
 }

@@ -167,6 +167,7 @@ impl Windows {
                 }
                 // A task may leave with its job.
                 if cx.is_gone(task) {
+                    cx.miss_activation(task, Some(*end));
                     continue;
                 }
                 if cx.drawn_budget(task, cx.next_job(task)) > Span::ZERO {
@@ -225,6 +226,9 @@ impl Windows {
             }
             if cx.job(task).is_some() {
                 return Some(task);
+            }
+            if best_effort {
+                cx.miss_activation(task, None);
             }
             partition.advance();
         }

@@ -16,12 +16,15 @@
 //! ```
 
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Engine, Input};
+use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::*;
 use takt_core::policy::PolicySpec;
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{JobId, Outcome, Record, What};
 use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
+
+/// In an input: the job that the program is at then, or was at last.
+const THE_ONE_IT_IS_AT: JobId = JobId::MAX;
 
 /// What a text describes.
 pub(crate) struct Scene {
@@ -121,11 +124,11 @@ pub(crate) fn scene(text: &str) -> Scene {
                 let task = task(&s.names, words[3]);
                 let resource = || ResourceId(words[4].parse().unwrap());
                 let input = match words[2] {
-                    "complete" => Input::Complete { task },
+                    "complete" => Input::Complete { task, job: THE_ONE_IT_IS_AT },
                     "block" => Input::Block { task },
                     "wake" => Input::Wake { task },
                     "abort" => Input::Abort { task },
-                    "exit" => Input::Exit { task },
+                    "exit" => Input::Exit { task, ending: Ending { regular: true, replaced: false } },
                     "request" => Input::Request { task, resource: resource() },
                     "return" => Input::Return { task, resource: resource() },
                     other => panic!("{other}"),
@@ -155,6 +158,7 @@ impl Scene {
             );
         } else {
             let mut inputs = self.inputs.as_slice();
+            let mut last = vec![0; self.names.len()];
             while let Some(mut now) = engine.next_due().into_iter().chain(inputs.first().map(|i| i.0)).min() {
                 if let Some((_, back)) = self.stall.filter(|&(from, back)| from <= now && now < back) {
                     now = back;
@@ -163,9 +167,16 @@ impl Scene {
                     break;
                 }
                 let seen = inputs.partition_point(|(at, _)| *at <= now);
-                let batch: Vec<Input> = inputs[..seen].iter().map(|i| i.1).collect();
+                let named = |input: &Input| match *input {
+                    Input::Complete { task, .. } => Input::Complete { task, job: last[task.index()] },
+                    input => input,
+                };
+                let batch: Vec<Input> = inputs[..seen].iter().map(|i| named(&i.1)).collect();
                 inputs = &inputs[seen..];
                 let _ = engine.step(now, &batch, &mut records);
+                for (task, last) in last.iter_mut().enumerate() {
+                    *last = engine.at(TaskId(task as u32)).unwrap_or(*last);
+                }
             }
             engine.close(self.until, &[], &mut records);
         }
@@ -191,7 +202,7 @@ impl Scene {
             What::Request { task, .. } => format!("wait {}", name(task)),
             What::Return { task, .. } => format!("return {}", name(task)),
             What::LateSignal { task, job } => format!("late-signal {} of job {job}", name(task)),
-            What::Exit { task } => format!("exit {}", name(task)),
+            What::Exit { task, .. } => format!("exit {}", name(task)),
             What::Release { .. } | What::Budget { .. } => return None,
             other => format!("{other:?}"),
         };

@@ -5,7 +5,7 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Engine, Input};
+use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::*;
 use takt_core::policies::mapping::MAPPERS;
 use takt_core::policy::{Kind as Value, MAX_SETTINGS, Need, Placement, PolicySpec, REGISTRY, Scope};
@@ -89,7 +89,7 @@ impl Case {
     /// The end of the run: some running jobs complete then.
     pub(crate) fn last(&self, engine: &Engine) -> Step {
         let running = engine.running().iter().filter(|t| (i64::from(t.0) + self.end_gap) % 3 == 0);
-        let inputs = running.map(|&task| Input::Complete { task }).collect();
+        let inputs = running.map(|&task| complete(engine, task)).collect();
         Step { now: engine.now() + units(self.end_gap), inputs }
     }
 }
@@ -113,12 +113,12 @@ impl Turn {
             let task = if running.is_empty() { any } else { running[which % running.len()] };
             let resource = ResourceId(resource);
             inputs.push(match kind {
-                Kind::Complete => Input::Complete { task },
-                Kind::Claim => Input::Complete { task: any },
+                Kind::Complete => complete(engine, task),
+                Kind::Claim => complete(engine, any),
                 Kind::Block => Input::Block { task },
                 Kind::Wake => Input::Wake { task: any },
                 Kind::Abort => Input::Abort { task: any },
-                Kind::Exit => Input::Exit { task: any },
+                Kind::Exit => Input::Exit { task: any, ending: Ending { regular: true, replaced: false } },
                 Kind::Leave => Input::Leave { task: any },
                 Kind::Enter => Input::Enter { task: any },
                 Kind::Usage => {
@@ -181,12 +181,18 @@ impl Turn {
     }
 }
 
+/// The program signals that it has done what it is at; one that is at nothing claims the last job.
+fn complete(engine: &Engine, task: TaskId) -> Input {
+    let job = engine.at(task).or(engine.job(task).map(|job| job.number)).unwrap_or(0);
+    Input::Complete { task, job }
+}
+
 /// What brings jobs to their ends: all that run complete, and all that are blocked but wait for nothing are woken.
 pub(crate) fn draining(engine: &Engine) -> Vec<Input> {
     let tasks = (0..engine.system().tasks.len()).map(|t| TaskId(t as u32));
     let blocked = |t: &TaskId| engine.job(*t).is_some_and(|job| !job.ready) && !engine.waits(*t);
     let woken = tasks.filter(blocked).map(|task| Input::Wake { task });
-    woken.chain(engine.running().iter().map(|&task| Input::Complete { task })).collect()
+    woken.chain(engine.running().iter().map(|&task| complete(engine, task))).collect()
 }
 
 /// A value that a setting allows; small durations, so that they matter.
@@ -297,8 +303,10 @@ fn timed(cpus: usize) -> impl Strategy<Value = Task> {
     );
     let handler = weighted(0.4, (span(1..4), weighted(0.7, span(1..9)), 0..4 * utility::UNIT));
     let rest = (0u32..4, some_cpus(cpus), steps(), weighted(0.3, 1u32..1_000_000), 1u32..4);
-    let worth = weighted(0.6, time_utility());
-    (times, handler, worth, rest).prop_map(|((arrival, deadline, runtime, budget), handler, utility, rest)| {
+    let worth = (weighted(0.6, time_utility()), any::<prop::sample::Index>());
+    (times, handler, worth, rest).prop_map(|((arrival, deadline, runtime, budget), handler, worth, rest)| {
+        let (utility, rule) = worth;
+        let on_abort = *rule.get(&[OnAbort::Restart, OnAbort::Finish, OnAbort::Signal]);
         let (priority, affinity, steps, share, importance) = rest;
         let handler = handler.map(|(runtime, deadline, utility)| Handler { runtime, deadline, utility });
         // In thousandths of the budget.
@@ -308,7 +316,7 @@ fn timed(cpus: usize) -> impl Strategy<Value = Task> {
         #[rustfmt::skip]
         let task = Task {
             arrival, deadline, runtime, steps, execution, handler, utility, budget, jitter, priority, share, importance, affinity,
-            reservation: None, server: None,
+            reservation: None, server: None, on_abort, completion: Completion::Undeclared,
         };
         task
     })

@@ -88,7 +88,7 @@ fn ready(ledger: &Ledger, engine: &Engine, task: TaskId) -> Result<Option<Job>, 
         (Some(_), None) => return Err(()),
     };
     let declared = engine.declared(task).unwrap_or(Span::ZERO);
-    let left = (declared - job.consumed).max(Span::from_ns(1));
+    let left = (declared - job.own).max(Span::from_ns(1));
     Ok(Some(Job { task, release: job.release, deadline: job.deadline, left, utility }))
 }
 

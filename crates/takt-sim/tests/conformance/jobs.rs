@@ -84,6 +84,16 @@ pub(crate) struct Account {
     pub(crate) ran_for: Span,
     /// The jobs of it that ran in the current window.
     pub(crate) ran: Vec<JobId>,
+    /// The job whose work its program is at.
+    pub(crate) program: Option<JobId>,
+    /// The job that found its program at the work of another.
+    pub(crate) behind: Option<JobId>,
+    /// A handler has ended in this step.
+    pub(crate) handled: bool,
+    /// It has signalled a completion.
+    pub(crate) signals: bool,
+    /// In a window table, the job that no signal has ended: its release, and whether an activation of it was cut off.
+    table: Option<(Time, bool)>,
 }
 
 impl Account {
@@ -119,6 +129,11 @@ impl Account {
             limit: Span::ZERO,
             ran_for: Span::ZERO,
             ran: Vec::new(),
+            program: None,
+            behind: None,
+            handled: false,
+            signals: false,
+            table: None,
             task,
         }
     }
@@ -190,10 +205,79 @@ impl Account {
             self.since = now;
         }
         self.next_job = job + 1;
-        self.counts.released += 1;
-        self.counts.utility_total += u128::from(self.worth().height());
+        if self.task.arrival == Arrival::Activated {
+            self.counts.activations += 1;
+            self.open_in_table(at);
+        } else {
+            self.counts.released += 1;
+            self.counts.utility_total += u128::from(self.worth().height());
+        }
         let relative = self.task.deadline;
         self.open.insert(job, Open { release, planned, relative, deadline, last_place: None });
+    }
+
+    /// A job of a window table is released, if none is open.
+    fn open_in_table(&mut self, at: Time) {
+        if self.table.is_none() {
+            self.table = Some((at, false));
+            self.counts.released += 1;
+            self.counts.utility_total += u128::from(self.worth().height());
+        }
+    }
+
+    /// The signal of a job came after its activation was over. One that was activated again and has not run begins a new job.
+    pub(crate) fn late_signal(&mut self, at: Time) {
+        if self.task.arrival == Arrival::Activated {
+            self.completed_in_table(at);
+            if self.current().is_some() {
+                self.open_in_table(at);
+            }
+        }
+    }
+
+    fn completed_in_table(&mut self, at: Time) {
+        let (release, missed) = self.table.take().expect("a job that completes was released");
+        self.counts.completed += 1;
+        self.counts.met += u64::from(!missed);
+        let accrued = match self.worth() {
+            Utility::Step(height) => u64::from(!missed) * height,
+            function => function.at(at - release, None),
+        };
+        self.counts.utility += u128::from(accrued);
+    }
+
+    /// An activation of a window table is over.
+    fn activation_ends(&mut self, outcome: Outcome, at: Time) {
+        match outcome {
+            Outcome::Completed => {
+                self.signals = true;
+                self.completed_in_table(at);
+            }
+            Outcome::Exited => self.exits_from_table(),
+            _ => {
+                let (release, missed) = self.table.take().expect("an activation belongs to a job");
+                self.counts.missed += u64::from(!missed);
+                self.counts.aborted += u64::from(outcome == Outcome::Aborted);
+                let cut = matches!(outcome, Outcome::BudgetUsed | Outcome::Overrun);
+                self.counts.cut_off += u64::from(cut);
+                self.counts.overruns += u64::from(outcome == Outcome::Overrun);
+                let stays = self.program.is_some() && self.task.on_abort != OnAbort::Restart;
+                self.table = (cut || outcome == Outcome::Aborted && stays).then_some((release, true));
+            }
+        }
+    }
+
+    /// The program ended regularly: the job that it was at is none.
+    fn exits_from_table(&mut self) {
+        if let Some((_, missed)) = self.table.take() {
+            self.counts.missed -= u64::from(missed);
+            self.uncount();
+        }
+    }
+
+    fn uncount(&mut self) {
+        self.counts.released -= 1;
+        self.counts.utility_total -= u128::from(self.worth().height());
     }
 
     /// A job is over. `elapsed` says that consumption is elapsed time.
@@ -209,14 +293,17 @@ impl Account {
         let (id, (_, backlog, tick)) = (self.id, self.rules);
         let current = self.handler.is_none() && self.is_current(job);
         let open = self.open.remove(&job).unwrap_or_else(|| panic!("job {job} of {id:?} is over twice or never was"));
-        assert!(current || outcome == Outcome::Skipped, "job {job} of {id:?} overtakes another");
+        let unrun = matches!(outcome, Outcome::Skipped | Outcome::Exited);
+        assert!(current || unrun, "job {job} of {id:?} overtakes another");
         assert!(outcome != Outcome::Skipped || open.last_place.is_none(), "a skipped job ran");
         assert!(self.follow.handler.is_none(), "job {job} of {id:?} ends before a handler begins");
         // By Hartstone's rule a clock of the tick's resolution says what is late.
         let judged = if backlog == Backlog::Hartstone { at.round_down(tick) } else { at };
         let in_time = open.deadline.is_none_or(|d| judged <= d);
         match outcome {
-            Outcome::Completed | Outcome::BudgetUsed | Outcome::Exited => {
+            _ if self.task.arrival == Arrival::Activated => self.activation_ends(outcome, at),
+            Outcome::Exited => self.uncount(),
+            Outcome::Completed | Outcome::BudgetUsed => {
                 self.counts.completed += 1;
                 self.counts.met += u64::from(in_time);
                 self.counts.missed += u64::from(!in_time);
@@ -368,6 +455,8 @@ impl Account {
 
     pub(crate) fn exits(&mut self) {
         assert!(!self.gone && self.current().is_none(), "{:?} exits: {self:?}", self.id);
+        (self.behind, self.program) = (None, None);
+        self.exits_from_table();
         self.gone = true;
         self.leaving = false;
         self.follow = Follow::default();
@@ -416,6 +505,9 @@ impl Account {
     pub(crate) fn closed(&mut self, end: Time) -> (Counts, u64) {
         // Hartstone notices a miss only when the late job ends.
         let notices = self.rules.1 != Backlog::Hartstone;
+        if self.task.arrival == Arrival::Activated {
+            return (self.counts, u64::from(self.table.is_some_and(|(_, missed)| !missed)));
+        }
         let late = self.open.values().filter(|o| notices && o.deadline.is_some_and(|d| d <= end)).count() as u64;
         self.counts.missed += late;
         (self.counts, self.open.len() as u64 - late)

@@ -37,6 +37,10 @@ pub(crate) struct Ledger {
     switched: bool,
     /// The tasks whose jobs the driver gives up in this step.
     aborted: Vec<TaskId>,
+    /// The tasks whose programs are to be replaced in this step.
+    replaced: Vec<TaskId>,
+    /// Those whose handlers have ended in this step, and which are replaced if an abort was the reason.
+    handled: Vec<TaskId>,
     /// In a step with switches: what ruled before it, or may have ruled for a moment within it; with the domain.
     ruled: Vec<(Option<usize>, PolicySpec)>,
 }
@@ -60,6 +64,8 @@ impl Ledger {
             gave_way: false,
             switched: false,
             aborted: Vec::new(),
+            replaced: Vec::new(),
+            handled: Vec::new(),
             ruled: Vec::new(),
             system: system.clone(),
         }
@@ -185,6 +191,11 @@ impl Ledger {
                 }
                 Input::Switch { domain, to } => self.switch(domain, to, engine),
                 Input::Abort { task } => self.aborted.push(task),
+                // Nothing is left of its program.
+                Input::Exit { task, .. } => {
+                    self.accounts[task.index()].program = None;
+                    self.aborted.push(task);
+                }
                 _ => {}
             }
         }
@@ -200,6 +211,19 @@ impl Ledger {
     }
 
     fn commands(&mut self, commands: &[Command]) {
+        let replaced = commands.iter().take_while(|c| matches!(c, Command::Replace { .. })).count();
+        let (replaced, commands) = commands.split_at(replaced);
+        let mut expected = core::mem::take(&mut self.replaced);
+        for command in replaced {
+            let Command::Replace { task } = *command else { unreachable!() };
+            match expected.iter().position(|t| *t == task) {
+                Some(index) => drop(expected.remove(index)),
+                // A handler was aborted in turn.
+                None => assert!(self.handled.contains(&task), "the program of {task:?} is replaced without a reason"),
+            }
+        }
+        assert_eq!(expected, [], "programs that were to be replaced");
+        self.handled.clear();
         let rank = |c: &Command| match c {
             Command::Stop { .. } => 0,
             Command::Move { .. } => 1,
@@ -230,7 +254,7 @@ impl Ledger {
                 Command::Continue { task, place, .. } => {
                     assert!(self.accounts[task.index()].place == Some(place), "task {} cannot continue", task.0);
                 }
-                Command::Stop { .. } => {}
+                Command::Stop { .. } | Command::Replace { .. } => {}
             }
         }
     }
@@ -276,6 +300,15 @@ impl Ledger {
                     self.sharing.over(task);
                 }
                 self.accounts[task.index()].finish(job, outcome, consumed, record.at, moment, elapsed);
+                let a = &mut self.accounts[task.index()];
+                match a.task.on_abort {
+                    _ if outcome == Outcome::Completed || outcome == Outcome::Exited => a.program = None,
+                    OnAbort::Restart if outcome == Outcome::Aborted && a.program.is_some() && !a.handled => {
+                        a.program = None;
+                        self.replaced.push(task);
+                    }
+                    _ => {}
+                }
             }
             What::Handler { task, job, deadline } => {
                 self.accounts[task.index()].handler_begins(job, deadline, now);
@@ -283,7 +316,12 @@ impl Ledger {
             What::HandlerEnd { task, job, consumed } => {
                 let elapsed = elapsed(task);
                 self.sharing.over(task);
-                self.accounts[task.index()].handler_ends(job, consumed, moment, elapsed);
+                let a = &mut self.accounts[task.index()];
+                a.handler_ends(job, consumed, moment, elapsed);
+                a.handled = true;
+                if a.task.on_abort == OnAbort::Restart {
+                    self.handled.push(task);
+                }
             }
             What::Block { task, job } => {
                 let a = &mut self.accounts[task.index()];
@@ -307,8 +345,24 @@ impl Ledger {
                 a.yielded = Some(now);
                 self.gave_way = true;
             }
-            What::LateSignal { task, .. } => self.accounts[task.index()].counts.late_signals += 1,
-            What::Exit { task } => self.accounts[task.index()].exits(),
+            What::LateSignal { task, job } => {
+                let a = &mut self.accounts[task.index()];
+                a.counts.late_signals += 1;
+                a.signals = true;
+                if a.program == Some(job) {
+                    a.program = None;
+                    a.late_signal(now);
+                }
+            }
+            What::Behind { task, job, abandoned } => {
+                let a = &mut self.accounts[task.index()];
+                let first = a.current().is_some_and(|(_, open)| open.last_place.is_none());
+                assert!(a.is_current(job) && first && job != abandoned, "{record:?} but {a:?}");
+                assert_eq!(a.program, Some(abandoned), "{record:?}");
+                a.counts.behind += 1;
+                a.behind = Some(job);
+            }
+            What::Exit { task, .. } => self.accounts[task.index()].exits(),
             What::Round { .. } | What::Burst { .. } | What::Switch { .. } | What::Configure { .. } => {}
             What::Call { task, job, call, granted } => {
                 if granted {
@@ -356,9 +410,12 @@ impl Ledger {
             None => a.open.get_mut(&job).expect("it is current"),
         };
         assert!(open.release <= record.at, "{record:?} before its release: {open:?}");
+        let first = open.last_place.is_none() && a.task.arrival != Arrival::Activated;
         a.counts.migrations += u64::from(open.last_place.is_some_and(|p| p != place));
         open.last_place = Some(place);
         a.started = Some((job, place));
+        let said = a.behind == Some(job) || a.handler.is_some() || a.handled || a.program.is_none_or(|at| at == job);
+        assert!(!first || said, "{record:?} while its program is at job {:?}", a.program);
         a.resumes(self.slack);
         a.counts.dispatches += 1;
     }
@@ -371,9 +428,20 @@ impl Ledger {
     }
 
     /// The engine's own picture is that of the ledger.
-    fn compare(&self, engine: &Engine) {
+    fn compare(&mut self, engine: &Engine) {
         let now = self.moment.now;
         let mut running = 0;
+        for (index, a) in self.accounts.iter_mut().enumerate() {
+            // A program that is at nothing begins with the job that its task is dispatched for; and so does a handler.
+            let dispatched = a.place.and(a.current().map(|(job, _)| job));
+            let job = dispatched.filter(|_| a.program.is_none() || a.handler.is_some());
+            a.program = job.or(a.program);
+            if core::mem::take(&mut a.handled) && job.is_none() {
+                // Whether it was completed or aborted shows in what the program is at.
+                a.program = engine.at(TaskId(index as u32));
+            }
+            assert_eq!(a.program, engine.at(TaskId(index as u32)), "task {index} at {now}: {a:?}");
+        }
         for (index, a) in self.accounts.iter().enumerate() {
             let task = TaskId(index as u32);
             running += usize::from(a.place.is_some());
@@ -423,7 +491,10 @@ impl Ledger {
             let task = TaskId(index as u32);
             assert!(a.started.is_none(), "{task:?} was started and never stopped");
             let (counts, undecided) = a.closed(end);
+            let jobless = a.task.arrival == Arrival::Activated && !a.signals;
+            let counts = if jobless { counts.without_jobs() } else { counts };
             assert_eq!(counts, engine.counts(task), "{task:?}: recounted and counted");
+            let undecided = if jobless { 0 } else { undecided };
             assert_eq!(counts.released, counts.met + counts.missed + undecided, "{task:?}");
         }
     }

@@ -102,7 +102,7 @@ fn line(record: &Record) -> Option<String> {
         What::Yield { task, .. } => format!("yield {}", name(task)),
         What::Handler { task, .. } => format!("handler {}", name(task)),
         What::HandlerEnd { task, .. } => format!("handled {}", name(task)),
-        What::Exit { task } => format!("exit {}", name(task)),
+        What::Exit { task, .. } => format!("exit {}", name(task)),
         What::Switch { to, .. } => format!("switch to {to}"),
         What::Configure { setting, .. } => format!("setting {setting}"),
         What::Call { call, granted, .. } => format!("{call:?} {granted}"),

@@ -137,7 +137,7 @@ fn of_a_circle_the_least_dense_is_aborted_whoever_closes_it() {
             assert_eq!((aborted(&records), engine.deadlocks()), (vec![B], 1), "{name}");
             // What b held is a's now.
             assert_eq!((engine.waits(A), engine.running()), (false, &[A][..]), "{name}");
-            does(&mut engine, &mut records, 2, &[Input::Complete { task: A }]);
+            does(&mut engine, &mut records, 2, &[Input::Complete { task: A, job: 0 }]);
             assert_eq!(engine.totals().met, 1, "{name}");
         }
     }
@@ -190,7 +190,7 @@ fn the_victims_handler_runs_first_and_then_gives_back() {
         does(&mut engine, &mut records, 0, &[wants(A, S), wants(B, R)]);
         assert_eq!(aborted(&records), [B], "{name}");
         assert_eq!((engine.waits(A), engine.running()), (true, &[B][..]), "{name}");
-        does(&mut engine, &mut records, 1, &[Input::Complete { task: B }]);
+        does(&mut engine, &mut records, 1, &[Input::Complete { task: B, job: 0 }]);
         assert_eq!((engine.waits(A), engine.running()), (false, &[A][..]), "{name}");
     }
 }

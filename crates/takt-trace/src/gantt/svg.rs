@@ -542,7 +542,7 @@ fn arrows(p: &mut Picture, jobs: &[&Job], label: &str, end: Time, base: f64) {
     }
     let mut last = f64::NEG_INFINITY;
     for job in jobs {
-        let cut = job.finish.filter(|(_, o)| matches!(o, Outcome::Overrun | Outcome::Aborted | Outcome::Skipped));
+        let cut = job.finish.filter(|_| is_cut(job));
         if let Some((at, _)) = cut.filter(|(at, _)| p.shows(*at) && p.x(*at) - last > 1.0) {
             last = p.x(at);
             let (x, y, title) = (px(last - 4.0), px(base - 11.5), job_title(job, label));
@@ -551,6 +551,11 @@ fn arrows(p: &mut Picture, jobs: &[&Job], label: &str, end: Time, base: f64) {
             ));
         }
     }
+}
+
+/// Whether the job, or the activation, was cut off or never ran.
+fn is_cut(job: &Job) -> bool {
+    job.cut_off || matches!(job.finish, Some((_, Outcome::Overrun | Outcome::Aborted | Outcome::Skipped)))
 }
 
 /// Explains what occurs, in as many lines as it takes. Returns where the last one stands.
@@ -609,7 +614,7 @@ fn legend(p: &mut Picture, trace: &Trace, line: &Timeline, y: f64) -> f64 {
         let frame = format!(r#"x="0.5" y="{}" width="10" height="10" stroke="{RED}""#, px(y - 8.0));
         entry(p, format!(r#"<rect {frame} fill="url(#late)"/>"#), "runs late");
     }
-    if jobs().any(|j| matches!(j.finish, Some((_, Outcome::Overrun | Outcome::Aborted | Outcome::Skipped)))) {
+    if jobs().any(is_cut) {
         let cross = format!(r#"<path d="M1 {}l8 8m0 -8l-8 8" stroke="{RED}" stroke-width="2.2"/>"#, px(y - 7.0));
         entry(p, cross, "cut off or skipped");
     }

@@ -317,7 +317,8 @@ fn mark_cells(chart: &Chart, line: &Timeline, task: usize, used: &mut Used) -> O
             mark(deadline, '↓');
         }
         if job.missed(line.end) {
-            let cut = job.finish.filter(|(_, o)| matches!(o, Outcome::Overrun | Outcome::Aborted));
+            let cut = |o: &Outcome| job.cut_off || matches!(o, Outcome::Overrun | Outcome::Aborted);
+            let cut = job.finish.filter(|(_, o)| cut(o));
             let passed = |d: &Time| job.finish.is_none_or(|(at, _)| at >= *d);
             // A job that waits for its turn passes its deadline before it is aborted.
             let deadline = job.deadline.filter(|d| cut.is_none() || passed(d));
@@ -354,7 +355,7 @@ impl Used {
             ('↑', "release"),
             ('↓', "deadline"),
             ('↕', "both"),
-            ('!', "missed, overrun or aborted"),
+            ('!', "missed, cut off or aborted"),
         ];
         let said: Vec<String> =
             known.iter().filter(|(c, _)| self.0.contains(c)).map(|(c, what)| format!("{c} {what}")).collect();

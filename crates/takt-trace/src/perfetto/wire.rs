@@ -2,7 +2,7 @@
 
 /// Interned names of annotations.
 pub(super) mod key {
-    pub(in crate::perfetto) const ALL: [(u64, &str); 14] = [
+    pub(in crate::perfetto) const ALL: [(u64, &str); 15] = [
         (JOB, "job"),
         (DEADLINE, "deadline_ns"),
         (FRAME, "frame"),
@@ -17,6 +17,7 @@ pub(super) mod key {
         (GRANTED, "granted"),
         (RELEASE, "release_ns"),
         (WINDOW, "window"),
+        (ABANDONED, "abandoned"),
     ];
     pub(in crate::perfetto) const JOB: u64 = 1;
     pub(in crate::perfetto) const DEADLINE: u64 = 2;
@@ -32,11 +33,12 @@ pub(super) mod key {
     pub(in crate::perfetto) const GRANTED: u64 = 12;
     pub(in crate::perfetto) const RELEASE: u64 = 13;
     pub(in crate::perfetto) const WINDOW: u64 = 14;
+    pub(in crate::perfetto) const ABANDONED: u64 = 15;
 }
 
 /// Interned names of events that every trace may have.
 pub(super) mod event {
-    pub(in crate::perfetto) const ALL: [(u64, &str); 17] = [
+    pub(in crate::perfetto) const ALL: [(u64, &str); 19] = [
         (RELEASE, "release"),
         (MISS, "deadline missed"),
         (OVERRUN, "overrun"),
@@ -54,6 +56,8 @@ pub(super) mod event {
         (HANDLER, "handler"),
         (YIELD, "yield"),
         (DEADLOCK, "deadlock"),
+        (BEHIND, "behind"),
+        (CUT_OFF, "cut off"),
     ];
     pub(in crate::perfetto) const RELEASE: u64 = 1;
     pub(in crate::perfetto) const MISS: u64 = 2;
@@ -72,8 +76,10 @@ pub(super) mod event {
     pub(in crate::perfetto) const HANDLER: u64 = 15;
     pub(in crate::perfetto) const YIELD: u64 = 16;
     pub(in crate::perfetto) const DEADLOCK: u64 = 17;
+    pub(in crate::perfetto) const BEHIND: u64 = 18;
+    pub(in crate::perfetto) const CUT_OFF: u64 = 19;
     /// Names of tasks, places and windows follow from here.
-    pub(in crate::perfetto) const FIRST_FREE: u64 = 18;
+    pub(in crate::perfetto) const FIRST_FREE: u64 = 20;
 }
 
 /// `TrackEvent.Type`.

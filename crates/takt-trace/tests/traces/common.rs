@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Call, ResourceId, TaskId};
+use takt_core::model::{Call, Completion, ResourceId, TaskId};
 use takt_core::record::{Outcome, Place, Record, StopReason, What};
 use takt_core::time::{Span, Time};
 use takt_trace::{DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace};
@@ -22,7 +22,7 @@ impl Story {
         let task = |(name, partition): &(&str, Option<&str>)| TaskLabel {
             name: name.to_string(),
             partition: partition.map(String::from),
-            pid: None,
+            ..TaskLabel::default()
         };
         let header = Header {
             source: "sim".into(),
@@ -142,7 +142,7 @@ pub(crate) fn windows() -> Trace {
     s.done(19, 0, 1, 4, BudgetUsed, 4).start(19, 3, 0, 4);
     s.push(25, What::LateSignal { task: TaskId(0), job: 1 });
     s.done(23, 3, 0, 4, BudgetUsed, 8);
-    s.push(30, What::WindowsLost { count: 1 }).window(30, 0, 2).push(30, What::Exit { task: TaskId(1) });
+    s.push(30, What::WindowsLost { count: 1 }).window(30, 0, 2).push(30, What::Exit { task: TaskId(1), failed: false });
     s.end(32)
 }
 
@@ -230,8 +230,10 @@ type Choice = (u8, u8, u8, i64, i64);
 /// Traces that keep every rule that needs no system: a random scheduler over random steps.
 pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
     let name = prop_oneof![3 => "[a-z]{0,6}", 1 => "\\PC{0,5}", 1 => "[\n\r,;\"'\\\\<&]{1,4}"];
-    let label = (name, proptest::option::of("[A-Z ,\"]{0,3}"), proptest::option::of(any::<u32>()))
-        .prop_map(|(name, partition, pid)| TaskLabel { name, partition, pid });
+    let completions = [Completion::Undeclared, Completion::Signal, Completion::Exit, Completion::None];
+    let completion = proptest::option::weighted(0.2, proptest::sample::select(completions.to_vec()));
+    let label = (name, proptest::option::of("[A-Z ,\"]{0,3}"), proptest::option::of(any::<u32>()), completion)
+        .prop_map(|(name, partition, pid, completion)| TaskLabel { name, partition, pid, completion });
     let tasks = proptest::collection::vec(label, 1..6);
     let steps = proptest::collection::vec((any::<u8>(), any::<u8>(), any::<u8>(), 0..5_000_i64, 0..900_i64), 0..120);
     let numbers = (any::<u64>(), any::<Option<u64>>(), any::<Option<u64>>(), any::<bool>(), any::<u32>());
@@ -339,7 +341,7 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
             }
             (7, _, _) => push(match how % 7 {
                 0 => What::LateSignal { task, job: next[index] },
-                1 => What::Exit { task },
+                1 => What::Exit { task, failed: next[index] % 2 == 1 },
                 2 => What::Yield { task, job: next[index] },
                 3 => What::Switch { domain: (how > 99).then_some(0), to: u16::from(how > 199) },
                 4 => What::Configure { setting: how % 7, value: (how > 99).then_some(wait - 500) },

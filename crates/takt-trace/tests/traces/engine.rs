@@ -32,7 +32,7 @@ fn run(system: &System, end: Time) -> (Engine, Trace, Responses) {
         now = next;
         let inputs: Vec<Input> = (running.iter())
             .filter(|t| left[t.index()] == Span::ZERO)
-            .map(|task| Input::Complete { task: *task })
+            .map(|task| Input::Complete { task: *task, job: engine.at(*task).expect("it runs") })
             .collect();
         if now == end {
             engine.close(end, &inputs, &mut sink);
@@ -43,7 +43,7 @@ fn run(system: &System, end: Time) -> (Engine, Trace, Responses) {
             left[task.index()] = match work {
                 Work::Fresh => described.runtime.unwrap_or(Span::MAX),
                 Work::Handler => described.handler.expect("it has one").runtime,
-                Work::Resumed => return,
+                Work::Resumed | Work::Abandoned => return,
             }
         };
         for command in engine.step(now, &inputs, &mut sink) {
@@ -51,7 +51,7 @@ fn run(system: &System, end: Time) -> (Engine, Trace, Responses) {
                 Command::Move { task, work, .. }
                 | Command::Start { task, work, .. }
                 | Command::Continue { task, work, .. } => renew(task, work),
-                Command::Stop { .. } => {}
+                Command::Stop { .. } | Command::Replace { .. } => {}
             }
         }
     }
@@ -60,7 +60,11 @@ fn run(system: &System, end: Time) -> (Engine, Trace, Responses) {
 
 /// A trace of a system's records.
 fn traced(system: &System, records: Vec<Record>, end: Time) -> Trace {
-    let label = |t: usize| TaskLabel { name: format!("t{t}"), ..TaskLabel::default() };
+    let label = |t: usize| {
+        let task = &system.tasks[t];
+        let completion = (task.arrival == Arrival::Activated).then_some(task.completion);
+        TaskLabel { name: format!("t{t}"), completion, ..TaskLabel::default() }
+    };
     let header = Header {
         source: "sim".into(),
         policy: system.policy.entry.name.into(),

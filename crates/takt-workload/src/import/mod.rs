@@ -10,7 +10,7 @@ mod shell;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;
 use crate::reader::{Reader, clipped};
-use crate::{Spawn, TaskInfo, Workload, rules};
+use crate::{TaskInfo, Workload, rules};
 
 /// The words of a line with their places.
 fn words(text: &str, line: Place) -> Vec<Place> {
@@ -40,8 +40,7 @@ fn whole(reader: &mut Reader, text: &str, place: &Place, what: &str, least: u64,
 }
 
 fn task_info(name: String, cmd: Option<String>) -> TaskInfo {
-    let (init, spawn) = (false, Spawn::Once);
-    TaskInfo { name, partition: None, cmd, init, spawn, output: None, frequency_mhz: None }
+    TaskInfo { name, cmd, ..TaskInfo::default() }
 }
 
 /// The workload if nothing is wrong with it. `heads` is where messages about each task point, `policy` where those about the

@@ -244,7 +244,7 @@ fn play(policy: PolicySpec, case: Case) {
             let running = engine.running().first().copied().unwrap_or(task);
             let resource = ResourceId(resource);
             match what {
-                0..=2 => Input::Complete { task: running },
+                0..=2 => Input::Complete { task: running, job: engine.at(running).unwrap_or(0) },
                 3..=6 => Input::Request { task, resource },
                 7 | 8 => Input::Return { task, resource },
                 9 => Input::Block { task },

@@ -105,10 +105,8 @@ impl Scene {
         }
         black_box(self.engine.step(self.next, &[], &mut ()));
         let task = self.visitor;
-        let goes = match self.engine.place_of(task) {
-            Some(_) => Input::Complete { task },
-            None => Input::Abort { task },
-        };
+        let runs = self.engine.place_of(task).and_then(|_| self.engine.at(task));
+        let goes = runs.map_or(Input::Abort { task }, |job| Input::Complete { task, job });
         black_box(self.engine.step(self.next + EVERY / 2, &[goes], &mut ()));
         self.next += EVERY;
         decisions

@@ -1,0 +1,163 @@
+//! The life cycle of a task's process, on each side of the ring, and what the two threads say to each other.
+//!
+//! `docs/protocol.md` has the states and messages as a table. The scheduler knows what the process is *at* ([`Program`]); the
+//! supervisor knows whether it *lives* ([`Life`]). A process of a task has a number, its *incarnation*, which counts up with each
+//! replacement. Every message names the incarnation that it is about, so that one about a process that is gone is recognised.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use takt_core::model::TaskId;
+use takt_core::record::JobId;
+
+/// Number of a process within its task, from zero.
+pub(crate) type Incarnation = u32;
+
+/// The work of a task's process, as the scheduler knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Program {
+    /// It was born frozen and has not run.
+    New,
+    /// It has signalled and waits for its next job.
+    Waiting,
+    /// It is at the work of this job.
+    At {
+        job: JobId,
+        /// It has been told that the job was aborted (`on_abort: signal`).
+        told: bool,
+    },
+    /// It has ended, or is to be replaced: until the next one is ready, the task's jobs are blocked.
+    Absent {
+        /// The supervisor has been asked for the next one.
+        asked: bool,
+    },
+    /// It has ended, and no other follows.
+    Gone,
+}
+
+/// The way to let a process continue that has signalled.
+#[derive(Debug)]
+pub(crate) enum Resume {
+    /// It has not signalled yet, so nothing has been fetched.
+    Unknown,
+    /// Its descriptor has been asked for.
+    Asked {
+        /// It should have continued before its descriptor was here.
+        owed: bool,
+    },
+    Here(OwnedFd),
+}
+
+/// The process of a task, as the supervisor knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Life {
+    /// It initialises, until its first signal.
+    Initialising,
+    /// It, or a process that it left behind, lives.
+    Alive,
+    /// It is being killed, and another one is started when the group is empty.
+    Dying,
+    /// It has ended, as the scheduler knows, which may ask for another one.
+    Ended,
+    /// It has ended, and no other follows.
+    Gone,
+}
+
+/// From the supervisor to the scheduler.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// The task's process has ended by itself.
+    Exit { task: TaskId, incarnation: Incarnation, regular: bool, replaced: bool },
+    /// A process that is one job has ended by itself.
+    JobDone { task: TaskId, incarnation: Incarnation, regular: bool },
+    /// The next process waits in its frozen group: before its first instruction, or, with a descriptor, initialised.
+    Ready { task: TaskId, incarnation: Incarnation, resume: Option<OwnedFd> },
+    /// A copy of the descriptor that lets the process continue after a completion.
+    Resume { task: TaskId, incarnation: Incarnation, resume: OwnedFd },
+    /// End the run.
+    Stop,
+}
+
+/// From the scheduler to the supervisor, about the present incarnation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Request {
+    /// The descriptor that lets the process continue is needed.
+    Resume = 1,
+    /// Another process is needed. If this one lives, it is killed first.
+    Next = 2,
+    /// A replacement has signalled the end of its initialisation.
+    Initialised = 4,
+}
+
+const REQUESTS: [Request; 3] = [Request::Resume, Request::Next, Request::Initialised];
+const KINDS: u64 = 0xff;
+
+/// The requests of the scheduler, a word per task: the incarnation, and a bit for each kind. Unlike the ring of records it cannot be
+/// full: a process would wait for ever for a request that was dropped.
+pub(crate) struct Requests {
+    any: AtomicBool,
+    tasks: Vec<AtomicU64>,
+}
+
+impl Requests {
+    pub(crate) fn new(tasks: usize) -> Requests {
+        Requests { any: AtomicBool::new(false), tasks: (0..tasks).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Asks about an incarnation. Requests about an earlier one that were not taken yet are void.
+    pub(crate) fn ask(&self, task: TaskId, incarnation: Incarnation, request: Request) {
+        let about = u64::from(incarnation) << 8;
+        let add = |word: u64| {
+            let others = if word & !KINDS == about { word & KINDS } else { 0 };
+            Some(about | others | request as u64)
+        };
+        let _ = self.tasks[task.index()].fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Takes the requests that have come since the last call.
+    pub(crate) fn take(&self, mut each: impl FnMut(TaskId, Incarnation, Request)) {
+        if self.any.swap(false, Ordering::AcqRel) {
+            for (index, word) in self.tasks.iter().enumerate() {
+                let word = word.swap(0, Ordering::AcqRel);
+                for request in REQUESTS.into_iter().filter(|r| word & (*r as u64) != 0) {
+                    each(TaskId(index as u32), (word >> 8) as Incarnation, request);
+                }
+            }
+        }
+    }
+}
+
+/// What an epoll registration of a completion descriptor is known by.
+pub(crate) fn completion_data(task: TaskId, incarnation: Incarnation) -> u64 {
+    // The largest numbers are those of the other registrations; no run replaces a process that often.
+    u64::from(incarnation) << 32 | u64::from(task.0)
+}
+
+/// The task and the incarnation of a completion.
+pub(crate) fn completion_of(data: u64) -> (TaskId, Incarnation) {
+    (TaskId(data as u32), (data >> 32) as Incarnation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_about_an_earlier_process_are_void() {
+        let requests = Requests::new(2);
+        let taken = || {
+            let mut all = Vec::new();
+            requests.take(|task, incarnation, request| all.push((task.0, incarnation, request)));
+            all
+        };
+        requests.ask(TaskId(1), 3, Request::Resume);
+        requests.ask(TaskId(1), 3, Request::Next);
+        requests.ask(TaskId(0), 0, Request::Initialised);
+        assert_eq!(taken(), [(0, 0, Request::Initialised), (1, 3, Request::Resume), (1, 3, Request::Next)]);
+        assert_eq!(taken(), []);
+        requests.ask(TaskId(1), 3, Request::Resume);
+        requests.ask(TaskId(1), 4, Request::Next);
+        assert_eq!(taken(), [(1, 4, Request::Next)]);
+        assert_eq!(completion_of(completion_data(TaskId(7), 9)), (TaskId(7), 9));
+    }
+}
