@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
+use takt_core::model::Late;
 use takt_core::policy::{Placement, PolicySpec};
 use takt_core::time::Span;
 use takt_workload::{Diagnostic, Options, Severity, Source, Workload};
@@ -45,6 +46,27 @@ fn policy(name: &str) -> Result<PolicySpec, String> {
 pub(crate) fn placement(name: &str) -> Result<Placement, String> {
     let names = || Placement::ALL.map(|(name, _)| name).join(", ");
     Placement::from_name(name).ok_or_else(|| format!("unknown placement; use one of {}", names()))
+}
+
+/// What becomes of late jobs, as the command line says it.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum, Debug)]
+pub(crate) enum LateJobs {
+    /// They continue
+    Continue,
+    /// They are aborted at their deadline
+    Abort,
+    /// They are aborted at the first event after it, as by ChronOS 3.0
+    AbortAtEvent,
+}
+
+impl From<LateJobs> for Late {
+    fn from(rule: LateJobs) -> Late {
+        match rule {
+            LateJobs::Continue => Late::Continue,
+            LateJobs::Abort => Late::Abort,
+            LateJobs::AbortAtEvent => Late::AbortAtEvent,
+        }
+    }
 }
 
 /// Parses a duration of the command line.

@@ -38,6 +38,10 @@ struct ChronosArgs {
     /// Takt's name of a policy, or ChronOS's of its scheduler, such as GEDF [-s]
     #[arg(long, value_parser = scheduler)]
     policy: PolicySpec,
+    /// Which kernel schedules the set: that of ChronOS 3.0, whose utility-accrual schedulers abort late jobs at the next event,
+    /// or the course tree of 2017 that the public measurements are from, whose HVDF lets them continue
+    #[arg(long, value_enum, default_value_t = Version::V3_0)]
+    version: Version,
     /// How much of its usage each job needs, in percent [-c]
     #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = usage)]
     usage: u32,
@@ -73,6 +77,25 @@ struct LitmusArgs {
     cpus: Option<u16>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum, Debug)]
+enum Version {
+    /// ChronOS 3.0, with all its schedulers
+    #[value(name = "3.0")]
+    V3_0,
+    /// The course tree of 2017, which has FIFO, RMA, EDF, HVDF, GFIFO and GRMA
+    #[value(name = "2017")]
+    Course2017,
+}
+
+impl From<Version> for chronos::Version {
+    fn from(version: Version) -> chronos::Version {
+        match version {
+            Version::V3_0 => chronos::Version::V3_0,
+            Version::Course2017 => chronos::Version::Course2017,
+        }
+    }
+}
+
 fn scheduler(name: &str) -> Result<PolicySpec, String> {
     chronos::scheduler(name).map_or_else(|| takt_workload::policy_from_text(name), Ok)
 }
@@ -101,6 +124,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn import_chronos(args: &ChronosArgs) -> Outcome {
     let source = Source::read(&args.file).map_err(|u| Failure::unreadable(&u))?;
+    let version = chronos::Version::from(args.version);
     let run = chronos::Run {
         usage: args.usage,
         locks: args.locks,
@@ -110,8 +134,9 @@ fn import_chronos(args: &ChronosArgs) -> Outcome {
         duration: args.duration,
     };
     let options = Options { policy: Some(args.policy), cpus: args.cpus.map(usize::from), ..Options::default() };
-    let origin = format!("the ChronOS task set {} at a usage of {} %", source.name, args.usage);
-    write(&source, chronos::load(&source, &run, &options), &origin)
+    let origin =
+        format!("the ChronOS task set {} at a usage of {} %, for {}", source.name, args.usage, version.title());
+    write(&source, chronos::load_for(version, &source, &run, &options), &origin)
 }
 
 fn import_litmus(args: &LitmusArgs) -> Outcome {

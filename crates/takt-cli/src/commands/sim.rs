@@ -2,7 +2,7 @@
 
 use super::output::{self, Recorder};
 use crate::failure::Failure;
-use crate::input::{Input, duration};
+use crate::input::{Input, LateJobs, duration};
 use crate::report::Summary;
 use crate::report::simulated::{Notes, Simulated};
 use crate::{Outcome, Verdict};
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, Backlog, Invalid, Load, OnAbort, System, TaskId};
+use takt_core::model::{Arrival, Backlog, Invalid, Late, Load, OnAbort, System, TaskId};
 use takt_core::record::{Record, Sink};
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Scale what the tasks declare and need by a factor such as 1.3 or 130%, on top of the file's `load`
     #[arg(long, value_name = "FACTOR", value_parser = takt_workload::parse_factor)]
     load: Option<u32>,
+    /// What becomes of late jobs, in place of the file's `late`
+    #[arg(long, value_enum)]
+    late: Option<LateJobs>,
     /// Which jobs are counted; by default all, under `preset: chronos` those that are decided
     #[arg(long, value_enum)]
     count: Option<Counted>,
@@ -37,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, conflicts_with = "replay")]
     on_abort: Option<AbortRule>,
     /// Feed the engine what `takt run --record` wrote instead of simulating
-    #[arg(long, value_name = "IN.steps", conflicts_with_all = ["duration", "load", "count"])]
+    #[arg(long, value_name = "IN.steps", conflicts_with_all = ["duration", "load", "late", "count"])]
     replay: Option<std::path::PathBuf>,
     /// Draw the rounds and bursts of a regulator (policy ipi) against their set points (.svg), or write them down (.csv)
     #[arg(long, value_name = "OUT.svg|OUT.csv")]
@@ -160,6 +163,9 @@ fn prepare(args: &Args, workload: &mut Workload) -> Result<(Span, Option<Vec<tak
         check_load(workload.system.load.as_ref(), factor)?;
         takt_workload::scale(&mut workload.system, &mut workload.scenario, factor);
     }
+    if let Some(late) = args.late {
+        set_late(workload, late.into())?;
+    }
     // ChronOS's test application counts the jobs whose periods end within the run.
     workload.system.horizon = match (args.count, workload.system.backlog, &replayed) {
         (Some(Counted::Decided), ..) | (None, Backlog::Chronos, None) => Some(Time::ZERO + length),
@@ -190,6 +196,18 @@ fn check_load(load: Option<&Load>, factor: u32) -> Result<(), Failure> {
         let message = format!("the file's `load` times `--load` is above {most}");
         return Err(Failure::input(message, "lower one of them"));
     }
+    Ok(())
+}
+
+/// Has late jobs continue or aborted, whatever the file says.
+fn set_late(workload: &mut Workload, late: Late) -> Result<(), Failure> {
+    if workload.system.backlog == Backlog::Hartstone && late != Late::Continue {
+        let message =
+            "`--late` contradicts the file's `preset: hartstone`, which counts what a job missed when it completes";
+        return Err(Failure::input(message, "leave `--late` out, or remove the preset"));
+    }
+    workload.system.late = late;
+    workload.settings.late_stated = true;
     Ok(())
 }
 

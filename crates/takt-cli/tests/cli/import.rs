@@ -43,6 +43,65 @@ fn what_chronos_measured_comes_out() {
     }
 }
 
+/// Runs of HVDF in the course tree of 2017, which `crates/takt-sim/tests/data/chronos_measured_hvdf_20t.csv` holds with their
+/// source: late jobs continue there. ChronOS 3.0 aborts them.
+#[test]
+fn late_jobs_of_hvdf_depend_on_the_version_of_chronos() {
+    let room = Room::new();
+    let set = workloads().join("chronos/20t_nl.ts");
+    let import = |version: &[&str], policy: &str, usage: &str| {
+        let set = set.to_str().unwrap();
+        let args = ["import", "chronos", set, "--policy", policy, "--usage", usage, "--duration", "5s"];
+        let (yaml, err) = said(&takt(&room.path("."), &[&args, version].concat()), 0);
+        assert_eq!(err, "");
+        yaml
+    };
+    let jobs = |yaml: &str, more: &[&str]| {
+        fs::write(room.path("h.yaml"), yaml).unwrap();
+        let (json, _) =
+            said(&takt(&room.path("."), &[&["sim", "h.yaml", "--load", "1.002", "--json"], more].concat()), 0);
+        let json: Value = serde_json::from_str(&json).unwrap();
+        [&json["jobs"]["met"], &json["jobs"]["aborted"], &json["utility"]["accrued"]].map(|n| n.as_u64().unwrap())
+    };
+    for (usage, met, utility) in [("120", 42, 60_771), ("190", 31, 50_663), ("250", 24, 47_837)] {
+        let course = import(&["--version", "2017"], "HVDF", usage);
+        assert!(course.contains("for the ChronOS course tree of 2017.\n") && course.contains("\nlate: continue\n"));
+        assert_eq!(jobs(&course, &[]), [met, 0, utility], "{usage} %");
+        let released = import(&["--version", "3.0"], "HVDF", usage);
+        assert!(released.contains("for ChronOS 3.0.\n") && released.contains("\nlate: abort-at-event\n"));
+        assert_eq!(import(&[], "HVDF", usage), released, "3.0 is the default");
+        assert!(jobs(&released, &[])[1] > 0, "{usage} %");
+        // One simulation is as good as the other with the rule of the command line.
+        assert_eq!(jobs(&released, &["--late", "continue"]), [met, 0, utility], "{usage} %");
+        assert_eq!(jobs(&course, &["--late", "abort-at-event"]), jobs(&released, &[]), "{usage} %");
+        assert_ne!(jobs(&course, &["--late", "abort"]), jobs(&course, &[]), "{usage} %");
+    }
+    // The other schedulers of that tree are those of 3.0.
+    let strip = |yaml: String| yaml.lines().skip(1).map(String::from).collect::<Vec<_>>();
+    assert_eq!(strip(import(&["--version", "2017"], "EDF", "130")), strip(import(&[], "EDF", "130")));
+}
+
+#[test]
+fn late_jobs_can_be_aborted_by_the_command_line() {
+    let room = Room::new();
+    let task = "{runtime: 30ms, deadline: 40ms, period: 40ms}";
+    fs::write(room.path("w.yaml"), format!("policy: edf\nduration: 400ms\ntasks: [{task}, {task}]\n")).unwrap();
+    let aborted = |more: &[&str]| {
+        let (json, _) = said(&takt(&room.path("."), &[&["sim", "w.yaml", "--json"], more].concat()), 0);
+        serde_json::from_str::<Value>(&json).unwrap()["jobs"]["aborted"].as_u64().unwrap()
+    };
+    assert_eq!((aborted(&[]), aborted(&["--late", "continue"]), aborted(&["--late", "abort"])), (0, 0, 10));
+    fs::write(room.path("h.yaml"), format!("policy: edf\npreset: hartstone\ntasks: [{task}]\n")).unwrap();
+    for (args, says) in [
+        (&["sim", "w.yaml", "--late", "never"][..], "--late"),
+        (&["sim", "h.yaml", "--late", "abort"], "contradicts the file's `preset: hartstone`"),
+        (&["sim", "w.yaml", "--late", "abort", "--replay", "x.steps"], "--replay"),
+    ] {
+        let (out, err) = said(&takt(&room.path("."), args), 2);
+        assert!(out.is_empty() && err.contains(says), "{args:?}: {err}");
+    }
+}
+
 /// Every set of the repository can be simulated as it is.
 #[test]
 fn chronos_sets_are_workloads() {
@@ -74,6 +133,7 @@ fn bad_input_ends_with_2_and_its_place() {
     let room = Room::new();
     fs::write(room.path("x.ts"), "L 0\nT 0 1 0 100\n").unwrap();
     fs::write(room.path("x.sh"), "setsched GSN-EDF\nrtspin -w ten 100 4 &\n").unwrap();
+    fs::write(room.path("y.ts"), "L 0\nT 0 1 0 100 10 1\n").unwrap();
     for (args, place) in [
         (&["import", "chronos", "x.ts", "--policy", "EDF"][..], "x.ts:2:7"),
         (&["sim", "x.ts", "--policy", "edf"], "x.ts:2:7"),
@@ -82,6 +142,8 @@ fn bad_input_ends_with_2_and_its_place() {
         (&["import", "chronos", "x.ts", "--policy", "XEDF"], "--policy"),
         (&["import", "chronos", "x.ts", "--policy", "EDF", "--usage", "0"], "--usage"),
         (&["import", "chronos", "x.ts", "--policy", "EDF", "--nested"], "--locks"),
+        (&["import", "chronos", "y.ts", "--policy", "DASA", "--version", "2017"], "has no scheduler `dasa`"),
+        (&["import", "chronos", "x.ts", "--policy", "EDF", "--version", "2"], "--version"),
     ] {
         let (out, err) = said(&takt(&room.path("."), args), 2);
         assert!(out.is_empty() && err.contains(place), "{args:?}: {err}");

@@ -15,6 +15,8 @@
 //! the rest. One after another each lock is held for the whole of that time, so that a job with several locks needs more than it
 //! declares, and one without locks less; nested, all are held together and for that time once. Deadlines are periods, all tasks
 //! start together, and the successor of a late or aborted job begins at once (`preset: chronos`).
+//!
+//! What becomes of a late job depends on the kernel: see [`Version`].
 
 use super::{finish, task_info, whole, words};
 use crate::diagnostic::Diagnostic;
@@ -63,6 +65,59 @@ const SCHEDULERS: [(&str, &str); 17] = [
 pub fn scheduler(name: &str) -> Option<PolicySpec> {
     let name = name.replace('-', "_");
     SCHEDULERS.iter().find(|(theirs, _)| *theirs == name).and_then(|(_, ours)| PolicySpec::from_name(ours))
+}
+
+/// Which ChronOS kernel schedules the task set. Read in the sources of both.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Version {
+    /// ChronOS 3.0, with all its schedulers. Those that maximise utility abort a late job at the next scheduling event
+    /// (`check_task_failure` in `chronos/hvdf.c` and the others).
+    #[default]
+    V3_0,
+    /// The course tree of 2017 (vadixidav/chronos-linux), in which the public measurements were made. It has the schedulers of
+    /// [`COURSE`]. Its HVDF does not look at deadlines, so late jobs continue.
+    Course2017,
+}
+
+/// The schedulers of [`Version::Course2017`], by the names of [`SCHEDULERS`].
+const COURSE: [&str; 6] = ["FIFO", "RMA", "EDF", "HVDF", "GFIFO", "GRMA"];
+
+impl Version {
+    /// Its name on the command line and in messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Version::V3_0 => "3.0",
+            Version::Course2017 => "2017",
+        }
+    }
+
+    /// The version as it is written in the comment of an imported workload.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Version::V3_0 => "ChronOS 3.0",
+            Version::Course2017 => "the ChronOS course tree of 2017",
+        }
+    }
+
+    /// What becomes of a late job under this policy.
+    fn late(self, policy: &PolicySpec) -> Late {
+        match self {
+            Version::V3_0 if policy.entry.needs.contains(&Need::Utility) => Late::AbortAtEvent,
+            Version::V3_0 | Version::Course2017 => Late::Continue,
+        }
+    }
+
+    /// Whether this kernel can be imitated under the policy. Version 3.0 stands for every policy, also for those of Takt that it
+    /// does not have.
+    fn has(self, policy: &PolicySpec) -> bool {
+        self == Version::V3_0
+            || COURSE
+                .iter()
+                .filter_map(|name| scheduler(name))
+                .any(|own| (own.entry.name, own.scope) == (policy.entry.name, policy.scope))
+    }
 }
 
 /// What the test application is told beside the file. In brackets the letters of its options.
@@ -118,12 +173,19 @@ struct File {
     rows: Vec<Row>,
 }
 
-/// Reads a task set. The policy is that of `options`; policies that go by utility abort late jobs at the next event, as ChronOS's
-/// own do.
+/// Reads a task set as [`Version::V3_0`] schedules it.
 ///
 /// # Errors
 /// The faults of the file in its order.
 pub fn load(source: &Source, run: &Run, options: &Options) -> Result<Workload, Vec<Diagnostic>> {
+    load_for(Version::V3_0, source, run, options)
+}
+
+/// Reads a task set. The policy is that of `options`; what becomes of late jobs depends on the version.
+///
+/// # Errors
+/// The faults of the file in its order; that this version does not have the policy.
+pub fn load_for(version: Version, source: &Source, run: &Run, options: &Options) -> Result<Workload, Vec<Diagnostic>> {
     source.check().map_err(|fault| vec![fault])?;
     let mut reader = Reader::default();
     let file = read(&mut reader, &source.text);
@@ -131,7 +193,7 @@ pub fn load(source: &Source, run: &Run, options: &Options) -> Result<Workload, V
         crate::sort(&mut reader.diagnostics);
         return Err(reader.diagnostics);
     }
-    build(reader, file, source, run, options)
+    build(reader, file, source, version, run, options)
 }
 
 fn read(reader: &mut Reader, text: &str) -> File {
@@ -321,6 +383,7 @@ fn build(
     mut reader: Reader,
     file: File,
     source: &Source,
+    version: Version,
     run: &Run,
     options: &Options,
 ) -> Result<Workload, Vec<Diagnostic>> {
@@ -330,6 +393,13 @@ fn build(
         let hint = "say `--policy edf` on the command line; `takt policies` lists what there is";
         return Err(vec![no_policy(&top).hint(hint)]);
     };
+    if !version.has(&policy) {
+        let name = format!("{}{}", policy.prefix(), policy.entry.name);
+        let fault = Diagnostic::error(&top, format!("{} has no scheduler `{name}`", version.title()));
+        let hint =
+            format!("choose one of {} with `--policy`, or `--version {}`", COURSE.join(", "), Version::V3_0.name());
+        return Err(vec![fault.label("its task set").hint(hint)]);
+    }
     let (mut machine, from_all) = machine(&mut reader, &file.rows, options, &top);
     let domains = domains(&mut reader, &file.rows, &machine, policy);
     if domains.is_empty() {
@@ -352,13 +422,14 @@ fn build(
     let mut system = System::new(machine, policy);
     system.seed = options.seed.unwrap_or(0);
     system.backlog = Backlog::Chronos;
-    let by_utility = policy.entry.needs.contains(&Need::Utility);
-    system.late = if by_utility { Late::AbortAtEvent } else { Late::Continue };
+    system.late = version.late(&policy);
     if section.is_some() {
         system.resources = locks as u16;
         system.locking = if run.inheritance { Locking::Inheritance } else { Locking::Fifo };
     }
-    let settings = Settings { duration: run.duration, cpus_from_all: from_all, ..Settings::default() };
+    // The course tree's HVDF is an exception among policies that need utilities, so the workload states it.
+    let late_stated = version == Version::Course2017 && policy.entry.needs.contains(&Need::Utility);
+    let settings = Settings { duration: run.duration, cpus_from_all: from_all, late_stated, ..Settings::default() };
     let mut workload = Workload::new(source, system, settings);
     if !domains.is_empty() {
         workload.system.policy = domains_policy();
