@@ -23,7 +23,7 @@ use takt_workload::{Source, TaskRows};
 /// Schedulability tests, one verdict per task set and test
 ///
 /// A task set in CSV, with any number of sets, gives CSV: `1` schedulable, `0` not, or not shown by a sufficient test, or
-/// `unknown`. A workload in YAML, or one set with `--table`, gives a table that says what each test can prove, and why it says
+/// `unknown`; tests of which none applies to any of the sets are refused. A workload in YAML, or one set with `--table`, gives a table that says what each test can prove, and why it says
 /// what it says. Status 1: there is one set, no test accepts it, and one shows that it misses a deadline.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -101,6 +101,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let answered = parallel::map(sets.len(), parallel::threads(), answer, |_, _| progress.inc(1));
     progress.finish_and_clear();
+    if is_csv {
+        without_verdict(&answered, &methods, as_csv)?;
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
         writeln!(out, "{}", json(&answered, &methods, cpus, args.sensitivity))?;
@@ -121,6 +124,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
         _ => false,
     };
     Ok(if no { Verdict::No } else { Verdict::Done })
+}
+
+/// Reports tests that apply to none of the sets, which CSV does not tell from searches that take too long.
+///
+/// # Errors
+/// That none of the tests applies to any set, so that there is nothing to report.
+fn without_verdict(answered: &[Answered], methods: &[Method], as_csv: bool) -> Result<(), Failure> {
+    let none = |test: &usize| answered.iter().all(|one| !one.said[*test].applies());
+    let silent: Vec<usize> = (0..methods.len()).filter(none).collect();
+    let Some(one) = answered.first() else { return Ok(()) };
+    let why = |test: usize| one.said[test].why(&one.set, &|task| one.names[task].clone());
+    if let [first, ..] = silent[..]
+        && silent.len() == methods.len()
+    {
+        return Err(methods[first].refused(&why(first)));
+    }
+    for test in silent.into_iter().filter(|_| as_csv) {
+        let name = methods[test].name();
+        let _ = writeln!(io::stderr(), "note: {name} applies to none of the task sets: {}", why(test));
+    }
+    Ok(())
 }
 
 /// The tests, one a line.

@@ -7,7 +7,7 @@ use takt_analysis::tests::{self, TESTS, Test, Verdict, Why};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{System, Task};
-use takt_core::policy::PolicySpec;
+use takt_core::policy::{PolicySpec, Scope};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 
@@ -57,6 +57,36 @@ impl Method {
         matches!(self, Method::Test(test) if test.kind == Kind::Necessary)
     }
 
+    /// Why it says nothing about any set on so many CPUs.
+    pub(crate) fn beyond(&self, cpus: usize) -> Option<&'static str> {
+        match self {
+            Method::Test(test) if test.one_cpu && cpus > 1 => Some("the test is about one CPU"),
+            Method::Simulated(_, policy) if policy.scope == Scope::Uniprocessor && cpus > 1 => {
+                Some("the policy schedules one CPU")
+            }
+            Method::Simulated(_, policy) if policy.scope == Scope::Table => {
+                Some("a task set has no windows or domains")
+            }
+            Method::Test(_) | Method::Simulated(..) => None,
+        }
+    }
+
+    /// That the test applies to none of the sets, with the reason and the way out.
+    pub(crate) fn refused(&self, why: &str) -> Failure {
+        let other = match self {
+            Method::Simulated(_, policy) if policy.scope == Scope::Uniprocessor => {
+                let forms = ["g-", "p-"].map(|prefix| format!("{prefix}{}", policy.entry.name));
+                let known = forms.iter().filter(|name| PolicySpec::from_name(name).is_some());
+                let known: Vec<String> = known.map(|name| format!("`{SIMULATED}{name}`")).collect();
+                known.join(" or ")
+            }
+            _ => String::new(),
+        };
+        let other = if other.is_empty() { "another test".to_owned() } else { other };
+        let hint = format!("leave it out of `--test`, name {other}, or change `--cpus` or the task sets");
+        Failure::input(format!("`{}` applies to none of the task sets: {why}", self.name()), &hint)
+    }
+
     pub(crate) fn word(&self, verdict: Verdict) -> &'static str {
         match (self, verdict) {
             (Method::Simulated(..), Verdict::Schedulable) => "no miss",
@@ -98,6 +128,11 @@ fn simulated(system: &System, length: Span) -> Said {
 }
 
 impl Said {
+    /// Whether the test is made for the set at all. It may still give up a search.
+    pub(crate) fn applies(&self) -> bool {
+        !matches!(self.ground, Ground::Refused(_) | Ground::Test(Why::Beyond(_)))
+    }
+
     /// The ground in words.
     pub(crate) fn why(&self, set: &TaskSet, name: &dyn Fn(usize) -> String) -> String {
         match &self.ground {

@@ -88,14 +88,23 @@ fn a_test_of_one_cpu_says_nothing_about_two() {
     let room = Room::new();
     csv(&room, "0,a,6,10,10\n0,b,6,10,10\n");
     let of = ["analyze", "w.csv", "--cpus", "2", "--sensitivity", "--test", "edf,ll,hyperbolic,rm-rta,dm-rta,ff"];
-    let said = room.takt(&of).expect(0).stdout;
-    let row = said.lines().nth(1).unwrap();
+    let done = room.takt(&of).expect(0);
+    let row = done.stdout.lines().nth(1).unwrap();
     assert_eq!(row, "0,unknown,unknown,unknown,unknown,unknown,1,unknown,unknown,unknown");
+    assert!(
+        done.stderr.contains("note: edf applies to none of the task sets: the test is about one CPU"),
+        "{}",
+        done.stderr
+    );
     let said = room.takt(&[&of[..], &["--table"]].concat()).expect(0).stdout;
     assert!(said.contains("the test is about one CPU") && !said.contains("multiplied"), "{said}");
-    let of = ["sweep", "schedulability", "--cpus", "2", "--sets", "3", "--points", "1.2", "--test", "edf"];
-    let done = room.takt(&of).expect(0);
-    assert!(done.stderr.contains("edf could not say anything about 3 sets"), "{}", done.stderr);
+    // Where nothing else is asked there is nothing to report.
+    for (test, why) in [("edf", "the test is about one CPU"), ("sim:edf", "one CPU"), ("sim:windows", "")] {
+        let done = room.takt(&["analyze", "w.csv", "--cpus", "2", "--test", test]).expect(2);
+        assert!(done.stdout.is_empty() && done.stderr.contains("applies to none of the task sets"), "{}", done.stderr);
+        assert!(done.stderr.contains(why) && done.stderr.contains("hint: leave it out of `--test`"), "{}", done.stderr);
+    }
+    room.takt(&["analyze", "w.csv", "--cpus", "2", "--test", "sim:p-edf", "--duration", "100ms"]).expect(0);
 }
 
 #[test]
@@ -206,7 +215,7 @@ fn a_necessary_test_counts_what_it_does_not_refuse() {
     let of = ["sweep", "schedulability", "--test", "necessary,ff", "--sets", "20", "--points", "3.0"];
     let done = room.takt(&of).expect(0);
     assert_eq!(done.stdout, "utilisation,sets,necessary,ff\n3.0,20,1.0000,1.0000\n");
-    assert!(!done.stderr.contains("could not say"), "{}", done.stderr);
+    assert!(!done.stderr.contains("unknown"), "{}", done.stderr);
     let json = room.takt(&[&of[..], &["--json"]].concat()).json();
     assert_eq!(json["points"][0]["tests"][0]["counts"], "not refused", "{json}");
     assert_eq!(json["points"][0]["tests"][1]["counts"], "accepted", "{json}");

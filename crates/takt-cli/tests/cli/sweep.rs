@@ -157,6 +157,65 @@ fn sets_are_written_as_they_are_read() {
     }
 }
 
+/// A test that applies to none of the sets is refused before the work where the machine is the reason, and after it else.
+#[test]
+fn a_test_that_applies_to_no_set_is_refused() {
+    let room = Room::new();
+    let base = ["sweep", "schedulability", "--sets", "5", "--duration", "100ms", "--test"];
+    for (more, says) in [
+        (
+            &["ff,sim:edf", "--cpus", "4"][..],
+            "`sim:edf` applies to none of the task sets: the policy schedules one CPU",
+        ),
+        (&["sim:edf", "--cpus", "4"], "name `sim:g-edf` or `sim:p-edf`"),
+        (&["edf", "--cpus", "2"], "`edf` applies to none of the task sets: the test is about one CPU"),
+        (&["sim:windows"], "a task set has no windows or domains"),
+        (&["ll", "--cpus", "1", "--deadlines", "constrained"], "a deadline is before the end of the period"),
+        (&["sim:pd2", "--periods", "uniform:100us..900us"], "shorter than the quantum of pd2"),
+    ] {
+        let done = room.takt(&[&base[..], more, &["--svg", "x.svg"]].concat()).expect(2);
+        assert!(done.stdout.is_empty() && done.stderr.contains(says), "{more:?}: {}", done.stderr);
+        assert!(done.stderr.contains("hint: leave it out of `--test`"), "{more:?}: {}", done.stderr);
+        assert!(!room.path("x.svg").exists(), "{more:?}");
+    }
+    // The default tests are those that apply.
+    let done =
+        room.takt(&["sweep", "schedulability", "--cpus", "1", "--deadlines", "constrained", "--sets", "5"]).expect(0);
+    assert!(done.stdout.starts_with("utilisation,sets,rm-rta,dm-rta,edf\n"), "{}", done.stdout);
+}
+
+/// The verdict `unknown` is a value of its own: PD² refuses sets with a period below its quantum.
+#[test]
+fn unknown_verdicts_are_no_zero() {
+    let room = Room::new();
+    let base = ["sweep", "schedulability", "--points", "0.5,3.9", "--sets", "20", "--duration", "50ms"];
+    let of = [&base[..], &["--test", "sim:pd2,ff", "--periods", "uniform:600us..1500us"]].concat();
+    let done = room.takt(&[&of[..], &["--svg", "curves.svg"]].concat()).expect(0);
+    let lines: Vec<&str> = done.stdout.lines().collect();
+    assert_eq!(lines[0], "utilisation,sets,sim:pd2,ff,sim:pd2_unknown");
+    let cells: Vec<Vec<&str>> = lines[1..].iter().map(|line| line.split(',').collect()).collect();
+    let json = room.takt(&[&of[..], &["--json"]].concat()).json();
+    let mut unknown = 0;
+    for (row, point) in cells.iter().zip(json["points"].as_array().unwrap()) {
+        let test = &point["tests"][0];
+        let [least, most] = ["ratio_at_least", "ratio_at_most"].map(|key| test[key].as_f64().unwrap());
+        let part = test["unknown"].as_f64().unwrap() / 20.0;
+        assert!(part > 0.0 && test["ratio"].is_null() && (most - least - part).abs() < 1e-9, "{test}");
+        let cell = if part < 1.0 { format!(">={least:.4}") } else { "unknown".into() };
+        assert_eq!((row[2], row[4].parse::<f64>().unwrap()), (cell.as_str(), part), "{row:?}");
+        assert_eq!(row[3].parse::<f64>().ok(), point["tests"][1]["ratio"].as_f64(), "{row:?}");
+        unknown += test["unknown"].as_u64().unwrap();
+    }
+    assert!(cells[0][2].starts_with(">=") && cells[1][2] == "unknown", "{cells:?}");
+    let note = format!("the verdict of sim:pd2 is unknown for {unknown} of 40 sets");
+    let svg = room.text("curves.svg");
+    assert!(done.stderr.contains(&note) && svg.contains(&note), "{}", done.stderr);
+    assert_eq!(json["notes"][0], note);
+    assert!(svg.contains(r#"class="bar""#) && svg.contains("bars: up to the sets accepted"), "{svg}");
+    // A point without any verdict has no dot: PD² is drawn at one of two points.
+    assert_eq!(svg.matches("<circle").count(), 3);
+}
+
 #[test]
 fn bad_experiments_are_told() {
     let room = Room::new();

@@ -361,7 +361,7 @@ impl<'a> Table<'a> {
 
     /// The worst and the typical second over the number of copies.
     fn picture(&self) -> String {
-        let dot = |mean: Mean| Dot { value: millionths(mean.value), half: millionths(mean.half.unwrap_or(0.0)) };
+        let dot = |mean: Mean| Dot::around(millionths(mean.value), millionths(mean.half.unwrap_or(0.0)));
         let line = |policy, measure| (0..self.runs.len()).map(|n| self.mean(n, policy, measure).map(dot)).collect();
         let panel = |title: &str, measure: Measure| Panel {
             title: title.into(),
@@ -381,7 +381,7 @@ impl<'a> Table<'a> {
         let dot = |number: usize, policy: usize, second: usize| {
             let runs = self.runs[number][policy].iter().flatten();
             let mean = mean(runs.filter_map(|run| run.fewest.get(second)).map(|n| f64::from(*n)))?;
-            Some(Dot { value: millionths(mean.value), half: 0 })
+            Some(Dot::around(millionths(mean.value), 0))
         };
         let panel = |number: usize| Panel {
             title: format!("{}: {}", self.cases.args.copies.name, self.count(number)),

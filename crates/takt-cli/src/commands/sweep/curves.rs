@@ -7,6 +7,7 @@ use takt_trace::gantt::{escape, page};
 /// A picture of curves.
 pub(super) struct Picture<'a> {
     pub(super) title: &'a str,
+    /// Lines below the title.
     pub(super) note: &'a str,
     /// What the points are.
     pub(super) across: &'a str,
@@ -27,11 +28,28 @@ pub(super) struct Panel {
     pub(super) lines: Vec<(String, Vec<Option<Dot>>)>,
 }
 
-/// A value, and how far up and down from it the true one may be; zero draws no bar.
+/// A value, and how far up and down from it the true one may be; zero in both directions draws no bar.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dot {
     pub(super) value: u64,
-    pub(super) half: u64,
+    pub(super) below: u64,
+    pub(super) above: u64,
+}
+
+impl Dot {
+    /// A value with a confidence interval of this half width.
+    pub(super) fn around(value: u64, half: u64) -> Dot {
+        Dot { value, below: half, above: half }
+    }
+
+    /// The highest that the true value may be.
+    pub(super) fn top(self) -> u64 {
+        self.value + self.above
+    }
+
+    fn has_bar(self) -> bool {
+        self.below > 0 || self.above > 0
+    }
 }
 
 /// Colours in turn, from the palette of Okabe and Ito, which colour-blind eyes tell apart.
@@ -42,6 +60,8 @@ const WIDTH: i64 = 560;
 const HEIGHT: i64 = 360;
 const LEFT: i64 = 56;
 const TOP: i64 = 64;
+/// From one line of notes to the next.
+const NOTE: i64 = 16;
 /// From the top of a panel to that of the next one.
 const APART: i64 = HEIGHT + 84;
 
@@ -58,9 +78,13 @@ pub(super) fn svg(picture: &Picture<'_>) -> String {
     }
     let mut body = String::new();
     line(&mut body, format_args!(r#"<text x="16" y="24" class="title">{}</text>"#, escape(title)));
-    line(&mut body, format_args!(r#"<text x="16" y="44">{}</text>"#, escape(note)));
-    // A title needs a line of its own below the note.
-    let first = TOP + if picture.panels.iter().any(|p| !p.title.is_empty()) { 16 } else { 0 };
+    let notes: Vec<&str> = note.split('\n').collect();
+    for (index, note) in notes.iter().enumerate() {
+        line(&mut body, format_args!(r#"<text x="16" y="{}">{}</text>"#, 44 + NOTE * index as i64, escape(note)));
+    }
+    // A title needs a line of its own below the notes.
+    let first =
+        TOP + NOTE * (notes.len() as i64 - 1) + if picture.panels.iter().any(|p| !p.title.is_empty()) { 16 } else { 0 };
     for (index, panel) in picture.panels.iter().enumerate() {
         draw(&mut body, picture, panel, first + APART * index as i64);
     }
@@ -73,7 +97,8 @@ pub(super) fn svg(picture: &Picture<'_>) -> String {
         line(&mut body, format_args!(r#"<text x="{}" y="{row}" dy="4">{}</text>"#, legend + 36, escape(name)));
     }
     let longest = names.iter().map(|name| name.chars().count() as i64).max().unwrap_or(0);
-    let width = (LEFT + WIDTH + 72 + 7 * longest).max(32 + 6 * note.chars().count() as i64);
+    let widest = notes.iter().map(|note| note.chars().count() as i64).max().unwrap_or(0);
+    let width = (LEFT + WIDTH + 72 + 7 * longest).max(32 + 6 * widest);
     let panels = picture.panels.len().max(1) as i64;
     let height = (first + APART * (panels - 1) + HEIGHT + 56).max(first + 18 * names.len() as i64 + 16);
     let head = "<style>text{font:11px sans-serif;fill:#222}.title{font-size:15px;font-weight:bold}.y{text-anchor:end}\
@@ -124,7 +149,7 @@ fn draw(body: &mut String, picture: &Picture<'_>, panel: &Panel, top: i64) {
     }
     let (middle, below) = (LEFT + WIDTH / 2, top + HEIGHT + 40);
     line(body, format_args!(r#"<text x="{middle}" y="{below}" class="x">{}</text>"#, escape(picture.across)));
-    let barred = |dots: &[Option<Dot>]| dots.iter().flatten().any(|dot| dot.half > 0);
+    let barred = |dots: &[Option<Dot>]| dots.iter().flatten().any(|dot| dot.has_bar());
     let with_bars = panel.lines.iter().filter(|(_, dots)| barred(dots)).count() as i64;
     let mut bars_before = 0;
     for (index, (name, dots)) in panel.lines.iter().enumerate() {
@@ -156,11 +181,11 @@ fn draw(body: &mut String, picture: &Picture<'_>, panel: &Panel, top: i64) {
         // Bars of several lines at one point stand side by side.
         let aside = 20 * bars_before - 10 * (with_bars - 1).max(0);
         let bar = |(point, dot): (u64, Dot)| {
-            let (at, low, high) = (x(point) + aside, y(dot.value.saturating_sub(dot.half)), y(dot.value + dot.half));
+            let (at, low, high) = (x(point) + aside, y(dot.value.saturating_sub(dot.below)), y(dot.top()));
             let (left, high, low) = (pixel(at - 30), pixel(high), pixel(low));
             format!("M{left} {high}h6M{} {high}V{low}M{left} {low}h6", pixel(at))
         };
-        let bars: String = dots().filter(|(_, dot)| dot.half > 0).map(bar).collect();
+        let bars: String = dots().filter(|(_, dot)| dot.has_bar()).map(bar).collect();
         if !bars.is_empty() {
             bars_before += 1;
             line(body, format_args!(r#"<path d="{bars}" stroke="{colour}" class="bar"/>"#));
@@ -180,18 +205,18 @@ mod tests {
 
     #[test]
     fn a_line_runs_from_corner_to_corner() {
-        let dots = [(10, 0), (0, 0)].map(|(value, half)| Dot { value, half });
+        let dots = [(10, 0), (0, 0)].map(|(value, half)| Dot::around(value, half));
         let text = picture(&[2_000_000, 3_000_000], 10, &dots);
         assert!(text.contains(r#"points="56.0,64.0 616.0,424.0""#), "{text}");
         assert!(text.contains("a&lt;b\u{fffd}") && !text.contains("a<b"), "{text}");
         assert!(!text.contains(r#"class="bar""#));
-        picture(&[1], 0, &[Dot { value: 0, half: 0 }]);
+        picture(&[1], 0, &[Dot::around(0, 0)]);
         assert_eq!(picture(&[], 1, &[]), "");
     }
 
     #[test]
     fn a_bar_ends_at_the_edges() {
-        let text = picture(&[2_000_000, 3_000_000], 10, &[Dot { value: 5, half: 1 }, Dot { value: 10, half: 1 }]);
+        let text = picture(&[2_000_000, 3_000_000], 10, &[Dot::around(5, 1), Dot::around(10, 1)]);
         // A tenth of the height is 36 pixels; above the top there is nothing.
         let bars = "M53.0 208.0h6M56.0 208.0V280.0M53.0 280.0h6M613.0 64.0h6M616.0 64.0V100.0M613.0 100.0h6";
         assert!(text.contains(bars), "{text}");
@@ -199,7 +224,7 @@ mod tests {
 
     #[test]
     fn lines_that_are_the_same_are_all_seen() {
-        let dot = |value, half| Some(Dot { value, half });
+        let dot = |value, half| Some(Dot::around(value, half));
         let lines = |dots: &[Vec<Option<Dot>>]| {
             let named = |(i, dots): (usize, &Vec<Option<Dot>>)| (format!("line {i}"), dots.clone());
             let panel =

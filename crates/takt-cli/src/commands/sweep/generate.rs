@@ -83,6 +83,11 @@ impl SetArgs {
         }
     }
 
+    /// Whether deadlines are at the ends of the periods.
+    pub(super) fn is_implicit(&self) -> bool {
+        self.deadlines == Ends::Implicit
+    }
+
     /// All that the sets depend on.
     pub(super) fn json(&self) -> Value {
         let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {

@@ -6,7 +6,8 @@ use super::generate::{self, SetArgs};
 use super::points::{Points, points, ratio};
 use super::state::{Block, Found, Subject};
 use crate::commands::output::{self, ready};
-use crate::commands::verdicts::{self, Method};
+use crate::commands::verdicts::{self, Method, Said};
+use crate::failure::Failure;
 use crate::input::duration;
 use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
@@ -22,6 +23,9 @@ use takt_core::time::Span;
 /// Without options this is figure 13 of AIRS (Kato, Rajkumar, Ishikawa, ECRTS 2010) in smaller steps: four CPUs, 1000 sets for
 /// each point. Prints CSV: a row for each point, with the part of its sets that each test accepts (a simulated policy: that met
 /// all deadlines; `necessary`: that it does not refuse). The same seed gives the same bytes, whatever the number of threads.
+///
+/// Where the verdict is unknown for some sets, the cell is a lower bound, such as `>=0.7500`, and where it is unknown for all,
+/// `unknown`. A column `TEST_unknown` then has the part of unknown verdicts. A test that applies to none of the sets is refused.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Number of CPUs
@@ -47,33 +51,54 @@ pub(super) struct Args {
 
 /// Sets that one thread takes at a time.
 const BLOCK: u64 = 20;
-/// What each test said about a block: how many sets it accepted, and about how many it could not say.
+
+/// Verdicts of each test about a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Counts {
+    /// Sets that it accepts.
     accepted: Vec<u64>,
+    /// Sets for which its verdict is unknown.
     unknown: Vec<u64>,
+    /// Sets among these that it is not made for.
+    beyond: Vec<u64>,
+}
+
+impl Counts {
+    fn zero(tests: usize) -> Counts {
+        Counts { accepted: vec![0; tests], unknown: vec![0; tests], beyond: vec![0; tests] }
+    }
+
+    fn add(&mut self, other: &Counts) {
+        let lists = [&mut self.accepted, &mut self.unknown, &mut self.beyond];
+        for (sum, more) in lists.into_iter().zip([&other.accepted, &other.unknown, &other.beyond]) {
+            sum.iter_mut().zip(more).for_each(|(a, b)| *a += b);
+        }
+    }
 }
 
 impl Found for Counts {
     fn cells(&self) -> Vec<Value> {
-        vec![json!(self.accepted), json!(self.unknown)]
+        vec![json!(self.accepted), json!(self.unknown), json!(self.beyond)]
     }
 
     fn read(cells: &[Value]) -> Option<Counts> {
         let list = |value: &Value| value.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
-        let [accepted, unknown] = cells else { return None };
-        Some(Counts { accepted: list(accepted)?, unknown: list(unknown)? })
+        let [accepted, unknown, beyond] = cells else { return None };
+        Some(Counts { accepted: list(accepted)?, unknown: list(unknown)?, beyond: list(beyond)? })
     }
 
     fn is_sound(&self, sets: u64, questions: usize) -> bool {
-        let whole = |counts: &[u64]| counts.len() == questions && counts.iter().all(|n| *n <= sets);
-        whole(&self.accepted) && whole(&self.unknown)
+        let lists = [&self.accepted, &self.unknown, &self.beyond];
+        lists.iter().all(|counts| counts.len() == questions)
+            && self.accepted.iter().zip(&self.unknown).all(|(a, b)| a.checked_add(*b).is_some_and(|n| n <= sets))
+            && self.beyond.iter().zip(&self.unknown).all(|(some, all)| some <= all)
     }
 }
 
-/// The default choice of tests.
-fn default_tests(cpus: usize) -> &'static str {
+/// The default choice of tests, which all apply to the sets.
+fn default_tests(cpus: usize, implicit: bool) -> &'static str {
     match cpus {
+        1 if !implicit => "rm-rta,dm-rta,edf",
         1 => "ll,hyperbolic,rm-rta,dm-rta,edf",
         _ => "gfb,bcl,gedf_sim,wf,ff,ffd,wm_wf,wm_ff,wm_ffd,ceqd_ff,ceqd_ffd",
     }
@@ -101,15 +126,15 @@ impl Experiment<'_> {
     /// What the tests say about a block of sets.
     fn ask(&self, (point, first, sets): Block) -> Result<Counts, Impossible> {
         let tests = self.methods.len();
-        let mut counts = Counts { accepted: vec![0; tests], unknown: vec![0; tests] };
+        let mut counts = Counts::zero(tests);
         let generator = self.args.kind.generator();
         for index in first..first + sets {
             let tasks = generator.set(self.points[point], self.args.kind.seed, index)?;
             let set = TaskSet::new(tasks, Span::from_us(1)).map_err(|_| Impossible::Periods)?;
-            let system =
-                || verdicts::machine(self.cpus, set.tasks.iter().map(|t| generate::described(t, &set)).collect());
             for (test, method) in self.methods.iter().enumerate() {
-                match method.ask(&set, self.cpus, system, self.args.duration).verdict {
+                let said = self.said(method, &set);
+                counts.beyond[test] += u64::from(!said.applies());
+                match said.verdict {
                     Says::Schedulable => counts.accepted[test] += 1,
                     Says::Unknown => counts.unknown[test] += 1,
                     Says::Unschedulable | Says::NotShown => {}
@@ -118,13 +143,34 @@ impl Experiment<'_> {
         }
         Ok(counts)
     }
+
+    fn said(&self, method: &Method, set: &TaskSet) -> Said {
+        let tasks = || set.tasks.iter().map(|t| generate::described(t, set)).collect();
+        method.ask(set, self.cpus, || verdicts::machine(self.cpus, tasks()), self.args.duration)
+    }
+
+    /// Refuses a test that applies to none of the sets: nothing would be counted.
+    fn applicable(&self, sums: &[Counts]) -> Result<(), Failure> {
+        let all = self.args.sets * self.points.len() as u64;
+        for (test, method) in self.methods.iter().enumerate() {
+            if sums.iter().map(|sum| sum.beyond[test]).sum::<u64>() == all {
+                let first = self.args.kind.generator().set(self.points[0], self.args.kind.seed, 0);
+                let set = first.ok().and_then(|tasks| TaskSet::new(tasks, Span::from_us(1)).ok());
+                let why = set.map(|set| self.said(method, &set).why(&set, &|task| format!("task {task}")));
+                return Err(method.refused(&why.unwrap_or_default()));
+            }
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
     let cpus = usize::from(args.cpus);
     let all = |cpus: u64| (0..=10).map(|step| cpus * 500_000 + step * cpus * 50_000).collect();
     let points = args.points.clone().map_or_else(|| all(cpus as u64), |p| p.0);
-    let methods = verdicts::methods(args.test.as_deref().unwrap_or(default_tests(cpus)), cpus)?;
+    let tests = args.test.as_deref().unwrap_or(default_tests(cpus, args.kind.is_implicit()));
+    let methods = verdicts::methods(tests, cpus)?;
+    methods.iter().find_map(|m| m.beyond(cpus).map(|why| m.refused(why))).map_or(Ok(()), Err)?;
     let experiment = Experiment { args, cpus, points, methods };
     ready(&args.common.state, &args.common.svg)?;
     // What cannot be drawn or simulated is told before the work, and not after it.
@@ -138,93 +184,137 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     let blocks = experiment::blocks(experiment.points.len(), args.sets, BLOCK);
     let subject = Subject {
-        format: "takt sweep schedulability 1",
+        format: "takt sweep schedulability 2",
         setup: experiment.setup(),
         questions: experiment.methods.len(),
     };
     let found = experiment::carry_out(&args.common, &subject, &blocks, |block| {
         experiment.ask(block).map_err(generate::impossible)
     })?;
-    report(&experiment, &counted(&experiment, sums(&experiment, &blocks, &found)))
+    let sums = sums(&experiment, &blocks, &found);
+    experiment.applicable(&sums)?;
+    report(&experiment, &counted(&experiment, sums))
 }
 
 /// The counts of whole points.
 fn sums(experiment: &Experiment<'_>, blocks: &[Block], found: &[Counts]) -> Vec<Counts> {
     let tests = experiment.methods.len();
-    let empty = || Counts { accepted: vec![0; tests], unknown: vec![0; tests] };
-    let mut sums: Vec<Counts> = experiment.points.iter().map(|_| empty()).collect();
+    let mut sums = vec![Counts::zero(tests); experiment.points.len()];
     for (block, counts) in blocks.iter().zip(found) {
-        let sum = &mut sums[block.0];
-        sum.accepted.iter_mut().zip(&counts.accepted).for_each(|(a, b)| *a += b);
-        sum.unknown.iter_mut().zip(&counts.unknown).for_each(|(a, b)| *a += b);
+        sums[block.0].add(counts);
     }
     sums
 }
 
-/// What is counted for a test: sets that it accepts, and of one that accepts none those that it does not refuse. The others of which it
-/// says nothing stay as they are.
+/// Counts the sets that a test accepts, and of one that accepts none those that it does not refuse.
 fn counted(experiment: &Experiment<'_>, mut sums: Vec<Counts>) -> Vec<Counts> {
     for (test, method) in experiment.methods.iter().enumerate() {
         if method.only_refuses() {
-            sums.iter_mut().for_each(|sum| sum.accepted[test] += std::mem::take(&mut sum.unknown[test]));
+            for sum in &mut sums {
+                sum.accepted[test] += sum.unknown[test] - sum.beyond[test];
+                sum.unknown[test] = sum.beyond[test];
+            }
         }
     }
     sums
+}
+
+/// A part of the sets with four decimals, rounded to the nearest.
+fn part(count: u64, sets: u64) -> String {
+    let parts = (count * 20_000 / sets).div_ceil(2);
+    format!("{}.{:04}", parts / 10_000, parts % 10_000)
+}
+
+/// The success ratio of a test as a cell of CSV: a number, or a lower bound where verdicts are unknown.
+fn success(accepted: u64, unknown: u64, sets: u64) -> String {
+    match unknown {
+        0 => part(accepted, sets),
+        _ if unknown == sets => "unknown".into(),
+        _ => format!(">={}", part(accepted, sets)),
+    }
 }
 
 fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
     let (args, sets) = (experiment.args, experiment.args.sets);
     let names = || experiment.methods.iter().map(Method::name);
+    let unknown = |test: usize| sums.iter().map(|sum| sum.unknown[test]).sum::<u64>();
+    let of_all = sets * sums.len() as u64;
+    let doubtful: Vec<usize> = (0..experiment.methods.len()).filter(|test| unknown(*test) > 0).collect();
+    let notes: Vec<String> = doubtful
+        .iter()
+        .map(|&test| {
+            format!(
+                "the verdict of {} is unknown for {} of {of_all} sets",
+                experiment.methods[test].name(),
+                unknown(test)
+            )
+        })
+        .collect();
     if let Some(path) = &args.common.svg {
-        let dots = |test: usize| sums.iter().map(|s| Some(Dot { value: s.accepted[test], half: 0 })).collect();
-        let name =
-            |m: &Method| if m.only_refuses() { format!("{}: not refused", m.name()) } else { m.name().to_owned() };
-        let lines = experiment.methods.iter().enumerate().map(|(test, m)| (name(m), dots(test))).collect();
-        let panels = [Panel { title: String::new(), top: sets, worth: 1_000_000, lines }];
-        let kind = args.kind.json();
-        let text = |key: &str| kind[key].as_str().unwrap_or_default().to_string();
-        let note = format!(
-            "{} CPUs, {sets} sets per point, {}, periods {}, {} deadlines, seed {}",
-            experiment.cpus,
-            text("generator"),
-            text("periods"),
-            text("deadlines"),
-            args.kind.seed
-        );
-        let (title, across) = ("Task sets accepted", "total utilisation");
-        let picture = Picture { title, note: &note, across, points: &experiment.points, panels: &panels };
-        output::write(path, curves::svg(&picture))?;
+        output::write(path, picture(experiment, sums, &notes))?;
     }
     let mut out = BufWriter::new(io::stdout().lock());
     if args.common.json {
         let point = |(point, sum): (&u64, &Counts)| {
             let tests = experiment.methods.iter().enumerate().map(|(t, method)| {
+                let (accepted, unknown) = (sum.accepted[t], sum.unknown[t]);
                 let counts = if method.only_refuses() { "not refused" } else { "accepted" };
-                json!({"test": method.name(), "accepted": sum.accepted[t], "unknown": sum.unknown[t], "counts": counts})
+                let ratio = |n: u64| n as f64 / sets as f64;
+                json!({"test": method.name(), "accepted": accepted, "unknown": unknown, "counts": counts,
+                       "ratio": (unknown == 0).then(|| ratio(accepted)),
+                       "ratio_at_least": ratio(accepted), "ratio_at_most": ratio(accepted + unknown)})
             });
             json!({"utilisation": ratio(*point), "sets": sets, "tests": tests.collect::<Vec<_>>()})
         };
         let points: Vec<Value> = experiment.points.iter().zip(sums).map(point).collect();
-        writeln!(out, "{}", json!({"setup": experiment.setup(), "points": points}))?;
+        writeln!(out, "{}", json!({"setup": experiment.setup(), "notes": notes, "points": points}))?;
     } else {
-        writeln!(out, "utilisation,sets,{}", names().collect::<Vec<_>>().join(","))?;
+        let unknown = doubtful.iter().map(|&test| format!("{}_unknown", experiment.methods[test].name()));
+        writeln!(out, "utilisation,sets,{}", names().map(String::from).chain(unknown).collect::<Vec<_>>().join(","))?;
         for (point, sum) in experiment.points.iter().zip(sums) {
             write!(out, "{},{sets}", ratio(*point))?;
-            for accepted in &sum.accepted {
-                // Four decimals, rounded to the nearest.
-                let parts = (accepted * 20_000 / sets).div_ceil(2);
-                write!(out, ",{}.{:04}", parts / 10_000, parts % 10_000)?;
+            for (accepted, unknown) in sum.accepted.iter().zip(&sum.unknown) {
+                write!(out, ",{}", success(*accepted, *unknown, sets))?;
+            }
+            for &test in &doubtful {
+                write!(out, ",{}", part(sum.unknown[test], sets))?;
             }
             writeln!(out)?;
         }
     }
     out.flush()?;
-    for (test, name) in names().enumerate() {
-        let unknown: u64 = sums.iter().map(|s| s.unknown[test]).sum();
-        if unknown > 0 {
-            // The result stands; it only counts them as not accepted.
-            let _ = writeln!(io::stderr(), "note: {name} could not say anything about {unknown} sets");
-        }
+    for note in notes {
+        // The result stands without it.
+        let _ = writeln!(io::stderr(), "note: {note}");
     }
     Ok(Verdict::Done)
+}
+
+/// The curves. A bar goes from the part that is accepted to the part that may be, and a point without a verdict has no dot.
+fn picture(experiment: &Experiment<'_>, sums: &[Counts], notes: &[String]) -> String {
+    let (args, sets) = (experiment.args, experiment.args.sets);
+    let dot = |accepted: u64, above: u64| (above < sets).then_some(Dot { value: accepted, below: 0, above });
+    let dots = |test: usize| sums.iter().map(|s| dot(s.accepted[test], s.unknown[test])).collect();
+    let name = |m: &Method| if m.only_refuses() { format!("{}: not refused", m.name()) } else { m.name().to_owned() };
+    let lines: Vec<(String, Vec<Option<Dot>>)> =
+        experiment.methods.iter().enumerate().map(|(test, m)| (name(m), dots(test))).collect();
+    let barred = lines.iter().flat_map(|(_, dots)| dots).flatten().any(|dot| dot.above > 0);
+    let kind = args.kind.json();
+    let text = |key: &str| kind[key].as_str().unwrap_or_default().to_string();
+    let mut note = format!(
+        "{} CPUs, {sets} sets per point, {}, periods {}, {} deadlines, seed {}",
+        experiment.cpus,
+        text("generator"),
+        text("periods"),
+        text("deadlines"),
+        args.kind.seed
+    );
+    let bars = barred.then_some("bars: up to the sets accepted if all unknown verdicts were yes");
+    for line in notes.iter().map(String::as_str).chain(bars) {
+        note.push('\n');
+        note.push_str(line);
+    }
+    let panels = [Panel { title: String::new(), top: sets, worth: 1_000_000, lines }];
+    let (title, across) = ("Task sets accepted", "total utilisation");
+    curves::svg(&Picture { title, note: &note, across, points: &experiment.points, panels: &panels })
 }

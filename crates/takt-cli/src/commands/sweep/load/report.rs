@@ -127,7 +127,7 @@ impl<'a> Table<'a> {
         let lines = |measure: &Measure| {
             let dot = |load, policy| {
                 let mean = self.mean(load, policy, measure)?;
-                Some(Dot { value: millionths(mean.value), half: millionths(mean.half.unwrap_or(0.0)) })
+                Some(Dot::around(millionths(mean.value), millionths(mean.half.unwrap_or(0.0))))
             };
             let dots = |policy| (0..self.runs.len()).map(|load| dot(load, policy)).collect::<Vec<Option<Dot>>>();
             self.names.iter().enumerate().map(|(p, name)| (name.clone(), dots(p))).collect::<Vec<_>>()
@@ -139,7 +139,7 @@ impl<'a> Table<'a> {
             lines: lines(measure),
         };
         let migrations = lines(&MIGRATIONS);
-        let most = migrations.iter().flat_map(|(_, dots)| dots).flatten().map(|d| d.value + d.half).max().unwrap_or(0);
+        let most = migrations.iter().flat_map(|(_, dots)| dots).flatten().map(|d| d.top()).max().unwrap_or(0);
         let top = round_up(most);
         let mut panels = vec![
             ratios("deadline satisfaction ratio", &DSR),
