@@ -506,9 +506,6 @@ fn partitioned(system: &System, each: Vec<Finding>) -> Finding {
     Finding { responses, ..found }
 }
 
-/// The quantum of PD² when nobody sets it.
-const PD2_QUANTUM: Span = Span::from_ms(1);
-
 /// Policies that are optimal on identical CPUs: tasks with deadlines at or after the ends of their periods need just that their
 /// utilisations sum to at most the number of CPUs (Baruah, Cohen, Plaxton and Varvel, "Proportionate Progress", Algorithmica 15,
 /// 1996). With earlier deadlines the same of the densities is enough. PD² works in quanta, so everything is rounded to them.
@@ -517,7 +514,6 @@ fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str
     if let Some(no) = impossible(least, cpus) {
         return no;
     }
-    let name = system.policy.entry.name;
     let unknown = |why| ("optimal", Finding::new(Answer::Unknown, Kind::Sufficient, why));
     let sporadic = |t: &Task| matches!(t.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO);
     let blocks = !system.tasks.iter().all(only_runs);
@@ -527,8 +523,7 @@ fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str
     if system.backlog != Backlog::Queue || system.timing != Timing::default() || varies(system) {
         return beyond("the guarantee of this policy needs jobs of a known length and a clock that is never late");
     }
-    let quantum =
-        if name == "pd2" { i128::from(system.policy.value("quantum").unwrap_or(PD2_QUANTUM.ns())) } else { 1 };
+    let quantum = system.policy.grid().map_or(1, |quantum| i128::from(quantum.ns()));
     if tasks.iter().any(|t| t.offset % quantum != 0 || t.period % quantum != 0) {
         return beyond("the guarantee of this policy needs releases at multiples of its quantum");
     }

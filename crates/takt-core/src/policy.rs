@@ -436,6 +436,25 @@ impl PolicySpec {
         }
     }
 
+    /// The quantum at whose multiples jobs must be released for the policy's guarantee; `None` for a policy without one.
+    #[must_use]
+    pub fn grid(&self) -> Option<Span> {
+        self.entry.facts.iter().find_map(|fact| match *fact {
+            Fact::Grid { setting, default } => Some(self.value(setting).map_or(default, Span::from_ns)),
+            Fact::Priorities { .. } => None,
+        })
+    }
+
+    /// Whether the policy ranks tasks by their `priority`, so that tasks without priorities are scheduled in the order of their
+    /// releases.
+    #[must_use]
+    pub fn ranks_by_priority(&self) -> bool {
+        self.entry.facts.iter().any(|fact| match *fact {
+            Fact::Priorities { when } => when.is_none_or(|(setting, value)| self.value(setting) == Some(value)),
+            Fact::Grid { .. } => false,
+        })
+    }
+
     /// Whether every setting that was set has a value that it takes. O(settings).
     ///
     /// # Errors
@@ -543,6 +562,23 @@ impl Need {
     }
 }
 
+/// A property of a policy that decides what its results mean, beside what it needs of each task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fact {
+    /// The policy works in quanta. Its guarantee needs releases at multiples of the quantum, and it rounds runtimes up to it.
+    Grid {
+        /// The setting that is the quantum, a duration.
+        setting: &'static str,
+        /// The quantum without the setting.
+        default: Span,
+    },
+    /// The policy ranks tasks by their `priority`.
+    Priorities {
+        /// Only with this value of this setting; always without one.
+        when: Option<(&'static str, i64)>,
+    },
+}
+
 /// One policy of the registry.
 pub struct Entry {
     /// Its name, without a scope's prefix.
@@ -555,6 +591,8 @@ pub struct Entry {
     pub scopes: &'static [Scope],
     /// What every task must have.
     pub needs: &'static [Need],
+    /// What its results depend on.
+    pub facts: &'static [Fact],
     /// What can be tuned.
     pub settings: &'static [Setting],
     /// Builds it.
@@ -619,3 +657,45 @@ pub static REGISTRY: &[Entry] = &[
     policies::ng_gua::ENTRY,
     policies::g_gua::ENTRY,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_about_settings_of_their_policies() {
+        let named = |entry: &Entry, name: &str, value: i64| {
+            let setting = entry.settings.iter().find(|s| s.name == name).expect("the setting of a fact");
+            assert!(setting.kind.takes(value), "{}: {name}", entry.name);
+        };
+        let (mut grids, mut ranking) = (0, 0);
+        for entry in REGISTRY {
+            for fact in entry.facts {
+                match *fact {
+                    Fact::Grid { setting, default } => {
+                        named(entry, setting, default.ns());
+                        grids += 1;
+                    }
+                    Fact::Priorities { when } => {
+                        when.into_iter().for_each(|(setting, value)| named(entry, setting, value));
+                        ranking += 1;
+                    }
+                }
+            }
+        }
+        assert!(grids > 0 && ranking > 0);
+    }
+
+    #[test]
+    fn facts_follow_the_settings() {
+        let mut pd2 = PolicySpec::from_name("pd2").unwrap();
+        assert_eq!(pd2.grid(), Some(Span::from_ms(1)));
+        pd2.values[0] = Some(100_000);
+        assert_eq!((pd2.grid(), pd2.ranks_by_priority()), (Some(Span::from_us(100)), false));
+        let mut server = PolicySpec::from_name("sporadic-server").unwrap();
+        assert!(!server.ranks_by_priority());
+        server.values[0] = Some(1);
+        assert!(server.ranks_by_priority() && PolicySpec::from_name("p-fp").unwrap().ranks_by_priority());
+        assert_eq!(PolicySpec::from_name("llref").unwrap().grid(), None);
+    }
+}

@@ -48,6 +48,7 @@ static ENTRY: Entry = Entry {
     manual: "Runs the job that needs the least until it is done. **Cost.** O(n) per decision.",
     scopes: &[Scope::Uniprocessor],
     needs: &[Need::Runtime],
+    facts: &[],
     settings: &[],
     build,
 };

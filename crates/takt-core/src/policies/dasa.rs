@@ -97,6 +97,7 @@ wait for it: with resources, abort late jobs (`late: abort`).
 for 4 ms, so T1 runs, then T2, and T3 is given up: 21 of 27. `edf` without inheritance runs T3, T1 and T2, which is late: 7.",
     scopes: &[Scope::Uniprocessor, Scope::Partitioned],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+    facts: &[],
     settings: &[],
     build: accrual::build::<Dasa>,
 };

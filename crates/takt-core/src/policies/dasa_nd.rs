@@ -54,6 +54,7 @@ plans with dependencies is `dasa`.
 with B and C; `dasa-nd` runs B and C, which are worth 13 of 16, and gives A up.",
     scopes: &[Scope::Uniprocessor, Scope::Partitioned],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+    facts: &[],
     settings: &[],
     build: accrual::build::<DasaNd>,
 };

@@ -53,6 +53,7 @@ handler of an aborted job ranks by the handler's deadline, and last without one.
 deadline: 3ms}]`: `b` runs first although its period is longer, and both meet their deadlines; under `rm` `b` ends at 4 ms.",
     scopes: scope::SCOPES,
     needs: &[Need::Deadline],
+    facts: &[],
     settings: &[],
     build: scope::build::<Dm>,
 };

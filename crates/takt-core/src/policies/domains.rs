@@ -158,6 +158,7 @@ media under `g-edf` on the others; and comparisons of policies under the same lo
 **Example.** `domains: [{name: control, cpus: 0, policy: edf}, {name: media, cpus: 1-3, policy: g-edf}]`",
     scopes: &[Scope::Table],
     needs: &[],
+    facts: &[],
     settings: &[],
     build: |build| Ok(Box::new(Domains::new(build)?)),
 };

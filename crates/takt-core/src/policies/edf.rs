@@ -60,6 +60,7 @@ YCS-2012-476, University of York, 2012.
 has a utilisation of 0.97; EDF meets every deadline, rate monotonic misses one.",
     scopes: scope::SCOPES,
     needs: &[Need::Deadline],
+    facts: &[],
     settings: &[],
     build: scope::build::<Edf>,
 };

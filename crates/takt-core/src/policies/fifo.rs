@@ -84,6 +84,7 @@ ChronOS. With `successor: keep` it goes on at once on the same CPU, as a task do
 offset: 1ms, deadline: 3ms}]`: `s` waits until 5 ms and misses its deadline at 4 ms.",
     scopes: scope::SCOPES,
     needs: &[],
+    facts: &[],
     settings: &[scope::SUCCESSOR],
     build: scope::build::<Fifo>,
 };

@@ -6,7 +6,7 @@
 use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, Entry};
+use crate::policy::{Build, Entry, Fact};
 
 struct FixedPriority;
 
@@ -30,7 +30,8 @@ pub const ENTRY: Entry = Entry {
 Runs the ready job of the task with the highest `priority:`.
 
 **When.** The order is known from elsewhere: from an analysis, from a criticality, or because the system exists on
-another kernel. Like SCHED_FIFO, a higher number is more important. Tasks without a priority have 0.
+another kernel. Like SCHED_FIFO, a higher number is more important. Tasks without a priority have 0. Random task sets and those in
+CSV state none: `--priorities` assigns them, by default rate-monotonic ones.
 
 **Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of the same priority.
 
@@ -45,6 +46,7 @@ ceiling` that of any task that uses it, at once.
 {name: control, runtime: 2ms, period: 20ms, priority: 2}]` runs `control` first although its period is longer.",
     scopes: scope::SCOPES,
     needs: &[],
+    facts: &[Fact::Priorities { when: None }],
     settings: &[],
     build: scope::build::<FixedPriority>,
 };

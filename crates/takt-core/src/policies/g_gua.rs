@@ -59,6 +59,7 @@ to CPUs are placed like others; where they then run, the mapping says.
 all. `g-gua` starts Z and X; at 1 Y and the two new jobs must all be done by 2, and Y, the least dense, is lost.",
     scopes: &[Scope::Global, Scope::Clustered],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+    facts: &[],
     settings: &[],
     build: accrual::build::<GGua>,
 };

@@ -53,6 +53,7 @@ never left out, even if it will be late.
 `gmua` accrues 38 of 42.",
     scopes: &[Scope::Global, Scope::Clustered],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+    facts: &[],
     settings: &[],
     build: accrual::build::<Gmua>,
 };

@@ -76,6 +76,7 @@ wait for each other in a circle the least dense is aborted. The protocol in `loc
 5): `gus` runs J3, then J1, which is worth 12; the best possible is J2, J1, J3 with 15.",
     scopes: &[Scope::Uniprocessor, Scope::Partitioned],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+    facts: &[],
     settings: &[],
     build: accrual::build::<Gus>,
 };

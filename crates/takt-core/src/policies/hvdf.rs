@@ -56,6 +56,7 @@ while jobs run. To find who holds what jobs wait for adds O(n d) where they wait
 and 1 per millisecond; B and C are in time, which is 13 of 16.",
     scopes: scope::SCOPES,
     needs: &[Need::Runtime, Need::Utility],
+    facts: &[],
     settings: &[],
     build: accrual::build::<Hvdf<true>>,
 };

@@ -58,6 +58,7 @@ that wait for each other in a circle the least dense is aborted.
 runs Y; at 1 it still sheds Z and tries X, which is aborted at 4, and Z runs at last. `dasa-nd` runs Z at 1.",
     scopes: &[Scope::Uniprocessor, Scope::Partitioned],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+    facts: &[],
     settings: &[],
     build: accrual::build::<Lbesa>,
 };

@@ -107,6 +107,7 @@ counts with its own deadline and runtime.
 the others are ahead of it by the threshold, and all deadlines are met; `g-edf` misses one in each period.",
     scopes: scope::SCOPES,
     needs: &[Need::Deadline, Need::Runtime],
+    facts: &[],
     settings: &[Setting {
         name: "threshold",
         kind: Kind::Duration(Span::from_us(1), Span::from_secs(3600)),

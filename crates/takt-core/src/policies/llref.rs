@@ -303,6 +303,7 @@ over, earliest deadline first. When more is asked for than the CPUs can give, th
 millisecond, the third and first in the second, the second and third in the last. Global EDF misses a deadline there.",
     scopes: &[Scope::Global],
     needs: &[Need::Period, Need::Deadline, Need::Runtime],
+    facts: &[],
     settings: &[],
     build: |build| Ok(Box::new(Llref::new(build)?)),
 };

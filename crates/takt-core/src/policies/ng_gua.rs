@@ -82,6 +82,7 @@ and B and is late with C, which makes 26 of 42. `ng-gua` deals A and C to one CP
 and runs C, B and then D: 38.",
     scopes: &[Scope::Global, Scope::Clustered],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+    facts: &[],
     settings: &[Setting {
         name: "load",
         kind: Kind::Choice(&["remaining", "declared"]),

@@ -62,6 +62,7 @@ work in the background a long one does.
 deadline: 3ms, offset: 1ms}]`: `s` waits until 5 ms and misses its deadline at 4 ms; `edf` meets both.",
     scopes: scope::SCOPES,
     needs: &[Need::Deadline],
+    facts: &[],
     settings: &[scope::SUCCESSOR],
     build: scope::build::<NonPreemptiveEdf>,
 };

@@ -33,6 +33,7 @@ that wait for each other in a circle the least dense is aborted.
 **Example.** A (5 ms, deadline 20 ms, utility 5) at 0 and B (1, 5, 9) at 1: A keeps the CPU and B is late at 6; `hvdf` lets B run from 1 to 2.",
     scopes: scope::SCOPES,
     needs: &[Need::Runtime, Need::Utility],
+    facts: &[],
     settings: &[],
     build: accrual::build::<Hvdf<false>>,
 };

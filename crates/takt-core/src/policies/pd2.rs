@@ -8,13 +8,14 @@ use crate::engine::Context;
 use crate::model::{Invalid, Task, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::pfair::{self, Urgency, Window};
-use crate::policy::{Build, Decision, Entry, Event, Kind, Need, Policy, PolicySpec, Scope, Setting};
+use crate::policy::{Build, Decision, Entry, Event, Fact, Kind, Need, Policy, PolicySpec, Scope, Setting};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+const QUANTUM_DEFAULT: Span = Span::from_ms(1);
 const QUANTUM: Setting = Setting {
     name: "quantum",
     kind: Kind::Duration(Span::from_ns(1), Span::from_secs(10)),
@@ -62,7 +63,7 @@ impl Pd2 {
         let n = build.tasks.len();
         let mut policy = Pd2 {
             tasks: build.tasks.to_vec(),
-            quantum: Span::from_ms(1),
+            quantum: QUANTUM_DEFAULT,
             early: false,
             weights: vec![Weight { e: 1, p: 1 }; build.system.tasks.len()],
             base: vec![0; build.system.tasks.len()],
@@ -87,7 +88,7 @@ impl Pd2 {
     }
 
     fn tune(&mut self, spec: &PolicySpec) {
-        self.quantum = spec.value(QUANTUM.name).map_or(Span::from_ms(1), Span::from_ns);
+        self.quantum = spec.value(QUANTUM.name).map_or(QUANTUM_DEFAULT, Span::from_ns);
         self.early = spec.value(EARLY.name) == Some(1);
     }
 
@@ -251,6 +252,7 @@ Multiprocessors\", STOC 2002, for sporadic jobs.
 millisecond, the third and first in the second, the second and third in the last. Global EDF misses a deadline there.",
     scopes: &[Scope::Global],
     needs: &[Need::Period, Need::Deadline, Need::Runtime],
+    facts: &[Fact::Grid { setting: QUANTUM.name, default: QUANTUM_DEFAULT }],
     settings: &[QUANTUM, EARLY],
     build: |build| Ok(Box::new(Pd2::new(build)?)),
 };

@@ -46,6 +46,7 @@ task needs a period, or a least time between releases.
 has a utilisation of 0.97; the first job of `b` needs until 8 ms and misses its deadline at 7 ms.",
     scopes: scope::SCOPES,
     needs: &[Need::Period],
+    facts: &[],
     settings: &[],
     build: scope::build::<Rm>,
 };

@@ -103,6 +103,7 @@ keeps its CPU until it gives the resource back.
 and from 4 to 5 ms, the second from 2 to 4 and from 5 to 6 ms.",
     scopes: scope::SCOPES,
     needs: &[],
+    facts: &[],
     settings: &[
         Setting {
             name: "quantum",

@@ -392,6 +392,7 @@ the BE side whenever it has nothing ready.
 **Example.** `windows: [{length: 100, slices: [{cpu: 0, sc_processes: [{cmd: ./control, budget: 40}], be_processes: [./log]}]}]`",
     scopes: &[Scope::Table],
     needs: &[],
+    facts: &[],
     settings: &[],
     build: |build| Ok(Box::new(Windows::new(build)?)),
 };

@@ -225,6 +225,7 @@ fn policy<C: Rules>() -> PolicySpec {
         manual: "",
         scopes: &[Scope::Uniprocessor],
         needs: &[],
+        facts: &[],
         settings: &[],
         build: build::<Checked<C>>,
     }));

@@ -5,7 +5,7 @@
 //! Transactions on Computers 44(1), 1995. Invariant: between two multiples of P its jobs consume Q at most.
 
 use super::periods::Periods;
-use super::{BACKGROUND, BY, SCOPES, build, shared};
+use super::{BACKGROUND, BY, BY_PRIORITY, SCOPES, build, shared};
 use crate::policy::Entry;
 
 /// Its line in the registry.
@@ -35,6 +35,7 @@ period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request runs f
     ),
     scopes: SCOPES,
     needs: &[],
+    facts: &[BY_PRIORITY],
     settings: &[BY, BACKGROUND],
     build: build::<Periods<false>>,
 };

@@ -22,7 +22,7 @@ use crate::cpus::CpuSet;
 use crate::engine::Context;
 use crate::model::{Invalid, Reservation, TaskId, Terms};
 use crate::policies::scope;
-use crate::policy::{Build, Decision, Event, Kind, Policy, PolicySpec, Scope, Setting};
+use crate::policy::{Build, Decision, Event, Fact, Kind, Policy, PolicySpec, Scope, Setting};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -87,6 +87,9 @@ const BY: Setting = Setting {
     default: "period",
     summary: "what tasks and servers are ranked by: their periods (RM), their `priority` (FP), or deadlines (EDF)",
 };
+
+/// That all servers rank by priority under one value of [`BY`].
+const BY_PRIORITY: Fact = Fact::Priorities { when: Some((BY.name, 1)) };
 
 /// The setting `background` of all servers.
 const BACKGROUND: Setting = Setting {

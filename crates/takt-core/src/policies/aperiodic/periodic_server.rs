@@ -8,7 +8,7 @@
 //! gets shorter where work is left out.
 
 use super::periods::Periods;
-use super::{BACKGROUND, BY, Rule, SCOPES, build, shared};
+use super::{BACKGROUND, BY, BY_PRIORITY, Rule, SCOPES, build, shared};
 use crate::model::Reservation;
 use crate::policy::{Entry, PolicySpec};
 use crate::time::{Span, Time};
@@ -80,6 +80,7 @@ period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request runs f
     ),
     scopes: SCOPES,
     needs: &[],
+    facts: &[BY_PRIORITY],
     settings: &[BY, BACKGROUND],
     build: build::<Periodic>,
 };

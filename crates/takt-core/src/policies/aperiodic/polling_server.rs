@@ -5,7 +5,7 @@
 //! it is a periodic task with the runtime Q and the period P that may need less.
 
 use super::periods::Periods;
-use super::{BACKGROUND, BY, SCOPES, build, shared};
+use super::{BACKGROUND, BY, BY_PRIORITY, SCOPES, build, shared};
 use crate::policy::Entry;
 
 /// Its line in the registry.
@@ -36,6 +36,7 @@ period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request of 2 m
     ),
     scopes: SCOPES,
     needs: &[],
+    facts: &[BY_PRIORITY],
     settings: &[BY, BACKGROUND],
     build: build::<Periods<true>>,
 };

@@ -8,7 +8,7 @@
 
 use super::posix::Posix;
 use super::refills::Refills;
-use super::{BACKGROUND, BY, Rule, SCOPES, build, shared};
+use super::{BACKGROUND, BY, BY_PRIORITY, Rule, SCOPES, build, shared};
 use crate::model::Reservation;
 use crate::policy::{Entry, Kind, PolicySpec, Setting};
 use crate::time::{Span, Time};
@@ -126,6 +126,7 @@ period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the requests run a
     ),
     scopes: SCOPES,
     needs: &[],
+    facts: &[BY_PRIORITY],
     settings: &[BY, BACKGROUND, REPLENISHMENTS, VARIANT],
     build: build::<Sporadic>,
 };

@@ -73,6 +73,7 @@ IEEE CCA 2015.
 holds rounds of 12 ms with bursts of 6, 3.6 and 2.4 ms.",
     scopes: &[Scope::Uniprocessor, Scope::Partitioned],
     needs: &[],
+    facts: &[],
     settings: SETTINGS,
     build: super::build,
 };

@@ -113,6 +113,7 @@ and Lelli, SIGBED Review 11(4), 2015.
 {name: loop, runtime: 6ms, period: 10ms}]`: `loop` meets all deadlines, and `film`, which needs more than is reserved, falls behind.",
     scopes: scope::SCOPES,
     needs: &[Need::Reservation],
+    facts: &[],
     settings: &[
         ENFORCEMENT,
         Setting {

@@ -277,6 +277,7 @@ that is no larger than what it was assigned, and no more frequent; that does not
 10 ms, so the piece ends at 13 ms and is late. Here that millisecond is gone: the next 5 ms have a deadline of 20 ms.",
     scopes: &[Scope::Partitioned],
     needs: &[Need::Reservation],
+    facts: &[],
     settings: &[Setting {
         name: "gifts",
         kind: Kind::Choice(&["on", "off"]),

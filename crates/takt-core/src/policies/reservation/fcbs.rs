@@ -194,6 +194,7 @@ leaves 30 ms, of which a job of the second gets 20 ms when it comes at 20 ms, li
 for the second server to have that bonus, and the third one meets its deadline.",
     scopes: scope::SCOPES,
     needs: &[Need::Reservation],
+    facts: &[],
     settings: &[Setting {
         name: "variant",
         kind: Kind::Choice(&["resolved", "literal"]),

@@ -217,6 +217,7 @@ SCHED_DEADLINE.
 at 1 until then, and at 1/2 after it: it runs from 2 to 8 ms on 4 ms of budget. Under `cbs` these end at 6 ms.",
     scopes: scope::SCOPES,
     needs: &[Need::Reservation],
+    facts: &[],
     settings: &[ENFORCEMENT],
     build: build::<Grub>,
 };

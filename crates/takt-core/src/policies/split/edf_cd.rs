@@ -31,6 +31,7 @@ emptiest CPU, which may be overloaded.
 on one CPU and for the other 2 ms on the other.",
     scopes: &[Scope::Partitioned],
     needs: super::NEEDS,
+    facts: &[],
     settings: &[],
     build: |build| super::build(build, Split::Tight),
 };

@@ -41,6 +41,7 @@ as under `edf`. A mode change does not move tasks.
 of them in the first half of its period, and for 9 ms on another in the second.",
     scopes: &[Scope::Partitioned],
     needs: super::NEEDS,
+    facts: &[],
     settings: &[],
     build: |build| super::build(build, Split::Windows),
 };
