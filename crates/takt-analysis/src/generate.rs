@@ -89,6 +89,8 @@ pub enum Impossible {
     Total,
     /// Bounds of the periods that are zero, out of order or too large.
     Periods,
+    /// No multiple of the grid between the bounds of the periods.
+    Grid,
     /// So many sets were thrown away that another would take too long.
     Discarded,
     /// RandFixedSum for so many tasks would take too much memory.
@@ -103,6 +105,7 @@ impl std::fmt::Display for Impossible {
             Impossible::Nothing => "a set needs a task and a utilisation above zero",
             Impossible::Total => "the total utilisation is above the number of tasks, and none may have more than 1",
             Impossible::Periods => "the bounds of the periods are out of order or out of range",
+            Impossible::Grid => "no multiple of the grid is between the bounds of the periods",
             Impossible::Discarded => {
                 "UUniFast-Discard threw away too many sets; use RandFixedSum so near to the number of tasks"
             }
@@ -183,19 +186,36 @@ impl Generator {
     /// # Errors
     /// Why there is no such set.
     pub fn set(&self, total: u64, seed: u64, set: u64) -> Result<Vec<Task>, Impossible> {
+        self.set_on(1, total, seed, set)
+    }
+
+    /// The same with periods that are multiples of `grid`, evenly among those between the bounds; logarithmic ones are rounded to
+    /// the nearest. Utilisations are those of the same set without a grid.
+    ///
+    /// # Errors
+    /// Why there is no such set.
+    pub fn set_on(&self, grid: u64, total: u64, seed: u64, set: u64) -> Result<Vec<Task>, Impossible> {
         let (Periods::Uniform(low, high) | Periods::LogUniform(low, high)) = self.periods;
         if low == 0 || low > high || high > TIME_MAX {
             return Err(Impossible::Periods);
+        }
+        // In multiples of the grid.
+        let (least, most) = match grid {
+            0 => return Err(Impossible::Grid),
+            grid => (low.div_ceil(grid), high / grid),
+        };
+        if least > most {
+            return Err(Impossible::Grid);
         }
         // The total belongs to the stream: sets of neighbouring points of an experiment must not share their numbers.
         let mut stream = Stream { seed: rng::draw(seed, total, 0), set, drawn: 0 };
         let utilisations = self.utilisations(total, &mut stream)?;
         let task = |u: f64| {
             let period = match self.periods {
-                Periods::Uniform(low, high) => stream.between(low, high),
+                Periods::Uniform(..) => stream.between(least, most) * grid,
                 Periods::LogUniform(low, high) => {
                     let drawn = low as f64 * power(high as f64 / low as f64, stream.unit());
-                    (drawn.round() as u64).clamp(low, high)
+                    ((drawn / grid as f64).round() as u64).clamp(least, most) * grid
                 }
             };
             let runtime = ((u * period as f64) as u64).clamp(1, period);
@@ -261,6 +281,17 @@ impl Utilities {
         units.into_iter().map(in_range).collect()
     }
 }
+
+/// The numbers from 0 below `count` in an order that is drawn evenly, from a stream of its own. O(n).
+pub(crate) fn order(count: usize, seed: u64, set: u64) -> Vec<usize> {
+    let mut stream = Stream { seed: rng::draw(seed, ORDER, 1), set, drawn: 0 };
+    let mut order: Vec<usize> = (0..count).collect();
+    stream.shuffle(&mut order);
+    order
+}
+
+/// Marks the stream that orders are drawn from.
+const ORDER: u64 = 0x4f52_4445_524f_5244;
 
 /// Marks the stream that utilities are drawn from.
 const UTILITIES: u64 = 0x5554_494c_4954_4945;
@@ -361,6 +392,25 @@ mod tests {
             assert!((power(base, exponent) / wanted - 1.0).abs() < 1e-13, "{base}^{exponent}");
         }
         assert_eq!(power(0.0, 0.3), 0.0);
+    }
+
+    #[test]
+    fn periods_are_on_the_grid() {
+        for periods in [Periods::Uniform(1_500, 9_900), Periods::LogUniform(1_500, 9_900)] {
+            let generator = Generator { periods, deadlines: Deadlines::Constrained, ..Generator::AIRS };
+            let mut seen = std::collections::BTreeSet::new();
+            for set in 0..200 {
+                let tasks = generator.set_on(1_000, 2_000_000, 1, set).unwrap();
+                seen.extend(tasks.iter().map(|t| t.period));
+                let load: f64 = tasks.iter().map(|t| t.runtime as f64 / t.period as f64).sum();
+                assert!((load - 2.0).abs() < 0.02, "{load}");
+                assert_eq!(generator.set_on(1, 2_000_000, 1, set), generator.set(2_000_000, 1, set));
+            }
+            assert!(seen.iter().copied().eq((2..=9).map(|n| n * 1_000)), "{seen:?}");
+            for grid in [0, 5_000_000] {
+                assert_eq!(generator.set_on(grid, 2_000_000, 1, 0), Err(Impossible::Grid));
+            }
+        }
     }
 
     #[test]

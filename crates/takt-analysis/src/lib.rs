@@ -14,6 +14,7 @@ pub mod idle;
 pub mod online;
 pub mod parts;
 pub mod placement;
+pub mod priorities;
 mod reservation;
 mod servers;
 mod split;

@@ -219,7 +219,14 @@ pub fn responses(tasks: &[Task], priorities: &Priorities, blocking: &[u64]) -> R
     Responses::Within(found)
 }
 
-/// The worst response time of a task below `above`, or the first found that is above its deadline.
+/// The worst response time of a task below `above` on one CPU, or the first found that is above its deadline; `None` where the
+/// search takes too long. Exact for tasks that can be released together. It depends on the set of the tasks above, and not on their
+/// order.
+pub(crate) fn response_on_one_cpu(task: &Task, above: &[Task], effort: &mut Effort) -> Option<u64> {
+    response(task, above, 0, effort)
+}
+
+/// The same with a job that may wait for less important ones, for so long.
 fn response(task: &Task, above: &[Task], blocked: u64, effort: &mut Effort) -> Option<u64> {
     let mut worst = 0;
     // Completion of the job under consideration, counted from the common release.

@@ -17,8 +17,9 @@ use edf::Demand;
 use fixed_priority::{Peer, Priorities, Responses};
 use std::fmt::Write;
 
+pub(crate) use fixed_priority::response_on_one_cpu;
 pub use global_edf::tardiness;
-pub(crate) use global_fp::response_times as global_responses;
+pub(crate) use global_fp::{deadline_analysis, response_times as global_responses};
 
 /// Whether a set with deadlines within the periods is within the density bound of `gfb`.
 pub(crate) fn gfb_holds(set: &TaskSet, cpus: u64) -> bool {
