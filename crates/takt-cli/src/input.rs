@@ -3,11 +3,12 @@
 use crate::failure::Failure;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
+use takt_analysis::priorities::{self, Rule};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::Late;
+use takt_core::model::{Late, System};
 use takt_core::policy::{Placement, PolicySpec};
 use takt_core::time::Span;
-use takt_workload::{Diagnostic, Options, Severity, Source, Workload};
+use takt_workload::{AssignedPriorities, Diagnostic, Options, Severity, Source, Workload};
 
 /// The workload and what the command line changes about it.
 #[derive(clap::Args, Debug)]
@@ -23,6 +24,9 @@ pub(crate) struct Input {
     /// Number of CPUs of the machine (CPU 0 to N-1); by default those that the file names, where `cpus` lists their numbers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
     pub(crate) cpus: Option<u16>,
+    /// How tasks of a file that cannot state priorities (CSV, ChronOS) get theirs under a policy that ranks by them; by default rm
+    #[arg(long, value_enum)]
+    pub(crate) priorities: Option<Priorities>,
     /// Seed of everything that is drawn at random
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -46,6 +50,66 @@ fn policy(name: &str) -> Result<PolicySpec, String> {
 pub(crate) fn placement(name: &str) -> Result<Placement, String> {
     let names = || Placement::ALL.map(|(name, _)| name).join(", ");
     Placement::from_name(name).ok_or_else(|| format!("unknown placement; use one of {}", names()))
+}
+
+/// How priorities are assigned to tasks without any.
+#[derive(Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Debug)]
+pub(crate) enum Priorities {
+    /// Rate-monotonic: the shorter the period, the higher
+    #[default]
+    Rm,
+    /// Deadline-monotonic: the shorter the deadline, the higher
+    Dm,
+    /// Audsley's optimal assignment, by exact response times on one CPU and by DA-LC on several; deadline-monotonic where it finds
+    /// none
+    Opa,
+    /// In an order drawn by the seed
+    Random,
+}
+
+impl From<Priorities> for Rule {
+    fn from(priorities: Priorities) -> Rule {
+        match priorities {
+            Priorities::Rm => Rule::RateMonotonic,
+            Priorities::Dm => Rule::DeadlineMonotonic,
+            Priorities::Opa => Rule::Optimal,
+            Priorities::Random => Rule::Random,
+        }
+    }
+}
+
+impl Priorities {
+    /// Assigns them where a policy of the system ranks by priority. `set` is the number of the task set.
+    pub(crate) fn assign(self, system: &mut System, seed: u64, set: u64) -> Option<AssignedPriorities> {
+        let rule = Rule::from(self);
+        priorities::matter(system).then(|| {
+            let fallback = priorities::assign(system, rule, seed, set).is_err();
+            AssignedPriorities { rule: rule.name(), fallback }
+        })
+    }
+
+    /// That priorities of the command line are of no use to a file that can state its own.
+    pub(crate) fn contradicted(file: &str) -> Failure {
+        let message = format!("`--priorities` is for task sets, and `{file}` can state priorities itself");
+        Failure::input(message, "write `priority:` to each task, or leave `--priorities` out")
+    }
+}
+
+/// What to know about assigned priorities.
+pub(crate) fn priorities_note(assigned: AssignedPriorities) -> String {
+    let AssignedPriorities { rule, fallback } = assigned;
+    let none = if fallback { "; it found none, so these are deadline-monotonic" } else { "" };
+    format!("the file states no priorities; they were assigned by `--priorities {rule}`{none}")
+}
+
+/// The same of many sets, for `fallback` of which the rule found none.
+pub(crate) fn priorities_of_sets(policy: &str, priorities: Priorities, fallback: u64, sets: u64) -> String {
+    let rule = Rule::from(priorities).name();
+    let none = match fallback {
+        0 => String::new(),
+        _ => format!("; it found none for {fallback} of {sets} sets, which have deadline-monotonic ones"),
+    };
+    format!("{policy} has priorities assigned by `--priorities {rule}`{none}")
 }
 
 /// What becomes of late jobs, as the command line says it.
@@ -96,6 +160,12 @@ impl Input {
             takt_workload::load(source.clone(), &options).map_err(|f| Failure::diagnostics(&source, &f))?;
         if let Some(placement) = self.placement {
             workload.system.policy.placement = placement;
+        }
+        if !source.states_priorities() {
+            let seed = workload.system.seed;
+            workload.settings.priorities = self.priorities.unwrap_or_default().assign(&mut workload.system, seed, 0);
+        } else if self.priorities.is_some() {
+            return Err(Priorities::contradicted(&source.name));
         }
         Ok(workload)
     }

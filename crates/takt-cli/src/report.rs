@@ -90,6 +90,9 @@ impl Summary<'_> {
             json!({"name": name, "cpus": domain.cpus.to_string(),
                    "policy": domain.policy.entry.name, "scope": domain.policy.scope.name()})
         };
+        if let Some(assigned) = self.workload.settings.priorities {
+            object["priorities"] = json!({"rule": assigned.rule, "fallback": assigned.fallback});
+        }
         if !system.domains.is_empty() {
             object["domains"] = system.domains.iter().zip(&self.workload.domains).map(domain).collect();
         }

@@ -297,6 +297,18 @@ pub struct Settings {
     pub cpus_from_all: bool,
     /// The file says itself what becomes of late jobs (`late`), if only what holds anyway.
     pub late_stated: bool,
+    /// The rule by which priorities were assigned to tasks of a file that cannot state them, and what to know about that; `None`
+    /// where the priorities are those of the file, or no policy ranks by them.
+    pub priorities: Option<AssignedPriorities>,
+}
+
+/// Priorities that are not those of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AssignedPriorities {
+    /// The name of the rule: `rm`, `dm`, `opa` or `random`.
+    pub rule: &'static str,
+    /// The rule found none on some CPUs, where the priorities are deadline-monotonic.
+    pub fallback: bool,
 }
 
 impl Default for Settings {
@@ -310,6 +322,7 @@ impl Default for Settings {
             duration: None,
             cpus_from_all: false,
             late_stated: false,
+            priorities: None,
         }
     }
 }

@@ -97,6 +97,12 @@ impl Source {
         }
     }
 
+    /// Whether the file can state priorities: one in YAML, and no task set in CSV or in ChronOS's form.
+    #[must_use]
+    pub fn states_priorities(&self) -> bool {
+        !self.is_csv() && !crate::import::chronos::is_task_set(&self.text)
+    }
+
     pub(crate) fn is_csv(&self) -> bool {
         Path::new(&self.name).extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"))
     }

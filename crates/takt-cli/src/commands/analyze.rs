@@ -3,7 +3,7 @@
 use super::assignment::{self, Piece, Placed};
 use super::verdicts::{self, Method, Said};
 use crate::failure::Failure;
-use crate::input::{Input, duration};
+use crate::input::{Input, Priorities, duration, priorities_of_sets};
 use crate::parallel;
 use crate::report::aligned;
 use crate::{Outcome, Verdict};
@@ -42,6 +42,12 @@ pub(crate) struct Args {
     /// Simulated time, from a release of all tasks together on
     #[arg(long, value_parser = duration, default_value = "60s")]
     duration: Span,
+    /// How tasks in CSV get priorities under simulated policies that rank by them; by default rm
+    #[arg(long, value_enum)]
+    priorities: Option<Priorities>,
+    /// Seed of random priorities, and of what a workload draws; by default 0, or that of the workload
+    #[arg(long)]
+    seed: Option<u64>,
     /// By what factor every runtime may grow: for `edf`, `rm-rta` and `dm-rta` on one CPU, exactly; where the search would take too
     /// long, bounds (in CSV `>=` and the lower one)
     #[arg(long)]
@@ -92,7 +98,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let progress = parallel::bar(sets.len() as u64);
     let answer = |index: usize| {
         let (id, names, set, system) = &sets[index];
-        let said = methods.iter().map(|m| m.ask(set, cpus, || system.clone(), args.duration)).collect();
+        // The sets of a file are numbered as those of `takt sweep generate`, so that they get the same priorities as in a sweep.
+        let priorities = is_csv.then(|| (args.priorities.unwrap_or_default(), args.seed.unwrap_or(0), index as u64));
+        let said = methods.iter().map(|m| m.ask(set, cpus, || system.clone(), priorities, args.duration)).collect();
         let growth = if args.sensitivity { methods.iter().map(|m| growth(m, set, cpus)).collect() } else { Vec::new() };
         let place = |m: &Method| placed(m, set, names, cpus).filter(|_| places);
         let placed = methods.iter().map(place).collect();
@@ -104,13 +112,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if is_csv {
         without_verdict(&answered, &methods, as_csv)?;
     }
+    let notes = notes(&answered, &methods, &sets, args, is_csv);
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
-        writeln!(out, "{}", json(&answered, &methods, cpus, args.sensitivity))?;
+        let mut object = json(&answered, &methods, cpus, args.sensitivity);
+        object["notes"] = json!(notes);
+        writeln!(out, "{object}")?;
     } else if as_csv {
         csv(&answered, &methods, args, &mut out)?;
+        for note in notes {
+            // The verdicts stand without it.
+            let _ = writeln!(io::stderr(), "note: {note}");
+        }
     } else if let [one] = &answered[..] {
         table(one, &methods, cpus, args, &file.display().to_string(), &mut out)?;
+        for (index, note) in notes.iter().enumerate() {
+            writeln!(out, "{}note: {note}", if index == 0 { "\n" } else { "" })?;
+        }
     } else {
         let message = format!("`{}` holds {} task sets, and a table shows one", file.display(), answered.len());
         return Err(Failure::input(message, "leave `--table` out, or keep one of the sets"));
@@ -124,6 +142,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
         _ => false,
     };
     Ok(if no { Verdict::No } else { Verdict::Done })
+}
+
+/// What the results of simulated policies depend on.
+fn notes(answered: &[Answered], methods: &[Method], sets: &[Set], args: &Args, is_csv: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (test, method) in methods.iter().enumerate() {
+        let Some(policy) = method.policy() else { continue };
+        if is_csv && policy.ranks_by_priority() {
+            let fallback = |one: &&Answered| one.said[test].priorities.is_some_and(|assigned| assigned.fallback);
+            let (fallback, all) = (answered.iter().filter(fallback).count() as u64, answered.len() as u64);
+            notes.push(priorities_of_sets(method.name(), args.priorities.unwrap_or_default(), fallback, all));
+        }
+        notes.extend(sets.iter().find_map(|(.., system)| verdicts::grid_note_of(method.name(), policy, &system.tasks)));
+    }
+    notes
 }
 
 /// Reports tests that apply to none of the sets, which CSV does not tell from searches that take too long.
@@ -188,7 +221,8 @@ fn from_yaml(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
         policy: None,
         placement: None,
         cpus: args.cpus,
-        seed: None,
+        priorities: args.priorities,
+        seed: args.seed,
         copies: Vec::new(),
     };
     let workload = input.load(None)?;
@@ -344,6 +378,9 @@ fn json(answered: &[Answered], methods: &[Method], cpus: usize, sensitivity: boo
                 row["growth_at_least"] = json!(growth.ok().map(|g| decimal(g.at_least)));
                 row["growth_at_most"] = json!(growth.ok().map(|g| decimal_above(g.at_most)));
                 row["growth_unknown"] = json!(growth.err());
+            }
+            if let Some(assigned) = said.priorities {
+                row["priorities"] = json!({"rule": assigned.rule, "fallback": assigned.fallback});
             }
             if let Some(placed) = &one.placed[index] {
                 row["assignment"] = assignment::json(placed);

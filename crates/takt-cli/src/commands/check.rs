@@ -2,7 +2,7 @@
 
 use super::assignment::{self, Piece, Placed};
 use crate::Outcome;
-use crate::input::Input;
+use crate::input::{Input, priorities_note};
 use crate::report::simulated::percent as millionths;
 use crate::report::{Cell, number, table};
 use serde_json::{Value, json};
@@ -88,6 +88,9 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
         if let Some(late) = late {
             object["gedf_tardiness_ns"] = late.ns().into();
         }
+        if let Some(assigned) = workload.settings.priorities {
+            object["priorities"] = json!({"rule": assigned.rule, "fallback": assigned.fallback});
+        }
         if !parts.is_empty() {
             let named = workload.domains.iter().zip(&workload.system.domains).zip(&parts);
             let part = |((name, domain), v): ((&String, &Domain), &Verdict)| {
@@ -105,6 +108,9 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
         writeln!(out, "{}: {tasks}, policy {policy}, CPU {}", workload.source.name, system.cpus)?;
         if let Some(taken) = of_steps(workload) {
             writeln!(out, "{taken}")?;
+        }
+        if let Some(assigned) = workload.settings.priorities {
+            writeln!(out, "note: {}", priorities_note(assigned))?;
         }
         for ((name, domain), part) in workload.domains.iter().zip(&system.domains).zip(&parts) {
             let policy = takt_workload::policy_text(&domain.policy);

@@ -2,7 +2,7 @@
 
 use super::output::{self, Recorder};
 use crate::failure::Failure;
-use crate::input::{Input, LateJobs, duration};
+use crate::input::{Input, LateJobs, duration, priorities_note};
 use crate::report::Summary;
 use crate::report::simulated::{Notes, Simulated};
 use crate::{Outcome, Verdict};
@@ -162,6 +162,11 @@ fn prepare(args: &Args, workload: &mut Workload) -> Result<(Span, Option<Vec<tak
     if let Some(factor) = args.load {
         check_load(workload.system.load.as_ref(), factor)?;
         takt_workload::scale(&mut workload.system, &mut workload.scenario, factor);
+        // Which order of priorities is the best depends on the runtimes.
+        if workload.settings.priorities.is_some() {
+            let (rule, seed) = (args.input.priorities.unwrap_or_default(), workload.system.seed);
+            workload.settings.priorities = rule.assign(&mut workload.system, seed, 0);
+        }
     }
     if let Some(late) = args.late {
         set_late(workload, late.into())?;
@@ -184,6 +189,9 @@ fn heading(workload: &Workload, length: Span, out: &mut impl Write) -> io::Resul
     let one_only = system.policy.scope == takt_core::policy::Scope::Uniprocessor;
     if workload.settings.cpus_from_all && !one_only {
         writeln!(out, "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more")?;
+    }
+    if let Some(assigned) = workload.settings.priorities {
+        writeln!(out, "note: {}", priorities_note(assigned))?;
     }
     writeln!(out)
 }

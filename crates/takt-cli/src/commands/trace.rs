@@ -343,6 +343,7 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
         policy: None,
         placement: None,
         cpus: count,
+        priorities: None,
         seed: Some(header.seed),
         copies: Vec::new(),
     };

@@ -1,6 +1,7 @@
 //! Schedulability tests and simulated policies by name, as `analyze` and `sweep` ask for them.
 
 use crate::failure::Failure;
+use crate::input::Priorities;
 use takt_analysis::online::Kind;
 use takt_analysis::taskset::TaskSet;
 use takt_analysis::tests::{self, TESTS, Test, Verdict, Why};
@@ -9,7 +10,8 @@ use takt_core::engine::Engine;
 use takt_core::model::{System, Task};
 use takt_core::policy::{PolicySpec, Scope};
 use takt_core::scenario::Scenario;
-use takt_core::time::Span;
+use takt_core::time::{Span, Time};
+use takt_workload::AssignedPriorities;
 
 /// A way to a verdict.
 pub(crate) enum Method {
@@ -23,6 +25,8 @@ pub(crate) enum Method {
 pub(crate) struct Said {
     pub(crate) verdict: Verdict,
     pub(crate) ground: Ground,
+    /// The priorities that a simulated policy was given, if it ranks by them.
+    pub(crate) priorities: Option<AssignedPriorities>,
 }
 
 pub(crate) enum Ground {
@@ -94,14 +98,34 @@ impl Method {
         }
     }
 
-    /// Asks about a set on so many CPUs. `system` gives the same tasks to the simulator, which runs for `length`.
-    pub(crate) fn ask(&self, set: &TaskSet, cpus: usize, system: impl Fn() -> System, length: Span) -> Said {
+    /// The policy that it simulates.
+    pub(crate) fn policy(&self) -> Option<&PolicySpec> {
+        match self {
+            Method::Test(_) => None,
+            Method::Simulated(_, policy) => Some(policy),
+        }
+    }
+
+    /// Asks about a set on so many CPUs. `system` gives the same tasks to the simulator, which runs for `length`. Where its policy
+    /// ranks by priority, the tasks have those of `priorities`: the rule, the seed and the number of the set. `None` leaves theirs.
+    pub(crate) fn ask(
+        &self,
+        set: &TaskSet,
+        cpus: usize,
+        system: impl Fn() -> System,
+        priorities: Option<(Priorities, u64, u64)>,
+        length: Span,
+    ) -> Said {
         match self {
             Method::Test(test) => {
                 let found = test.run(set, cpus);
-                Said { verdict: found.verdict, ground: Ground::Test(found.why) }
+                Said { verdict: found.verdict, ground: Ground::Test(found.why), priorities: None }
             }
-            Method::Simulated(_, policy) => simulated(&System { policy: **policy, ..system() }, length),
+            Method::Simulated(_, policy) => {
+                let mut system = System { policy: **policy, ..system() };
+                let assigned = priorities.and_then(|(rule, seed, set)| rule.assign(&mut system, seed, set));
+                Said { priorities: assigned, ..simulated(&system, length) }
+            }
         }
     }
 }
@@ -110,10 +134,11 @@ impl Method {
 const FIRST_PART: i64 = 32;
 
 fn simulated(system: &System, length: Span) -> Said {
+    let said = |verdict, ground| Said { verdict, ground, priorities: None };
     let mut counts = takt_core::stats::Counts::default();
     for part in [length / FIRST_PART, length] {
         match Engine::new(system.clone()) {
-            Err(why) => return Said { verdict: Verdict::Unknown, ground: Ground::Refused(why.to_string()) },
+            Err(why) => return said(Verdict::Unknown, Ground::Refused(why.to_string())),
             Ok(mut engine) => {
                 takt_sim::simulate(&mut engine, &Scenario::default(), part, &mut (), |_| ());
                 counts = engine.totals();
@@ -121,10 +146,10 @@ fn simulated(system: &System, length: Span) -> Said {
         }
         if counts.missed > 0 {
             let ground = Ground::Simulated { jobs: counts.released, missed: counts.missed, length: part };
-            return Said { verdict: Verdict::Unschedulable, ground };
+            return said(Verdict::Unschedulable, ground);
         }
     }
-    Said { verdict: Verdict::Schedulable, ground: Ground::Simulated { jobs: counts.released, missed: 0, length } }
+    said(Verdict::Schedulable, Ground::Simulated { jobs: counts.released, missed: 0, length })
 }
 
 impl Said {
@@ -142,6 +167,28 @@ impl Said {
             Ground::Refused(why) => why.clone(),
         }
     }
+}
+
+/// What to know about the results of a policy that works in quanta: its guarantee is for periods that are multiples of them. `None`
+/// where the policy has none, or the tasks keep to them.
+pub(crate) fn grid_note(name: &str, policy: &PolicySpec, periods: bool, runtimes: bool) -> Option<String> {
+    let quantum = takt_workload::duration_text(policy.grid()?);
+    match (periods, runtimes) {
+        (false, _) => Some(format!(
+            "{name} works in quanta of {quantum} and is optimal only for periods that are multiples of them, which these are not"
+        )),
+        (true, false) => Some(format!("{name} works in quanta of {quantum} and rounds runtimes up to them")),
+        (true, true) => None,
+    }
+}
+
+/// The note about these tasks.
+pub(crate) fn grid_note_of(name: &str, policy: &PolicySpec, tasks: &[Task]) -> Option<String> {
+    let quantum = policy.grid()?;
+    let on = |span: Span| span.ns() % quantum.ns() == 0;
+    let first = |t: &Task| t.arrival.first().is_none_or(|first| on(first - Time::ZERO));
+    let periods = tasks.iter().all(|t| first(t) && t.arrival.period().is_none_or(on));
+    grid_note(name, policy, periods, tasks.iter().all(|t| t.runtime.is_none_or(on)))
 }
 
 /// The machine that the tests and the simulator are asked about, with these tasks.

@@ -209,6 +209,63 @@ fn the_pieces_of_split_tasks_are_shown() {
     assert!(done.stderr.contains("--json"), "{}", done.stderr);
 }
 
+/// A task set in CSV states no priorities: `analyze`, `check` and `sim` give it those of `--priorities`, and say so.
+#[test]
+fn a_task_set_has_priorities() {
+    let room = Room::new();
+    // By release `b` is late behind `a`; by period or deadline it is in time.
+    csv(&room, "0,a,8,40,40\n0,b,4,10,10\n");
+    let of = ["analyze", "w.csv", "--duration", "100ms", "--test", "sim:fp,sim:rm,sim:fifo"];
+    let done = room.takt(&of).expect(0);
+    assert_eq!(done.stdout, "set_id,sim:fp,sim:rm,sim:fifo\n0,1,1,0\n");
+    let note = "note: sim:fp has priorities assigned by `--priorities rm`";
+    assert!(done.stderr.contains(note), "{}", done.stderr);
+    assert!(room.takt(&[&of[..], &["--table"]].concat()).expect(0).stdout.contains(note));
+    let json = room.takt(&[&of[..], &["--json"]].concat()).json();
+    let tests = &json["sets"][0]["tests"];
+    assert_eq!(tests[0]["priorities"]["rule"], "rm", "{json}");
+    assert!(tests[1]["priorities"].is_null() && json["notes"].as_array().unwrap().len() == 1, "{json}");
+    let met = |args: &[&str]| {
+        let json = room.takt(&[&["sim", "w.csv", "--duration", "400us", "--json"], args].concat()).json();
+        (json["jobs"]["missed"].as_u64().unwrap(), json["priorities"].clone())
+    };
+    assert_eq!(met(&["--policy", "fp"]), (0, serde_json::json!({"rule": "rm", "fallback": false})));
+    assert_eq!(met(&["--policy", "rm"]), (0, serde_json::Value::Null));
+    assert!(met(&["--policy", "fifo"]).0 > 0);
+    let said =
+        room.takt(&["sim", "w.csv", "--duration", "400us", "--policy", "fp", "--priorities", "dm"]).expect(0).stdout;
+    assert!(said.contains("note: the file states no priorities; they were assigned by `--priorities dm`"), "{said}");
+    let said = room.takt(&["check", "w.csv", "--policy", "fp", "--priorities", "opa"]).expect(0).stdout;
+    assert!(said.contains("assigned by `--priorities opa`") && said.contains("schedulable (exact"), "{said}");
+    // Both orders are drawn by some seed.
+    let random = |seed: &str| {
+        let drawn = ["--policy", "fp", "--priorities", "random", "--seed", seed];
+        let missed = met(&drawn).0;
+        assert_eq!(met(&drawn).0, missed);
+        let of =
+            ["analyze", "w.csv", "--duration", "400us", "--test", "sim:fp", "--priorities", "random", "--seed", seed];
+        assert_eq!(room.takt(&of).stdout.ends_with("0,1\n"), missed == 0, "analyze and sim draw the same");
+        missed
+    };
+    let drawn = ["1", "2", "3", "4", "5", "6", "7", "8"].map(random);
+    assert!(drawn.contains(&0) && drawn.iter().any(|missed| *missed > 0), "{drawn:?}");
+    // Without an order that passes, priorities are by deadlines.
+    csv(&room, "0,a,6,11,11\n0,b,6,10,10\n0,c,6,12,12\n");
+    let json =
+        room.takt(&["check", "w.csv", "--policy", "g-fp", "--cpus", "2", "--priorities", "opa", "--json"]).json();
+    assert_eq!(json["priorities"], serde_json::json!({"rule": "opa", "fallback": true}));
+    let canonical = ["check", "w.csv", "--policy", "g-fp", "--cpus", "2", "--priorities", "opa", "--canonical"];
+    let yaml = room.takt(&canonical).expect(0).stdout;
+    let given: Vec<&str> = yaml.lines().filter(|line| line.contains("priority:")).map(str::trim).collect();
+    assert_eq!(given, ["priority: 2", "priority: 3", "priority: 1"], "{yaml}");
+    // A workload states its own.
+    let room = Room::with("policy: fp\ntasks: [{runtime: 1ms, period: 10ms}]\n");
+    for of in ["sim", "check", "analyze"] {
+        let done = room.takt(&[of, "w.yaml", "--priorities", "rm"]).expect(2);
+        assert!(done.stdout.is_empty() && done.stderr.contains("write `priority:` to each task"), "{}", done.stderr);
+    }
+}
+
 #[test]
 fn a_necessary_test_counts_what_it_does_not_refuse() {
     let room = Room::new();

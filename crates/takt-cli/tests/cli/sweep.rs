@@ -216,6 +216,105 @@ fn unknown_verdicts_are_no_zero() {
     assert_eq!(svg.matches("<circle").count(), 3);
 }
 
+/// Random sets state no priorities: under `fp` they have those of `--priorities`, by default by their periods.
+#[test]
+fn random_sets_have_priorities() {
+    let room = Room::new();
+    let base = ["sweep", "schedulability", "--points", "2.0,2.4", "--sets", "40", "--duration", "500ms"];
+    let kind = ["--deadlines", "constrained", "--generator", "uunifast-discard", "--tasks", "12"];
+    let done = |more: &[&str]| room.takt(&[&base[..], &kind, more].concat()).expect(0);
+    let columns = |csv: &str| -> Vec<Vec<String>> {
+        let mut lines = csv.lines().map(|line| line.split(',').map(String::from).collect::<Vec<_>>());
+        let header = lines.next().unwrap();
+        let rows: Vec<Vec<String>> = lines.collect();
+        (2..header.len()).map(|column| rows.iter().map(|row| row[column].clone()).collect()).collect()
+    };
+    // Without a word of priorities the order is that of `rm`, and it is told.
+    let by_default = done(&["--test", "sim:g-fp,sim:g-rm,sim:g-fifo", "--svg", "fp.svg"]);
+    let ratios = columns(&by_default.stdout);
+    assert_eq!(ratios[0], ratios[1]);
+    assert_ne!(ratios[0], ratios[2], "no FIFO in disguise: {ratios:?}");
+    let note = "sim:g-fp has priorities assigned by `--priorities rm`";
+    assert!(by_default.stderr.contains(note) && room.text("fp.svg").contains(note), "{}", by_default.stderr);
+    let json = room.takt(&[&base[..], &kind, &["--test", "sim:g-fp", "--json"]].concat()).json();
+    assert_eq!((&json["setup"]["priorities"], &json["notes"][0]), (&json!("rm"), &json!(note)));
+    let json = room.takt(&[&base[..], &kind, &["--test", "sim:g-rm", "--json"]].concat()).json();
+    assert!(json["setup"]["priorities"].is_null() && json["notes"] == json!([]), "{json}");
+    let monotonic = columns(&done(&["--test", "sim:g-fp,sim:g-dm", "--priorities", "dm"]).stdout);
+    assert_eq!(monotonic[0], monotonic[1]);
+    // The optimal assignment schedules more sets than both, and says for how many it found none.
+    let optimal = done(&["--test", "sim:g-fp", "--priorities", "opa"]);
+    let accepted = |column: &[String]| column.iter().map(|cell| cell.parse::<f64>().unwrap()).sum::<f64>();
+    let best = accepted(&columns(&optimal.stdout)[0]);
+    assert!(best > accepted(&monotonic[0]) + 0.1 && best > accepted(&ratios[0]) + 0.1, "{best}");
+    let says = optimal.stderr.lines().find(|line| line.contains("it found none for")).expect("a note");
+    assert!(says.contains("of 80 sets, which have deadline-monotonic ones"), "{says}");
+    // Random ones are drawn by the seed.
+    let random = |seed| done(&["--test", "sim:g-fp", "--priorities", "random", "--seed", seed]).stdout;
+    assert_eq!(random("1"), random("1"));
+    assert!(accepted(&columns(&random("1"))[0]) < accepted(&ratios[0]));
+    // The same priorities under rising loads.
+    let load = |more: &[&str]| {
+        let base =
+            ["sweep", "load", "--policies", "g-fp,g-rm,g-dm", "--loads", "3.5", "--sets", "10", "--duration", "500ms"];
+        let done = room.takt(&[&base[..], &kind, more].concat()).expect(0);
+        let met = rows(&done.stdout).iter().map(|row| row["dsr"].clone()).collect::<Vec<_>>();
+        (met, done.stderr)
+    };
+    let (met, says) = load(&["--svg", "load.svg"]);
+    assert!(met[0] == met[1] && met[0] != met[2], "{met:?}");
+    let note = "g-fp has priorities assigned by `--priorities rm`";
+    assert!(says.contains(note) && room.text("load.svg").contains(note), "{says}");
+    let (met, _) = load(&["--priorities", "dm"]);
+    assert!(met[0] == met[2] && met[0] != met[1], "{met:?}");
+    let (_, says) = load(&["--priorities", "opa"]);
+    assert!(says.contains("it found none for 10 of 10 sets"), "{says}");
+}
+
+/// PD² is optimal on its grid of quanta alone: what is said of that, and the grid itself.
+#[test]
+fn periods_can_be_on_a_grid() {
+    let room = Room::new();
+    let csv =
+        room.takt(&["sweep", "generate", "--utilisation", "3", "--sets", "20", "--grid", "1500us"]).expect(0).stdout;
+    let periods: Vec<u64> = csv.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse().unwrap()).collect();
+    assert!(periods.len() > 60 && periods.iter().all(|period| period % 1500 == 0), "{periods:?}");
+    let sweep = |more: &[&str]| {
+        let base = ["sweep", "schedulability", "--points", "2.0,3.0", "--sets", "30", "--duration", "1s"];
+        let done =
+            room.takt(&[&base[..], &["--test", "sim:pd2,sim:llref", "--svg", "pd2.svg"], more].concat()).expect(0);
+        let ratio = |row: &std::collections::HashMap<String, String>| number(row, "sim:pd2");
+        (rows(&done.stdout).iter().map(ratio).collect::<Vec<f64>>(), done.stderr, room.text("pd2.svg"))
+    };
+    let (off, says, picture) = sweep(&[]);
+    let note = "sim:pd2 works in quanta of 1ms and is optimal only for periods that are multiples of them, which these are not";
+    assert!(says.contains(&format!("note: {note}; `--grid 1ms` draws such periods")), "{says}");
+    assert!(picture.contains(note) && !says.contains("llref"), "{says}");
+    assert!(off.iter().all(|ratio| *ratio < 1.0), "{off:?}");
+    let (on, says, picture) = sweep(&["--grid", "1ms"]);
+    assert_eq!(on, [1.0, 1.0]);
+    let note = "sim:pd2 works in quanta of 1ms and rounds runtimes up to them";
+    assert!(says.contains(note) && picture.contains(note) && picture.contains("in multiples of 1ms"), "{says}");
+    // A grid of another length is none for the policy; its own quantum counts.
+    assert!(sweep(&["--grid", "1500us"]).1.contains("which these are not"));
+    let load =
+        ["sweep", "load", "--policies", "pd2:quantum=500us", "--loads", "2", "--sets", "2", "--duration", "100ms"];
+    let json = room.takt(&[&load[..], &["--grid", "1500us", "--json"]].concat()).json();
+    assert_eq!(json["notes"], json!(["pd2:quantum=500us works in quanta of 500us and rounds runtimes up to them"]));
+    assert_eq!(json["setup"]["grid"], "1.5ms");
+    // So it is with files.
+    for (period, says) in [("10ms", ""), ("10500us", "which these are not")] {
+        let tasks =
+            format!("policy: pd2\ntasks: [{{runtime: 1ms, period: {period}}}, {{runtime: 2ms, period: 10ms}}]\n");
+        let room = Room::with(&tasks);
+        let done = room
+            .takt(&["sweep", "load", "w.yaml", "--policies", "pd2", "--loads", "1", "--duration", "100ms"])
+            .expect(0);
+        assert_eq!(done.stderr.contains("works in quanta"), !says.is_empty(), "{}", done.stderr);
+        assert!(done.stderr.contains(says), "{}", done.stderr);
+    }
+}
+
 #[test]
 fn bad_experiments_are_told() {
     let room = Room::new();
@@ -234,6 +333,9 @@ fn bad_experiments_are_told() {
         (&["sweep", "schedulability", "--points", "11", "--generator", "randfixedsum"], "cannot be drawn"),
         (&["sweep", "schedulability", "--test", "efd"], "there is no test `efd`"),
         (&["sweep", "schedulability", "--sets", "0"], "--sets"),
+        (&["sweep", "schedulability", "--priorities", "edf"], "--priorities"),
+        (&["sweep", "schedulability", "--grid", "0ms"], "--grid"),
+        (&["sweep", "schedulability", "--grid", "200ms"], "no multiple of the grid"),
         (&["sweep"], "Usage"),
     ] {
         let done = room.takt(args).expect(2);

@@ -163,7 +163,15 @@ impl Cases<'_> {
             let case = |policy| {
                 let copies = vec![(args.copies.name.clone(), count)];
                 let (file, placement) = (args.file.clone(), args.placement);
-                let input = Input { file, policy: Some(policy), placement, cpus: args.cpus, seed: None, copies };
+                let input = Input {
+                    file,
+                    policy: Some(policy),
+                    placement,
+                    cpus: args.cpus,
+                    priorities: None,
+                    seed: None,
+                    copies,
+                };
                 let workload = input.load_quietly(None)?;
                 let first = format!("{}-1", args.copies.name);
                 let at = workload.tasks.iter().position(|t| t.name == first).unwrap_or(0) as u32;

@@ -1,6 +1,7 @@
 //! `takt sweep generate`: random task sets as CSV, and the options that say what kind of sets.
 
 use super::points::total;
+use crate::commands::verdicts;
 use crate::failure::Failure;
 use crate::{Outcome, Verdict};
 use clap::ValueEnum;
@@ -9,6 +10,7 @@ use std::io::{self, BufWriter, Write};
 use takt_analysis::generate::{Deadlines, Generator, Impossible, Periods, Utilisations};
 use takt_analysis::taskset::TaskSet;
 use takt_core::model::{Arrival, Task};
+use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 use takt_workload::{MAX_TASKS, duration_text, parse_duration};
 
@@ -37,6 +39,9 @@ pub(super) struct SetArgs {
     /// Periods: `uniform:1ms..100ms` or `log-uniform:10ms..1s`, in whole microseconds
     #[arg(long, value_name = "RANGE", default_value = "uniform:1ms..100ms", value_parser = periods)]
     periods: Periods,
+    /// Draw periods that are multiples of this, such as the 1ms of the quantum of pd2
+    #[arg(long, value_name = "SPAN", value_parser = us)]
+    grid: Option<u64>,
     /// Deadlines at the ends of the periods, or evenly between runtime and period
     #[arg(long, value_enum, default_value_t = Ends::Implicit)]
     deadlines: Ends,
@@ -66,7 +71,32 @@ enum Ends {
 }
 
 impl SetArgs {
-    pub(super) fn generator(&self) -> Generator {
+    /// Set number `index` of those with a total utilisation of `total` millionths.
+    ///
+    /// # Errors
+    /// Why there is no such set.
+    pub(super) fn draw(&self, total: u64, index: u64) -> Result<Vec<takt_analysis::taskset::Task>, Impossible> {
+        self.generator().set_on(self.grid.unwrap_or(1), total, self.seed, index)
+    }
+
+    /// What to know about a policy that works in quanta, where the sets are these.
+    pub(super) fn grid_note(&self, name: &str, policy: &PolicySpec) -> Option<String> {
+        let quantum = policy.grid()?;
+        let on = self.is_on(quantum);
+        let note = verdicts::grid_note(name, policy, on, false)?;
+        Some(if on { note } else { format!("{note}; `--grid {}` draws such periods", duration_text(quantum)) })
+    }
+
+    /// Whether all periods are multiples of a quantum.
+    fn is_on(&self, quantum: Span) -> bool {
+        let us = match self.periods {
+            Periods::Uniform(low, high) | Periods::LogUniform(low, high) if low == high => low,
+            _ => self.grid.unwrap_or(1),
+        };
+        Span::from_us(us as i64).ns() % quantum.ns() == 0
+    }
+
+    fn generator(&self) -> Generator {
         let tasks = self.tasks as usize;
         Generator {
             utilisations: match self.generator {
@@ -98,12 +128,22 @@ impl SetArgs {
             Periods::LogUniform(low, high) => ("log-uniform", low, high),
         };
         let text = |us: u64| duration_text(Span::from_us(us as i64));
+        let grid = self.grid.map(text);
         let tasks = (self.generator != Name::Airs).then_some(self.tasks);
         json!({
             "generator": name(&|| self.generator.to_possible_value()), "tasks": tasks,
-            "periods": format!("{kind}:{}..{}", text(low), text(high)),
+            "periods": format!("{kind}:{}..{}", text(low), text(high)), "grid": grid,
             "deadlines": name(&|| self.deadlines.to_possible_value()), "seed": self.seed,
         })
+    }
+}
+
+/// Whole microseconds above zero.
+fn us(text: &str) -> Result<u64, String> {
+    let span = parse_duration(text)?;
+    match u64::try_from(span.ns()) {
+        Ok(ns) if ns > 0 && ns.is_multiple_of(1_000) => Ok(ns / 1_000),
+        _ => Err(format!("`{text}` is not a whole number of microseconds above zero")),
     }
 }
 
@@ -111,13 +151,6 @@ fn periods(text: &str) -> Result<Periods, String> {
     let form = "write `uniform:1ms..100ms` or `log-uniform:10ms..1s`";
     let (kind, range) = text.split_once(':').ok_or(form)?;
     let (low, high) = range.split_once("..").ok_or(form)?;
-    let us = |text: &str| {
-        let span = parse_duration(text)?;
-        match u64::try_from(span.ns()) {
-            Ok(ns) if ns > 0 && ns.is_multiple_of(1_000) => Ok(ns / 1_000),
-            _ => Err(format!("`{text}` is not a whole number of microseconds above zero")),
-        }
-    };
     let (low, high) = (us(low)?, us(high)?);
     if low > high {
         return Err("the shortest period is longer than the longest".into());
@@ -133,7 +166,7 @@ fn periods(text: &str) -> Result<Periods, String> {
 pub(super) fn impossible(why: Impossible) -> Failure {
     Failure::input(
         format!("such sets cannot be drawn: {why}"),
-        "change the total utilisation, `--tasks`, `--generator` or `--utilities`",
+        "change the total utilisation, `--tasks`, `--generator`, `--periods`, `--grid` or `--utilities`",
     )
 }
 
@@ -148,10 +181,9 @@ pub(super) fn described(task: &takt_analysis::taskset::Task, set: &TaskSet) -> T
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
-    let generator = args.kind.generator();
     let mut out = BufWriter::new(io::stdout().lock());
     for set in 0..args.sets {
-        let tasks = generator.set(args.utilisation, args.kind.seed, set).map_err(impossible)?;
+        let tasks = args.kind.draw(args.utilisation, set).map_err(impossible)?;
         if set == 0 {
             writeln!(out, "set_id,task_id,C_us,D_us,T_us")?;
         }

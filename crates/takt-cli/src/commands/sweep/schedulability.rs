@@ -8,14 +8,16 @@ use super::state::{Block, Found, Subject};
 use crate::commands::output::{self, ready};
 use crate::commands::verdicts::{self, Method, Said};
 use crate::failure::Failure;
-use crate::input::duration;
+use crate::input::{Priorities, duration, priorities_of_sets};
 use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use takt_analysis::generate::Impossible;
+use takt_analysis::priorities::Rule;
 use takt_analysis::taskset::TaskSet;
 use takt_analysis::tests::Verdict as Says;
 use takt_core::cpus::MAX_CPUS;
+use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 
 /// The part of random task sets that each test accepts, over the total utilisation
@@ -43,6 +45,9 @@ pub(super) struct Args {
     /// Simulated time, from a release of all tasks together on
     #[arg(long, value_parser = duration, default_value = "60s")]
     duration: Span,
+    /// How tasks get priorities under simulated policies that rank by them
+    #[arg(long, value_enum, default_value_t = Priorities::Rm)]
+    priorities: Priorities,
     #[command(flatten)]
     kind: SetArgs,
     #[command(flatten)]
@@ -61,16 +66,19 @@ struct Counts {
     unknown: Vec<u64>,
     /// Sets among these that it is not made for.
     beyond: Vec<u64>,
+    /// Sets for which no priorities were found, so that they have deadline-monotonic ones.
+    fallback: Vec<u64>,
 }
 
 impl Counts {
     fn zero(tests: usize) -> Counts {
-        Counts { accepted: vec![0; tests], unknown: vec![0; tests], beyond: vec![0; tests] }
+        let zero = || vec![0; tests];
+        Counts { accepted: zero(), unknown: zero(), beyond: zero(), fallback: zero() }
     }
 
     fn add(&mut self, other: &Counts) {
-        let lists = [&mut self.accepted, &mut self.unknown, &mut self.beyond];
-        for (sum, more) in lists.into_iter().zip([&other.accepted, &other.unknown, &other.beyond]) {
+        let lists = [&mut self.accepted, &mut self.unknown, &mut self.beyond, &mut self.fallback];
+        for (sum, more) in lists.into_iter().zip([&other.accepted, &other.unknown, &other.beyond, &other.fallback]) {
             sum.iter_mut().zip(more).for_each(|(a, b)| *a += b);
         }
     }
@@ -78,19 +86,21 @@ impl Counts {
 
 impl Found for Counts {
     fn cells(&self) -> Vec<Value> {
-        vec![json!(self.accepted), json!(self.unknown), json!(self.beyond)]
+        vec![json!(self.accepted), json!(self.unknown), json!(self.beyond), json!(self.fallback)]
     }
 
     fn read(cells: &[Value]) -> Option<Counts> {
         let list = |value: &Value| value.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
-        let [accepted, unknown, beyond] = cells else { return None };
-        Some(Counts { accepted: list(accepted)?, unknown: list(unknown)?, beyond: list(beyond)? })
+        let [accepted, unknown, beyond, fallback] = cells else { return None };
+        let [accepted, unknown, beyond, fallback] = [list(accepted)?, list(unknown)?, list(beyond)?, list(fallback)?];
+        Some(Counts { accepted, unknown, beyond, fallback })
     }
 
     fn is_sound(&self, sets: u64, questions: usize) -> bool {
-        let lists = [&self.accepted, &self.unknown, &self.beyond];
+        let lists = [&self.accepted, &self.unknown, &self.beyond, &self.fallback];
         lists.iter().all(|counts| counts.len() == questions)
             && self.accepted.iter().zip(&self.unknown).all(|(a, b)| a.checked_add(*b).is_some_and(|n| n <= sets))
+            && self.fallback.iter().all(|n| *n <= sets)
             && self.beyond.iter().zip(&self.unknown).all(|(some, all)| some <= all)
     }
 }
@@ -119,6 +129,7 @@ impl Experiment<'_> {
         setup["cpus"] = json!(self.cpus);
         setup["points"] = self.points.iter().map(|p| ratio(*p)).collect();
         setup["tests"] = self.methods.iter().map(Method::name).collect();
+        setup["priorities"] = json!(self.rule());
         setup["simulated_ns"] = json!(self.args.duration.ns());
         setup
     }
@@ -127,12 +138,12 @@ impl Experiment<'_> {
     fn ask(&self, (point, first, sets): Block) -> Result<Counts, Impossible> {
         let tests = self.methods.len();
         let mut counts = Counts::zero(tests);
-        let generator = self.args.kind.generator();
         for index in first..first + sets {
-            let tasks = generator.set(self.points[point], self.args.kind.seed, index)?;
+            let tasks = self.args.kind.draw(self.points[point], index)?;
             let set = TaskSet::new(tasks, Span::from_us(1)).map_err(|_| Impossible::Periods)?;
             for (test, method) in self.methods.iter().enumerate() {
-                let said = self.said(method, &set);
+                let said = self.said(method, &set, index);
+                counts.fallback[test] += u64::from(said.priorities.is_some_and(|assigned| assigned.fallback));
                 counts.beyond[test] += u64::from(!said.applies());
                 match said.verdict {
                     Says::Schedulable => counts.accepted[test] += 1,
@@ -144,9 +155,41 @@ impl Experiment<'_> {
         Ok(counts)
     }
 
-    fn said(&self, method: &Method, set: &TaskSet) -> Said {
+    fn said(&self, method: &Method, set: &TaskSet, index: u64) -> Said {
         let tasks = || set.tasks.iter().map(|t| generate::described(t, set)).collect();
-        method.ask(set, self.cpus, || verdicts::machine(self.cpus, tasks()), self.args.duration)
+        let priorities = Some((self.args.priorities, self.args.kind.seed, index));
+        method.ask(set, self.cpus, || verdicts::machine(self.cpus, tasks()), priorities, self.args.duration)
+    }
+
+    /// The simulated policies, each with the place of its test.
+    fn policies(&self) -> impl Iterator<Item = (usize, &Method, &PolicySpec)> {
+        self.methods.iter().enumerate().filter_map(|(test, m)| Some((test, m, m.policy()?)))
+    }
+
+    /// The rule by which tasks have priorities, if a simulated policy ranks by them.
+    fn rule(&self) -> Option<&'static str> {
+        let any = self.policies().any(|(.., policy)| policy.ranks_by_priority());
+        any.then(|| Rule::from(self.args.priorities).name())
+    }
+
+    /// What the results depend on, and does not show in them.
+    fn notes(&self, sums: &[Counts]) -> Vec<String> {
+        let all = self.args.sets * self.points.len() as u64;
+        let total = |of: fn(&Counts) -> &Vec<u64>, test: usize| sums.iter().map(|sum| of(sum)[test]).sum::<u64>();
+        let mut notes: Vec<String> = Vec::new();
+        for (test, method) in self.methods.iter().enumerate() {
+            let unknown = total(|c| &c.unknown, test);
+            if unknown > 0 {
+                notes.push(format!("the verdict of {} is unknown for {unknown} of {all} sets", method.name()));
+            }
+        }
+        for (test, method, policy) in self.policies() {
+            if policy.ranks_by_priority() {
+                notes.push(priorities_of_sets(method.name(), self.args.priorities, total(|c| &c.fallback, test), all));
+            }
+            notes.extend(self.args.kind.grid_note(method.name(), policy));
+        }
+        notes
     }
 
     /// Refuses a test that applies to none of the sets: nothing would be counted.
@@ -154,9 +197,9 @@ impl Experiment<'_> {
         let all = self.args.sets * self.points.len() as u64;
         for (test, method) in self.methods.iter().enumerate() {
             if sums.iter().map(|sum| sum.beyond[test]).sum::<u64>() == all {
-                let first = self.args.kind.generator().set(self.points[0], self.args.kind.seed, 0);
+                let first = self.args.kind.draw(self.points[0], 0);
                 let set = first.ok().and_then(|tasks| TaskSet::new(tasks, Span::from_us(1)).ok());
-                let why = set.map(|set| self.said(method, &set).why(&set, &|task| format!("task {task}")));
+                let why = set.map(|set| self.said(method, &set, 0).why(&set, &|task| format!("task {task}")));
                 return Err(method.refused(&why.unwrap_or_default()));
             }
         }
@@ -174,13 +217,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     let experiment = Experiment { args, cpus, points, methods };
     ready(&args.common.state, &args.common.svg)?;
     // What cannot be drawn or simulated is told before the work, and not after it.
-    for (point, _) in experiment.points.iter().enumerate() {
-        experiment
-            .args
-            .kind
-            .generator()
-            .set(experiment.points[point], args.kind.seed, 0)
-            .map_err(generate::impossible)?;
+    for point in &experiment.points {
+        args.kind.draw(*point, 0).map_err(generate::impossible)?;
     }
     let blocks = experiment::blocks(experiment.points.len(), args.sets, BLOCK);
     let subject = Subject {
@@ -238,18 +276,8 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
     let (args, sets) = (experiment.args, experiment.args.sets);
     let names = || experiment.methods.iter().map(Method::name);
     let unknown = |test: usize| sums.iter().map(|sum| sum.unknown[test]).sum::<u64>();
-    let of_all = sets * sums.len() as u64;
     let doubtful: Vec<usize> = (0..experiment.methods.len()).filter(|test| unknown(*test) > 0).collect();
-    let notes: Vec<String> = doubtful
-        .iter()
-        .map(|&test| {
-            format!(
-                "the verdict of {} is unknown for {} of {of_all} sets",
-                experiment.methods[test].name(),
-                unknown(test)
-            )
-        })
-        .collect();
+    let notes = experiment.notes(sums);
     if let Some(path) = &args.common.svg {
         output::write(path, picture(experiment, sums, &notes))?;
     }
@@ -302,10 +330,11 @@ fn picture(experiment: &Experiment<'_>, sums: &[Counts], notes: &[String]) -> St
     let kind = args.kind.json();
     let text = |key: &str| kind[key].as_str().unwrap_or_default().to_string();
     let mut note = format!(
-        "{} CPUs, {sets} sets per point, {}, periods {}, {} deadlines, seed {}",
+        "{} CPUs, {sets} sets per point, {}, periods {}{}, {} deadlines, seed {}",
         experiment.cpus,
         text("generator"),
         text("periods"),
+        kind["grid"].as_str().map_or(String::new(), |grid| format!(" in multiples of {grid}")),
         text("deadlines"),
         args.kind.seed
     );

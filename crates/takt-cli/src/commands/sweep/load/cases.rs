@@ -7,9 +7,10 @@ use super::runs::{self, Runs};
 use super::{Args, Seeds, utilities_text};
 use crate::commands::verdicts;
 use crate::failure::Failure;
-use crate::input::{Input, warn};
+use crate::input::{Input, Priorities, priorities_of_sets, warn};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use takt_analysis::priorities::Rule;
 use takt_analysis::taskset::TaskSet;
 use takt_core::model::{Arrival, Execution, Load, System, Task};
 use takt_core::policy::{Placement, PolicySpec, Scope};
@@ -44,8 +45,15 @@ impl Cases<'_> {
         if let Some(file) = &args.file {
             for policy in &policies {
                 let (policy, placement) = (Some(*policy), args.placement);
-                let input =
-                    Input { file: file.clone(), policy, placement, cpus: args.cpus, seed: None, copies: Vec::new() };
+                let input = Input {
+                    file: file.clone(),
+                    policy,
+                    placement,
+                    cpus: args.cpus,
+                    priorities: args.priorities,
+                    seed: None,
+                    copies: Vec::new(),
+                };
                 workloads.push(input.load_quietly(None)?);
             }
             // Most policies hear the same warnings.
@@ -76,6 +84,35 @@ impl Cases<'_> {
             let note = "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more";
             // The result stands without it.
             let _ = writeln!(io::stderr(), "{note}");
+        }
+    }
+
+    /// What the results of each policy depend on. `fallbacks` are the runs of each for which no priorities were found.
+    pub(super) fn remarks(&self, fallbacks: &[u64]) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let all = self.args.loads.0.len() as u64 * self.runs();
+        for (number, (policy, name)) in self.policies.iter().zip(self.names()).enumerate() {
+            let workload = self.workloads.get(number);
+            if self.assigns(number) {
+                remarks.push(priorities_of_sets(&name, self.priorities(), fallbacks[number], all));
+            }
+            remarks.extend(match workload {
+                Some(workload) => verdicts::grid_note_of(&name, policy, &workload.system.tasks),
+                None => self.args.kind.grid_note(&name, policy),
+            });
+        }
+        remarks
+    }
+
+    fn priorities(&self) -> Priorities {
+        self.args.priorities.unwrap_or_default()
+    }
+
+    /// Whether tasks are given priorities under a policy.
+    fn assigns(&self, policy: usize) -> bool {
+        match self.workloads.get(policy) {
+            Some(workload) => workload.settings.priorities.is_some(),
+            None => self.policies[policy].ranks_by_priority(),
         }
     }
 
@@ -132,6 +169,8 @@ impl Cases<'_> {
         setup["late"] = json!(args.late.name());
         let placement = Placement::ALL.iter().find(|(_, placement)| Some(*placement) == args.placement);
         setup["placement"] = json!(placement.map(|(name, _)| name));
+        let assigns = (0..self.policies.len()).any(|policy| self.assigns(policy));
+        setup["priorities"] = json!(assigns.then(|| Rule::from(self.priorities()).name()));
         setup["costs_ns"] = json!(args.costs.map(|_| costs.map(Span::ns)));
         setup["simulated_ns"] = json!(args.duration.ns());
         setup
@@ -159,7 +198,7 @@ impl Cases<'_> {
     /// What cannot be drawn, or the policy that cannot schedule a set.
     pub(super) fn run_block(&self, (load, first, count): Block, length: Span) -> Result<Runs, Failure> {
         let load = self.args.loads.0[load];
-        let mut found = Vec::new();
+        let mut found = Runs::default();
         for index in first..first + count {
             let random = if self.workloads.is_empty() { self.random(load, index)? } else { Vec::new() };
             for (number, policy) in self.policies.iter().enumerate() {
@@ -170,22 +209,29 @@ impl Cases<'_> {
                 let scenario = Scenario { costs: self.args.costs.unwrap_or(scenario.costs), ..scenario };
                 let stated = self.workloads.get(number).filter(|w| w.settings.late_stated).map(|w| w.system.late);
                 let (late, horizon) = (self.args.late.of(policy, stated), Some(Time::ZERO + self.args.duration));
-                let system = System { policy: *policy, late, horizon, ..system };
+                let mut system = System { policy: *policy, late, horizon, ..system };
+                // Which order of priorities is the best depends on the load.
+                let assigned = self.assigns(number).then(|| {
+                    let (seed, set) =
+                        if self.workloads.is_empty() { (self.args.kind.seed, index) } else { (system.seed, 0) };
+                    self.priorities().assign(&mut system, seed, set)
+                });
                 let run = runs::simulate(system, &scenario, length).map_err(|why| {
                     let name = takt_workload::policy_text(policy);
                     let message = format!("{name} cannot schedule this at a load of {}: {why}", ratio(load));
                     Failure::input(message, "leave it out of `--policies`, or change `--cpus` or `--loads`")
                 })?;
-                found.push(run);
+                found.runs.push(run);
+                found.fallbacks.push(assigned.flatten().is_some_and(|assigned| assigned.fallback));
             }
         }
-        Ok(Runs(found))
+        Ok(found)
     }
 
     /// The tasks of a random set.
     fn random(&self, load: u64, index: u64) -> Result<Vec<Task>, Failure> {
         let (kind, seed) = (&self.args.kind, self.args.kind.seed);
-        let tasks = kind.generator().set(load, seed, index).map_err(impossible)?;
+        let tasks = kind.draw(load, index).map_err(impossible)?;
         let utilities = self.args.utilities.of(&tasks, seed, index).map_err(impossible)?;
         let why = |_| Failure::input("such periods are too long", "shorten `--periods`");
         let set = TaskSet::new(tasks, Span::from_us(1)).map_err(why)?;

@@ -10,12 +10,13 @@ use super::points::{Points, points};
 use super::state::Subject;
 use crate::commands::output::{self, ready};
 use crate::failure::Failure;
-use crate::input::{duration, placement};
+use crate::input::{Priorities, duration, placement};
 use crate::{Outcome, Verdict};
 use cases::Cases;
 pub(super) use cases::fingerprint;
 use clap::ValueEnum;
 pub(super) use report::{cells, millionths, quoted};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use takt_analysis::generate::Utilities;
 use takt_core::cpus::MAX_CPUS;
@@ -67,6 +68,10 @@ pub(super) struct Args {
     /// How partitioned policies place tasks on CPUs: ff, bf, wf, ffd, bfd or wfd
     #[arg(long, value_parser = placement)]
     placement: Option<Placement>,
+    /// How tasks get priorities under policies that rank by them, where FILE cannot state priorities (CSV, ChronOS) or there is none;
+    /// by default rm
+    #[arg(long, value_enum)]
+    priorities: Option<Priorities>,
     /// What the simulated machine costs, in place of the file's costs: `context_switch=4us,migration=8us`
     #[arg(long, value_name = "COSTS", value_parser = costs)]
     costs: Option<Costs>,
@@ -218,10 +223,14 @@ pub(super) fn run(args: &Args) -> Outcome {
         cases.run_block((load, 0, 1), Span::from_ns(1))?;
     }
     let blocks = experiment::blocks(args.loads.0.len(), cases.runs(), BLOCK);
-    let subject = Subject { format: "takt sweep load 1", setup: cases.setup(), questions: names.len() };
+    let subject = Subject { format: "takt sweep load 2", setup: cases.setup(), questions: names.len() };
     let found = experiment::carry_out(&args.common, &subject, &blocks, |block| cases.run_block(block, args.duration))?;
     cases.notes();
     let table = report::Table::new(&cases, &blocks, &found, against);
+    for remark in &table.remarks {
+        // The result stands without it.
+        let _ = writeln!(io::stderr(), "note: {remark}");
+    }
     if let Some(path) = &args.runs {
         output::write(path, table.single_runs())?;
     }

@@ -18,18 +18,25 @@ pub(super) struct Table<'a> {
     runs: Vec<Vec<Vec<Run>>>,
     /// The policy that the others are compared with.
     against: Option<usize>,
+    /// What the results of a policy depend on, and does not show in them.
+    pub(super) remarks: Vec<String>,
 }
 
 impl<'a> Table<'a> {
     pub(super) fn new(cases: &'a Cases<'a>, blocks: &[Block], found: &[Runs], against: Option<usize>) -> Table<'a> {
         let names = cases.names();
+        let mut fallbacks = vec![0; names.len()];
         let mut runs = vec![vec![Vec::new(); names.len()]; cases.args.loads.0.len()];
         for (block, found) in blocks.iter().zip(found) {
-            for (index, run) in found.0.iter().enumerate() {
+            for (index, run) in found.runs.iter().enumerate() {
                 runs[block.0][index % names.len()].push(*run);
             }
+            for (index, fallback) in found.fallbacks.iter().enumerate() {
+                fallbacks[index % names.len()] += u64::from(*fallback);
+            }
         }
-        Table { cases, names, runs, against }
+        let remarks = cases.remarks(&fallbacks);
+        Table { cases, names, runs, against, remarks }
     }
 
     /// How many runs the means are of: those in which a job was counted.
@@ -67,7 +74,11 @@ impl<'a> Table<'a> {
         let mut out = BufWriter::new(io::stdout().lock());
         if as_json {
             let points: Vec<Value> = (0..self.runs.len()).map(|load| self.point(load)).collect();
-            writeln!(out, "{}", json!({"setup": setup, "runs": self.cases.runs(), "points": points}))?;
+            writeln!(
+                out,
+                "{}",
+                json!({"setup": setup, "runs": self.cases.runs(), "notes": self.remarks, "points": points})
+            )?;
         } else {
             out.write_all(self.csv().as_bytes())?;
         }
@@ -155,6 +166,7 @@ impl<'a> Table<'a> {
         let across = if args.file.is_some() { "factor on what jobs need" } else { "total utilisation" };
         let (cpus, runs) = (self.cases.cpus, self.cases.runs());
         let note = format!("{source}, CPUs: {cpus}, runs per point: {runs}, each {}", args.duration);
+        let note = [&[note], &self.remarks[..]].concat().join("\n");
         let title = "Load and what policies make of it";
         curves::svg(&Picture { title, note: &note, across, points: &args.loads.0, panels: &panels })
     }

@@ -94,14 +94,18 @@ const fn number(name: &'static str, of: fn(&Run) -> Option<f64>) -> Measure {
 }
 
 /// The runs of a block: those of the first case by policy, then those of the next.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Runs(pub(super) Vec<Run>);
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(super) struct Runs {
+    pub(super) runs: Vec<Run>,
+    /// For each run whether no priorities were found, so that they are deadline-monotonic.
+    pub(super) fallbacks: Vec<bool>,
+}
 
 impl Found for Runs {
     /// A text for each run, since its numbers may be longer than those of JSON.
     fn cells(&self) -> Vec<Value> {
         let text = |run: &Run| json!(run.map(|n| n.to_string()).join(" "));
-        vec![self.0.iter().map(text).collect()]
+        vec![self.runs.iter().map(text).collect(), json!(self.fallbacks)]
     }
 
     fn read(cells: &[Value]) -> Option<Runs> {
@@ -109,12 +113,14 @@ impl Found for Runs {
             let numbers: Vec<u128> = value.as_str()?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
             numbers.try_into().ok()
         };
-        let [runs] = cells else { return None };
-        Some(Runs(runs.as_array()?.iter().map(run).collect::<Option<_>>()?))
+        let [runs, fallbacks] = cells else { return None };
+        let runs = runs.as_array()?.iter().map(run).collect::<Option<_>>()?;
+        Some(Runs { runs, fallbacks: fallbacks.as_array()?.iter().map(Value::as_bool).collect::<Option<_>>()? })
     }
 
     fn is_sound(&self, sets: u64, questions: usize) -> bool {
         let sound = |run: &Run| run[1] + run[2] <= run[0] && run[3] <= run[2] && run[4] <= run[5];
-        u64::try_from(self.0.len()).is_ok_and(|n| n == sets * questions as u64) && self.0.iter().all(sound)
+        let whole = |count: usize| u64::try_from(count).is_ok_and(|n| n == sets * questions as u64);
+        whole(self.runs.len()) && whole(self.fallbacks.len()) && self.runs.iter().all(sound)
     }
 }
