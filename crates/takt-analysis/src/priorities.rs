@@ -19,7 +19,7 @@ use takt_core::model::{self, System};
 use takt_core::policy::{PolicySpec, Scope};
 use takt_core::time::Span;
 
-/// How priorities are assigned.
+/// A rule that assigns priorities.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Rule {
     /// The shorter the period, the higher; equal periods have equal priorities.
@@ -46,7 +46,7 @@ impl Rule {
     }
 }
 
-/// Why Audsley's algorithm assigned no priorities.
+/// The reason for which Audsley's algorithm assigned no priorities.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unassigned {
     /// No order passes the test.
@@ -67,7 +67,7 @@ impl std::fmt::Display for Unassigned {
     }
 }
 
-/// Whether a policy of the system, or of one of its domains, ranks tasks by their priorities.
+/// Reports whether a policy of the system, or of one of its domains, ranks tasks by their priorities.
 #[must_use]
 pub fn matter(system: &System) -> bool {
     let policies = system.domains.iter().map(|domain| &domain.policy).chain([&system.policy]);
@@ -80,7 +80,7 @@ pub fn matter(system: &System) -> bool {
 /// Random ones are drawn by (`seed`, `set`). O(n log n) for n tasks; O(n²) tests for [`Rule::Optimal`].
 ///
 /// # Errors
-/// Why [`Rule::Optimal`] gives none on some CPUs that share a ready queue. The tasks there have deadline-monotonic ones.
+/// Fails if [`Rule::Optimal`] finds none on some CPUs that share a ready queue. The tasks there have deadline-monotonic ones.
 pub fn assign(system: &mut System, rule: Rule, seed: u64, set: u64) -> Result<(), Unassigned> {
     match rule {
         Rule::RateMonotonic => by_key(&mut system.tasks, |t| t.arrival.period()),

@@ -24,7 +24,8 @@ pub(crate) struct Input {
     /// Number of CPUs of the machine (CPU 0 to N-1); by default those that the file names, where `cpus` lists their numbers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
     pub(crate) cpus: Option<u16>,
-    /// How tasks of a file that cannot state priorities (CSV, ChronOS) get theirs under a policy that ranks by them; by default rm
+    /// Rule that assigns priorities to tasks of a file that cannot state them (CSV, ChronOS), for a policy that ranks by priority;
+    /// by default rm
     #[arg(long, value_enum)]
     pub(crate) priorities: Option<Priorities>,
     /// Seed of everything that is drawn at random
@@ -52,7 +53,7 @@ pub(crate) fn placement(name: &str) -> Result<Placement, String> {
     Placement::from_name(name).ok_or_else(|| format!("unknown placement; use one of {}", names()))
 }
 
-/// How priorities are assigned to tasks without any.
+/// A rule that assigns priorities to tasks without any.
 #[derive(Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Debug)]
 pub(crate) enum Priorities {
     /// Rate-monotonic: the shorter the period, the higher
@@ -88,21 +89,21 @@ impl Priorities {
         })
     }
 
-    /// That priorities of the command line are of no use to a file that can state its own.
+    /// The failure of `--priorities` beside a file that can state priorities.
     pub(crate) fn contradicted(file: &str) -> Failure {
         let message = format!("`--priorities` is for task sets, and `{file}` can state priorities itself");
         Failure::input(message, "write `priority:` to each task, or leave `--priorities` out")
     }
 }
 
-/// What to know about assigned priorities.
+/// The note about assigned priorities of one set.
 pub(crate) fn priorities_note(assigned: AssignedPriorities) -> String {
     let AssignedPriorities { rule, fallback } = assigned;
     let none = if fallback { "; it found none, so these are deadline-monotonic" } else { "" };
     format!("the file states no priorities; they were assigned by `--priorities {rule}`{none}")
 }
 
-/// The same of many sets, for `fallback` of which the rule found none.
+/// The note about assigned priorities of many sets, for `fallback` of which the rule found none.
 pub(crate) fn priorities_of_sets(policy: &str, priorities: Priorities, fallback: u64, sets: u64) -> String {
     let rule = Rule::from(priorities).name();
     let none = match fallback {
@@ -112,7 +113,7 @@ pub(crate) fn priorities_of_sets(policy: &str, priorities: Priorities, fallback:
     format!("{policy} has priorities assigned by `--priorities {rule}`{none}")
 }
 
-/// What becomes of late jobs, as the command line says it.
+/// A rule for late jobs.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum, Debug)]
 pub(crate) enum LateJobs {
     /// They continue

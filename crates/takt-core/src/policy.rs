@@ -445,7 +445,7 @@ impl PolicySpec {
         })
     }
 
-    /// Whether the policy ranks tasks by their `priority`, so that tasks without priorities are scheduled in the order of their
+    /// Reports whether the policy ranks tasks by their `priority`. It schedules tasks without priorities in the order of their
     /// releases.
     #[must_use]
     pub fn ranks_by_priority(&self) -> bool {
@@ -591,7 +591,7 @@ pub struct Entry {
     pub scopes: &'static [Scope],
     /// What every task must have.
     pub needs: &'static [Need],
-    /// What its results depend on.
+    /// Properties that its results depend on.
     pub facts: &'static [Fact],
     /// What can be tuned.
     pub settings: &'static [Setting],

@@ -132,7 +132,7 @@ fn simulate(system: System, duration: Span) -> (Counts, Vec<Record>) {
     (engine.totals(), records)
 }
 
-/// What is counted in a run of this length, and deadline minus end of its latest job, zero or less.
+/// The counts of a run of this length, and deadline minus end of its latest job, zero or less.
 fn latest(system: System, run: Span) -> (Counts, Span) {
     let deadlines: Vec<Span> = system.tasks.iter().map(|t| t.deadline.unwrap()).collect();
     let (counts, records) = simulate(system, run * 4);

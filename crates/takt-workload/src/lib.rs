@@ -297,8 +297,8 @@ pub struct Settings {
     pub cpus_from_all: bool,
     /// The file says itself what becomes of late jobs (`late`), if only what holds anyway.
     pub late_stated: bool,
-    /// The rule by which priorities were assigned to tasks of a file that cannot state them, and what to know about that; `None`
-    /// where the priorities are those of the file, or no policy ranks by them.
+    /// The rule that assigned priorities to the tasks of a file that cannot state them. `None` if the priorities are those of the
+    /// file, or no policy ranks by priority.
     pub priorities: Option<AssignedPriorities>,
 }
 

@@ -97,7 +97,7 @@ impl Source {
         }
     }
 
-    /// Whether the file can state priorities: one in YAML, and no task set in CSV or in ChronOS's form.
+    /// Reports whether the file can state priorities. A task set in CSV or in ChronOS's form cannot.
     #[must_use]
     pub fn states_priorities(&self) -> bool {
         !self.is_csv() && !crate::import::chronos::is_task_set(&self.text)

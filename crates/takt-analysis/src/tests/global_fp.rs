@@ -38,7 +38,7 @@ pub(crate) fn response_times(tasks: &[Task], priorities: &Priorities, cpus: u64)
 pub(crate) fn deadline_analysis(task: &Task, above: impl Iterator<Item = Task>, cpus: u64) -> bool {
     let length = task.deadline;
     let Some(slack) = length.checked_sub(task.runtime) else { return false };
-    // What a task can do in the window after `reach`, counted up to what delays beyond the deadline.
+    // The work of a task within `reach`. More than the slack delays the job beyond its deadline anyway, so more does not count.
     let work = |t: &Task, reach: u64| {
         let whole = u128::from(reach / t.period) * u128::from(t.runtime);
         (whole + u128::from(t.runtime.min(reach % t.period))).min(u128::from(slack) + 1)

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Simulated time, from a release of all tasks together on
     #[arg(long, value_parser = duration, default_value = "60s")]
     duration: Span,
-    /// How tasks in CSV get priorities under simulated policies that rank by them; by default rm
+    /// Rule that assigns priorities to tasks in CSV, for simulated policies that rank by priority; by default rm
     #[arg(long, value_enum)]
     priorities: Option<Priorities>,
     /// Seed of random priorities, and of what a workload draws; by default 0, or that of the workload
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if no { Verdict::No } else { Verdict::Done })
 }
 
-/// What the results of simulated policies depend on.
+/// Lists the notes about simulated policies: assigned priorities and grids of quanta.
 fn notes(answered: &[Answered], methods: &[Method], sets: &[Set], args: &Args, is_csv: bool) -> Vec<String> {
     let mut notes = Vec::new();
     for (test, method) in methods.iter().enumerate() {
@@ -159,10 +159,10 @@ fn notes(answered: &[Answered], methods: &[Method], sets: &[Set], args: &Args, i
     notes
 }
 
-/// Reports tests that apply to none of the sets, which CSV does not tell from searches that take too long.
+/// Reports tests that apply to none of the sets. In CSV alone these look like searches that take too long.
 ///
 /// # Errors
-/// That none of the tests applies to any set, so that there is nothing to report.
+/// Fails if none of the tests applies to any set.
 fn without_verdict(answered: &[Answered], methods: &[Method], as_csv: bool) -> Result<(), Failure> {
     let none = |test: &usize| answered.iter().all(|one| !one.said[*test].applies());
     let silent: Vec<usize> = (0..methods.len()).filter(none).collect();

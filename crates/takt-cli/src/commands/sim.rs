@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Scale what the tasks declare and need by a factor such as 1.3 or 130%, on top of the file's `load`
     #[arg(long, value_name = "FACTOR", value_parser = takt_workload::parse_factor)]
     load: Option<u32>,
-    /// What becomes of late jobs, in place of the file's `late`
+    /// Rule for late jobs, in place of the file's `late`
     #[arg(long, value_enum)]
     late: Option<LateJobs>,
     /// Which jobs are counted; by default all, under `preset: chronos` those that are decided
@@ -162,7 +162,7 @@ fn prepare(args: &Args, workload: &mut Workload) -> Result<(Span, Option<Vec<tak
     if let Some(factor) = args.load {
         check_load(workload.system.load.as_ref(), factor)?;
         takt_workload::scale(&mut workload.system, &mut workload.scenario, factor);
-        // Which order of priorities is the best depends on the runtimes.
+        // The best order of priorities depends on the runtimes.
         if workload.settings.priorities.is_some() {
             let (rule, seed) = (args.input.priorities.unwrap_or_default(), workload.system.seed);
             workload.settings.priorities = rule.assign(&mut workload.system, seed, 0);
@@ -207,7 +207,7 @@ fn check_load(load: Option<&Load>, factor: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has late jobs continue or aborted, whatever the file says.
+/// Replaces the rule of the file for late jobs.
 fn set_late(workload: &mut Workload, late: Late) -> Result<(), Failure> {
     if workload.system.backlog == Backlog::Hartstone && late != Late::Continue {
         let message =

@@ -61,7 +61,7 @@ impl Method {
         matches!(self, Method::Test(test) if test.kind == Kind::Necessary)
     }
 
-    /// Why it says nothing about any set on so many CPUs.
+    /// The reason for which it applies to no set on so many CPUs.
     pub(crate) fn beyond(&self, cpus: usize) -> Option<&'static str> {
         match self {
             Method::Test(test) if test.one_cpu && cpus > 1 => Some("the test is about one CPU"),
@@ -75,7 +75,7 @@ impl Method {
         }
     }
 
-    /// That the test applies to none of the sets, with the reason and the way out.
+    /// The failure of a test that applies to none of the sets.
     pub(crate) fn refused(&self, why: &str) -> Failure {
         let other = match self {
             Method::Simulated(_, policy) if policy.scope == Scope::Uniprocessor => {
@@ -153,7 +153,7 @@ fn simulated(system: &System, length: Span) -> Said {
 }
 
 impl Said {
-    /// Whether the test is made for the set at all. It may still give up a search.
+    /// Reports whether the test is made for the set. Its search may still take too long.
     pub(crate) fn applies(&self) -> bool {
         !matches!(self.ground, Ground::Refused(_) | Ground::Test(Why::Beyond(_)))
     }
@@ -169,8 +169,8 @@ impl Said {
     }
 }
 
-/// What to know about the results of a policy that works in quanta: its guarantee is for periods that are multiples of them. `None`
-/// where the policy has none, or the tasks keep to them.
+/// The note about a policy that works in quanta and is optimal for periods that are multiples of them. `None` for a policy without
+/// quanta, and where all periods and runtimes are multiples.
 pub(crate) fn grid_note(name: &str, policy: &PolicySpec, periods: bool, runtimes: bool) -> Option<String> {
     let quantum = takt_workload::duration_text(policy.grid()?);
     match (periods, runtimes) {

@@ -295,6 +295,19 @@ fn periods_can_be_on_a_grid() {
     assert_eq!(on, [1.0, 1.0]);
     let note = "sim:pd2 works in quanta of 1ms and rounds runtimes up to them";
     assert!(says.contains(note) && picture.contains(note) && picture.contains("in multiples of 1ms"), "{says}");
+    // On the grid PD² is optimal: it schedules exactly the sets whose utilisations sum to at most 4 with runtimes in whole quanta.
+    let of_kind = ["--sets", "30", "--grid", "1ms"];
+    let csv = room.takt(&[&["sweep", "generate", "--utilisation", "3.9"], &of_kind[..]].concat()).expect(0).stdout;
+    let mut loads = [0.0_f64; 30];
+    for line in csv.lines().skip(1) {
+        let cells: Vec<u32> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
+        loads[cells[0] as usize] += f64::from(cells[2].div_ceil(1000)) / f64::from(cells[4] / 1000);
+    }
+    let fitting = loads.iter().filter(|load| **load <= 4.0 + 1e-9).count();
+    let of = ["sweep", "schedulability", "--points", "3.9", "--duration", "1s", "--test", "sim:pd2", "--json"];
+    let json = room.takt(&[&of[..], &of_kind].concat()).json();
+    assert_eq!(json["points"][0]["tests"][0]["accepted"], fitting, "{loads:?}");
+    assert!((1..30).contains(&fitting));
     // A grid of another length is none for the policy; its own quantum counts.
     assert!(sweep(&["--grid", "1500us"]).1.contains("which these are not"));
     let load =

@@ -16,7 +16,7 @@
 //! declares, and one without locks less; nested, all are held together and for that time once. Deadlines are periods, all tasks
 //! start together, and the successor of a late or aborted job begins at once (`preset: chronos`).
 //!
-//! What becomes of a late job depends on the kernel: see [`Version`].
+//! The rule for late jobs depends on the kernel: see [`Version`].
 
 use super::{finish, task_info, whole, words};
 use crate::diagnostic::Diagnostic;
@@ -101,7 +101,7 @@ impl Version {
         }
     }
 
-    /// What becomes of a late job under this policy.
+    /// The rule for late jobs under this policy.
     fn late(self, policy: &PolicySpec) -> Late {
         match self {
             Version::V3_0 if policy.entry.needs.contains(&Need::Utility) => Late::AbortAtEvent,
@@ -109,7 +109,7 @@ impl Version {
         }
     }
 
-    /// Whether this kernel can be imitated under the policy. Version 3.0 stands for every policy, also for those of Takt that it
+    /// Reports whether this kernel can be imitated under the policy. Version 3.0 stands for every policy, also for those of Takt that it
     /// does not have.
     fn has(self, policy: &PolicySpec) -> bool {
         self == Version::V3_0
@@ -181,7 +181,7 @@ pub fn load(source: &Source, run: &Run, options: &Options) -> Result<Workload, V
     load_for(Version::V3_0, source, run, options)
 }
 
-/// Reads a task set. The policy is that of `options`; what becomes of late jobs depends on the version.
+/// Reads a task set. The policy is that of `options`, and the rule for late jobs that of the version.
 ///
 /// # Errors
 /// The faults of the file in its order; that this version does not have the policy.

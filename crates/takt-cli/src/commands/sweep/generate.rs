@@ -79,7 +79,7 @@ impl SetArgs {
         self.generator().set_on(self.grid.unwrap_or(1), total, self.seed, index)
     }
 
-    /// What to know about a policy that works in quanta, where the sets are these.
+    /// The note about a policy that works in quanta, for these sets.
     pub(super) fn grid_note(&self, name: &str, policy: &PolicySpec) -> Option<String> {
         let quantum = policy.grid()?;
         let on = self.is_on(quantum);
@@ -87,7 +87,7 @@ impl SetArgs {
         Some(if on { note } else { format!("{note}; `--grid {}` draws such periods", duration_text(quantum)) })
     }
 
-    /// Whether all periods are multiples of a quantum.
+    /// Reports whether all periods are multiples of a quantum.
     fn is_on(&self, quantum: Span) -> bool {
         let us = match self.periods {
             Periods::Uniform(low, high) | Periods::LogUniform(low, high) if low == high => low,
@@ -113,7 +113,7 @@ impl SetArgs {
         }
     }
 
-    /// Whether deadlines are at the ends of the periods.
+    /// Reports whether deadlines are at the ends of the periods.
     pub(super) fn is_implicit(&self) -> bool {
         self.deadlines == Ends::Implicit
     }

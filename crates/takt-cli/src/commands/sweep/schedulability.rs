@@ -26,8 +26,8 @@ use takt_core::time::Span;
 /// each point. Prints CSV: a row for each point, with the part of its sets that each test accepts (a simulated policy: that met
 /// all deadlines; `necessary`: that it does not refuse). The same seed gives the same bytes, whatever the number of threads.
 ///
-/// Where the verdict is unknown for some sets, the cell is a lower bound, such as `>=0.7500`, and where it is unknown for all,
-/// `unknown`. A column `TEST_unknown` then has the part of unknown verdicts. A test that applies to none of the sets is refused.
+/// If the verdict is unknown for some sets, the cell is a lower bound, such as `>=0.7500`; if it is unknown for all, `unknown`. A
+/// column `TEST_unknown` then has the part of unknown verdicts. A test that applies to none of the sets is refused.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Number of CPUs
@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// Simulated time, from a release of all tasks together on
     #[arg(long, value_parser = duration, default_value = "60s")]
     duration: Span,
-    /// How tasks get priorities under simulated policies that rank by them
+    /// Rule that assigns priorities for simulated policies that rank by priority
     #[arg(long, value_enum, default_value_t = Priorities::Rm)]
     priorities: Priorities,
     #[command(flatten)]
@@ -172,7 +172,7 @@ impl Experiment<'_> {
         any.then(|| Rule::from(self.args.priorities).name())
     }
 
-    /// What the results depend on, and does not show in them.
+    /// Lists the notes about unknown verdicts, assigned priorities and grids of quanta.
     fn notes(&self, sums: &[Counts]) -> Vec<String> {
         let all = self.args.sets * self.points.len() as u64;
         let total = |of: fn(&Counts) -> &Vec<u64>, test: usize| sums.iter().map(|sum| of(sum)[test]).sum::<u64>();

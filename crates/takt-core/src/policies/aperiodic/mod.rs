@@ -88,7 +88,7 @@ const BY: Setting = Setting {
     summary: "what tasks and servers are ranked by: their periods (RM), their `priority` (FP), or deadlines (EDF)",
 };
 
-/// That all servers rank by priority under one value of [`BY`].
+/// All servers rank by priority under one value of [`BY`].
 const BY_PRIORITY: Fact = Fact::Priorities { when: Some((BY.name, 1)) };
 
 /// The setting `background` of all servers.

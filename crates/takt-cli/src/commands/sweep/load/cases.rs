@@ -87,7 +87,7 @@ impl Cases<'_> {
         }
     }
 
-    /// What the results of each policy depend on. `fallbacks` are the runs of each for which no priorities were found.
+    /// Lists the notes about policies. `fallbacks` counts the runs of each policy for which no priorities were found.
     pub(super) fn remarks(&self, fallbacks: &[u64]) -> Vec<String> {
         let mut remarks = Vec::new();
         let all = self.args.loads.0.len() as u64 * self.runs();
@@ -108,7 +108,7 @@ impl Cases<'_> {
         self.args.priorities.unwrap_or_default()
     }
 
-    /// Whether tasks are given priorities under a policy.
+    /// Reports whether priorities are assigned to the tasks under a policy.
     fn assigns(&self, policy: usize) -> bool {
         match self.workloads.get(policy) {
             Some(workload) => workload.settings.priorities.is_some(),
@@ -210,7 +210,7 @@ impl Cases<'_> {
                 let stated = self.workloads.get(number).filter(|w| w.settings.late_stated).map(|w| w.system.late);
                 let (late, horizon) = (self.args.late.of(policy, stated), Some(Time::ZERO + self.args.duration));
                 let mut system = System { policy: *policy, late, horizon, ..system };
-                // Which order of priorities is the best depends on the load.
+                // The best order of priorities depends on the load.
                 let assigned = self.assigns(number).then(|| {
                     let (seed, set) =
                         if self.workloads.is_empty() { (self.args.kind.seed, index) } else { (system.seed, 0) };

@@ -68,8 +68,8 @@ pub(super) struct Args {
     /// How partitioned policies place tasks on CPUs: ff, bf, wf, ffd, bfd or wfd
     #[arg(long, value_parser = placement)]
     placement: Option<Placement>,
-    /// How tasks get priorities under policies that rank by them, where FILE cannot state priorities (CSV, ChronOS) or there is none;
-    /// by default rm
+    /// Rule that assigns priorities for policies that rank by priority, to random sets and to a FILE that cannot state priorities
+    /// (CSV, ChronOS); by default rm
     #[arg(long, value_enum)]
     priorities: Option<Priorities>,
     /// What the simulated machine costs, in place of the file's costs: `context_switch=4us,migration=8us`

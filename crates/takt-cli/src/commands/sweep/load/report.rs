@@ -18,7 +18,7 @@ pub(super) struct Table<'a> {
     runs: Vec<Vec<Vec<Run>>>,
     /// The policy that the others are compared with.
     against: Option<usize>,
-    /// What the results of a policy depend on, and does not show in them.
+    /// Notes about policies, for standard error, JSON and the picture.
     pub(super) remarks: Vec<String>,
 }
 
