@@ -44,6 +44,7 @@ pub use policy::{policy_from_text, policy_text};
 pub use source::{MAX_BYTES, Source, Unreadable, remedy};
 pub use steps::runtime_of_steps;
 pub use tasks::number_not_count;
+pub use utility::utility_text;
 pub use value::{MAX_DURATION, duration_text, nearest, parse_cpus, parse_duration};
 
 use std::ops::Range;

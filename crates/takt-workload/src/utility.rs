@@ -165,8 +165,9 @@ pub(crate) fn amount_text(millionths: u64) -> String {
     ratio_text(millionths as i64)
 }
 
-/// Writes a utility so that [`utility`] reads it back.
-pub(crate) fn utility_text(utility: &Utility) -> String {
+/// Writes a utility as the key `utility` takes it. O(points).
+#[must_use]
+pub fn utility_text(utility: &Utility) -> String {
     match utility {
         Utility::Step(height) => amount_text(*height),
         Utility::Linear { height, until } => {

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     warn(&workload.source, simulated_only(&workload).as_slice());
     let (length, realtime) = (plan.duration, plan.realtime);
     let mut recorder = Recorder::new(&args.output, output::header(&workload, "run", length))?;
-    let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, plan.system.horizon);
+    let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, &plan.system);
     let mut watch =
         Watch { recorder: &mut recorder, steps: &mut steps, length, bar: Bar::new(args.output.for_people()) };
     let report = takt_exec::run(plan, &mut watch);
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     } else if args.output.for_people() {
         print(&mut out, &workload, &report, &summary, realtime)?;
     }
-    steps.finish()?;
+    steps.finish(report.dropped)?;
     let patience = (report.ended == Ended::Signal).then_some(Duration::from_secs(1));
     recorder.finish(Time::ZERO + report.length, report.dropped, patience, &mut out)?;
     out.flush()?;

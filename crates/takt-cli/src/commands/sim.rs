@@ -1,12 +1,14 @@
 //! `takt sim`: a workload in virtual time.
 
 use super::output::{self, Recorder};
+use super::steps::{self, Replay};
 use crate::failure::Failure;
 use crate::input::{Input, LateJobs, duration, priorities_note};
 use crate::report::Summary;
 use crate::report::simulated::{Notes, Simulated};
 use crate::{Outcome, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -42,6 +44,9 @@ pub(crate) struct Args {
     /// Feed the engine what `takt run --record` wrote instead of simulating
     #[arg(long, value_name = "IN.steps", conflicts_with_all = ["duration", "load", "late", "count"])]
     replay: Option<std::path::PathBuf>,
+    /// Replay also the record of another system (workload, policy, placement, seed, CPUs), or an incomplete one
+    #[arg(long, requires = "replay")]
+    what_if: bool,
     /// Draw the rounds and bursts of a regulator (policy ipi) against their set points (.svg), or write them down (.csv)
     #[arg(long, value_name = "OUT.svg|OUT.csv")]
     rounds: Option<std::path::PathBuf>,
@@ -81,11 +86,13 @@ impl Sink for Traced<'_> {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let mut workload = args.input.load(None)?;
+    let record = args.replay.as_deref().map(steps::Reader::open).transpose()?;
+    // `all` in the file stands for the CPUs of the recorded run.
+    let mut workload = args.input.load(record.as_ref().and_then(steps::Reader::cpus))?;
     args.rounds.iter().try_for_each(|path| rounds_ending(path))?;
     let read = std::iter::once(&args.input.file).chain(&args.replay);
     output::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows))?;
-    let (length, replayed) = prepare(args, &mut workload)?;
+    let (length, replayed) = prepare(args, record, &mut workload)?;
     if let Some(path) = &args.emit_windows {
         super::freeze::write(&workload, path)?;
     }
@@ -101,8 +108,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let idle = recorder.is_idle();
     let mut sink = ((&mut responses, &mut notes), Traced(&mut recorder));
     let report = match &replayed {
-        Some(steps) => {
-            takt_sim::replay(&mut engine, steps, &mut sink);
+        Some(replay) => {
+            takt_sim::replay(&mut engine, &replay.steps, &mut sink);
             None
         }
         // Who only counts is not held up by records.
@@ -129,9 +136,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.output.json {
         let (mut more, tasks) = simulated.json();
         more["source"] = "sim".into();
+        if let (Some(replay), Some(path)) = (&replayed, &args.replay) {
+            more["replay"] = replay_json(path, replay);
+        }
         writeln!(out, "{}", summary.json(more, tasks))?;
     } else if args.output.for_people() {
-        heading(&workload, length, &mut out)?;
+        heading(&workload, length, args.replay.as_deref().zip(replayed.as_ref()), &mut out)?;
         summary.print(&mut out)?;
         simulated.print(&mut out)?;
     }
@@ -143,11 +153,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if args.output.strict && summary.fails() { Verdict::No } else { Verdict::Done })
 }
 
-/// Makes of the workload what is simulated. Returns for how long, and what a run was told if that is to be replayed.
-fn prepare(args: &Args, workload: &mut Workload) -> Result<(Span, Option<Vec<takt_sim::Step>>), Failure> {
-    let read = args.replay.as_deref().map(|path| super::steps::read(path, workload)).transpose()?;
-    let (replayed, horizon) = read.map_or((None, None), |(steps, horizon)| (Some(steps), horizon));
-    if replayed.is_some() {
+/// Makes of the workload what is simulated. Returns for how long, and the steps of a recorded run if that is to be replayed.
+fn prepare(
+    args: &Args,
+    record: Option<steps::Reader>,
+    workload: &mut Workload,
+) -> Result<(Span, Option<Replay>), Failure> {
+    if record.is_some() {
         workload.clear_simulated();
     } else {
         workload.settle_simulation(args.on_abort.map(|rule| match rule {
@@ -156,7 +168,8 @@ fn prepare(args: &Args, workload: &mut Workload) -> Result<(Span, Option<Vec<tak
             AbortRule::Signal => OnAbort::Signal,
         }));
     }
-    let recorded = replayed.as_ref().and_then(|steps| steps.last()).map(|step| step.now - Time::ZERO);
+    let replayed = record.map(|record| record.read(workload, args.what_if)).transpose()?;
+    let recorded = replayed.as_ref().and_then(|replay| replay.steps.last()).map(|step| step.now - Time::ZERO);
     let length =
         recorded.or(args.duration).or(workload.settings.duration).unwrap_or_else(|| default_length(&workload.system));
     if let Some(factor) = args.load {
@@ -175,25 +188,51 @@ fn prepare(args: &Args, workload: &mut Workload) -> Result<(Span, Option<Vec<tak
     workload.system.horizon = match (args.count, workload.system.backlog, &replayed) {
         (Some(Counted::Decided), ..) | (None, Backlog::Chronos, None) => Some(Time::ZERO + length),
         // As the run counted.
-        (None, _, Some(_)) => horizon,
+        (None, _, Some(replay)) => replay.horizon,
         _ => None,
     };
     Ok((length, replayed))
 }
 
 /// What was simulated, above the table.
-fn heading(workload: &Workload, length: Span, out: &mut impl Write) -> io::Result<()> {
+fn heading(
+    workload: &Workload,
+    length: Span,
+    replay: Option<(&Path, &Replay)>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let system = &workload.system;
     let (name, policy) = (&workload.source.name, crate::report::policy(&system.policy));
-    writeln!(out, "{name}: policy {policy}, CPU {}, simulated {length}, seed {}", system.cpus, system.seed)?;
+    let verb = match replay {
+        None => "simulated",
+        Some((_, replay)) if replay.is_what_if() => "what-if replay of",
+        Some(_) => "replayed",
+    };
+    writeln!(out, "{name}: policy {policy}, CPU {}, {verb} {length}, seed {}", system.cpus, system.seed)?;
+    if let Some((path, replay)) = replay.filter(|(_, replay)| replay.is_what_if()) {
+        writeln!(
+            out,
+            "what-if: {} is not shown to be a record of this system; these figures are of no run",
+            path.display()
+        )?;
+        let lines = replay.doubts.iter().cloned().chain(steps::listed(&replay.differences));
+        lines.into_iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    }
     let one_only = system.policy.scope == takt_core::policy::Scope::Uniprocessor;
-    if workload.settings.cpus_from_all && !one_only {
+    if workload.settings.cpus_from_all && !one_only && replay.is_none() {
         writeln!(out, "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more")?;
     }
     if let Some(assigned) = workload.settings.priorities {
         writeln!(out, "note: {}", priorities_note(assigned))?;
     }
     writeln!(out)
+}
+
+/// What `--json` says of the record.
+fn replay_json(path: &Path, replay: &Replay) -> serde_json::Value {
+    let difference = |d: &steps::fingerprint::Difference| json!({"key": d.key, "recorded": d.recorded, "now": d.asked});
+    json!({"record": path.to_string_lossy(), "what_if": replay.is_what_if(), "doubts": replay.doubts,
+           "differences": replay.differences.iter().map(difference).collect::<Vec<_>>()})
 }
 
 /// Whether a load times a factor in millionths is what a load may be.

@@ -1,11 +1,18 @@
-//! What the engine was told in a run, step by step: one JSON array a line, `[now_ns, [input, …]]`, after a line about the workload.
-//! `takt sim --replay` feeds it to a fresh engine.
+//! The record of a run: each step's instant and inputs, for `takt sim --replay`, which feeds them to a fresh engine.
+//!
+//! The first line is a JSON object about the workload, with its [`fingerprint`]. Each step is a line `[now_ns, [input, …]]`. The
+//! last line is an object `end` with the number of steps, the number of records that the run lost, and a checksum of all lines
+//! before it. A record without that line was cut off.
+
+pub(crate) mod fingerprint;
 
 use crate::failure::Failure;
+use fingerprint::Difference;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Input};
 use takt_core::model::{Call, ResourceId, System, TaskId};
 use takt_core::policy::MAX_SETTINGS;
@@ -13,19 +20,27 @@ use takt_core::time::{Span, Time};
 use takt_sim::Step;
 use takt_workload::{MAX_DURATION, Workload};
 
-/// Writes steps, if anybody wants them.
+/// Writes steps, if there is a file for them.
 pub(crate) struct Writer {
     path: Option<PathBuf>,
     header: Value,
     out: Option<BufWriter<File>>,
     error: Option<io::Error>,
+    steps: u64,
+    checksum: Checksum,
 }
 
 impl Writer {
-    pub(crate) fn new(path: Option<&Path>, workload: &Workload, horizon: Option<Time>) -> Writer {
-        let header = json!({"takt_steps": 1, "workload": workload.source.name, "tasks": workload.tasks.len(),
-                            "seed": workload.system.seed, "horizon_ns": horizon.map(Time::ns)});
-        Writer { path: path.map(Path::to_path_buf), header, out: None, error: None }
+    /// `system` is the one that runs: that of the workload without what is only simulated.
+    pub(crate) fn new(path: Option<&Path>, workload: &Workload, system: &System) -> Writer {
+        let header = path.map_or(Value::Null, |_| {
+            let real = Workload { system: system.clone(), ..workload.clone() };
+            json!({"takt_steps": 1, "workload": workload.source.name, "tasks": system.tasks.len(),
+                   "seed": system.seed, "horizon_ns": system.horizon.map(Time::ns),
+                   "fingerprint": fingerprint::of(&real)})
+        });
+        let (steps, checksum) = (0, Checksum::default());
+        Writer { path: path.map(Path::to_path_buf), header, out: None, error: None, steps, checksum }
     }
 
     /// Creates the file, when there is something to write: a run that cannot begin leaves none behind.
@@ -33,9 +48,9 @@ impl Writer {
         let Some(path) = &self.path else { return };
         match File::create(path) {
             Ok(file) => {
-                let mut out = BufWriter::new(file);
-                self.error = writeln!(out, "{}", self.header).err();
-                self.out = Some(out);
+                self.out = Some(BufWriter::new(file));
+                let header = std::mem::take(&mut self.header);
+                self.put(&header);
             }
             Err(e) => self.error = Some(e),
         }
@@ -43,6 +58,8 @@ impl Writer {
 
     fn put(&mut self, line: &Value) {
         if let (Some(out), None) = (&mut self.out, &self.error) {
+            let line = line.to_string();
+            self.checksum.add(&line);
             self.error = writeln!(out, "{line}").err();
         }
     }
@@ -50,6 +67,7 @@ impl Writer {
     pub(crate) fn step(&mut self, now: Time, inputs: &[Input]) {
         if self.out.is_some() {
             self.put(&json!([now.ns(), inputs.iter().map(to_json).collect::<Vec<_>>()]));
+            self.steps += 1;
         }
     }
 
@@ -59,7 +77,10 @@ impl Writer {
         }
     }
 
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+    /// Ends the record of a run that lost so many records, steps maybe among them.
+    pub(crate) fn finish(mut self, dropped: u64) -> Result<(), Failure> {
+        let end = json!({"end": {"steps": self.steps, "dropped": dropped, "checksum": self.checksum.text()}});
+        self.put(&end);
         self.flush();
         match (self.path, self.error) {
             (Some(path), Some(e)) => Err(Failure::file("write", &path, &e)),
@@ -68,35 +89,180 @@ impl Writer {
     }
 }
 
-/// Reads the steps of a run, and the horizon of the jobs that it counted.
-pub(crate) fn read(path: &Path, workload: &Workload) -> Result<(Vec<Step>, Option<Time>), Failure> {
-    let file = File::open(path).map_err(|e| Failure::file("read", path, &e))?;
-    let mut lines = BufReader::new(file).lines();
-    let wrong = |line: usize, why: &str| {
-        let message = format!("{}:{line}: {why}", path.display());
-        Failure::input(message, "give the file that `takt run --record` wrote for this workload")
-    };
-    let first = lines.next().transpose().map_err(|e| Failure::file("read", path, &e))?;
-    let header: Option<Value> = first.and_then(|line| serde_json::from_str(&line).ok());
-    let header = header.filter(|h| h["takt_steps"] == 1).ok_or_else(|| wrong(1, "this is not a record of steps"))?;
-    if header["tasks"] != workload.tasks.len() || header["seed"] != workload.system.seed {
-        return Err(wrong(1, "it was recorded with another number of tasks or another seed"));
+/// FNV-1a of 64 bits over lines, each with its newline. It finds slips and damage; an attacker could compute it, too.
+struct Checksum(u64);
+
+impl Default for Checksum {
+    fn default() -> Checksum {
+        Checksum(0xcbf2_9ce4_8422_2325)
     }
-    let mut steps = Vec::new();
-    for (number, line) in lines.enumerate() {
-        let line = line.map_err(|e| Failure::file("read", path, &e))?;
-        let step = serde_json::from_str::<(Value, Vec<Value>)>(&line).ok().and_then(|(now, inputs)| {
-            let inputs = inputs.iter().map(|v| from_json(v, &workload.system)).collect::<Option<Vec<_>>>()?;
-            Some(Step { now: Time::ZERO + span(&now, 0)?, inputs })
-        });
-        let step = step.ok_or_else(|| wrong(number + 2, "this is not a step"))?;
-        if steps.last().is_some_and(|last: &Step| last.now > step.now) {
-            return Err(wrong(number + 2, "time runs backwards"));
+}
+
+impl Checksum {
+    fn add(&mut self, line: &str) {
+        for byte in line.bytes().chain([b'\n']) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
-        steps.push(step);
     }
-    let horizon = or_null(&header["horizon_ns"], |v| Some(Time::ZERO + span(v, 0)?));
-    Ok((steps, horizon.ok_or_else(|| wrong(1, "its horizon is no instant of a run"))?))
+    fn text(&self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+/// A record whose first line has been read.
+pub(crate) struct Reader {
+    path: PathBuf,
+    lines: io::Lines<BufReader<File>>,
+    header: Value,
+    checksum: Checksum,
+}
+
+/// The steps of a run, and how far a replay of them is that run.
+pub(crate) struct Replay {
+    pub(crate) steps: Vec<Step>,
+    /// The horizon of the jobs that the run counted.
+    pub(crate) horizon: Option<Time>,
+    /// The values of the recorded system that the present one does not have.
+    pub(crate) differences: Vec<Difference>,
+    /// Why the record may not be that of the whole run, or not of this system.
+    pub(crate) doubts: Vec<String>,
+}
+
+impl Replay {
+    /// Whether the schedule need not be the one of the run.
+    pub(crate) fn is_what_if(&self) -> bool {
+        !self.differences.is_empty() || !self.doubts.is_empty()
+    }
+}
+
+/// Differences that a message lists; it counts the others.
+pub(crate) const LISTED: usize = 12;
+
+impl Reader {
+    /// Opens a record and reads its first line.
+    ///
+    /// # Errors
+    /// Status 2 if the file is no record.
+    pub(crate) fn open(path: &Path) -> Result<Reader, Failure> {
+        let file = File::open(path).map_err(|e| Failure::file("read", path, &e))?;
+        let mut lines = BufReader::new(file).lines();
+        let first = lines.next().transpose().map_err(|e| Failure::file("read", path, &e))?.unwrap_or_default();
+        let mut checksum = Checksum::default();
+        checksum.add(&first);
+        let header = serde_json::from_str(&first).unwrap_or_default();
+        let reader = Reader { path: path.to_owned(), lines, header, checksum };
+        match reader.header["takt_steps"] == 1 {
+            true => Ok(reader),
+            false => Err(reader.wrong(1, "this is not a record of steps")),
+        }
+    }
+
+    /// The CPUs of the recorded run: `all` in the workload stood for them.
+    pub(crate) fn cpus(&self) -> Option<CpuSet> {
+        takt_workload::parse_cpus(self.header["fingerprint"]["cpus"].as_str()?).ok()
+    }
+
+    fn wrong(&self, line: usize, why: &str) -> Failure {
+        let message = format!("{}:{line}: {why}", self.path.display());
+        Failure::input(message, "give the file that `takt run --record` wrote for this workload")
+    }
+
+    /// Reads the steps, for a workload without what is only simulated. With `what_if` the record of another system is none that
+    /// is refused, nor an incomplete one.
+    ///
+    /// # Errors
+    /// Status 2: the record is that of another system, incomplete, or damaged.
+    pub(crate) fn read(mut self, workload: &Workload, what_if: bool) -> Result<Replay, Failure> {
+        let (differences, mut doubts) = self.compare(workload);
+        if !what_if && let Some(refused) = self.refusal(&differences, &doubts) {
+            return Err(refused);
+        }
+        let horizon = or_null(&self.header["horizon_ns"], |v| Some(Time::ZERO + span(v, 0)?));
+        let horizon = horizon.ok_or_else(|| self.wrong(1, "its horizon is no instant of a run"))?;
+        let mut steps: Vec<Step> = Vec::new();
+        let (mut number, mut end) = (1, None);
+        while let Some(line) = self.lines.next() {
+            let line = line.map_err(|e| Failure::file("read", &self.path, &e))?;
+            number += 1;
+            if end.is_some() {
+                return Err(self.wrong(number, "there are lines after the end of the record"));
+            }
+            let value: Value = serde_json::from_str(&line).unwrap_or_default();
+            if value["end"].is_object() {
+                end = Some(value["end"].clone());
+                continue;
+            }
+            self.checksum.add(&line);
+            let step = value.as_array().filter(|step| step.len() == 2).and_then(|step| {
+                let inputs = step[1].as_array()?.iter();
+                let inputs = inputs.map(|v| from_json(v, &workload.system)).collect::<Option<Vec<_>>>()?;
+                Some(Step { now: Time::ZERO + span(&step[0], 0)?, inputs })
+            });
+            let step = step.ok_or_else(|| self.wrong(number, "this is not a step"))?;
+            if steps.last().is_some_and(|last: &Step| last.now > step.now) {
+                return Err(self.wrong(number, "time runs backwards"));
+            }
+            steps.push(step);
+        }
+        match end {
+            Some(end) if end["checksum"] != self.checksum.text() || end["steps"] != steps.len() => {
+                return Err(self.wrong(number, "the record was changed after it was written: its checksum differs"));
+            }
+            Some(end) if end["dropped"] != 0 => {
+                doubts.push(format!("the run lost {} records, steps maybe among them", end["dropped"]));
+            }
+            None if !self.header["fingerprint"].is_null() => {
+                doubts.push(format!(
+                    "the record ends at line {number} without an end: the run was killed, or the file cut off"
+                ));
+            }
+            _ => {}
+        }
+        if !what_if && let Some(refused) = self.refusal(&differences, &doubts) {
+            return Err(refused);
+        }
+        Ok(Replay { steps, horizon, differences, doubts })
+    }
+
+    /// Compares the recorded system with the present one.
+    fn compare(&self, workload: &Workload) -> (Vec<Difference>, Vec<String>) {
+        let recorded = &self.header["fingerprint"];
+        if fingerprint::is_known(recorded) {
+            return (fingerprint::differences(recorded, &fingerprint::of(workload)), Vec::new());
+        }
+        // Earlier records say this much.
+        let known = |header: &Value| json!({"number of tasks": header["tasks"], "seed": header["seed"]});
+        let own = json!({"tasks": workload.tasks.len(), "seed": workload.system.seed});
+        let why = match recorded.is_null() {
+            true => "the record has no fingerprint: it was written by an earlier version of Takt",
+            false => "the record's fingerprint is of another version of Takt, and cannot be compared",
+        };
+        (fingerprint::differences(&known(&self.header), &known(&own)), vec![why.to_owned()])
+    }
+
+    fn refusal(&self, differences: &[Difference], doubts: &[String]) -> Option<Failure> {
+        let path = self.path.display();
+        if differences.is_empty() {
+            let hint = "`--what-if` replays it all the same, and the summary says so";
+            return doubts.first().map(|doubt| Failure::input(format!("{path}: {doubt}"), hint));
+        }
+        let mut message = format!("{path} is the record of another system");
+        for line in listed(differences) {
+            message.push_str("\n  ");
+            message.push_str(&line);
+        }
+        let hint =
+            "give the workload and the options of the recorded run, or `--what-if` to feed its inputs to this system";
+        Some(Failure::input(message, hint))
+    }
+}
+
+/// The differences as lines, at most [`LISTED`] and one that counts the others.
+pub(crate) fn listed(differences: &[Difference]) -> Vec<String> {
+    let line = |d: &Difference| format!("{}: recorded {}, now {}", d.key, d.recorded, d.asked);
+    let more = differences.len().saturating_sub(LISTED);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    differences.iter().take(LISTED).map(line).chain(more).collect()
 }
 
 /// A span from so many nanoseconds to [`MAX_DURATION`], which no run is longer than: sums of a few do not overflow.

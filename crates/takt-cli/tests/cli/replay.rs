@@ -1,7 +1,8 @@
 //! A recorded run, fed to the simulator, gives the same records: only when they became real is lost.
 
-use crate::common::{Room, attempts, ensure};
+use crate::common::{Room, attempts, ensure, has_cpus};
 use crate::machine::on_cpus;
+use serde_json::json;
 use std::fs;
 use takt_core::record::{Record, What};
 
@@ -133,7 +134,7 @@ fn a_record_of_steps_that_no_run_writes_is_refused_at_its_line() {
     let replay = |horizon: &str, lines: &[&str]| {
         let header = format!("{{\"takt_steps\":1,\"workload\":\"w\",\"tasks\":1,\"seed\":0,\"horizon_ns\":{horizon}}}");
         fs::write(room.path("r.steps"), [&[&*header], lines].concat().join("\n")).unwrap();
-        room.takt(&["sim", "w.yaml", "--replay", "r.steps", "--trace", "t.jsonl"])
+        room.takt(&["sim", "w.yaml", "--replay", "r.steps", "--what-if", "--trace", "t.jsonl"])
     };
     let refused = |horizon: &str, lines: &[&str], says: &str| {
         let done = replay(horizon, lines).expect(2);
@@ -172,4 +173,114 @@ fn a_record_of_steps_that_no_run_writes_is_refused_at_its_line() {
     ] {
         refused("null", &["[0,[]]", &format!("[1,[{input}]]"), "[2,[]]"], "r.steps:3: this is not a step");
     }
+}
+
+/// Issue 11, row 7: `takt sim` fed the record of one policy or workload to any other, with status 0 and figures of no run.
+#[test]
+fn a_record_is_replayed_by_the_system_that_was_recorded_and_by_no_other() {
+    on_cpus(|| {
+        let text = "policy: edf\ncpus: 0\n\
+                    tasks: [{name: a, period: 10ms, runtime: 2ms, init: yes, cmd: exec takt burn --runtime 2ms}, \
+                    {name: b, period: 14ms, runtime: 3ms, init: yes, cmd: exec takt burn --runtime 3ms}]\n";
+        let room = Room::with(text);
+        let run = room.takt(&["run", "w.yaml", "--duration", "200ms", "--record", "r.steps", "--json"]).json();
+        let replay = |more: &[&str]| room.takt(&[&["sim", "w.yaml", "--replay", "r.steps"], more].concat());
+        let own = replay(&["--json"]).json();
+        assert_eq!((&own["jobs"], &own["replay"]["what_if"]), (&run["jobs"], &false.into()));
+        assert_eq!((&own["replay"]["differences"], &own["replay"]["doubts"]), (&json!([]), &json!([])));
+        assert!(replay(&[]).stdout.starts_with("w.yaml: policy edf (uniprocessor), CPU 0, replayed 200ms, seed 0\n"));
+
+        let refused = |more: &[&str], says: &[&str]| {
+            let stderr = replay(more).expect(2).stderr;
+            let lines: Vec<&str> = stderr.lines().filter_map(|line| line.strip_prefix("  ")).collect();
+            assert_eq!(lines, says, "{more:?}: {stderr}");
+            assert!(stderr.starts_with("error: r.steps is the record of another system\n"), "{stderr}");
+            assert!(stderr.contains("hint: ") && stderr.contains("`--what-if`"), "{stderr}");
+        };
+        refused(&["--policy", "rm"], &["policy: recorded edf, now rm"]);
+        refused(&["--seed", "7"], &["seed: recorded 0, now 7"]);
+        refused(
+            &["--policy", "p-edf", "--cpus", "2", "--placement", "wf"],
+            &[
+                "cpus: recorded 0, now 0-1",
+                "placement: recorded ffd, now wf",
+                "policy: recorded edf, now p-edf",
+                "scope: recorded uniprocessor, now partitioned",
+            ],
+        );
+        let edited = |from: &str, to: &str, says: &[&str]| {
+            assert!(text.contains(from));
+            fs::write(room.path("w.yaml"), text.replacen(from, to, 1)).unwrap();
+            refused(&[], says);
+        };
+        edited("runtime: 2ms", "runtime: 2500us", &["task `a`: runtime: recorded 2ms, now 2.5ms"]);
+        edited("period: 14ms", "period: 14ms, budget: 4ms", &["task `b`: budget: recorded none, now 4ms"]);
+        edited("policy: edf", "policy: edf\nlate: abort", &["late: recorded continue, now abort"]);
+        edited("policy: edf", "policy: edf\nbacklog: skip", &["backlog: recorded queue, now skip"]);
+        edited(
+            "policy: edf",
+            "policy: 'rr:quantum=3ms'",
+            &["policy: recorded edf, now rr", "settings: quantum: recorded none, now 3ms"],
+        );
+        edited(
+            "{name: a, period: 10ms",
+            "{name: c, releases: [5ms, 10ms], deadline: 10ms",
+            &[
+                "task `c`: name: recorded a, now c",
+                "task `c`: offset: recorded 0s, now none",
+                "task `c`: period: recorded 10ms, now none",
+                "task `c`: releases: recorded none, now [\"5ms\",\"10ms\"]",
+            ],
+        );
+        edited("]\n", ", {period: 1s, runtime: 1ms, cmd: 'true'}]\n", &["tasks: number: recorded 2, now 3"]);
+        fs::write(room.path("w.yaml"), text.replacen("takt burn", "takt  burn", 2)).unwrap();
+        replay(&[]).expect(0);
+
+        fs::write(room.path("w.yaml"), text).unwrap();
+        let what_if = replay(&["--policy", "rm", "--what-if"]).expect(0).stdout;
+        let headline = "w.yaml: policy rm (uniprocessor), CPU 0, what-if replay of 200ms, seed 0\n";
+        assert!(what_if.starts_with(headline) && what_if.contains("  policy: recorded edf, now rm\n"), "{what_if}");
+        let what_if = replay(&["--policy", "rm", "--what-if", "--json"]).json();
+        let differences = json!([{"key": "policy", "recorded": "edf", "now": "rm"}]);
+        assert_eq!((&what_if["replay"]["what_if"], &what_if["replay"]["differences"]), (&true.into(), &differences));
+
+        let whole = room.text("r.steps");
+        let spoiled = |text: &str, says: &str, what_if: i32| {
+            fs::write(room.path("r.steps"), text).unwrap();
+            let stderr = replay(&[]).expect(2).stderr;
+            assert!(stderr.contains(says), "{stderr}");
+            let done = replay(&["--what-if"]).expect(what_if);
+            assert!(what_if == 2 || done.stdout.contains(says), "{}", done.stdout);
+        };
+        let lines: Vec<&str> = whole.lines().collect();
+        let ten = lines[..10].join("\n");
+        spoiled(&ten, "the record ends at line 10 without an end", 0);
+        spoiled(&ten[..ten.len() - 3], "r.steps:10: this is not a step", 2);
+        let [before, after] = [&lines[..4], &lines[5..]].map(|part| part.join("\n"));
+        spoiled(&format!("{before}\n{after}\n"), "the record was changed after it was written", 2);
+        spoiled(&whole.replacen("\"runtime\":\"2ms\"", "\"runtime\":\"9ms\"", 1), "is the record of another system", 2);
+        spoiled(&format!("{whole}[9000000000,[]]\n"), "there are lines after the end of the record", 2);
+        spoiled(&whole.replacen("\"dropped\":0", "\"dropped\":3", 1), "the run lost 3 records", 0);
+        spoiled(&whole.replacen("\"version\":1", "\"version\":2", 1), "of another version of Takt", 2);
+        let earlier = "{\"takt_steps\":1,\"workload\":\"w\",\"tasks\":2,\"seed\":0,\"horizon_ns\":null}\n[0,[]]\n[1000000000,[]]\n";
+        spoiled(earlier, "the record has no fingerprint: it was written by an earlier version of Takt", 0);
+        spoiled(&earlier.replace("\"seed\":0", "\"seed\":5"), "seed: recorded 5, now 0", 0);
+    });
+}
+
+/// A file that names no CPU by its number runs on all CPUs of the machine, and its replay takes as many.
+#[test]
+fn a_replay_has_the_cpus_of_the_run() {
+    if !has_cpus(2) {
+        return;
+    }
+    on_cpus(|| {
+        let room = Room::with(
+            "policy: g-edf\ncpus: all\ntasks: [{name: a, period: 10ms, runtime: 2ms, cmd: exec takt burn --runtime 1ms}]\n",
+        );
+        let run = room.takt(&["run", "w.yaml", "--duration", "100ms", "--record", "r.steps", "--json"]).json();
+        let again = room.takt(&["sim", "w.yaml", "--replay", "r.steps", "--json"]).json();
+        assert_eq!((&again["cpus"], &again["jobs"]), (&run["cpus"], &run["jobs"]));
+        assert_ne!(again["cpus"], 1);
+    });
 }
