@@ -4,7 +4,7 @@ pub(crate) mod simulated;
 pub(crate) mod tables;
 
 use crate::commands::output;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 pub(crate) use tables::{Cell, aligned, alike, short, table};
 use takt_core::model::Domain;
@@ -13,6 +13,9 @@ use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
 use takt_core::utility::UNIT;
 use takt_workload::Workload;
+
+/// The key of the tasks' entries.
+const TASKS: &str = "tasks";
 
 /// What both drivers measure.
 pub(crate) struct Summary<'a> {
@@ -42,23 +45,58 @@ impl Summary<'_> {
         self.workload.system.tasks.iter().any(|t| t.utility.is_some())
     }
 
-    /// The one JSON object of `--json`, with the driver's own keys added, for the whole and for each task.
-    pub(crate) fn json(&self, more: Value, of_tasks: Vec<Value>) -> Value {
-        let (system, totals) = (&self.workload.system, self.totals());
-        let tasks = self.workload.tasks.iter().zip(self.counts).zip(self.responses).map(|((task, c), h)| {
-            // A process without completion signals has no jobs.
-            let jobs = |count: u64| (!c.jobless).then_some(count);
-            json!({
-                "name": task.name, "partition": task.partition.map(|p| &self.workload.partitions[p]),
-                "released": jobs(c.released), "completed": jobs(c.completed), "met": jobs(c.met),
-                "missed": jobs(c.missed), "aborted": jobs(c.aborted), "behind": jobs(c.behind),
-                "activations": c.activations, "cut_off": jobs(c.cut_off),
-                "overruns": c.overruns, "late_signals": jobs(c.late_signals),
-                "dispatches": c.dispatches, "preemptions": c.preemptions, "migrations": c.migrations,
-                "response_ns": (!c.jobless).then(|| response(h)),
-            })
+    /// Writes the one JSON object of `--json`, with the driver's own keys added, for the whole and for each task by its index. The
+    /// tasks are written one after the other and never held together.
+    pub(crate) fn write_json(
+        &self,
+        more: Value,
+        of_task: impl Fn(usize) -> Value,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let (object, valued) = (self.json(more), self.valued());
+        write!(out, "{{")?;
+        for (n, (key, value)) in object.iter().enumerate() {
+            write!(out, "{}{}:", if n > 0 { "," } else { "" }, Value::from(key.as_str()))?;
+            if key != TASKS {
+                write!(out, "{value}")?;
+                continue;
+            }
+            for index in 0..self.workload.tasks.len() {
+                let task = self.task_json(index, valued, of_task(index));
+                write!(out, "{}{task}", if index == 0 { "[" } else { "," })?;
+            }
+            write!(out, "{}", if self.workload.tasks.is_empty() { "[]" } else { "]" })?;
+        }
+        writeln!(out, "}}")
+    }
+
+    /// A task's entry, with the driver's own keys.
+    fn task_json(&self, index: usize, valued: bool, more: Value) -> Value {
+        let (task, c) = (&self.workload.tasks[index], &self.counts[index]);
+        // A process without completion signals has no jobs.
+        let jobs = |count: u64| (!c.jobless).then_some(count);
+        let mut entry = json!({
+            "name": task.name, "partition": task.partition.map(|p| &self.workload.partitions[p]),
+            "released": jobs(c.released), "completed": jobs(c.completed), "met": jobs(c.met),
+            "missed": jobs(c.missed), "aborted": jobs(c.aborted), "behind": jobs(c.behind),
+            "activations": c.activations, "cut_off": jobs(c.cut_off),
+            "overruns": c.overruns, "late_signals": jobs(c.late_signals),
+            "dispatches": c.dispatches, "preemptions": c.preemptions, "migrations": c.migrations,
+            "response_ns": (!c.jobless).then(|| response(&self.responses[index])),
         });
-        let mut object = json!({
+        if let (Some(entry), Value::Object(more)) = (entry.as_object_mut(), more) {
+            entry.extend(more);
+        }
+        if valued {
+            entry["utility"] = if c.jobless { Value::Null } else { utility(c) };
+        }
+        entry
+    }
+
+    /// The object without its tasks, which have an empty entry.
+    fn json(&self, more: Value) -> Map<String, Value> {
+        let (system, totals) = (&self.workload.system, self.totals());
+        let object = json!({
             "policy": system.policy.entry.name, "scope": system.policy.scope.name(), "cpus": system.cpus.len(),
             "duration_ns": self.duration.ns(), "seed": system.seed,
             "jobs": {"released": totals.released, "completed": totals.completed, "met": totals.met,
@@ -68,24 +106,13 @@ impl Summary<'_> {
             "context_switches": self.context_switches,
             "activations": totals.activations, "cut_off": totals.cut_off, "behind": totals.behind,
             "overruns": totals.overruns, "late_signals": totals.late_signals, "windows_lost": self.windows_lost,
-            "tasks": tasks.collect::<Vec<_>>(),
+            TASKS: [],
         });
-        let valued = self.valued();
-        let extend = |object: &mut Value, more: Value| {
-            if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
-                object.extend(more);
-            }
-        };
-        extend(&mut object, more);
-        let tasks = object["tasks"].as_array_mut().into_iter().flatten();
-        // A driver may have nothing to add.
-        let of_tasks = of_tasks.into_iter().chain(std::iter::repeat(Value::Null));
-        for ((task, more), counts) in tasks.zip(of_tasks).zip(self.counts) {
-            extend(task, more);
-            if valued {
-                task["utility"] = if counts.jobless { Value::Null } else { utility(counts) };
-            }
-        }
+        let objects = [object, more].into_iter().filter_map(|value| match value {
+            Value::Object(object) => Some(object),
+            _ => None,
+        });
+        let mut object: Map<String, Value> = objects.flatten().collect();
         let domain = |(domain, name): (&Domain, &String)| {
             json!({"name": name, "cpus": domain.cpus.to_string(),
                    "policy": domain.policy.entry.name, "scope": domain.policy.scope.name()})
@@ -94,11 +121,13 @@ impl Summary<'_> {
             object["priorities"] = json!({"rule": assigned.rule, "fallback": assigned.fallback});
         }
         if !system.domains.is_empty() {
-            object["domains"] = system.domains.iter().zip(&self.workload.domains).map(domain).collect();
+            let domains = system.domains.iter().zip(&self.workload.domains).map(domain);
+            object.insert("domains".into(), domains.collect());
         }
         let settings = settings(&system.policy);
         if !settings.is_empty() {
-            object["settings"] = settings.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
+            let settings = settings.into_iter().map(|(name, value)| (name, Value::from(value)));
+            object.insert("settings".into(), settings.collect());
         }
         object
     }

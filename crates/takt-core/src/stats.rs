@@ -1,5 +1,9 @@
 //! Counters of a run, and response times.
 
+mod histogram;
+
+pub use histogram::Histogram;
+
 use crate::model::TaskId;
 use crate::record::{Outcome, Record, Sink, What};
 use crate::time::{Span, Time};
@@ -86,99 +90,21 @@ impl core::ops::AddAssign for Counts {
     }
 }
 
-const SUB_BITS: u32 = 6;
-const SUB: usize = 1 << SUB_BITS;
-const BUCKETS: usize = (64 - SUB_BITS as usize) * SUB;
-
-/// A histogram of spans with a relative error below 1/64; fixed memory, one increment per value.
-#[derive(Clone, Debug)]
-pub struct Histogram {
-    buckets: Vec<u64>,
-    count: u64,
-    sum: i128,
-    min: Span,
-    max: Span,
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Histogram { buckets: vec![0; BUCKETS], count: 0, sum: 0, min: Span::MAX, max: Span::ZERO }
-    }
-}
-
-impl Histogram {
-    /// Counts a value; a negative one counts as zero.
-    pub fn add(&mut self, value: Span) {
-        let value = value.or_zero();
-        self.buckets[bucket(value.ns() as u64)] += 1;
-        self.count += 1;
-        self.sum += i128::from(value.ns());
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
-    }
-    /// Number of values.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-    /// The smallest value, exactly; zero when there is none.
-    #[must_use]
-    pub fn min(&self) -> Span {
-        if self.count == 0 { Span::ZERO } else { self.min }
-    }
-    /// The largest value, exactly.
-    #[must_use]
-    pub fn max(&self) -> Span {
-        self.max
-    }
-    /// The mean, rounded down to a nanosecond.
-    #[must_use]
-    pub fn mean(&self) -> Span {
-        if self.count == 0 { Span::ZERO } else { Span::from_ns((self.sum / i128::from(self.count)) as i64) }
-    }
-    /// The value that `permille` of 1000 values do not exceed, rounded up to its bucket and never above the maximum.
-    #[must_use]
-    pub fn quantile(&self, permille: u64) -> Span {
-        let rank = (self.count * permille).div_ceil(1000);
-        let mut below = 0;
-        for (index, &n) in self.buckets.iter().enumerate() {
-            below += n;
-            if n > 0 && below >= rank {
-                return Span::from_ns(upper(index).min(self.max.ns() as u64) as i64);
-            }
-        }
-        Span::ZERO
-    }
-}
-
-/// Values below 64 have a bucket each; above, each power of two has 64.
-fn bucket(value: u64) -> usize {
-    if value < SUB as u64 {
-        return value as usize;
-    }
-    let shift = value.ilog2() - SUB_BITS;
-    ((shift as usize + 1) << SUB_BITS) + (value >> shift) as usize - SUB
-}
-
-/// The largest value of a bucket.
-fn upper(index: usize) -> u64 {
-    if index < SUB {
-        return index as u64;
-    }
-    let shift = (index >> SUB_BITS) - 1;
-    let base = (SUB + (index & (SUB - 1))) as u64;
-    (base << shift) + ((1 << shift) - 1)
-}
-
 /// Response times per task, as a [`Sink`].
 #[derive(Clone, Debug)]
 pub struct Responses(pub Vec<Histogram>);
 
 impl Responses {
-    /// Empty histograms for so many tasks.
+    /// Empty histograms for so many tasks, which allocate when jobs complete.
     #[must_use]
     pub fn new(tasks: usize) -> Responses {
         Responses(vec![Histogram::default(); tasks])
+    }
+
+    /// Empty histograms that never allocate ([`Histogram::reserved`]).
+    #[must_use]
+    pub fn reserved(tasks: usize) -> Responses {
+        Responses((0..tasks).map(|_| Histogram::reserved()).collect())
     }
 }
 
@@ -263,36 +189,5 @@ mod tests {
         finish(2, 5, Outcome::Aborted);
         assert!(rates.intervals().eq([[2, 0], [1, 1], [0, 1]]));
         assert!(rates.worst().eq([0, 1, 0]));
-    }
-
-    #[test]
-    fn a_bucket_holds_what_it_says() {
-        for value in (0..10_000).chain([u64::MAX / 2, 1 << 40, (1 << 40) - 1]) {
-            let index = bucket(value);
-            assert!(upper(index) >= value, "{value}");
-            assert!(index == 0 || upper(index - 1) < value, "{value}");
-            assert!(upper(index) - value <= value / 64, "{value}");
-        }
-    }
-
-    #[test]
-    fn a_bucket_counts_on_after_four_thousand_million_equal_values() {
-        let mut h = Histogram::default();
-        let value = Span::from_us(7);
-        h.buckets[bucket(value.ns() as u64)] = u32::MAX.into();
-        h.count = u64::from(u32::MAX);
-        h.add(value);
-        h.add(Span::from_ms(1));
-        assert_eq!((h.count(), h.quantile(500), h.max()), ((1 << 32) + 1, Span::from_ns(7_039), Span::from_ms(1)));
-    }
-
-    #[test]
-    fn quantiles_of_a_ramp() {
-        let mut h = Histogram::default();
-        (1..=1000).for_each(|us| h.add(Span::from_us(us)));
-        assert_eq!((h.min(), h.max(), h.count()), (Span::from_us(1), Span::from_us(1000), 1000));
-        assert_eq!(h.mean(), Span::from_ns(500_500));
-        let p99 = h.quantile(990).ns();
-        assert!((990_000..=1_000_000).contains(&p99), "{p99}");
     }
 }

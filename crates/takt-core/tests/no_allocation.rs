@@ -7,6 +7,7 @@ use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::*;
 use takt_core::policy::{Entry, Kind, Need, PolicySpec, REGISTRY, Scope};
 use takt_core::rng::draw_up_to;
+use takt_core::stats::Histogram;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
 
@@ -238,4 +239,20 @@ fn nothing_is_allocated_while_the_engine_runs() {
         }
     }
     assert!(engines >= 2 * REGISTRY.len());
+}
+
+#[test]
+fn statistics_that_are_reserved_allocate_nothing_and_others_little() {
+    let values = |n: u64| Span::from_ns((draw_up_to(u64::MAX >> 1, 1, n, 0) >> draw_up_to(62, 2, n, 0)) as i64);
+    for mut reserved in [Histogram::reserved(), Histogram::wide()] {
+        let before = CALLS.with(Cell::get);
+        (0..1_000_000).for_each(|n| reserved.add(values(n)));
+        assert_eq!(CALLS.with(Cell::get) - before, 0);
+    }
+    let before = CALLS.with(Cell::get);
+    let mut histogram = Histogram::default();
+    assert_eq!(CALLS.with(Cell::get) - before, 0, "before the first value");
+    (0..1_000_000).for_each(|n| histogram.add(values(n)));
+    let calls = CALLS.with(Cell::get) - before;
+    assert!((1..=10).contains(&calls), "{calls} calls");
 }

@@ -154,7 +154,6 @@ struct Meter {
     base: Span,
 }
 
-#[derive(Default)]
 struct Results {
     lateness: Histogram,
     effort: Histogram,
@@ -171,7 +170,7 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
         places: setup.engine.places().to_vec(),
         sink: StepSink {
             records: Vec::with_capacity(8 * n + 256),
-            responses: Responses::new(n),
+            responses: Responses::reserved(n),
             most: vec![None; n],
             dropped: 0,
         },
@@ -184,7 +183,7 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
         meters: vec![Meter::default(); n],
         replaceable: setup.replaceable.clone(),
         metered: setup.slots.iter().any(|slot| slot.budgeted),
-        results: Results::default(),
+        results: Results { lateness: Histogram::wide(), effort: Histogram::wide(), failures: 0, first_failure: None },
         setup,
     };
     let mut events: Vec<EpollEvent> = Vec::with_capacity(BATCH);

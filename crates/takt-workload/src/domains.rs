@@ -127,7 +127,7 @@ impl Domains {
     /// The domain of a task: the one that it names, else the one that has all its CPUs, else the only one.
     pub(crate) fn home(&self, reader: &mut Reader, raw: &RawTask, name: &str) -> Option<usize> {
         let name = clipped(name);
-        let found = match (&raw.domain, &raw.cpus) {
+        let found = match (&raw.domain, raw.cpus.as_deref()) {
             (Some((wanted, place)), _) => {
                 let found = self.list.iter().position(|d| d.name == *wanted);
                 if found.is_none() && self.whole {
@@ -168,7 +168,7 @@ impl Domains {
             }
         };
         let domain = &self.list[found?];
-        if let Some((cpus, place)) = raw.cpus.as_ref().filter(|(cpus, _)| !cpus.is_subset(&domain.cpus)) {
+        if let Some((cpus, place)) = raw.cpus.as_deref().filter(|(cpus, _)| !cpus.is_subset(&domain.cpus)) {
             let foreign = cpus.difference(&domain.cpus);
             reader.push(
                 Diagnostic::error(place, format!("{} outside the domain of task `{name}`", cpus_text(&foreign)))

@@ -194,7 +194,10 @@ pub(crate) fn parse(text: &str) -> Result<(Rc<Node>, Vec<Diagnostic>), Diagnosti
                 }
             }
             Event::Scalar(value, style, anchor, _) => {
-                let kind = Kind::Scalar { text: value.into_owned(), plain: style == ScalarStyle::Plain };
+                // The parser's buffer has room for far more than most scalars need.
+                let mut text = value.into_owned();
+                text.shrink_to_fit();
+                let kind = Kind::Scalar { text, plain: style == ScalarStyle::Plain };
                 builder.close(kind, place, anchor)?;
             }
             Event::SequenceStart(anchor, _) | Event::MappingStart(anchor, _) if builder.stack.len() >= MAX_DEPTH => {
@@ -213,10 +216,12 @@ pub(crate) fn parse(text: &str) -> Result<(Rc<Node>, Vec<Diagnostic>), Diagnosti
                 seen: HashMap::new(),
             }),
             Event::SequenceEnd | Event::MappingEnd => match builder.stack.pop() {
-                Some(Open::List { start, anchor, items }) => {
+                Some(Open::List { start, anchor, mut items }) => {
+                    items.shrink_to_fit();
                     builder.close(Kind::List(items), start..place.end.max(start), anchor)?;
                 }
-                Some(Open::Map { start, anchor, entries, .. }) => {
+                Some(Open::Map { start, anchor, mut entries, .. }) => {
+                    entries.shrink_to_fit();
                     builder.close(Kind::Map(entries), start..place.end.max(start), anchor)?;
                 }
                 None => {}

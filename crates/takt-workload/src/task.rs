@@ -6,6 +6,8 @@ use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader, clipped};
 use crate::{OnExit, Spawn, TaskInfo, calls, servers, steps, utility};
+use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Completion, Execution, OnAbort, Task};
 use takt_core::policy::{Need, PolicySpec, Scope};
@@ -88,7 +90,7 @@ pub(crate) struct RawTask {
     on_exit: Option<OnExit>,
     pub(crate) output: Option<String>,
     pub(crate) frequency: Option<f64>,
-    pub(crate) cpus: Option<(CpuSet, Place)>,
+    pub(crate) cpus: Option<Box<(CpuSet, Place)>>,
     pub(crate) domain: Option<(String, Place)>,
     pub(crate) budget: Option<Span>,
     pub(crate) jitter: Option<(Span, Place)>,
@@ -105,9 +107,27 @@ pub(crate) struct RawTask {
     /// The place of the `utility`.
     utility: Option<Place>,
     /// What needs no place: `execution`, `handler`, `reservation`, `server`, `priority`, `share`, `importance`.
-    plain: Task,
+    plain: Plain,
     /// Whether every key could be read. Rules between keys are checked only then.
     pub(crate) sound: bool,
+}
+
+/// A task whose keys mostly have their defaults: most files name few of them, and hold thousands of tasks until the last one is read.
+#[derive(Default)]
+struct Plain(Option<Box<Task>>);
+
+impl Deref for Plain {
+    type Target = Task;
+    fn deref(&self) -> &Task {
+        static DEFAULT: LazyLock<Task> = LazyLock::new(Task::default);
+        self.0.as_deref().unwrap_or(&DEFAULT)
+    }
+}
+
+impl DerefMut for Plain {
+    fn deref_mut(&mut self) -> &mut Task {
+        self.0.get_or_insert_default()
+    }
 }
 
 impl RawTask {
@@ -137,7 +157,7 @@ impl RawTask {
             runtime: None,
             steps: None,
             utility: None,
-            plain: Task::default(),
+            plain: Plain::default(),
             sound: true,
         }
     }
@@ -180,7 +200,7 @@ impl RawTask {
             "importance" => self.plain.importance = steps::importance(reader, value).unwrap_or(1),
             "cpu" => {
                 if let Some(Cpus::Set(set)) = reader.cpus(value, key) {
-                    self.cpus = Some((set, place()));
+                    self.cpus = Some(Box::new((set, place())));
                 }
             }
             "domain" => {
@@ -342,7 +362,7 @@ impl RawTask {
             budget,
             jitter: self.jitter.as_ref().map_or(Span::ZERO, |(jitter, _)| *jitter),
             affinity,
-            ..self.plain.clone()
+            ..(*self.plain).clone()
         }
     }
 

@@ -59,7 +59,8 @@ pub fn number_not_count(machine: &CpuSet) -> Option<String> {
 }
 
 /// The tasks as the file has them, the machine not yet known.
-pub(crate) struct TaskList(Vec<Listed>);
+#[expect(clippy::vec_box, reason = "each gives back its memory when it becomes a task")]
+pub(crate) struct TaskList(Vec<Box<Listed>>);
 
 struct Listed {
     name: String,
@@ -96,7 +97,7 @@ pub(crate) fn read(reader: &mut Reader, entry: &Entry, wanted: &[(String, usize)
             }
             None => names.add(reader, &listed.name, &listed.raw.head),
         }
-        list.push(listed);
+        list.push(Box::new(listed));
     }
     if let Some((name, _)) = wanted.iter().find(|(name, _)| list.iter().all(|l| l.name != *name)) {
         let near = reader.nearest(name, list.iter().map(|l| l.name.as_str()));
@@ -124,7 +125,7 @@ fn task(reader: &mut Reader, node: &Node, index: usize, wanted: &[(String, usize
 impl TaskList {
     /// All CPUs that tasks name.
     pub(crate) fn cpus(&self) -> CpuSet {
-        let sets = self.0.iter().filter_map(|listed| listed.raw.cpus.as_ref());
+        let sets = self.0.iter().filter_map(|listed| listed.raw.cpus.as_deref());
         sets.fold(CpuSet::EMPTY, |all, (set, _)| all.union(set))
     }
 
@@ -139,11 +140,16 @@ impl TaskList {
         workload: &mut Workload,
     ) -> (Vec<Place>, Vec<Option<usize>>) {
         let sound = reader.diagnostics.iter().all(|d| d.severity == Severity::Warning);
-        let (mut homes, mut heads) = (Vec::new(), Vec::new());
-        for Listed { name, raw, copies } in &self.0 {
+        let count = self.0.iter().map(|listed| listed.copies.map_or(1, |copies| copies.count)).sum();
+        let (mut homes, mut heads) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        workload.system.tasks.reserve_exact(count);
+        workload.tasks.reserve_exact(count);
+        // Each gives back its memory before the next one becomes a task.
+        for listed in self.0 {
+            let Listed { name, raw, copies } = &*listed;
             let home = domains.and_then(|all| all.home(reader, raw, name));
             let domain = domains.and_then(|all| Some(all.get(home?)));
-            match (domains, &raw.domain, &raw.cpus) {
+            match (domains, &raw.domain, raw.cpus.as_deref()) {
                 (None, Some((_, place)), _) => reader.push(
                     Diagnostic::error(
                         place,
@@ -159,7 +165,7 @@ impl TaskList {
             }
             let policy = domain.map_or(policy, |domain| &domain.policy);
             let room = domain.map_or(*machine, |domain| domain.cpus);
-            let affinity = raw.cpus.as_ref().map_or(room, |(set, _)| *set);
+            let affinity = raw.cpus.as_deref().map_or(room, |(set, _)| *set);
             let task = raw.task(affinity, raw.budget, true);
             if raw.sound {
                 raw.check(reader, name, &task);

@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let heard = report.ended != Ended::Signal || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
     if args.output.json {
-        writeln!(out, "{}", summary.json(more(&workload, &report, realtime), causes::of_tasks(&report)))?;
+        summary.write_json(more(&workload, &report, realtime), |task| causes::of_task(&report, task), &mut out)?;
     } else if args.output.for_people() {
         print(&mut out, &workload, &report, &summary, realtime)?;
     }

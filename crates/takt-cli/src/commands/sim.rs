@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if let (Some(replay), Some(path)) = (&replayed, &args.replay) {
             more["replay"] = replay_json(path, replay);
         }
-        writeln!(out, "{}", summary.json(more, tasks))?;
+        summary.write_json(more, tasks, &mut out)?;
     } else if args.output.for_people() {
         heading(&workload, length, args.replay.as_deref().zip(replayed.as_ref()), &mut out)?;
         summary.print(&mut out)?;

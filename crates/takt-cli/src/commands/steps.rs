@@ -20,6 +20,9 @@ use takt_core::time::{Span, Time};
 use takt_sim::Step;
 use takt_workload::{MAX_DURATION, Workload};
 
+/// Version of the steps. Since version 2 completions name their jobs, and exits say how a program ended.
+const VERSION: u64 = 2;
+
 /// Writes steps, if there is a file for them.
 pub(crate) struct Writer {
     path: Option<PathBuf>,
@@ -35,7 +38,7 @@ impl Writer {
     pub(crate) fn new(path: Option<&Path>, workload: &Workload, system: &System) -> Writer {
         let header = path.map_or(Value::Null, |_| {
             let real = Workload { system: system.clone(), ..workload.clone() };
-            json!({"takt_steps": 1, "workload": workload.source.name, "tasks": system.tasks.len(),
+            json!({"takt_steps": VERSION, "workload": workload.source.name, "tasks": system.tasks.len(),
                    "seed": system.seed, "horizon_ns": system.horizon.map(Time::ns),
                    "fingerprint": fingerprint::of(&real)})
         });
@@ -151,9 +154,10 @@ impl Reader {
         checksum.add(&first);
         let header = serde_json::from_str(&first).unwrap_or_default();
         let reader = Reader { path: path.to_owned(), lines, header, checksum };
-        match reader.header["takt_steps"] == 1 {
-            true => Ok(reader),
-            false => Err(reader.wrong(1, "this is not a record of steps")),
+        match reader.header["takt_steps"].as_u64() {
+            Some(1..=VERSION) => Ok(reader),
+            Some(_) => Err(reader.wrong(1, "the record was written by a later version of Takt")),
+            None => Err(reader.wrong(1, "this is not a record of steps")),
         }
     }
 
@@ -198,7 +202,12 @@ impl Reader {
                 let inputs = inputs.map(|v| from_json(v, &workload.system)).collect::<Option<Vec<_>>>()?;
                 Some(Step { now: Time::ZERO + span(&step[0], 0)?, inputs })
             });
-            let step = step.ok_or_else(|| self.wrong(number, "this is not a step"))?;
+            let step = step.ok_or_else(|| match self.header["takt_steps"] == VERSION {
+                true => self.wrong(number, "this is not a step"),
+                false => {
+                    self.wrong(number, "this is not a step of this version of Takt, whose completions name their jobs")
+                }
+            })?;
             if steps.last().is_some_and(|last: &Step| last.now > step.now) {
                 return Err(self.wrong(number, "time runs backwards"));
             }

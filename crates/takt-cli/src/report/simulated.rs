@@ -171,8 +171,8 @@ impl Simulated<'_> {
         Some(system.tasks.iter().enumerate().map(share).collect())
     }
 
-    /// Keys for `--json`, of the whole and of each task.
-    pub(crate) fn json(&self) -> (Value, Vec<Value>) {
+    /// Keys for `--json`, of the whole and of each task by its index.
+    pub(crate) fn json(&self) -> (Value, impl Fn(usize) -> Value) {
         let (scenario, timing) = (&self.workload.scenario, self.system().timing);
         let of_costs = |c: &Costs| costs(c).map(|(name, span)| (format!("{name}_ns"), json!(span.ns())));
         let mut object = json!({
@@ -208,7 +208,7 @@ impl Simulated<'_> {
             object["switches"] = self.notes.switches.iter().map(switch).collect();
         }
         let shares = self.shares();
-        let task = |index: usize| {
+        let task = move |index: usize| {
             let mut task = json!({"handlers": self.notes.handlers[index]});
             if let (asked @ 1.., refused) = self.notes.calls[index] {
                 (task["calls"], task["calls_refused"]) = (asked.into(), refused.into());
@@ -222,7 +222,7 @@ impl Simulated<'_> {
             }
             task
         };
-        (object, (0..self.workload.tasks.len()).map(task).collect())
+        (object, task)
     }
 
     /// The lines after the table of jobs.

@@ -4,6 +4,7 @@
 //! largest, unless the smallest were below a hundredth of it: then it is a smaller one. Exact times keep all their digits. Measured
 //! ones have as many decimals as the smallest needs to show four digits, at most three.
 
+use std::borrow::Borrow;
 use std::io::{self, Write};
 use takt_core::time::Span;
 
@@ -69,16 +70,18 @@ struct Form {
 }
 
 impl Form {
-    fn of<'c>(column: impl Iterator<Item = &'c Cell> + Clone) -> Form {
-        let lengths =
-            || column.clone().filter_map(Cell::time).map(|span| span.ns().unsigned_abs()).filter(|ns| *ns > 0);
+    fn of<C: Borrow<Cell>>(column: impl Iterator<Item = C> + Clone) -> Form {
+        let lengths = || {
+            let times = column.clone().filter_map(|cell| cell.borrow().time());
+            times.map(|span| span.ns().unsigned_abs()).filter(|ns| *ns > 0)
+        };
         let (largest, smallest) = (lengths().max().unwrap_or(0), lengths().min().unwrap_or(0));
         let fits = |(_, unit, _): &&(&str, u64, usize)| largest >= *unit && smallest >= unit / 100;
         let (name, unit, most) = match largest {
             0 => UNITS[0],
             _ => *UNITS.iter().find(fits).unwrap_or(&UNITS[UNITS.len() - 1]),
         };
-        let needed = |cell: &Cell| match cell {
+        let needed = |cell: C| match cell.borrow() {
             Cell::Text(_) => 0,
             Cell::Measured(_) if smallest == 0 => 0,
             Cell::Measured(_) => {
@@ -126,19 +129,21 @@ pub(crate) fn aligned<C: Clone + Into<Cell>>(
     rows: &[Vec<C>],
     left: impl Fn(usize) -> bool,
 ) -> io::Result<()> {
-    let rows: Vec<Vec<Cell>> = rows.iter().map(|row| row.iter().cloned().map(Into::into).collect()).collect();
+    // A table of many rows is no larger in memory than what it is made of: texts are made twice, for their width and to be written.
+    let column = |c: usize| rows.iter().filter_map(move |row| row.get(c)).cloned().map(Into::<Cell>::into);
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let forms: Vec<Form> = (0..columns).map(|c| Form::of(rows.iter().filter_map(move |row| row.get(c)))).collect();
-    let texts = |row: &Vec<Cell>| row.iter().zip(&forms).map(|(cell, form)| cell.text(form)).collect();
-    let rows: Vec<Vec<String>> = rows.iter().map(texts).collect();
-    let width = |c: usize| rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    for row in &rows {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(c, (cell, &width))| if left(c) { format!("{cell:<width$}") } else { format!("{cell:>width$}") });
+    let of_column = |c: usize| {
+        let form = Form::of(column(c));
+        let width = column(c).map(|cell| cell.text(&form).chars().count()).max().unwrap_or(0);
+        (form, width)
+    };
+    let columns: Vec<(Form, usize)> = (0..columns).map(of_column).collect();
+    for row in rows {
+        let cells =
+            row.iter().cloned().map(Into::<Cell>::into).zip(&columns).enumerate().map(|(c, (cell, (form, width)))| {
+                let text = cell.text(form);
+                if left(c) { format!("{text:<width$}") } else { format!("{text:>width$}") }
+            });
         writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }
     Ok(())

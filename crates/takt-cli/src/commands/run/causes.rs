@@ -8,18 +8,14 @@ use takt_core::time::Span;
 use takt_exec::{Report, TaskEnd};
 use takt_workload::{TaskInfo, Workload};
 
-type OfTask<'a> = (((&'a Option<Span>, Option<i64>), &'a Option<Span>), ((&'a Option<TaskEnd>, &'a u64), &'a u64));
-
-/// For each task how long its processes waited for a CPU in their turns, and the most CPU time that one of its jobs used.
-pub(super) fn of_tasks(report: &Report) -> Vec<Value> {
-    let most = report.most_used.iter().map(|most| most.map(|(_, used)| used.ns()));
-    let ended = report.ends.iter().zip(&report.failures_of).zip(&report.replaced);
-    let all = report.waited.iter().zip(most).zip(&report.cpu_time).zip(ended);
-    let of_task = |(((waited, most), cpu), ((end, failures), replaced)): OfTask<'_>| {
-        json!({"waited_ns": waited.map(Span::ns), "most_used_ns": most, "cpu_ns": cpu.map(Span::ns),
-               "ended": end.map(|end| end == TaskEnd::Exited(0)), "failures": failures, "restarts": replaced})
-    };
-    all.map(of_task).collect()
+/// How long the task's processes waited for a CPU while they had one assigned, the CPU time that they used, the most that one of its
+/// jobs used, and how they ended.
+pub(super) fn of_task(report: &Report, task: usize) -> Value {
+    let most = report.most_used[task].map(|(_, used)| used.ns());
+    json!({"waited_ns": report.waited[task].map(Span::ns), "most_used_ns": most,
+           "cpu_ns": report.cpu_time[task].map(Span::ns),
+           "ended": report.ends[task].map(|end| end == TaskEnd::Exited(0)),
+           "failures": report.failures_of[task], "restarts": report.replaced[task]})
 }
 
 /// What can explain that deadlines were missed: what the machine did to the run, whether or not there were misses, and tasks that

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Domain, Handler, Late, Load, Locking, Partition, Reservation, Server, Slice,
-    System, Task, TaskId, Timing, Window,
+    Arrival, Backlog, BestEffortStart, Completion, Domain, Handler, Late, Load, Locking, OnAbort, Partition,
+    Reservation, Server, Slice, System, Task, TaskId, Timing, Window,
 };
 use takt_core::policy::{Placement, PolicySpec};
 use takt_core::time::Span;
@@ -213,6 +213,8 @@ fn task(task: &Task, name: &str, workload: &Workload) -> Value {
         steps: _,
         execution: _,
         handler,
+        on_abort,
+        completion,
         utility,
         budget,
         jitter,
@@ -254,5 +256,18 @@ fn task(task: &Task, name: &str, workload: &Workload) -> Value {
     put("cpu", (*affinity != workload.system.cpus).then(|| affinity.to_string().into()));
     let of_handler = |Handler { runtime, deadline, utility }: &Handler| json!({"runtime": span(*runtime), "deadline": deadline.map(duration_text), "utility": utility});
     put("handler", handler.as_ref().map(of_handler));
+    let on_abort = match on_abort {
+        OnAbort::Finish => "finish",
+        OnAbort::Restart => "restart",
+        OnAbort::Signal => "signal",
+    };
+    put("on_abort", Some(on_abort.into()));
+    let completion = match completion {
+        Completion::Undeclared => None,
+        Completion::Signal => Some("signal"),
+        Completion::Exit => Some("exit"),
+        Completion::None => Some("none"),
+    };
+    put("completion", completion.map(Value::from));
     Value::Object(all)
 }
