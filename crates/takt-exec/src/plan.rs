@@ -14,6 +14,10 @@ use takt_trace::Stamped;
 /// A system and the processes behind its tasks.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// The workload's name, which other runs are told when they ask for the same CPUs.
+    pub name: String,
+    /// Whether it takes CPUs that another run has.
+    pub share_cpus: bool,
     /// What is scheduled.
     pub system: System,
     /// One process per task, in the same order.

@@ -25,7 +25,8 @@ use takt_core::stats::{Counts, Histogram};
 use takt_core::time::{Span, Time};
 use takt_linux::rt::Class;
 use takt_linux::{
-    Group, Mechanism, Output, PartitionHandle, RunId, SpawnSpec, Unavailable, disturbance, leftovers, protocol, watcher,
+    CpuLock, Group, Mechanism, Output, PartitionHandle, RunId, SpawnSpec, Unavailable, disturbance, leftovers,
+    protocol, watcher,
 };
 
 /// Records that fit between two rounds of the supervisor.
@@ -193,9 +194,16 @@ pub fn run(plan: Plan, observer: &mut dyn Observer) -> Result<Report, Error> {
     let _ = leftovers::clean(plan.on_crash);
     watcher::spawn_watcher(&id, plan.on_crash).what("cannot start the watcher")?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).what("cannot become a subreaper")?;
-    let result = Supervisor::set_up(plan, id, engine, signals).and_then(|s| s.run(began, observer));
+    let mut lock = None;
+    let result = Supervisor::set_up(plan, id, engine, signals, &mut lock).and_then(|s| s.run(began, observer));
     let _ = rustix::process::set_child_subreaper(None);
-    result
+    result.map(|mut report| {
+        let shared = lock.iter().flat_map(CpuLock::shared_with);
+        report
+            .notes
+            .extend(shared.map(|other| format!("CPUs were shared with {other}, and each run delayed the other")));
+        report
+    })
 }
 
 /// Nobody listens any more, so that signals mean again what they mean to any program. The actions for that stay registered
@@ -352,7 +360,13 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn set_up(plan: Plan, id: RunId, engine: Engine, signals: Signals) -> Result<Supervisor, Error> {
+    fn set_up(
+        plan: Plan,
+        id: RunId,
+        engine: Engine,
+        signals: Signals,
+        lock: &mut Option<CpuLock>,
+    ) -> Result<Supervisor, Error> {
         let n = plan.system.tasks.len();
         let open = if plan.starts_processes() { Mechanism::open_for_starts } else { Mechanism::open };
         let mut mechanism = open(plan.mechanism, &id)?;
@@ -361,6 +375,7 @@ impl Supervisor {
             let missing = Box::new(plan.system.cpus.difference(&present));
             return Err(Error::NoSuchCpu { missing, present: Box::new(present) });
         }
+        *lock = Some(CpuLock::acquire(&id, &plan.system.cpus, &plan.name, plan.share_cpus)?);
         let homes = homes(&plan.system, &mut mechanism).what("cannot create the groups of the processes")?;
         let tasks_by_group = homes.iter().enumerate().map(|(i, h)| (h.group, TaskId(i as u32))).collect();
         let mut tasks = Vec::with_capacity(n);

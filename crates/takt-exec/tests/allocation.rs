@@ -216,6 +216,8 @@ fn run(text: &str, mechanism: Choice) -> Report {
         output: None,
     };
     let plan = Plan {
+        name: "allocation".into(),
+        share_cpus: false,
         processes: workload.tasks.iter().map(process).collect(),
         system: workload.system,
         directory: None,

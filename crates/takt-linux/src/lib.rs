@@ -4,12 +4,13 @@
 //! (with v2 for killing and events where it is mounted), or over signals. The other modules are the
 //! pieces beside it: scheduling classes ([`rt`]), timers ([`timer`]), the completion protocol of
 //! processes ([`protocol`]), what this machine can do ([`probe`]), what removes the remains of a
-//! run that died ([`leftovers`], [`watcher`]), what the machine does to a run ([`disturbance`]), and an exact count of
+//! run that died ([`leftovers`], [`watcher`]), the locks that keep two runs off one CPU ([`CpuLock`]), what the machine does to a run ([`disturbance`]), and an exact count of
 //! instructions ([`count`]).
 //!
 //! There is no policy, no engine and no printing here.
 
 mod control;
+mod cpu_lock;
 mod layout;
 mod mechanism;
 mod run_id;
@@ -25,6 +26,7 @@ pub mod rt;
 pub mod timer;
 pub mod watcher;
 
+pub use cpu_lock::{CpuLock, Holder};
 pub use layout::{Hierarchy, Layout, LayoutKind};
 pub use mechanism::{Choice, Group, Mechanism, PartitionHandle, Unavailable};
 pub use run_id::RunId;

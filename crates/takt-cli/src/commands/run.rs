@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Scheduling class of Takt's own scheduler thread
     #[arg(long, value_enum, default_value_t = ClassName::Fifo)]
     scheduler_class: ClassName,
+    /// Run on CPUs that another run of this machine has; otherwise such a run is refused with status 3
+    #[arg(long)]
+    share_cpus: bool,
     /// Write what the engine was told, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
     record: Option<std::path::PathBuf>,
@@ -149,6 +152,8 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
         real.system.horizon = duration.map(|duration| Time::ZERO + duration);
     }
     Ok(Plan {
+        name: workload.source.name.clone(),
+        share_cpus: args.share_cpus,
         system: real.system,
         processes,
         directory: workload.settings.directory.clone(),

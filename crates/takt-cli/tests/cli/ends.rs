@@ -1,8 +1,11 @@
 //! However a run ends, nothing of it is left: no process, no frozen one, no group.
 
-use crate::common::{Room, Running, attempts, ensure, groups, kill, mechanisms, processes, state, until, watchers};
+use crate::common::{
+    Room, Running, attempts, ensure, groups, has_cpus, kill, mechanisms, processes, state, until, watchers,
+};
 use crate::machine::on_cpus;
 use rustix::process::Signal;
+use std::fs;
 use std::time::Duration;
 
 /// Three processes, each with children: one runs now and then, one best effort, one never.
@@ -198,5 +201,39 @@ fn a_crash_of_a_task_ends_only_that_task() {
             assert_eq!(run["tasks"][0]["released"].as_u64().unwrap() + lost, 50, "the other one goes on");
             ensure(run["ends"][1]["signal"] == 11, || format!("it has not come to its crash: {run}"))
         });
+    });
+}
+
+/// Issue 11, row 11: two runs on one CPU both reported that they met all deadlines.
+#[test]
+fn a_second_run_on_a_cpu_is_refused_until_the_first_has_ended() {
+    let text = |cpu: usize| {
+        format!(
+            "policy: edf\ncpus: {cpu}\ntasks: [{{period: 10ms, runtime: 2ms, cmd: exec takt burn --runtime 1ms}}]\n"
+        )
+    };
+    on_cpus(|| {
+        // Its third process never begins its program.
+        let (first, second) = (Room::with(LOAD), Room::new());
+        let run = |cpu: usize, more: &[&str]| {
+            fs::write(second.path("second.yaml"), text(cpu)).unwrap();
+            second.takt(&[&["run", "second.yaml", "--duration", "100ms"], more].concat())
+        };
+        for mechanism in mechanisms() {
+            let running = under_way(&first, &["--mechanism", mechanism]);
+            let refused = run(0, &["--record", "r.steps", "--trace", "t.jsonl"]).expect(3);
+            let by = format!("error: CPU 0 is in use by w.yaml (process {})\n", running.pid());
+            assert!(refused.stderr.contains(&by) && refused.stderr.contains("--share-cpus"), "{}", refused.stderr);
+            assert!(!second.path("r.steps").exists() && !second.path("t.jsonl").exists(), "it leaves nothing");
+            let shared = run(0, &["--share-cpus"]).expect(0).stdout;
+            let note = format!("note: CPUs were shared with w.yaml (process {})", running.pid());
+            assert!(shared.contains(&note), "{shared}");
+            if has_cpus(2) {
+                assert!(!run(1, &[]).expect(0).stdout.contains("shared"), "disjoint CPUs");
+            }
+            running.signal(Signal::KILL);
+            run(0, &[]).expect(0);
+            running.kill_and_wait();
+        }
     });
 }

@@ -89,7 +89,7 @@ pub(crate) fn always(holds: bool, why: impl FnOnce() -> String) {
 }
 
 /// The CPUs of this machine, for one test at a time, whichever test program it is in.
-fn alone() -> File {
+pub(crate) fn alone() -> File {
     let name = format!("takt-tests-{}.lock", rustix::process::getuid().as_raw());
     let file = File::options().create(true).append(true).open(std::env::temp_dir().join(name)).unwrap();
     file.lock().unwrap();

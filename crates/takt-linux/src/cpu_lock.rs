@@ -1,0 +1,289 @@
+//! One run for each CPU: two runs on one CPU would delay each other, and each would report the delays as its own.
+//!
+//! A lock is an abstract Unix socket, bound to the name `takt/cpu/N`. Two sockets of one network namespace cannot have one name,
+//! whoever owns them. There are no files, so there are no owners, modes, umasks or symbolic links, and nothing is left: the
+//! kernel gives the name back when the last descriptor is closed, however the process ends. Nobody connects to these sockets.
+//!
+//! A second kind of name says who holds the locks: `takt/run/RUN/MODE/CPUS/WORKLOAD`, which everybody can read in
+//! `/proc/net/unix`. Names of both kinds can be taken by any program of the machine. So a refusal can be forced by a malicious
+//! user, and `share` is the way around.
+
+use crate::mechanism::Unavailable;
+use crate::run_id::RunId;
+use std::fmt;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::time::{Duration, Instant};
+use takt_core::cpus::CpuSet;
+
+/// The longest abstract name.
+const NAME_MAX: usize = 107;
+/// How long the locks of a dead run are waited for: its processes that have not begun their program hold them, until its
+/// watcher ends them.
+const OF_THE_DEAD: Duration = Duration::from_secs(2);
+/// How long other locks are waited for: a run that is refused has some for a moment.
+const OF_OTHERS: Duration = Duration::from_millis(50);
+
+/// Another run, as it says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Holder {
+    run: String,
+    exclusive: bool,
+    cpus: CpuSet,
+    /// The name of its workload.
+    pub workload: String,
+}
+
+impl Holder {
+    /// The process that drives it, in its own PID namespace.
+    #[must_use]
+    pub fn pid(&self) -> Option<i32> {
+        self.run.split('-').next()?.parse().ok()
+    }
+    fn is_alive(&self) -> bool {
+        self.run.parse::<RunId>().is_ok_and(|run| run.is_alive())
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid() {
+            Some(pid) => write!(f, "{} (process {pid})", self.workload),
+            None => f.write_str(&self.workload),
+        }
+    }
+}
+
+/// The CPUs of a run, for as long as this value lives.
+#[derive(Debug)]
+pub struct CpuLock {
+    _names: Vec<UnixListener>,
+    shared_with: Vec<Holder>,
+}
+
+impl CpuLock {
+    /// Takes these CPUs for a run of the workload with this name. With `share` those that another run has are taken, too.
+    ///
+    /// Waits up to two seconds for the locks of a run that has died. O(CPUs + sockets of the machine).
+    ///
+    /// # Errors
+    /// A CPU belongs to another run, or the machine has no abstract sockets; neither with `share`.
+    pub fn acquire(run: &RunId, cpus: &CpuSet, workload: &str, share: bool) -> Result<CpuLock, Unavailable> {
+        let began = Instant::now();
+        loop {
+            let refusal = match attempt(run, cpus, workload, share) {
+                Ok(lock) => return Ok(lock),
+                Err(refusal) => refusal,
+            };
+            let dead = !refusal.holders.is_empty() && !refusal.holders.iter().any(Holder::is_alive);
+            if began.elapsed() > if dead { OF_THE_DEAD } else { OF_OTHERS } {
+                return Err(refusal.into());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The runs that had some of the CPUs when this one took them.
+    #[must_use]
+    pub fn shared_with(&self) -> &[Holder] {
+        &self.shared_with
+    }
+}
+
+/// Why the CPUs could not be taken.
+struct Refusal {
+    cpus: Box<CpuSet>,
+    holders: Vec<Holder>,
+    error: Option<io::Error>,
+}
+
+impl From<Refusal> for Unavailable {
+    fn from(Refusal { cpus, holders, error }: Refusal) -> Unavailable {
+        let fix = "end that run or wait for its end, name other CPUs in the file, or force it by --share-cpus: the two runs then \
+                   delay each other";
+        let holders: Vec<String> = holders.iter().map(Holder::to_string).collect();
+        match error {
+            Some(e) => Unavailable {
+                reason: format!("CPU {cpus} cannot be locked against other runs: {e}"),
+                fix: "allow abstract Unix sockets, or run without that protection by --share-cpus".to_owned(),
+            },
+            None if holders.is_empty() => {
+                Unavailable { reason: format!("CPU {cpus} is in use by another run"), fix: fix.to_owned() }
+            }
+            None => {
+                Unavailable { reason: format!("CPU {cpus} is in use by {}", holders.join(", ")), fix: fix.to_owned() }
+            }
+        }
+    }
+}
+
+fn attempt(run: &RunId, cpus: &CpuSet, workload: &str, share: bool) -> Result<CpuLock, Refusal> {
+    // First the names that say who this is: a run that is refused can always say by whom.
+    let mut names = Vec::new();
+    for set in ranges(cpus) {
+        names.extend(bind(&info(run, !share, &set, workload)).ok());
+    }
+    let (mut taken, mut failed) = (CpuSet::EMPTY, None);
+    for cpu in cpus.iter() {
+        match bind(&format!("takt/cpu/{cpu}")) {
+            Ok(name) => names.push(name),
+            Err(e) => {
+                taken.insert(cpu);
+                failed = failed.or(Some(e).filter(|e| e.kind() != io::ErrorKind::AddrInUse));
+                if !share {
+                    break;
+                }
+            }
+        }
+    }
+    let own = run.to_string();
+    let others = |cpus: &CpuSet, wanted: &dyn Fn(&Holder) -> bool| -> Vec<Holder> {
+        let mut others = holders();
+        others.retain(|holder| holder.run != own && !holder.cpus.is_disjoint(cpus) && wanted(holder));
+        others.dedup_by(|a, b| a.run == b.run);
+        others
+    };
+    if share {
+        return Ok(CpuLock { _names: names, shared_with: others(cpus, &|_| true) });
+    }
+    if !taken.is_empty() {
+        // A run that is just being refused itself is there, too, but not as one that lives on CPUs of others.
+        let holders = if failed.is_some() { Vec::new() } else { others(&taken, &|_| true) };
+        return Err(Refusal { cpus: Box::new(taken), holders, error: failed });
+    }
+    // A run that shares CPUs has no lock where another one had it before.
+    let sharing = others(cpus, &|holder| !holder.exclusive);
+    if sharing.is_empty() {
+        return Ok(CpuLock { _names: names, shared_with: Vec::new() });
+    }
+    let both = sharing.iter().fold(CpuSet::EMPTY, |all, holder| all.union(&holder.cpus));
+    Err(Refusal { cpus: Box::new(cpus.intersection(&both)), holders: sharing, error: None })
+}
+
+/// Binds an abstract name. The descriptor is closed on `exec`.
+fn bind(name: &str) -> io::Result<UnixListener> {
+    UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
+}
+
+/// Sets of consecutive CPUs: their texts are short enough for a name.
+fn ranges(cpus: &CpuSet) -> Vec<CpuSet> {
+    let mut sets: Vec<CpuSet> = Vec::new();
+    let mut last = None;
+    for cpu in cpus.iter() {
+        match sets.last_mut() {
+            Some(set) if last == Some(cpu.wrapping_sub(1)) => set.insert(cpu),
+            _ => sets.push(CpuSet::single(cpu)),
+        }
+        last = Some(cpu);
+    }
+    sets
+}
+
+fn info(run: &RunId, exclusive: bool, cpus: &CpuSet, workload: &str) -> String {
+    let mode = if exclusive { "exclusive" } else { "shared" };
+    // A line of `/proc/net/unix` is a name, and a zero byte is the character that it ends with there.
+    let clean = workload.chars().map(|c| if c.is_control() || c == '@' { '?' } else { c });
+    let mut name = format!("takt/run/{run}/{mode}/{cpus}/");
+    for c in clean {
+        if name.len() + c.len_utf8() > NAME_MAX {
+            break;
+        }
+        name.push(c);
+    }
+    name
+}
+
+/// All runs of this network namespace that hold CPUs, one entry for each of their ranges.
+fn holders() -> Vec<Holder> {
+    let text = std::fs::read("/proc/self/net/unix").unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().filter_map(holder).collect()
+}
+
+/// Reads a line of `/proc/net/unix`: seven columns, and the name with `@` for its zero byte.
+fn holder(line: &str) -> Option<Holder> {
+    let (_, name) = line.split_once(" @takt/run/")?;
+    let mut parts = name.splitn(4, '/');
+    let mut part = || parts.next();
+    let (run, mode, cpus, workload) = (part()?, part()?, part()?, part()?);
+    let (first, last) = cpus.split_once('-').unwrap_or((cpus, cpus));
+    let [first, last] = [first, last].map(|n| n.parse().ok().filter(|n| *n < takt_core::cpus::MAX_CPUS));
+    let mut set = CpuSet::EMPTY;
+    (first?..=last?).for_each(|cpu| set.insert(cpu));
+    let (run, workload) = (run.to_owned(), workload.to_owned());
+    Some(Holder { run, exclusive: mode == "exclusive", cpus: set, workload })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CPUs that no real run of this machine has; each test has its own.
+    fn cpus(from: usize, count: usize) -> CpuSet {
+        let mut set = CpuSet::EMPTY;
+        (from..from + count).for_each(|cpu| set.insert(cpu));
+        set
+    }
+
+    fn take(cpus: &CpuSet, name: &str, share: bool) -> Result<CpuLock, String> {
+        CpuLock::acquire(&RunId::new().unwrap(), cpus, name, share).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_cpu_has_one_run_and_disjoint_cpus_one_each() {
+        let first = take(&cpus(900, 3), "first.yaml", false).unwrap();
+        let own = std::process::id();
+        let refused = take(&cpus(902, 2), "second.yaml", false).unwrap_err();
+        assert_eq!(refused, format!("CPU 902 is in use by first.yaml (process {own})"));
+        let beside = take(&cpus(903, 2), "beside.yaml", false).unwrap();
+        assert!(first.shared_with().is_empty() && beside.shared_with().is_empty());
+        drop(first);
+        let second = take(&cpus(900, 3), "second.yaml", false).unwrap();
+        let refused = take(&cpus(901, 3), "third.yaml", false).unwrap_err();
+        assert_eq!(refused, format!("CPU 901 is in use by second.yaml (process {own})"));
+        drop((second, beside));
+        // A refusal leaves nothing locked.
+        take(&cpus(900, 6), "all.yaml", false).unwrap();
+    }
+
+    #[test]
+    fn who_shares_is_seen_by_those_who_do_not() {
+        let first = take(&cpus(910, 2), "first.yaml", false).unwrap();
+        let sharing = take(&cpus(911, 2), "sharing.yaml", true).unwrap();
+        let names: Vec<&str> = sharing.shared_with().iter().map(|holder| holder.workload.as_str()).collect();
+        assert_eq!(names, ["first.yaml"]);
+        assert!(take(&cpus(912, 1), "third.yaml", false).unwrap_err().contains("in use by sharing.yaml"));
+        drop(first);
+        // It had no lock for this CPU, and yet runs there.
+        let refused = take(&cpus(910, 2), "third.yaml", false).unwrap_err();
+        assert!(refused.starts_with("CPU 911 is in use by sharing.yaml"), "{refused}");
+        drop(sharing);
+        take(&cpus(910, 3), "third.yaml", false).unwrap();
+    }
+
+    #[test]
+    fn names_are_read_as_they_were_written() {
+        let run = RunId::new().unwrap();
+        for (cpus, workload, read) in
+            [(cpus(0, 1), "a b/c:d.yaml", "a b/c:d.yaml"), (cpus(3, 1021), "line\nbreak\0and @", "line?break?and ?")]
+        {
+            let line = format!(
+                "0000000000000000: 00000002 00000000 00010000 0001 01 12345 @{}",
+                info(&run, true, &cpus, workload)
+            );
+            let holder = holder(&line).unwrap();
+            assert_eq!((holder.run.as_str(), holder.exclusive, holder.cpus), (run.to_string().as_str(), true, cpus));
+            assert_eq!((holder.workload.as_str(), holder.pid()), (read, Some(run.pid())));
+        }
+        assert_eq!(info(&run, false, &cpus(1000, 24), &"ä".repeat(100)).len().max(NAME_MAX), NAME_MAX);
+        for foreign in
+            ["", "x: 1 2 3 4 5 6 /run/x", "x: 1 2 3 4 5 6 @takt/run/1-2/shared/9-", "x @takt/run/1/shared/0-9999/w"]
+        {
+            assert_eq!(holder(foreign), None, "{foreign}");
+        }
+        let mut scattered = cpus(0, 2);
+        [5, 7, 8, 1023].into_iter().for_each(|cpu| scattered.insert(cpu));
+        let texts: Vec<String> = ranges(&scattered).iter().map(CpuSet::to_string).collect();
+        assert_eq!(texts, ["0-1", "5", "7-8", "1023"]);
+    }
+}
