@@ -8,6 +8,7 @@ use crate::{Trace, names};
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
+use takt_core::cpus::CpuSet;
 use takt_core::record::{JobId, Place, What};
 use takt_core::time::{Span, Time};
 
@@ -78,6 +79,8 @@ pub struct Diff {
     pub largest: Span,
     /// Every task did the same things in the same order, and every CPU set saw the same tasks in the same order.
     pub order_equal: bool,
+    /// The order is not equal, but nothing differs if the CPUs are ignored ([`diff_ignoring_cpus`]).
+    pub only_cpus: bool,
     /// The points that differ in time, and those that only one trace has; in the order of time.
     pub points: Vec<Point>,
     /// CPU sets on which the order of tasks differs, with the first difference.
@@ -121,9 +124,12 @@ fn length(trace: &Trace) -> Time {
     trace.header.duration.map_or_else(|| trace.end(), |d| Time::ZERO + d)
 }
 
-fn sequences(trace: &Trace, limit: Option<Time>) -> Sequences {
+/// Without CPUs a job that changes them without a pause goes on, and there is one place.
+fn sequences(trace: &Trace, limit: Option<Time>, cpus: bool) -> Sequences {
     let labels: Vec<Rc<str>> = trace.header.labels().into_iter().map(Rc::from).collect();
-    let places: Vec<Rc<str>> = trace.header.places.iter().map(|p| Rc::from(p.to_string())).collect();
+    let anywhere: Rc<str> = "".into();
+    let text = |place: &CpuSet| if cpus { Rc::from(place.to_string()) } else { anywhere.clone() };
+    let places: Vec<Rc<str>> = trace.header.places.iter().map(text).collect();
     let mut outcomes: HashMap<&str, Rc<str>> = HashMap::new();
     let mut s = Sequences { tasks: HashMap::new(), places: HashMap::new(), order: Vec::new() };
     for r in &trace.records {
@@ -149,13 +155,19 @@ fn sequences(trace: &Trace, limit: Option<Time>) -> Sequences {
         }
         let label = &labels[task.index()];
         let key = Key { kind, job, detail };
-        if matches!(kind, Kind::Start | Kind::Stop) {
+        if cpus && matches!(kind, Kind::Start | Kind::Stop) {
             s.places.entry(key.detail.clone()).or_default().push((key.clone(), label.clone()));
         }
         if !s.tasks.contains_key(label) {
             s.order.push(label.clone());
         }
-        s.tasks.entry(label.clone()).or_default().push(Event { key, at: r.record.at, applied: r.applied });
+        let events = s.tasks.entry(label.clone()).or_default();
+        let stopped = events.last().is_some_and(|e| (e.key.kind, e.key.job, e.at) == (Kind::Stop, job, r.record.at));
+        if !cpus && kind == Kind::Start && stopped {
+            events.pop();
+            continue;
+        }
+        events.push(Event { key, at: r.record.at, applied: r.applied });
     }
     s
 }
@@ -166,10 +178,24 @@ fn sequences(trace: &Trace, limit: Option<Time>) -> Sequences {
 /// whether they are still recorded.
 #[must_use]
 pub fn diff(a: &Trace, b: &Trace, tolerance: Span) -> Diff {
+    let mut d = compare(a, b, tolerance, true);
+    d.only_cpus = !d.order_equal && d.places.is_empty() && diff_ignoring_cpus(a, b, tolerance).is_equal();
+    d
+}
+
+/// As [`diff`], but on which CPUs a job runs makes no difference, and a job that changes them without a pause goes on. What counts is
+/// each task's own sequence, and the instants. The order of tasks counts beside that only where both traces have one place.
+#[must_use]
+pub fn diff_ignoring_cpus(a: &Trace, b: &Trace, tolerance: Span) -> Diff {
+    let one_place = [a, b].iter().all(|trace| trace.header.places.len() == 1) && a.header.places == b.header.places;
+    compare(a, b, tolerance, one_place)
+}
+
+fn compare(a: &Trace, b: &Trace, tolerance: Span, cpus: bool) -> Diff {
     let (length_a, length_b) = (length(a), length(b));
     let shorter = length_a.min(length_b);
     let up_to = (length_a != length_b).then_some(shorter);
-    let (mut in_a, mut in_b) = (sequences(a, up_to), sequences(b, up_to));
+    let (mut in_a, mut in_b) = (sequences(a, up_to, cpus), sequences(b, up_to, cpus));
     let mut d = Diff { order_equal: true, tolerance, up_to, ..Diff::default() };
     let only_b = in_b.order.iter().filter(|t| !in_a.tasks.contains_key(*t)).cloned();
     let tasks: Vec<Rc<str>> = in_a.order.iter().cloned().chain(only_b.collect::<Vec<_>>()).collect();

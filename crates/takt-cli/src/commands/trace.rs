@@ -94,6 +94,9 @@ enum Command {
         /// Share of points, in percent, that may differ by more
         #[arg(long, default_value_t = 0)]
         allow: u8,
+        /// Compare when the jobs of each task run, and not on which CPUs
+        #[arg(long)]
+        ignore_cpus: bool,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -126,14 +129,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Kernel { trace, switches, tolerance, busy, json } => {
             kernel(&read(trace)?, switches, *tolerance, *busy, *json, &mut out)
         }
-        Command::Diff { a, b, tolerance, allow, json } => {
-            let diff = diff::diff(&read(a)?, &read(b)?, *tolerance);
+        Command::Diff { a, b, tolerance, allow, ignore_cpus, json } => {
+            let compare = if *ignore_cpus { diff::diff_ignoring_cpus } else { diff::diff };
+            let diff = compare(&read(a)?, &read(b)?, *tolerance);
             let equal = diff.order_equal && diff.beyond * 100 <= diff.compared * usize::from(*allow);
             if *json {
                 let point = |p: &Point| json!({"task": p.task, "job": p.job, "a_ns": p.a.map(Time::ns), "b_ns": p.b.map(Time::ns)});
                 let points: Vec<_> = diff.points.iter().map(point).collect();
                 let object = json!({"compared": diff.compared, "beyond": diff.beyond, "order_equal": diff.order_equal,
-                    "largest_ns": diff.largest.ns(), "points": points, "places": diff.places});
+                    "only_cpus": diff.only_cpus, "largest_ns": diff.largest.ns(), "points": points, "places": diff.places});
                 writeln!(out, "{object}")?;
             } else {
                 differences(&diff, &mut out)?;
@@ -201,12 +205,19 @@ const POINTS: usize = 50;
 
 /// A comparison for people.
 fn differences(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
-    let order = if diff.order_equal { "the same order" } else { "a different order" };
+    let order = match (diff.order_equal, diff.only_cpus) {
+        (true, _) => "the same order",
+        (false, true) => "the same order on other CPUs",
+        (false, false) => "a different order",
+    };
     let (compared, beyond, tolerance, largest) = (diff.compared, diff.beyond, diff.tolerance, short(diff.largest));
     writeln!(
         out,
         "{compared} points compared, {beyond} differ by more than {tolerance}, largest difference {largest}; {order}"
     )?;
+    if diff.only_cpus {
+        writeln!(out, "only the CPUs differ, and `--ignore-cpus` compares without them")?;
+    }
     if let Some(up_to) = diff.up_to {
         writeln!(out, "the traces differ in length and were compared up to {}", short(up_to - Time::ZERO))?;
     }

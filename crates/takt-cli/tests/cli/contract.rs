@@ -354,3 +354,21 @@ fn a_trace_of_another_workload_is_told_apart() {
     let run = check().expect(2);
     assert!(run.stderr.contains("the trace is of the tasks `a`, `b`, `c`"), "{}", run.stderr);
 }
+
+/// Issue 11, row 13.
+#[test]
+fn a_swap_of_cpus_is_no_other_order() {
+    let room =
+        Room::with("policy: g-edf\ncpus: 0-1\ntasks: [{runtime: 4ms, period: 10ms}, {runtime: 7ms, period: 15ms}]\n");
+    room.takt(&["sim", "w.yaml", "--duration", "60ms", "--trace", "a.jsonl"]).expect(0);
+    let swapped =
+        room.text("a.jsonl").replace("\"cpus\":\"0\"", "\"cpus\":\"-\"").replace("\"cpus\":\"1\"", "\"cpus\":\"0\"");
+    fs::write(room.path("b.jsonl"), swapped.replace("\"cpus\":\"-\"", "\"cpus\":\"1\"")).unwrap();
+    let diff = |more: &[&str]| room.takt(&[&["trace", "diff", "a.jsonl", "b.jsonl"], more].concat());
+    let said = diff(&[]).expect(1).stdout;
+    assert!(said.contains("; the same order on other CPUs\nonly the CPUs differ, and `--ignore-cpus`"), "{said}");
+    let json: Value = serde_json::from_str(&diff(&["--json"]).expect(1).stdout).unwrap();
+    assert_eq!((&json["order_equal"], &json["only_cpus"]), (&false.into(), &true.into()));
+    let said = diff(&["--ignore-cpus"]).expect(0).stdout;
+    assert!(said.ends_with(" 0 differ by more than 1ms, largest difference 0s; the same order\n"), "{said}");
+}

@@ -6,7 +6,7 @@ use takt_core::model::TaskId;
 use takt_core::record::{Outcome, What};
 use takt_core::time::{Span, Time};
 use takt_trace::Trace;
-use takt_trace::diff::diff;
+use takt_trace::diff::{diff, diff_ignoring_cpus};
 
 fn shifted(trace: &Trace, by: impl Fn(usize) -> Span) -> Trace {
     let mut trace = trace.clone();
@@ -82,7 +82,7 @@ fn the_order_between_cpus_does_not_matter_but_on_one_it_does() {
     other.records.iter_mut().for_each(|r| r.applied = Time::ZERO);
     let flat = shifted(&windows(), |_| Span::ZERO);
     let d = diff(&flat, &other, Span::MAX);
-    assert!(!d.order_equal && d.beyond == 0 && d.points.is_empty(), "{d:?}");
+    assert!(!d.order_equal && !d.only_cpus && d.beyond == 0 && d.points.is_empty(), "{d:?}");
     insta::assert_debug_snapshot!(d.places);
 }
 
@@ -138,4 +138,34 @@ fn tasks_go_by_their_names() {
     assert!(diff(&a, &b, Span::ZERO).is_equal());
     b.header.tasks[0].name = "someone else".into();
     assert!(!diff(&a, &b, Span::ZERO).order_equal);
+}
+
+/// Issue 11, row 13: jobs on each other's CPUs were "a different order".
+#[test]
+fn a_swap_of_cpus_is_told_from_another_order() {
+    let trace = edf();
+    let mut swapped = trace.clone();
+    for r in &mut swapped.records {
+        if let What::Start { place, .. } | What::Stop { place, .. } = &mut r.record.what {
+            place.0 = 1 - place.0;
+        }
+    }
+    let d = diff(&trace, &swapped, Span::ZERO);
+    assert!(!d.order_equal && d.only_cpus, "{d:?}");
+    assert!(diff_ignoring_cpus(&trace, &swapped, Span::ZERO).is_equal());
+    assert!(!diff(&trace, &trace, Span::ZERO).only_cpus);
+
+    // Later than the tolerance, or with another end of a job, it is more than that.
+    let late = shifted(&swapped, |_| Span::from_us(2));
+    let d = diff(&trace, &late, Span::from_us(1));
+    assert!(!d.order_equal && !d.only_cpus);
+    assert!(diff_ignoring_cpus(&trace, &late, Span::from_us(1)).beyond > 0);
+    let mut other = swapped.clone();
+    let end = other.records.iter_mut().find_map(|r| match &mut r.record.what {
+        What::Finish { outcome, .. } => Some(outcome),
+        _ => None,
+    });
+    *end.unwrap() = Outcome::Aborted;
+    assert!(!diff(&trace, &other, Span::ZERO).only_cpus);
+    assert!(!diff_ignoring_cpus(&trace, &other, Span::ZERO).order_equal);
 }
