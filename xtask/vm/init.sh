@@ -152,6 +152,12 @@ if [ "$mode" = exact ]; then
     else
         bad "the hard CBS and SCHED_DEADLINE by the tick" "the kernel's features cannot be changed"
     fi
+    TAKT_OUTCOMES=v2 TAKT_PROGRAM=/bin/takt /outcomes/outcomes --test-threads 1 > outcomes.txt 2>&1
+    status=$?
+    grep '^outcomes on' outcomes.txt
+    name="outcomes equal the simulation"
+    if [ $status = 0 ]; then ok "$name"; else bad "$name" "status $status" outcomes.txt; fi
+    clean_after "outcomes"
     ground_truth 1ms "/workloads/features/sc-budget.yaml /workloads/features/rm.yaml"
 else
     # A process can be handed a CPU whose turn is over; 22 ms until it ran were seen.

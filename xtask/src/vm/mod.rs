@@ -32,6 +32,8 @@ const BOOT_TIME_MIN: Duration = Duration::from_secs(240);
 const LIMITED: &str = r#"ulimit -t "$0" && exec "$@""#;
 /// Tests that look at the machine they run on; they run in the virtual machine too.
 const TESTS: [&str; 8] = ["-p", "takt-linux", "--lib", "--test", "groups", "--test", "crash", "--no-run"];
+/// The comparison of real runs with their simulation, which has a folder of its own there: it runs where time is virtual.
+const OUTCOMES: [&str; 5] = ["-p", "takt-cli", "--test", "outcomes", "--no-run"];
 
 /// What to boot.
 #[derive(Default)]
@@ -204,9 +206,12 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
     let takt = build(&["build", "-p", "takt-cli", "--bin", "takt"])?;
     ensure!(takt.len() == 1, "{} programs were built instead of takt alone", takt.len());
     let tests = build(&[&["test"], &TESTS[..]].concat())?;
+    let outcomes = build(&[&["test"], &OUTCOMES[..]].concat())?;
     let path = dir.join("initramfs.cpio");
     let mut archive = Archive::new(BufWriter::new(File::create(&path)?));
-    for name in ["bin", "dev", "etc", "proc", "sys", "tmp", "root", "tests", "workloads", "workloads/features"] {
+    for name in
+        ["bin", "dev", "etc", "proc", "sys", "tmp", "root", "tests", "outcomes", "workloads", "workloads/features"]
+    {
         archive.directory(name)?;
     }
     archive.console()?;
@@ -218,6 +223,9 @@ fn initramfs(dir: &Path) -> Result<PathBuf> {
     archive.program("bin/takt", &fs::read(&takt[0].1)?)?;
     for (name, program) in &tests {
         archive.program(&format!("tests/{name}"), &fs::read(program)?)?;
+    }
+    for (name, program) in outcomes.iter().filter(|(name, _)| name == "outcomes") {
+        archive.program(&format!("outcomes/{name}"), &fs::read(program)?)?;
     }
     for folder in ["workloads", "workloads/features"] {
         for entry in fs::read_dir(root().join(folder))? {

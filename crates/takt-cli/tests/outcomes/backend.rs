@@ -1,0 +1,147 @@
+//! Drivers of a workload, and the outcomes that they report.
+
+use crate::instances::Instance;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use takt_core::record::{Outcome, What};
+use takt_core::time::Span;
+use takt_trace::Format;
+
+/// What a run decided: for each task its name and counts, and the order of what happened to jobs.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcomes {
+    pub(crate) tasks: Vec<(String, String)>,
+    pub(crate) order: Vec<String>,
+    /// By how much the machine delayed the run at most.
+    pub(crate) stall: Option<Span>,
+}
+
+impl Outcomes {
+    /// The first difference, in words.
+    pub(crate) fn difference(&self, run: &Outcomes) -> Option<String> {
+        for ((name, counts), (other, run)) in self.tasks.iter().zip(&run.tasks) {
+            if (name, counts) != (other, run) {
+                return Some(format!("{name} simulated {counts}\n{other} run {run}"));
+            }
+        }
+        if self.order == run.order {
+            return None;
+        }
+        let at = self.order.iter().zip(&run.order).position(|(a, b)| a != b);
+        let at = at.unwrap_or(self.order.len().min(run.order.len()));
+        let [simulated, run] =
+            [&self.order, &run.order].map(|o| o[at.saturating_sub(2)..(at + 4).min(o.len())].join(", "));
+        Some(format!("order from event {at} on: simulated {simulated}\nrun {run}"))
+    }
+}
+
+/// A driver of workloads.
+pub(crate) trait Backend {
+    fn name(&self) -> &'static str;
+    fn outcomes(&self, instance: &Instance) -> Outcomes;
+}
+
+/// Virtual time: `takt sim`.
+pub(crate) struct Simulator;
+
+impl Backend for Simulator {
+    fn name(&self) -> &'static str {
+        "simulator"
+    }
+    fn outcomes(&self, instance: &Instance) -> Outcomes {
+        takt(instance, &["sim"])
+    }
+}
+
+/// Real processes: `takt run` with one of its mechanisms.
+pub(crate) struct Processes {
+    mechanism: &'static str,
+    stalls: bool,
+}
+
+impl Processes {
+    pub(crate) fn new(mechanism: &'static str) -> Processes {
+        Processes { mechanism, stalls: true }
+    }
+    /// On a machine whose time is virtual, where nothing can stall.
+    pub(crate) fn virtual_time(mechanism: &'static str) -> Processes {
+        Processes { mechanism, stalls: false }
+    }
+    /// Whether the machine can delay a run.
+    pub(crate) fn stalls(&self) -> bool {
+        self.stalls
+    }
+}
+
+impl Backend for Processes {
+    fn name(&self) -> &'static str {
+        self.mechanism
+    }
+    fn outcomes(&self, instance: &Instance) -> Outcomes {
+        takt(instance, &["run", "--mechanism", self.mechanism])
+    }
+}
+
+/// Runs `takt`, and reads its summary and its trace.
+fn takt(instance: &Instance, command: &[&str]) -> Outcomes {
+    let room = tempfile::Builder::new().prefix("takt-test-").tempdir().expect("a directory");
+    let path = |name: &str| room.path().join(name);
+    fs::write(path("w.yaml"), &instance.text).expect("a file");
+    // A virtual machine has the program elsewhere.
+    let program = std::env::var("TAKT_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_takt").into());
+    let duration = instance.duration.to_string();
+    let mut process = Command::new(program);
+    process.args(command).args(["w.yaml", "--json", "--trace", "t.jsonl", "--duration", &duration]);
+    let done = process.current_dir(room.path()).stdin(Stdio::null()).output().expect("takt starts");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{} {command:?}: {said}\n{}", instance.name, instance.text);
+    let summary: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
+    Outcomes { tasks: tasks(&summary), order: order(&path("t.jsonl")), stall: stall(&summary) }
+}
+
+fn tasks(summary: &Value) -> Vec<(String, String)> {
+    const COUNTS: [&str; 8] = ["released", "completed", "met", "missed", "aborted", "behind", "activations", "cut_off"];
+    let of_task = |task: &Value| {
+        let counts = COUNTS.map(|key| format!("{key} {}", task[key])).join(", ");
+        let utility = if task["utility"].is_object() { &task["utility"]["accrued"] } else { &Value::Null };
+        (task["name"].to_string(), format!("{counts}, utility {utility}"))
+    };
+    summary["tasks"].as_array().into_iter().flatten().map(of_task).collect()
+}
+
+/// How jobs began and ended, in the order of the trace. Preemptions are left out: a job that is preempted just before it ends is none.
+fn order(path: &Path) -> Vec<String> {
+    let file = fs::File::open(path).expect("a trace");
+    let trace = takt_trace::read(file, Format::JsonLines).expect("a whole trace");
+    let (names, mut begun) = (trace.header.labels(), HashSet::new());
+    let mut order = Vec::new();
+    for record in &trace.records {
+        order.extend(match record.record.what {
+            What::Start { task, job, .. } => {
+                begun.insert((task, job)).then(|| format!("{} begins {job}", names[task.index()]))
+            }
+            // The end of the run and what ends with it are one instant.
+            What::Finish { task, job, outcome, .. } if outcome != Outcome::Skipped => {
+                Some(format!("{} ends {job} {outcome:?}", names[task.index()]))
+            }
+            What::Behind { task, job, abandoned } => {
+                Some(format!("{} is behind in {job} with {abandoned}", names[task.index()]))
+            }
+            What::LateSignal { task, job } => Some(format!("{} signals {job} late", names[task.index()])),
+            What::Handler { task, job, .. } => Some(format!("{} handles {job}", names[task.index()])),
+            _ => None,
+        });
+    }
+    order
+}
+
+/// The largest delay by the machine: lateness of the scheduler, switches, steal, and waiting of processes for their CPU.
+fn stall(summary: &Value) -> Option<Span> {
+    let waited = summary["tasks"].as_array()?.iter().filter_map(|task| task["waited_ns"].as_i64()).max();
+    let known =
+        [summary["lateness_ns"]["max"].as_i64(), summary["switch_ns"]["max"].as_i64(), summary["stolen_ns"].as_i64()];
+    known.into_iter().flatten().chain(waited).max().map(Span::from_ns)
+}

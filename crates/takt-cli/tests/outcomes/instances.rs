@@ -1,0 +1,319 @@
+//! Workloads that are drawn for each family of policies and rules. The same draw gives the same workload.
+
+use crate::robust::is_robust;
+use std::fmt::Write;
+use takt_core::rng::draw_up_to;
+use takt_core::time::Span;
+
+/// A workload to simulate and to run.
+pub(crate) struct Instance {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) duration: Span,
+    pub(crate) cpus: usize,
+    /// How much longer jobs may take without another outcome.
+    pub(crate) slack: Span,
+}
+
+/// How the tasks of a family look.
+#[derive(Clone, Copy, Default)]
+struct Shape {
+    tasks: u64,
+    /// Their load, in percent of a CPU.
+    load: (u64, u64),
+    utility: bool,
+    priority: bool,
+    /// Deadlines before the end of the period.
+    constrained: bool,
+    /// Budgets, and reservations, below what jobs need.
+    budget: bool,
+    reservation: bool,
+    /// What is added to each task.
+    keys: &'static str,
+    handler: bool,
+}
+
+enum Kind {
+    /// Tasks under this policy and these rules.
+    Online(Shape),
+    /// Processes in the windows of a table: the best-effort one, and whether they signal.
+    Table { signals: bool, slice: bool },
+    /// Tasks in a partition with this policy.
+    Inside(&'static str, Shape),
+    /// Aperiodic work behind servers, beside a periodic task.
+    Aperiodic,
+    /// A process for each job.
+    PerJob,
+}
+
+struct Family {
+    name: &'static str,
+    head: &'static str,
+    cpus: usize,
+    kind: Kind,
+    /// What a machine adds to a job at most, when all is well.
+    slack: Span,
+}
+
+const SLACK: Span = Span::from_us(400);
+/// Starting a program takes CPU time of its job.
+const START: Span = Span::from_us(3500);
+
+fn online(name: &'static str, head: &'static str, shape: Shape) -> Family {
+    let cpus = if head.contains("cpus: 0-1") { 2 } else { 1 };
+    Family { name, head, cpus, kind: Kind::Online(shape), slack: SLACK }
+}
+
+/// An overload of three tasks on one CPU.
+const OVER: Shape = Shape {
+    tasks: 3,
+    load: (110, 200),
+    utility: false,
+    priority: false,
+    constrained: false,
+    budget: false,
+    reservation: false,
+    keys: "",
+    handler: false,
+};
+const WORTH: Shape = Shape { utility: true, ..OVER };
+const TWO_CPUS: Shape = Shape { tasks: 4, load: (210, 330), utility: true, ..OVER };
+
+fn families() -> Vec<Family> {
+    let reserved = Shape { reservation: true, load: (80, 130), ..OVER };
+    let mut all = vec![
+        online("edf-abort", "policy: edf\nlate: abort", OVER),
+        online("edf-continue", "policy: edf", Shape { load: (110, 150), ..OVER }),
+        online("edf-skip", "policy: edf\nbacklog: skip", OVER),
+        online("edf-abort-skip", "policy: edf\nlate: abort\nbacklog: skip", OVER),
+        online("edf-constrained", "policy: edf\nlate: abort", Shape { constrained: true, ..OVER }),
+        online("rm-abort", "policy: rm\nlate: abort", OVER),
+        online("dm-abort", "policy: dm\nlate: abort", Shape { constrained: true, ..OVER }),
+        online("fp-continue", "policy: fp", Shape { priority: true, load: (110, 150), ..OVER }),
+        online("fp-abort", "policy: fp\nlate: abort", Shape { priority: true, ..OVER }),
+        online("fifo-abort", "policy: fifo\nlate: abort", OVER),
+        online("np-edf-abort", "policy: np-edf\nlate: abort", OVER),
+        online("edf-budgets", "policy: edf", Shape { budget: true, load: (60, 130), ..OVER }),
+        online("rm-budgets", "policy: rm\nlate: abort", Shape { budget: true, load: (60, 130), ..OVER }),
+        online("dasa-abort", "policy: dasa\nlate: abort", WORTH),
+        online("dasa-continue", "policy: dasa", WORTH),
+        online("dasa-at-event", "policy: dasa\nlate: abort-at-event", WORTH),
+        online("dasa-nd", "policy: dasa-nd\nlate: abort", WORTH),
+        online("lbesa", "policy: lbesa\nlate: abort", WORTH),
+        online("gus", "policy: gus\nlate: abort", WORTH),
+        online("hvdf", "policy: hvdf\nlate: abort", WORTH),
+        online("hvdf-chronos", "policy: hvdf\npreset: chronos", Shape { load: (110, 150), ..WORTH }),
+        online("np-hvdf", "policy: np-hvdf\nlate: abort", WORTH),
+        online("cbs-soft", "policy: {name: cbs, enforcement: soft}", reserved),
+        online("cbs-hard", "policy: {name: cbs, enforcement: hard}", reserved),
+        online("cbs-hard-abort", "policy: {name: cbs, enforcement: hard}\nlate: abort", reserved),
+        online("fcbs", "policy: fcbs", reserved),
+        online("grub", "policy: grub", reserved),
+        online("signal", "policy: edf\nlate: abort", Shape { keys: ", on_abort: signal", ..OVER }),
+        online("handler", "policy: edf\nlate: abort", Shape { handler: true, ..OVER }),
+        online("g-edf", "policy: g-edf\ncpus: 0-1\nlate: abort", TWO_CPUS),
+        online("p-edf", "policy: p-edf\ncpus: 0-1\nlate: abort", TWO_CPUS),
+        online("gmua", "policy: gmua\ncpus: 0-1\nlate: abort", TWO_CPUS),
+        online("ng-gua", "policy: ng-gua\ncpus: 0-1\nlate: abort", TWO_CPUS),
+        online("g-gua", "policy: g-gua\ncpus: 0-1\nlate: abort", TWO_CPUS),
+        online("g-hvdf", "policy: g-hvdf\ncpus: 0-1\nlate: abort", TWO_CPUS),
+    ];
+    let family = |name, head, kind| Family { name, head, cpus: 1, kind, slack: SLACK };
+    for name in ["polling-server", "deferrable-server", "sporadic-server", "periodic-server"] {
+        let head = match name {
+            "polling-server" => "policy: polling-server",
+            "deferrable-server" => "policy: deferrable-server",
+            "sporadic-server" => "policy: sporadic-server",
+            _ => "policy: periodic-server",
+        };
+        all.push(family(name, head, Kind::Aperiodic));
+    }
+    let table = |signals, slice| Kind::Table { signals, slice };
+    all.push(family("table-signals", "", table(true, false)));
+    all.push(family("table-slice", "be_start: slice", table(true, true)));
+    all.push(family("table-without-signals", "", table(false, false)));
+    let inside = Shape { load: (60, 110), ..OVER };
+    all.push(family("inside-edf", "late: abort", Kind::Inside("edf", inside)));
+    all.push(family("inside-dasa", "late: abort", Kind::Inside("dasa", Shape { utility: true, ..inside })));
+    all.push(Family { slack: START, ..family("per-job", "policy: edf\nlate: abort", Kind::PerJob) });
+    all
+}
+
+/// How many workloads of a family there are.
+const EACH: usize = 2;
+
+/// All workloads, in the order of their families; with processes in a real-time class or without. `TAKT_OUTCOMES_ONLY` names a part of
+/// the name of some.
+pub(crate) fn all(realtime: bool) -> Vec<Instance> {
+    let mut all = Vec::new();
+    let only = std::env::var("TAKT_OUTCOMES_ONLY").unwrap_or_default();
+    for (number, family) in families().iter().enumerate() {
+        let found = (0..2000).filter_map(|draw| drawn(family, number as u64, draw, realtime)).take(EACH);
+        let before = all.len();
+        all.extend(found);
+        assert_eq!(all.len() - before, EACH, "robust workloads of {}", family.name);
+    }
+    all.retain(|instance| instance.name.contains(&only));
+    all
+}
+
+/// A stream of numbers.
+struct Draws {
+    family: u64,
+    draw: u64,
+    next: u64,
+}
+
+impl Draws {
+    fn number(&mut self, least: u64, most: u64) -> u64 {
+        self.next += 1;
+        least + draw_up_to(most - least, self.family, self.draw, self.next)
+    }
+    fn of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.number(0, list.len() as u64 - 1) as usize]
+    }
+}
+
+fn drawn(family: &Family, number: u64, draw: u64, realtime: bool) -> Option<Instance> {
+    let mut draws = Draws { family: number + 1, draw, next: 0 };
+    let Family { name, head, cpus, slack, .. } = *family;
+    // Where the schedule has all CPUs, nothing else would run beside processes in a real-time class.
+    let class = if realtime && cpus == 1 { "yes" } else { "no" };
+    let mut text = format!("# {name}, draw {draw}\nrealtime: {class}\n");
+    if !head.is_empty() {
+        writeln!(text, "{head}").expect("text");
+    }
+    if cpus == 1 && !matches!(family.kind, Kind::Table { .. } | Kind::Inside(..)) {
+        text += "cpus: 0\n";
+    }
+    match family.kind {
+        Kind::Online(shape) => {
+            text += "tasks:\n";
+            tasks(&mut text, &mut draws, shape, "  ");
+        }
+        Kind::Inside(policy, shape) => {
+            writeln!(text, "partitions:\n  - name: inner\n    policy: {policy}\n    processes:").expect("text");
+            tasks(&mut text, &mut draws, shape, "      ");
+            text += "  - {name: other, processes: [{name: other, budget: 5ms, cmd: exec takt burn}]}\n";
+            let (own, rest) = (draws.number(12, 25), draws.number(5, 9));
+            write!(text, "windows:\n  - {{length: {own}ms, slices: [{{cpu: 0, sc_partition: inner}}]}}\n")
+                .expect("text");
+            writeln!(text, "  - {{length: {rest}ms, slices: [{{cpu: 0, sc_partition: other}}]}}").expect("text");
+        }
+        Kind::Table { signals, slice } => table(&mut text, &mut draws, signals, slice),
+        Kind::Aperiodic => aperiodic(&mut text, &mut draws),
+        Kind::PerJob => per_job(&mut text, &mut draws),
+    }
+    let duration = Span::from_ms(draws.number(230, 320) as i64);
+    let instance = Instance { name: format!("{name}-{draw}"), text, duration, cpus, slack };
+    is_robust(&instance.text, duration, slack).then_some(instance)
+}
+
+/// Tenths of a millisecond as a duration.
+fn ms(tenths: u64) -> String {
+    format!("{}.{}ms", tenths / 10, tenths % 10)
+}
+
+fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str) {
+    let load = draws.number(shape.load.0, shape.load.1);
+    let weights: Vec<u64> = (0..shape.tasks).map(|_| draws.number(1, 4)).collect();
+    let total: u64 = weights.iter().sum();
+    for (n, weight) in weights.iter().enumerate() {
+        let period = draws.of(&[160, 200, 250, 300, 400, 500]);
+        let deadline = if shape.constrained { period * draws.number(6, 9) / 10 } else { period };
+        let need = (period * load * weight / total / 100).clamp(15, deadline * 9 / 10);
+        let offset = draws.number(0, 30);
+        write!(text, "{indent}- {{name: t{n}, period: {}, offset: {}", ms(period), ms(offset)).expect("text");
+        if shape.constrained {
+            write!(text, ", deadline: {}", ms(deadline)).expect("text");
+        }
+        if shape.budget && n % 2 == 0 {
+            // A job that needs more than its budget.
+            let budget = need * draws.number(5, 8) / 10;
+            write!(text, ", runtime: {}, execution: {}, budget: {}", ms(budget), ms(need), ms(budget)).expect("text");
+        } else {
+            write!(text, ", runtime: {}", ms(need)).expect("text");
+        }
+        if shape.reservation {
+            // Servers together have less than a CPU; one has less than its jobs need.
+            let budget = (period * 85 / 100 / shape.tasks).max(10);
+            write!(text, ", reservation: {{budget: {}, period: {}}}", ms(budget), ms(period)).expect("text");
+        }
+        if shape.utility {
+            write!(text, ", utility: {}", draws.number(1, 30)).expect("text");
+        }
+        if shape.priority {
+            write!(text, ", priority: {}", n + 1).expect("text");
+        }
+        let handler = if shape.handler { " --handler 1.5ms" } else { "" };
+        if shape.handler {
+            text.push_str(", handler: 1.5ms");
+        }
+        text.push_str(shape.keys);
+        writeln!(text, ", init: yes, cmd: exec takt burn --runtime {}{handler}}}", ms(need)).expect("text");
+    }
+}
+
+fn table(text: &mut String, draws: &mut Draws, signals: bool, slice: bool) {
+    let length = draws.number(250, 500);
+    let process = |text: &mut String, name: &str, draws: &mut Draws| {
+        let budget = draws.number(30, length / 3);
+        let need = budget * draws.number(4, 22) / 10;
+        if signals {
+            let (budget, need) = (ms(budget), ms(need));
+            let cmd = format!("exec takt burn --runtime {need}");
+            writeln!(text, "      - {{name: {name}, budget: {budget}, runtime: {need}, init: yes, cmd: {cmd}}}")
+        } else {
+            let keys = "completion: none, cmd: exec takt burn";
+            writeln!(text, "      - {{name: {name}, budget: {}, {keys}}}", ms(budget))
+        }
+        .expect("text");
+    };
+    text.push_str("partitions:\n");
+    for (partition, names) in [("A", ["a1", "a2"]), ("B", ["b1", "b2"])] {
+        writeln!(text, "  - name: {partition}\n    processes:").expect("text");
+        names.iter().for_each(|name| process(text, name, draws));
+    }
+    text.push_str("windows:\n");
+    let lengths = if slice { vec![length, length / 2] } else { vec![length] };
+    for length in lengths {
+        let slices = "[{cpu: 0, sc_partition: A, be_partition: B}]";
+        writeln!(text, "  - {{length: {}, slices: {slices}}}", ms(length)).expect("text");
+    }
+}
+
+fn aperiodic(text: &mut String, draws: &mut Draws) {
+    let period = draws.of(&[200, 250, 300]);
+    let need = draws.number(40, 120);
+    let mut at = draws.number(5, 60);
+    let mut releases = Vec::new();
+    while at < 2200 {
+        // Not at an instant of the server.
+        releases.push(format!("{}.{}5ms", at / 10, at % 10));
+        at += draws.number(150, 700);
+    }
+    let budget = draws.number(20, 60);
+    let (list, reserved) = (releases.join(", "), format!("{{budget: {}, period: {}}}", ms(budget), ms(period)));
+    text.push_str("tasks:\n");
+    let deadline = ms(draws.number(250, 600));
+    let cmd = format!("exec takt burn --runtime {}", ms(need));
+    let head = format!("{{name: ap, releases: [{list}], runtime: {}, deadline: {deadline}", ms(need));
+    writeln!(text, "  - {head}, reservation: {reserved}, init: yes, cmd: {cmd}}}").expect("text");
+    let (period, need) = (draws.of(&[300, 400, 500]), draws.number(100, 250));
+    let cmd = format!("exec takt burn --runtime {}", ms(need));
+    let head = format!("{{name: loop, period: {}, runtime: {}", ms(period), ms(need));
+    writeln!(text, "  - {head}, init: yes, cmd: {cmd}}}").expect("text");
+}
+
+fn per_job(text: &mut String, draws: &mut Draws) {
+    // The jobs of `long` are aborted, and replaced while the CPU is idle; those of `good` come in the middle.
+    let (period, need) = (draws.of(&[600, 700, 800]), draws.number(30, 90));
+    let cmd = format!("exec takt burn --jobs 1 --runtime {}", ms(need));
+    let head = format!("{{name: good, period: {}, offset: {}, deadline: 20ms", ms(period), ms(period / 2));
+    text.push_str("tasks:\n");
+    writeln!(text, "  - {head}, runtime: {}, spawn: per-job, cmd: {cmd}}}", ms(need)).expect("text");
+    let need = draws.number(850, 990);
+    let cmd = format!("exec takt burn --jobs 1 --runtime {}", ms(need));
+    let head = format!("{{name: long, period: {}, runtime: 10ms, execution: {}", ms(period), ms(need));
+    writeln!(text, "  - {head}, spawn: per-job, cmd: {cmd}}}").expect("text");
+}

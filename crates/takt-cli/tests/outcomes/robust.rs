@@ -1,0 +1,118 @@
+//! Whether the outcomes of a workload depend on microseconds.
+
+use takt_core::engine::Engine;
+use takt_core::model::{Completion, Execution, Task};
+use takt_core::record::{Outcome, Record, What};
+use takt_core::scenario::Scenario;
+use takt_core::stats::Counts;
+use takt_core::time::{Span, Time};
+use takt_workload::{Options, Source, Workload, load};
+
+/// What the machine does to a run: longer jobs, switches that cost time, budgets that end late.
+#[derive(Clone, Copy, Default)]
+struct Disturbance {
+    /// Added to what each job needs.
+    longer: Span,
+    /// Up to so much is added to that, drawn for each job.
+    varies: Span,
+    switch: Span,
+    late: Span,
+    /// Releases and deadlines are noticed at multiples of this, so that what is due at nearly the same time coincides.
+    tick: Span,
+    seed: u64,
+}
+
+/// What happened to jobs in order, with the counts of all tasks.
+type Course = (Vec<(&'static str, u32, u64)>, Vec<Counts>);
+
+/// Whether the outcomes stay the same when jobs need up to `slack` more, switches cost time and budgets end late; and whether
+/// something is missed at all.
+pub(crate) fn is_robust(text: &str, duration: Span, slack: Span) -> bool {
+    let source = Source { name: "w.yaml".into(), text: text.into() };
+    let mut workload = match load(source, &Options::default()) {
+        Ok(workload) => workload,
+        Err(faults) => panic!("{faults:?}\n{text}"),
+    };
+    workload.settle_simulation(None);
+    let us = Span::from_us;
+    let base = course(&workload, duration, Disturbance::default());
+    let sum = base.1.iter().fold((0, 0), |(met, missed), c| (met + c.met, missed + c.missed + c.cut_off));
+    let jobless = base.1.iter().all(|c| c.jobless);
+    // Of what is shed something is left.
+    if !jobless && (sum.1 == 0 || sum.0 == 0 && base.1.len() > 1) {
+        return false;
+    }
+    let mut disturbed = vec![
+        Disturbance { longer: us(-20), ..Disturbance::default() },
+        Disturbance { longer: slack / 4, ..Disturbance::default() },
+        Disturbance { longer: slack, ..Disturbance::default() },
+        Disturbance { switch: us(80), ..Disturbance::default() },
+        Disturbance { late: us(150), seed: 1, ..Disturbance::default() },
+        Disturbance { late: us(450), seed: 8, ..Disturbance::default() },
+        Disturbance { late: us(300), switch: us(80), seed: 9, ..Disturbance::default() },
+        Disturbance { late: us(150), longer: slack / 4, switch: us(40), seed: 2, ..Disturbance::default() },
+    ];
+    disturbed.extend([70, 130, 170].map(|tick| Disturbance { tick: us(tick), ..Disturbance::default() }));
+    disturbed.extend((3..7).map(|seed| {
+        let (longer, varies, switch) = (us(-10), slack, us(50));
+        Disturbance { longer, varies, switch, late: us(100), tick: Span::ZERO, seed }
+    }));
+    disturbed.into_iter().all(|disturbance| course(&workload, duration, disturbance) == base)
+}
+
+fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Course {
+    let Disturbance { longer, varies, switch, late, tick, seed } = disturbance;
+    let mut system = workload.system.clone();
+    // Budgets with jitter would be drawn by another seed, too; no instance has any.
+    system.seed = seed;
+    (system.timing.lateness, system.timing.tick) = (late, tick);
+    for task in &mut system.tasks {
+        if let Some(need) = need(task) {
+            let least = (need + longer).max(Span::from_ns(1));
+            task.execution = Execution::Uniform { least, most: least + varies };
+        }
+        if let Some(handler) = &mut task.handler {
+            handler.runtime = (handler.runtime + longer).max(Span::from_ns(1));
+        }
+    }
+    let mut scenario = Scenario::default();
+    scenario.costs.context_switch = switch;
+    let mut engine = Engine::new(system).expect("a sound workload");
+    let mut records: Vec<Record> = Vec::new();
+    takt_sim::simulate(&mut engine, &scenario, duration, &mut records, |_: Time| ());
+    let mut begun = std::collections::HashSet::new();
+    let happened = |record: &Record| match record.what {
+        What::Start { task, job, .. } => begun.insert((task, job)).then_some(("begins", task.0, job)),
+        What::Finish { outcome: Outcome::Skipped, .. } => None,
+        What::Finish { task, job, outcome, .. } => Some((
+            match outcome {
+                Outcome::Completed => "completed",
+                Outcome::Aborted => "aborted",
+                Outcome::BudgetUsed => "budget used",
+                Outcome::Overrun => "overrun",
+                Outcome::Exited | Outcome::Skipped => "other",
+            },
+            task.0,
+            job,
+        )),
+        What::Behind { task, job, .. } => Some(("behind", task.0, job)),
+        What::LateSignal { task, job } => Some(("late", task.0, job)),
+        What::Handler { task, job, .. } => Some(("handler", task.0, job)),
+        _ => None,
+    };
+    let order = records.iter().filter_map(happened).collect();
+    let neutral = |counts: Counts| Counts { dispatches: 0, preemptions: 0, migrations: 0, ..counts };
+    let tasks = (0..engine.system().tasks.len() as u32).map(takt_core::model::TaskId);
+    let counts = tasks.map(|task| neutral(engine.counts(task))).collect();
+    (order, counts)
+}
+
+/// What each job of the task needs, if that is said.
+fn need(task: &Task) -> Option<Span> {
+    match &task.execution {
+        _ if task.completion == Completion::None => None,
+        Execution::Uniform { least, .. } => Some(*least),
+        Execution::Series(spans) => spans.first().copied(),
+        Execution::Declared => task.runtime,
+    }
+}
