@@ -118,7 +118,7 @@ impl Summary<'_> {
                    "policy": domain.policy.entry.name, "scope": domain.policy.scope.name()})
         };
         if let Some(assigned) = self.workload.settings.priorities {
-            object["priorities"] = json!({"rule": assigned.rule, "fallback": assigned.fallback});
+            object.insert("priorities".into(), json!({"rule": assigned.rule, "fallback": assigned.fallback}));
         }
         if !system.domains.is_empty() {
             let domains = system.domains.iter().zip(&self.workload.domains).map(domain);

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, Backlog, Invalid, Late, Load, OnAbort, System, TaskId};
+use takt_core::model::{Arrival, Backlog, Invalid, Late, Load, OnAbort, Step, System, Task, TaskId};
 use takt_core::record::{Record, Sink};
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
@@ -96,15 +96,22 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.emit_windows {
         super::freeze::write(&workload, path)?;
     }
-    let mut engine = Engine::new(workload.system.clone()).map_err(|e| unsuitable(&workload, &e))?;
+    let mut notes = Notes::new(&workload, args.rounds.is_some());
+    let header = output::header(&workload, "sim", Some(length));
+    let lent = stays(&workload) && replayed.is_none();
+    let tasks = lent.then(|| std::mem::take(&mut workload.system.tasks));
+    let mut system = workload.system.clone();
+    if let Some(tasks) = tasks {
+        system.tasks = tasks;
+    }
+    let mut engine = Engine::new(system).map_err(|e| unsuitable(&workload, &e))?;
     let n = workload.tasks.len();
     let mut responses = Responses::new(n);
     let progress = bar(length, args.output.for_people());
     let tick = |now: Time| progress.set_position((now.ns() / 1_000_000) as u64);
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut recorder = Recorder::new(&args.output, output::header(&workload, "sim", Some(length)))?;
+    let mut recorder = Recorder::new(&args.output, header)?;
     recorder.begin(false, |_| ());
-    let mut notes = Notes::new(&workload, args.rounds.is_some());
     let idle = recorder.is_idle();
     let mut sink = ((&mut responses, &mut notes), Traced(&mut recorder));
     let report = match &replayed {
@@ -118,21 +125,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     progress.finish_and_clear();
     let counts: Vec<_> = (0..n as u32).map(|t| engine.counts(TaskId(t))).collect();
+    let (context_switches, windows_lost) = (engine.context_switches(), engine.windows_lost());
+    let deadlocks = engine.deadlocks();
+    // The engine's memory is needed for what is printed.
+    let system = engine.into_system();
+    if lent {
+        workload.system.tasks = system.tasks;
+    }
     let summary = Summary {
         workload: &workload,
         duration: length,
         counts: &counts,
         responses: &responses.0,
-        context_switches: engine.context_switches(),
-        windows_lost: engine.windows_lost(),
+        context_switches,
+        windows_lost,
     };
-    let simulated = Simulated {
-        workload: &workload,
-        duration: length,
-        report: report.as_ref(),
-        notes: &notes,
-        deadlocks: engine.deadlocks(),
-    };
+    let simulated =
+        Simulated { workload: &workload, duration: length, report: report.as_ref(), notes: &notes, deadlocks };
     if args.output.json {
         let (mut more, tasks) = simulated.json();
         more["source"] = "sim".into();
@@ -151,6 +160,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     recorder.finish(Time::ZERO + length, 0, None, &mut out)?;
     out.flush()?;
     Ok(if args.output.strict && summary.fails() { Verdict::No } else { Verdict::Done })
+}
+
+/// Whether a simulation changes no task, so that the engine needs no copy of them.
+fn stays(workload: &Workload) -> bool {
+    let calls = |task: &Task| task.steps.iter().any(|step| matches!(step, Step::Call(_)));
+    workload.scenario.changes.is_empty() && !workload.system.tasks.iter().any(calls)
 }
 
 /// Makes of the workload what is simulated. Returns for how long, and the steps of a recorded run if that is to be replayed.

@@ -142,7 +142,7 @@ fn a_record_of_steps_that_no_run_writes_is_refused_at_its_line() {
     };
     // 366 days are the longest run; nothing is beyond that, or before its start.
     let year = "31622400000000000";
-    replay(year, &["[0,[]]", &format!("[{year},[[\"complete\",0]]]")]).expect(0);
+    replay(year, &["[0,[]]", &format!("[{year},[[\"complete\",0,0]]]")]).expect(0);
     room.takt(&["trace", "show", "t.jsonl"]).expect(0);
     room.takt(&["trace", "check", "t.jsonl"]).expect(0);
     for instant in ["-5", "31622400000000001", "9223372036854775807", "1e300", "null", "\"0\""] {
@@ -151,7 +151,8 @@ fn a_record_of_steps_that_no_run_writes_is_refused_at_its_line() {
     refused("9223372036854775807", &["[0,[]]"], "r.steps:1: its horizon");
     refused("null", &["[5,[]]", "[4,[]]"], "r.steps:3: time runs backwards");
     for input in [
-        "[\"complete\",1]",
+        "[\"complete\",1,0]",
+        "[\"complete\",0]",
         "[\"request\",0,5]",
         "[\"return\",0,5]",
         "[\"usage\",0,-1]",

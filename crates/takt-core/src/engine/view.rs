@@ -19,6 +19,11 @@ impl Engine {
     pub fn system(&self) -> &System {
         &self.state.system
     }
+    /// The system, with what has changed of it: terms of tasks, and the policy.
+    #[must_use]
+    pub fn into_system(self) -> System {
+        self.state.system
+    }
     /// The interned CPU sets.
     #[must_use]
     pub fn places(&self) -> &[CpuSet] {
