@@ -12,7 +12,7 @@ use crate::utilisation::Utilisation;
 use std::fmt;
 use takt_core::model::{Arrival, Backlog, Execution, Locking, Step, System, Task, TaskId, Timing};
 use takt_core::policies::scope;
-use takt_core::policy::{Build, Scope};
+use takt_core::policy::{Build, CpuTest, Scope};
 use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 
@@ -190,7 +190,9 @@ fn by_policy(
     let test: Option<(&'static str, Test)> = match name {
         "edf" | "np-edf" => Some((name_of_edf(name), uniprocessor::edf)),
         _ if sheds(system) => Some(("edf", uniprocessor::edf)),
-        "rm" | "dm" | "fp" => Some(("rta", uniprocessor::fixed_priority)),
+        _ if matches!(system.policy.entry.test, CpuTest::ResponseTimes(_)) => {
+            Some(("rta", uniprocessor::fixed_priority))
+        }
         _ if servers::ranking(&system.policy) == Some(servers::By::Deadline) => Some(("edf", uniprocessor::edf)),
         _ if servers::ranking(&system.policy).is_some() => Some(("rta", uniprocessor::fixed_priority)),
         "fifo" | "rr" | "llf" | "hvdf" | "np-hvdf" | "gus" => Some(("busy-period", uniprocessor::any_order)),
@@ -234,10 +236,9 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
     let demand = |(index, task): (usize, &Task)| {
         let (period, first) = (task.arrival.period()?, task.arrival.first()?);
         let id = TaskId(index as u32);
-        let rank = match name {
+        let rank = match system.policy.entry.test {
+            CpuTest::ResponseTimes(rank) => rank(task),
             _ if servers == Some(servers::By::Period) => period.ns(),
-            "rm" => period.ns(),
-            "dm" => task.deadline.map_or(i64::MAX, Span::ns),
             _ => -i64::from(task.priority),
         };
         let runtime = most(task).ok_or(id);
@@ -481,6 +482,11 @@ fn over_budget(system: &System) -> Option<(TaskId, bool)> {
 
 /// The cluster of each task: its CPU under a partitioned policy. Servers are packed by what is reserved for them.
 pub(crate) fn homes(system: &System) -> Vec<u16> {
+    packed(system).homes
+}
+
+/// The same with the tasks that no cluster accepted.
+pub(crate) fn packed(system: &System) -> scope::Packed {
     let servers = reservation::knows(system.policy.entry.name).then(|| reservation::as_runtimes(system));
     let system = servers.as_ref().unwrap_or(system);
     let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|t| TaskId(t as u32)).collect();

@@ -1,8 +1,9 @@
 //! Which CPU a policy gives to each task, and in what pieces it runs a task that is split.
 
-use crate::online::homes;
+use crate::online::packed;
 use crate::parts;
 use crate::reservation;
+use crate::servers;
 use crate::split;
 use takt_core::model::{Reservation, System, Task, TaskId};
 use takt_core::policies::split::Routes;
@@ -17,9 +18,10 @@ pub struct Home {
     pub task: TaskId,
     /// The least time between two of its jobs, or the period of its server.
     pub period: Option<Span>,
-    /// Whether the policy found room for it. A task without room is on a CPU that is overloaded, or may be. Always so under a policy
-    /// that splits nothing, which looks at utilisations only.
+    /// Whether a CPU accepted it, or several CPUs its pieces. A task that no CPU accepted is on the least utilised one.
     pub fits: bool,
+    /// Whether it was not accepted because a test was given up for its length, so that it may have room.
+    pub inconclusive: bool,
     /// One CPU for a task that is not split; else as many as there are pieces, in the order of time.
     pub stops: Vec<Stop>,
 }
@@ -60,10 +62,10 @@ fn server(system: &System, task: &Task) -> Option<Reservation> {
 
 fn alone(system: &System, tasks: &[TaskId]) -> Vec<Home> {
     let cpus: Vec<usize> = system.cpus.iter().collect();
-    let home = |id: TaskId, fits: bool, stops: Vec<Stop>| {
+    let home = |id: TaskId, refused: Option<bool>, stops: Vec<Stop>| {
         let task = &system.tasks[id.index()];
         let period = server(system, task).map(|server| server.period).or(task.arrival.period());
-        Home { task: id, period, fits, stops }
+        Home { task: id, period, fits: refused.is_none(), inconclusive: refused == Some(true), stops }
     };
     if split::has_routes(&system.policy) {
         let places: Vec<Place> = (0..cpus.len()).map(|p| Place(p as u16)).collect();
@@ -77,20 +79,28 @@ fn alone(system: &System, tasks: &[TaskId]) -> Vec<Home> {
             let (cpu, to) = (cpus[s.place.index()], Some(s.offset + s.window));
             Stop { cpu, budget: Some(s.piece), from: s.offset, to }
         };
-        let route = |id: &TaskId| home(*id, !routes.refused.contains(id), routes.of(*id).iter().map(stop).collect());
+        let refused = |id: &TaskId| routes.refused.contains(id).then_some(routes.gave_up);
+        let route = |id: &TaskId| home(*id, refused(id), routes.of(*id).iter().map(stop).collect());
         return tasks.iter().map(route).collect();
     }
     if system.policy.scope != Scope::Partitioned {
         return Vec::new();
     }
-    let packed = homes(system);
+    // A server is placed, and the tasks behind it with it.
+    let with_servers = servers::ranking(&system.policy).map(|by| (servers::as_tasks(system, by), system.leads()));
+    let packed = packed(with_servers.as_ref().map_or(system, |(tasks, _)| tasks));
+    let lead = |id: TaskId| with_servers.as_ref().map_or(id, |(_, leads)| leads[id.index()].0);
+    let refused = |id: TaskId| {
+        let at = packed.refused.binary_search_by_key(&lead(id), |refused| refused.task).ok()?;
+        Some(packed.refused[at].inconclusive)
+    };
     let whole = |id: &TaskId| {
         let task = &system.tasks[id.index()];
         let server = server(system, task);
         let budget = server.map(|server| server.budget).or(task.runtime);
         let to = server.map(|server| server.deadline.unwrap_or(server.period)).or(task.deadline);
-        let stop = Stop { cpu: cpus[usize::from(packed[id.index()])], budget, from: Span::ZERO, to };
-        home(*id, true, vec![stop])
+        let stop = Stop { cpu: cpus[usize::from(packed.homes[lead(*id).index()])], budget, from: Span::ZERO, to };
+        home(*id, refused(*id), vec![stop])
     };
     tasks.iter().map(whole).collect()
 }

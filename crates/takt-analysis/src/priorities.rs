@@ -14,7 +14,7 @@ use crate::generate;
 use crate::online::homes;
 use crate::parts;
 use crate::taskset::Task;
-use crate::tests::{Effort, deadline_analysis, response_on_one_cpu};
+use crate::tests::{Effort, deadline_analysis, response};
 use takt_core::model::{self, System};
 use takt_core::policy::{PolicySpec, Scope};
 use takt_core::time::Span;
@@ -170,7 +170,7 @@ fn order(system: &System, members: &[usize], cpus: u64) -> Result<Vec<usize>, Un
                 return Err(Unassigned::Search);
             }
             let passes = match cpus {
-                1 => response_on_one_cpu(task, &above().collect::<Vec<Task>>(), &mut effort)
+                1 => response(task, &above().collect::<Vec<Task>>(), 0, &mut effort)
                     .is_some_and(|response| response <= task.deadline),
                 _ => deadline_analysis(task, above(), cpus),
             };

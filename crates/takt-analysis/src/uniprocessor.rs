@@ -213,10 +213,10 @@ fn response_times(tasks: &[Demand], rules: Rules) -> Finding {
     let mut effort = Effort::default();
     let (mut level, mut summed, mut above) = (Utilisation::default(), 0, Vec::with_capacity(tasks.len()));
     for place in priorities.places() {
-        let task = &tasks[priorities.order[place]];
+        let task = &tasks[priorities.order()[place]];
         // Of equals the last one comes first, so this is the utilisation of it and those before it.
         while summed < priorities.level(place) {
-            let t = &tasks[priorities.order[summed]];
+            let t = &tasks[priorities.order()[summed]];
             level.add(t.runtime as u64, t.period as u64);
             summed += 1;
         }

@@ -579,6 +579,17 @@ pub enum Fact {
     },
 }
 
+/// How a scope with clusters finds out whether a CPU of its own has room for a task.
+#[derive(Clone, Copy, Debug)]
+pub enum CpuTest {
+    /// No exact test is known for the policy: the utilisation must be at most 1.
+    Utilisation,
+    /// Processor demand. The policy meets all deadlines on one CPU whenever EDF does.
+    Demand,
+    /// Response times under fixed priorities, by the rank of a task; the lowest is the most urgent.
+    ResponseTimes(fn(&Task) -> i64),
+}
+
 /// One policy of the registry.
 pub struct Entry {
     /// Its name, without a scope's prefix.
@@ -593,6 +604,8 @@ pub struct Entry {
     pub needs: &'static [Need],
     /// Properties that its results depend on.
     pub facts: &'static [Fact],
+    /// The exact test of one CPU under the policy, by which tasks are placed.
+    pub test: CpuTest,
     /// What can be tuned.
     pub settings: &'static [Setting],
     /// Builds it.

@@ -42,15 +42,17 @@ fn homes_are_the_worst_fit_whatever_the_placement_names() {
     // The last one fits nowhere and goes where most is left.
     let tasks: Vec<Task> = [200, 600, 300, 310, 900, 250, 900].iter().map(|parts| task(*parts, any)).collect();
     for decreasing in [false, true] {
-        let worst = placed("p-edf", Placement { fit: Fit::Worst, decreasing }, &tasks, &ALL, pack);
+        let worst = placed("p-edf", Placement { fit: Fit::Worst, decreasing }, &tasks, &ALL, |build| pack(build).homes);
         let worst: Vec<Option<u16>> = worst.into_iter().map(Some).collect();
         for fit in FITS {
             assert_eq!(placed("p-ipi", Placement { fit, decreasing }, &tasks, &ALL, homes), worst, "{fit:?}");
         }
     }
-    let first = placed("p-edf", Placement { fit: Fit::First, decreasing: false }, &tasks, &ALL, pack);
+    let first =
+        placed("p-edf", Placement { fit: Fit::First, decreasing: false }, &tasks, &ALL, |build| pack(build).homes);
     assert_eq!(first, [0, 0, 1, 1, 2, 1, 0]);
-    let worst = placed("p-edf", Placement { fit: Fit::Worst, decreasing: false }, &tasks, &ALL, pack);
+    let worst =
+        placed("p-edf", Placement { fit: Fit::Worst, decreasing: false }, &tasks, &ALL, |build| pack(build).homes);
     assert_eq!(worst, [0, 1, 2, 0, 2, 0, 1]);
 }
 

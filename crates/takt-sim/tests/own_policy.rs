@@ -3,7 +3,7 @@
 // begin
 use takt_core::engine::Context;
 use takt_core::model::{Invalid, TaskId};
-use takt_core::policy::{Budget, Build, Clock, Decision, Entry, Event, Need, Policy, Scope};
+use takt_core::policy::{Budget, Build, Clock, CpuTest, Decision, Entry, Event, Need, Policy, Scope};
 use takt_core::record::{Outcome, Place};
 
 /// Shortest remaining time first, on one CPU.
@@ -49,6 +49,7 @@ static ENTRY: Entry = Entry {
     scopes: &[Scope::Uniprocessor],
     needs: &[Need::Runtime],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[],
     build,
 };

@@ -2,114 +2,14 @@
 //!
 //! * `ll`: Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment", JACM 20(1), 1973.
 //! * `hyperbolic`: Bini, Buttazzo, Buttazzo, "Rate Monotonic Analysis: The Hyperbolic Bound", IEEE TC 52(7), 2003.
-//! * Response times: Joseph and Pandya, "Finding Response Times in a Real-Time System", The Computer Journal 29(5), 1986;
-//!   for deadlines beyond the period, Lehoczky, RTSS 1990; with blocking, Audsley and others, "Applying New Scheduling Theory to
-//!   Static Priority Pre-emptive Scheduling", Software Engineering Journal 8(5), 1993.
+//! * Response times: [`takt_core::policies::scope::response_times`], by which placement accepts tasks, too.
 
 use super::{Effort, Factor, Growth, less};
 use crate::taskset::{Task, utilisation};
 use crate::utilisation::gcd;
-use std::collections::BTreeMap;
-use std::ops::Range;
+pub use takt_core::policies::scope::response_times::{Peer, Priorities, Responses, response, responses};
 use takt_core::policies::split::demand::HORIZON;
 use takt_core::policies::split::exact::{Big, Sum};
-
-/// What decides between tasks of equal priority.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Peer {
-    /// Period and first release of a task whose jobs come at the period exactly.
-    pub beat: Option<(i128, i128)>,
-    /// Its relative deadline, if that is within the period.
-    pub deadline: Option<i128>,
-}
-
-impl Peer {
-    /// The beat of a task whose jobs, as long as they are in time, meet only those jobs of others with the same beat that were
-    /// released with them.
-    fn in_step(self) -> Option<(i128, i128)> {
-        self.beat.filter(|_| self.deadline.is_some())
-    }
-}
-
-/// Who goes before whom.
-///
-/// Between equals the earlier release goes first, and then the earlier task. So of two tasks whose jobs always come together the
-/// earlier one goes first; otherwise each is taken to wait for the other.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Priorities {
-    /// The tasks' positions, the most important first, and equals in their own order.
-    pub(crate) order: Vec<usize>,
-    /// For each place in `order`, the places of all tasks that are as important as the one there.
-    tied: Vec<Range<usize>>,
-    /// For each place the first of those tied whose jobs always come with those of the one there.
-    step: Vec<usize>,
-    /// Whether nothing is lost by that waiting.
-    settled: bool,
-}
-
-impl Priorities {
-    /// The lower the key, the more important. O(n log n).
-    #[must_use]
-    pub fn by_key(tasks: usize, key: impl Fn(usize) -> u64, peer: impl Fn(usize) -> Peer) -> Priorities {
-        let mut order: Vec<usize> = (0..tasks).collect();
-        order.sort_by_key(|&i| key(i));
-        let (mut tied, mut step, mut settled) = (Vec::with_capacity(tasks), Vec::with_capacity(tasks), true);
-        while tied.len() < tasks {
-            let start = tied.len();
-            let equal = order[start..].iter().take_while(|&&i| key(i) == key(order[start])).count();
-            let group = start..start + equal;
-            let mut first: BTreeMap<(i128, i128), usize> = BTreeMap::new();
-            step.extend(group.clone().map(|place| match peer(order[place]).in_step() {
-                Some(beat) => *first.entry(beat).or_insert(place),
-                None => place,
-            }));
-            let head = peer(order[start]);
-            let alike = |p: Peer| p.in_step().is_some() && p.in_step() == head.in_step();
-            let due_alike = |p: Peer| p.deadline.is_some() && p.deadline == head.deadline;
-            let all = |same: &dyn Fn(Peer) -> bool| order[group.clone()].iter().all(|&i| same(peer(i)));
-            settled &= equal == 1 || all(&alike) || all(&due_alike);
-            tied.resize(start + equal, group);
-        }
-        Priorities { order, tied, step, settled }
-    }
-
-    /// Whether the task at `other` goes before the one at `place`, or can.
-    fn goes_before(&self, other: usize, place: usize) -> bool {
-        let Range { start, end } = self.tied[place];
-        other < start || other < end && other != place && (other < place || self.step[other] != self.step[place])
-    }
-
-    /// Positions of the tasks that go before the one at `place`, or can. O(n).
-    pub(crate) fn above(&self, place: usize) -> impl Iterator<Item = usize> {
-        (0..self.tied[place].end).filter(move |&p| self.goes_before(p, place)).map(|p| self.order[p])
-    }
-
-    /// How many tasks are no less important than the one at `place`.
-    pub(crate) fn level(&self, place: usize) -> usize {
-        self.tied[place].end
-    }
-
-    /// Positions of the other tasks. O(n).
-    pub(crate) fn below(&self, place: usize) -> impl Iterator<Item = usize> {
-        let rest = self.tied[place].start..self.order.len();
-        rest.filter(move |&p| p != place && !self.goes_before(p, place)).map(|p| self.order[p])
-    }
-
-    /// Whether response times by these priorities refuse no tasks that can be released together and meet their deadlines then.
-    ///
-    /// Those that wait for each other must have the same deadline, which is within their periods. Then none comes twice before it
-    /// is over, and the last of them does wait for all the others when all are released together.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.settled
-    }
-
-    /// Places in an order in which a task comes before those of equal priority that it may have to wait for, when all are released
-    /// together.
-    pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
-        (0..self.order.len()).map(|place| self.tied[place].start + self.tied[place].end - 1 - place)
-    }
-}
 
 /// Whether the utilisation is within n (2^(1/n) - 1), in which case rate-monotonic priorities meet all deadlines at the ends of
 /// the periods. `None` within 2^-40 of the bound.
@@ -184,81 +84,6 @@ pub(crate) fn hyperbolic(tasks: &[Task]) -> Option<bool> {
     Some(grown <= periods)
 }
 
-/// What a response-time analysis finds.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Responses {
-    /// The worst response time of each task, none above its deadline.
-    Within(Vec<u64>),
-    /// This task can respond that late or later, which is after its deadline.
-    Above(usize, u64),
-    /// The search would take too long.
-    Unknown,
-}
-
-/// Worst response times under fixed priorities. `blocking[i]` is how long a job of task i may wait for less important ones; empty
-/// for not at all.
-///
-/// Exact without blocking for tasks that can be released together if [`Priorities::is_settled`], else sufficient.
-/// Pseudo-polynomial; O(n²) steps at least.
-#[must_use]
-pub fn responses(tasks: &[Task], priorities: &Priorities, blocking: &[u64]) -> Responses {
-    let mut found = vec![0; tasks.len()];
-    let mut effort = Effort::default();
-    let mut above: Vec<Task> = Vec::with_capacity(tasks.len());
-    for place in priorities.places() {
-        let i = priorities.order[place];
-        let blocked = blocking.get(i).copied().unwrap_or(0);
-        above.clear();
-        above.extend(priorities.above(place).map(|o| tasks[o]));
-        match response(&tasks[i], &above, blocked, &mut effort) {
-            None => return Responses::Unknown,
-            Some(response) if response > tasks[i].deadline => return Responses::Above(i, response),
-            Some(response) => found[i] = response,
-        }
-    }
-    Responses::Within(found)
-}
-
-/// The worst response time of a task below `above` on one CPU, or the first found that is above its deadline; `None` where the
-/// search takes too long. Exact for tasks that can be released together. It depends on the set of the tasks above, and not on their
-/// order.
-pub(crate) fn response_on_one_cpu(task: &Task, above: &[Task], effort: &mut Effort) -> Option<u64> {
-    response(task, above, 0, effort)
-}
-
-/// The same with a job that may wait for less important ones, for so long.
-fn response(task: &Task, above: &[Task], blocked: u64, effort: &mut Effort) -> Option<u64> {
-    let mut worst = 0;
-    // Completion of the job under consideration, counted from the common release.
-    let mut end = blocked;
-    for job in 0u64.. {
-        let own = blocked.saturating_add((job + 1).checked_mul(task.runtime)?);
-        let release = job.checked_mul(task.period)?;
-        end = end.saturating_add(task.runtime).max(own);
-        loop {
-            let work = |sum: u64, o: &Task| sum.saturating_add(end.div_ceil(o.period).saturating_mul(o.runtime));
-            let next = above.iter().fold(own, work);
-            // Late is late: the least fixed point is not needed then.
-            if next == end || next > release.saturating_add(task.deadline) {
-                end = next;
-                break;
-            }
-            end = next;
-            if end > HORIZON || !effort.spend(above.len() + 1) {
-                return None;
-            }
-        }
-        worst = worst.max(end.saturating_sub(release));
-        if worst > task.deadline || end <= release.saturating_add(task.period) {
-            return Some(worst);
-        }
-        if !effort.spend(above.len() + 1) {
-            return None;
-        }
-    }
-    None
-}
-
 /// By what factor every runtime may grow under these priorities, for deadlines within the periods. `None` without tasks.
 ///
 /// A task is in time if by some release of a more important one, or by its deadline, all that must run until then fits
@@ -275,7 +100,7 @@ pub fn growth(tasks: &[Task], priorities: &Priorities) -> Option<Growth> {
         }
     };
     let mut effort = Effort::default();
-    for (place, &i) in priorities.order.iter().enumerate() {
+    for (place, &i) in priorities.order().iter().enumerate() {
         let task = &tasks[i];
         let above: Vec<Task> = priorities.above(place).map(|o| tasks[o]).collect();
         // What just fits by a point in time; none where it cannot be counted.
@@ -416,43 +241,5 @@ mod tests {
         let Growth { at_least, at_most } = growth(&tasks, &order).unwrap();
         let parts = |(p, q): (u128, u128)| p * 1_000_000 / q;
         assert!(parts(at_most) - parts(at_least) <= 2, "{at_least:?} {at_most:?}");
-    }
-
-    #[test]
-    fn equals_wait_for_each_other() {
-        let tasks = [task(1, 2, 8), task(1, 1, 2), task(1, 4, 8)];
-        let keys = |beats: [i128; 3]| {
-            let peer = |i: usize| Peer { beat: Some((8, beats[i])), deadline: Some(tasks[i].deadline.into()) };
-            Priorities::by_key(3, |i| tasks[i].period, peer)
-        };
-        let together = keys([0; 3]);
-        assert_eq!(responses(&tasks, &together, &[]), Responses::Within(vec![2, 1, 4]));
-        assert!(together.is_settled());
-        let apart = keys([0, 0, 3]);
-        assert!(matches!(responses(&tasks, &apart, &[]), Responses::Above(0, _)));
-        assert!(!apart.is_settled());
-        let places: Vec<Vec<usize>> = (0..3).map(|place| apart.above(place).collect()).collect();
-        assert_eq!(places, [vec![], vec![1, 2], vec![1, 0]]);
-    }
-
-    #[test]
-    fn equals_with_one_deadline_are_settled_by_the_last() {
-        let tasks = [task(2, 6, 7), task(1, 6, 9), task(2, 6, 6)];
-        let order = |deadline: Option<i128>| {
-            Priorities::by_key(3, |_| 0, |i| Peer { beat: Some((tasks[i].period.into(), 0)), deadline })
-        };
-        assert_eq!(responses(&tasks, &order(Some(6)), &[]), Responses::Within(vec![5; 3]));
-        assert!(order(Some(6)).is_settled() && !order(None).is_settled());
-        // Released together, the last one is late.
-        let longer = [tasks[0], task(3, 6, 9), tasks[2]];
-        assert_eq!(responses(&longer, &order(Some(6)), &[]), Responses::Above(2, 7));
-    }
-
-    #[test]
-    fn a_later_job_can_be_the_worst() {
-        // Lehoczky's set: the first job of the second task takes 114, a later one 118.
-        let tasks = [task(26, 70, 70), task(62, 118, 100)];
-        assert_eq!(responses(&tasks, &ordered(&[0, 1]), &[]), Responses::Within(vec![26, 118]));
-        assert_eq!(responses(&[tasks[0], task(62, 117, 100)], &ordered(&[0, 1]), &[]), Responses::Above(1, 118));
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn response_times(tasks: &[Task], priorities: &Priorities, cpus: u64)
     if !effort.has(LOOKS * tasks.len() * tasks.len()) {
         return Err(None);
     }
-    for (place, &k) in priorities.order.iter().enumerate() {
+    for (place, &k) in priorities.order().iter().enumerate() {
         let above: Vec<usize> = priorities.above(place).collect();
         bounds[k] = bound(tasks, &bounds, &above, k, cpus, &mut effort)?;
     }

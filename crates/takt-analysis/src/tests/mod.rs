@@ -17,7 +17,7 @@ use edf::Demand;
 use fixed_priority::{Peer, Priorities, Responses};
 use std::fmt::Write;
 
-pub(crate) use fixed_priority::response_on_one_cpu;
+pub(crate) use fixed_priority::response;
 pub use global_edf::tardiness;
 pub(crate) use global_fp::{deadline_analysis, response_times as global_responses};
 

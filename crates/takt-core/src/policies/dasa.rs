@@ -11,7 +11,7 @@
 //! deadlines and from circles only.
 
 use crate::policies::accrual::{self, Construction, Density, View};
-use crate::policy::{Build, Entry, Need, Scope};
+use crate::policy::{Build, CpuTest, Entry, Need, Scope};
 use crate::time::Time;
 use alloc::vec::Vec;
 
@@ -98,6 +98,7 @@ for 4 ms, so T1 runs, then T2, and T3 is given up: 21 of 27. `edf` without inher
     scopes: &[Scope::Uniprocessor, Scope::Partitioned],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
     facts: &[],
+    test: CpuTest::Demand,
     settings: &[],
     build: accrual::build::<Dasa>,
 };

@@ -4,7 +4,7 @@
 //! every job completes by its deadline, and no rejected job could be added to it without breaking that.
 
 use crate::policies::accrual::{self, Construction, View};
-use crate::policy::{Build, Entry, Need, Scope};
+use crate::policy::{Build, CpuTest, Entry, Need, Scope};
 use alloc::vec::Vec;
 
 pub(super) struct DasaNd {
@@ -55,6 +55,7 @@ with B and C; `dasa-nd` runs B and C, which are worth 13 of 16, and gives A up."
     scopes: &[Scope::Uniprocessor, Scope::Partitioned],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
     facts: &[],
+    test: CpuTest::Demand,
     settings: &[],
     build: accrual::build::<DasaNd>,
 };

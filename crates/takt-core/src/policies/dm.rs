@@ -5,15 +5,19 @@
 //! runs.
 
 use crate::engine::Context;
-use crate::model::TaskId;
+use crate::model::{Task, TaskId};
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, Entry, Need};
+use crate::policy::{Build, CpuTest, Entry, Need};
 use crate::time::Span;
 
 struct Dm;
 
 fn relative(deadline: Option<Span>) -> i64 {
     deadline.map_or(i64::MAX, Span::ns)
+}
+
+fn rank(task: &Task) -> i64 {
+    relative(task.deadline)
 }
 
 impl Ordering for Dm {
@@ -28,7 +32,7 @@ impl Ordering for Dm {
         relative(handler.map_or(described.deadline, |h| h.deadline))
     }
     fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64 {
-        relative(cx.task(task).deadline)
+        rank(cx.task(task))
     }
 }
 
@@ -54,6 +58,7 @@ deadline: 3ms}]`: `b` runs first although its period is longer, and both meet th
     scopes: scope::SCOPES,
     needs: &[Need::Deadline],
     facts: &[],
+    test: CpuTest::ResponseTimes(rank),
     settings: &[],
     build: scope::build::<Dm>,
 };

@@ -6,7 +6,7 @@
 
 use crate::engine::Context;
 use crate::model::{Invalid, System, TaskId, Terms};
-use crate::policy::{Build, Decision, Entry, Event, Policy, PolicySpec, Scope};
+use crate::policy::{Build, CpuTest, Decision, Entry, Event, Policy, PolicySpec, Scope};
 use crate::record::Place;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -159,6 +159,7 @@ media under `g-edf` on the others; and comparisons of policies under the same lo
     scopes: &[Scope::Table],
     needs: &[],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[],
     build: |build| Ok(Box::new(Domains::new(build)?)),
 };

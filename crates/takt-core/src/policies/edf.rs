@@ -6,7 +6,7 @@
 use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, Entry, Need};
+use crate::policy::{Build, CpuTest, Entry, Need};
 
 struct Edf;
 
@@ -61,6 +61,7 @@ has a utilisation of 0.97; EDF meets every deadline, rate monotonic misses one."
     scopes: scope::SCOPES,
     needs: &[Need::Deadline],
     facts: &[],
+    test: CpuTest::Demand,
     settings: &[],
     build: scope::build::<Edf>,
 };

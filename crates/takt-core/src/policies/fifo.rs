@@ -6,7 +6,7 @@
 use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::scope::{self, Ordering, Urgency};
-use crate::policy::{Build, Entry};
+use crate::policy::{Build, CpuTest, Entry};
 
 /// The queue that jobs join at its end: those that become ready between two decisions have the same rank, and those that give
 /// way at the same time come right behind them.
@@ -85,6 +85,7 @@ offset: 1ms, deadline: 3ms}]`: `s` waits until 5 ms and misses its deadline at 4
     scopes: scope::SCOPES,
     needs: &[],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[scope::SUCCESSOR],
     build: scope::build::<Fifo>,
 };

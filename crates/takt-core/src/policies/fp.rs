@@ -4,11 +4,15 @@
 //! Real-Time Systems 8, 1995. Invariant: on the CPUs that it is lent, no ready job waits while one of lower priority runs.
 
 use crate::engine::Context;
-use crate::model::TaskId;
+use crate::model::{Task, TaskId};
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, Entry, Fact};
+use crate::policy::{Build, CpuTest, Entry, Fact};
 
 struct FixedPriority;
+
+fn rank(task: &Task) -> i64 {
+    -i64::from(task.priority)
+}
 
 impl Ordering for FixedPriority {
     fn new(_: &Build<'_>) -> Self {
@@ -18,7 +22,7 @@ impl Ordering for FixedPriority {
         self.if_released_now(task, cx)
     }
     fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64 {
-        -i64::from(cx.task(task).priority)
+        rank(cx.task(task))
     }
 }
 
@@ -47,6 +51,7 @@ ceiling` that of any task that uses it, at once.
     scopes: scope::SCOPES,
     needs: &[],
     facts: &[Fact::Priorities { when: None }],
+    test: CpuTest::ResponseTimes(rank),
     settings: &[],
     build: scope::build::<FixedPriority>,
 };

@@ -6,7 +6,7 @@
 
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::forest::{Forest, Lists};
-use crate::policy::{Build, Entry, Need, Scope};
+use crate::policy::{Build, CpuTest, Entry, Need, Scope};
 use alloc::vec::Vec;
 
 struct GGua {
@@ -60,6 +60,7 @@ all. `g-gua` starts Z and X; at 1 Y and the two new jobs must all be done by 2, 
     scopes: &[Scope::Global, Scope::Clustered],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
     facts: &[],
+    test: CpuTest::Demand,
     settings: &[],
     build: accrual::build::<GGua>,
 };

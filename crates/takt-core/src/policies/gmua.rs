@@ -5,7 +5,7 @@
 
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::forest::{Forest, Lists};
-use crate::policy::{Build, Entry, Need, Scope};
+use crate::policy::{Build, CpuTest, Entry, Need, Scope};
 use alloc::vec::Vec;
 
 struct Gmua {
@@ -54,6 +54,7 @@ never left out, even if it will be late.
     scopes: &[Scope::Global, Scope::Clustered],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
     facts: &[],
+    test: CpuTest::Demand,
     settings: &[],
     build: accrual::build::<Gmua>,
 };

@@ -8,7 +8,7 @@
 //! greedy step, and that it ends when nothing left accrues anything.
 
 use crate::policies::accrual::{self, Construction, Density, View};
-use crate::policy::{Build, Entry, Need, Scope};
+use crate::policy::{Build, CpuTest, Entry, Need, Scope};
 use crate::time::Span;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -77,6 +77,7 @@ wait for each other in a circle the least dense is aborted. The protocol in `loc
     scopes: &[Scope::Uniprocessor, Scope::Partitioned],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[],
     build: accrual::build::<Gus>,
 };

@@ -6,7 +6,7 @@
 
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::scope;
-use crate::policy::{Build, Entry, Need};
+use crate::policy::{Build, CpuTest, Entry, Need};
 use alloc::vec::Vec;
 
 /// With or without preemption.
@@ -57,6 +57,7 @@ and 1 per millisecond; B and C are in time, which is 13 of 16.",
     scopes: scope::SCOPES,
     needs: &[Need::Runtime, Need::Utility],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[],
     build: accrual::build::<Hvdf<true>>,
 };

@@ -8,7 +8,7 @@
 //! which times are declared, so that an overload is certain or is none.
 
 use crate::policies::accrual::{self, Construction, View};
-use crate::policy::{Build, Entry, Need, Scope};
+use crate::policy::{Build, CpuTest, Entry, Need, Scope};
 use alloc::vec::Vec;
 
 pub(super) struct Lbesa {
@@ -59,6 +59,7 @@ runs Y; at 1 it still sheds Z and tries X, which is aborted at 4, and Z runs at 
     scopes: &[Scope::Uniprocessor, Scope::Partitioned],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
     facts: &[],
+    test: CpuTest::Demand,
     settings: &[],
     build: accrual::build::<Lbesa>,
 };

@@ -11,7 +11,7 @@
 use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::scope::{self, Ordering, Urgency};
-use crate::policy::{Build, Entry, Kind, Need, PolicySpec, Setting};
+use crate::policy::{Build, CpuTest, Entry, Kind, Need, PolicySpec, Setting};
 use crate::queue::Key;
 use crate::time::{Span, Time};
 
@@ -108,6 +108,7 @@ the others are ahead of it by the threshold, and all deadlines are met; `g-edf` 
     scopes: scope::SCOPES,
     needs: &[Need::Deadline, Need::Runtime],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[Setting {
         name: "threshold",
         kind: Kind::Duration(Span::from_us(1), Span::from_secs(3600)),

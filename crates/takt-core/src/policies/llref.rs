@@ -16,7 +16,7 @@ use crate::engine::Context;
 use crate::model::{Invalid, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::pfair::{self, Urgency, Window};
-use crate::policy::{Build, Decision, Entry, Event, Need, Policy, Scope};
+use crate::policy::{Build, CpuTest, Decision, Entry, Event, Need, Policy, Scope};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -304,6 +304,7 @@ millisecond, the third and first in the second, the second and third in the last
     scopes: &[Scope::Global],
     needs: &[Need::Period, Need::Deadline, Need::Runtime],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[],
     build: |build| Ok(Box::new(Llref::new(build)?)),
 };

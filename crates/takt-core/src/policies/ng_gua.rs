@@ -6,7 +6,7 @@
 
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::forest::{Forest, Lists};
-use crate::policy::{Build, Entry, Kind, Need, Scope, Setting};
+use crate::policy::{Build, CpuTest, Entry, Kind, Need, Scope, Setting};
 use crate::time::Span;
 use alloc::vec::Vec;
 
@@ -83,6 +83,7 @@ and runs C, B and then D: 38.",
     scopes: &[Scope::Global, Scope::Clustered],
     needs: &[Need::Deadline, Need::Runtime, Need::Utility],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[Setting {
         name: "load",
         kind: Kind::Choice(&["remaining", "declared"]),

@@ -8,7 +8,7 @@ use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::edf;
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, Entry, Need};
+use crate::policy::{Build, CpuTest, Entry, Need};
 
 struct NonPreemptiveEdf {
     keeps_cpu: bool,
@@ -63,6 +63,7 @@ deadline: 3ms, offset: 1ms}]`: `s` waits until 5 ms and misses its deadline at 4
     scopes: scope::SCOPES,
     needs: &[Need::Deadline],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[scope::SUCCESSOR],
     build: scope::build::<NonPreemptiveEdf>,
 };

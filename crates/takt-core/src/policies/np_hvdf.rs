@@ -6,7 +6,7 @@
 use crate::policies::accrual;
 use crate::policies::hvdf::Hvdf;
 use crate::policies::scope;
-use crate::policy::{Entry, Need};
+use crate::policy::{CpuTest, Entry, Need};
 
 /// Its line in the registry.
 pub const ENTRY: Entry = Entry {
@@ -34,6 +34,7 @@ that wait for each other in a circle the least dense is aborted.
     scopes: scope::SCOPES,
     needs: &[Need::Runtime, Need::Utility],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[],
     build: accrual::build::<Hvdf<false>>,
 };

@@ -8,7 +8,7 @@ use crate::engine::Context;
 use crate::model::{Invalid, Task, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::pfair::{self, Urgency, Window};
-use crate::policy::{Build, Decision, Entry, Event, Fact, Kind, Need, Policy, PolicySpec, Scope, Setting};
+use crate::policy::{Build, CpuTest, Decision, Entry, Event, Fact, Kind, Need, Policy, PolicySpec, Scope, Setting};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -253,6 +253,7 @@ millisecond, the third and first in the second, the second and third in the last
     scopes: &[Scope::Global],
     needs: &[Need::Period, Need::Deadline, Need::Runtime],
     facts: &[Fact::Grid { setting: QUANTUM.name, default: QUANTUM_DEFAULT }],
+    test: CpuTest::Utilisation,
     settings: &[QUANTUM, EARLY],
     build: |build| Ok(Box::new(Pd2::new(build)?)),
 };

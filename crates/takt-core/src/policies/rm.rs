@@ -4,12 +4,17 @@
 //! Invariant: on the CPUs that it is lent, no ready job waits while a job of a task with a longer period runs.
 
 use crate::engine::Context;
-use crate::model::TaskId;
+use crate::model::{Task, TaskId};
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, Entry, Need};
+use crate::policy::{Build, CpuTest, Entry, Need};
 use crate::time::Span;
 
 struct Rm;
+
+/// The period of the task; without one it is last.
+fn rank(task: &Task) -> i64 {
+    task.arrival.period().map_or(i64::MAX, Span::ns)
+}
 
 impl Ordering for Rm {
     const BY_TERMS: bool = true;
@@ -21,7 +26,7 @@ impl Ordering for Rm {
         self.if_released_now(task, cx)
     }
     fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64 {
-        cx.task(task).arrival.period().map_or(i64::MAX, Span::ns)
+        rank(cx.task(task))
     }
 }
 
@@ -47,6 +52,7 @@ has a utilisation of 0.97; the first job of `b` needs until 8 ms and misses its 
     scopes: scope::SCOPES,
     needs: &[Need::Period],
     facts: &[],
+    test: CpuTest::ResponseTimes(rank),
     settings: &[],
     build: scope::build::<Rm>,
 };

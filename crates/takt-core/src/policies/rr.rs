@@ -7,7 +7,7 @@ use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::fifo::Line;
 use crate::policies::scope::{self, Ordering, Urgency};
-use crate::policy::{Build, Entry, Kind, PolicySpec, Setting};
+use crate::policy::{Build, CpuTest, Entry, Kind, PolicySpec, Setting};
 use crate::queue::Key;
 use crate::time::{Span, Time};
 use alloc::vec;
@@ -104,6 +104,7 @@ and from 4 to 5 ms, the second from 2 to 4 and from 5 to 6 ms.",
     scopes: scope::SCOPES,
     needs: &[],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[
         Setting {
             name: "quantum",

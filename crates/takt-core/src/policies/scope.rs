@@ -7,13 +7,15 @@
 //!
 //! Shared resources change what is ahead as [`crate::model::Locking`] says, across clusters, too.
 
+mod candidate;
 mod clusters;
 mod packing;
+pub mod response_times;
 mod sharing;
 
 pub(crate) use clusters::Clusters;
-pub use packing::pack;
 pub(crate) use packing::share;
+pub use packing::{Packed, Refused, pack};
 
 use crate::cpus::CpuSet;
 use crate::engine::{Alarm, Context};

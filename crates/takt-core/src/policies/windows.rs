@@ -6,7 +6,7 @@
 use crate::cpus::CpuSet;
 use crate::engine::Context;
 use crate::model::{Arrival, BestEffortStart, Invalid, PartitionId, System, TaskId, Terms};
-use crate::policy::{Budget, Build, Clock, Decision, Entry, Event, Policy, Scope};
+use crate::policy::{Budget, Build, Clock, CpuTest, Decision, Entry, Event, Policy, Scope};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -393,6 +393,7 @@ the BE side whenever it has nothing ready.
     scopes: &[Scope::Table],
     needs: &[],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[],
     build: |build| Ok(Box::new(Windows::new(build)?)),
 };

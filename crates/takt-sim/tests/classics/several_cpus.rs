@@ -82,6 +82,7 @@ fn homes(name: &str, placement: &str, cpus: usize, tasks: Vec<Task>) -> Vec<u16>
     let tasks: Vec<TaskId> = (0..described.tasks.len()).map(|t| TaskId(t as u32)).collect();
     let places: Vec<Place> = (0..cpus).map(|p| Place(p as u16)).collect();
     scope::pack(&Build { system: &described, tasks: &tasks, places: &places, spec: described.policy, first_timer: 0 })
+        .homes
 }
 
 #[test]

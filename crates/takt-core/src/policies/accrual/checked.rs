@@ -9,7 +9,7 @@ use crate::policies::dasa::Dasa;
 use crate::policies::dasa_nd::DasaNd;
 use crate::policies::gus::Gus;
 use crate::policies::lbesa::Lbesa;
-use crate::policy::{Build, Entry, PolicySpec, Scope};
+use crate::policy::{Build, CpuTest, Entry, PolicySpec, Scope};
 use crate::time::{Span, Time};
 use crate::utility::{UNIT, Utility};
 use alloc::boxed::Box;
@@ -226,6 +226,7 @@ fn policy<C: Rules>() -> PolicySpec {
         scopes: &[Scope::Uniprocessor],
         needs: &[],
         facts: &[],
+        test: CpuTest::Utilisation,
         settings: &[],
         build: build::<Checked<C>>,
     }));

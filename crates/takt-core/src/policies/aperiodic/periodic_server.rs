@@ -10,7 +10,7 @@
 use super::periods::Periods;
 use super::{BACKGROUND, BY, BY_PRIORITY, Rule, SCOPES, build, shared};
 use crate::model::Reservation;
-use crate::policy::{Entry, PolicySpec};
+use crate::policy::{CpuTest, Entry, PolicySpec};
 use crate::time::{Span, Time};
 
 struct Periodic {
@@ -81,6 +81,7 @@ period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request runs f
     scopes: SCOPES,
     needs: &[],
     facts: &[BY_PRIORITY],
+    test: CpuTest::Utilisation,
     settings: &[BY, BACKGROUND],
     build: build::<Periodic>,
 };

@@ -6,7 +6,7 @@
 
 use super::periods::Periods;
 use super::{BACKGROUND, BY, BY_PRIORITY, SCOPES, build, shared};
-use crate::policy::Entry;
+use crate::policy::{CpuTest, Entry};
 
 /// Its line in the registry.
 pub const ENTRY: Entry = Entry {
@@ -37,6 +37,7 @@ period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request of 2 m
     scopes: SCOPES,
     needs: &[],
     facts: &[BY_PRIORITY],
+    test: CpuTest::Utilisation,
     settings: &[BY, BACKGROUND],
     build: build::<Periods<true>>,
 };

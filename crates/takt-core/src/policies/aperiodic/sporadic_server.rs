@@ -10,7 +10,7 @@ use super::posix::Posix;
 use super::refills::Refills;
 use super::{BACKGROUND, BY, BY_PRIORITY, Rule, SCOPES, build, shared};
 use crate::model::Reservation;
-use crate::policy::{Entry, Kind, PolicySpec, Setting};
+use crate::policy::{CpuTest, Entry, Kind, PolicySpec, Setting};
 use crate::time::{Span, Time};
 
 /// How many parts of a budget are kept apart when nobody says.
@@ -127,6 +127,7 @@ period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the requests run a
     scopes: SCOPES,
     needs: &[],
     facts: &[BY_PRIORITY],
+    test: CpuTest::Utilisation,
     settings: &[BY, BACKGROUND, REPLENISHMENTS, VARIANT],
     build: build::<Sporadic>,
 };

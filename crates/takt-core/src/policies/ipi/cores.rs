@@ -19,7 +19,7 @@ pub fn homes(build: &Build<'_>) -> Vec<Option<u16>> {
     let load = |t: TaskId| setpoints::load(&build.system.tasks[t.index()]).unwrap_or(0).max(WHOLE as u64 / 100);
     let cpus: Vec<&[Place]> = build.places.chunks(1).collect();
     let rule = Placement { fit: Fit::Worst, ..build.spec.placement };
-    let homes = build.pack_by(&cpus, rule, |t| i128::from(load(t)) << 30);
+    let (homes, _) = build.pack_by(&cpus, rule, |t| i128::from(load(t)) << 30);
     homes.into_iter().map(|home| home.map(|c| build.places[usize::from(c)].index() as u16)).collect()
 }
 

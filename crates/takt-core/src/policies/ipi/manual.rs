@@ -1,7 +1,7 @@
 //! The line of I+PI in the registry, with its manual page.
 
 use super::parameters::SETTINGS;
-use crate::policy::{Entry, Scope};
+use crate::policy::{CpuTest, Entry, Scope};
 
 /// Its line in the registry.
 pub const ENTRY: Entry = Entry {
@@ -74,6 +74,7 @@ holds rounds of 12 ms with bursts of 6, 3.6 and 2.4 ms.",
     scopes: &[Scope::Uniprocessor, Scope::Partitioned],
     needs: &[],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: SETTINGS,
     build: super::build,
 };

@@ -17,7 +17,7 @@ use super::servers::Servers;
 use super::{Rule, build};
 use crate::model::TaskId;
 use crate::policies::scope;
-use crate::policy::{Build, Entry, Kind, Need, PolicySpec, Setting};
+use crate::policy::{Build, CpuTest, Entry, Kind, Need, PolicySpec, Setting};
 use crate::time::Time;
 
 /// Which form of server; the setting `enforcement`.
@@ -114,6 +114,7 @@ and Lelli, SIGBED Review 11(4), 2015.
     scopes: scope::SCOPES,
     needs: &[Need::Reservation],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[
         ENFORCEMENT,
         Setting {

@@ -14,7 +14,7 @@ use super::{Rule, build};
 use crate::engine::Context;
 use crate::model::{Reservation, TaskId};
 use crate::policies::split::{Routes, Stop};
-use crate::policy::{Build, Entry, Kind, Need, Scope, Setting};
+use crate::policy::{Build, CpuTest, Entry, Kind, Need, Scope, Setting};
 use crate::time::{Span, Time};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -278,6 +278,7 @@ that is no larger than what it was assigned, and no more frequent; that does not
     scopes: &[Scope::Partitioned],
     needs: &[Need::Reservation],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[Setting {
         name: "gifts",
         kind: Kind::Choice(&["on", "off"]),

@@ -12,7 +12,7 @@ use super::{Rule, build};
 use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::scope;
-use crate::policy::{Build, Entry, Kind, Need, Setting};
+use crate::policy::{Build, CpuTest, Entry, Kind, Need, Setting};
 use crate::time::Time;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -195,6 +195,7 @@ for the second server to have that bonus, and the third one meets its deadline."
     scopes: scope::SCOPES,
     needs: &[Need::Reservation],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[Setting {
         name: "variant",
         kind: Kind::Choice(&["resolved", "literal"]),

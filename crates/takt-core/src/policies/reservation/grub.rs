@@ -16,7 +16,7 @@ use super::{Rule, build};
 use crate::engine::Context;
 use crate::model::TaskId;
 use crate::policies::scope;
-use crate::policy::{Build, Entry, Need};
+use crate::policy::{Build, CpuTest, Entry, Need};
 use crate::time::Time;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -218,6 +218,7 @@ at 1 until then, and at 1/2 after it: it runs from 2 to 8 ms on 4 ms of budget. 
     scopes: scope::SCOPES,
     needs: &[Need::Reservation],
     facts: &[],
+    test: CpuTest::Utilisation,
     settings: &[ENFORCEMENT],
     build: build::<Grub>,
 };

@@ -20,13 +20,14 @@ pub(crate) struct Clusters<C> {
 }
 
 impl<C> Clusters<C> {
-    /// The clusters of the scope that `build` names, with its tasks packed by their utilisations. Each is made from its index, the
-    /// tasks that are at home there and its CPUs.
+    /// The clusters of the scope that `build` names, with its tasks placed by [`packing::pack`]. Each is made from its index,
+    /// the tasks that are at home there and its CPUs.
     pub(crate) fn new(build: &Build<'_>, make: impl FnMut(usize, Vec<TaskId>, &[Place]) -> C) -> Self {
-        Clusters::packed(build, |task| packing::utilisation(build.system, task), make)
+        let home = packing::pack(build).homes;
+        Clusters::visited(build, |task, index, _| usize::from(home[task.index()]) == index, make)
     }
 
-    /// The same, packed by what each task `needs`, in units of 2^-62 of a CPU. O(n log n + n m) for n tasks and m CPUs.
+    /// The clusters with tasks packed by what each task `needs`, in units of 2^-62 of a CPU. O(n log n + n m) for n tasks and m CPUs.
     pub(crate) fn packed(
         build: &Build<'_>,
         needs: impl Fn(TaskId) -> i128,
@@ -42,7 +43,7 @@ impl<C> Clusters<C> {
         leads: impl Fn(TaskId) -> TaskId,
         make: impl FnMut(usize, Vec<TaskId>, &[Place]) -> C,
     ) -> Self {
-        let home = packing::homes(build, &packing::clusters(build), needs);
+        let home = packing::homes(build, needs);
         Clusters::visited(build, |task, index, _| usize::from(home[leads(task).index()]) == index, make)
     }
 

@@ -65,24 +65,145 @@ pub enum Placed {
     Unknown(usize),
 }
 
-/// One CPU and what it has got.
+/// A CPU while tasks are placed one by one.
+pub(crate) trait Cpu {
+    /// What is placed.
+    type Task;
+
+    /// The utilisation of what is there, by which fits compare CPUs.
+    fn utilisation(&self) -> &Sum;
+
+    /// Whether the task and all that are there meet their deadlines; `None` when the search is too long.
+    fn accepts(&mut self, task: &Self::Task, effort: &mut Effort) -> Option<bool>;
+}
+
+/// The CPU that gets a task, of those `on` these positions in ascending order; `None` if none accepts it. `gave_up` is set where a
+/// search was too long, which counts as a no. At most one test for each CPU.
+pub(crate) fn choose<C: Cpu>(
+    cpus: &mut [C],
+    task: &C::Task,
+    on: &[usize],
+    fit: Fit,
+    effort: &mut Effort,
+    gave_up: &mut bool,
+) -> Option<usize> {
+    let mut chosen: Option<usize> = None;
+    for &cpu in on {
+        let better = chosen.is_none_or(|best| {
+            let order = cpus[cpu].utilisation().compare(cpus[best].utilisation());
+            match fit {
+                Fit::First => false,
+                Fit::Best => order == Ordering::Greater,
+                Fit::Worst => order == Ordering::Less,
+            }
+        });
+        if !better {
+            continue;
+        }
+        match effort.lend(|effort| cpus[cpu].accepts(task, effort)) {
+            Some(true) => chosen = Some(cpu),
+            Some(false) => {}
+            None => *gave_up = true,
+        }
+        if fit == Fit::First && chosen.is_some() {
+            break;
+        }
+    }
+    chosen
+}
+
+/// The least utilised of the CPUs `on` these positions, the lowest of several.
+///
+/// # Panics
+/// When there are none.
+pub(crate) fn least_utilised<C: Cpu>(cpus: &[C], on: &[usize]) -> usize {
+    let by_utilisation = |a: &usize, b: &usize| cpus[*a].utilisation().compare(cpus[*b].utilisation());
+    *on.iter().min_by(|a, b| by_utilisation(a, b)).expect("a task has a CPU that it may use")
+}
+
+/// A CPU in units of 2^-64.
+const ONE: u128 = 1 << 64;
+
+/// What the tasks of a CPU add up to. The bounds decide most questions without a look at every task.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bin {
+pub(crate) struct Used {
+    pub(crate) utilisation: Sum,
+    /// Bounds of the utilisation in units of 2^-64.
+    low: u128,
+    high: u128,
+    /// The sum of C / min(D, T) in the same units, rounded up.
+    density: u128,
+}
+
+impl Used {
+    pub(crate) fn add(&mut self, task: Times) {
+        let (low, high, density) = self.with(task);
+        self.utilisation.add(u128::from(task.runtime), task.period);
+        (self.low, self.high, self.density) = (low, high, density);
+    }
+
+    /// The bounds with one more task.
+    fn with(&self, task: Times) -> (u128, u128, u128) {
+        let scaled = u128::from(task.runtime) << 64;
+        let (low, rest) = (scaled / u128::from(task.period), scaled % u128::from(task.period));
+        let high = low + u128::from(rest > 0);
+        let density = if task.deadline < task.period { scaled.div_ceil(u128::from(task.deadline)) } else { high };
+        (self.low.saturating_add(low), self.high.saturating_add(high), self.density.saturating_add(density))
+    }
+
+    /// Whether the utilisation is at most 1 with one more task. O(1), and O(n²) where it is all but 1.
+    pub(crate) fn has_room(&self, task: Times) -> bool {
+        let (low, high, _) = self.with(task);
+        high <= ONE
+            || low <= ONE && {
+                let mut sum = self.utilisation.clone();
+                sum.add(u128::from(task.runtime), task.period);
+                sum.compare_whole(1) != Ordering::Greater
+            }
+    }
+
+    /// Whether the density is at most 1 with one more task, which is enough under EDF (Liu, "Real-Time Systems", 2000, section
+    /// 6.3). O(1).
+    fn is_sparse(&self, task: Times) -> bool {
+        self.with(task).2 <= ONE
+    }
+}
+
+/// One CPU under EDF and what it has got.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bin {
     pieces: Vec<Piece>,
     pub(super) loads: Vec<Times>,
-    utilisation: Sum,
+    used: Used,
 }
 
 impl Bin {
-    pub(super) fn put(&mut self, piece: Piece) {
-        self.utilisation.add(u128::from(piece.load.runtime), piece.load.period);
+    pub(crate) fn used(&self) -> &Used {
+        &self.used
+    }
+
+    pub(crate) fn put(&mut self, piece: Piece) {
+        self.used.add(piece.load);
         self.loads.push(piece.load);
         self.pieces.push(piece);
     }
+}
 
-    /// Whether the load fits beside what is there; `None` when the search is too long.
-    pub(super) fn fits(&mut self, load: Times, effort: &mut Effort) -> Option<bool> {
-        self.loads.push(load);
+impl Cpu for Bin {
+    type Task = Times;
+
+    fn utilisation(&self) -> &Sum {
+        &self.used.utilisation
+    }
+
+    fn accepts(&mut self, task: &Times, effort: &mut Effort) -> Option<bool> {
+        if task.runtime > task.deadline || !self.used.has_room(*task) {
+            return Some(false);
+        }
+        if self.used.is_sparse(*task) {
+            return Some(true);
+        }
+        self.loads.push(*task);
         let found = demand_with(&self.loads, effort);
         self.loads.pop();
         match found {
@@ -119,7 +240,8 @@ impl Bins {
 
     /// Finds a place for a task on some of the CPUs, which are in ascending order; `false` if there is none.
     pub fn place(&mut self, task: usize, load: Times, on: &[usize], strategy: Strategy) -> bool {
-        if let Some(cpu) = self.choose(load, on, strategy.fit) {
+        let Bins { cpus, effort, gave_up, .. } = self;
+        if let Some(cpu) = choose(cpus, &load, on, strategy.fit, effort, gave_up) {
             self.cpus[cpu].put(Piece { task, offset: 0, load });
             return true;
         }
@@ -134,13 +256,12 @@ impl Bins {
         done
     }
 
-    /// Puts a task that has no place on the emptiest of these CPUs, the lowest of several, and overloads it.
+    /// Puts a task that has no place on the least utilised of these CPUs, the lowest of several, and overloads it.
     ///
     /// # Panics
     /// When there are none.
     pub fn force(&mut self, task: usize, load: Times, on: &[usize]) {
-        let emptier = |a: &usize, b: &usize| self.cpus[*a].utilisation.compare(&self.cpus[*b].utilisation);
-        let cpu = *on.iter().min_by(|a, b| emptier(a, b)).expect("a task has a CPU that it may use");
+        let cpu = least_utilised(&self.cpus, on);
         self.cpus[cpu].put(Piece { task, offset: 0, load });
     }
 
@@ -149,45 +270,26 @@ impl Bins {
     pub fn into_assignment(self) -> Assignment {
         Assignment { cpus: self.cpus.into_iter().map(|bin| bin.pieces).collect(), split: self.split }
     }
-
-    /// The CPU for a task that is not split.
-    fn choose(&mut self, task: Times, on: &[usize], fit: Fit) -> Option<usize> {
-        let mut chosen: Option<usize> = None;
-        for &cpu in on {
-            let better = chosen.is_none_or(|best| {
-                let order = self.cpus[cpu].utilisation.compare(&self.cpus[best].utilisation);
-                match fit {
-                    Fit::First => false,
-                    Fit::Best => order == Ordering::Greater,
-                    Fit::Worst => order == Ordering::Less,
-                }
-            });
-            if !better {
-                continue;
-            }
-            match self.cpus[cpu].fits(task, &mut self.effort) {
-                Some(true) => chosen = Some(cpu),
-                Some(false) => {}
-                None => self.gave_up = true,
-            }
-            if fit == Fit::First && chosen.is_some() {
-                break;
-            }
-        }
-        chosen
-    }
 }
 
 /// The order in which a strategy takes tasks: their own, or that of decreasing utilisation.
 #[must_use]
 pub fn order(tasks: &[Times], strategy: Strategy) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..tasks.len()).collect();
-    if strategy.decreasing {
-        let heavier = |a: &Times, b: &Times| {
-            let (a, b) = (u128::from(a.runtime) * u128::from(b.period), u128::from(b.runtime) * u128::from(a.period));
-            b.cmp(&a)
-        };
-        order.sort_by(|&a, &b| heavier(&tasks[a], &tasks[b]));
+    order_of(tasks.len(), strategy.decreasing, |i| Some(tasks[i]))
+}
+
+/// The same for `tasks` of which some have no load; these come last among decreasing ones.
+pub(crate) fn order_of(tasks: usize, decreasing: bool, load: impl Fn(usize) -> Option<Times>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..tasks).collect();
+    if decreasing {
+        order.sort_by(|&a, &b| match (load(a), load(b)) {
+            (Some(a), Some(b)) => {
+                let (a, b) =
+                    (u128::from(a.runtime) * u128::from(b.period), u128::from(b.runtime) * u128::from(a.period));
+                b.cmp(&a)
+            }
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        });
     }
     order
 }

@@ -66,6 +66,15 @@ impl Effort {
         self.0 >= looks as u64
     }
 
+    /// Lends a sixteenth of what is left to one search, so that no search takes it all from those that follow.
+    pub(crate) fn lend<T>(&mut self, search: impl FnOnce(&mut Effort) -> T) -> T {
+        let lent = self.0 / 16;
+        let mut part = Effort(lent);
+        let found = search(&mut part);
+        self.0 -= lent - part.0;
+        found
+    }
+
     /// Takes so many looks; `false` when they are used up.
     pub fn spend(&mut self, looks: usize) -> bool {
         match self.0.checked_sub(looks as u64) {

@@ -4,7 +4,7 @@
 //! Systems 48, 2012. Invariant: every piece of a split task but the last runs as soon as it is released and to its end.
 
 use super::assign::Split;
-use crate::policy::{Entry, Scope};
+use crate::policy::{CpuTest, Entry, Scope};
 
 /// Its line in the registry.
 pub const ENTRY: Entry = Entry {
@@ -32,6 +32,7 @@ on one CPU and for the other 2 ms on the other.",
     scopes: &[Scope::Partitioned],
     needs: super::NEEDS,
     facts: &[],
+    test: CpuTest::Demand,
     settings: &[],
     build: |build| super::build(build, Split::Tight),
 };

@@ -4,7 +4,7 @@
 //! windows of a split task are of equal length, and in each it runs on one CPU, for no longer than the piece that fits there.
 
 use super::assign::Split;
-use crate::policy::{Entry, Scope};
+use crate::policy::{CpuTest, Entry, Scope};
 
 /// Its line in the registry.
 pub const ENTRY: Entry = Entry {
@@ -42,6 +42,7 @@ of them in the first half of its period, and for 9 ms on another in the second."
     scopes: &[Scope::Partitioned],
     needs: super::NEEDS,
     facts: &[],
+    test: CpuTest::Demand,
     settings: &[],
     build: |build| super::build(build, Split::Windows),
 };

@@ -5,7 +5,7 @@
 //! once and to its end, so the rest of the task, released after it, has lost as much of its deadline as of its runtime.
 //! Invariant: the pieces follow each other without overlap, and each CPU passes the exact test with what it has got.
 
-use super::assign::{Bins, Piece};
+use super::assign::{Bins, Cpu, Piece};
 use super::demand::{Times, Window, largest_piece_with};
 use alloc::vec::Vec;
 
@@ -19,7 +19,7 @@ pub(super) fn split(bins: &mut Bins, task: usize, whole: Times, on: &[usize]) ->
     let mut placed = Vec::new();
     for &cpu in on {
         let offset = whole.runtime - rest.runtime;
-        match bins.cpus[cpu].fits(rest, &mut bins.effort) {
+        match bins.cpus[cpu].accepts(&rest, &mut bins.effort) {
             Some(true) => {
                 placed.push((cpu, Piece { task, offset, load: rest }));
                 for (cpu, piece) in placed {
