@@ -3,7 +3,7 @@
 pub(crate) mod simulated;
 pub(crate) mod tables;
 
-use crate::commands::output;
+use crate::commands::{assignment, output};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 pub(crate) use tables::{Cell, aligned, alike, short, table};
@@ -124,6 +124,10 @@ impl Summary<'_> {
             let domains = system.domains.iter().zip(&self.workload.domains).map(domain);
             object.insert("domains".into(), domains.collect());
         }
+        let refused = assignment::refused(self.workload);
+        if !refused.is_empty() {
+            object.insert("not_accepted".into(), assignment::refused_json(&refused, self.workload));
+        }
         let settings = settings(&system.policy);
         if !settings.is_empty() {
             let settings = settings.into_iter().map(|(name, value)| (name, Value::from(value)));
@@ -189,6 +193,7 @@ impl Summary<'_> {
         for (domain, name) in self.workload.system.domains.iter().zip(&self.workload.domains) {
             writeln!(out, "domain {name}: CPU {}, {}", domain.cpus, policy(&domain.policy))?;
         }
+        assignment::warn(&assignment::refused(self.workload), self.workload, out)?;
         for (task, c) in self.workload.tasks.iter().zip(self.counts) {
             let name = &task.name;
             if c.overruns > 0 {

@@ -3,7 +3,7 @@
 use super::assignment::{self, Piece, Placed};
 use super::verdicts::{self, Method, Said};
 use crate::failure::Failure;
-use crate::input::{Input, Priorities, duration, priorities_of_sets};
+use crate::input::{Input, Priorities, duration, placement, priorities_of_sets};
 use crate::parallel;
 use crate::report::aligned;
 use crate::{Outcome, Verdict};
@@ -17,6 +17,7 @@ use takt_analysis::utilisation::Utilisation;
 use takt_analysis::{assign, tardiness};
 use takt_core::cpus::MAX_CPUS;
 use takt_core::model::{System, TaskId};
+use takt_core::policy::Placement;
 use takt_core::time::Span;
 use takt_workload::{Source, TaskRows};
 
@@ -39,6 +40,9 @@ pub(crate) struct Args {
     /// Tests by name, with commas between; `sim:POLICY` simulates a policy, `all` is every test for so many CPUs
     #[arg(long, value_name = "NAMES", default_value = "all")]
     test: String,
+    /// How simulated policies place tasks on CPUs, as in `sim:p-edf`: ff, bf, wf, ffd, bfd or wfd; by default ffd
+    #[arg(long, value_parser = placement)]
+    placement: Option<Placement>,
     /// Simulated time, from a release of all tasks together on
     #[arg(long, value_parser = duration, default_value = "60s")]
     duration: Span,
@@ -86,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let Some(file) = args.file.as_deref() else { return list() };
     let is_csv = file.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
     let (sets, cpus) = if is_csv { from_csv(args, file)? } else { from_yaml(args, file)? };
-    let methods = verdicts::methods(&args.test, cpus)?;
+    let methods = verdicts::methods(&args.test, cpus, args.placement)?;
     let as_csv = is_csv && !args.table && !args.json;
     if args.assignment && as_csv {
         return Err(Failure::input("CSV has no room for assignments", "add `--json`, or for one set `--table`"));

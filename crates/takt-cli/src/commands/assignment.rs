@@ -1,10 +1,12 @@
-//! Which CPU each task has, and in what pieces it runs if it is split: as a table and in JSON.
+//! The CPU of each task, the pieces of a task that is split, and the tasks that no CPU accepted: as text and in JSON.
 
 use crate::report::simulated::percent;
 use crate::report::{Cell, aligned};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use takt_analysis::placement::{self, Home};
 use takt_core::time::Span;
+use takt_workload::Workload;
 
 /// The place of a task.
 pub(crate) struct Placed {
@@ -64,4 +66,41 @@ pub(crate) fn json(placed: &[Placed]) -> Value {
                "pieces": p.pieces.iter().map(piece).collect::<Vec<_>>()})
     };
     placed.iter().map(task).collect()
+}
+
+/// The tasks that no CPU accepted, so that placement has put each on the least utilised one. As long as the policy takes to place
+/// the tasks.
+pub(crate) fn refused(workload: &Workload) -> Vec<Home> {
+    placement::placement(&workload.system).into_iter().filter(|home| !home.fits).collect()
+}
+
+/// A warning about the tasks that no CPU accepted; nothing if there are none.
+pub(crate) fn warn(refused: &[Home], workload: &Workload, out: &mut impl Write) -> io::Result<()> {
+    const TOLD: usize = 8;
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let one = |home: &Home| {
+        let name = &workload.tasks[home.task.index()].name;
+        let test = if home.inconclusive { ", test inconclusive" } else { "" };
+        home.stops.first().map_or_else(|| name.clone(), |stop| format!("{name} (CPU {}{test})", stop.cpu))
+    };
+    let mut told: Vec<String> = refused.iter().take(TOLD).map(one).collect();
+    if refused.len() > TOLD {
+        told.push(format!("{} more", refused.len() - TOLD));
+    }
+    let told = told.join(", ");
+    match refused {
+        [_] => writeln!(out, "warning: no CPU accepts this task, so it is on the least utilised one: {told}"),
+        _ => writeln!(out, "warning: no CPU accepts these tasks, so each is on the least utilised one: {told}"),
+    }
+}
+
+/// The tasks that no CPU accepted, an object each.
+pub(crate) fn refused_json(refused: &[Home], workload: &Workload) -> Value {
+    let task = |home: &Home| {
+        json!({"task": workload.tasks[home.task.index()].name, "cpu": home.stops.first().map(|stop| stop.cpu),
+               "inconclusive": home.inconclusive})
+    };
+    refused.iter().map(task).collect()
 }

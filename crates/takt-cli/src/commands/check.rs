@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_analysis::control::{self, ControlReport, CpuPlan, Loops, Pole};
 use takt_analysis::online::Verdict;
+use takt_analysis::placement::{self, Home};
 use takt_analysis::table::TableReport;
-use takt_analysis::{online, parts, placement, supply, table as windows, tardiness};
+use takt_analysis::{online, parts, supply, table as windows, tardiness};
 use takt_core::model::{Domain, PartitionId, Task};
 use takt_core::scenario::Happening;
 use takt_core::time::Span;
@@ -58,7 +59,9 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
     let parts: Vec<Verdict> =
         parts::verdicts(&workload.system).into_iter().map(|v| in_scenario(named(v, workload), workload)).collect();
     let no = verdict.schedulable == online::Answer::No;
-    let placed = placed(workload);
+    let homes = placement::placement(&workload.system);
+    let refused: Vec<Home> = homes.iter().filter(|home| !home.fits).cloned().collect();
+    let placed = placed(workload, &homes);
     let late = tardiness::bound(&workload.system).filter(|_| left_out(workload).is_empty());
     if args.json {
         let valued = workload.system.tasks.iter().any(|t| t.utility.is_some());
@@ -84,6 +87,9 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
         }
         if !placed.is_empty() {
             object["assignment"] = assignment::json(&placed);
+        }
+        if !refused.is_empty() {
+            object["not_accepted"] = assignment::refused_json(&refused, workload);
         }
         if let Some(late) = late {
             object["gedf_tardiness_ns"] = late.ns().into();
@@ -121,6 +127,7 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
         if let Some(late) = late.filter(|_| verdict.schedulable != online::Answer::Yes) {
             writeln!(out, "note: no job is later than {late} (Devi, Anderson 2008)")?;
         }
+        assignment::warn(&refused, workload, out)?;
         if args.assignment && placed.is_empty() {
             writeln!(out, "note: this policy gives no task a CPU of its own")?;
         }
@@ -148,13 +155,13 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
 }
 
 /// Where the policy has the tasks, for those that give each a CPU.
-fn placed(workload: &Workload) -> Vec<Placed> {
+fn placed(workload: &Workload, homes: &[Home]) -> Vec<Placed> {
     let piece = |stop: &placement::Stop| Piece { cpu: stop.cpu, budget: stop.budget, from: stop.from, to: stop.to };
-    let place = |home: placement::Home| {
+    let place = |home: &Home| {
         let task = workload.tasks[home.task.index()].name.clone();
         Placed { task, period: home.period, fits: home.fits, pieces: home.stops.iter().map(piece).collect() }
     };
-    placement::placement(&workload.system).into_iter().map(place).collect()
+    homes.iter().map(place).collect()
 }
 
 /// The runtimes that are counted with where only `steps` say something of them.

@@ -1,7 +1,7 @@
 //! The subcommands.
 
 pub(crate) mod analyze;
-mod assignment;
+pub(crate) mod assignment;
 pub(crate) mod bench;
 pub(crate) mod burn;
 pub(crate) mod check;

@@ -8,7 +8,7 @@ use takt_analysis::tests::{self, TESTS, Test, Verdict, Why};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{System, Task};
-use takt_core::policy::{PolicySpec, Scope};
+use takt_core::policy::{Placement, PolicySpec, Scope};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_workload::AssignedPriorities;
@@ -45,6 +45,16 @@ impl Method {
         match self {
             Method::Test(test) => test.name,
             Method::Simulated(name, _) => name,
+        }
+    }
+
+    /// How it places tasks, for a simulated policy that does so.
+    pub(crate) fn placement(&self) -> Option<Placement> {
+        match self {
+            Method::Simulated(_, policy) if matches!(policy.scope, Scope::Partitioned | Scope::Clustered) => {
+                Some(policy.placement)
+            }
+            _ => None,
         }
     }
 
@@ -200,8 +210,12 @@ fn global_edf() -> PolicySpec {
     PolicySpec::from_name("g-edf").expect("global EDF is in the registry")
 }
 
-/// The tests of a comma-separated list; `all` is all that are about a machine of so many CPUs.
-pub(crate) fn methods(list: &str, cpus: usize) -> Result<Vec<Method>, Failure> {
+/// The tests of a comma-separated list; `all` is all that are about a machine of so many CPUs. Simulated policies place tasks by
+/// `placement`.
+///
+/// # Errors
+/// An unknown name, no name at all, and a placement where no simulated policy has one.
+pub(crate) fn methods(list: &str, cpus: usize, placement: Option<Placement>) -> Result<Vec<Method>, Failure> {
     let mut methods: Vec<Method> = Vec::new();
     for name in list.split(',').map(str::trim).filter(|n| !n.is_empty()) {
         let more = match name {
@@ -217,7 +231,24 @@ pub(crate) fn methods(list: &str, cpus: usize) -> Result<Vec<Method>, Failure> {
     if methods.is_empty() {
         return Err(Failure::input("no test is named", &hint()));
     }
+    if let Some(placement) = placement {
+        place(&mut methods, placement)?;
+    }
     Ok(methods)
+}
+
+/// Has the simulated policies place tasks by this rule.
+fn place(methods: &mut [Method], placement: Placement) -> Result<(), Failure> {
+    for method in &mut *methods {
+        if let Method::Simulated(_, policy) = method {
+            policy.placement = placement;
+        }
+    }
+    if methods.iter().any(|method| method.placement().is_some()) {
+        return Ok(());
+    }
+    let message = "`--placement` changes nothing: no simulated policy places tasks on CPUs";
+    Err(Failure::input(message, "add a test such as `sim:p-edf`, or leave `--placement` out"))
 }
 
 /// Tests of one CPU say little about more of them, and the other way round.

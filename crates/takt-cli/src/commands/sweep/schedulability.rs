@@ -8,7 +8,7 @@ use super::state::{Block, Found, Subject};
 use crate::commands::output::{self, ready};
 use crate::commands::verdicts::{self, Method, Said};
 use crate::failure::Failure;
-use crate::input::{Priorities, duration, priorities_of_sets};
+use crate::input::{Priorities, duration, placement, priorities_of_sets};
 use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
@@ -17,7 +17,7 @@ use takt_analysis::priorities::Rule;
 use takt_analysis::taskset::TaskSet;
 use takt_analysis::tests::Verdict as Says;
 use takt_core::cpus::MAX_CPUS;
-use takt_core::policy::PolicySpec;
+use takt_core::policy::{Placement, PolicySpec};
 use takt_core::time::Span;
 
 /// The part of random task sets that each test accepts, over the total utilisation
@@ -42,6 +42,9 @@ pub(super) struct Args {
     /// Tests by name, with commas between; `sim:POLICY` simulates a policy. By default a choice for so many CPUs
     #[arg(long, value_name = "NAMES")]
     test: Option<String>,
+    /// How simulated policies place tasks on CPUs, as in `sim:p-edf`: ff, bf, wf, ffd, bfd or wfd; by default ffd
+    #[arg(long, value_parser = placement)]
+    placement: Option<Placement>,
     /// Simulated time, from a release of all tasks together on
     #[arg(long, value_parser = duration, default_value = "60s")]
     duration: Span,
@@ -130,6 +133,11 @@ impl Experiment<'_> {
         setup["points"] = self.points.iter().map(|p| ratio(*p)).collect();
         setup["tests"] = self.methods.iter().map(Method::name).collect();
         setup["priorities"] = json!(self.rule());
+        // Only where it matters, so that the states of other experiments stay valid.
+        let placement = self.methods.iter().find_map(Method::placement);
+        if let Some((name, _)) = Placement::ALL.iter().find(|(_, rule)| Some(*rule) == placement) {
+            setup["placement"] = json!(name);
+        }
         setup["simulated_ns"] = json!(self.args.duration.ns());
         setup
     }
@@ -212,7 +220,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let all = |cpus: u64| (0..=10).map(|step| cpus * 500_000 + step * cpus * 50_000).collect();
     let points = args.points.clone().map_or_else(|| all(cpus as u64), |p| p.0);
     let tests = args.test.as_deref().unwrap_or(default_tests(cpus, args.kind.is_implicit()));
-    let methods = verdicts::methods(tests, cpus)?;
+    let methods = verdicts::methods(tests, cpus, args.placement)?;
     methods.iter().find_map(|m| m.beyond(cpus).map(|why| m.refused(why))).map_or(Ok(()), Err)?;
     let experiment = Experiment { args, cpus, points, methods };
     ready(&args.common.state, &args.common.svg)?;
