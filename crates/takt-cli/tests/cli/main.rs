@@ -17,6 +17,7 @@ mod kernel;
 mod machine;
 mod online;
 mod order;
+mod placement;
 mod protocol;
 mod replay;
 mod summary;
