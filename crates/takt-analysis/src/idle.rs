@@ -32,14 +32,14 @@ pub fn obstacle(system: &System) -> Option<Obstacle> {
     let loaded = system.load.as_ref().map(|load| parts::at_load(system, parts::extremes(load).1));
     let heavy = loaded.as_ref().unwrap_or(system);
     if system.domains.is_empty() {
-        return in_whole(heavy, system);
+        return in_whole(heavy, system, None);
     }
     let domains = parts::domains(heavy).into_iter().zip(parts::domains(system));
-    domains.into_iter().find_map(|(heavy, declared)| in_whole(&heavy, &declared))
+    domains.into_iter().find_map(|(heavy, declared)| in_whole(&heavy, &declared, None))
 }
 
-/// The same without load and domains, with tasks placed as those of `declared` are.
-pub(crate) fn in_whole(system: &System, declared: &System) -> Option<Obstacle> {
+/// The same without load and domains, with tasks placed as those of `declared` are: in these homes, where they are known.
+pub(crate) fn in_whole(system: &System, declared: &System, home: Option<Vec<u16>>) -> Option<Obstacle> {
     let mut shares = Vec::with_capacity(system.tasks.len());
     for (id, task) in (0..).map(TaskId).zip(&system.tasks) {
         let Some(share) = share(system, declared, id, task) else {
@@ -59,7 +59,7 @@ pub(crate) fn in_whole(system: &System, declared: &System) -> Option<Obstacle> {
     }
     let home = match servers::ranking(&declared.policy) {
         Some(by) => homes(&servers::as_tasks(declared, by)),
-        None => homes(declared),
+        None => home.unwrap_or_else(|| homes(declared)),
     };
     let home = |t: usize| usize::from(home[leads.as_ref().map_or(t, |leads| leads[t].0.index())]);
     let on = |cpu: usize| (0..shares.len()).filter(|t| home(*t) == cpu).collect();

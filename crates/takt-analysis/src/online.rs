@@ -108,6 +108,8 @@ fn whole(system: &System, declared: &System) -> Verdict {
     let known: Vec<Demand> = demands.iter().filter_map(|d| d.ok()).collect();
     let load = uniprocessor::utilisation(&known);
     let dated = |t: &Task| t.deadline.is_some() || t.budget.is_some();
+    let packs = system.policy.scope == Scope::Partitioned && !split::has_routes(&system.policy);
+    let home = packs.then(|| homes(declared));
     let (test, found) = if !system.tasks.is_empty() && !system.tasks.iter().any(dated) && !may_skip(system) {
         ("no-deadlines", Finding::new(Answer::Yes, Kind::Exact, "no task has a deadline that it could miss"))
     } else if let Some(task) = demands.iter().find_map(|d| d.err()) {
@@ -118,8 +120,6 @@ fn whole(system: &System, declared: &System) -> Verdict {
         let why = format!("task {} {often} aborted when its budget is used, before its work is done", task.0);
         if always { ("budget", Finding::new(Answer::No, Kind::Necessary, why)) } else { beyond(why) }
     } else {
-        let packs = system.policy.scope == Scope::Partitioned && !split::has_routes(&system.policy);
-        let home = packs.then(|| homes(declared));
         let (test, found) = judge(system, declared, known, home.as_deref());
         (test, beside_listed(system, found))
     };
@@ -133,7 +133,7 @@ fn whole(system: &System, declared: &System) -> Verdict {
         utilisation: load,
         hyperperiod: hyperperiod(system),
         responses,
-        idle_10_percent: idle::in_whole(system, declared).is_none(),
+        idle_10_percent: idle::in_whole(system, declared, home).is_none(),
     }
 }
 

@@ -80,8 +80,11 @@ pub(crate) fn as_tasks(system: &System, by: By) -> System {
 pub(crate) fn verdict(system: &System, declared: &System, by: By) -> Verdict {
     let found = packed_as_tasks(&as_tasks(system, by), &as_tasks(declared, by));
     // Servers are not the tasks that they are taken for where it comes to what is left idle.
-    let idle =
-        if system.domains.is_empty() { idle::in_whole(system, declared).is_none() } else { found.idle_10_percent };
+    let idle = if system.domains.is_empty() {
+        idle::in_whole(system, declared, None).is_none()
+    } else {
+        found.idle_10_percent
+    };
     let mut found = Verdict { idle_10_percent: idle, ..found };
     let bounds = served(system);
     for (response, bound) in found.responses.iter_mut().zip(&bounds) {

@@ -49,6 +49,8 @@ they are equal. Whether a set meets its deadlines is decided by its response tim
 **Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of the same rank. The
 handler of an aborted job ranks by the handler's deadline, and last without one.
 
+**Partitioned.** Under `p-dm` a CPU accepts a task only if all response times there stay within the deadlines.
+
 **Cost.** O(ready jobs) per release and completion, O(m) per decision.
 
 **Source.** Leung and Whitehead, Performance Evaluation 2(4), 1982.

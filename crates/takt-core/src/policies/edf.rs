@@ -41,7 +41,8 @@ Runs the ready job whose absolute deadline is earliest.
 
 **When.** On one CPU it meets every deadline that any policy can meet (implicit deadlines: whenever the utilisation is at
 most 1). Global EDF (`g-edf`) keeps all CPUs busy but can miss deadlines at low utilisation when one task is heavy
-(Dhall's effect); partitioned EDF (`p-edf`) keeps the uniprocessor guarantee on each CPU, if the tasks can be packed.
+(Dhall's effect); partitioned EDF (`p-edf`) keeps the uniprocessor guarantee on each CPU: a CPU accepts a task only if the
+processor demand leaves room for it.
 Under overload it is unfair: which job is late is not under control.
 
 **Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of equal deadline. The

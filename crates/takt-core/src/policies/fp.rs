@@ -42,6 +42,8 @@ CSV state none: `--priorities` assigns them, by default rate-monotonic ones.
 **Resources.** With `locking: inheritance` who holds one has the highest priority of those that wait for it; with `locking:
 ceiling` that of any task that uses it, at once.
 
+**Partitioned.** Under `p-fp` a CPU accepts a task only if all response times there stay within the deadlines.
+
 **Cost.** O(ready jobs) per release and completion, O(m) per decision.
 
 **Source.** Audsley and others, Real-Time Systems 8, 1995; Sha, Rajkumar, Lehoczky, IEEE Transactions on Computers 39(9), 1990.

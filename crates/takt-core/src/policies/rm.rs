@@ -43,6 +43,8 @@ n(2^(1/n) - 1), 69 % for many tasks, and often beyond; under overload the tasks 
 **Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of the same rank. Every
 task needs a period, or a least time between releases.
 
+**Partitioned.** Under `p-rm` a CPU accepts a task only if all response times there stay within the deadlines.
+
 **Cost.** O(ready jobs) per release and completion, O(m) per decision.
 
 **Source.** Liu and Layland, JACM 20(1), 1973.

@@ -11,8 +11,8 @@ pub const ENTRY: Entry = Entry {
     name: "edf-wm",
     summary: "semi-partitioned EDF: a task that fits nowhere is split into equal windows (EDF-WM)",
     manual: "\
-Tasks are placed on CPUs as under `p-edf`, one after the other, but by the exact test of EDF instead of utilisations. One that fits
-on no CPU is split: its deadline is cut into n windows of equal length, with n as small as possible, and in each window it runs
+Tasks are placed on CPUs as under `p-edf`, one after the other, by the exact test of EDF. One that fits on no CPU is
+split: its deadline is cut into n windows of equal length, with n as small as possible, and in each window it runs
 on another CPU, for as long as fits there. Each CPU runs by EDF what it has got; a piece has the end of its window as its
 deadline.
 
