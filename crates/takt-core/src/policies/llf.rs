@@ -38,6 +38,7 @@ impl LeastLaxity {
 
 impl Ordering for LeastLaxity {
     const FOLLOWS: bool = true;
+    const BY_TERMS: bool = true;
     const TIMED: bool = true;
 
     fn new(build: &Build<'_>) -> Self {

@@ -381,6 +381,18 @@ impl Ipi {
         }
     }
 
+    /// Runs the task whose burst it is on a CPU, if there is one.
+    fn run(&mut self, place: Place, cx: &mut Context<'_>, decision: &mut Decision) {
+        let Some(task) = self.choose(place.index(), cx) else { return };
+        let granted = core::mem::replace(&mut self.cores[place.index()].granted, true);
+        // A job that follows another one in the same burst has no budget yet.
+        if granted && cx.budget_left(task).is_some() {
+            decision.run(task, place);
+        } else {
+            decision.run_with(task, place, self.grant(task, cx));
+        }
+    }
+
     /// What the task may use before it is asked again: the rest of its burst, and no more than its own limit leaves. O(1).
     fn grant(&self, task: TaskId, cx: &Context<'_>) -> Budget {
         let m = &self.members[task.index()];
@@ -478,13 +490,13 @@ impl Policy for Ipi {
 
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
         for &place in lent {
-            let Some(task) = self.choose(place.index(), cx) else { continue };
-            let granted = core::mem::replace(&mut self.cores[place.index()].granted, true);
-            // A job that follows another one in the same burst has no budget yet.
-            if granted && cx.budget_left(task).is_some() {
-                decision.run(task, place);
-            } else {
-                decision.run_with(task, place, self.grant(task, cx));
+            self.run(place, cx, decision);
+        }
+        // A task whose burst was over may have moved to a CPU that had no task until then.
+        for &place in lent {
+            let core = &self.cores[place.index()];
+            if core.current.is_none() && core.ready > 0 {
+                self.run(place, cx, decision);
             }
         }
     }
