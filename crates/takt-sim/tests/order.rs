@@ -1,7 +1,7 @@
 //! Faults of policies and of the engine that the conformance tests have found by their orders, as small cases.
 
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Engine, Input};
+use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::{Arrival, Reservation, System, Task, TaskId};
 use takt_core::policy::PolicySpec;
 use takt_core::record::{Place, Record};
@@ -13,6 +13,10 @@ const fn us(n: i64) -> Span {
 
 fn at(n: i64) -> Time {
     Time::ZERO + us(n)
+}
+
+fn exit(task: TaskId) -> Input {
+    Input::Exit { task, ending: Ending { regular: false, replaced: false } }
 }
 
 /// A task with one job.
@@ -50,7 +54,7 @@ fn least_laxity_knows_a_runtime_that_has_changed() {
     let mut engine = engine(policy("llf", &[("threshold", 1_000)]), 1, jobs);
     let longer = Input::Retime { task: TaskId(2), period: us(50), deadline: Some(us(21)), runtime: Some(us(15)) };
     run_to(&mut engine, at(1), &[longer]);
-    run_to(&mut engine, at(2), &[Input::Exit { task: TaskId(0) }]);
+    run_to(&mut engine, at(2), &[exit(TaskId(0))]);
     assert_eq!(engine.running(), [TaskId(2)], "its laxity is 4 us, that of the other one 13 us");
 }
 
@@ -64,7 +68,7 @@ fn a_task_that_moves_to_an_idle_cpu_runs_there_at_once() {
     };
     let settings = [("nominal", 1_000_000), ("migration", 1_500_000), ("threshold", 0)];
     let mut engine = engine(policy("p-ipi", &settings), 2, vec![task(80), task(70), task(70)]);
-    run_to(&mut engine, at(100), &[Input::Exit { task: TaskId(0) }]);
+    run_to(&mut engine, at(100), &[exit(TaskId(0))]);
     run_to(&mut engine, at(1_600), &[]);
     assert_eq!((engine.place_of(TaskId(1)), engine.home(TaskId(1))), (Some(Place(1)), Some(Place(1))));
     run_to(&mut engine, at(2_000), &[]);
@@ -79,6 +83,6 @@ fn what_completes_at_the_end_of_a_run_is_known_to_the_policy() {
     let mut engine = engine(policy("g-fcbs", &[]), 2, vec![reserved(1, once(0, 9, 100)), reserved(5, limited)]);
     run_to(&mut engine, Time::from_ns(4_500), &[]);
     let mut records: Vec<Record> = Vec::new();
-    engine.close(at(5), &[Input::Exit { task: TaskId(0) }], &mut records);
+    engine.close(at(5), &[Input::Complete { task: TaskId(0), job: 0 }], &mut records);
     assert_eq!((engine.counts(TaskId(0)).completed, engine.counts(TaskId(1)).aborted), (1, 1));
 }

@@ -1,11 +1,11 @@
-//! Whom policies of utility choose, worked out anew from what the jobs are: where nobody waits for a resource, utilities are
-//! steps, and something has just happened that such a policy decides by.
+//! The orders of policies of utility, worked out a second time from what the jobs are: where no job waits for a resource, and
+//! something has just happened that such a policy decides by.
 
+use crate::jobs::Open;
 use crate::ledger::Ledger;
 use std::cmp::Ordering;
 use takt_core::engine::Engine;
 use takt_core::model::TaskId;
-use takt_core::policy::Scope;
 use takt_core::record::{Outcome, Record, What};
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
@@ -17,7 +17,10 @@ struct Job {
     release: Time,
     deadline: Time,
     left: Span,
+    /// What it is worth to a policy if it runs from now on, and what it then accrues.
     utility: u64,
+    accrues: u64,
+    declared: Span,
 }
 
 /// The densest first; among equals the earlier release, then the lower task.
@@ -26,7 +29,7 @@ fn denser(a: &Job, b: &Job) -> Ordering {
     cross(b, a).cmp(&cross(a, b)).then((a.release, a.task).cmp(&(b.release, b.task)))
 }
 
-/// Those that complete in time if they run in this order.
+/// Whether all complete in time if they run in this order.
 fn all_in_time(jobs: &[Job], now: Time) -> bool {
     let mut end = now;
     jobs.iter().all(|job| {
@@ -35,13 +38,19 @@ fn all_in_time(jobs: &[Job], now: Time) -> bool {
     })
 }
 
+/// With this job besides, behind those of equal deadline.
+fn with(jobs: &[Job], job: Job) -> Vec<Job> {
+    let mut more = jobs.to_vec();
+    more.push(job);
+    more.sort_by_key(|j| j.deadline);
+    more
+}
+
 /// DASA: the densest that still fit, by deadline; among equal deadlines the denser one.
 fn dasa(dense: &[Job], now: Time) -> Vec<Job> {
     let mut kept: Vec<Job> = Vec::new();
     for &job in dense {
-        let mut more = kept.clone();
-        more.push(job);
-        more.sort_by_key(|j| j.deadline);
+        let more = with(&kept, job);
         if all_in_time(&more, now) {
             kept = more;
         }
@@ -59,70 +68,129 @@ fn lbesa(dense: &[Job], now: Time) -> Vec<Job> {
     (1..=dense.len()).rev().map(of).find(|jobs| jobs.len() == 1 || all_in_time(jobs, now)).unwrap_or_default()
 }
 
-/// GUS: the first is the densest of those that are in time if they are first.
-fn gus(dense: &[Job], now: Time) -> Vec<Job> {
-    dense.iter().copied().filter(|job| job.utility > 0 && all_in_time(&[*job], now)).collect()
+/// GUS: the first is the densest by what they accrue if they are first.
+fn gus(dense: &[Job]) -> Vec<Job> {
+    let mut first: Vec<Job> = dense.iter().map(|job| Job { utility: job.accrues, ..*job }).collect();
+    first.retain(|job| job.utility > 0);
+    first.sort_by(denser);
+    first.truncate(1);
+    first
 }
 
-/// Whether policies were told of something that they decide by. A job that is released behind another one is not told of.
-fn decided_anew(ledger: &Ledger, records: &[Record]) -> bool {
-    records.iter().any(|record| match record.what {
-        What::Block { .. } | What::Wake { .. } | What::Request { .. } | What::Return { .. } | What::Yield { .. } => {
-            true
+/// The CPU with the least load of those that will do; of equals the lowest.
+fn emptiest(loads: &[Span], will_do: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..loads.len()).filter(|cpu| will_do(*cpu)).min_by_key(|cpu| (loads[*cpu], *cpu))
+}
+
+/// gMUA and NG-GUA: jobs are dealt by deadline, each to the CPU with the least load; then each CPU sheds its least dense jobs until
+/// the others are in time, or one is left. The first of each.
+fn dealt(dense: &[Job], cpus: usize, now: Time, cost: impl Fn(&Job) -> Span) -> Vec<Job> {
+    let mut jobs: Vec<Job> = dense.iter().copied().filter(|job| job.deadline >= now).collect();
+    jobs.sort_by_key(|job| (job.deadline, job.release, job.task));
+    let (mut lists, mut loads) = (vec![Vec::new(); cpus], vec![Span::ZERO; cpus]);
+    for job in jobs {
+        let cpu = emptiest(&loads, |_| true).expect("there is a CPU");
+        loads[cpu] += cost(&job);
+        lists[cpu].push(job);
+    }
+    for list in &mut lists {
+        while list.len() > 1 && !all_in_time(list, now) {
+            let shed = list.iter().copied().max_by(denser).expect("there are two");
+            list.retain(|job| job.task != shed.task);
         }
-        What::Handler { .. } | What::HandlerEnd { .. } | What::Exit { .. } => true,
-        What::Finish { outcome, .. } => outcome != Outcome::Skipped,
-        What::Release { task, job, .. } => ledger.account(task).is_current(job),
-        _ => false,
+    }
+    lists.iter().filter_map(|list| list.first().copied()).collect()
+}
+
+/// G-GUA: the densest first, each on the CPU with the least load on which all is in time with it. The first of each.
+fn packed(dense: &[Job], cpus: usize, now: Time) -> Vec<Job> {
+    let (mut lists, mut loads): (Vec<Vec<Job>>, _) = (vec![Vec::new(); cpus], vec![Span::ZERO; cpus]);
+    for &job in dense.iter().filter(|job| job.deadline >= now) {
+        if let Some(cpu) = emptiest(&loads, |cpu| all_in_time(&with(&lists[cpu], job), now)) {
+            loads[cpu] += job.left;
+            lists[cpu] = with(&lists[cpu], job);
+        }
+    }
+    lists.iter().filter_map(|list| list.first().copied()).collect()
+}
+
+/// Whether the policy of this domain was told of something that it decides by. It is not told of a job that is released behind
+/// another one.
+fn decides(ledger: &Ledger, domain: Option<usize>, records: &[Record]) -> bool {
+    records.iter().any(|record| {
+        let (task, told) = match record.what {
+            What::Block { task, .. }
+            | What::Wake { task, .. }
+            | What::Request { task, .. }
+            | What::Return { task, .. }
+            | What::Yield { task, .. }
+            | What::Handler { task, .. }
+            | What::HandlerEnd { task, .. }
+            | What::Exit { task, .. } => (task, true),
+            What::Finish { task, outcome, .. } => (task, outcome != Outcome::Skipped),
+            What::Release { task, job, .. } => (task, ledger.account(task).is_current(job)),
+            _ => return false,
+        };
+        told && ledger.domain_of(task) == domain
     })
 }
 
-/// The task's job, if it is ready; `Err` if its utility is not a step.
-fn ready(ledger: &Ledger, engine: &Engine, task: TaskId) -> Result<Option<Job>, ()> {
+/// What the job is worth to a policy if it ends at `end`, and what it accrues then.
+fn worth(ledger: &Ledger, task: TaskId, open: &Open, end: Time) -> (u64, u64) {
     let a = ledger.account(task);
-    let Some(job) = engine.job(task).filter(|j| j.ready) else { return Ok(None) };
-    let utility = match (&a.task.utility, a.task.handler.filter(|_| a.handler.is_some())) {
-        (_, Some(handler)) => handler.utility,
-        (None, None) => Utility::DEFAULT.height(),
-        (Some(Utility::Step(height)), None) => *height,
-        (Some(_), None) => return Err(()),
-    };
-    let declared = engine.declared(task).unwrap_or(Span::ZERO);
-    let left = (declared - job.own).max(Span::from_ns(1));
-    Ok(Some(Job { task, release: job.release, deadline: job.deadline, left, utility }))
+    if a.handler.is_some() {
+        let utility = a.task.handler.map_or(0, |handler| handler.utility);
+        return (utility, if open.deadline.is_some_and(|deadline| end > deadline) { 0 } else { utility });
+    }
+    let function = a.task.utility.as_ref().unwrap_or(&Utility::DEFAULT);
+    let elapsed = end - open.planned;
+    let accrues = function.at(elapsed, open.relative);
+    // A step keeps its height to a policy.
+    (if let Utility::Step(height) = function { *height } else { accrues }, accrues)
 }
 
-/// Checks the choice of this step.
-pub(crate) fn check(ledger: &Ledger, records: &[Record], engine: &Engine) {
-    let spec = ledger.system.policy;
-    let tasks = || (0..ledger.accounts.len()).map(|t| TaskId(t as u32));
-    let waits = tasks().any(|task| ledger.sharing.waits_for(task).is_some());
-    if ledger.tabled() || waits || ledger.is_metered() || !decided_anew(ledger, records) {
-        return;
+/// The task's job, if it is ready.
+fn ready(ledger: &Ledger, engine: &Engine, task: TaskId) -> Option<Job> {
+    let job = engine.job(task).filter(|job| job.ready)?;
+    let (_, open) = ledger.account(task).current()?;
+    let declared = engine.declared(task).unwrap_or(Span::ZERO);
+    let left = (declared - job.own).max(Span::from_ns(1));
+    let (utility, accrues) = worth(ledger, task, open, engine.now().saturating_add(left));
+    Some(Job { task, release: job.release, deadline: job.deadline, left, utility, accrues, declared })
+}
+
+/// The ready jobs of these tasks in the order of their policy, which has them on so many CPUs: those first that its schedule has,
+/// then the others by density. `None` if it did not decide in this step, or goes by more than is stated here.
+pub(crate) fn order(
+    ledger: &Ledger,
+    records: &[Record],
+    engine: &Engine,
+    members: &[TaskId],
+    cpus: usize,
+) -> Option<Vec<TaskId>> {
+    let first = *members.first()?;
+    let domain = ledger.domain_of(first);
+    let mut tasks = (0..ledger.accounts.len()).map(|t| TaskId(t as u32));
+    let waits = tasks.any(|task| ledger.sharing.waits_for(task).is_some());
+    if waits || ledger.is_metered() || !decides(ledger, domain, records) {
+        return None;
     }
-    let jobs: Result<Vec<Option<Job>>, ()> = tasks().map(|task| ready(ledger, engine, task)).collect();
-    let Ok(jobs) = jobs else { return };
-    let mut dense: Vec<Job> = jobs.iter().copied().flatten().collect();
+    let (spec, _) = ledger.policy_of(first);
+    let mut dense: Vec<Job> = members.iter().filter_map(|task| ready(ledger, engine, *task)).collect();
     dense.sort_by(denser);
     let now = engine.now();
-    let schedule = match (spec.entry.name, spec.scope) {
-        ("hvdf", Scope::Uniprocessor) => dense.clone(),
-        ("dasa" | "dasa-nd", Scope::Uniprocessor) => dasa(&dense, now),
-        ("lbesa", Scope::Uniprocessor) => lbesa(&dense, now),
-        ("gus", Scope::Uniprocessor) => gus(&dense, now),
-        ("hvdf", Scope::Global) => {
-            for job in dense.iter().filter(|job| ledger.account(job.task).place.is_none()) {
-                for cpu in ledger.system.tasks[job.task.index()].affinity.intersection(&ledger.system.cpus).iter() {
-                    let other = ledger.cpu_owner[cpu].and_then(|other| jobs[other.index()]);
-                    let other = other.unwrap_or_else(|| panic!("{job:?} waits and CPU {cpu} is idle"));
-                    assert!(denser(&other, job) == Ordering::Less, "{job:?} waits for {other:?} at {now}");
-                }
-            }
-            return;
-        }
-        _ => return,
+    let schedule = match spec.entry.name {
+        "hvdf" | "np-hvdf" => dense.clone(),
+        "dasa" | "dasa-nd" => dasa(&dense, now),
+        "lbesa" => lbesa(&dense, now),
+        "gus" => gus(&dense),
+        "gmua" => dealt(&dense, cpus, now, |job| job.left),
+        "ng-gua" if spec.value("load") == Some(1) => dealt(&dense, cpus, now, |job| job.declared),
+        "ng-gua" => dealt(&dense, cpus, now, |job| job.left),
+        "g-gua" => packed(&dense, cpus, now),
+        _ => return None,
     };
-    // A CPU without a schedule takes the densest.
-    let first = schedule.first().or(dense.first()).map(|job| job.task);
-    assert_eq!(engine.running().first().copied(), first, "{} chooses at {now} from {dense:?}", spec.entry.name);
+    let mut order: Vec<TaskId> = schedule.iter().map(|job| job.task).collect();
+    order.extend(dense.iter().map(|job| job.task).filter(|task| !schedule.iter().any(|job| job.task == *task)));
+    Some(order)
 }

@@ -13,9 +13,9 @@ pub(crate) struct Open {
     /// When it counts as released: its planned instant, or the end of its late predecessor by ChronOS's rule.
     pub(crate) release: Time,
     /// What its utility counts from.
-    planned: Time,
+    pub(crate) planned: Time,
     /// The deadline relative to that.
-    relative: Option<Span>,
+    pub(crate) relative: Option<Span>,
     pub(crate) deadline: Option<Time>,
     pub(crate) last_place: Option<Place>,
 }
@@ -146,6 +146,11 @@ impl Account {
 
     pub(crate) fn is_current(&self, job: JobId) -> bool {
         self.current().is_some_and(|(current, _)| current == job)
+    }
+
+    /// When its next job is to be released, if that is planned.
+    pub(crate) fn next_release(&self) -> Option<Time> {
+        self.next
     }
 
     /// The time-utility function of its jobs.

@@ -1,8 +1,8 @@
 //! A second account of what happens, kept from commands and records alone, that panics when the two disagree, when a
 //! rule is broken, or when the engine's counters do not add up.
 
-use crate::choices;
 use crate::jobs::{Account, Moment};
+use crate::orders::{self, Orders};
 use crate::rules;
 use crate::sharing::{Next, Sharing};
 use takt_core::cpus::CpuSet;
@@ -43,6 +43,9 @@ pub(crate) struct Ledger {
     handled: Vec<TaskId>,
     /// In a step with switches: what ruled before it, or may have ruled for a moment within it; with the domain.
     ruled: Vec<(Option<usize>, PolicySpec)>,
+    /// By task: its policy begins anew in this step.
+    begins: Vec<bool>,
+    pub(crate) orders: Orders,
 }
 
 impl Ledger {
@@ -67,6 +70,8 @@ impl Ledger {
             replaced: Vec::new(),
             handled: Vec::new(),
             ruled: Vec::new(),
+            begins: vec![true; system.tasks.len()],
+            orders: Orders::new(system.tasks.len()),
             system: system.clone(),
         }
     }
@@ -97,6 +102,18 @@ impl Ledger {
     pub(crate) fn is_metered(&self) -> bool {
         self.metered
     }
+    /// Whether the task's policy begins anew in this step.
+    pub(crate) fn begins_anew(&self, task: usize) -> bool {
+        self.begins[task]
+    }
+    /// Whether timers are noticed at the instants that they are set to.
+    pub(crate) fn is_punctual(&self) -> bool {
+        self.system.timing == Timing::default()
+    }
+    /// Whether nothing was due before this step.
+    pub(crate) fn was_on_time(&self) -> bool {
+        self.moment.on_time
+    }
     pub(crate) fn account(&self, task: TaskId) -> &Account {
         &self.accounts[task.index()]
     }
@@ -118,16 +135,21 @@ impl Ledger {
         self.moment = Moment { now, before: self.moment.now, on_time };
     }
 
-    pub(crate) fn switched(&mut self, to: PolicySpec, records: &[Record]) {
+    pub(crate) fn switched(&mut self, to: PolicySpec, records: &[Record], engine: &Engine) {
         self.system.policy = to;
         (0..self.accounts.len()).for_each(|task| self.taken_over(task));
         self.switched = true;
         records.iter().for_each(|r| self.record(r));
+        let mut orders = core::mem::take(&mut self.orders);
+        orders.follow(self, &[], records, engine);
+        orders.undecided();
+        self.orders = orders;
+        self.begins.fill(false);
     }
 
     /// The task has another policy.
     fn taken_over(&mut self, task: usize) {
-        self.homes[task] = None;
+        (self.homes[task], self.begins[task]) = (None, true);
         // It does not know who yielded.
         self.accounts[task].yielded = None;
     }
@@ -188,6 +210,12 @@ impl Ledger {
                 Input::Configure { .. } => {
                     self.homes.fill(None);
                     self.gave_way = true;
+                    if self.system.policy.entry.name == engine.system().policy.entry.name {
+                        self.system.policy.values = engine.system().policy.values;
+                    }
+                    if orders::is_rebuilt(self, records) {
+                        (0..self.accounts.len()).for_each(|task| self.taken_over(task));
+                    }
                 }
                 Input::Switch { domain, to } => self.switch(domain, to, engine),
                 Input::Abort { task } => self.aborted.push(task),
@@ -207,7 +235,13 @@ impl Ledger {
         self.compare(engine);
         self.budgets();
         rules::check(self, now);
-        choices::check(self, records, engine);
+        let mut orders = core::mem::take(&mut self.orders);
+        orders.follow(self, inputs, records, engine);
+        if !self.tabled() {
+            orders.check(self, records, engine);
+        }
+        self.orders = orders;
+        self.begins.fill(false);
     }
 
     fn commands(&mut self, commands: &[Command]) {

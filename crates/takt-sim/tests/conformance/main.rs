@@ -1,17 +1,26 @@
 //! What every policy of the registry must keep, whatever happens: checked over random systems and random inputs, on time
 //! and late, by a ledger that believes only commands and records.
 //!
-//! `TAKT_SEED` and `TAKT_CASES` choose other and more cases; a failure prints both and the smallest case found.
+//! `TAKT_SEED` and `TAKT_CASES` choose other and more cases; a failure prints both and the smallest case found. `TAKT_POLICY`
+//! chooses one policy.
 
 mod case;
 mod choices;
+mod fair;
 mod jobs;
 mod ledger;
+mod mutants;
+mod orders;
+mod reservations;
+mod rounds;
 mod rules;
+mod servers;
 mod sharing;
 
 use case::{Case, specs};
 use ledger::Ledger;
+use mutants::Fault;
+use orders::Order;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::cell::{Cell, RefCell};
@@ -22,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 use takt_core::engine::Engine;
 use takt_core::model::Invalid;
-use takt_core::policy::PolicySpec;
+use takt_core::policy::{PolicySpec, REGISTRY};
 use takt_core::record::{Record, Sink};
 use takt_sim::Step;
 
@@ -112,6 +121,12 @@ fn try_seed<T: Debug>(
     }
 }
 
+/// The policies to try: all, or the one that `TAKT_POLICY` names.
+fn tried() -> Vec<PolicySpec> {
+    let only = std::env::var("TAKT_POLICY").ok();
+    specs().into_iter().filter(|spec| only.as_ref().is_none_or(|only| *only == name(*spec))).collect()
+}
+
 fn name(spec: PolicySpec) -> String {
     format!("{}{}", spec.prefix(), spec.entry.name)
 }
@@ -182,7 +197,7 @@ fn play_and(case: &Case, drains: bool) -> (Vec<Step>, Vec<Record>) {
             let before = log.records.len();
             log.most = before + RECORDS_PER_STEP;
             match engine.switch_policy(to, &mut log) {
-                Ok(()) => ledger.switched(to, &log.records[before..]),
+                Ok(()) => ledger.switched(to, &log.records[before..], &engine),
                 // It refuses the system or wants more than there is; the old one goes on.
                 Err(Invalid::Unsuitable(_) | Invalid::Setting(_)) => assert_eq!(log.records.len(), before),
                 Err(error) => panic!("{}: {error}", name(to)),
@@ -213,16 +228,58 @@ fn play_and(case: &Case, drains: bool) -> (Vec<Step>, Vec<Record>) {
     (steps, log.records)
 }
 
+/// Plays a case in silence; what is wrong with it.
+fn attempt(case: &Case) -> Result<(), String> {
+    silence_attempts();
+    ATTEMPT.set(true);
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(play(case))));
+    ATTEMPT.set(false);
+    outcome.map_err(|cause| {
+        let text = cause.downcast_ref::<String>().cloned();
+        text.or_else(|| cause.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default()
+    })
+}
+
+#[test]
+fn every_policy_names_its_order() {
+    for entry in REGISTRY {
+        let name = entry.name;
+        assert!(orders::order(entry).is_some(), "{name}: state its order in orders.rs, or say there why it has none");
+    }
+}
+
+#[test]
+fn a_policy_that_runs_another_job_than_it_should_is_found() {
+    let guests = |spec: &PolicySpec| orders::order(spec.entry) == Some(Order::Guests);
+    for spec in tried().into_iter().filter(|spec| !guests(spec)) {
+        let ahead = |found: &str| found.contains("although it is ahead");
+        must_be_found(spec, Fault::Reversed, ahead);
+    }
+}
+
+#[test]
+fn a_policy_that_leaves_a_cpu_idle_is_found() {
+    for spec in tried().into_iter().filter(|spec| mutants::conserves(*spec)) {
+        must_be_found(spec, Fault::Idle, |found| found.contains("is idle"));
+    }
+}
+
+fn must_be_found(spec: PolicySpec, fault: Fault, message: impl Fn(&str) -> bool) {
+    let cases = (setting("TAKT_SEED", 1), setting("TAKT_CASES", 400) as u32);
+    let found = mutants::is_found(mutants::with(spec, fault), cases, attempt, message);
+    found.unwrap_or_else(|other| panic!("{}: its {fault:?} form passes: {other}", name(spec)));
+}
+
 #[test]
 fn every_policy_keeps_the_rules() {
-    for spec in specs() {
+    for spec in tried() {
         try_cases("every_policy_keeps_the_rules", 200, &name(spec), case::cases(spec), |case| drop(play(&case)));
     }
 }
 
 #[test]
 fn a_late_run_replays_bit_for_bit() {
-    for spec in specs() {
+    for spec in tried() {
         try_cases("a_late_run_replays_bit_for_bit", 50, &name(spec), case::cases(spec), |case| {
             let (steps, records) = play(&case);
             let mut again: Vec<Record> = Vec::new();
@@ -234,7 +291,7 @@ fn a_late_run_replays_bit_for_bit() {
 
 #[test]
 fn a_switch_of_policies_in_the_middle_loses_no_job() {
-    for from in specs() {
+    for from in tried() {
         let test = "a_switch_of_policies_in_the_middle_loses_no_job";
         try_cases(test, 80, &name(from), case::switches(from), |case| drop(play(&case)));
     }

@@ -1,8 +1,9 @@
 //! What holds between jobs: who may wait while whom runs, on which CPUs, and in which windows.
 
 use crate::ledger::Ledger;
+use crate::orders;
 use takt_core::model::*;
-use takt_core::policy::{Need, PolicySpec, Scope, Setting};
+use takt_core::policy::{Need, PolicySpec, Scope};
 use takt_core::record::Place;
 use takt_core::time::Time;
 
@@ -21,7 +22,6 @@ pub(crate) fn check(ledger: &mut Ledger, now: Time) {
         assert!(inside, "task {index} runs on {:?}", a.place);
     }
     homes(ledger);
-    urgency(ledger);
     circles(ledger);
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
     Some((best.0, best.1, task))
 }
 
-fn own_rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
+pub(crate) fn own_rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
     let a = ledger.account(task);
     let (described, (_, open)) = (&a.task, a.current()?);
     let handler = described.handler.filter(|_| a.handler.is_some());
@@ -108,19 +108,28 @@ pub(crate) fn drained(ledger: &Ledger) {
             seen.push(end);
             end = holder;
         }
-        let stuck = seen.contains(&end) || idles(ledger.policy_of(end).0);
+        let (spec, _) = ledger.policy_of(end);
+        // Pieces of split tasks wait for the next window.
+        let splits = ["edf-wm", "edf-cd", "edf-wmr"].contains(&spec.entry.name);
+        let stuck = seen.contains(&end) || splits || !orders::conserves(ledger, spec, end);
         let left = ledger.account(task).current();
         assert!(left.is_none() || stuck, "{task:?} is left with {left:?} behind {end:?}");
     }
 }
 
-/// Whether the policy leaves CPUs idle although jobs are ready.
-fn idles(spec: PolicySpec) -> bool {
-    // A hard server waits although its CPU is idle, and so does one for aperiodic work outside of the background; the settings
-    // that make them so may change in the middle.
-    let throttles = |setting: &Setting| ["enforcement", "background"].contains(&setting.name);
-    let may_throttle = spec.entry.settings.iter().any(throttles);
-    ["llref", "pd2", "edf-wm", "edf-cd", "edf-wmr"].contains(&spec.entry.name) || may_throttle
+/// Whether the policy has this setting, and it is the choice with this index.
+fn is_set(spec: PolicySpec, setting: &str, choice: i64) -> bool {
+    spec.entry.settings.iter().any(|s| s.name == setting) && spec.value(setting) == Some(choice)
+}
+
+/// Whether servers wait for their next periods when their budgets are used up.
+pub(crate) fn is_hard(spec: PolicySpec) -> bool {
+    is_set(spec, "enforcement", 1)
+}
+
+/// Whether a job goes on in the place of its task's job before it.
+pub(crate) fn keeps(spec: PolicySpec) -> bool {
+    is_set(spec, "successor", 1)
 }
 
 /// Where every task has a home, it stays there. I+PI moves tasks when CPUs are overloaded, and semi-partitioned policies those
@@ -139,29 +148,6 @@ fn homes(ledger: &mut Ledger) {
         if let Some(group) = a.place.and_then(group) {
             let home = *ledger.homes[index].get_or_insert(group);
             assert_eq!(home, group, "task {index} leaves its home");
-        }
-    }
-}
-
-/// Where a work-conserving policy lets a job wait, every CPU that it may use is busy; if the policy has an order, with a more
-/// urgent one.
-fn urgency(ledger: &Ledger) {
-    // Ceilings depend on the instant of locking.
-    let ceilings = ledger.system.locking == Locking::Ceiling && ledger.sharing.owners().next().is_some();
-    for task in (0..ledger.accounts.len()).map(|t| TaskId(t as u32)) {
-        let a = ledger.account(task);
-        if a.place.is_some() || a.blocked || a.current().is_none() {
-            continue;
-        }
-        let (spec, cpus) = ledger.policy_of(task);
-        if idles(spec) || !matches!(spec.scope, Scope::Uniprocessor | Scope::Global) {
-            continue;
-        }
-        for cpu in ledger.system.tasks[task.index()].affinity.intersection(&cpus).iter() {
-            let other = ledger.cpu_owner[cpu].unwrap_or_else(|| panic!("{task:?} waits and CPU {cpu} is idle"));
-            if let (Some(rank), Some(others), false) = (rank(ledger, task), rank(ledger, other), ceilings) {
-                assert!(others < rank, "{task:?} waits for {other:?} on CPU {cpu}: {rank:?} and {others:?}");
-            }
         }
     }
 }
@@ -196,6 +182,11 @@ fn windows(ledger: &Ledger, now: Time) {
             let others = &system.partitions[ledger.partition_of[task].expect("it is in one")].tasks;
             let beside = others.iter().filter(|t| ledger.account(**t).place.is_some()).count();
             assert_eq!(beside, 1, "two processes of task {task}'s partition run at {now}");
+            // On the safety-critical side the processes have their turns in the order of the partition.
+            let earlier = others.iter().take_while(|t| t.index() != task);
+            let waiting =
+                earlier.filter(|_| slices[slice].sc == partition).find(|t| ledger.account(**t).current().is_some());
+            assert!(waiting.is_none(), "{waiting:?} waits for task {task} at {now} although it is ahead");
         } else {
             let allowed = system.tasks[task].affinity.intersection(&lent);
             assert!(used.len() == 1 && used.is_subset(&allowed), "task {task} runs on {used} at {now}");

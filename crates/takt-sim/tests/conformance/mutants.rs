@@ -1,0 +1,134 @@
+//! Policies with a fault on purpose, which the checks must find: one that runs another ready job than it should, and one that
+//! leaves a CPU idle.
+
+use crate::case::{self, Case};
+use crate::orders::{self, Order};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use takt_core::engine::Context;
+use takt_core::model::{Invalid, TaskId, Terms};
+use takt_core::policy::{Build, Decision, Entry, Event, Policy, PolicySpec, REGISTRY};
+use takt_core::record::Place;
+
+/// What is wrong with a policy.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Fault {
+    /// Where it would start a job, the last one of its ready queue runs.
+    Reversed,
+    /// It leaves CPUs idle at every second instant.
+    Idle,
+}
+
+/// The policy of the registry with a fault.
+struct Faulty {
+    policy: Box<dyn Policy>,
+    tasks: Vec<TaskId>,
+    fault: Fault,
+}
+
+impl Faulty {
+    /// The ready job that would be the last of those that wait where this one runs.
+    fn other(&self, than: TaskId, place: Place, decision: &Decision, cx: &Context<'_>) -> Option<TaskId> {
+        let home = self.policy.home(than);
+        let waits = |t: &&TaskId| {
+            cx.is_ready(**t)
+                && cx.may_run(**t, place)
+                && self.policy.home(**t) == home
+                && decision.assignments().iter().all(|a| a.task != **t)
+        };
+        self.tasks.iter().rfind(waits).copied()
+    }
+}
+
+impl Policy for Faulty {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        self.policy.start(cx);
+    }
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        self.policy.event(event, cx);
+    }
+    fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let mut right = Decision::default();
+        self.policy.decide(lent, cx, &mut right);
+        for assignment in right.assignments() {
+            let (task, place) = (assignment.task, assignment.place);
+            let starts = cx.place_of(task) != Some(place);
+            let other = match self.fault {
+                Fault::Reversed if starts => self.other(task, place, &right, cx),
+                Fault::Reversed => None,
+                Fault::Idle if starts && cx.now().ns() % 2 == 0 => continue,
+                Fault::Idle => None,
+            };
+            let taken = |t: TaskId| decision.assignments().iter().any(|a| a.task == t);
+            match (other.filter(|t| !taken(*t)), assignment.budget) {
+                (Some(other), _) => decision.run(other, place),
+                (None, Some(budget)) => decision.run_with(task, place, budget),
+                (None, None) => decision.run(task, place),
+            }
+        }
+    }
+    fn timers(&self) -> u16 {
+        self.policy.timers()
+    }
+    fn home(&self, task: TaskId) -> Option<Place> {
+        self.policy.home(task)
+    }
+    fn meters(&self) -> bool {
+        self.policy.meters()
+    }
+    fn configure(&mut self, spec: &PolicySpec, cx: &mut Context<'_>) -> bool {
+        self.policy.configure(spec, cx)
+    }
+    fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
+        self.policy.admits(task, terms, cx)
+    }
+    fn switch(&mut self, domain: usize, to: &PolicySpec, cx: &mut Context<'_>) -> Result<(), Invalid> {
+        self.policy.switch(domain, to, cx)
+    }
+}
+
+fn faulty(build: &Build<'_>, fault: Fault) -> Result<Box<dyn Policy>, Invalid> {
+    let entry = REGISTRY.iter().find(|entry| entry.name == build.spec.entry.name).expect("it is of the registry");
+    let policy = (entry.build)(&Build { spec: PolicySpec { entry, ..build.spec }, ..*build })?;
+    Ok(Box::new(Faulty { policy, tasks: build.tasks.to_vec(), fault }))
+}
+
+/// The policy with a fault, under the same name.
+pub(crate) fn with(spec: PolicySpec, fault: Fault) -> PolicySpec {
+    let Entry { name, summary, manual, scopes, needs, settings, facts, .. } = *spec.entry;
+    let build = match fault {
+        Fault::Reversed => |build: &Build<'_>| faulty(build, Fault::Reversed),
+        Fault::Idle => |build: &Build<'_>| faulty(build, Fault::Idle),
+    };
+    let entry = Box::leak(Box::new(Entry { name, summary, manual, scopes, needs, settings, facts, build }));
+    PolicySpec { entry, ..spec }
+}
+
+/// Whether one of so many cases fails with such a message; if not, what they fail with.
+pub(crate) fn is_found(
+    spec: PolicySpec,
+    (seed, count): (u64, u32),
+    play: impl Fn(&Case) -> Result<(), String>,
+    message: impl Fn(&str) -> bool,
+) -> Result<(), String> {
+    let mut bytes = *b"takttakttakttakt";
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::XorShift, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let cases = case::cases(spec);
+    let mut others = String::from("nothing is found");
+    for _ in 0..count {
+        // Nothing is made smaller: that it fails is enough.
+        match play(&cases.new_tree(&mut runner).expect("no case is refused").current()) {
+            Err(found) if message(&found) => return Ok(()),
+            Err(found) => others = found,
+            Ok(()) => {}
+        }
+    }
+    Err(others)
+}
+
+/// Whether a policy leaves no CPU idle in any of its forms, so that the checks can know.
+pub(crate) fn conserves(spec: PolicySpec) -> bool {
+    !matches!(orders::order(spec.entry), Some(Order::Fair | Order::Table | Order::Guests))
+}

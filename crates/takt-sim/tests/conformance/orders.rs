@@ -1,0 +1,461 @@
+//! The order of every policy, stated a second time: which ready job may wait while which one runs. Each statement uses the
+//! model, the records and the commands only, never the code of the policy.
+//!
+//! Records do not show every instant at which a policy notices something: a late timer, a budget that one server leaves to
+//! another. So a job's place in the order has two bounds, and a policy is at fault only if a job waits that is ahead in any case.
+
+use crate::choices;
+use crate::ledger::Ledger;
+use crate::reservations::Reservations;
+use crate::rounds::Rounds;
+use crate::rules;
+use crate::{fair, servers};
+use std::collections::BTreeMap;
+use takt_core::cpus::CpuSet;
+use takt_core::engine::{Engine, Input};
+use takt_core::model::{Locking, TaskId};
+use takt_core::policies::split::{Routes, assign::Split};
+use takt_core::policy::{Build, Entry, PolicySpec, Scope};
+use takt_core::record::{JobId, Place, Record, What};
+use takt_core::time::{Span, Time};
+
+/// What jobs are compared by; the lowest is first. Mostly rank, release, task.
+pub(crate) type Key = [i64; 5];
+
+/// The bounds of a job's place in the order.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Standing {
+    pub(crate) least: Key,
+    pub(crate) most: Key,
+    /// The server that the job shares with others, which go by `turn` among themselves.
+    pub(crate) server: Option<u64>,
+    pub(crate) turn: (Time, TaskId),
+}
+
+pub(crate) const FIRST: Key = [i64::MIN; 5];
+pub(crate) const LAST: Key = [i64::MAX; 5];
+
+impl Standing {
+    pub(crate) fn between(least: Key, most: Key) -> Standing {
+        Standing { least, most, server: None, turn: (Time::ZERO, TaskId(0)) }
+    }
+    pub(crate) fn exactly(key: Key) -> Standing {
+        Standing::between(key, key)
+    }
+    /// Whether the job is ahead of the other one in any case.
+    fn is_ahead_of(&self, other: &Standing) -> bool {
+        match (self.server, other.server) {
+            (Some(own), Some(same)) if own == same => self.turn < other.turn,
+            _ => self.most < other.least,
+        }
+    }
+}
+
+/// How the order of a policy is stated.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Order {
+    /// Each job has a rank of its own, and inherits others' where it holds a resource.
+    Ranks,
+    /// A schedule is built at each event ([`choices`]).
+    Constructed,
+    /// By the deadlines of servers ([`Reservations`]).
+    Reservations,
+    /// By the ranks of tasks and of the servers that several may share ([`servers`]).
+    Servers,
+    /// By what jobs are still to get of their fair part ([`fair`]).
+    Fair,
+    /// Each task at most once in a round, in a fixed order ([`Rounds`]).
+    Rounds,
+    /// By deadline on the CPU of each task that is not split.
+    Split,
+    /// The processes of a partition one after the other ([`rules`]).
+    Table,
+    /// None of its own: each domain has that of its policy.
+    Guests,
+}
+
+/// The order of a policy of the registry; `None` if nobody has stated it.
+pub(crate) fn order(entry: &Entry) -> Option<Order> {
+    Some(match entry.name {
+        "fifo" | "rr" | "fp" | "rm" | "dm" | "edf" | "np-edf" | "llf" => Order::Ranks,
+        "hvdf" | "np-hvdf" | "lbesa" | "dasa" | "dasa-nd" | "gus" | "gmua" | "ng-gua" | "g-gua" => Order::Constructed,
+        "cbs" | "fcbs" | "grub" | "edf-wmr" => Order::Reservations,
+        "polling-server" | "periodic-server" | "deferrable-server" | "sporadic-server" => Order::Servers,
+        "llref" | "pd2" => Order::Fair,
+        "ipi" => Order::Rounds,
+        "edf-wm" | "edf-cd" => Order::Split,
+        "windows" => Order::Table,
+        "domains" => Order::Guests,
+        _ => return None,
+    })
+}
+
+/// Whether a job that has started keeps its CPU.
+fn keeps_its_cpu(name: &str) -> bool {
+    ["np-edf", "np-hvdf"].contains(&name)
+}
+
+/// Whether the policy of the system begins anew in a step with these records because a setting has changed. These three are told of
+/// another setting and go on.
+pub(crate) fn is_rebuilt(ledger: &Ledger, records: &[Record]) -> bool {
+    let goes_on = ["rr", "llf", "ipi"].contains(&ledger.system.policy.entry.name);
+    !goes_on && records.iter().any(|record| matches!(record.what, What::Configure { .. }))
+}
+
+/// What is known of a task's job in its ready queue.
+#[derive(Clone, Debug)]
+struct Line {
+    /// The job, or its handler, at the end of the last step, and where it ran then.
+    job: Option<(JobId, bool)>,
+    place: Option<Place>,
+    /// Its place among those that go by the order of coming: the bounds, and the release that decides between equals.
+    queued: (i64, i64, Time),
+    /// When the quantum ends that it was dispatched with.
+    quantum: Option<Time>,
+    /// Since when it queues behind its equals, for policies that forget this when it runs again.
+    behind: Option<Time>,
+    /// It was chosen by the last decision and has been ready ever since: certainly, or perhaps.
+    chosen: (bool, bool),
+    /// The same for any decision.
+    started: (bool, bool),
+    /// It came in this step.
+    came: bool,
+    /// Records do not say how its job stands.
+    unsure: bool,
+}
+
+/// How jobs stand in the orders of their policies.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    lines: Vec<Line>,
+    step: i64,
+    reservations: Reservations,
+    rounds: Rounds,
+    fair: fair::Fair,
+    /// By task: whether semi-partitioned scheduling splits it; `None` if that is not known.
+    split: Vec<Option<bool>>,
+    /// How often a waiting job was compared with one that ran.
+    pub(crate) compared: u64,
+}
+
+/// What happened to a task in a step.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Seen {
+    pub(crate) woke: bool,
+    pub(crate) blocked: bool,
+    pub(crate) yielded: bool,
+    /// A job of it ended, or stopped being ready.
+    pub(crate) left: bool,
+    /// Other terms were asked for.
+    pub(crate) retimed: u32,
+}
+
+impl Orders {
+    pub(crate) fn new(tasks: usize) -> Orders {
+        let line = Line {
+            job: None,
+            place: None,
+            queued: (0, 0, Time::ZERO),
+            quantum: None,
+            behind: None,
+            chosen: (false, false),
+            started: (false, false),
+            came: false,
+            unsure: false,
+        };
+        Orders { lines: vec![line; tasks], split: vec![None; tasks], ..Orders::default() }
+    }
+
+    /// A step has been made.
+    pub(crate) fn follow(&mut self, ledger: &Ledger, inputs: &[Input], records: &[Record], engine: &Engine) {
+        self.step += 1;
+        let mut seen = vec![Seen::default(); self.lines.len()];
+        for record in records {
+            match record.what {
+                What::Wake { task, .. } => (seen[task.index()].woke, seen[task.index()].yielded) = (true, false),
+                What::Block { task, .. } => (seen[task.index()].blocked, seen[task.index()].left) = (true, true),
+                What::Finish { task, .. } | What::HandlerEnd { task, .. } => seen[task.index()].left = true,
+                What::Yield { task, .. } => seen[task.index()].yielded = true,
+                _ => {}
+            }
+        }
+        for input in inputs {
+            if let Input::Retime { task, .. } | Input::Call { task, .. } = *input {
+                seen[task.index()].retimed += 1;
+            }
+        }
+        let begins: Vec<bool> = (0..self.lines.len()).map(|t| ledger.begins_anew(t)).collect();
+        if begins.contains(&true) {
+            self.split(ledger, engine, &begins, &seen);
+        }
+        for (index, seen) in seen.iter().enumerate() {
+            self.task(ledger, TaskId(index as u32), seen, begins[index], engine);
+        }
+        let came: Vec<bool> = self.lines.iter().map(|line| line.came).collect();
+        let whole = self.split.iter().map(|split| *split == Some(false)).collect();
+        self.reservations.follow(ledger, records, &seen, &begins, whole, engine);
+        self.rounds.follow(ledger, inputs, records, &begins, engine);
+        self.fair.follow(ledger, &seen, &begins, &came, engine);
+    }
+
+    /// The step was none: a policy has taken over and decides in the next one.
+    pub(crate) fn undecided(&mut self) {
+        self.lines.iter_mut().for_each(|line| line.quantum = None);
+        self.reservations.undecided();
+    }
+
+    fn task(&mut self, ledger: &Ledger, task: TaskId, seen: &Seen, begins: bool, engine: &Engine) {
+        let (a, now, step) = (ledger.account(task), engine.now(), 8 * self.step);
+        let (spec, _) = ledger.policy_of(task);
+        let line = &mut self.lines[task.index()];
+        let job = a.current().map(|(job, _)| (job, a.handler.is_some()));
+        let release = a.current().map_or(Time::ZERO, |(_, open)| open.release);
+        let another = job != line.job;
+        let ran = line.place.is_some();
+        line.came = (another || seen.woke || begins) && job.is_some();
+        // A policy that begins anew in the step knows nothing of what a job did just before.
+        line.unsure = (line.unsure && !line.came) || (begins && (seen.yielded || seen.blocked));
+        if begins {
+            line.queued = (step, step + 7, release);
+        } else if another {
+            // Perhaps it keeps the place of the one before.
+            line.unsure |= ran && spec.entry.settings.iter().any(|s| s.name == "successor") && rules::keeps(spec);
+            line.queued = (step + 2, step + 2, release);
+        } else if seen.woke {
+            line.queued = (step + 2, step + 2, release);
+        }
+        let gave_way = another || seen.woke || seen.blocked || seen.yielded;
+        if seen.yielded && !another && !begins {
+            line.queued = (step + 3, step + 3, release);
+        }
+        if gave_way || begins {
+            line.quantum = None;
+        }
+        if spec.entry.name == "rr" {
+            let exact = ledger.is_punctual();
+            if let (Some(end), true) = (line.quantum, ran && !a.blocked)
+                && end <= now
+            {
+                // Its turn is over, if the timer has been noticed.
+                line.queued = if exact { (step + 3, step + 3, release) } else { (line.queued.0, i64::MAX, release) };
+                line.quantum = None;
+            }
+            if a.place.is_some() && !(ran && line.quantum.is_some()) {
+                let quantum = spec.value("quantum").map_or(Span::from_ms(1), Span::from_ns);
+                let start = if spec.value("grid") == Some(1) { now.round_down(quantum) } else { now };
+                line.quantum = Some(start.saturating_add(quantum));
+            }
+        }
+        let stays = !another && !seen.woke && !seen.blocked && job.is_some();
+        let chosen = ran && stays && !seen.yielded;
+        line.behind = match () {
+            () if seen.yielded && !another => Some(now),
+            () if another || seen.blocked || seen.woke || chosen => None,
+            () => line.behind,
+        };
+        line.chosen = if begins { (chosen, ran && !another) } else { (chosen, chosen) };
+        let since = |before: bool| (before || ran) && stays && !seen.yielded;
+        line.started = if begins { line.chosen } else { (since(line.started.0), since(line.started.1)) };
+        if another && ran && rules::keeps(spec) {
+            line.started.1 = true;
+        }
+        (line.job, line.place) = (job, a.place);
+    }
+
+    /// Which tasks semi-partitioned policies that begin anew have split, as far as terms did not change in the step.
+    fn split(&mut self, ledger: &Ledger, engine: &Engine, begins: &[bool], seen: &[Seen]) {
+        let system = engine.system();
+        let places = engine.places();
+        let singles: Vec<Place> = (0..system.cpus.len()).map(|p| Place(p as u16)).collect();
+        for (index, _) in begins.iter().enumerate().filter(|(_, begins)| **begins) {
+            let task = TaskId(index as u32);
+            let (spec, cpus) = ledger.policy_of(task);
+            let (of_servers, split) = match spec.entry.name {
+                "edf-wm" => (false, Split::Windows),
+                "edf-cd" => (false, Split::Tight),
+                "edf-wmr" => (true, Split::Windows),
+                _ => continue,
+            };
+            let domain = ledger.domain_of(task);
+            let tasks: Vec<TaskId> =
+                (0..begins.len()).map(|t| TaskId(t as u32)).filter(|t| ledger.domain_of(*t) == domain).collect();
+            if tasks.iter().any(|t| seen[t.index()].retimed > 0) {
+                self.split[index] = None;
+                continue;
+            }
+            let places: Vec<Place> = singles.iter().copied().filter(|p| places[p.index()].is_subset(&cpus)).collect();
+            let build = Build { system, tasks: &tasks, places: &places, spec, first_timer: 0 };
+            let routes = if of_servers { Routes::of_servers(&build) } else { Routes::new(&build, split) };
+            self.split[index] = routes.ok().map(|routes| routes.of(task).len() > 1);
+        }
+    }
+
+    /// Whether the policy has the task on one CPU for good, if it may split tasks.
+    pub(crate) fn is_whole(&self, task: TaskId) -> bool {
+        self.split[task.index()] == Some(false)
+    }
+
+    /// The CPUs that share a ready queue in which the task is: those of its cluster. `None` if that is not known.
+    fn cluster(&self, ledger: &Ledger, task: TaskId, engine: &Engine) -> Option<Vec<usize>> {
+        let (spec, cpus) = ledger.policy_of(task);
+        let size = match spec.scope {
+            Scope::Uniprocessor | Scope::Global | Scope::Table => return Some(cpus.iter().collect()),
+            Scope::Partitioned => 1,
+            Scope::Clustered => usize::from(spec.cluster.max(1)),
+        };
+        let splits = matches!(order(spec.entry), Some(Order::Split)) || spec.entry.name == "edf-wmr";
+        if splits && !self.is_whole(task) {
+            return None;
+        }
+        let home = ledger.places[engine.home(task)?.index()];
+        let all: Vec<usize> = cpus.iter().collect();
+        let group = all.iter().position(|cpu| home.contains(*cpu))? / size;
+        Some(all.chunks(size).nth(group)?.to_vec())
+    }
+
+    /// The place of the task's job by its rank, with what it inherits.
+    fn by_rank(&self, ledger: &Ledger, task: TaskId, engine: &Engine) -> Option<Standing> {
+        let inherits = ledger.system.locking == Locking::Inheritance;
+        let mut seen = vec![task];
+        let (mut least, mut most) = self.own_rank(ledger, task, engine)?;
+        let mut at = 0;
+        while inherits && at < seen.len() {
+            for waiter in ledger.sharing.wait_for(seen[at]) {
+                // What waits in another domain is another policy's business.
+                if !seen.contains(&waiter) && ledger.domain_of(waiter) == ledger.domain_of(task) {
+                    seen.push(waiter);
+                    let (other_least, other_most) = self.own_rank(ledger, waiter, engine)?;
+                    (least, most) = (least.min(other_least), most.min(other_most));
+                }
+            }
+            at += 1;
+        }
+        let name = ledger.policy_of(task).0.entry.name;
+        let key = |(rank, release): (i64, Time)| [1, rank, release.ns(), i64::from(task.0), 0];
+        Some(self.kept(task, keeps_its_cpu(name), Standing::between(key(least), key(most))))
+    }
+
+    /// Jobs that keep their CPUs stand ahead of all others.
+    fn kept(&self, task: TaskId, keeps: bool, standing: Standing) -> Standing {
+        let (certainly, perhaps) = self.lines[task.index()].started;
+        match () {
+            () if !keeps => standing,
+            () if certainly => Standing::between(FIRST, [0; 5]),
+            () if perhaps => Standing { least: FIRST, ..standing },
+            () => standing,
+        }
+    }
+
+    /// Bounds of the rank and the release that the task's job is compared by without resources.
+    fn own_rank(&self, ledger: &Ledger, task: TaskId, engine: &Engine) -> Option<((i64, Time), (i64, Time))> {
+        let (a, line) = (ledger.account(task), &self.lines[task.index()]);
+        if line.unsure {
+            return None;
+        }
+        let (spec, _) = ledger.policy_of(task);
+        let (_, open) = a.current()?;
+        let exactly = |rank, release| Some(((rank, release), (rank, release)));
+        match spec.entry.name {
+            "fifo" | "rr" => {
+                let (least, most, release) = line.queued;
+                Some(((least, release), (most, release)))
+            }
+            "np-edf" => exactly(open.deadline.unwrap_or(Time::MAX).ns(), a.yielded.unwrap_or(open.release)),
+            "llf" => {
+                let job = engine.job(task).filter(|_| !ledger.is_metered())?;
+                let left = (engine.declared(task).unwrap_or(Span::ZERO) - job.own).or_zero();
+                let latest = open.deadline.map_or(i64::MAX, |deadline| deadline.ns() - left.ns());
+                let threshold = spec.value("threshold").map_or(Span::from_ms(1), Span::from_ns);
+                let waits = (latest, line.behind.unwrap_or(open.release));
+                let defends = (latest.saturating_sub(threshold.ns()), Time::MAX);
+                let (certainly, perhaps) = line.chosen;
+                Some((if perhaps { defends } else { waits }, if certainly { defends } else { waits }))
+            }
+            _ => {
+                let (rank, release, _) = rules::own_rank(ledger, task)?;
+                exactly(rank, release)
+            }
+        }
+    }
+
+    /// Checks who runs and who waits after a step.
+    pub(crate) fn check(&mut self, ledger: &Ledger, records: &[Record], engine: &Engine) {
+        let tasks = || (0..self.lines.len()).map(|t| TaskId(t as u32));
+        // Ceilings depend on the instant of locking.
+        let ceilings = ledger.system.locking == Locking::Ceiling && ledger.sharing.owners().next().is_some();
+        let mut constructed: BTreeMap<(Option<usize>, usize), Option<Vec<TaskId>>> = BTreeMap::new();
+        let mut compared = 0;
+        for task in tasks() {
+            let a = ledger.account(task);
+            if a.place.is_some() || a.blocked || a.current().is_none() {
+                continue;
+            }
+            let (spec, _) = ledger.policy_of(task);
+            let Some(cluster) = self.cluster(ledger, task, engine) else { continue };
+            let group = CpuSet::from_iter(cluster.iter().copied());
+            let conserves = conserves(ledger, spec, task);
+            let kind = order(spec.entry).expect("there is a test that every policy has one");
+            let line = if kind == Order::Constructed {
+                let first = (ledger.domain_of(task), cluster.first().copied().unwrap_or(0));
+                let build = || {
+                    let here = |t: &TaskId| {
+                        ledger.domain_of(*t) == first.0
+                            && self.cluster(ledger, *t, engine).is_some_and(|c| c == cluster)
+                    };
+                    let members: Vec<TaskId> = tasks().filter(here).collect();
+                    choices::order(ledger, records, engine, &members, cluster.len())
+                };
+                constructed.entry(first).or_insert_with(build).as_deref()
+            } else {
+                None
+            };
+            let standing = |task: TaskId| match kind {
+                _ if self.lines[task.index()].unsure => None,
+                Order::Ranks if ceilings => None,
+                Order::Ranks => self.by_rank(ledger, task, engine),
+                Order::Constructed => {
+                    let at = line?.iter().position(|t| *t == task)?;
+                    let standing = Standing::exactly([1, at as i64, 0, 0, 0]);
+                    Some(self.kept(task, keeps_its_cpu(spec.entry.name), standing))
+                }
+                Order::Reservations => self.reservations.standing(ledger, task),
+                Order::Servers => servers::standing(ledger, task, engine),
+                Order::Fair => self.fair.standing(ledger, task, engine),
+                Order::Split => {
+                    let (_, open) = ledger.account(task).current().filter(|_| self.is_whole(task))?;
+                    let release = ledger.account(task).yielded.unwrap_or(open.release).ns();
+                    let deadline = open.deadline.unwrap_or(Time::MAX).ns();
+                    Some(Standing::exactly([deadline, release, i64::from(task.0), 0, 0]))
+                }
+                Order::Rounds | Order::Table | Order::Guests => None,
+            };
+            let own = standing(task);
+            for cpu in ledger.system.tasks[task.index()].affinity.intersection(&group).iter() {
+                let Some(other) = ledger.cpu_owner[cpu] else {
+                    assert!(!conserves, "{task:?} waits and CPU {cpu} of its queue is idle");
+                    continue;
+                };
+                if let (Some(own), Some(runs)) = (own, standing(other)) {
+                    compared += 1;
+                    assert!(
+                        !own.is_ahead_of(&runs),
+                        "{task:?} waits for {other:?} on CPU {cpu} although it is ahead: {own:?} and {runs:?}"
+                    );
+                }
+            }
+        }
+        self.compared += compared;
+    }
+}
+
+/// Whether no CPU that the task may use idles while its job is ready.
+pub(crate) fn conserves(ledger: &Ledger, spec: PolicySpec, task: TaskId) -> bool {
+    match order(spec.entry) {
+        Some(Order::Fair) => false,
+        // A hard server waits although its CPU is idle.
+        Some(Order::Reservations) => !rules::is_hard(spec),
+        // So does one for aperiodic work outside of the background.
+        Some(Order::Servers) => ledger.system.server(task).is_none() || spec.value("background") == Some(1),
+        _ => true,
+    }
+}
