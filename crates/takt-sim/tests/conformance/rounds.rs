@@ -52,6 +52,9 @@ impl Rounds {
         }
         for index in 0..tasks {
             let task = TaskId(index as u32);
+            if ledger.policy_of(task).0.entry.name != "ipi" {
+                continue;
+            }
             let home = engine.home(task);
             if core::mem::replace(&mut self.place[index], home) != home {
                 self.joins(task);
