@@ -5,6 +5,7 @@ mod common;
 
 use common::{Outcomes, scene};
 use takt_core::record::What;
+use takt_core::stats::Counts;
 use takt_core::time::Span;
 
 /// Compares after trimming what the indentation of the test adds.
@@ -31,33 +32,43 @@ fn a_process_runs_until_its_budget_is_used_once_per_window() {
          100 start a on 0
          140 finish a budget-used",
     );
-    assert_eq!((o.totals.released, o.totals.met, o.totals.missed), (2, 2, 0));
+    // It never signals, so it has activations and no jobs.
+    assert_eq!(o.counts, [Counts { activations: 2, dispatches: 2, jobless: true, ..Counts::default() }]);
 }
 
 #[test]
 fn the_end_of_the_window_cuts_off_the_running_and_the_never_started() {
-    let o = expect(
-        "process a 60
-         process b 60
-         process c 10
-         partition P a b c
-         window 100
-         slice 0 sc P
-         until 200",
-        "0 window 0
-         0 start a on 0
-         60 finish a budget-used
-         60 start b on 0
-         100 finish b overrun
-         100 finish c overrun
-         100 window 0
-         100 start a on 0
-         160 finish a budget-used
-         160 start b on 0
-         200 finish b overrun
-         200 finish c overrun",
-    );
-    assert_eq!((o.totals.released, o.totals.met, o.totals.missed, o.totals.overruns), (6, 2, 4, 4));
+    for completion in ["", "completion signal"] {
+        let o = expect(
+            &format!(
+                "process a 60 {completion}
+                 process b 60 {completion}
+                 process c 10 {completion}
+                 partition P a b c
+                 window 100
+                 slice 0 sc P
+                 until 200"
+            ),
+            "0 window 0
+             0 start a on 0
+             60 finish a budget-used
+             60 start b on 0
+             100 finish b overrun
+             100 finish c overrun
+             100 window 0
+             100 start a on 0
+             160 finish a budget-used
+             160 start b on 0
+             200 finish b overrun
+             200 finish c overrun",
+        );
+        let activations = |c: &Counts| (c.activations, c.overruns);
+        assert_eq!(o.counts.iter().map(activations).collect::<Vec<_>>(), [(2, 0), (2, 2), (2, 2)]);
+        // Each has one job, which no activation has completed; without signals there is none.
+        let jobs = if completion.is_empty() { [0; 5] } else { [3, 0, 0, 3, 6] };
+        let t = o.totals;
+        assert_eq!([t.released, t.completed, t.met, t.missed, t.cut_off], jobs, "{completion}");
+    }
 }
 
 #[test]
@@ -80,7 +91,7 @@ fn a_budget_that_ends_with_its_window_is_used_and_not_overrun() {
          140 start b on 0
          200 finish b budget-used",
     );
-    assert_eq!((o.totals.met, o.totals.overruns), (4, 0));
+    assert_eq!((o.totals.activations, o.totals.overruns, o.totals.released), (4, 0, 0));
 }
 
 #[test]
@@ -184,8 +195,7 @@ fn a_best_effort_process_goes_on_with_the_rest_of_its_budget_in_its_next_window(
          300 start c on 0
          350 stop c suspended",
     );
-    // The second activation is undecided at the end: it has no deadline.
-    assert_eq!((o.totals.released, o.totals.met, o.totals.missed), (2, 1, 0));
+    assert_eq!((o.totals.activations, o.totals.released), (2, 0));
 }
 
 #[test]
@@ -304,12 +314,18 @@ fn draws_are_uniform_and_a_draw_of_zero_skips_its_window() {
             _ => None,
         });
         let of = |ns| budgets.clone().filter(|b| *b == Span::from_ns(ns)).count();
-        (of(1), of(2), budgets.clone().count(), o.totals)
+        // A draw of zero uses up a number, but is no activation.
+        let last = o.records.iter().filter_map(|r| match r.what {
+            What::Release { job, .. } => Some(job),
+            _ => None,
+        });
+        (of(1), of(2), budgets.clone().count(), o.totals, last.max().unwrap())
     };
     for side in ["sc", "be"] {
-        let (ones, twos, all, totals) = run(side);
+        let (ones, twos, all, totals, last) = run(side);
         assert!((900..1100).contains(&ones) && (900..1100).contains(&twos), "{side}: {ones} and {twos} of 3000");
-        assert_eq!((all, totals.released, totals.met), (ones + twos, all as u64, all as u64), "{side}");
+        assert_eq!((all, totals.activations, totals.overruns), (ones + twos, all as u64, 0), "{side}");
+        assert!((2990..3000).contains(&last), "{side}: {last} is the last of 3000");
     }
 }
 
@@ -332,12 +348,14 @@ fn completion_before_the_budget_frees_the_cpu() {
          40 start c on 0
          65 finish c completed",
     );
-    assert_eq!(o.totals.met, 3);
+    let jobs = |c: &Counts| (c.jobless, c.activations, c.released, c.completed, c.met);
+    let expected = [(false, 1, 1, 1, 1), (true, 1, 0, 0, 0), (false, 1, 1, 1, 1)];
+    assert_eq!(o.counts.iter().map(jobs).collect::<Vec<_>>(), expected);
 }
 
 #[test]
 fn a_late_signal_belongs_to_the_job_that_is_over() {
-    // At 85 a has nothing to complete; at 110 its next job waits for b's turn to end and has not run.
+    // At 85 no activation of a is left to end, but its job is completed. At 110 its next activation waits for b and has not run.
     let o = expect(
         "process b 40
          process a 40
@@ -361,7 +379,11 @@ fn a_late_signal_belongs_to_the_job_that_is_over() {
          140 start a on 0
          150 finish a completed",
     );
-    assert_eq!((o.totals.late_signals, o.totals.completed), (2, 4));
+    // The first job was cut off and completed late, the second one completed in time; b has no jobs.
+    let a = o.counts[1];
+    assert_eq!((a.late_signals, a.activations, a.cut_off), (2, 2, 1));
+    assert_eq!((a.released, a.completed, a.met, a.missed), (2, 2, 1, 1));
+    assert!(o.counts[0].jobless && o.counts[0].activations == 2, "{:?}", o.counts[0]);
 }
 
 #[test]
@@ -385,7 +407,7 @@ fn a_stall_loses_windows_and_nothing_is_replayed() {
          400 start a on 0
          440 finish a budget-used",
     );
-    assert_eq!((o.windows_lost, o.totals.released), (2, 3));
+    assert_eq!((o.windows_lost, o.totals.activations, o.totals.overruns), (2, 3, 1));
 }
 
 #[test]
@@ -405,7 +427,7 @@ fn who_comes_late_to_the_start_has_lost_windows_too() {
          400 start a on 0
          440 finish a budget-used",
     );
-    assert_eq!((o.windows_lost, o.totals.released), (3, 2));
+    assert_eq!((o.windows_lost, o.totals.activations, o.totals.overruns), (3, 2, 1));
 }
 
 #[test]
@@ -435,7 +457,7 @@ fn what_ran_on_while_the_driver_was_late_is_not_given_another_window() {
 fn an_ended_process_frees_the_cpu_for_good() {
     let o = expect(
         "process a 40
-         process b 40
+         process b 40 completion signal
          partition P a b
          window 100
          slice 0 sc P
@@ -451,28 +473,61 @@ fn an_ended_process_frees_the_cpu_for_good() {
          100 start b on 0
          140 finish b budget-used",
     );
-    assert_eq!(o.totals.released, 3);
+    assert_eq!((o.counts[0].activations, o.counts[0].released), (1, 0));
+    let b = o.counts[1];
+    assert_eq!((b.activations, b.cut_off, b.released, b.missed), (2, 2, 1, 1));
 }
 
 #[test]
 fn a_process_that_ends_before_its_turn_is_passed_over() {
-    expect(
-        "process a 40
-         process b 40
-         process c 10
-         partition P a b c
-         window 100
-         slice 0 sc P
-         at 20 exit b
-         at 30 abort c
-         until 100",
+    let system = |ends: &str| {
+        format!(
+            "process a 40
+             process b 40 completion signal
+             process c 10 completion signal
+             partition P a b c
+             window 100
+             slice 0 sc P
+             at 20 {ends} b
+             at 30 abort c
+             until 200"
+        )
+    };
+    let o = expect(
+        &system("exit"),
+        "0 window 0
+         0 start a on 0
+         20 finish b exited
+         20 exit b
+         30 finish c aborted
+         40 finish a budget-used
+         100 window 0
+         100 start a on 0
+         140 finish a budget-used
+         140 start c on 0
+         150 finish c budget-used",
+    );
+    // One that ends regularly has no job to be judged by. An aborted activation that never began leaves no job behind.
+    assert_eq!((o.counts[1].activations, o.counts[1].released, o.counts[1].missed), (1, 0, 0));
+    let c = o.counts[2];
+    assert_eq!((c.activations, c.cut_off, c.released, c.missed, c.aborted), (2, 1, 2, 2, 1));
+    // One that fails misses its job, and one in each further window.
+    let o = expect(
+        &system("fail"),
         "0 window 0
          0 start a on 0
          20 finish b skipped
-         20 exit b
+         20 exit b failed
          30 finish c aborted
-         40 finish a budget-used",
+         40 finish a budget-used
+         100 window 0
+         100 finish b skipped
+         100 start a on 0
+         140 finish a budget-used
+         140 start c on 0
+         150 finish c budget-used",
     );
+    assert_eq!((o.counts[1].activations, o.counts[1].released, o.counts[1].missed), (1, 2, 2));
 }
 
 #[test]
@@ -711,7 +766,7 @@ fn who_waits_for_a_resource_lets_the_next_run_and_comes_back() {
          9 wake b
          9 stop a preempted
          9 start b on 0
-         12 finish b exited
+         12 finish b completed
          12 return b
          12 exit b
          12 start a on 0
@@ -732,4 +787,262 @@ fn a_request_without_a_job_is_not_granted() {
          1 finish a completed",
     );
     assert_eq!(o.totals.released, 1);
+}
+
+/// 4 ms of work and a budget of 3 ms: each job takes two activations, so that its deadline is the end of the first one.
+#[test]
+fn a_job_is_what_one_signal_ends() {
+    let system = "process a 3 runtime 4 completion signal
+         partition P a
+         window 10
+         slice 0 sc P
+         until";
+    let o = expect(
+        &format!("{system} 40"),
+        "0 window 0
+         0 start a on 0
+         3 finish a budget-used
+         10 window 0
+         10 start a on 0
+         11 finish a completed
+         20 window 0
+         20 start a on 0
+         23 finish a budget-used
+         30 window 0
+         30 start a on 0
+         31 finish a completed",
+    );
+    // The number of a job is that of its first activation, and activations are counted on.
+    let releases = o.records.iter().filter_map(|r| match r.what {
+        What::Release { job, .. } => Some(job),
+        _ => None,
+    });
+    assert_eq!(releases.collect::<Vec<_>>(), [0, 1, 2, 3]);
+    let c = scene(&format!("{system} 400")).run().totals;
+    assert_eq!((c.activations, c.cut_off, c.overruns), (40, 20, 0));
+    assert_eq!((c.released, c.completed, c.met, c.missed, c.aborted), (20, 20, 0, 20, 0));
+    assert_eq!((c.utility, c.utility_total, c.late_signals), (0, 20_000_000, 0));
+}
+
+#[test]
+fn a_job_of_several_activations_is_missed_once() {
+    // 10 ms of work in activations of 3 ms: the signal comes in the fourth one.
+    let o = expect(
+        "process a 3 runtime 10 completion signal
+         partition P a
+         window 10
+         slice 0 sc P
+         until 60",
+        "0 window 0
+         0 start a on 0
+         3 finish a budget-used
+         10 window 0
+         10 start a on 0
+         13 finish a budget-used
+         20 window 0
+         20 start a on 0
+         23 finish a budget-used
+         30 window 0
+         30 start a on 0
+         31 finish a completed
+         40 window 0
+         40 start a on 0
+         43 finish a budget-used
+         50 window 0
+         50 start a on 0
+         53 finish a budget-used",
+    );
+    let c = o.totals;
+    assert_eq!((c.activations, c.cut_off), (6, 5));
+    assert_eq!((c.released, c.completed, c.met, c.missed), (2, 1, 0, 2));
+}
+
+#[test]
+fn a_best_effort_activation_that_continues_in_the_next_window_is_not_cut_off() {
+    let o = expect(
+        "process c 150 runtime 120 completion signal
+         partition R c
+         window 100
+         slice 0 be R
+         until 300",
+        "0 window 0
+         0 start c on 0
+         100 window 0
+         120 finish c completed
+         200 window 0
+         200 start c on 0
+         300 stop c suspended",
+    );
+    // The second job is undecided at the end: a best-effort activation has no deadline.
+    let c = o.totals;
+    assert_eq!((c.activations, c.cut_off, c.overruns), (2, 0, 0));
+    assert_eq!((c.released, c.completed, c.met, c.missed), (2, 1, 1, 0));
+    // With a budget below its work the activation ends before its signal, and that is cut off there, too.
+    let o = expect(
+        "process c 150 runtime 160 completion signal
+         partition R c
+         window 100
+         slice 0 be R
+         until 300",
+        "0 window 0
+         0 start c on 0
+         100 window 0
+         150 finish c budget-used
+         200 window 0
+         200 start c on 0
+         210 finish c completed",
+    );
+    let c = o.totals;
+    assert_eq!((c.activations, c.cut_off, c.released, c.completed, c.met, c.missed), (2, 1, 1, 1, 0, 1));
+}
+
+#[test]
+fn a_signal_after_a_cut_off_completes_the_job_late() {
+    // The work of the first job ends at 95, in no activation. The next activation begins the second job.
+    let o = expect(
+        "process a 40
+         partition P a
+         window 100
+         slice 0 sc P
+         at 95 complete a 0
+         at 120 complete a 1
+         until 200",
+        "0 window 0
+         0 start a on 0
+         40 finish a budget-used
+         95 late-signal a of job 0
+         100 window 0
+         100 start a on 0
+         120 finish a completed",
+    );
+    let c = o.totals;
+    assert_eq!((c.activations, c.cut_off, c.late_signals), (2, 1, 1));
+    assert_eq!((c.released, c.completed, c.met, c.missed), (2, 2, 1, 1));
+}
+
+#[test]
+fn a_signal_before_the_next_dispatch_ends_the_job_that_was_cut_off() {
+    // At 105 the second activation of a waits for b. Its first job is done then, and the activation is that of the second job.
+    let o = expect(
+        "process b 20 completion none
+         process a 40
+         partition P b a
+         window 100
+         slice 0 sc P
+         at 105 complete a 0
+         at 130 complete a 0
+         at 140 complete a 1
+         until 200",
+        "0 window 0
+         0 start b on 0
+         20 finish b budget-used
+         20 start a on 0
+         60 finish a budget-used
+         100 window 0
+         100 start b on 0
+         105 late-signal a of job 0
+         120 finish b budget-used
+         120 start a on 0
+         130 late-signal a of job 0
+         140 finish a completed",
+    );
+    // The signal at 130 names a job that is over, and ends nothing.
+    let a = o.counts[1];
+    assert_eq!((a.activations, a.cut_off, a.late_signals), (2, 1, 2));
+    assert_eq!((a.released, a.completed, a.met, a.missed), (2, 2, 1, 1));
+}
+
+#[test]
+fn an_activation_that_is_never_dispatched_is_an_overrun_of_its_job() {
+    // b is dispatched first in the second window, where it completes the job of the first one.
+    let o = expect(
+        "process a 80 completion none
+         process b 10 completion signal
+         partition P a b
+         window 80
+         slice 0 sc P
+         window 100
+         slice 0 sc P
+         at 165 complete b 1
+         until 180",
+        "0 window 0
+         0 start a on 0
+         80 finish a budget-used
+         80 finish b overrun
+         80 window 1
+         80 start a on 0
+         160 finish a budget-used
+         160 start b on 0
+         165 finish b completed",
+    );
+    let b = o.counts[1];
+    assert_eq!((b.activations, b.cut_off, b.overruns), (2, 1, 1));
+    assert_eq!((b.released, b.completed, b.met, b.missed), (1, 1, 0, 1));
+}
+
+#[test]
+fn a_process_that_never_signals_has_no_jobs() {
+    // It would complete at 10 if it were asked to signal; `none` has it use up its budget.
+    let run = |completion: &str| {
+        let system = format!(
+            "process a 40 runtime 10 completion {completion}
+             partition P a
+             window 100
+             slice 0 sc P
+             until 200"
+        );
+        scene(&system).run().counts[0]
+    };
+    let expected = Counts { activations: 2, dispatches: 2, jobless: true, ..Counts::default() };
+    assert_eq!(run("none"), expected);
+    let c = run("signal");
+    assert_eq!((c.jobless, c.activations, c.released, c.completed, c.met, c.cut_off), (false, 2, 2, 2, 2, 0));
+}
+
+/// The activations before the first signal are classified when it comes.
+#[test]
+fn undeclared_activations_belong_to_a_job_from_the_first_signal_on() {
+    let run = |signal: &str| {
+        scene(&format!(
+            "process a 40
+             partition P a
+             window 100
+             slice 0 sc P
+             {signal}
+             until 300"
+        ))
+        .run()
+        .totals
+    };
+    let silent = run("at 150 wake a");
+    assert_eq!((silent.activations, silent.cut_off, silent.released, silent.missed), (3, 0, 0, 0));
+    let c = run("at 220 complete a");
+    assert_eq!((c.activations, c.cut_off, c.late_signals), (3, 2, 0));
+    assert_eq!((c.released, c.completed, c.met, c.missed), (1, 1, 0, 1));
+}
+
+#[test]
+fn a_restarted_process_begins_a_new_job() {
+    // The process fails in its second activation, the one that it was at is aborted; another process follows.
+    let o = expect(
+        "process a 40 completion signal
+         partition P a
+         window 100
+         slice 0 sc P
+         at 120 fail a restart
+         at 230 complete a 2
+         until 300",
+        "0 window 0
+         0 start a on 0
+         40 finish a budget-used
+         100 window 0
+         100 start a on 0
+         120 finish a aborted
+         200 window 0
+         200 start a on 0
+         230 finish a completed",
+    );
+    let c = o.totals;
+    assert_eq!((c.activations, c.cut_off), (3, 1));
+    assert_eq!((c.released, c.completed, c.met, c.missed, c.aborted), (2, 1, 1, 1, 1));
 }

@@ -5,12 +5,14 @@
 //! policy g-edf                                  default `windows`
 //! be_start slice
 //! process a 40 jitter 10 runtime 12             a process of a window table: budget first
+//! process b 40 completion signal                signal, none; undeclared without it
 //! task x period 10 runtime 3 priority 1         a periodic task; its deadline is its period
 //! partition P a b                               fifo, or: partition E x policy edf
 //! window 100                                    followed by its slices
 //! slice 0-1 sc P be Q
 //! resources 1
-//! at 5 complete a                               complete, block, wake, abort, exit, request a 0, return a 0
+//! at 5 complete a                               complete (a 0: names the job), block, wake, abort, request a 0, return a 0
+//! at 5 exit a                                   status 0; `fail`: another one; followed by `restart`: it is replaced
 //! stall 50 370                                  the driver does nothing from 50 until 370
 //! until 200
 //! ```
@@ -40,6 +42,8 @@ pub(crate) struct Outcomes {
     pub(crate) lines: String,
     pub(crate) records: Vec<Record>,
     pub(crate) totals: Counts,
+    /// By task, in the order of the text.
+    pub(crate) counts: Vec<Counts>,
     pub(crate) windows_lost: u64,
 }
 
@@ -102,6 +106,18 @@ pub(crate) fn scene(text: &str) -> Scene {
                     jitter: span("jitter").unwrap_or(Span::ZERO),
                     priority: after(&words, "priority").map_or(0, |p| p.parse().unwrap()),
                     affinity: CpuSet::first(8),
+                    completion: match after(&words, "completion") {
+                        Some("signal") => Completion::Signal,
+                        Some("none") => Completion::None,
+                        Some(other) => panic!("{other}"),
+                        None => Completion::Undeclared,
+                    },
+                    on_abort: match after(&words, "on_abort") {
+                        Some("finish") => OnAbort::Finish,
+                        Some("signal") => OnAbort::Signal,
+                        Some("restart") | None => OnAbort::Restart,
+                        Some(other) => panic!("{other}"),
+                    },
                     ..Task::default()
                 });
             }
@@ -124,11 +140,17 @@ pub(crate) fn scene(text: &str) -> Scene {
                 let task = task(&s.names, words[3]);
                 let resource = || ResourceId(words[4].parse().unwrap());
                 let input = match words[2] {
-                    "complete" => Input::Complete { task, job: THE_ONE_IT_IS_AT },
+                    "complete" => {
+                        let job = words.get(4).map_or(THE_ONE_IT_IS_AT, |job| job.parse().unwrap());
+                        Input::Complete { task, job }
+                    }
                     "block" => Input::Block { task },
                     "wake" => Input::Wake { task },
                     "abort" => Input::Abort { task },
-                    "exit" => Input::Exit { task, ending: Ending { regular: true, replaced: false } },
+                    "exit" | "fail" => {
+                        let ending = Ending { regular: words[2] == "exit", replaced: words.get(4) == Some(&"restart") };
+                        Input::Exit { task, ending }
+                    }
                     "request" => Input::Request { task, resource: resource() },
                     "return" => Input::Return { task, resource: resource() },
                     other => panic!("{other}"),
@@ -168,7 +190,9 @@ impl Scene {
                 }
                 let seen = inputs.partition_point(|(at, _)| *at <= now);
                 let named = |input: &Input| match *input {
-                    Input::Complete { task, .. } => Input::Complete { task, job: last[task.index()] },
+                    Input::Complete { task, job: THE_ONE_IT_IS_AT } => {
+                        Input::Complete { task, job: last[task.index()] }
+                    }
                     input => input,
                 };
                 let batch: Vec<Input> = inputs[..seen].iter().map(|i| named(&i.1)).collect();
@@ -181,7 +205,8 @@ impl Scene {
             engine.close(self.until, &[], &mut records);
         }
         let lines = records.iter().filter_map(|r| self.line(r, &engine)).collect();
-        Outcomes { lines, records, totals: engine.totals(), windows_lost: engine.windows_lost() }
+        let counts = (0..self.names.len()).map(|task| engine.counts(TaskId(task as u32))).collect();
+        Outcomes { lines, records, totals: engine.totals(), counts, windows_lost: engine.windows_lost() }
     }
 
     fn line(&self, record: &Record, engine: &Engine) -> Option<String> {
@@ -202,7 +227,9 @@ impl Scene {
             What::Request { task, .. } => format!("wait {}", name(task)),
             What::Return { task, .. } => format!("return {}", name(task)),
             What::LateSignal { task, job } => format!("late-signal {} of job {job}", name(task)),
-            What::Exit { task, .. } => format!("exit {}", name(task)),
+            What::Exit { task, failed: false } => format!("exit {}", name(task)),
+            What::Exit { task, failed: true } => format!("exit {} failed", name(task)),
+            What::Behind { task, job, abandoned } => format!("job {job} of {} behind job {abandoned}", name(task)),
             What::Release { .. } | What::Budget { .. } => return None,
             other => format!("{other:?}"),
         };
