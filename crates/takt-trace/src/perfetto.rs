@@ -580,7 +580,10 @@ impl Writer for Perfetto {
                 let notes = [job_note(job), (key::ABANDONED, Note::Int(abandoned as i64))];
                 self.instant(task.index(), event::BEHIND, &notes);
             }
-            What::LateSignal { task, job } => self.instant(task.index(), event::LATE_SIGNAL, &[job_note(job)]),
+            What::LateSignal { task, job } => {
+                self.tasks[task.index()].signals = true;
+                self.instant(task.index(), event::LATE_SIGNAL, &[job_note(job)]);
+            }
             What::Handler { task, job, deadline } => self.begin_handler(task.index(), job, deadline),
             What::HandlerEnd { task, job, consumed } => self.end_handler(r.record.at, task.index(), job, consumed),
             What::Yield { task, job } => self.instant(task.index(), event::YIELD, &[job_note(job)]),

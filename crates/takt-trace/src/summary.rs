@@ -3,7 +3,7 @@
 use crate::Trace;
 use crate::timeline::{Job, Timeline};
 use takt_core::model::Completion;
-use takt_core::record::{Outcome, StopReason, What};
+use takt_core::record::{JobId, Outcome, StopReason, What};
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::{Span, Time};
 
@@ -52,16 +52,17 @@ pub fn summarize(trace: &Trace) -> Summary {
     for r in &trace.records {
         let about = match r.record.what {
             What::Release { task, .. }
+            | What::Start { task, .. }
             | What::Finish { task, .. }
             | What::LateSignal { task, .. }
             | What::Exit { task, .. } => Some(task.index()),
             _ => None,
         };
-        if let Some((table, index)) = about.and_then(|index| Some((tables[index].as_mut()?, index))) {
-            if let Some(response) = table.record(r.record.at, &r.record.what, &mut summary.tasks[index].counts) {
-                summary.tasks[index].responses.add(response);
-                summary.responses.add(response);
-            }
+        if let Some((table, index)) = about.and_then(|index| Some((tables[index].as_mut()?, index)))
+            && let Some(response) = table.record(r.record.at, &r.record.what, &mut summary.tasks[index].counts)
+        {
+            summary.tasks[index].responses.add(response);
+            summary.responses.add(response);
         }
         match r.record.what {
             What::Start { task, job, place } => {
@@ -113,11 +114,21 @@ struct Table {
     open: Option<(Time, bool)>,
     /// An activation is not over.
     active: bool,
+    /// The first activation of that job that was dispatched: its signals carry this number.
+    at: Option<JobId>,
+    /// The process has ended. If it failed, it misses jobs, but has no activations.
+    gone: bool,
 }
 
 impl Table {
     fn new(completion: Completion) -> Table {
-        Table { signals: matches!(completion, Completion::Signal | Completion::Exit), open: None, active: false }
+        Table {
+            signals: matches!(completion, Completion::Signal | Completion::Exit),
+            open: None,
+            active: false,
+            at: None,
+            gone: false,
+        }
     }
 
     fn open(&mut self, at: Time, counts: &mut Counts) {
@@ -138,11 +149,14 @@ impl Table {
         match *what {
             What::Release { .. } => {
                 self.open(at, counts);
-                counts.activations += 1;
+                counts.activations += u64::from(!self.gone);
                 self.active = true;
             }
-            What::LateSignal { .. } => {
+            What::Start { job, .. } => _ = self.at.get_or_insert(job),
+            What::LateSignal { job, .. } => {
                 self.signals = true;
+                // One that names another job is only counted.
+                self.at.take_if(|at| *at == job)?;
                 let done = complete(&mut self.open);
                 if self.active {
                     self.open(at, counts);
@@ -151,15 +165,14 @@ impl Table {
             }
             What::Finish { outcome, .. } => {
                 self.active = false;
+                let cut = matches!(outcome, Outcome::BudgetUsed | Outcome::Overrun);
+                self.at = self.at.filter(|_| cut);
                 if outcome == Outcome::Completed {
                     self.signals = true;
                     return complete(&mut self.open);
                 }
-                let cut = matches!(outcome, Outcome::BudgetUsed | Outcome::Overrun);
                 counts.cut_off += u64::from(cut);
                 counts.overruns += u64::from(outcome == Outcome::Overrun);
-                // A process that has failed has no activation.
-                counts.activations -= u64::from(outcome == Outcome::Skipped);
                 let (release, missed) = self.open.take()?;
                 if outcome == Outcome::Exited {
                     counts.released -= 1;
@@ -171,6 +184,7 @@ impl Table {
                 }
             }
             What::Exit { failed, .. } => {
+                (self.at, self.gone) = (None, true);
                 let (_, missed) = self.open.take()?;
                 if failed {
                     counts.missed += u64::from(!missed);

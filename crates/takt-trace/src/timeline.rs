@@ -330,19 +330,23 @@ impl Timeline {
                 | What::Exit { .. } => {}
             }
         }
-        line.note_cut_off(&trace.header);
+        line.note_cut_off(trace);
         line
     }
 
     /// Marks the activations that were cut off. Whether a process signals its completions may show only at its first signal.
-    fn note_cut_off(&mut self, header: &Header) {
-        for (jobs, label) in self.jobs.iter_mut().zip(&header.tasks) {
-            let signalled = |job: &Job| matches!(job.finish, Some((_, Outcome::Completed)));
-            let signals = match label.completion {
-                None | Some(Completion::None) => false,
-                Some(Completion::Signal | Completion::Exit) => true,
-                Some(Completion::Undeclared) => jobs.iter().any(signalled),
-            };
+    fn note_cut_off(&mut self, trace: &Trace) {
+        let mut signalled = vec![false; self.jobs.len()];
+        for r in &trace.records {
+            if let What::Finish { task, outcome: Outcome::Completed, .. } | What::LateSignal { task, .. } =
+                r.record.what
+            {
+                signalled[task.index()] = true;
+            }
+        }
+        for ((jobs, label), signalled) in self.jobs.iter_mut().zip(&trace.header.tasks).zip(signalled) {
+            let declared = matches!(label.completion, Some(Completion::Signal | Completion::Exit));
+            let signals = declared || (signalled && label.completion.is_some());
             for job in jobs.iter_mut().filter(|_| signals) {
                 job.cut_off = matches!(job.finish, Some((_, Outcome::BudgetUsed | Outcome::Overrun)));
             }

@@ -119,12 +119,17 @@ pub(crate) fn edf() -> Trace {
     s.end(28)
 }
 
-/// A window table on four CPUs: two slices, best effort behind safety-critical, an overrun, a lost window.
+/// A window table on four CPUs: two slices, best effort behind safety-critical, an overrun, a lost window. `control` signals its
+/// completions, of which one is late; `vision` should and does not; the other two have no jobs.
 pub(crate) fn windows() -> Trace {
     use Outcome::{BudgetUsed, Completed, Overrun};
     let tasks =
         [("control", Some("flight")), ("guidance", Some("flight")), ("vision", Some("payload")), ("log", Some("misc"))];
     let mut s = Story::new("windows", "table", 4, &tasks);
+    let completions = [Completion::Undeclared, Completion::None, Completion::Signal, Completion::Undeclared];
+    for (task, completion) in s.trace.header.tasks.iter_mut().zip(completions) {
+        task.completion = Some(completion);
+    }
     s.trace.header.places.push(CpuSet::first(2));
     s.trace.header.places.push((2..4).collect());
     s.trace.header.window_lengths = vec![Span::from_ms(10), Span::from_ms(5)];
@@ -195,9 +200,31 @@ pub(crate) fn rounds() -> Trace {
     s.end(16)
 }
 
-pub(crate) fn samples() -> [(&'static str, Trace); 5] {
+/// Jobs of 15 ms every 10 ms, each aborted at its deadline, and the program completes what was abandoned first. It fails at 44 ms.
+/// Beside it a program that ends regularly with a job in the queue.
+pub(crate) fn behind() -> Trace {
+    use Outcome::{Aborted, Completed, Exited, Skipped};
+    let mut s = Story::new("edf", "global", 2, &[("slow", None), ("short", None)]);
+    let task = TaskId(0);
+    let behind = |job, abandoned| What::Behind { task, job, abandoned };
+    s.release(0, 0, 0, Some(10)).release(0, 1, 0, Some(20)).start(0, 0, 0, 0).start(0, 1, 0, 1);
+    s.done(10, 0, 0, 0, Aborted, 10).release(10, 0, 1, Some(20)).release(10, 1, 1, Some(30));
+    s.push(10, behind(1, 0)).start(10, 0, 1, 0).push(15, What::LateSignal { task, job: 0 });
+    s.done(16, 1, 0, 1, Exited, 16).finish(16, 1, 1, Exited, 0);
+    s.push(16, What::Exit { task: TaskId(1), failed: false });
+    // Its own work has begun, so that it is abandoned in turn.
+    s.done(20, 0, 1, 0, Aborted, 10).release(20, 0, 2, Some(30)).push(20, behind(2, 1)).start(20, 0, 2, 0);
+    s.done(30, 0, 2, 0, Aborted, 10).release(30, 0, 3, Some(40)).push(30, behind(3, 1)).start(30, 0, 3, 0);
+    s.push(31, What::LateSignal { task, job: 1 }).done(39, 0, 3, 0, Completed, 9);
+    s.release(40, 0, 4, Some(50)).start(40, 0, 4, 0).done(44, 0, 4, 0, Aborted, 4);
+    s.push(44, What::Exit { task, failed: true }).release(50, 0, 5, Some(60)).finish(50, 0, 5, Skipped, 0);
+    s.end(55)
+}
+
+pub(crate) fn samples() -> [(&'static str, Trace); 6] {
     let nothing = Story::new("edf", "uniprocessor", 1, &[("idle", None)]).end(1000);
-    [("edf", edf()), ("windows", windows()), ("overload", overload()), ("rounds", rounds()), ("nothing", nothing)]
+    let [edf, windows, overload] = [("edf", edf()), ("windows", windows()), ("overload", overload())];
+    [edf, windows, overload, ("rounds", rounds()), ("behind", behind()), ("nothing", nothing)]
 }
 
 pub(crate) fn write(trace: &Trace, format: Format) -> Vec<u8> {
@@ -338,6 +365,11 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 let calls = [Call::Period(span), Call::Deadline(span), Call::Runtime(span)];
                 let call = calls[usize::from(how) % 3];
                 push(What::Call { task, job: number, call, granted: how % 4 == 1 });
+            }
+            (7, Some((job, ..)), _) if how % 7 == 0 && how > 99 => {
+                let abandoned = next[index];
+                push(What::Behind { task, job, abandoned });
+                push(What::LateSignal { task, job: abandoned });
             }
             (7, _, _) => push(match how % 7 {
                 0 => What::LateSignal { task, job: next[index] },

@@ -3,10 +3,10 @@
 use crate::common::write;
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Command, Engine, Input, Work};
+use takt_core::engine::{Command, Ending, Engine, Input, Work};
 use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Handler, Late, Locking, Partition, PartitionId, ResourceId, Slice, Step, System,
-    Task, TaskId, Window,
+    Arrival, Backlog, BestEffortStart, Completion, Handler, Late, Locking, OnAbort, Partition, PartitionId, ResourceId,
+    Slice, Step, System, Task, TaskId, Window,
 };
 use takt_core::policy::PolicySpec;
 use takt_core::record::Record;
@@ -17,8 +17,19 @@ use takt_trace::check::check;
 use takt_trace::summary::summarize;
 use takt_trace::{Footer, Format, Header, Stamped, TaskLabel, Trace};
 
-/// Runs a system to `end`: each job completes when it has run for its task's runtime.
-fn run(system: &System, end: Time) -> (Engine, Trace, Responses) {
+/// What a program does besides working.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// It signals the completion of the work that it is at, whether or not its task runs.
+    Signal,
+    /// It signals the completion of an earlier job.
+    Stale,
+    /// It ends for good, with status 0 or not.
+    Exit(bool),
+}
+
+/// Runs a system to `end`: a program has done the work of a job when it has run for its task's runtime.
+fn run(system: &System, acts: &[(Time, TaskId, Act)], end: Time) -> (Engine, Trace, Responses) {
     let mut engine = Engine::new(system.clone()).expect("the system is valid");
     let n = system.tasks.len();
     let mut sink: (Vec<Record>, Responses) = (Vec::new(), Responses::new(n));
@@ -26,14 +37,24 @@ fn run(system: &System, end: Time) -> (Engine, Trace, Responses) {
     let mut now = Time::ZERO;
     loop {
         let ends = engine.running().iter().map(|t| now.saturating_add(left[t.index()])).min();
-        let next = ends.into_iter().chain(engine.next_due()).min().unwrap_or(end).max(now).min(end);
+        let act = acts.iter().map(|(at, ..)| *at).find(|at| *at > now);
+        let next = ends.into_iter().chain(engine.next_due()).chain(act).min().unwrap_or(end).max(now).min(end);
         let running = engine.running().to_vec();
         running.iter().for_each(|t| left[t.index()] = left[t.index()] - (next - now));
+        let begins = now < next;
         now = next;
-        let inputs: Vec<Input> = (running.iter())
+        let mut inputs: Vec<Input> = (running.iter())
             .filter(|t| left[t.index()] == Span::ZERO)
             .map(|task| Input::Complete { task: *task, job: engine.at(*task).expect("it runs") })
             .collect();
+        for &(_, task, act) in acts.iter().filter(|(at, ..)| begins && *at == now) {
+            let (at, through) = (engine.at(task), inputs.iter().any(|i| i.task() == Some(task)));
+            inputs.extend(match act {
+                Act::Signal => at.filter(|_| !through).map(|job| Input::Complete { task, job }),
+                Act::Stale => at.and_then(|job| job.checked_sub(1)).map(|job| Input::Complete { task, job }),
+                Act::Exit(regular) => Some(Input::Exit { task, ending: Ending { regular, replaced: false } }),
+            });
+        }
         if now == end {
             engine.close(end, &inputs, &mut sink);
             break;
@@ -41,6 +62,8 @@ fn run(system: &System, end: Time) -> (Engine, Trace, Responses) {
         let mut renew = |task: TaskId, work: Work| {
             let described = &system.tasks[task.index()];
             left[task.index()] = match work {
+                Work::Fresh if described.completion == Completion::None => Span::MAX,
+                Work::Abandoned if described.on_abort == OnAbort::Signal => Span::ZERO,
                 Work::Fresh => described.runtime.unwrap_or(Span::MAX),
                 Work::Handler => described.handler.expect("it has one").runtime,
                 Work::Resumed | Work::Abandoned => return,
@@ -82,13 +105,17 @@ fn without_utility(counts: Counts) -> Counts {
     Counts { utility: 0, utility_total: 0, ..counts }
 }
 
-fn agree(system: &System, end: Time) {
-    let (engine, trace, responses) = run(system, end);
+fn agree(system: &System, acts: &[(Time, TaskId, Act)], end: Time) {
+    let (engine, trace, responses) = run(system, acts, end);
     let findings: Vec<String> = check(&trace, Some(system), Span::ZERO).iter().map(ToString::to_string).collect();
     assert_eq!(findings, [""; 0], "{system:#?}");
     let summary = summarize(&trace);
     for (i, task) in summary.tasks.iter().enumerate() {
-        assert_eq!(task.counts, without_utility(engine.counts(TaskId(i as u32))), "task {i} of {system:#?}");
+        let counts = engine.counts(TaskId(i as u32));
+        assert_eq!(task.counts, without_utility(counts), "task {i} of {system:#?} with {acts:?}");
+        if counts.jobless {
+            assert_eq!(responses.0[i].count(), 0);
+        }
         let (own, its) = (&task.responses, &responses.0[i]);
         assert_eq!((own.count(), own.min(), own.max(), own.mean()), (its.count(), its.min(), its.max(), its.mean()));
     }
@@ -111,8 +138,11 @@ prop_compose! {
     fn periodic(cpus: usize)(
         handler in prop::option::of((span(1..20), prop::option::of(span(1..40)))),
         offset in span(0..50), period in span(10..100), deadline in span(5..150), runtime in span(1..60), priority in 0..4_u32,
+        on_abort in prop::sample::select(vec![OnAbort::Finish, OnAbort::Restart, OnAbort::Signal]),
     ) -> Task {
-        Task { arrival: Arrival::Periodic { offset, period }, deadline: Some(deadline), runtime: Some(runtime), handler: handler.map(|(runtime, deadline)| Handler { runtime, deadline, utility: 0 }), priority, affinity: CpuSet::first(cpus), ..Task::default() }
+        // What follows an abort in the program itself leaves nothing that it could finish.
+        let on_abort = if handler.is_some() && on_abort == OnAbort::Finish { OnAbort::Signal } else { on_abort };
+        Task { on_abort, arrival: Arrival::Periodic { offset, period }, deadline: Some(deadline), runtime: Some(runtime), handler: handler.map(|(runtime, deadline)| Handler { runtime, deadline, utility: 0 }), priority, affinity: CpuSet::first(cpus), ..Task::default() }
     }
 }
 
@@ -130,15 +160,34 @@ prop_compose! {
     }
 }
 
+fn completion() -> impl Strategy<Value = Completion> {
+    prop::sample::select(vec![Completion::Undeclared, Completion::Signal, Completion::None])
+}
+
+/// At most eight tasks' doings, in the order of time.
+fn acts(most: usize) -> impl Strategy<Value = Vec<(u8, Act, Span)>> {
+    let act = prop_oneof![6 => Just(Act::Signal), 3 => Just(Act::Stale), 1 => any::<bool>().prop_map(Act::Exit)];
+    prop::collection::vec((any::<u8>(), act, span(1..600)), 0..most).prop_map(|mut acts| {
+        acts.sort_by_key(|(.., at)| *at);
+        acts
+    })
+}
+
+/// What the programs of this system do.
+fn of(system: &System, acts: &[(u8, Act, Span)]) -> Vec<(Time, TaskId, Act)> {
+    let task = |n: u8| TaskId(u32::from(n) % system.tasks.len() as u32);
+    acts.iter().map(|(n, act, at)| (Time::ZERO + *at, task(*n), *act)).collect()
+}
+
 prop_compose! {
     fn table()(
         lengths in prop::collection::vec(span(10..40), 1..4),
         sides in prop::collection::vec((0..4_u32, 0..4_u32), 4),
-        tasks in prop::collection::vec((span(1..30), 0..20_i64, prop::option::of(span(1..40))), 8),
+        tasks in prop::collection::vec((span(1..30), 0..20_i64, prop::option::of(span(1..40)), completion()), 8),
         slice_done in any::<bool>(), seed in any::<u64>(),
     ) -> System {
         let affinity = CpuSet::first(4);
-        let task = |(budget, jitter, runtime): &(Span, i64, Option<Span>)| Task { runtime: *runtime, budget: Some(*budget), jitter: (*budget * 2).scaled(*jitter, 20), affinity, ..Task::default() };
+        let task = |(budget, jitter, runtime, completion): &(Span, i64, Option<Span>, Completion)| Task { completion: *completion, runtime: *runtime, budget: Some(*budget), jitter: (*budget * 2).scaled(*jitter, 20), affinity, ..Task::default() };
         let partition = |p: u32| Partition { tasks: vec![TaskId(2 * p), TaskId(2 * p + 1)], policy: None };
         let window = |(i, length): (usize, &Span)| {
             let (sc, be) = sides[i];
@@ -162,13 +211,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn online_policies_keep_the_rules(system in online(), end in 100..1_000_i64) {
-        agree(&system, Time::ZERO + Span::from_us(end));
+    fn online_policies_keep_the_rules(system in online(), acts in acts(4), end in 100..1_000_i64) {
+        agree(&system, &of(&system, &acts), Time::ZERO + Span::from_us(end));
     }
 
     #[test]
-    fn window_tables_keep_the_rules(system in table(), end in 50..600_i64) {
-        agree(&system, Time::ZERO + Span::from_us(end));
+    fn window_tables_keep_the_rules(system in table(), acts in acts(12), end in 50..600_i64) {
+        agree(&system, &of(&system, &acts), Time::ZERO + Span::from_us(end));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The checker finds each kind of fault, and only where there is one.
 
-use crate::common::{Story, any_trace, edf, ms, overload, rounds, samples, windows};
+use crate::common::{Story, any_trace, behind, edf, ms, overload, rounds, samples, windows};
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Partition, PartitionId, ResourceId, Slice, System, Task, TaskId, Window};
@@ -39,6 +39,7 @@ fn valid_traces_have_no_findings() {
     assert_eq!(found(&edf(), None), [""; 0]);
     assert_eq!(found(&overload(), None), [""; 0]);
     assert_eq!(found(&rounds(), None), [""; 0]);
+    assert_eq!(found(&behind(), None), [""; 0]);
     assert_eq!(found(&windows(), None), [""; 0]);
     assert_eq!(found(&windows(), Some(&system())), [""; 0]);
 }
@@ -103,6 +104,28 @@ fn each_fault_is_found() {
     s.release(0, 0, 0, None).budget(0, 0, 0, 2).start(0, 0, 0, 0).lifted(4, 0, 0).budget(6, 0, 0, 1);
     s.done(8, 0, 0, 0, Completed, 8);
     case("has its budget lifted too late, and another one that it overruns", s.end(9), None);
+
+    let late_signal = |job| What::LateSignal { task: TaskId(0), job };
+    let abandons = |s: &mut Story| {
+        s.release(0, 0, 0, Some(2)).start(0, 0, 0, 0).done(2, 0, 0, 0, Outcome::Aborted, 2).release(2, 0, 1, Some(6));
+        s.push(2, What::Behind { task: TaskId(0), job: 1, abandoned: 0 }).start(2, 0, 1, 0);
+    };
+    let mut s = one();
+    abandons(&mut s);
+    s.done(5, 0, 1, 0, Completed, 3);
+    case("completes while its program is at the work of another job", s.end(6), None);
+    let mut s = one();
+    abandons(&mut s);
+    s.push(3, late_signal(7)).done(5, 0, 1, 0, Completed, 3);
+    case("completes after the signal of a third job", s.end(6), None);
+    let mut s = one();
+    abandons(&mut s);
+    s.push(3, late_signal(0)).done(5, 0, 1, 0, Completed, 3);
+    case("completes after the signal of the abandoned job", s.end(6), None);
+    let mut s = one();
+    abandons(&mut s);
+    s.done(6, 0, 1, 0, Outcome::Aborted, 4).release(6, 0, 2, None).start(6, 0, 2, 0).done(7, 0, 2, 0, Completed, 1);
+    case("is aborted while it is behind, and its program is replaced", s.end(8), None);
 
     let handler = |task: u32, job| What::Handler { task: TaskId(task), job, deadline: None };
     let handler_end = |task: u32, job| What::HandlerEnd { task: TaskId(task), job, consumed: Span::from_ms(1) };

@@ -51,6 +51,11 @@ fn a_picture_of_many_rounds_is_small_and_says_what_it_leaves_out() {
 proptest! {
     #[test]
     fn any_rounds_can_be_drawn(trace in any_trace()) {
+        let mut trace = trace;
+        // The names of tasks are the only words that may look like a number that is none.
+        for task in &mut trace.header.tasks {
+            task.name = task.name.replace("inf", "_").replace("NaN", "_");
+        }
         let rounds = of(&trace);
         let picture = svg(&trace.header, &rounds);
         prop_assert!(!picture.contains("NaN") && !picture.contains("inf"));
