@@ -4,11 +4,11 @@ mod common;
 
 use common::{load_with, ms, ok, source};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, BestEffortStart, Late, PartitionId, Slice, System};
+use takt_core::model::{Arrival, Backlog, BestEffortStart, Completion, Late, OnAbort, PartitionId, Slice, System};
 use takt_core::policy::{PolicySpec, Scope};
 use takt_core::time::Span;
 use takt_workload::{
-    OnCrash, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_text,
+    OnCrash, OnExit, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_text,
 };
 
 /// The message of the only fault.
@@ -485,4 +485,65 @@ fn offsets_survive_a_byte_order_mark_and_carriage_returns() {
     assert_eq!(&text[faults[0].span.clone()], "cup");
     let shown = faults[0].render(&source(text), false);
     assert!(shown.contains("dir/test.yaml:3:5") && !shown.contains('\r'), "{shown}");
+}
+
+/// The rules that follow from the keys about the process, each as (on_abort, completion).
+#[test]
+fn rules_of_processes_follow_from_what_the_file_says() {
+    use Completion::{Exit, Signal, Undeclared};
+    use OnAbort::{Finish, Restart};
+    let rules = |keys: &str| {
+        let w = ok(&format!("policy: edf\ntasks: [{{period: 10ms, runtime: 1ms, {keys}}}]"));
+        (w.system.tasks[0].on_abort, w.system.tasks[0].completion)
+    };
+    // Without a program nothing is there to finish the work, and a process per job ends with it.
+    assert_eq!(rules("name: a"), (Restart, Undeclared));
+    assert_eq!(rules("cmd: a"), (Finish, Undeclared));
+    assert_eq!(rules("cmd: a, init: yes"), (Finish, Signal));
+    assert_eq!(rules("cmd: a, spawn: per-job"), (Restart, Exit));
+    assert_eq!(rules("handler: 1ms"), (Restart, Undeclared));
+    assert_eq!(rules("cmd: a, handler: 1ms"), (OnAbort::Signal, Undeclared));
+    assert_eq!(rules("cmd: a, on_abort: restart, completion: signal"), (Restart, Signal));
+    assert_eq!(rules("on_abort: finish, completion: none"), (Finish, Completion::None));
+    assert_eq!(rules("cmd: a, spawn: per-job, completion: exit, on_abort: finish"), (Finish, Exit));
+    assert_eq!(rules("cmd: a, on_abort: signal=SIGUSR2").0, OnAbort::Signal);
+    assert_eq!(rules("handler: 1ms, on_abort: restart").0, Restart);
+    let told = |keys: &str| {
+        let w = ok(&format!("policy: edf\ntasks: [{{period: 10ms, cmd: a, {keys}}}]"));
+        (w.tasks[0].abort_signal, w.tasks[0].on_exit, canonical(&w).lines().last().map(|l| l.trim().to_owned()))
+    };
+    assert_eq!(told("on_abort: signal=SIGWINCH"), (Some("WINCH"), None, Some("on_abort: signal=WINCH".into())));
+    assert_eq!(told("on_abort: signal"), (None, None, Some("on_abort: signal".into())));
+    assert_eq!(told("on_exit: restart"), (None, Some(OnExit::Restart), Some("on_exit: restart".into())));
+    assert_eq!(told("on_exit: stop"), (None, Some(OnExit::Stop), Some("on_exit: stop".into())));
+    assert_eq!(told("on_exit: end").1, Some(OnExit::End));
+}
+
+#[test]
+fn a_simulated_process_of_a_table_signals_if_the_file_says_what_its_jobs_need() {
+    let settled = |keys: &str, on_abort: Option<OnAbort>| {
+        let process = format!("{{cmd: a, budget: 5, {keys}}}");
+        let mut w = ok(&format!("windows: [{{length: 10, cpu: 0, sc_processes: [{process}]}}]"));
+        w.settle_simulation(on_abort);
+        w.system.tasks[0].completion
+    };
+    for (keys, expected) in [
+        ("jitter: 1ms", Completion::None),
+        ("init: yes", Completion::None),
+        ("runtime: 3ms", Completion::Signal),
+        ("execution: 3ms, runtime: 4ms", Completion::Signal),
+        ("completion: signal", Completion::Signal),
+        ("completion: none, runtime: 3ms", Completion::None),
+    ] {
+        assert_eq!(settled(keys, None), expected, "{keys}");
+    }
+    // `on_abort` of the command line is for all tasks but those with a handler.
+    let mut w = ok("policy: edf\ntasks: [{period: 9ms, cmd: a}, {period: 9ms, cmd: b, handler: 1ms}, {period: 9ms}]");
+    w.settle_simulation(None);
+    let rules = |w: &takt_workload::Workload| w.system.tasks.iter().map(|t| t.on_abort).collect::<Vec<_>>();
+    assert_eq!(rules(&w), [OnAbort::Finish, OnAbort::Signal, OnAbort::Restart]);
+    w.settle_simulation(Some(OnAbort::Finish));
+    assert_eq!(rules(&w), [OnAbort::Finish, OnAbort::Signal, OnAbort::Finish]);
+    w.settle_simulation(Some(OnAbort::Restart));
+    assert_eq!(rules(&w), [OnAbort::Restart, OnAbort::Signal, OnAbort::Restart]);
 }

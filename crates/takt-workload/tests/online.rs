@@ -352,9 +352,11 @@ fn a_scenario_is_sorted_and_keeps_what_it_does_not_name() {
     let mut real = ok(
         "policy: fp\nresources: [r]\ntasks: [{period: 9ms, runtime: 3ms, steps: [lock r, run 1ms, unlock r], handler: 1ms}]",
     );
-    assert_eq!(real.simulated_only().iter().map(|(key, _)| *key).collect::<Vec<_>>(), ["steps", "handler"]);
+    assert_eq!(real.simulated_only().iter().map(|(key, _)| *key).collect::<Vec<_>>(), ["steps"]);
     real.clear_simulated();
-    assert_eq!(real.system, ok("policy: fp\nresources: [r]\ntasks: [{period: 9ms, runtime: 3ms}]").system);
+    // A real program has its handler, too.
+    let without = ok("policy: fp\nresources: [r]\ntasks: [{period: 9ms, runtime: 3ms, handler: 1ms}]");
+    assert_eq!(real.system, without.system);
     assert_eq!(ok("policy: edf\ntasks: [{name: a, period: 10ms, runtime: 1ms}]").simulated_only(), []);
 }
 
@@ -493,8 +495,11 @@ fn what_only_a_simulation_does_can_be_taken_out() {
          tasks: [{name: a, period: 10ms, runtime: 1ms, utility: 3, handler: 1ms}]");
     assert_eq!((w.scenario.deciding, w.scenario.costs.lock), (Deciding::Each, Span::from_us(1)));
     let keys: Vec<&str> = w.simulated_only().into_iter().map(|(key, _)| key).collect();
-    assert_eq!(keys, ["handler", "tick", "load", "costs", "deciding"]);
+    assert_eq!(keys, ["tick", "load", "costs", "deciding"]);
+    let handler = w.system.tasks[0].handler;
+    assert_eq!(handler.map(|h| h.runtime), Some(ms(1)));
     w.clear_simulated();
+    assert_eq!(w.system.tasks[0].handler, handler);
     assert_eq!(w.simulated_only(), []);
     assert_eq!((w.system.load.as_ref(), w.system.tasks[0].utility.as_ref()), (None, Some(&Utility::Step(3_000_000))));
 }

@@ -56,10 +56,26 @@ fn command() -> impl Strategy<Value = String> {
         .prop_map(|text| quoted(&text))
 }
 
+/// The keys about the process of a task that is started `once`, or for each job; `online` says whether aborts can be spoken of.
+fn life(once: bool, init: bool, online: bool) -> impl Strategy<Value = String> {
+    let completion: &[&str] = match (once, init) {
+        (false, _) => &["", "completion: exit"],
+        (true, true) => &["", "completion: signal"],
+        (true, false) => &["", "completion: signal", "completion: none"],
+    };
+    let abort = ["", "on_abort: finish", "on_abort: restart", "on_abort: signal", "on_abort: signal=SIGHUP"];
+    let exit: &[&str] = if once { &["", "on_exit: end", "on_exit: restart", "on_exit: stop"] } else { &[""] };
+    let abort = prop::sample::select(if online { abort.to_vec() } else { vec![""] });
+    (prop::sample::select(completion), abort, prop::sample::select(exit)).prop_map(|(completion, abort, exit)| {
+        [completion, abort, exit].iter().filter(|key| !key.is_empty()).map(|key| format!(", {key}")).collect()
+    })
+}
+
 /// A process, its keys in the given kind of partition.
 fn process(online: bool) -> impl Strategy<Value = String> {
-    (command(), duration(), prop::option::of(1_u32..9_000), any::<bool>(), any::<u32>(), prop::option::of(duration()))
-        .prop_map(move |(cmd, time, frequency, flag, number, offset)| {
+    let flag = any::<bool>().prop_flat_map(move |flag| (Just(flag), life(!(online && flag), !online && flag, online)));
+    (command(), duration(), prop::option::of(1_u32..9_000), flag, any::<u32>(), prop::option::of(duration())).prop_map(
+        move |(cmd, time, frequency, (flag, life), number, offset)| {
             let mut fields = vec![format!("cmd: {cmd}")];
             if online {
                 fields.push(format!("period: {time}, priority: {number}"));
@@ -74,8 +90,9 @@ fn process(online: bool) -> impl Strategy<Value = String> {
                 fields.extend(offset.map(|o| format!("runtime: {o}")));
             }
             fields.extend(frequency.map(|f| format!("frequency: {f}.5")));
-            format!("{{{}}}", fields.join(", "))
-        })
+            format!("{{{}{life}}}", fields.join(", "))
+        },
+    )
 }
 
 fn table() -> impl Strategy<Value = String> {
@@ -205,11 +222,12 @@ fn keys() -> impl Strategy<Value = (bool, String)> {
         Just((false, "releases: never".to_owned())),
         duration().prop_map(|offset| (false, format!("batch: yes, offset: {offset}"))),
     ];
+    let life = life(true, false, false);
     let handler = prop::option::of((1_u32..9, prop::option::of(9_u32..99), prop::option::of(0_u32..9)));
     let share = prop::option::of((1_u32..=1_000_000, 1_u32..5));
-    let words = (arrival, need(), handler, share, utility(), any::<bool>());
-    words.prop_map(|((periodic, arrival), need, handler, share, utility, hard)| {
-        let mut text = format!("{arrival}, {need}{utility}, deadline: {}", if hard { "1h" } else { "none" });
+    let words = (arrival, need(), handler, share, utility(), any::<bool>(), life);
+    words.prop_map(|((periodic, arrival), need, handler, share, utility, hard, life)| {
+        let mut text = format!("{arrival}, {need}{utility}{life}, deadline: {}", if hard { "1h" } else { "none" });
         match (hard, share) {
             (true, Some((_, 1))) => text += ", reservation: {budget: 3us, deadline: 5ms, period: 7ms}",
             (true, Some(_)) => text += ", reservation: {budget: 3us, period: 7ms}",
@@ -217,6 +235,7 @@ fn keys() -> impl Strategy<Value = (bool, String)> {
             _ => {}
         }
         if let Some((runtime, deadline, utility)) = handler {
+            text += if periodic { ", on_abort: signal=IO" } else { ", on_abort: restart" };
             text += &match (deadline, utility) {
                 (None, None) => format!(", handler: {runtime}us"),
                 (deadline, utility) => {
@@ -332,16 +351,17 @@ fn parts() -> impl Strategy<Value = String> {
 fn task_list() -> impl Strategy<Value = String> {
     let policy = prop_oneof![Just("g-edf"), Just("g-rm"), Just("g-fp"), Just("p-edf, placement: bf")];
     let task = (duration(), prop::option::of(duration()), prop::option::of(0_usize..3), any::<bool>(), command());
+    let task = (task, life(true, false, true));
     (policy, prop::collection::vec(task, 1..6)).prop_map(|(policy, tasks)| {
         let mut text = format!("{{policy: {policy}, cpus: 0-3, duration: 3s, on_crash: release, tasks: [");
-        for (i, (period, offset, cpu, named, cmd)) in tasks.into_iter().enumerate() {
+        for (i, ((period, offset, cpu, named, cmd), life)) in tasks.into_iter().enumerate() {
             text += &format!("\n  {{period: {period}, runtime: 1ns, cmd: {cmd}");
             if named {
                 text += &format!(", name: \"task {i}: #'\", deadline: 1h, budget: 3, jitter: 250us");
             }
             text += &offset.map_or(String::new(), |o| format!(", offset: {o}"));
             text += &cpu.map_or(String::new(), |c| format!(", cpu: {c}-3"));
-            text += "},";
+            text += &format!("{life}}},");
         }
         text + "\n]}\n"
     })
@@ -446,6 +466,10 @@ const MARKS: &[&str] = &[
     "table",
     "batch",
     "execution",
+    "on_abort",
+    "completion",
+    "on_exit",
+    "signal=",
     "changes",
     "at",
     "task",

@@ -54,6 +54,7 @@ fn finish(
     let (mut errors, mut warnings): (Vec<_>, Vec<_>) =
         reader.diagnostics.into_iter().partition(|d| d.severity == Severity::Error);
     workload.places = heads;
+    workload.settle_processes();
     if errors.is_empty() {
         errors.extend(rules::buildable(&workload, policy).err());
     }
