@@ -1,10 +1,10 @@
 //! How jobs come, end, are aborted and share resources, each in an example by hand. All times are nanoseconds.
 
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Engine, Input};
+use takt_core::engine::{Command, Context, Ending, Engine, Input, Work};
 use takt_core::model::*;
-use takt_core::policy::PolicySpec;
-use takt_core::record::{JobId, Outcome, Record, Sink, What};
+use takt_core::policy::{Build, Decision, Entry, Event, Policy, PolicySpec, Scope};
+use takt_core::record::{JobId, Outcome, Place, Record, Sink, What};
 use takt_core::time::{Span, Time};
 
 const A: TaskId = TaskId(0);
@@ -46,11 +46,29 @@ fn system(tasks: Vec<Task>) -> System {
     System { tasks, resources: 2, ..System::new(CpuSet::first(1), fp) }
 }
 
-/// Lines such as `5 finish a0 Aborted`, and the response times.
+/// Lines such as `5 finish a0 Aborted`, the response times, and lines such as `5 a Resumed` for the commands that give a program
+/// work, or `5 a replaced`.
 #[derive(Default)]
 struct Story {
     lines: Vec<String>,
     responses: Vec<(u32, i64)>,
+    works: Vec<String>,
+}
+
+impl Story {
+    fn obey(&mut self, now: Time, commands: &[Command]) {
+        for command in commands {
+            let (task, work) = match *command {
+                Command::Start { task, work, .. }
+                | Command::Move { task, work, .. }
+                | Command::Continue { task, work, .. } => (task, Some(work)),
+                Command::Replace { task } => (task, None),
+                Command::Stop { .. } => continue,
+            };
+            let work = work.map_or("replaced".to_owned(), |work: Work| format!("{work:?}"));
+            self.works.push(format!("{} {} {work}", now.ns(), char::from(b'a' + task.0 as u8)));
+        }
+    }
 }
 
 impl Sink for Story {
@@ -69,7 +87,9 @@ impl Sink for Story {
             What::Return { task, resource: r } => format!("{} returns {}", name(task), resource(r)),
             What::Deadlock { task, resource: r } => format!("deadlock: {} wants {}", name(task), resource(r)),
             What::LateSignal { task, job } => format!("late signal {}{job}", name(task)),
-            What::Exit { task, .. } => format!("exit {}", name(task)),
+            What::Exit { task, failed: false } => format!("exit {}", name(task)),
+            What::Exit { task, failed: true } => format!("exit {} failed", name(task)),
+            What::Behind { task, job, abandoned } => format!("{0}{job} behind {0}{abandoned}", name(task)),
             _ => return,
         };
         self.lines.push(format!("{} {text}", record.at.ns()));
@@ -96,7 +116,8 @@ fn play(engine: &mut Engine, inputs: &[(i64, Input)], end: i64) -> Story {
         let (seen, later) = rest.split_at(rest.partition_point(|i| i.0 <= now.ns()));
         rest = later;
         let seen: Vec<Input> = seen.iter().map(|i| named(engine, i.1)).collect();
-        let _ = engine.step(now, &seen, &mut story);
+        let commands = engine.step(now, &seen, &mut story).to_vec();
+        story.obey(now, &commands);
     }
     let last: Vec<Input> = rest.iter().map(|i| named(engine, i.1)).collect();
     engine.close(Time::from_ns(end), &last, &mut story);
@@ -453,4 +474,290 @@ fn a_switch_of_policies_forgets_the_old_order() {
     engine.switch_policy(llref, &mut ()).expect("a suitable policy");
     step(&mut engine, 6, &[give(A, R)]);
     assert!(story.lines.contains(&"6 b has R".to_owned()), "{:?}", story.lines);
+}
+
+/// The completion of this very job.
+fn done_with(task: TaskId, job: JobId) -> Input {
+    Input::Complete { task, job }
+}
+
+/// One task that is aborted at its deadlines, which are its periods of 10 ns.
+fn aborts(on_abort: OnAbort) -> System {
+    System { late: Late::Abort, ..system(vec![Task { on_abort, ..periodic(10, 10, 0) }]) }
+}
+
+#[test]
+fn abandoned_work_is_finished_before_the_job_s_own() {
+    let inputs = [(15, done_with(A, 0)), (19, done_with(A, 1))];
+    let (story, engine) = tell(aborts(OnAbort::Finish), &inputs, 20);
+    let expected = [
+        "0 release a0 by 10",
+        "0 start a0",
+        "10 finish a0 Aborted",
+        "10 release a1 by 20",
+        "10 a1 behind a0",
+        "10 start a1",
+        "15 late signal a0",
+        "19 finish a1 Completed",
+    ];
+    assert_eq!(story.lines, expected);
+    // The program continues the old work, and then begins the new one without a break.
+    assert_eq!(story.works, ["0 a Fresh", "10 a Abandoned", "15 a Fresh"]);
+    assert_eq!((story.responses, engine.at(A)), (vec![(0, 9)], None));
+    let c = engine.counts(A);
+    assert_eq!((c.released, c.completed, c.met, c.missed, c.aborted), (2, 1, 1, 1, 1));
+    assert_eq!((c.behind, c.late_signals, c.activations), (1, 1, 0));
+}
+
+#[test]
+fn a_preempted_task_that_is_behind_resumes_and_is_behind_once() {
+    // b takes the CPU from 12 to 14, while a is at the work of job 0.
+    let mut tasks = aborts(OnAbort::Finish).tasks;
+    tasks.push(once(&[12], 9));
+    let all = System { late: Late::Abort, ..system(tasks) };
+    let inputs = [(14, done(B)), (17, done_with(A, 0)), (19, done_with(A, 1))];
+    let (story, engine) = tell(all, &inputs, 20);
+    let works = ["0 a Fresh", "10 a Abandoned", "12 b Fresh", "14 a Resumed", "17 a Fresh"];
+    assert_eq!(story.works, works);
+    assert_eq!((engine.counts(A).behind, engine.counts(A).met), (1, 1));
+}
+
+/// The abandoned work is done while the task is not dispatched: nothing is left to finish.
+#[test]
+fn a_signal_before_the_dispatch_leaves_nothing_abandoned() {
+    let mut tasks = aborts(OnAbort::Finish).tasks;
+    tasks.push(once(&[10], 9));
+    let all = System { late: Late::Abort, ..system(tasks) };
+    let (story, engine) = tell(all, &[(11, done_with(A, 0)), (14, done(B)), (18, done_with(A, 1))], 20);
+    assert_eq!(story.works, ["0 a Fresh", "10 b Fresh", "14 a Fresh"]);
+    assert!(story.lines.contains(&"11 late signal a0".to_owned()), "{:?}", story.lines);
+    assert_eq!((engine.counts(A).behind, engine.counts(A).met, engine.counts(A).late_signals), (0, 1, 1));
+}
+
+#[test]
+fn a_job_aborted_before_its_own_work_began_leaves_none_behind() {
+    // Job 0 needs 25 ns. Job 1 is aborted at 20 without having begun, so job 2 waits for job 0 alone.
+    let inputs = [(25, done_with(A, 0)), (27, done_with(A, 1)), (29, done_with(A, 2))];
+    let (story, engine) = tell(aborts(OnAbort::Finish), &inputs, 30);
+    let behind: Vec<&str> = story.lines.iter().map(String::as_str).filter(|l| l.contains("behind")).collect();
+    assert_eq!(behind, ["10 a1 behind a0", "20 a2 behind a0"]);
+    // The signal of job 1, which never began, ends nothing.
+    assert_eq!(
+        story.lines[8..],
+        ["20 a2 behind a0", "20 start a2", "25 late signal a0", "27 late signal a1", "29 finish a2 Completed"]
+    );
+    assert_eq!(story.works, ["0 a Fresh", "10 a Abandoned", "20 a Abandoned", "25 a Fresh"]);
+    let c = engine.counts(A);
+    assert_eq!((c.released, c.met, c.missed, c.aborted, c.behind, c.late_signals), (3, 1, 2, 2, 2, 2));
+    // A job that was never dispatched leaves nothing, either.
+    for on_abort in [OnAbort::Finish, OnAbort::Restart, OnAbort::Signal] {
+        let mut tasks = aborts(on_abort).tasks;
+        tasks.push(once(&[0], 9));
+        let (story, engine) = tell(System { late: Late::Abort, ..system(tasks) }, &[(12, done(B)), (15, done(A))], 20);
+        assert_eq!(story.works, ["0 b Fresh", "12 a Fresh"], "{on_abort:?}");
+        assert_eq!((engine.counts(A).behind, engine.counts(A).met), (0, 1), "{on_abort:?}");
+    }
+}
+
+#[test]
+fn a_program_is_replaced_once_for_each_abort() {
+    // What the replaced program would have signalled ends nothing.
+    let inputs = [(12, done_with(A, 0)), (29, done_with(A, 2))];
+    let (story, engine) = tell(aborts(OnAbort::Restart), &inputs, 30);
+    let works = ["0 a Fresh", "10 a replaced", "10 a Fresh", "20 a replaced", "20 a Fresh"];
+    assert_eq!(story.works, works);
+    assert!(story.lines.contains(&"12 late signal a0".to_owned()), "{:?}", story.lines);
+    let c = engine.counts(A);
+    assert_eq!((c.met, c.aborted, c.behind, c.late_signals), (1, 2, 0, 1));
+}
+
+#[test]
+fn a_program_is_told_of_an_abort_at_its_next_dispatch() {
+    // It returns to its job loop after 2 ns.
+    let (story, engine) = tell(aborts(OnAbort::Signal), &[(12, done_with(A, 0)), (16, done_with(A, 1))], 20);
+    assert_eq!(story.works, ["0 a Fresh", "10 a Abandoned", "12 a Fresh"]);
+    assert_eq!((engine.counts(A).behind, engine.counts(A).met), (1, 1));
+    // A handler runs first, with a number and a deadline of its own, and its end is that of the work.
+    let mut all = aborts(OnAbort::Signal);
+    all.tasks[0].handler = Some(Handler { runtime: ns(3), deadline: Some(ns(4)), utility: 0 });
+    let (story, engine) = tell(all, &[(13, done_with(A, 0)), (16, done_with(A, 1))], 20);
+    assert_eq!(story.works, ["0 a Fresh", "10 a Handler", "13 a Fresh"]);
+    let told = ["10 finish a0 Aborted", "10 handler a0 by 14", "13 handled a0 after 3", "16 finish a1 Completed"];
+    assert!(told.iter().all(|line| story.lines.contains(&(*line).to_owned())), "{:?}", story.lines);
+    let c = engine.counts(A);
+    assert_eq!((c.met, c.aborted, c.behind, c.late_signals), (1, 1, 0, 0));
+}
+
+#[test]
+fn the_completion_of_a_job_that_the_program_is_not_at_ends_nothing() {
+    let (story, engine) = tell(system(vec![periodic(10, 10, 0)]), &[(3, done_with(A, 7)), (5, done_with(A, 0))], 9);
+    let expected = ["0 release a0 by 10", "0 start a0", "3 late signal a7", "5 finish a0 Completed"];
+    assert_eq!((story.lines, story.works), (expected.map(String::from).to_vec(), vec!["0 a Fresh".to_owned()]));
+    assert_eq!((engine.counts(A).met, engine.counts(A).late_signals), (1, 1));
+    // The same twice, and once more between two jobs.
+    let inputs = [(5, done_with(A, 0)), (6, done_with(A, 0)), (12, done_with(A, 0)), (15, done_with(A, 1))];
+    let (story, engine) = tell(system(vec![periodic(10, 10, 0)]), &inputs, 19);
+    assert_eq!(story.responses, [(0, 5), (0, 5)]);
+    assert_eq!((engine.counts(A).completed, engine.counts(A).late_signals), (2, 2));
+}
+
+/// The end of the program at 12, when it has completed job 0 and is at job 1.
+fn ended(ending: Ending, completion: Completion) -> (Story, Engine) {
+    let task = Task { completion, ..periodic(10, 10, 0) };
+    let inputs = [(4, done_with(A, 0)), (12, Input::Exit { task: A, ending }), (25, done_with(A, 2))];
+    let (mut story, engine) = tell(system(vec![task]), &inputs, 39);
+    story.lines.retain(|line| !line.contains("start"));
+    (story, engine)
+}
+
+#[test]
+fn a_program_ends_regularly_or_not_and_is_replaced_or_not() {
+    let until = ["0 release a0 by 10", "4 finish a0 Completed", "10 release a1 by 20"];
+    let rest = ["20 release a2 by 30", "25 finish a2 Completed", "30 release a3 by 40"];
+    let counts = |engine: &Engine| {
+        let c = engine.counts(A);
+        [c.released, c.completed, c.met, c.missed, c.aborted, c.late_signals]
+    };
+    let ending = |regular, replaced| Ending { regular, replaced };
+    for completion in [Completion::Signal, Completion::Undeclared] {
+        // The job in which a program ends that signals its completions, as this one has, is none.
+        let (story, engine) = ended(ending(true, false), completion);
+        assert_eq!(story.lines, [&until[..], &["12 finish a1 Exited", "12 exit a"]].concat());
+        assert_eq!(counts(&engine), [1, 1, 1, 0, 0, 0], "the signal of a program that has ended is nothing");
+        assert_eq!((engine.is_gone(A), engine.all_gone(), engine.any_failed()), (true, true, false));
+        assert_eq!(engine.counts(A).utility_total, 1_000_000);
+
+        let (story, engine) = ended(ending(true, true), completion);
+        assert_eq!(story.lines, [&until[..], &["12 finish a1 Exited"], &rest].concat());
+        assert_eq!(counts(&engine), [3, 2, 2, 0, 0, 0]);
+        assert_eq!((engine.is_gone(A), engine.any_failed()), (false, false));
+
+        let (story, engine) = ended(ending(false, true), completion);
+        assert_eq!(story.lines, [&until[..], &["12 finish a1 Aborted"], &rest].concat());
+        assert_eq!(counts(&engine), [4, 2, 2, 1, 1, 0]);
+        assert_eq!((engine.is_gone(A), engine.any_failed()), (false, false));
+        // The driver replaces the program by itself.
+        assert_eq!(story.works, ["0 a Fresh", "10 a Fresh", "20 a Fresh", "30 a Fresh"]);
+
+        // One that fails for good misses all that follows, up to the end of the run.
+        let (story, engine) = ended(ending(false, false), completion);
+        let missed = ["20 release a2 by 30", "20 finish a2 Skipped", "30 release a3 by 40", "30 finish a3 Skipped"];
+        assert_eq!(story.lines, [&until[..], &["12 finish a1 Aborted", "12 exit a failed"], &missed].concat());
+        assert_eq!(counts(&engine), [4, 1, 1, 3, 1, 0]);
+        assert_eq!((engine.is_gone(A), engine.all_gone(), engine.any_failed()), (true, true, true));
+        assert_eq!(engine.counts(A).utility_total, 4_000_000);
+    }
+}
+
+#[test]
+fn a_program_that_never_signalled_completes_its_job_by_ending_regularly() {
+    let exit = |regular, replaced| Input::Exit { task: A, ending: Ending { regular, replaced } };
+    let job = |completion, input| {
+        let task = Task { completion, ..periodic(10, 10, 0) };
+        let (story, engine) = tell(system(vec![task]), &[(3, input)], 9);
+        (story.lines[2].clone(), engine.counts(A).released, engine.counts(A).met)
+    };
+    assert_eq!(job(Completion::Undeclared, exit(true, false)), ("3 finish a0 Completed".to_owned(), 1, 1));
+    assert_eq!(job(Completion::None, exit(true, false)), ("3 finish a0 Completed".to_owned(), 1, 1));
+    assert_eq!(job(Completion::Signal, exit(true, false)), ("3 finish a0 Exited".to_owned(), 0, 0));
+    assert_eq!(job(Completion::Undeclared, exit(false, false)), ("3 finish a0 Aborted".to_owned(), 1, 0));
+    assert_eq!(job(Completion::Undeclared, exit(false, true)), ("3 finish a0 Aborted".to_owned(), 1, 0));
+}
+
+#[test]
+fn a_program_may_end_between_two_jobs() {
+    let told = |regular, replaced| {
+        let exit = Input::Exit { task: A, ending: Ending { regular, replaced } };
+        let task = Task { completion: Completion::Signal, ..periodic(10, 10, 0) };
+        let (story, engine) = tell(system(vec![task]), &[(4, done_with(A, 0)), (6, exit), (15, done_with(A, 1))], 19);
+        let c = engine.counts(A);
+        (story.lines[3..].join(", "), [c.released, c.met, c.missed, c.aborted])
+    };
+    let goes_on = "10 release a1 by 20, 10 start a1, 15 finish a1 Completed".to_owned();
+    assert_eq!(told(true, true), (goes_on.clone(), [2, 2, 0, 0]));
+    assert_eq!(told(false, true), (goes_on, [2, 2, 0, 0]));
+    assert_eq!(told(true, false), ("6 exit a".to_owned(), [1, 1, 0, 0]));
+    let failed = "6 exit a failed, 10 release a1 by 20, 10 finish a1 Skipped".to_owned();
+    assert_eq!(told(false, false), (failed, [2, 1, 1, 0]));
+}
+
+/// Jobs of 25 ns every 10 ns queue: two wait when the program ends at 21.
+#[test]
+fn jobs_in_the_queue_share_the_fate_of_a_program() {
+    for (regular, outcome, counts) in [(true, "Exited", [0, 0, 0]), (false, "Skipped", [4, 4, 1])] {
+        let exit = Input::Exit { task: A, ending: Ending { regular, replaced: false } };
+        let task = Task { completion: Completion::Signal, ..periodic(10, 50, 0) };
+        let (story, engine) = tell(system(vec![task]), &[(21, exit)], 31);
+        let queue: Vec<&str> = story.lines.iter().map(String::as_str).filter(|l| l.starts_with("21 finish")).collect();
+        let own = if regular { "21 finish a0 Exited" } else { "21 finish a0 Aborted" };
+        assert_eq!(queue, [own, &format!("21 finish a1 {outcome}"), &format!("21 finish a2 {outcome}")]);
+        let c = engine.counts(A);
+        assert_eq!([c.released, c.missed, c.aborted], counts, "{:?}", story.lines);
+    }
+}
+
+/// A program that fails while its task is behind: the work of both jobs is gone with it.
+#[test]
+fn a_program_that_fails_leaves_nothing_abandoned() {
+    let exit = Input::Exit { task: A, ending: Ending { regular: false, replaced: true } };
+    let (story, engine) = tell(aborts(OnAbort::Finish), &[(13, exit), (25, done_with(A, 2))], 29);
+    assert_eq!(story.works, ["0 a Fresh", "10 a Abandoned", "20 a Fresh"]);
+    let c = engine.counts(A);
+    assert_eq!((c.released, c.met, c.missed, c.aborted, c.behind), (3, 1, 2, 2, 1));
+}
+
+/// Shortest remaining time first.
+struct Shortest(Vec<TaskId>);
+
+impl Policy for Shortest {
+    fn start(&mut self, _: &mut Context<'_>) {}
+    fn event(&mut self, _: &Event, _: &mut Context<'_>) {}
+    fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let ready = self.0.iter().copied().filter(|task| cx.is_ready(*task));
+        if let Some(task) = ready.min_by_key(|task| (cx.remaining(*task), *task)) {
+            decision.run(task, lent[0]);
+        }
+    }
+}
+
+static SHORTEST: Entry = Entry {
+    name: "srtf",
+    summary: "",
+    manual: "",
+    scopes: &[Scope::Uniprocessor],
+    needs: &[],
+    settings: &[],
+    build: |build: &Build<'_>| Ok(Box::new(Shortest(build.tasks.to_vec()))),
+};
+
+#[test]
+fn abandoned_work_does_not_diminish_what_a_job_still_needs() {
+    let a = Task { runtime: Some(ns(8)), on_abort: OnAbort::Finish, ..periodic(30, 30, 0) };
+    let b = Task { runtime: Some(ns(7)), ..once(&[35], 0) };
+    let c = Task { runtime: Some(ns(6)), ..once(&[47], 0) };
+    let policy = PolicySpec::new(&SHORTEST, Scope::Uniprocessor);
+    let all = System { late: Late::Abort, policy, ..system(vec![a, b, c]) };
+    // At 35 job 1 has run for 5 ns and still needs all of its 8. Of these, 3 are done at 47, when c needs 6.
+    let inputs = [(42, done(B)), (44, done_with(A, 0)), (52, done_with(A, 1)), (58, done(C))];
+    let mut engine = Engine::new(all).expect("a sound system");
+    let story = play(&mut engine, &inputs, 59);
+    let works = ["0 a Fresh", "30 a Abandoned", "35 b Fresh", "42 a Resumed", "44 a Fresh", "52 c Fresh"];
+    assert_eq!(story.works, works);
+    assert_eq!(engine.counts(A).met, 1);
+}
+
+#[test]
+fn a_job_s_own_work_is_what_it_did_after_the_abandoned() {
+    let mut engine = Engine::new(aborts(OnAbort::Finish)).expect("a sound system");
+    let mut story = Story::default();
+    let mut seen = |at: i64, inputs: &[Input]| {
+        let _ = engine.step(Time::from_ns(at), inputs, &mut story);
+        engine.job(A).map(|job| (job.number, job.consumed.ns(), job.own.ns()))
+    };
+    assert_eq!(seen(0, &[]), Some((0, 0, 0)));
+    assert_eq!(seen(4, &[]), Some((0, 4, 4)));
+    assert_eq!(seen(10, &[]), Some((1, 0, 0)));
+    assert_eq!(seen(13, &[]), Some((1, 3, 0)));
+    assert_eq!(seen(15, &[done_with(A, 0)]), Some((1, 5, 0)));
+    assert_eq!(seen(18, &[]), Some((1, 8, 3)));
 }
