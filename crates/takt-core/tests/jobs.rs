@@ -3,7 +3,7 @@
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Context, Ending, Engine, Input, Work};
 use takt_core::model::*;
-use takt_core::policy::{Build, Decision, Entry, Event, Policy, PolicySpec, Scope};
+use takt_core::policy::{Build, CpuTest, Decision, Entry, Event, Policy, PolicySpec, Scope};
 use takt_core::record::{JobId, Outcome, Place, Record, Sink, What};
 use takt_core::time::{Span, Time};
 
@@ -727,6 +727,8 @@ static SHORTEST: Entry = Entry {
     scopes: &[Scope::Uniprocessor],
     needs: &[],
     settings: &[],
+    facts: &[],
+    test: CpuTest::Utilisation,
     build: |build: &Build<'_>| Ok(Box::new(Shortest(build.tasks.to_vec()))),
 };
 
