@@ -1,5 +1,6 @@
 //! `takt check`: is this file good, and is the schedule?
 
+use super::aborts;
 use super::assignment::{self, Piece, Placed};
 use crate::Outcome;
 use crate::input::{Input, priorities_note};
@@ -106,6 +107,7 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
             };
             object["domains"] = named.map(part).collect();
         }
+        object["aborts"] = aborts::json(workload);
         writeln!(out, "{object}")?;
     } else {
         let system = &workload.system;
@@ -128,6 +130,7 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
             writeln!(out, "note: no job is later than {late} (Devi, Anderson 2008)")?;
         }
         assignment::warn(&refused, workload, out)?;
+        aborts::print(workload, out)?;
         if args.assignment && placed.is_empty() {
             writeln!(out, "note: this policy gives no task a CPU of its own")?;
         }
@@ -362,6 +365,7 @@ impl Tables<'_> {
             "hyperperiod_ns": self.report.major_frame.ns(), "windows": windows.collect::<Vec<_>>(),
             "partitions": partitions.collect::<Vec<_>>(), "cpus": cpus.collect::<Vec<_>>(),
             "idle_for_realtime": self.report.cpus_with_10_percent_idle,
+            "aborts": aborts::json(self.workload),
         })
     }
 
@@ -395,6 +399,7 @@ impl Tables<'_> {
         for v in &self.guests {
             writeln!(out, "partition {}: {v}", self.name(v.partition))?;
         }
+        aborts::print(self.workload, out)?;
         writeln!(out, "{}", self.in_short())
     }
 

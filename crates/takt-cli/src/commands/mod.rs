@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub(crate) mod aborts;
 pub(crate) mod analyze;
 pub(crate) mod assignment;
 pub(crate) mod bench;
