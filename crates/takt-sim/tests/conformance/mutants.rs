@@ -95,12 +95,11 @@ fn faulty(build: &Build<'_>, fault: Fault) -> Result<Box<dyn Policy>, Invalid> {
 
 /// The policy with a fault, under the same name.
 pub(crate) fn with(spec: PolicySpec, fault: Fault) -> PolicySpec {
-    let Entry { name, summary, manual, scopes, needs, settings, facts, test, .. } = *spec.entry;
     let build = match fault {
         Fault::Reversed => |build: &Build<'_>| faulty(build, Fault::Reversed),
         Fault::Idle => |build: &Build<'_>| faulty(build, Fault::Idle),
     };
-    let entry = Box::leak(Box::new(Entry { name, summary, manual, scopes, needs, settings, facts, test, build }));
+    let entry = Box::leak(Box::new(Entry { build, ..*spec.entry }));
     PolicySpec { entry, ..spec }
 }
 
