@@ -12,6 +12,7 @@ mod ends;
 mod freeze;
 mod golden;
 mod import;
+mod jobs;
 mod kernel;
 #[path = "../machine/mod.rs"]
 mod machine;
