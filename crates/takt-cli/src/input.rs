@@ -8,7 +8,7 @@ use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{Late, System};
 use takt_core::policy::{Placement, PolicySpec};
 use takt_core::time::Span;
-use takt_workload::{AssignedPriorities, Diagnostic, Options, Severity, Source, Workload};
+use takt_workload::{AssignedPriorities, Diagnostic, Driver, Options, Severity, Source, Workload};
 
 /// The workload and what the command line changes about it.
 #[derive(clap::Args, Debug)]
@@ -170,6 +170,17 @@ impl Input {
         }
         Ok(workload)
     }
+}
+
+/// Reports the keys that a driver does not carry out. One that changes outcomes is an error, or with `allow` a warning as others are.
+pub(crate) fn ignored(workload: &Workload, driver: Driver, allow: bool) -> Result<(), Failure> {
+    let mut found = workload.ignored_by(driver);
+    if !allow && found.iter().any(|d| d.severity == Severity::Error) {
+        return Err(Failure::diagnostics(&workload.source, &found));
+    }
+    found.iter_mut().for_each(|d| d.severity = Severity::Warning);
+    warn(&workload.source, &found);
+    Ok(())
 }
 
 /// Says what is legal but suspicious, on standard error.

@@ -12,7 +12,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{self, TaskId};
 use takt_core::policy::{Placement, PolicySpec, Scope};
 
-const KEYS: [&str; 4] = ["name", "cpus", "policy", "placement"];
+pub(crate) const KEYS: [&str; 4] = ["name", "cpus", "policy", "placement"];
 const HINT: &str = "write `- {name: control, cpus: 0, policy: dasa}` for each";
 
 /// The policy of a system with domains.

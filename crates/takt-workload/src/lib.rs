@@ -13,6 +13,7 @@ mod copies;
 mod csv;
 mod diagnostic;
 mod domains;
+mod drivers;
 mod freeze;
 mod load;
 mod node;
@@ -38,6 +39,7 @@ pub use canonical::canonical;
 pub use copies::shift;
 pub use csv::{TaskRows, load_sets};
 pub use diagnostic::{Diagnostic, Severity};
+pub use drivers::Driver;
 pub use freeze::frozen;
 pub use load::{MAX_LOAD, parse_factor, scale};
 pub use policy::{policy_from_text, policy_text};
@@ -89,6 +91,8 @@ pub struct Workload {
     pub slice_frequencies_mhz: Vec<Vec<Option<f64>>>,
     /// Names of the shared resources.
     pub resources: Vec<String>,
+    /// Where keys are that a driver may not carry out ([`Workload::ignored_by`]).
+    pub key_places: Vec<(&'static str, Range<usize>)>,
     /// What a simulated machine costs and what happens to it.
     pub scenario: Scenario,
     /// Everything else.
@@ -110,6 +114,7 @@ impl Workload {
             servers: Vec::new(),
             slice_frequencies_mhz: Vec::new(),
             resources: Vec::new(),
+            key_places: Vec::new(),
             scenario: Scenario::default(),
             settings,
             warnings: Vec::new(),

@@ -2,6 +2,7 @@
 
 use crate::MAX_DIAGNOSTICS;
 use crate::diagnostic::Diagnostic;
+use crate::drivers;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::servers::Servers;
 use crate::steps::Resources;
@@ -52,6 +53,8 @@ pub(crate) struct Reader {
     pub(crate) directory: PathBuf,
     /// Entries of execution times that came from files and copies.
     pub(crate) entries: usize,
+    /// Where keys are that a driver may not carry out.
+    pub(crate) places: Vec<(&'static str, Place)>,
 }
 
 impl Reader {
@@ -82,6 +85,9 @@ impl Reader {
     /// The same, with keys that are let through and not recommended.
     pub(crate) fn keys_but(&mut self, map: &Node, of: &str, known: &[&str], tolerated: &[&str]) {
         for entry in map.entries() {
+            if let Some(key) = drivers::PLACED.into_iter().find(|key| *key == entry.key) {
+                self.places.push((key, entry.key_span.clone()));
+            }
             if known.contains(&entry.key.as_str()) || tolerated.contains(&entry.key.as_str()) {
                 continue;
             }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use takt_core::model::{Reservation, Server, ServerId};
 use takt_core::time::Span;
 
-const KEYS: [&str; 4] = ["name", "budget", "period", "priority"];
+pub(crate) const KEYS: [&str; 4] = ["name", "budget", "period", "priority"];
 const HINT: &str = "write `- {name: requests, budget: 2ms, period: 10ms}` for each";
 
 /// The servers of the file; their places in the list are their numbers.

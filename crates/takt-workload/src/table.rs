@@ -14,10 +14,11 @@ mod resolve;
 
 pub(crate) use resolve::build;
 
-const WINDOW_KEYS: [&str; 8] =
+pub(crate) const WINDOW_KEYS: [&str; 8] =
     ["length", "slices", "cpu", "sc_partition", "be_partition", "sc_processes", "be_processes", "frequency"];
-const SLICE_KEYS: [&str; 6] = ["cpu", "sc_partition", "be_partition", "sc_processes", "be_processes", "frequency"];
-const PARTITION_KEYS: [&str; 4] = ["name", "processes", "policy", "placement"];
+pub(crate) const SLICE_KEYS: [&str; 6] =
+    ["cpu", "sc_partition", "be_partition", "sc_processes", "be_processes", "frequency"];
+pub(crate) const PARTITION_KEYS: [&str; 4] = ["name", "processes", "policy", "placement"];
 /// Keys of DEmOS's past that its own test files still hold; `frequency` took their place.
 const STALE_KEYS: [&str; 2] = ["_a53_freq", "_a72_freq"];
 

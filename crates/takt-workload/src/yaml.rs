@@ -17,7 +17,7 @@ use takt_core::model::{Backlog, BestEffortStart, Late, Locking, System};
 use takt_core::policy::{Placement, PolicySpec, Scope};
 use takt_core::scenario::Deciding;
 
-const KEYS: [&str; 30] = [
+pub(crate) const KEYS: [&str; 30] = [
     "windows",
     "partitions",
     "tasks",
@@ -80,6 +80,7 @@ pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<D
     match workload {
         Some((mut workload, heads)) if errors.is_empty() => {
             workload.warnings = warnings;
+            workload.key_places = reader.places;
             let kind = root.get("windows").or(root.get("tasks")).map_or(root.head(), |e| e.key_span.clone());
             let policy = root.get("policy").filter(|_| options.policy.is_none()).map_or(kind, |e| e.value.span.clone());
             workload.places = heads;

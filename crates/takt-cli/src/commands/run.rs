@@ -5,7 +5,7 @@ mod causes;
 use super::output::{self, Recorder};
 use super::sim::unsuitable;
 use crate::failure::Failure;
-use crate::input::{Input, duration, warn};
+use crate::input::{Input, duration, ignored};
 use crate::report::{Summary, figures, short};
 use crate::{Outcome, Verdict};
 use serde_json::json;
@@ -18,7 +18,7 @@ use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::{Choice, Signal};
 use takt_trace::Stamped;
-use takt_workload::{Diagnostic, OnCrash, OnExit, Realtime, Spawn, TaskInfo, Workload};
+use takt_workload::{Driver, OnCrash, OnExit, Realtime, Spawn, TaskInfo, Workload};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Scheduling class of Takt's own scheduler thread
     #[arg(long, value_enum, default_value_t = ClassName::Fifo)]
     scheduler_class: ClassName,
+    /// Run although keys of the file that would change outcomes are not carried out; they become warnings
+    #[arg(long)]
+    allow_differences: bool,
     /// Run on CPUs that another run of this machine has; otherwise such a run is refused with status 3
     #[arg(long)]
     share_cpus: bool,
@@ -80,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let workload = args.input.load(machine)?;
     let plan = plan(args, &workload)?;
     output::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
-    warn(&workload.source, simulated_only(&workload).as_slice());
+    ignored(&workload, Driver::Run, args.allow_differences)?;
     let (length, realtime) = (plan.duration, plan.realtime);
     let mut recorder = Recorder::new(&args.output, output::header(&workload, "run", length))?;
     let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, &plan.system);
@@ -189,22 +192,6 @@ fn signal(name: &str) -> Signal {
         "WINCH" => Signal::WINCH,
         _ => Signal::USR1,
     }
-}
-
-/// What of the file a run passes over.
-fn simulated_only(workload: &Workload) -> Option<Diagnostic> {
-    let name = |task: &TaskId| &workload.tasks[task.index()].name;
-    let said = |(key, tasks): &(&str, Vec<TaskId>)| match tasks.as_slice() {
-        [] => format!("`{key}`"),
-        [one] => format!("`{key}` of task `{}`", name(one)),
-        [first, rest @ ..] => format!("`{key}` of task `{}` and {} more", name(first), rest.len()),
-    };
-    let only = workload.simulated_only();
-    let place = only.iter().flat_map(|(_, tasks)| tasks).next().map(|task| workload.place(*task));
-    let keys: Vec<String> = only.iter().map(said).collect();
-    let text = "processes do what their programs do, and the machine costs what it costs";
-    let message = format!("only a simulation heeds {}", keys.join(", "));
-    (!keys.is_empty()).then(|| Diagnostic::warning(&place.unwrap_or_default(), message).hint(text))
 }
 
 /// Why some CPU may not keep a tenth of its time in this schedule.

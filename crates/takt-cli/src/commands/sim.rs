@@ -3,7 +3,7 @@
 use super::output::{self, Recorder};
 use super::steps::{self, Replay};
 use crate::failure::Failure;
-use crate::input::{Input, LateJobs, duration, priorities_note};
+use crate::input::{Input, LateJobs, duration, ignored, priorities_note};
 use crate::report::Summary;
 use crate::report::simulated::{Notes, Simulated};
 use crate::{Outcome, Verdict};
@@ -19,7 +19,7 @@ use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
 use takt_trace::Stamped;
 use takt_trace::rounds::Rounds;
-use takt_workload::Workload;
+use takt_workload::{Driver, Workload};
 
 /// Simulate a workload in virtual time
 #[derive(clap::Args, Debug)]
@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// Rule for late jobs, in place of the file's `late`
     #[arg(long, value_enum)]
     late: Option<LateJobs>,
+    /// Simulate although keys of the file that would change outcomes are not carried out; they become warnings
+    #[arg(long)]
+    allow_differences: bool,
     /// Which jobs are counted; by default all, under `preset: chronos` those that are decided
     #[arg(long, value_enum)]
     count: Option<Counted>,
@@ -93,6 +96,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let read = std::iter::once(&args.input.file).chain(&args.replay);
     output::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows))?;
     let (length, replayed) = prepare(args, record, &mut workload)?;
+    ignored(&workload, Driver::Simulation, args.allow_differences)?;
     if let Some(path) = &args.emit_windows {
         super::freeze::write(&workload, path)?;
     }

@@ -372,3 +372,37 @@ fn a_swap_of_cpus_is_no_other_order() {
     let said = diff(&["--ignore-cpus"]).expect(0).stdout;
     assert!(said.ends_with(" 0 differ by more than 1ms, largest difference 0s; the same order\n"), "{said}");
 }
+
+/// Issue 11, row 12: such keys were ignored silently, or in one line without their place.
+#[test]
+fn a_key_that_a_driver_ignores_is_reported_where_it_is() {
+    let table = "late: abort\n\
+                 windows: [{length: 20ms, cpu: 0, sc_partition: A}]\n\
+                 partitions: [{name: A, processes: [{cmd: exec takt burn --runtime 1ms, runtime: 1ms, budget: 9ms}]}]\n";
+    let load = "policy: edf\nload: 1.4\ntasks: [{period: 20ms, runtime: 2ms, cmd: exec takt burn --runtime 1ms}]\n";
+    let described = "policy: edf\ncosts: {context_switch: 1us}\n\
+                     tasks: [{period: 20ms, cmd: exec takt burn --runtime 1ms, runtime: 2ms, execution: 1ms}]\n";
+    let frequency = table.replace("late: abort\n", "").replace("cpu: 0,", "cpu: 0, frequency: 1400,");
+    on_cpus(|| {
+        for (text, driver, status, says) in [
+            (table, "sim", 2, &["error: `takt sim` ignores `late`, which changes outcomes", "w.yaml:1:1"][..]),
+            (table, "run", 2, &["error: `takt run` ignores `late`, which changes outcomes", "w.yaml:1:1"]),
+            (load, "sim", 0, &[]),
+            (load, "run", 2, &["error: `takt run` ignores `load`, which changes outcomes", "w.yaml:2:1"]),
+            (described, "run", 0, &[]),
+            (&frequency, "run", 0, &["warning: `takt run` ignores `frequency`", "w.yaml:1:34"]),
+            (&frequency, "sim", 0, &["warning: `takt sim` ignores `frequency`", "w.yaml:1:34"]),
+        ] {
+            let room = Room::with(text);
+            let run = |more: &[&str]| room.takt(&[&[driver, "w.yaml", "--duration", "100ms"], more].concat());
+            let done = run(&[]).expect(status);
+            assert!(says.iter().all(|line| done.stderr.contains(line)), "{driver} {text}: {}", done.stderr);
+            assert!(!says.is_empty() || done.stderr.is_empty(), "{driver} {text}: {}", done.stderr);
+            if status == 2 {
+                assert!(done.stderr.contains("`--allow-differences` ignores it"), "{}", done.stderr);
+                let forced = run(&["--allow-differences"]).expect(0).stderr;
+                assert!(forced.contains("warning: ") && forced.contains(says[1]), "{forced}");
+            }
+        }
+    });
+}

@@ -9,8 +9,8 @@ use takt_core::record::{Record, What};
 /// Runs a workload, replays it, and returns the records of the run after checking that the replay gave the same.
 fn replayed(text: &str) -> Vec<Record> {
     let room = Room::with(text);
-    room.takt(&["run", "w.yaml", "--duration", "1s", "--record", "r.steps", "--trace", "run.jsonl", "--json"])
-        .expect(0);
+    let args = ["--record", "r.steps", "--trace", "run.jsonl", "--json", "--allow-differences"];
+    room.takt(&[&["run", "w.yaml", "--duration", "1s"][..], &args].concat()).expect(0);
     let sim = room.takt(&["sim", "w.yaml", "--replay", "r.steps", "--trace", "sim.jsonl", "--json"]).json();
     let records = |name| room.trace(name).records.iter().map(|r| r.record).collect::<Vec<_>>();
     let (run, again) = (records("run.jsonl"), records("sim.jsonl"));

@@ -1,0 +1,315 @@
+//! What each driver does with each key of a file, so that none is ignored silently.
+//!
+//! [`TABLE`] names every key of a file and what it is to the two drivers. Most keys are honoured, or describe the side of the other
+//! driver: a simulation has no processes, and a run has no simulated work. The others are reported at their place.
+
+use crate::Workload;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::node::Place;
+use takt_core::model::{Backlog, Late, Step};
+use takt_core::scenario::Happening;
+
+/// What carries a workload out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Driver {
+    /// `takt sim`.
+    Simulation,
+    /// `takt run`.
+    Run,
+}
+
+/// What a key is to a driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    /// It is carried out.
+    Honoured,
+    /// It describes the side of the other driver, and means nothing here.
+    OtherSide,
+    /// It is not carried out. Jobs end as they would without it.
+    Ignored,
+    /// It is not carried out, and with it jobs would end otherwise.
+    Differs,
+    /// One of the above, by the workload ([`conditional`]).
+    Depends,
+}
+use Use::{Depends, Differs, Honoured, Ignored, OtherSide};
+
+/// Each key with its use in a simulation and in a run. A new key has to be entered here.
+const TABLE: [(&str, Use, Use); 67] = [
+    // The file.
+    ("windows", Honoured, Honoured),
+    ("partitions", Honoured, Honoured),
+    ("tasks", Honoured, Honoured),
+    ("domains", Honoured, Honoured),
+    ("servers", Honoured, Honoured),
+    ("policy", Honoured, Honoured),
+    ("placement", Honoured, Honoured),
+    ("cpus", Honoured, Honoured),
+    ("seed", Honoured, Honoured),
+    ("duration", Honoured, Honoured),
+    ("late", Depends, Depends),
+    ("backlog", Depends, Depends),
+    ("preset", Depends, Depends),
+    ("locking", Honoured, OtherSide),
+    ("resources", Honoured, OtherSide),
+    ("tick", Honoured, OtherSide),
+    ("timer_resolution", Honoured, OtherSide),
+    ("timer_lateness", Honoured, OtherSide),
+    ("load", Honoured, Depends),
+    ("costs", Honoured, OtherSide),
+    ("deciding", Honoured, OtherSide),
+    ("steal", Honoured, OtherSide),
+    ("changes", Honoured, Depends),
+    ("be_start", Honoured, Honoured),
+    ("set_cwd", OtherSide, Honoured),
+    ("scheduler_cpu", OtherSide, Honoured),
+    ("demos_cpu", OtherSide, Honoured),
+    ("init_timeout", OtherSide, Honoured),
+    ("realtime", OtherSide, Honoured),
+    ("on_crash", OtherSide, Honoured),
+    // Windows, slices, partitions, domains and servers.
+    ("length", Honoured, Honoured),
+    ("slices", Honoured, Honoured),
+    ("cpu", Honoured, Honoured),
+    ("sc_partition", Honoured, Honoured),
+    ("be_partition", Honoured, Honoured),
+    ("sc_processes", Honoured, Honoured),
+    ("be_processes", Honoured, Honoured),
+    ("processes", Honoured, Honoured),
+    ("frequency", Ignored, Ignored),
+    // Tasks and processes.
+    ("name", Honoured, Honoured),
+    ("cmd", OtherSide, Honoured),
+    ("period", Honoured, Honoured),
+    ("spread", Honoured, Honoured),
+    ("releases", Honoured, Honoured),
+    ("batch", Honoured, Honoured),
+    ("offset", Honoured, Honoured),
+    ("deadline", Honoured, Honoured),
+    ("runtime", Honoured, Honoured),
+    ("steps", Honoured, Depends),
+    ("execution", Honoured, OtherSide),
+    ("handler", Honoured, Honoured),
+    ("completion", Honoured, Honoured),
+    ("on_abort", Honoured, Honoured),
+    ("on_exit", OtherSide, Honoured),
+    ("utility", Honoured, Honoured),
+    ("budget", Honoured, Honoured),
+    ("jitter", Honoured, Honoured),
+    ("reservation", Honoured, Honoured),
+    ("server", Honoured, Honoured),
+    ("priority", Honoured, Honoured),
+    ("share", Honoured, Honoured),
+    ("importance", Honoured, Honoured),
+    ("init", OtherSide, Honoured),
+    ("spawn", OtherSide, Honoured),
+    ("output", OtherSide, Honoured),
+    ("domain", Honoured, Honoured),
+    ("copies", Honoured, Honoured),
+];
+
+/// Keys whose places a reader keeps, since they may be reported.
+pub(crate) const PLACED: [&str; 6] = ["late", "backlog", "preset", "load", "changes", "frequency"];
+
+/// What a key is in this workload, if the table leaves that open.
+fn conditional(workload: &Workload, key: &str, driver: Driver) -> Use {
+    let system = &workload.system;
+    // Only jobs that an online policy schedules are late, or find their task busy.
+    let of_policies = || {
+        let online = system.windows.is_empty() || system.partitions.iter().all(|p| p.policy.is_some());
+        let none = !online && system.partitions.iter().all(|p| p.policy.is_none());
+        match (online, none) {
+            (true, _) => Honoured,
+            (false, false) => Ignored,
+            (false, true) => Differs,
+        }
+    };
+    let differs = |differs: bool| if differs { Differs } else { OtherSide };
+    match key {
+        "late" if system.late != Late::Continue => of_policies(),
+        "backlog" if system.backlog == Backlog::Skip => of_policies(),
+        "preset" if matches!(system.backlog, Backlog::Chronos | Backlog::Hartstone) => of_policies(),
+        "load" if driver == Driver::Run => differs(system.load.is_some()),
+        // A clock that is late is one of the simulated machine.
+        "changes" => differs(workload.scenario.changes.iter().any(|(_, what)| !matches!(what, Happening::Skew { .. }))),
+        // Steps describe what a program does. Its calls change what is agreed about its task.
+        "steps" => differs(!callers(workload).is_empty()),
+        _ => Honoured,
+    }
+}
+
+/// The places of tasks whose steps call for other terms.
+fn callers(workload: &Workload) -> Vec<Place> {
+    let calls = |task: &takt_core::model::Task| task.steps.iter().any(|step| matches!(step, Step::Call(_)));
+    let tasks = workload.system.tasks.iter().zip(&workload.places);
+    tasks.filter(|(task, _)| calls(task)).map(|(_, place)| place.clone()).collect()
+}
+
+/// Why a key is not carried out, and what can be done.
+fn reasons(key: &str) -> (&'static str, &'static str) {
+    match key {
+        "frequency" => {
+            ("no driver sets the frequency of a CPU", "remove the key, or set the frequency with `cpupower`")
+        }
+        "late" | "backlog" | "preset" => (
+            "it concerns jobs of online policies, and here activations end with their windows",
+            "remove the key, or give the partitions a `policy` such as `edf`",
+        ),
+        "load" => (
+            "real jobs need what they need, and policies see the declared runtimes",
+            "remove the key, or scale `runtime` and the programs",
+        ),
+        "changes" => ("nothing changes the tasks or the policy of a real run", "remove the key, or use `takt sim`"),
+        _ => (
+            "its calls change the terms of the task, and a real program has no such calls yet",
+            "remove these steps, or use `takt sim`",
+        ),
+    }
+}
+
+impl Workload {
+    /// The keys of the file that this driver does not carry out, each at its places: an error if jobs end otherwise without it, else
+    /// a warning. Keys that describe the side of the other driver are none. O(keys + tasks).
+    #[must_use]
+    pub fn ignored_by(&self, driver: Driver) -> Vec<Diagnostic> {
+        let name = match driver {
+            Driver::Simulation => "takt sim",
+            Driver::Run => "takt run",
+        };
+        let mut found = Vec::new();
+        for (key, simulated, run) in TABLE {
+            let listed = if driver == Driver::Run { run } else { simulated };
+            let used = if listed == Depends { conditional(self, key, driver) } else { listed };
+            let severity = match used {
+                Ignored => Severity::Warning,
+                Differs => Severity::Error,
+                _ => continue,
+            };
+            let mut places: Vec<Place> = match key {
+                "steps" => callers(self),
+                _ => self.key_places.iter().filter(|(k, _)| *k == key).map(|(_, place)| place.clone()).collect(),
+            };
+            places.sort_by_key(|place| place.start);
+            places.dedup();
+            // A rule of the command line has no place; a key that is not there is not ignored.
+            let first = match (places.first(), key) {
+                (Some(place), _) => place.clone(),
+                (None, "frequency") => continue,
+                (None, _) => 0..0,
+            };
+            let (label, hint) = reasons(key);
+            let more = match places.len() {
+                0 | 1 => String::new(),
+                2 => " here and in one more place".to_owned(),
+                n => format!(" here and in {} more places", n - 1),
+            };
+            let message = match severity {
+                Severity::Error => format!("`{name}` ignores `{key}`{more}, which changes outcomes"),
+                _ => format!("`{name}` ignores `{key}`{more}"),
+            };
+            let hint = match severity {
+                Severity::Error => format!("{hint}; `--allow-differences` ignores it"),
+                _ => hint.to_owned(),
+            };
+            found.push(Diagnostic { severity, ..Diagnostic::error(&first, message) }.label(label).hint(hint));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Source};
+
+    #[test]
+    fn every_key_of_a_file_is_in_the_table_once() {
+        let known = [crate::yaml::KEYS.as_slice(), &crate::task::KEYS, &crate::table::WINDOW_KEYS]
+            .into_iter()
+            .chain([crate::table::SLICE_KEYS.as_slice(), &crate::table::PARTITION_KEYS, &crate::domains::KEYS])
+            .chain([crate::servers::KEYS.as_slice(), &["copies"]]);
+        let listed = |key: &str| TABLE.iter().filter(|(k, ..)| *k == key).count();
+        for key in known.flatten() {
+            assert_eq!(listed(key), 1, "{key}");
+        }
+        for (key, simulated, run) in TABLE {
+            assert_eq!(listed(key), 1, "{key}");
+            let reported = [simulated, run].iter().any(|used| matches!(used, Depends | Ignored | Differs));
+            assert_eq!(reported, PLACED.contains(&key) || key == "steps", "{key}");
+        }
+    }
+
+    /// Each finding as the key's text in the file, and whether it is an error.
+    fn found(text: &str, driver: Driver) -> Vec<(String, bool)> {
+        let source = Source::from_bytes("w.yaml", text.as_bytes().to_vec()).unwrap();
+        let workload = crate::load(source, &Options::default()).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
+        let findings = workload.ignored_by(driver).into_iter();
+        let shown = |d: Diagnostic| (text[d.span.clone()].to_owned(), d.severity == Severity::Error);
+        findings.map(shown).collect()
+    }
+
+    #[test]
+    fn a_key_that_a_driver_does_not_carry_out_is_reported_at_its_place() {
+        let table = |keys: &str, partition: &str| {
+            format!(
+                "{keys}\nwindows: [{{length: 20ms, cpu: 0, frequency: 1400, sc_partition: A}}]\n\
+                 partitions: [{{name: A, {partition}processes: [{{cmd: x, runtime: 1ms, frequency: 1000{}}}]}}]\n",
+                if partition.is_empty() { "" } else { ", period: 10ms" }
+            )
+        };
+        let tasks = |keys: &str, task: &str| {
+            format!("policy: edf\n{keys}\ntasks: [{{name: a, period: 10ms, cmd: x, {task}}}]\n")
+        };
+        let (yes, no) = (|key: &str| (key.to_owned(), true), |key: &str| (key.to_owned(), false));
+        let frequency = no("frequency");
+        for (text, simulated, run) in [
+            (table("late: abort", ""), vec![yes("late"), frequency.clone()], vec![yes("late"), frequency.clone()]),
+            (
+                table("backlog: skip", ""),
+                vec![yes("backlog"), frequency.clone()],
+                vec![yes("backlog"), frequency.clone()],
+            ),
+            (
+                table("preset: chronos", ""),
+                vec![yes("preset"), frequency.clone()],
+                vec![yes("preset"), frequency.clone()],
+            ),
+            (table("late: continue", ""), vec![frequency.clone()], vec![frequency.clone()]),
+            (table("late: abort", "policy: edf, "), vec![frequency.clone()], vec![frequency.clone()]),
+            (tasks("late: abort\nbacklog: skip", "runtime: 1ms"), vec![], vec![]),
+            (tasks("load: 1.4", "runtime: 1ms"), vec![], vec![yes("load")]),
+            (tasks("changes: [{at: 1s, task: a, period: 5ms}]", "runtime: 1ms"), vec![], vec![yes("changes")]),
+            (tasks("changes: [{at: 1s, task: a, skew: 1ms}]", "runtime: 1ms"), vec![], vec![]),
+            (tasks("", "steps: [run 1ms, set-period 20ms]"), vec![], vec![yes("a")]),
+            (
+                tasks(
+                    "tick: 1ms\ntimer_resolution: 1ms\ntimer_lateness: 1us\ncosts: {context_switch: 1us}\ndeciding: each\n\
+                     steal: {period: 10ms, length: 1us}\nlocking: ceiling\nresources: [r]",
+                    "steps: [lock r, run 1ms, unlock r]",
+                ),
+                vec![],
+                vec![],
+            ),
+            (tasks("", "runtime: 1ms, execution: 2ms"), vec![], vec![]),
+            (
+                tasks(
+                    "set_cwd: no\nscheduler_cpu: 0\nrealtime: no\non_crash: release",
+                    "runtime: 1ms, init: yes, output: o",
+                ),
+                vec![],
+                vec![],
+            ),
+        ] {
+            assert_eq!(found(&text, Driver::Simulation), simulated, "{text}");
+            assert_eq!(found(&text, Driver::Run), run, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_concerns_some_partitions_only_is_a_warning() {
+        let text = "late: abort\nwindows: [{length: 20ms, cpu: 0, sc_partition: A}, {length: 20ms, cpu: 0, sc_partition: B}]\n\
+                    partitions:\n- {name: A, processes: [{cmd: x}]}\n\
+                    - {name: B, policy: edf, processes: [{cmd: x, period: 40ms, runtime: 1ms}]}\n";
+        assert_eq!(found(text, Driver::Run), [("late".to_owned(), false)]);
+    }
+}
