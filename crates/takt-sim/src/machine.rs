@@ -47,7 +47,7 @@ impl Body {
     /// It cannot make progress, so that its job blocks whenever it is dispatched.
     #[inline]
     fn stuck(&self) -> bool {
-        self.held || self.asleep
+        self.held | self.asleep
     }
 }
 
@@ -174,7 +174,7 @@ impl Machine {
     /// What the engine is told at `now`, in this order: jobs that complete, in the order of their tasks, each with the unlocks
     /// and yields that it ends with; what other jobs do, one thing each; wake-ups of jobs that sleep, in the order of instants
     /// and tasks; the scenario's changes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn inputs(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         let mut due = self.slots.iter().filter(|slot| slot.at <= now).filter_map(|slot| slot.task);
         if let (Some(task), None, false) = (due.next(), due.next(), self.others <= now) {
@@ -386,11 +386,10 @@ impl Machine {
 
     #[inline]
     fn start(&mut self, task: TaskId, place: Place, work: Work, now: Time, engine: &Engine) {
-        match work {
-            Work::Resumed => {}
-            Work::Fresh | Work::Handler => self.begin(task, work, engine),
-            Work::Abandoned if engine.system().tasks[task.index()].on_abort == OnAbort::Signal => self.give_up(task),
-            Work::Abandoned => {}
+        if work == Work::Fresh {
+            self.begin(task, work, engine);
+        } else if work != Work::Resumed {
+            self.begin_other(task, work, engine);
         }
         if self.charges {
             self.charge_start(task, place, work);
@@ -402,18 +401,27 @@ impl Machine {
         self.arm(task, now);
     }
 
-    /// The program drops what it is at: only its completion is left to be signalled.
-    #[inline]
-    fn give_up(&mut self, task: TaskId) {
-        if self.bodies[task.index()].asleep {
-            self.bodies[task.index()].asleep = false;
-            self.sleepers.retain(|(_, t)| *t != task);
-            self.note_others();
+    /// The program begins the handler of its job, or is behind.
+    #[cold]
+    fn begin_other(&mut self, task: TaskId, work: Work, engine: &Engine) {
+        if work == Work::Handler {
+            self.begin(task, work, engine);
+        } else if engine.system().tasks[task.index()].on_abort == OnAbort::Signal {
+            self.give_up(task);
         }
+    }
+
+    /// The program drops what it is at: only its completion is left to be signalled.
+    #[inline(always)]
+    fn give_up(&mut self, task: TaskId) {
         let body = &mut self.bodies[task.index()];
         (body.overhead, body.left) = (Span::ZERO, Span::ZERO);
         body.preempted = false;
         (body.next, body.end) = (0, 0);
+        if core::mem::take(&mut body.asleep) {
+            self.sleepers.retain(|(_, t)| *t != task);
+            self.note_others();
+        }
     }
 
     #[inline]
@@ -421,7 +429,7 @@ impl Machine {
         self.give_up(task);
         let described = &engine.system().tasks[task.index()];
         let body = &mut self.bodies[task.index()];
-        body.job = number(task, engine);
+        body.job = engine.at(task).unwrap_or(body.job);
         if work == Work::Handler {
             body.left = described.handler.map_or(Span::MAX, |h| h.runtime);
         } else if described.completion == Completion::None {
@@ -430,7 +438,7 @@ impl Machine {
             let needed = match described.execution {
                 Execution::Declared => engine.declared(task),
                 _ => {
-                    let needed = described.demand(engine.system().seed, task, number(task, engine));
+                    let needed = described.demand(engine.system().seed, task, body.job);
                     needed.map(|needed| scaled(needed, engine.load(task)))
                 }
             };
@@ -607,9 +615,4 @@ impl Machine {
         self.report.tasks.iter_mut().zip(&self.bodies).for_each(|(time, body)| *time = body.time);
         self.report
     }
-}
-
-/// The number of the task's current job.
-fn number(task: TaskId, engine: &Engine) -> JobId {
-    engine.job(task).expect("a job that begins is there").number
 }

@@ -13,7 +13,8 @@ impl State {
     pub(super) fn apply(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         self.round += 1;
         let round = self.round;
-        let (mut kept, mut moves, mut news) = (0, false, false);
+        // Where abandoned work is done, own work begins without a new dispatch.
+        let (mut kept, mut moves, mut news) = (0, false, core::mem::take(&mut self.own_work_begins));
         for a in &decision.assignments {
             let run = &mut self.runs[a.task.index()];
             assert!(run.phase == Phase::Ready, "task {} was chosen without a job that can run", a.task.0);
@@ -22,7 +23,7 @@ impl State {
             run.wanted = a.place;
             kept += usize::from(run.place.is_some());
             moves |= run.place.is_some_and(|place| place != a.place);
-            news |= run.place != Some(a.place) || run.fresh || run.at.is_none() || a.budget.is_some();
+            news |= run.place != Some(a.place) || run.fresh || a.budget.is_some();
             each_cpu(&self.place_cpus, self.cpu_task.len(), a.place, |cpu| {
                 let claimed = core::mem::replace(&mut self.cpu_round[cpu], round);
                 assert!(claimed != round, "two tasks were put on CPU index {cpu}, task {} is one", a.task.0);
@@ -40,7 +41,6 @@ impl State {
     }
 
     /// The work that a program begins or continues when its task is dispatched now.
-    #[inline]
     fn work(&self, task: TaskId) -> Work {
         let run = &self.runs[task.index()];
         match (run.at, run.fresh) {
@@ -51,20 +51,21 @@ impl State {
         }
     }
 
-    /// Notes what the program is at from now on.
-    #[inline]
-    fn begin_work(&mut self, task: TaskId, work: Work, sink: &mut dyn Sink) {
+    /// A job, or a handler, is dispatched for the first time while the program is at some work. Returns with what it continues.
+    #[cold]
+    fn begin_behind(&mut self, task: TaskId, sink: &mut dyn Sink) -> Work {
+        let work = self.work(task);
         let run = &mut self.runs[task.index()];
         let job = run.job;
-        match work {
-            Work::Fresh | Work::Handler => run.at = Some(job),
-            Work::Abandoned => {
+        match (work, run.at) {
+            (Work::Handler, _) => run.at = Some(job),
+            (Work::Abandoned, Some(abandoned)) => {
                 run.counts.behind += 1;
-                let abandoned = run.at.expect("the program is at the work of an earlier job");
                 self.record(sink, What::Behind { task, job, abandoned });
             }
-            Work::Resumed => {}
+            _ => {}
         }
+        work
     }
 
     /// Stops who runs and was not chosen.
@@ -131,15 +132,18 @@ impl State {
         let (now, cpus) = (self.now, self.cpu_task.len());
         for a in &decision.assignments {
             let (task, to) = (a.task, a.place);
-            let work = self.work(task);
             let run = &mut self.runs[task.index()];
             let (before, fresh) = (run.place, run.fresh);
-            if fresh || work == Work::Fresh {
-                self.begin_work(task, work, sink);
-            }
-            let run = &mut self.runs[task.index()];
             if before != Some(to) || fresh {
-                let job = run.job;
+                let (job, mut work) = (run.job, Work::Resumed);
+                if run.at.is_none() {
+                    // The usual case: the program begins with the job.
+                    work = if run.handler { Work::Handler } else { Work::Fresh };
+                    run.at = Some(job);
+                } else if fresh {
+                    work = self.begin_behind(task, sink);
+                }
+                let run = &mut self.runs[task.index()];
                 run.account(now);
                 run.place = Some(to);
                 run.fresh = false;
@@ -168,9 +172,9 @@ impl State {
                 }
                 self.record(sink, What::Start { task, job, place: to });
             } else {
-                if work == Work::Fresh {
-                    // The abandoned work is done, and the job's own work follows without a break.
-                    commands.push(Command::Continue { task, place: to, work });
+                if run.at.is_none() {
+                    run.at = Some(run.job);
+                    commands.push(Command::Continue { task, place: to, work: Work::Fresh });
                 }
                 if let Some(budget) = a.budget {
                     self.grant(task, budget, sink);

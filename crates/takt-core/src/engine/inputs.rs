@@ -67,15 +67,26 @@ impl State {
     }
 
     /// The program has done the work of `job`.
+    #[inline]
     fn complete(&mut self, task: TaskId, job: JobId, sink: &mut dyn Sink) {
+        let run = &mut self.runs[task.index()];
+        run.signals = true;
+        // An activation or a job that has not been dispatched cannot have completed: the signal belongs to the one before.
+        if run.at == Some(job) && run.job == job && run.has_job() && !run.fresh {
+            return self.end_job(task, Outcome::Completed, true, sink);
+        }
+        self.complete_another(task, job, sink);
+    }
+
+    /// The program has done the work of `job`, which is not the current job, or not of the present activation.
+    #[cold]
+    fn complete_another(&mut self, task: TaskId, job: JobId, sink: &mut dyn Sink) {
         let activated = self.is_activated(task);
         let run = &mut self.runs[task.index()];
         if run.is_gone() {
             return;
         }
-        run.signals = true;
         let at_it = run.at == Some(job);
-        // An activation or a job that has not been dispatched cannot have completed: the signal belongs to the one before.
         let begun = !run.fresh || run.handler;
         if at_it && run.has_job() && begun && (run.job == job || activated) {
             return self.end_job(task, Outcome::Completed, true, sink);
@@ -85,6 +96,7 @@ impl State {
             // The abandoned work is done. What it took was none of the current job's own.
             run.account(self.now);
             (run.at, run.abandoned) = (None, run.consumed);
+            self.own_work_begins = true;
         }
         let (waits, deadline) = (run.has_job(), Some(run.deadline).filter(|d| *d < Time::MAX));
         self.record(sink, What::LateSignal { task, job });

@@ -143,14 +143,15 @@ impl State {
             Outcome::BudgetUsed | Outcome::Overrun => unreachable!("only activations end so"),
         }
         let run = &mut self.runs[index];
-        match (outcome, self.system.tasks[index].on_abort) {
-            (Outcome::Completed, _) => run.at = None,
+        if outcome == Outcome::Completed {
+            run.at = None;
+        } else if outcome == Outcome::Aborted
+            && run.at.is_some()
+            && self.system.tasks[index].on_abort == OnAbort::Restart
+        {
             // What was aborted before its own work began leaves nothing behind.
-            (Outcome::Aborted, OnAbort::Restart) if run.at.is_some() => {
-                run.at = None;
-                self.replace.push(task);
-            }
-            _ => {}
+            run.at = None;
+            self.replace.push(task);
         }
         run.phase = Phase::Idle;
         run.budget = None;

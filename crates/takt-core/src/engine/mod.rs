@@ -104,6 +104,8 @@ struct Run {
     abandoned: Span,
     /// In a window table, the job that the present activation belongs to.
     open: Option<Open>,
+    /// The task is a process of a window table.
+    activated: bool,
     /// The program has signalled a completion.
     signals: bool,
     /// Consumption is accounted up to here while it runs.
@@ -145,8 +147,9 @@ struct Run {
 }
 
 impl Run {
-    /// Of a task whose first job is released then.
-    fn new(first: Option<Time>) -> Run {
+    /// The state of a task before its first job.
+    fn new(arrival: &Arrival) -> Run {
+        let first = arrival.first();
         Run {
             phase: Phase::Idle,
             job: 0,
@@ -162,6 +165,7 @@ impl Run {
             at: None,
             abandoned: Span::ZERO,
             open: None,
+            activated: matches!(arrival, Arrival::Activated),
             signals: false,
             since: Time::ZERO,
             budget: None,
@@ -254,8 +258,6 @@ pub struct Job {
     pub deadline: Time,
     /// What it has consumed so far.
     pub consumed: Span,
-    /// How much of that went into its own work, and not into that of an aborted job.
-    pub own: Span,
     /// Whether it could run now (it is not blocked).
     pub ready: bool,
 }
@@ -274,6 +276,8 @@ struct State {
     due: Vec<TaskId>,
     /// The tasks whose programs are to be replaced since the last decision.
     replace: Vec<TaskId>,
+    /// Since the last decision, abandoned work was done while its task was dispatched.
+    own_work_begins: bool,
     events: Vec<Event>,
     /// Empty; takes turns with `events`.
     spare: Vec<Event>,
@@ -338,12 +342,13 @@ impl Engine {
         let state = State {
             place_cpus: place_cpus.collect(),
             places,
-            runs: system.tasks.iter().map(|t| Run::new(t.arrival.first())).collect(),
+            runs: system.tasks.iter().map(|t| Run::new(&t.arrival)).collect(),
             agenda,
             timers: vec![timers::Timer::default(); usize::from(policy.timers())],
             now: Time::ZERO,
             due: Vec::with_capacity(n),
             replace: Vec::with_capacity(n),
+            own_work_begins: false,
             events: Vec::with_capacity(most_events),
             spare: Vec::with_capacity(most_events),
             resources: (0..system.resources)
@@ -517,7 +522,9 @@ impl Engine {
         let Engine { state, policy, lent, decision, commands, .. } = self;
         decision.assignments.clear();
         commands.clear();
-        commands.extend(state.replace.drain(..).map(|task| Command::Replace { task }));
+        if !state.replace.is_empty() {
+            commands.extend(state.replace.drain(..).map(|task| Command::Replace { task }));
+        }
         policy.decide(lent, &mut Context { state, sink }, decision);
         assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
         state.apply(decision, commands, sink);
@@ -564,7 +571,6 @@ impl State {
             release: run.release,
             deadline: run.deadline,
             consumed: run.consumed + run.unaccounted(self.now),
-            own: run.own(run.unaccounted(self.now)),
             ready: run.phase == Phase::Ready,
         })
     }
@@ -572,7 +578,7 @@ impl State {
     /// Whether the task is a process of a window table: its policy releases its jobs.
     #[inline]
     fn is_activated(&self, task: TaskId) -> bool {
-        self.system.tasks[task.index()].arrival == Arrival::Activated
+        self.runs[task.index()].activated
     }
 
     /// Whether the completions of the task's jobs are signalled, as far as is known.

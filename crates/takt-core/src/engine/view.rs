@@ -90,9 +90,16 @@ impl Engine {
         (0..self.state.runs.len()).for_each(|task| sum += self.counts(TaskId(task as u32)));
         sum
     }
+    /// How much of what the task's current job has consumed went into its own work, and not into that of an aborted job.
+    #[must_use]
+    pub fn own_work(&self, task: TaskId) -> Span {
+        let run = &self.state.runs[task.index()];
+        run.own(run.unaccounted(self.state.now))
+    }
     /// The job whose work the task's program is at: an earlier one than the current job while the task is behind
     /// ([`crate::model::OnAbort`]), and in a window table the first activation of the job. `None` between two jobs.
     #[must_use]
+    #[inline]
     pub fn at(&self, task: TaskId) -> Option<JobId> {
         self.state.runs[task.index()].at
     }

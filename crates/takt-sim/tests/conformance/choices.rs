@@ -154,7 +154,7 @@ fn ready(ledger: &Ledger, engine: &Engine, task: TaskId) -> Option<Job> {
     let job = engine.job(task).filter(|job| job.ready)?;
     let (_, open) = ledger.account(task).current()?;
     let declared = engine.declared(task).unwrap_or(Span::ZERO);
-    let left = (declared - job.own).max(Span::from_ns(1));
+    let left = (declared - engine.own_work(task)).max(Span::from_ns(1));
     let (utility, accrues) = worth(ledger, task, open, engine.now().saturating_add(left));
     Some(Job { task, release: job.release, deadline: job.deadline, left, utility, accrues, declared })
 }

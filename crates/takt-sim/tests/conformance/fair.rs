@@ -118,7 +118,7 @@ impl Fair {
             Some(if successor > now { job.deadline.min(successor) } else { job.deadline })
         };
         let left = |t: TaskId| {
-            let consumed = engine.job(t).map_or(Span::ZERO, |job| job.own);
+            let consumed = engine.own_work(t);
             (engine.declared(t).unwrap_or(Span::ZERO) - consumed).or_zero()
         };
         let ends = mine().flat_map(|t| [due(t), ledger.account(t).next_release()]).flatten().filter(|at| *at > now);

@@ -362,8 +362,8 @@ impl Orders {
             }
             "np-edf" => exactly(open.deadline.unwrap_or(Time::MAX).ns(), a.yielded.unwrap_or(open.release)),
             "llf" => {
-                let job = engine.job(task).filter(|_| !ledger.is_metered())?;
-                let left = (engine.declared(task).unwrap_or(Span::ZERO) - job.own).or_zero();
+                let _ = engine.job(task).filter(|_| !ledger.is_metered())?;
+                let left = (engine.declared(task).unwrap_or(Span::ZERO) - engine.own_work(task)).or_zero();
                 let latest = open.deadline.map_or(i64::MAX, |deadline| deadline.ns() - left.ns());
                 let threshold = spec.value("threshold").map_or(Span::from_ms(1), Span::from_ns);
                 let waits = (latest, line.behind.unwrap_or(open.release));
