@@ -198,8 +198,14 @@ fn a_crash_of_a_task_ends_only_that_task() {
             let run = room.takt(&["run", "w.yaml", "--duration", "1s", "--json"]).json();
             assert_eq!(run["ends"][0], serde_json::Value::Null, "{run}");
             let lost = run["windows_lost"].as_u64().unwrap();
-            assert_eq!(run["tasks"][0]["released"].as_u64().unwrap() + lost, 50, "the other one goes on");
-            ensure(run["ends"][1]["signal"] == 11, || format!("it has not come to its crash: {run}"))
+            assert_eq!(run["tasks"][0]["activations"].as_u64().unwrap() + lost, 50, "the other one continues");
+            assert_eq!(
+                (&run["tasks"][0]["ended"], &run["tasks"][0]["failures"]),
+                (&serde_json::Value::Null, &0.into())
+            );
+            ensure(run["ends"][1]["signal"] == 11, || format!("it has not come to its crash: {run}"))?;
+            assert_eq!((&run["tasks"][1]["ended"], &run["tasks"][1]["failures"]), (&false.into(), &1.into()));
+            Ok(())
         });
     });
 }

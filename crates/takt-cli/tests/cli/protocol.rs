@@ -153,17 +153,23 @@ fn initialisation_that_takes_too_long_ends_the_run() {
 }
 
 #[test]
-fn a_process_that_ends_instead_of_initialising_is_no_obstacle() {
+fn a_process_that_ends_instead_of_initialising_is_an_obstacle_unless_the_file_says_otherwise() {
     on_cpus(|| {
-        let room = Room::with(
-            "windows: [{length: 50ms, cpu: 0, sc_partition: SC}]\n\
-         partitions: [{name: SC, processes: [{cmd: exit 3, init: yes, budget: 10ms}, {cmd: exec takt burn, budget: 20ms}]}]\n",
-        );
+        let workload = "windows: [{length: 50ms, cpu: 0, sc_partition: SC}]\n\
+         partitions: [{name: SC, processes: [{cmd: exit 3, init: yes, budget: 10ms}, {cmd: exec takt burn, budget: 20ms}]}]\n";
+        // The schedule does not start without it, unless the file says that it may.
+        let room = Room::with(workload);
+        let said = room.takt(&["run", "w.yaml", "--duration", "500ms", "--trace", "t.jsonl"]).expect(1).stderr;
+        assert!(said.contains("SC-1 ended with status 3 before it had signalled"), "{said}");
+        assert!(said.contains("on_exit: end"), "{said}");
+        let room = Room::with(&workload.replace("init: yes", "init: yes, on_exit: end"));
         let run = room.takt(&["run", "w.yaml", "--duration", "500ms", "--json"]).json();
         assert_eq!(run["ends"][0]["exited"], 3);
         assert_eq!(run["tasks"][0]["dispatches"], 0, "it is no part of the schedule any more: {run}");
-        let [released, lost] = [&run["tasks"][1]["released"], &run["windows_lost"]].map(|n| n.as_u64().unwrap());
-        assert_eq!((released + lost, &run["ended"]), (10, &"duration".into()));
+        assert_eq!((&run["tasks"][0]["ended"], &run["tasks"][0]["failures"]), (&false.into(), &1.into()));
+        let [activations, lost] = [&run["tasks"][1]["activations"], &run["windows_lost"]].map(|n| n.as_u64().unwrap());
+        assert_eq!((activations + lost, &run["ended"]), (10, &"duration".into()));
+        room.takt(&["run", "w.yaml", "--duration", "500ms", "--strict"]).expect(1);
     });
 }
 

@@ -81,14 +81,37 @@ fn what_is_only_simulated_is_left_out_of_a_run_and_of_its_replay() {
              changes: [{at: 100ms, task: a, period: 500ms}]\n\
              resources: [r]\n\
              tasks:\n\
-             - {name: a, cmd: exec takt burn --runtime 20ms, period: 40ms, runtime: 3ms, budget: 5ms, handler: 2ms, execution: 1ms}\n\
+             - {name: a, cmd: exec takt burn --runtime 20ms, period: 40ms, runtime: 3ms, budget: 5ms, execution: 1ms}\n\
              - {name: b, cmd: exec takt burn --runtime 1ms, period: 100ms, runtime: 2ms, steps: [lock r, run 50ms, unlock r]}\n",
             );
-            assert_eq!(count(&records, |w| matches!(w, What::Handler { .. })), 0);
             let aborted = |w: &What| matches!(w, What::Finish { outcome: takt_core::record::Outcome::Aborted, .. });
             // By a timer of that resolution they would end first.
             let aborts = count(&records, aborted);
             ensure(aborts >= 5, || format!("{aborts} jobs were aborted at the end of their budget"))
+        });
+    });
+}
+
+/// The handler of a real program is what it does after the signal until it completes.
+#[test]
+fn the_handlers_of_a_program_replay() {
+    on_cpus(|| {
+        attempts(5, || {
+            let records = replayed(
+                "policy: edf\n\
+         tasks:\n\
+         - name: a\n\
+         \x20 cmd: 'late=; trap late=1 USR1; while takt done; do late=; while [ -z \"$late\" ]; do :; done; done'\n\
+         \x20 init: yes\n\
+         \x20 period: 50ms\n\
+         \x20 budget: 5ms\n\
+         \x20 handler: 20ms\n",
+            );
+            let handlers = count(&records, |w| matches!(w, What::Handler { .. }));
+            let ended = count(&records, |w| matches!(w, What::HandlerEnd { .. }));
+            assert_eq!(count(&records, |w| matches!(w, What::Exit { .. })), 0, "it handles the signal");
+            assert_eq!(count(&records, |w| matches!(w, What::Behind { .. })), 0, "nothing is left after its handler");
+            ensure(handlers >= 15 && ended + 1 >= handlers, || format!("{ended} of {handlers} handlers ended"))
         });
     });
 }
@@ -153,6 +176,10 @@ fn a_record_of_steps_that_no_run_writes_is_refused_at_its_line() {
     for input in [
         "[\"complete\",1,0]",
         "[\"complete\",0]",
+        "[\"complete\",0,-1]",
+        "[\"exit\",0]",
+        "[\"exit\",0,true]",
+        "[\"exit\",0,0,1]",
         "[\"request\",0,5]",
         "[\"return\",0,5]",
         "[\"usage\",0,-1]",
