@@ -381,6 +381,14 @@ fn the_workload_page_has_the_values_of_the_code() {
         ("The file", "on_crash", format!("{table}on_crash: zzz")),
         ("The file", "placement", "policy: p-edf\nplacement: zzz\ntasks: [{period: 1ms}]".to_string()),
         ("Task", "spawn", "policy: edf\ntasks: [{period: 1ms, spawn: zzz}]".to_string()),
+        ("Task", "completion", "policy: edf\ntasks: [{period: 1ms, completion: zzz}]".to_string()),
+        ("Task", "on_abort", "policy: edf\ntasks: [{period: 1ms, on_abort: zzz}]".to_string()),
+        ("Task", "on_exit", "policy: edf\ntasks: [{period: 1ms, on_exit: zzz}]".to_string()),
+        (
+            "Process",
+            "completion",
+            format!("windows: [{{length: 1, cpu: 0, sc_processes: [{{cmd: a, completion: zzz}}]}}]"),
+        ),
     ] {
         let output = diagnostics(&file);
         let line =
