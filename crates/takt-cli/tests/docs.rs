@@ -387,7 +387,7 @@ fn the_workload_page_has_the_values_of_the_code() {
         (
             "Process",
             "completion",
-            format!("windows: [{{length: 1, cpu: 0, sc_processes: [{{cmd: a, completion: zzz}}]}}]"),
+            "windows: [{length: 1, cpu: 0, sc_processes: [{cmd: a, completion: zzz}]}]".to_string(),
         ),
     ] {
         let output = diagnostics(&file);

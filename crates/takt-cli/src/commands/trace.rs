@@ -152,8 +152,10 @@ fn show(trace: &Trace, options: &TextOptions, out: &mut impl Write) -> Outcome {
     let summary = summary::summarize(trace);
     let total = summary.total;
     let handlers: u64 = summary.tasks.iter().map(|t| t.handlers).sum();
-    let more = [("handlers", handlers), ("deadlocks", summary.deadlocks)];
-    let more: String = more.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {what} {n}")).collect();
+    let [activations, cut_off, behind] = [total.activations, total.cut_off, total.behind];
+    let tables = [("activations", activations), ("cut off", cut_off), ("behind", behind)];
+    let more = tables.into_iter().chain([("handlers", handlers), ("deadlocks", summary.deadlocks)]);
+    let more: String = more.filter(|(_, n)| *n > 0).map(|(what, n)| format!(", {what} {n}")).collect();
     writeln!(
         out,
         "\nreleased {}, completed {}, met {}, missed {}, aborted {}, dispatches {}, preemptions {}, migrations {}{more}",

@@ -1,6 +1,8 @@
 //! What a simulation's summary says of regulators, settings, locks, handlers and the time of the machine.
 
 use crate::common::{Room, state, until, workloads};
+use crate::common::{Room, workloads};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -195,8 +197,9 @@ fn schedulers_interrupts_and_loads() {
 #[test]
 fn traces_with_locks_handlers_and_rounds_keep_the_rules() {
     let room = Room::new();
-    for name in ["ipi-tracking", "ipi-overload", "features/locking-ceiling", "features/abort-handler", "features/steps"]
-    {
+    let features =
+        ["locking-ceiling", "abort-handler", "abort-finish", "cut-off", "steps"].map(|f| format!("features/{f}"));
+    for name in ["ipi-tracking", "ipi-overload"].map(String::from).into_iter().chain(features) {
         let file = workloads().join(format!("{name}.yaml"));
         let file = file.to_str().unwrap();
         for trace in ["t.jsonl", "t.csv"] {
@@ -205,6 +208,75 @@ fn traces_with_locks_handlers_and_rounds_keep_the_rules() {
             room.takt(&["trace", "convert", trace, "t.pftrace"]).expect(0);
             room.takt(&["trace", "convert", trace, "t.svg"]).expect(0);
         }
+    }
+}
+
+#[test]
+fn activations_are_counted_beside_the_jobs_of_a_table() {
+    let room = Room::new();
+    let file = workloads().join("features/cut-off.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    let file = file.to_str().unwrap();
+    for trace in ["t.jsonl", "t.csv"] {
+        let sim = room.takt(&["sim", file, "--trace", trace, "--json"]).json();
+        let of = |object: &Value, keys: &str| keys.split(' ').map(|key| object[key].clone()).collect::<Vec<_>>();
+        assert_eq!(of(&sim, "activations cut_off behind overruns"), [8, 2, 0, 0]);
+        assert_eq!(of(&sim["jobs"], "released completed met missed aborted"), [2, 2, 0, 2, 0]);
+        let [filter, poll] = [&sim["tasks"][0], &sim["tasks"][1]];
+        assert_eq!(of(filter, "activations cut_off released completed met missed late_signals"), [4, 2, 2, 2, 0, 2, 0]);
+        assert_eq!((&poll["activations"], &poll["released"]), (&4.into(), &Value::Null));
+        let shown = room.takt(&["trace", "show", trace]).expect(0).stdout;
+        let last = "released 2, completed 2, met 0, missed 2, aborted 0, dispatches 8, preemptions 0, migrations 0";
+        assert!(shown.contains(&format!("{last}, activations 8, cut off 2\n")), "{shown}");
+    }
+    let table = room.takt(&["sim", file]).expect(0).stdout;
+    let row = |name: &str| table.lines().find(|l| l.starts_with(name)).unwrap().split_whitespace().collect::<Vec<_>>();
+    assert_eq!(row("filter")[1..8], ["4", "2", "2", "2", "0", "2", "0"]);
+    assert_eq!(row("poll")[1..], ["4", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-"]);
+    // `completion: none` says what the note would say.
+    assert!(!table.contains("note: poll"), "{table}");
+    fs::write(room.path("silent.yaml"), text.replace(", completion: none", "")).unwrap();
+    let told = room.takt(&["sim", "silent.yaml"]).expect(0).stdout;
+    assert!(
+        told.contains("note: poll signals no completion, so it has no jobs; `completion: signal` declares them"),
+        "{told}"
+    );
+    // An activation that was cut off is a failure.
+    room.takt(&["sim", file, "--strict"]).expect(1);
+    fs::write(room.path("enough.yaml"), text.replace("budget: 3ms", "budget: 4ms")).unwrap();
+    room.takt(&["sim", "enough.yaml", "--strict"]).expect(0);
+    // Without jobs, an overrun is a failure all the same.
+    fs::write(room.path("long.yaml"), text.replace("budget: 2ms", "budget: 9ms").replace("budget: 3ms", "budget: 4ms"))
+        .unwrap();
+    let long = room.takt(&["sim", "long.yaml", "--strict", "--json"]).expect(1).stdout;
+    let long: Value = serde_json::from_str(&long).unwrap();
+    assert_eq!((&long["overruns"], &long["cut_off"], &long["jobs"]["missed"]), (&4.into(), &0.into(), &0.into()));
+}
+
+#[test]
+fn the_command_line_overrides_what_an_abort_does() {
+    let room = Room::new();
+    let file = workloads().join("features/abort-finish.yaml");
+    let counts = |more: &[&str]| {
+        let sim = room.takt(&[&["sim", file.to_str().unwrap(), "--json"], more].concat()).json();
+        let jobs = ["released", "met", "missed", "aborted"].map(|key| sim["jobs"][key].as_u64().unwrap());
+        (jobs, sim["behind"].as_u64().unwrap(), sim["late_signals"].as_u64().unwrap())
+    };
+    assert_eq!(counts(&[]), ([3, 1, 2, 2], 2, 2));
+    assert_eq!(counts(&["--on-abort", "finish"]), counts(&[]));
+    // The second job has its own 4 ms for itself, whether the program is replaced or told.
+    assert_eq!(counts(&["--on-abort", "restart"]), ([3, 2, 1, 1], 0, 0));
+    assert_eq!(counts(&["--on-abort", "signal"]), ([3, 2, 1, 1], 1, 1));
+    // A handler is what follows an abort in the program.
+    let text = fs::read_to_string(&file).unwrap().replace("on_abort: finish", "handler: 1ms");
+    fs::write(room.path("handler.yaml"), text).unwrap();
+    for more in [&[][..], &["--on-abort", "finish"]] {
+        let sim = room.takt(&[&["sim", "handler.yaml", "--json"], more].concat()).json();
+        assert_eq!(
+            (&sim["handlers"], &sim["behind"], &sim["jobs"]["met"]),
+            (&1.into(), &0.into(), &2.into()),
+            "{more:?}"
+        );
     }
 }
 
