@@ -1,7 +1,6 @@
 //! What a simulation's summary says of regulators, settings, locks, handlers and the time of the machine.
 
 use crate::common::{Room, state, until, workloads};
-use crate::common::{Room, workloads};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
