@@ -152,7 +152,7 @@ fn doctor_removes_what_dead_runs_left_and_nothing_else() {
         for mechanism in mechanisms() {
             let (room, other) = (Room::with(LOAD), Room::with(LOAD));
             let dead = under_way(&room, &["--mechanism", mechanism]);
-            let alive = under_way(&other, &["--mechanism", mechanism]);
+            let alive = under_way(&other, &["--mechanism", mechanism, "--share-cpus"]);
             let pid = dead.pid();
             let watcher = watchers(pid);
             assert_eq!(watcher.len(), 1);
@@ -179,8 +179,9 @@ fn two_runs_do_not_harm_each_other() {
     on_cpus(|| {
         let (room, other) = (Room::with(LOAD), Room::with(LOAD));
         let first = under_way(&room, &["--json"]);
-        other.takt(&["run", "w.yaml", "--duration", "200ms"]).expect(0);
-        under_way(&other, &[]).kill_and_wait();
+        // Both are on CPU 0, which the second one shares only because it is told to.
+        other.takt(&["run", "w.yaml", "--duration", "200ms", "--share-cpus"]).expect(0);
+        under_way(&other, &["--share-cpus"]).kill_and_wait();
         let records = room.text("t.jsonl").lines().count();
         until("the first goes on", || room.text("t.jsonl").lines().count() > records + 20);
         first.signal(Signal::INT);
