@@ -160,4 +160,50 @@ mod tests {
         assert_eq!(taken(), [(1, 4, Request::Next)]);
         assert_eq!(completion_of(completion_data(TaskId(7), 9)), (TaskId(7), 9));
     }
+
+    /// The variants of an enum of this file as rustfmt writes them, each with the names of its fields.
+    fn variants(name: &str) -> Vec<(String, Vec<String>)> {
+        let body = include_str!("life.rs").split_once(&format!("enum {name} {{\n")).expect("an enum of this file").1;
+        let body = body.split("\n}").next().expect("a body");
+        let mut variants = Vec::<(String, Vec<String>)>::new();
+        for line in body.lines().filter(|line| !line.trim().starts_with("//")) {
+            let code = line.trim_start();
+            if line.len() - code.len() == 4 && code.starts_with(char::is_uppercase) {
+                let name = code.chars().take_while(|c| c.is_alphanumeric()).collect();
+                variants.push((name, Vec::new()));
+            }
+            let fields = code.split(": ").map(|before| before.rsplit([' ', '{']).next().unwrap_or_default().to_owned());
+            let last = code.matches(": ").count();
+            variants.last_mut().expect("a variant comes first").1.extend(fields.take(last));
+        }
+        variants
+    }
+
+    /// The rows of the table below a heading of docs/protocol.md: the first cell's word, and the words in backticks of the row.
+    fn rows(page: &str, heading: &str) -> Vec<(String, Vec<String>)> {
+        let section = page.split("\n### ").find(|section| section.lines().next() == Some(heading));
+        let section = section.unwrap_or_else(|| panic!("no `### {heading}`")).split("\n## ").next().expect("a part");
+        let words = |line: &str| line.split('`').skip(1).step_by(2).map(String::from).collect::<Vec<_>>();
+        let rows = section.lines().filter(|line| line.starts_with("| `")).map(words);
+        rows.map(|words| (words[0].clone(), words)).collect()
+    }
+
+    #[test]
+    fn the_page_has_exactly_the_states_and_messages_of_the_code() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocol.md");
+        let page = std::fs::read_to_string(page).expect("docs/protocol.md");
+        assert_eq!(variants("Life").len(), 5, "{:?}", variants("Life"));
+        assert_eq!(variants("Program")[2], ("At".into(), vec!["job".into(), "told".into()]));
+        for name in ["Program", "Resume", "Life", "Message", "Request"] {
+            let (code, page) = (variants(name), rows(&page, name));
+            let names = |all: &[(String, Vec<String>)]| all.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+            assert_eq!(names(&page), names(&code), "the rows of `### {name}` are the variants, in their order");
+            for ((variant, fields), (_, words)) in code.iter().zip(&page) {
+                for field in fields {
+                    assert!(words.contains(field), "`### {name}`: the row of {variant} does not name `{field}`");
+                }
+            }
+        }
+        assert!(page.contains(&format!("`{}`", takt_linux::protocol::VARIABLE)));
+    }
 }
