@@ -754,7 +754,7 @@ fn a_job_s_own_work_is_what_it_did_after_the_abandoned() {
     let mut story = Story::default();
     let mut seen = |at: i64, inputs: &[Input]| {
         let _ = engine.step(Time::from_ns(at), inputs, &mut story);
-        engine.job(A).map(|job| (job.number, job.consumed.ns(), job.own.ns()))
+        engine.job(A).map(|job| (job.number, job.consumed.ns(), engine.own_work(A).ns()))
     };
     assert_eq!(seen(0, &[]), Some((0, 0, 0)));
     assert_eq!(seen(4, &[]), Some((0, 4, 4)));

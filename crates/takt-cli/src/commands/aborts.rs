@@ -48,7 +48,9 @@ pub(super) fn print(workload: &Workload, out: &mut impl Write) -> io::Result<()>
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for (info, task, by) in aborted(workload) {
         let keys = by.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" or ");
-        let line = format!("a job aborted by {keys}: {} (`on_abort: {}`)", consequence(info, task), rule(task));
+        let by_handler = info.cmd.is_none() && task.handler.is_some();
+        let rule = if by_handler { "`handler`".to_owned() } else { format!("`on_abort: {}`", rule(task)) };
+        let line = format!("a job aborted by {keys}: {} ({rule})", consequence(info, task));
         match lines.iter_mut().find(|(known, _)| *known == line) {
             Some((_, names)) => names.push(&info.name),
             None => lines.push((line, vec![&info.name])),

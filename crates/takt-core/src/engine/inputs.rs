@@ -118,10 +118,10 @@ impl State {
         // Nothing of a program that has ended is continued or replaced.
         let at = run.at.take();
         let outcome = match ending.regular {
+            // Between two jobs it ends none of them, unless there will be no other.
+            _ if at.is_none() && ending.replaced => return,
             true if signals => Outcome::Exited,
             true if at == Some(run.job) => Outcome::Completed,
-            // Between two jobs it fails none of them, unless there will be no other.
-            _ if at.is_none() && ending.replaced => return,
             _ if run.fresh => Outcome::Skipped,
             _ => Outcome::Aborted,
         };
@@ -130,10 +130,9 @@ impl State {
         if run.has_job() {
             return self.end_job(task, outcome, true, sink);
         }
+        // A job of a window table whose activation is over stays open: the signal of the next process ends it.
         if !ending.replaced {
             self.depart(task, departure, sink);
-        } else if self.is_activated(task) {
-            self.count_activation(task, outcome, sink);
         }
     }
 
