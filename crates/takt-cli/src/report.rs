@@ -210,12 +210,18 @@ impl Summary<'_> {
             if c.late_signals > 0 {
                 writeln!(out, "note: {name} signalled completion {} after its job was over", times(c.late_signals))?;
             }
-            if c.jobless && task.completion.is_none() {
-                writeln!(
-                    out,
-                    "note: {name} signals no completion, so it has no jobs; `completion: signal` declares them"
-                )?;
-            }
+        }
+        let tasks = self.workload.tasks.iter().zip(self.counts);
+        let without_jobs = tasks.filter(|(task, c)| c.jobless && task.completion.is_none());
+        let names: Vec<&str> = without_jobs.map(|(task, _)| task.name.as_str()).collect();
+        if let [first, others @ ..] = names.as_slice() {
+            let (who, have) = match others.len() {
+                0 => (format!("{first} signals"), "it has"),
+                1 => (format!("{first} and {} signal", others[0]), "they have"),
+                n => (format!("{first} and {n} other processes signal"), "they have"),
+            };
+            let hint = "`completion: signal` declares them";
+            writeln!(out, "note: {who} no completion, so {have} activations and no jobs; {hint}")?;
         }
         if self.windows_lost > 0 {
             writeln!(out, "warning: {} windows were lost because the scheduler came too late", self.windows_lost)?;
