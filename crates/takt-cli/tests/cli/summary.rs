@@ -237,7 +237,9 @@ fn activations_are_counted_beside_the_jobs_of_a_table() {
     fs::write(room.path("silent.yaml"), text.replace(", completion: none", "")).unwrap();
     let told = room.takt(&["sim", "silent.yaml"]).expect(0).stdout;
     assert!(
-        told.contains("note: poll signals no completion, so it has activations and no jobs; `completion: signal` declares them"),
+        told.contains(
+            "note: poll signals no completion, so it has activations and no jobs; `completion: signal` declares them"
+        ),
         "{told}"
     );
     // An activation that was cut off is a failure.

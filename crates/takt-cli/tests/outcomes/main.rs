@@ -4,8 +4,8 @@
 //! missed, aborted, cut off and behind, the utility, and the order in which jobs began and ended must be equal. The workloads are
 //! chosen so that these do not depend on microseconds ([`robust`]), so equality is exact.
 //!
-//! A run that differs is repeated, at most twice, if the machine stalled by more than the workload bears; the figures are printed. No
-//! stall is accepted under virtual time (`TAKT_OUTCOMES=v2`, which `cargo xtask vm` sets in its virtual machine).
+//! A run that differs is repeated, at most twice, if the machine stalled by more than the workload bears; the figures are printed. A
+//! workload that stalls each time is left out, but at most one in ten. No stall is accepted under virtual time (`TAKT_OUTCOMES=v2`, which `cargo xtask vm` sets in its virtual machine).
 
 mod backend;
 mod instances;
@@ -35,6 +35,8 @@ fn say(line: &str) {
 struct Tally {
     equal: usize,
     at_once: usize,
+    /// Left out, because the machine stalled each time.
+    stalled: usize,
     failures: Vec<String>,
 }
 
@@ -49,9 +51,12 @@ fn compare(instance: &Instance, backend: &Processes, tally: &mut Tally) {
             tally.at_once += usize::from(attempt == 1);
             return;
         };
-        let stalled = run.stall.filter(|stall| *stall > instance.slack && backend.stalls());
-        if let (Some(stall), true) = (stalled, attempt < ATTEMPTS) {
-            say(&format!("{name} on {on}, attempt {attempt}: stalled by {stall}, bears {}", instance.slack));
+        if let Some(stall) = run.stall.filter(|stall| *stall > instance.slack && backend.stalls()) {
+            say(&format!(
+                "{name} on {on}, attempt {attempt}: stalled by {stall}, bears {}: {difference}",
+                instance.slack
+            ));
+            tally.stalled += usize::from(attempt == ATTEMPTS);
             calm();
             continue;
         }
@@ -67,12 +72,13 @@ fn compare(instance: &Instance, backend: &Processes, tally: &mut Tally) {
 fn compare_all(instances: &[Instance], backend: &Processes) {
     let mut tally = Tally::default();
     instances.iter().for_each(|instance| compare(instance, backend, &mut tally));
-    let (n, Tally { equal, at_once, failures }) = (instances.len(), &tally);
+    let (n, Tally { equal, at_once, stalled, failures }) = (instances.len(), &tally);
+    let on = backend.name();
     say(&format!(
-        "outcomes on {}: {equal} of {n} workloads equal the simulation, {at_once} at the first attempt",
-        backend.name()
+        "outcomes on {on}: {equal} of {n} workloads equal the simulation, {at_once} at the first attempt, {stalled} stalled"
     ));
     assert!(failures.is_empty(), "{} of {n} differ:\n{}", failures.len(), failures.join("\n"));
+    assert!(stalled * 10 <= n, "{stalled} of {n} workloads stalled in each attempt");
 }
 
 #[test]
