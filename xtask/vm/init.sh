@@ -74,7 +74,9 @@ workload() {
     # What has run up to a job's end depends on the process where it says itself that it is done; a plan of windows and
     # budgets alone is kept to the letter. Two CPUs that take turns are late by up to some 10 ms, which is more than whole
     # windows of the file with microseconds.
-    if grep -Eq 'policy:|init: yes|--runtime|takt done' "$file"; then
+    if grep -q 'on_exit:' "$file"; then
+        : # Simulated processes do not end.
+    elif grep -Eq 'policy:|init: yes|--runtime|takt done' "$file"; then
         simulated=$(totals sim.json activations) run=$(totals run.json activations)
         [ "$simulated" = "$run" ] || { bad "$name" "$simulated activations in the simulation, $run in the run"; return; }
         # A job of a table without a policy is what a signal ends, and when that comes depends on the process.
@@ -157,12 +159,14 @@ if [ "$mode" = exact ]; then
     else
         bad "the hard CBS and SCHED_DEADLINE by the tick" "the kernel's features cannot be changed"
     fi
-    TAKT_OUTCOMES=v2 TAKT_PROGRAM=/bin/takt /outcomes/outcomes --test-threads 1 > outcomes.txt 2>&1
-    status=$?
-    grep '^outcomes on' outcomes.txt
-    name="outcomes equal the simulation"
-    if [ $status = 0 ]; then ok "$name"; else bad "$name" "status $status" outcomes.txt; fi
-    clean_after "outcomes"
+    # Processes of a real-time class fill the CPU there, which a PREEMPT_RT kernel does not survive.
+    if ! grep -q PREEMPT_RT /proc/version; then
+        TAKT_OUTCOMES=v2 TAKT_PROGRAM=/bin/takt /outcomes/outcomes --test-threads 1 > outcomes.txt 2>&1
+        status=$?
+        name=$(sed -n 's/.*\(outcomes on .*\)/\1/p' outcomes.txt)
+        if [ $status = 0 ]; then ok "$name"; else bad "outcomes equal the simulation" "status $status" outcomes.txt; fi
+        clean_after "outcomes"
+    fi
     ground_truth 1ms "/workloads/features/sc-budget.yaml /workloads/features/rm.yaml"
 else
     # A process can be handed a CPU whose turn is over; 22 ms until it ran were seen.

@@ -145,13 +145,24 @@ const EACH: usize = 2;
 /// All workloads, in the order of their families; with processes in a real-time class or without. `TAKT_OUTCOMES_ONLY` names a part of
 /// the name of some.
 pub(crate) fn all(realtime: bool) -> Vec<Instance> {
+    chosen(realtime, EACH, |family| (family.slack, Span::from_us(80)))
+}
+
+/// One workload of each family on one CPU that bears an emulated processor, where it takes long to switch and to signal.
+pub(crate) fn for_emulation(realtime: bool) -> Vec<Instance> {
+    let mut all = chosen(realtime, 1, |family| (family.slack.max(Span::from_us(1500)), Span::from_us(500)));
+    all.retain(|instance| instance.cpus == 1);
+    all
+}
+
+fn chosen(realtime: bool, each: usize, bears: impl Fn(&Family) -> (Span, Span)) -> Vec<Instance> {
     let mut all = Vec::new();
     let only = std::env::var("TAKT_OUTCOMES_ONLY").unwrap_or_default();
     for (number, family) in families().iter().enumerate() {
-        let found = (0..2000).filter_map(|draw| drawn(family, number as u64, draw, realtime)).take(EACH);
+        let found = (0..2000).filter_map(|draw| drawn(family, number as u64, draw, realtime, bears(family))).take(each);
         let before = all.len();
         all.extend(found);
-        assert_eq!(all.len() - before, EACH, "robust workloads of {}", family.name);
+        assert!(each < EACH || all.len() - before == each, "robust workloads of {}", family.name);
     }
     all.retain(|instance| instance.name.contains(&only));
     all
@@ -174,9 +185,10 @@ impl Draws {
     }
 }
 
-fn drawn(family: &Family, number: u64, draw: u64, realtime: bool) -> Option<Instance> {
+/// The workload of a draw, if it bears such a slack and such costs of a switch.
+fn drawn(family: &Family, number: u64, draw: u64, realtime: bool, (slack, switch): (Span, Span)) -> Option<Instance> {
     let mut draws = Draws { family: number + 1, draw, next: 0 };
-    let Family { name, head, cpus, slack, .. } = *family;
+    let Family { name, head, cpus, .. } = *family;
     // Where the schedule has all CPUs, nothing else would run beside processes in a real-time class.
     let class = if realtime && cpus == 1 { "yes" } else { "no" };
     let mut text = format!("# {name}, draw {draw}\nrealtime: {class}\n");
@@ -206,7 +218,7 @@ fn drawn(family: &Family, number: u64, draw: u64, realtime: bool) -> Option<Inst
     }
     let duration = Span::from_ms(draws.number(230, 320) as i64);
     let instance = Instance { name: format!("{name}-{draw}"), text, duration, cpus, slack };
-    is_robust(&instance.text, duration, slack).then_some(instance)
+    is_robust(&instance.text, duration, slack, switch).then_some(instance)
 }
 
 /// Tenths of a millisecond as a duration.

@@ -25,9 +25,9 @@ struct Disturbance {
 /// What happened to jobs in order, with the counts of all tasks.
 type Course = (Vec<(&'static str, u32, u64)>, Vec<Counts>);
 
-/// Whether the outcomes stay the same when jobs need up to `slack` more, switches cost time and budgets end late; and whether
+/// Whether the outcomes stay the same when jobs need up to `slack` more, switches cost up to `switch` and budgets end late; and whether
 /// something is missed at all.
-pub(crate) fn is_robust(text: &str, duration: Span, slack: Span) -> bool {
+pub(crate) fn is_robust(text: &str, duration: Span, slack: Span, switch: Span) -> bool {
     let source = Source { name: "w.yaml".into(), text: text.into() };
     let mut workload = match load(source, &Options::default()) {
         Ok(workload) => workload,
@@ -46,15 +46,15 @@ pub(crate) fn is_robust(text: &str, duration: Span, slack: Span) -> bool {
         Disturbance { longer: us(-20), ..Disturbance::default() },
         Disturbance { longer: slack / 4, ..Disturbance::default() },
         Disturbance { longer: slack, ..Disturbance::default() },
-        Disturbance { switch: us(80), ..Disturbance::default() },
+        Disturbance { switch, ..Disturbance::default() },
         Disturbance { late: us(150), seed: 1, ..Disturbance::default() },
         Disturbance { late: us(450), seed: 8, ..Disturbance::default() },
-        Disturbance { late: us(300), switch: us(80), seed: 9, ..Disturbance::default() },
+        Disturbance { late: us(300), switch, seed: 9, ..Disturbance::default() },
         Disturbance { late: us(150), longer: slack / 4, switch: us(40), seed: 2, ..Disturbance::default() },
     ];
     disturbed.extend([70, 130, 170].map(|tick| Disturbance { tick: us(tick), ..Disturbance::default() }));
     disturbed.extend((3..7).map(|seed| {
-        let (longer, varies, switch) = (us(-10), slack, us(50));
+        let (longer, varies, switch) = (us(-10), slack, switch / 2);
         Disturbance { longer, varies, switch, late: us(100), tick: Span::ZERO, seed }
     }));
     disturbed.into_iter().all(|disturbance| course(&workload, duration, disturbance) == base)
