@@ -22,6 +22,7 @@ pub enum Event {
         job: JobId,
     },
     /// A job is over, by its own signal, by a policy's verdict, or because its process ended.
+    /// The events of the resources that it held follow.
     Finish {
         /// Its task.
         task: TaskId,

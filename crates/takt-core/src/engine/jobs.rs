@@ -175,13 +175,14 @@ impl State {
             self.begin_handler(task, handler, consumed, sink);
             return;
         }
+        // Before other jobs wake: a policy charges this job at the rate that held until now.
+        if tell {
+            self.events.push(Event::Finish { task, job, consumed });
+        }
         for resource in 0..self.resources.len() {
             if self.resources[resource].owner == Some(task) {
                 self.give_back(task, ResourceId(resource as u16), sink);
             }
-        }
-        if tell {
-            self.events.push(Event::Finish { task, job, consumed });
         }
         let aborted = was_handler || outcome == Outcome::Aborted;
         if self.runs[index].mode.is_some() {

@@ -20,6 +20,11 @@ fn with(name: &str, values: &[Option<i64>], tasks: Vec<Task>) -> System {
     System { policy: policy(name, values), ..system(1, name, tasks) }
 }
 
+/// A critical section of so long.
+fn locks(length: i64) -> Vec<Step> {
+    vec![Step::Lock(ResourceId(0)), run(length), Step::Unlock(ResourceId(0))]
+}
+
 const HARD: &[Option<i64>] = &[Some(1)];
 const LITERAL: &[Option<i64>] = &[Some(1)];
 
@@ -145,6 +150,18 @@ fn a_bonus_shrinks_while_its_cpu_is_idle() {
 }
 
 #[test]
+fn a_server_that_wakes_up_as_a_job_ends_gets_what_that_leaves() {
+    // b preempts a at 1 and blocks. a is aborted at 4 and leaves 2 ms until 12; b wakes up with 2 ms until 13, and has 4 with these.
+    let a = Task { steps: locks(9), ..served(0, 9, 4, (6, 12)) };
+    let b = Task { steps: locks(4), ..served(1, 4, 20, (2, 9)) };
+    let tasks = || vec![a.clone(), b.clone(), served(5, 2, 20, (2, 9))];
+    let told = |name| tell(System { late: Late::Abort, ..with(name, &[], tasks()) }, 20);
+    expect(&told("fcbs"), "a0-1 a1-4x b4-8 c8-10", "a");
+    // Under CBS b has a deadline of 22 from 6 on, behind 14.
+    expect(&told("cbs"), "a0-1 a1-4x b4-6 c6-8 b8-10", "a");
+}
+
+#[test]
 fn what_is_left_goes_to_who_lags_with_the_deadline_of_the_giver() {
     // b uses up its 2 ms until 2, and lags from then on: its deadline is 20. a leaves 3 ms at 8, with a deadline of 12.
     let tasks = || vec![served(2, 3, 20, (6, 10)), served(0, 5, 10, (2, 10)), served(2, 3, 20, (3, 15))];
@@ -201,6 +218,18 @@ fn who_wakes_up_before_its_0_lag_time_goes_on_and_after_it_begins_anew() {
     expect(&tell(with("grub", HARD, tasks(5)), 20), "a0-2 b2-6.5ms a6.5ms-8.5ms b8.5ms-10", "");
     // At 3 a has its 2 ms until 8, and b no more than its 4.
     expect(&tell(with("grub", HARD, tasks(3)), 20), "a0-2 b2-6 a6-8 b8-10", "");
+}
+
+#[test]
+fn a_job_that_ends_with_a_resource_is_charged_at_the_rate_before_the_next_holder_wakes() {
+    let a = Task { steps: locks(9), ..jobs(&[0, 5], &[9, 9], 4, (4, 8)) };
+    let b = Task { steps: locks(1), ..served(1, 1, 20, (1, 4)) };
+    let tasks = vec![a, b, served(0, 3, 20, (4, 16))];
+    let told = tell(System { late: Late::Abort, ..with("grub", HARD, tasks) }, 20);
+    // At 1 b preempts a and blocks, and is inactive from then on: its whole budget is its share of the time until 5. The rate is
+    // 1/2 + 1/4 until a is aborted at 4, so that a has 1 ms left until 8. At 4 b wakes, and the rate is 1: a runs from 5 to 6, and
+    // is throttled until 8. Its next deadline is 16, as that of c, which was released earlier.
+    expect(&told, "a0-1 a1-4x b4-5 a5-6 c6-9", "a");
 }
 
 #[test]

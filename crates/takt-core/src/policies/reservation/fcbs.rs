@@ -110,7 +110,8 @@ impl Rule for Fcbs {
         let Some(Bonus { grant, since }) = bonus.take() else { return };
         let left = grant.left - i128::from((cx.now() - since).ns());
         let server = servers.get_mut(task);
-        if released && left > 0 && (self.literal || server.deadline >= grant.deadline) {
+        // A job that wakes up as another one ends, for example with its resource, is ready at that instant.
+        if (released || since == cx.now()) && left > 0 && (self.literal || server.deadline >= grant.deadline) {
             server.left += left;
         }
     }
@@ -165,7 +166,8 @@ task is over and leaves e > 0, that is given away.
 1. The first server, by deadline, that lags (s > now + P: it has used up a budget before its time) runs with the gift and the
    giver's deadline; its own budget and deadline are kept for later, and come back when the gift is used up.
 2. If there is none, it is added to the budget of the first ready server.
-3. If nobody is ready it is a bonus, which shrinks with time, for the next job to be released.
+3. If nobody is ready it is a bonus, which shrinks with time, for the next job to be released. A job that wakes up at the same
+   instant counts as ready.
 
 A gift that is not used up is given away again. Under `p-fcbs` and `c-fcbs` gifts stay within the cluster.
 
