@@ -400,7 +400,15 @@ impl Account {
         if let (Some(_), Some(next)) = (self.next, self.after(self.last.0, self.last.1)) {
             self.next = Some(next.max(now));
             self.last.1 += next.max(now) - next;
+            self.anew = true;
         }
+    }
+
+    /// By Hartstone's rule: whether the engine has noticed a planned release by now. A step notices releases after its inputs, and
+    /// a mode change within the step leaves a release of this instant to the end of the step.
+    fn noticed(&self, at: Time, moment: Moment) -> bool {
+        let due = at.round_up(self.rules.2);
+        if self.anew { due < moment.now } else { due <= moment.before }
     }
 
     /// The present job asks for other terms, and gets them.
@@ -413,10 +421,9 @@ impl Account {
             Call::Deadline(deadline) => (before, Some(deadline)),
             Call::Runtime(_) => (before, deadline),
         };
-        // By Hartstone's rule periods that have passed wait, and they had passed if the step before could notice it.
-        let passed = |at: Time| at.round_up(self.rules.2) <= moment.before;
         let waits = match self.rules.1 {
-            Backlog::Hartstone => self.next.is_some_and(passed),
+            // By Hartstone's rule periods that have passed wait.
+            Backlog::Hartstone => self.next.is_some_and(|at| self.noticed(at, moment)),
             _ => self.open.len() > 1,
         };
         if waits {
@@ -442,10 +449,8 @@ impl Account {
                 let (mut job, mut next) = (self.next_job, self.next);
                 let mut begun: u64 = 0;
                 let mut noticed = false;
-                // What a mode change has planned anew in this step is noticed after it.
                 self.anew |= retimed && self.task.arrival.period().is_some();
-                let passed = |due: Time| if self.anew { due < moment.now } else { due <= moment.before };
-                while let Some(at) = next.filter(|at| passed(at.round_up(self.rules.2))) {
+                while let Some(at) = next.filter(|at| self.noticed(*at, moment)) {
                     noticed = true;
                     begun += u64::from(at < judged);
                     next = self.after(job, at);
