@@ -338,7 +338,9 @@ impl Reservations {
             | What::Yield { task, .. } => task,
             _ => return,
         };
-        let rule = self.rule(ledger, task).filter(|_| !begins[task.index()]);
+        let rule = self.rule(ledger, task);
+        let hard = rule.is_some_and(|rule| rule.hard);
+        let rule = rule.filter(|_| !begins[task.index()]);
         let early = matches!(ledger.system.backlog, Backlog::Chronos | Backlog::Hartstone);
         let server = &mut self.servers[task.index()];
         let idle = server.jobs.is_empty() && !server.handler;
@@ -419,7 +421,7 @@ impl Reservations {
             }
             What::Block { .. } => (server.busy, server.gift) = (false, None),
             // It gives up what is left, and may have got another budget just before.
-            What::Yield { .. } if rule.is_some_and(|rule| rule.hard) => {
+            What::Yield { .. } if hard => {
                 (server.throttled, server.deadline, server.left) = (true, None, None);
             }
             _ => {}
