@@ -27,7 +27,9 @@ pub(crate) enum Program {
     },
     /// It has ended, or is to be replaced: until the next one is ready, the task's jobs are blocked.
     Absent {
-        /// The supervisor has been asked for the next one.
+        /// The engine knows, and blocks the task's jobs.
+        held: bool,
+        /// The supervisor has been asked for the next one. From then on the group is the supervisor's.
         asked: bool,
     },
     /// It has ended, and no other follows.

@@ -339,8 +339,8 @@ impl Scheduler {
                 }
             }
             // The signal of a replacement ends its initialisation.
-            Program::Absent { asked: true } => self.ask(task, Request::Initialised),
-            Program::New | Program::Waiting | Program::Absent { asked: false } | Program::Gone => {}
+            Program::Absent { asked: true, .. } => self.ask(task, Request::Initialised),
+            Program::New | Program::Waiting | Program::Absent { asked: false, .. } | Program::Gone => {}
         }
     }
 
@@ -360,20 +360,25 @@ impl Scheduler {
                         continue;
                     }
                     slot.resume = Resume::Unknown;
-                    slot.program = if replaced { Program::Absent { asked: true } } else { Program::Gone };
-                    slot.incarnation = incarnation + u32::from(replaced);
+                    slot.program = if replaced { Program::Absent { held: true, asked: false } } else { Program::Gone };
+                    slot.incarnation = incarnation;
                     self.inputs.push(Input::Exit { task, ending: Ending { regular, replaced } });
+                    if replaced {
+                        self.inputs.push(Input::Hold { task });
+                    }
                 }
                 Message::JobDone { task, incarnation, regular } => {
                     let slot = &mut self.setup.slots[task.index()];
                     if slot.incarnation != incarnation {
                         continue;
                     }
-                    let program = std::mem::replace(&mut slot.program, Program::Absent { asked: false });
+                    let absent = Program::Absent { held: true, asked: false };
+                    let program = std::mem::replace(&mut slot.program, absent);
                     self.inputs.push(match program {
                         Program::At { job, .. } if regular => Input::Complete { task, job },
                         _ => Input::Exit { task, ending: Ending { regular: false, replaced: true } },
                     });
+                    self.inputs.push(Input::Hold { task });
                 }
                 Message::Ready { task, incarnation, resume } => {
                     let slot = &mut self.setup.slots[task.index()];
@@ -430,12 +435,12 @@ impl Scheduler {
     fn step(&mut self, at: Time) {
         self.measure();
         self.step_once(at);
-        // A task whose next process is not there yet cannot run: to the engine it is blocked.
+        // A task whose process is to be replaced has none: to the engine its jobs are blocked.
         for index in 0..self.replaceable.len() {
             let task = self.replaceable[index];
-            let absent = matches!(self.setup.slots[task.index()].program, Program::Absent { .. });
-            if absent && self.setup.engine.job(task).is_some_and(|job| job.ready) {
-                self.inputs.push(Input::Block { task });
+            if let Program::Absent { held: held @ false, .. } = &mut self.setup.slots[task.index()].program {
+                *held = true;
+                self.inputs.push(Input::Hold { task });
             }
         }
         if !self.inputs.is_empty() {
@@ -444,11 +449,11 @@ impl Scheduler {
         // Only now may the supervisor touch the group: it is stopped, and is not started before the next process is there.
         for index in 0..self.replaceable.len() {
             let task = self.replaceable[index];
-            let slot = &mut self.setup.slots[task.index()];
-            if slot.program == (Program::Absent { asked: false }) {
+            if let Program::Absent { asked: false, .. } = self.setup.slots[task.index()].program {
+                let _ = self.setup.mechanism.freeze(self.setup.slots[task.index()].group);
                 self.ask(task, Request::Next);
                 let slot = &mut self.setup.slots[task.index()];
-                slot.program = Program::Absent { asked: true };
+                slot.program = Program::Absent { held: true, asked: true };
                 slot.resume = Resume::Unknown;
                 slot.incarnation += 1;
             }
@@ -483,8 +488,9 @@ impl Scheduler {
             let done = match *command {
                 Command::Replace { task } => {
                     let slot = &mut setup.slots[task.index()];
-                    if slot.program != Program::Gone {
-                        slot.program = Program::Absent { asked: false };
+                    // One that is absent is being replaced already.
+                    if matches!(slot.program, Program::New | Program::Waiting | Program::At { .. }) {
+                        slot.program = Program::Absent { held: false, asked: false };
                     }
                     Ok(())
                 }
@@ -582,6 +588,9 @@ impl Setup {
             }
             Program::At { job, told } => {
                 let aborted = matches!(work, Work::Abandoned | Work::Handler);
+                // The handler of a job is at work for that job, whatever the program was at.
+                let job = self.engine.at(task).unwrap_or(job);
+                slot.program = Program::At { job, told };
                 if let Some(signal) = slot.abort_signal.filter(|_| aborted && !told) {
                     slot.program = Program::At { job, told: true };
                     self.mechanism.signal_leader(slot.group, signal)?;
@@ -595,7 +604,7 @@ impl Setup {
 impl Slot {
     fn stop(&self, mechanism: &Mechanism) -> io::Result<()> {
         // From the request for the next process on, the group is the supervisor's.
-        if self.program == (Program::Absent { asked: true }) { Ok(()) } else { mechanism.freeze(self.group) }
+        if matches!(self.program, Program::Absent { asked: true, .. }) { Ok(()) } else { mechanism.freeze(self.group) }
     }
 
     /// Lets a process that has signalled continue with its next job.

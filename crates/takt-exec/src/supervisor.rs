@@ -153,6 +153,8 @@ pub struct Report {
     pub spawn_error: Option<Error>,
     /// How each task's process ended by itself, if it did. For per-job tasks the last one that failed, or the last one.
     pub ends: Vec<Option<TaskEnd>>,
+    /// Whether each task ended for good: its process ended by itself, and no other took its place.
+    pub gone: Vec<bool>,
     /// How many processes of each task ended by themselves with another status than 0 or by a signal.
     pub failures_of: Vec<u64>,
     /// How many processes of each task took the place of another one during the run; processes per job are not counted.
@@ -504,7 +506,7 @@ impl Supervisor {
     /// The task has no process, and gets no other.
     fn fail(&mut self, task: TaskId) {
         let known = &mut self.tasks[task.index()];
-        known.life = Life::Gone;
+        (known.life, known.init_limit) = (Life::Gone, None);
         let incarnation = known.incarnation;
         self.outgoing.push_back(Message::Exit { task, incarnation, regular: false, replaced: false });
     }
@@ -656,7 +658,7 @@ impl Supervisor {
             let unnoticed = !self.mechanism.notifies() && lives && !led && known.pid.is_some();
             if unnoticed && !self.mechanism.populated(known.home.group).unwrap_or(false) {
                 self.emptied(task);
-            } else if known.init_limit.is_some_and(|limit| limit < Instant::now()) {
+            } else if known.life == Life::Initialising && known.init_limit.is_some_and(|limit| limit < Instant::now()) {
                 // A replacement that does not initialise is none.
                 let _ = self.mechanism.kill(known.home.group);
                 self.fail(task);
@@ -696,9 +698,10 @@ impl Supervisor {
                 known.life = Life::Ended;
                 self.outgoing.push_back(Message::JobDone { task, incarnation, regular });
             }
+            // The scheduler asks for the next process when it leaves the group alone.
             Life::Alive if on_exit == Some(OnExit::Restart) => {
+                known.life = Life::Ended;
                 self.outgoing.push_back(Message::Exit { task, incarnation, regular, replaced: true });
-                self.spawn_next(task);
             }
             Life::Alive | Life::Initialising => {
                 known.life = Life::Gone;
@@ -852,7 +855,7 @@ impl Supervisor {
             notes.push("the scheduler has no real-time class: other load delays it".into());
         }
         let ended = match (stopped, self.stopped_by) {
-            (true, Some(task)) => Ended::Exit(task),
+            (_, Some(task)) => Ended::Exit(task),
             (true, None) => Ended::Signal,
             (false, _) if n > 0 && engine.all_gone() && self.plan.duration.is_none_or(|d| end < Time::ZERO + d) => {
                 Ended::AllExited
@@ -874,6 +877,7 @@ impl Supervisor {
             ended,
             all_failed,
             ends: tasks().map(|task| task.end).collect(),
+            gone: (0..n as u32).map(|task| engine.is_gone(TaskId(task))).collect(),
             failures_of: tasks().map(|task| task.failures).collect(),
             replaced: tasks().map(|task| task.replaced).collect(),
             spawn_error: self.first_spawn_error.take(),

@@ -259,3 +259,41 @@ fn a_budget_delays_no_release() {
         });
     });
 }
+
+/// The scheduler leaves the group of a process alone while it is replaced, however often it dispatches others meanwhile.
+#[test]
+fn a_restarted_process_is_scheduled_beside_others() {
+    let text = "policy: edf\ncpus: 0\ntasks:\n\
+                - {name: often, period: 2ms, runtime: 300us, init: yes, cmd: exec takt burn --runtime 200us}\n\
+                - {name: crash, period: 40ms, runtime: 10ms, on_exit: restart, cmd: exec takt burn --runtime 2ms --jobs 2}\n";
+    on_each_mechanism(text, &["--duration", "1200ms"], |run, _| {
+        let [often, crash] = [0, 1].map(|task| &run["tasks"][task]);
+        let [released, met, restarts] = counts(crash, ["released", "met", "restarts"]);
+        // Every third job finds a program that ends instead of working; it is not counted.
+        ensure((19..=21).contains(&released) && met + 1 >= released, || "crash".into())?;
+        ensure((9..=10).contains(&restarts), || "restarts".into())?;
+        ensure(counts(often, ["met"]) >= [550], || "often".into())?;
+        ensure(crash["ended"].is_null(), || "a task that goes on has not ended".into())
+    });
+}
+
+/// A process that is killed with each job comes back each time, and one whose initialisation is longer than a period gets the time
+/// for it: no job begins without a process, so none is aborted with one that is on its way.
+#[test]
+fn a_process_that_is_aborted_is_started_again() {
+    let text = "policy: edf\ncpus: 0\nlate: abort\ntasks: [{name: a, period: 10ms, runtime: 2ms, execution: 60ms, on_abort: restart, \
+                cmd: exec takt burn --runtime 60ms}]";
+    on_each_mechanism(text, &["--duration", "800ms"], |run, _| {
+        let [released, missed, behind, late, restarts, failures] =
+            counts(&run["tasks"][0], ["released", "missed", "behind", "late_signals", "restarts", "failures"]);
+        ensure((released, missed, behind, late, failures) == (80, 80, 0, 0, 0), || "counts".into())?;
+        ensure((20..=80).contains(&restarts), || format!("{restarts} restarts"))
+    });
+    let text = "policy: edf\ncpus: 0\nlate: abort\ntasks: [{name: a, period: 50ms, runtime: 5ms, on_abort: restart, init: yes, \
+                cmd: '[ -e mark ] && R=1ms || R=100ms; touch mark; exec takt burn --init 70ms --runtime $R'}]";
+    on_each_mechanism(text, &["--duration", "1500ms"], |run, room| {
+        std::fs::remove_file(room.path("mark")).map_err(|e| e.to_string())?;
+        let [met, aborted, behind, restarts] = counts(&run["tasks"][0], ["met", "aborted", "behind", "restarts"]);
+        ensure((behind, restarts) == (0, 1) && (2..=6).contains(&aborted) && met + aborted == 30, || "counts".into())
+    });
+}

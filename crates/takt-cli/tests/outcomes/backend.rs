@@ -27,6 +27,9 @@ impl Outcomes {
                 return Some(format!("{name} simulated {counts}\n{other} run {run}"));
             }
         }
+        if self.tasks.len() != run.tasks.len() {
+            return Some(format!("simulated {} tasks, run {}", self.tasks.len(), run.tasks.len()));
+        }
         if self.order == run.order {
             return None;
         }

@@ -23,7 +23,11 @@ impl State {
             }
             Input::Complete { task, job } => self.complete(task, job, sink),
             Input::Block { task } => self.block(task, sink),
-            Input::Wake { task } => self.wake(task, sink),
+            Input::Hold { task } => self.hold(task, sink),
+            Input::Wake { task } => {
+                self.held.retain(|held| *held != task);
+                self.wake(task, sink);
+            }
             Input::Request { task, resource } => self.request(task, resource, sink),
             Input::Return { task, resource } => self.give_back(task, resource, sink),
             Input::Yield { task } => {

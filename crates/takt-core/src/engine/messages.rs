@@ -28,6 +28,11 @@ pub enum Input {
         /// Who.
         task: TaskId,
     },
+    /// The task has no program for now. Nothing is at work, and its jobs wait, blocked, until [`Input::Wake`].
+    Hold {
+        /// The task.
+        task: TaskId,
+    },
     /// The task can go on.
     Wake {
         /// Who.
@@ -155,6 +160,7 @@ impl Input {
             Input::Usage { task, .. }
             | Input::Complete { task, .. }
             | Input::Block { task }
+            | Input::Hold { task }
             | Input::Wake { task }
             | Input::Request { task, .. }
             | Input::Return { task, .. }

@@ -276,6 +276,8 @@ struct State {
     due: Vec<TaskId>,
     /// The tasks whose programs are to be replaced since the last decision.
     replace: Vec<TaskId>,
+    /// The tasks that have no program ([`Input::Hold`]).
+    held: Vec<TaskId>,
     /// Since the last decision, abandoned work was done while its task was dispatched.
     own_work_begins: bool,
     events: Vec<Event>,
@@ -348,6 +350,7 @@ impl Engine {
             now: Time::ZERO,
             due: Vec::with_capacity(n),
             replace: Vec::with_capacity(n),
+            held: Vec::with_capacity(n),
             own_work_begins: false,
             events: Vec::with_capacity(most_events),
             spare: Vec::with_capacity(most_events),
@@ -520,6 +523,10 @@ impl Engine {
     #[inline]
     fn decide<S: Sink>(&mut self, sink: &mut S) -> &[Command] {
         let Engine { state, policy, lent, decision, commands, .. } = self;
+        if !state.held.is_empty() {
+            state.block_held(sink);
+            deliver(state, &mut **policy, sink);
+        }
         decision.assignments.clear();
         commands.clear();
         if !state.replace.is_empty() {

@@ -38,6 +38,23 @@ impl State {
         self.events.push(Event::Block { task, consumed });
     }
 
+    /// The task has no program until it is woken. A job that was dispatched has not begun.
+    pub(super) fn hold(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        self.runs[task.index()].at = None;
+        if !self.held.contains(&task) {
+            self.held.push(task);
+        }
+        self.block(task, sink);
+    }
+
+    /// Blocks the jobs that were released since then of tasks without a program.
+    #[cold]
+    pub(super) fn block_held(&mut self, sink: &mut dyn Sink) {
+        for index in 0..self.held.len() {
+            self.block(self.held[index], sink);
+        }
+    }
+
     pub(super) fn wake(&mut self, task: TaskId, sink: &mut dyn Sink) {
         let now = self.now;
         let run = &mut self.runs[task.index()];

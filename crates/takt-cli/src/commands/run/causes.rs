@@ -14,7 +14,7 @@ pub(super) fn of_task(report: &Report, task: usize) -> Value {
     let most = report.most_used[task].map(|(_, used)| used.ns());
     json!({"waited_ns": report.waited[task].map(Span::ns), "most_used_ns": most,
            "cpu_ns": report.cpu_time[task].map(Span::ns),
-           "ended": report.ends[task].map(|end| end == TaskEnd::Exited(0)),
+           "ended": report.ends[task].filter(|_| report.gone[task]).map(|end| end == TaskEnd::Exited(0)),
            "failures": report.failures_of[task], "restarts": report.replaced[task]})
 }
 
