@@ -476,6 +476,30 @@ fn a_switch_of_policies_forgets_the_old_order() {
     assert!(story.lines.contains(&"6 b has R".to_owned()), "{:?}", story.lines);
 }
 
+/// Two jobs ran on two CPUs. Both are at home on CPU 0 from now on, and the threshold counts for both of them.
+#[test]
+fn a_policy_that_takes_over_ranks_all_jobs_that_ran() {
+    let until = |deadline| Task { runtime: Some(ns(3_000)), ..periodic(40_000, deadline, 0) };
+    let edf = PolicySpec::from_name("g-edf").expect("g-edf");
+    let tasks = vec![until(20_000), until(19_500)];
+    let mut engine = Engine::new(System { cpus: CpuSet::first(2), policy: edf, ..system(tasks) }).unwrap();
+    let _ = engine.step(Time::ZERO, &[], &mut ());
+    let _ = engine.step(Time::from_ns(1_000), &[], &mut ());
+    assert_eq!(engine.running().len(), 2);
+    let mut llf = PolicySpec::from_name("p-llf").expect("p-llf");
+    llf.values[0] = Some(1_000);
+    engine.switch_policy(llf, &mut ()).expect("a suitable policy");
+    let _ = engine.step(Time::from_ns(1_000), &[], &mut ());
+    // a must start by 18000 at the latest, and b by 17500: b is ahead, although by less than the threshold.
+    assert_eq!((engine.place_of(A), engine.place_of(B)), (None, Some(Place(0))));
+    // b gains 1 ns of laxity on a with each that it runs: 500 ns behind a at 2000, and behind it by the threshold at 2500.
+    let _ = engine.step(Time::from_ns(2_499), &[], &mut ());
+    assert_eq!(engine.place_of(B), Some(Place(0)));
+    assert_eq!(engine.next_due(), Some(Time::from_ns(2_500)));
+    let _ = engine.step(Time::from_ns(2_500), &[], &mut ());
+    assert_eq!((engine.place_of(A), engine.place_of(B)), (Some(Place(0)), None));
+}
+
 /// The completion of this very job.
 fn done_with(task: TaskId, job: JobId) -> Input {
     Input::Complete { task, job }

@@ -159,8 +159,9 @@ pub(crate) fn check(build: &Build<'_>) -> Result<(), Invalid> {
 struct Cluster {
     ready: ReadyQueue,
     mapper: Mapper,
-    /// For orderings that follow it: the jobs that the last decision chose and that have been ready ever since. Without
-    /// preemption all that were ever chosen and have been ready ever since, also where their CPU was taken from under them.
+    /// For orderings that follow it: the jobs that the last decision chose and that have been ready ever since. Before the first
+    /// decision, all that ran when the policy took over, which may be more than there are CPUs. Without preemption all that were
+    /// ever chosen and have been ready ever since, also where their CPU was taken from under them.
     running: Vec<TaskId>,
     alarm: Alarm,
 }
@@ -190,7 +191,7 @@ impl<O: Ordering> Scoped<O> {
         let cluster = |index: usize, tasks: Vec<TaskId>, places: &[Place]| Cluster {
             ready: ReadyQueue::new(tasks.len()),
             mapper: Mapper::new(build, &tasks, places),
-            running: Vec::with_capacity(if O::PREEMPTIVE { places.len() } else { tasks.len() }),
+            running: Vec::with_capacity(tasks.len()),
             alarm: Alarm::new(build.timer(index)),
         };
         Scoped {
@@ -384,7 +385,7 @@ impl<O: Ordering> Policy for Scoped<O> {
                 if cx.is_ready(task) && running == (cx.place_of(task).is_some() && !cx.is_fresh(task)) {
                     self.enter(task, cx);
                     let cluster = self.clusters.of(task);
-                    if O::FOLLOWS && running && cluster.running.len() < cluster.running.capacity() {
+                    if O::FOLLOWS && running {
                         cluster.running.push(task);
                     }
                 }
