@@ -500,6 +500,25 @@ fn a_policy_that_takes_over_ranks_all_jobs_that_ran() {
     assert_eq!((engine.place_of(A), engine.place_of(B)), (Some(Place(0)), None));
 }
 
+/// A process of a window table has jobs from its first completion signal on. Its program has ended before that.
+#[test]
+fn a_signal_after_the_end_of_a_program_shows_no_jobs() {
+    let cpus = CpuSet::first(1);
+    let process = Task { arrival: Arrival::Activated, budget: Some(ns(5)), ..Task::default() };
+    let slice = Slice { cpus, sc: Some(PartitionId(0)), be: None };
+    let table = || System {
+        policy: PolicySpec::from_name("windows").expect("windows"),
+        partitions: vec![Partition { tasks: vec![A], policy: None }],
+        windows: vec![Window { length: ns(10), slices: vec![slice.clone()] }],
+        ..system(vec![process.clone()])
+    };
+    let exit = Input::Exit { task: A, ending: Ending { regular: true, replaced: false } };
+    let signal = done_with(A, 0);
+    let jobless = |inputs: &[(i64, Input)]| tell(table(), inputs, 9).1.counts(A).jobless;
+    assert!(jobless(&[(2, exit), (3, signal)]));
+    assert!(!jobless(&[(2, signal), (3, exit)]));
+}
+
 /// The completion of this very job.
 fn done_with(task: TaskId, job: JobId) -> Input {
     Input::Complete { task, job }

@@ -74,9 +74,9 @@ impl State {
     #[inline]
     fn complete(&mut self, task: TaskId, job: JobId, sink: &mut dyn Sink) {
         let run = &mut self.runs[task.index()];
-        run.signals = true;
         // An activation or a job that has not been dispatched cannot have completed: the signal belongs to the one before.
         if run.at == Some(job) && run.job == job && run.has_job() && !run.fresh {
+            run.signals = true;
             return self.end_job(task, Outcome::Completed, true, sink);
         }
         self.complete_another(task, job, sink);
@@ -90,6 +90,7 @@ impl State {
         if run.is_gone() {
             return;
         }
+        run.signals = true;
         let at_it = run.at == Some(job);
         let begun = !run.fresh || run.handler;
         if at_it && run.has_job() && begun && (run.job == job || activated) {
