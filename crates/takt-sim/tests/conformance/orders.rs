@@ -118,8 +118,6 @@ struct Line {
     chosen: (bool, bool),
     /// The same for any decision.
     started: (bool, bool),
-    /// Its policy is a new one that has not decided yet.
-    undecided: bool,
     /// It came in this step.
     came: bool,
     /// Records do not say how its job stands.
@@ -162,7 +160,6 @@ impl Orders {
             behind: None,
             chosen: (false, false),
             started: (false, false),
-            undecided: false,
             came: false,
             unsure: false,
         };
@@ -203,7 +200,7 @@ impl Orders {
 
     /// The step was none: a policy has taken over and decides in the next one.
     pub(crate) fn undecided(&mut self) {
-        self.lines.iter_mut().for_each(|line| (line.quantum, line.undecided) = (None, true));
+        self.lines.iter_mut().for_each(|line| line.quantum = None);
         self.reservations.undecided();
     }
 
@@ -257,13 +254,9 @@ impl Orders {
             () if another || seen.blocked || seen.woke || chosen || begins => None,
             () => line.behind,
         };
+        line.chosen = if begins { (chosen, ran && !another) } else { (chosen, chosen) };
         let since = |before: bool| (before || ran) && stays && !seen.yielded;
-        let began = (chosen, ran && !another);
-        line.started = if begins { began } else { (since(line.started.0), since(line.started.1)) };
-        // The policy has not decided yet, and the cluster may have fewer CPUs than jobs that run.
-        let undecided = core::mem::take(&mut line.undecided) || begins;
-        let fits = !undecided || matches!(spec.scope, Scope::Uniprocessor | Scope::Global);
-        line.chosen = (chosen && fits, if begins { began.1 } else { chosen });
+        line.started = if begins { line.chosen } else { (since(line.started.0), since(line.started.1)) };
         if another && ran && rules::keeps(spec) {
             line.started.1 = true;
         }
