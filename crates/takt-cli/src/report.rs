@@ -140,8 +140,8 @@ impl Summary<'_> {
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let totals = self.totals();
         let (valued, tables, behind) = (self.valued(), totals.activations > 0, totals.behind > 0);
-        // The columns: how they are called, whether they are wanted, and what of the counts they show. Those that are not about jobs
-        // hold for processes without jobs, too.
+        // The columns: how they are called, whether they are wanted, and what of the counts they show. Columns that are not about jobs
+        // also apply to processes without jobs.
         let number = |of: fn(&Counts) -> u64| move |c: &Counts| of(c).to_string();
         let worth = |c: &Counts| format!("{}/{}", decimal(c.utility), decimal(c.utility_total));
         type Column<'a> = (&'a str, bool, bool, Box<dyn Fn(&Counts) -> String>);

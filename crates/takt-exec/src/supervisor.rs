@@ -308,11 +308,10 @@ struct Task {
     succeeded: bool,
     failures: u64,
     replaced: u64,
-    /// For how long the present process had waited for a CPU before the schedule began, and how long those that have ended did
-    /// since then.
+    /// Waiting time of the present process before the schedule began, and waiting time of the ended processes since then.
     had_waited: Span,
     waited: Option<Span>,
-    /// Likewise the CPU time.
+    /// Likewise CPU time.
     had_used: Span,
     used: Option<Span>,
 }

@@ -364,7 +364,7 @@ impl Machine {
         }
         for command in commands {
             match *command {
-                // The next job begins anew all the same.
+                // The next job starts from the beginning in any case.
                 Command::Replace { .. } => {}
                 Command::Stop { task, .. } => self.stop(task, now),
                 Command::Start { task, place, work } => self.start(task, place, work, now, engine),

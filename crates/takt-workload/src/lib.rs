@@ -218,7 +218,7 @@ pub struct TaskInfo {
 
 impl TaskInfo {
     /// What becomes of the work of an aborted job. By default a process completes it, since it knows nothing of the abort; a task
-    /// without a command drops it, and so does a process per job, which is replaced. A process with a `handler` is told by a signal.
+    /// without a command drops it, and so does a process per job, which is replaced. A process with a `handler` receives a signal.
     #[must_use]
     pub fn abort_rule(&self, handler: bool) -> OnAbort {
         self.on_abort.unwrap_or(match (&self.cmd, self.spawn) {

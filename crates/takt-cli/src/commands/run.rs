@@ -178,7 +178,7 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
     })
 }
 
-/// The signal of this name, of those that a file may name (`on_abort: signal=NAME`).
+/// The signal of this name, which a file may use in `on_abort: signal=NAME`.
 fn signal(name: &str) -> Signal {
     match name {
         "USR2" => Signal::USR2,

@@ -122,7 +122,7 @@ fn a_process_that_fails_misses_its_jobs() {
     });
 }
 
-/// A failed initialisation is told before anything is scheduled, unless the file says that the schedule goes without the process.
+/// A failed initialisation is reported before anything is scheduled, unless the file tolerates the missing process.
 #[test]
 fn a_failed_initialisation_ends_the_run_before_it_begins() {
     if !has_cpus(2) {

@@ -287,7 +287,7 @@ impl State {
         let mut planned = run.base;
         run.phase = if departure == Departure::Failed { Phase::Failed } else { Phase::Gone };
         run.leaving = None;
-        // Should the task return, its program begins anew.
+        // If the task returns, its program starts from the beginning.
         run.at = None;
         if run.open.is_some() {
             let outcome = if departure == Departure::Failed { Outcome::Aborted } else { Outcome::Exited };

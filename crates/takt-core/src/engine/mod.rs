@@ -58,7 +58,7 @@ enum Phase {
 /// Why a task has no further jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Departure {
-    /// It was told to leave ([`Input::Leave`]): jobs that wait are missed.
+    /// It leaves ([`Input::Leave`]): jobs that wait are missed.
     Left,
     /// Its program has ended regularly: jobs that wait are not counted.
     Ended,
@@ -481,7 +481,7 @@ impl Engine {
         let passed = |i: &&Input| matches!(i, Input::Configure { .. } | Input::Switch { .. } | Input::Call { .. });
         for input in inputs.iter().filter(|i| !passed(i)) {
             state.input(input, sink);
-            // A budget that ends now is told to the policy, which must know which jobs are over by then.
+            // The policy learns of a budget that ends now, and must know by then which jobs are over.
             deliver(state, &mut *self.policy, sink);
         }
         let n = state.runs.len();
