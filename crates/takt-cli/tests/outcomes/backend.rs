@@ -15,11 +15,21 @@ use takt_trace::Format;
 pub(crate) struct Outcomes {
     pub(crate) tasks: Vec<(String, String)>,
     pub(crate) order: Vec<String>,
-    /// By how much the machine delayed the run at most.
-    pub(crate) stall: Option<Span>,
+    /// By how much the machine delayed the run, for each kind of delay.
+    pub(crate) delays: Vec<Span>,
 }
 
 impl Outcomes {
+    /// The largest delay of all kinds.
+    pub(crate) fn stall(&self) -> Span {
+        self.delays.iter().copied().max().unwrap_or(Span::ZERO)
+    }
+
+    /// The delay of a job that meets the largest one of each kind.
+    pub(crate) fn delay(&self) -> Span {
+        self.delays.iter().fold(Span::ZERO, |sum, delay| sum + *delay)
+    }
+
     /// The first difference, in words.
     pub(crate) fn difference(&self, run: &Outcomes) -> Option<String> {
         for ((name, counts), (other, run)) in self.tasks.iter().zip(&run.tasks) {
@@ -102,7 +112,7 @@ fn takt(instance: &Instance, command: &[&str]) -> Outcomes {
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(0), "{} {command:?}: {said}\n{}", instance.name, instance.text);
     let summary: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
-    Outcomes { tasks: tasks(&summary), order: order(&path("t.jsonl")), stall: stall(&summary) }
+    Outcomes { tasks: tasks(&summary), order: order(&path("t.jsonl")), delays: delays(&summary) }
 }
 
 fn tasks(summary: &Value) -> Vec<(String, String)> {
@@ -141,10 +151,11 @@ fn order(path: &Path) -> Vec<String> {
     order
 }
 
-/// The largest delay by the machine: lateness of the scheduler, switches, steal, and waiting of processes for their CPU.
-fn stall(summary: &Value) -> Option<Span> {
-    let waited = summary["tasks"].as_array()?.iter().filter_map(|task| task["waited_ns"].as_i64()).max();
+/// The delays by the machine, the largest of each kind: lateness of the scheduler, switches, steal, and waiting of processes for
+/// their CPU.
+fn delays(summary: &Value) -> Vec<Span> {
+    let waited = summary["tasks"].as_array().into_iter().flatten().filter_map(|task| task["waited_ns"].as_i64()).max();
     let known =
         [summary["lateness_ns"]["max"].as_i64(), summary["switch_ns"]["max"].as_i64(), summary["stolen_ns"].as_i64()];
-    known.into_iter().flatten().chain(waited).max().map(Span::from_ns)
+    known.into_iter().flatten().chain(waited).map(Span::from_ns).collect()
 }
