@@ -75,7 +75,7 @@ pub enum Version {
     #[default]
     V3_0,
     /// The course tree of 2017 (vadixidav/chronos-linux), in which the public measurements were made. It has the schedulers of
-    /// [`COURSE`]. Its HVDF does not look at deadlines, so late jobs continue.
+    /// `COURSE`. Its HVDF does not look at deadlines, so late jobs continue.
     Course2017,
 }
 
