@@ -22,7 +22,7 @@ pub(crate) enum Program {
     /// It is at the work of this job.
     At {
         job: JobId,
-        /// It has been told that the job was aborted (`on_abort: signal`).
+        /// It has received the signal that its job was aborted (`on_abort: signal`).
         told: bool,
     },
     /// It has ended, or is to be replaced: until the next one is ready, the task's jobs are blocked.

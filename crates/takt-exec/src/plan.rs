@@ -14,7 +14,7 @@ use takt_trace::Stamped;
 /// A system and the processes behind its tasks.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The workload's name, which other runs are told when they ask for the same CPUs.
+    /// The workload's name, reported to other runs that ask for the same CPUs.
     pub name: String,
     /// Whether it takes CPUs that another run has.
     pub share_cpus: bool,

@@ -55,7 +55,7 @@ pub(crate) struct Slot {
     pub(crate) incarnation: Incarnation,
     pub(crate) program: Program,
     pub(crate) resume: Resume,
-    /// The signal that tells the process that its job was aborted.
+    /// The signal that reports an abort to the process.
     pub(crate) abort_signal: Option<Signal>,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) budgeted: bool,

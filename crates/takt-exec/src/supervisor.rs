@@ -291,7 +291,7 @@ struct Home {
     partition: PartitionHandle,
 }
 
-/// A task's processes: the present one, and what is left to tell of those before.
+/// A task's processes: the present one, and what is not yet reported of earlier ones.
 struct Task {
     home: Home,
     output: Option<std::fs::File>,

@@ -63,7 +63,7 @@ pub struct CpuLock {
 }
 
 impl CpuLock {
-    /// Takes these CPUs for a run of the workload with this name. With `share` those that another run has are taken, too.
+    /// Takes these CPUs for a run of the workload with this name. With `share` also takes CPUs that another run has.
     ///
     /// Waits up to two seconds for the locks of a run that has died. O(CPUs + sockets of the machine).
     ///

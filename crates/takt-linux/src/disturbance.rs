@@ -48,7 +48,7 @@ pub fn waited(pid: i32) -> Option<Span> {
 }
 
 /// The CPU time that a process has used, exactly, and that of those of its children which it has waited for, to a tick of the kernel's
-/// statistics. `None` when it is gone; a zombie still tells.
+/// statistics. `None` when it is gone; a zombie still has them.
 #[must_use]
 pub fn used(pid: i32) -> Option<Span> {
     let own = sys::process_cpu_time(pid).map(Span::from_ns)?;

@@ -179,7 +179,7 @@ fn two_runs_do_not_harm_each_other() {
     on_cpus(|| {
         let (room, other) = (Room::with(LOAD), Room::with(LOAD));
         let first = under_way(&room, &["--json"]);
-        // Both are on CPU 0, which the second one shares only because it is told to.
+        // Both are on CPU 0, which the second one shares only with `--share-cpus`.
         other.takt(&["run", "w.yaml", "--duration", "200ms", "--share-cpus"]).expect(0);
         under_way(&other, &["--share-cpus"]).kill_and_wait();
         let records = room.text("t.jsonl").lines().count();

@@ -265,7 +265,7 @@ fn the_command_line_overrides_what_an_abort_does() {
     };
     assert_eq!(counts(&[]), ([3, 1, 2, 2], 2, 2));
     assert_eq!(counts(&["--on-abort", "finish"]), counts(&[]));
-    // The second job has its own 4 ms for itself, whether the program is replaced or told.
+    // The second job has its own 4 ms for itself, whether the program is replaced or receives a signal.
     assert_eq!(counts(&["--on-abort", "restart"]), ([3, 2, 1, 1], 0, 0));
     assert_eq!(counts(&["--on-abort", "signal"]), ([3, 2, 1, 1], 1, 1));
     // A handler is what follows an abort in the program.

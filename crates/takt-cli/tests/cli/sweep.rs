@@ -229,7 +229,7 @@ fn random_sets_have_priorities() {
         let rows: Vec<Vec<String>> = lines.collect();
         (2..header.len()).map(|column| rows.iter().map(|row| row[column].clone()).collect()).collect()
     };
-    // Without a word of priorities the order is that of `rm`, and it is told.
+    // Without priorities the order is that of `rm`, and a note reports it.
     let by_default = done(&["--test", "sim:g-fp,sim:g-rm,sim:g-fifo", "--svg", "fp.svg"]);
     let ratios = columns(&by_default.stdout);
     assert_eq!(ratios[0], ratios[1]);

@@ -46,7 +46,7 @@ pub struct Histogram {
     sum: i128,
     min: Span,
     max: Span,
-    /// The number of values that are `min`, and of those that are `max`.
+    /// How many values equal `min`, and how many equal `max`.
     ends: [u64; 2],
 }
 

@@ -252,7 +252,7 @@ fn sums(experiment: &Experiment<'_>, blocks: &[Block], found: &[Counts]) -> Vec<
     sums
 }
 
-/// Counts the sets that a test accepts, and of one that accepts none those that it does not refuse.
+/// Counts the sets that a test accepts. For a test that accepts none, counts the sets that it does not refuse.
 fn counted(experiment: &Experiment<'_>, mut sums: Vec<Counts>) -> Vec<Counts> {
     for (test, method) in experiment.methods.iter().enumerate() {
         if method.only_refuses() {
