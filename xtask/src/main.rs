@@ -1,6 +1,7 @@
 //! What continuous integration and developers run.
 
 mod ci;
+mod instructions;
 mod tidy;
 mod vm;
 
@@ -17,6 +18,7 @@ usage: cargo xtask COMMAND
      --image FILE    this kernel image instead of a downloaded one
      --multi         with really parallel CPUs too, where only counts and clean ends mean something
      --verbose       the whole console
+  instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, and the same of another program
 ";
 
 /// How a step ended.
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
             Some(options) => vm::run(&options),
             None => return usage(),
         },
+        ["instructions"] => instructions::run(None),
+        ["instructions", other] => instructions::run(Some(other.as_ref())),
         _ => return usage(),
     };
     match outcome {

@@ -180,6 +180,18 @@ pub enum OnAbort {
     Signal,
 }
 
+/// What follows when the process of a task ends by itself. Drivers of real processes go by it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum OnExit {
+    /// The task ends: regularly after status 0. After another end it misses its further jobs.
+    #[default]
+    End,
+    /// Another process takes its place. The task's jobs are blocked until that is initialised.
+    Restart,
+    /// The run ends.
+    Stop,
+}
+
 /// How the end of a task's jobs is known.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Completion {

@@ -10,7 +10,7 @@ mod plan;
 mod scheduler;
 mod supervisor;
 
-pub use plan::{Hooks, Observer, OnExit, Plan, Process, SchedulerClass};
+pub use plan::{Hooks, Observer, Plan, Process, SchedulerClass};
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]
 pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {

@@ -23,7 +23,7 @@ pub(crate) enum Program {
     At {
         job: JobId,
         /// It has received the signal that its job was aborted (`on_abort: signal`).
-        told: bool,
+        notified: bool,
     },
     /// It has ended, or is to be replaced: until the next one is ready, the task's jobs are blocked.
     Absent {
@@ -195,7 +195,7 @@ mod tests {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocol.md");
         let page = std::fs::read_to_string(page).expect("docs/protocol.md");
         assert_eq!(variants("Life").len(), 5, "{:?}", variants("Life"));
-        assert_eq!(variants("Program")[2], ("At".into(), vec!["job".into(), "told".into()]));
+        assert_eq!(variants("Program")[2], ("At".into(), vec!["job".into(), "notified".into()]));
         for name in ["Program", "Resume", "Life", "Message", "Request"] {
             let (code, page) = (variants(name), rows(&page, name));
             let names = |all: &[(String, Vec<String>)]| all.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
-use takt_core::model::{OnAbort, System, Task, TaskId};
+use takt_core::model::{OnAbort, OnExit, System, Task, TaskId};
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
@@ -85,18 +85,6 @@ pub struct Hooks {
     pub enter: Option<fn()>,
     /// After the last.
     pub leave: Option<fn()>,
-}
-
-/// What follows when the process of a task ends by itself.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum OnExit {
-    /// The task has no further jobs after status 0, and misses all further ones after another end.
-    #[default]
-    End,
-    /// Another process takes its place. The task's jobs are blocked until it is initialised.
-    Restart,
-    /// The run ends.
-    Stop,
 }
 
 /// The process of a task.

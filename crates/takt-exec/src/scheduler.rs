@@ -575,7 +575,7 @@ impl Setup {
         if let Some(cpus) = cpus {
             self.mechanism.set_cpus(slot.partition, cpus)?;
         }
-        let begins = |job| Program::At { job, told: false };
+        let begins = |job| Program::At { job, notified: false };
         // The process of the next job may be another one, which was born stopped.
         let stopped = !runs || slot.program == Program::New;
         match slot.program {
@@ -586,13 +586,13 @@ impl Setup {
                 slot.program = self.engine.at(task).map_or(Program::Waiting, begins);
                 slot.let_continue();
             }
-            Program::At { job, told } => {
+            Program::At { job, notified } => {
                 let aborted = matches!(work, Work::Abandoned | Work::Handler);
                 // The handler of a job is at work for that job, whatever the program was at.
                 let job = self.engine.at(task).unwrap_or(job);
-                slot.program = Program::At { job, told };
-                if let Some(signal) = slot.abort_signal.filter(|_| aborted && !told) {
-                    slot.program = Program::At { job, told: true };
+                slot.program = Program::At { job, notified };
+                if let Some(signal) = slot.abort_signal.filter(|_| aborted && !notified) {
+                    slot.program = Program::At { job, notified: true };
                     self.mechanism.signal_leader(slot.group, signal)?;
                 }
             }

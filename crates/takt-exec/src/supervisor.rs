@@ -1,7 +1,7 @@
 //! The supervisor: everything around the scheduler thread that may block.
 
 use crate::life::{Incarnation, Life, Message, Program, Request, Requests, Resume, completion_data, completion_of};
-use crate::plan::{Observer, OnExit, Plan, Process, SchedulerClass};
+use crate::plan::{Observer, Plan, Process, SchedulerClass};
 use crate::scheduler::{self, CONTROL, Item, Outcome, Setup, Slot};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Invalid, System, TaskId};
+use takt_core::model::{Invalid, OnExit, System, TaskId};
 use takt_core::record::JobId;
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::{Span, Time};

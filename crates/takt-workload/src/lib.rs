@@ -52,7 +52,7 @@ pub use value::{MAX_DURATION, duration_text, nearest, parse_cpus, parse_duration
 use std::ops::Range;
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Completion, Execution, OnAbort, System, TaskId, Timing};
+use takt_core::model::{Arrival, Completion, Execution, OnAbort, OnExit, System, TaskId, Timing};
 use takt_core::policy::PolicySpec;
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
@@ -237,18 +237,6 @@ impl TaskInfo {
             (Spawn::Once, false) => Completion::Undeclared,
         })
     }
-}
-
-/// What follows when the process of a task ends by itself.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum OnExit {
-    /// The task ends: regularly with status 0; otherwise it misses its further jobs.
-    #[default]
-    End,
-    /// Another process takes its place.
-    Restart,
-    /// The run ends.
-    Stop,
 }
 
 /// When the process of a task is started.

@@ -5,11 +5,11 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader, clipped};
-use crate::{OnExit, Spawn, TaskInfo, calls, servers, steps, utility};
+use crate::{Spawn, TaskInfo, calls, servers, steps, utility};
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Completion, Execution, OnAbort, Task};
+use takt_core::model::{Arrival, Completion, Execution, OnAbort, OnExit, Task};
 use takt_core::policy::{Need, PolicySpec, Scope};
 use takt_core::time::Span;
 
@@ -259,11 +259,11 @@ impl RawTask {
         }
         self.useless(reader, node, who);
         served_twice(reader, node, who);
-        self.check_process(reader, node, who);
+        self.check_process(reader, node, who, online);
     }
 
     /// Rules between the keys about the task's process.
-    fn check_process(&self, reader: &mut Reader, node: &Node, who: &str) {
+    fn check_process(&self, reader: &mut Reader, node: &Node, who: &str, online: bool) {
         let mut refuse = |key: &str, message: &str, label: &str, hint: &str| {
             if let Some(entry) = node.get(key) {
                 let fault = Diagnostic::error(&entry.value.span, format!("{who} {message}"));
@@ -284,7 +284,11 @@ impl RawTask {
                 "completion",
                 "has one process for all jobs, whose end cannot be the end of each",
                 "a process that is started once ends once",
-                "add `spawn: per-job`, or write `completion: signal`",
+                if online {
+                    "add `spawn: per-job`, or write `completion: signal`"
+                } else {
+                    "write `completion: signal`"
+                },
             ),
             Some(Completion::Signal | Completion::None) if per_job => refuse(
                 "completion",

@@ -4,11 +4,13 @@ mod common;
 
 use common::{load_with, ms, ok, source};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, BestEffortStart, Completion, Late, OnAbort, PartitionId, Slice, System};
+use takt_core::model::{
+    Arrival, Backlog, BestEffortStart, Completion, Late, OnAbort, OnExit, PartitionId, Slice, System,
+};
 use takt_core::policy::{PolicySpec, Scope};
 use takt_core::time::Span;
 use takt_workload::{
-    OnCrash, OnExit, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_text,
+    OnCrash, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_text,
 };
 
 /// The message of the only fault.
@@ -517,6 +519,16 @@ fn rules_of_processes_follow_from_what_the_file_says() {
     assert_eq!(told("on_exit: restart"), (None, Some(OnExit::Restart), Some("on_exit: restart".into())));
     assert_eq!(told("on_exit: stop"), (None, Some(OnExit::Stop), Some("on_exit: stop".into())));
     assert_eq!(told("on_exit: end").1, Some(OnExit::End));
+}
+
+#[test]
+fn a_process_of_a_table_is_not_advised_to_use_a_key_of_online_policies() {
+    let hint = |text: &str| common::fault(text, &Options::default()).hint.unwrap();
+    let process = "{cmd: a, completion: exit}";
+    let table = hint(&format!("windows: [{{length: 10, cpu: 0, sc_processes: [{process}]}}]"));
+    assert_eq!(table, "write `completion: signal`");
+    let online = hint("policy: edf\ntasks: [{period: 10ms, cmd: a, completion: exit}]");
+    assert_eq!(online, "add `spawn: per-job`, or write `completion: signal`");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use takt_linux::timer;
 /// Use CPU time: for ever, or a given amount per job
 ///
 /// The amount is CPU time of this process, so time in which it is stopped does not count. After each job it signals completion
-/// and waits for the next job, if a scheduler started it; otherwise the next job follows at once. The signal USR1 tells it that its job
+/// and waits for the next job, if a scheduler started it; otherwise the next job follows at once. The signal USR1 reports that its job
 /// was aborted (`on_abort: signal`): it leaves the rest of the job undone.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {

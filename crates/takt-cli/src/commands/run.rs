@@ -18,7 +18,7 @@ use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::{Choice, Signal};
 use takt_trace::Stamped;
-use takt_workload::{Driver, OnCrash, OnExit, Realtime, Spawn, TaskInfo, Workload};
+use takt_workload::{Driver, OnCrash, Realtime, Spawn, TaskInfo, Workload};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
@@ -133,11 +133,7 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
             init: task.init,
             per_job: task.spawn == Spawn::PerJob,
             signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal),
-            on_exit: task.on_exit.map(|rule| match rule {
-                OnExit::End => takt_exec::OnExit::End,
-                OnExit::Restart => takt_exec::OnExit::Restart,
-                OnExit::Stop => takt_exec::OnExit::Stop,
-            }),
+            on_exit: task.on_exit,
             abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
                 .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
             output: task.output.clone(),

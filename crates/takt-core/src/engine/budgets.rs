@@ -23,6 +23,7 @@ impl State {
     }
 
     /// What the task's own budget allows its present job; a handler has no such limit.
+    #[inline]
     pub(super) fn job_budget(&self, task: TaskId) -> Option<Span> {
         let run = &self.runs[task.index()];
         let limited = self.system.tasks[task.index()].budget.is_some() && !run.handler;

@@ -411,6 +411,7 @@ impl Engine {
     /// # Panics
     /// When time runs backwards, or when the policy puts one job on two places, two jobs on one CPU, or a job where it
     /// may not run: these are faults of the program, not of its input.
+    #[inline]
     pub fn step<S: Sink>(&mut self, now: Time, inputs: &[Input], sink: &mut S) -> &[Command] {
         let state = &mut self.state;
         assert!(now >= state.now, "time runs backwards: {now} after {}", state.now);
@@ -523,20 +524,24 @@ impl Engine {
     #[inline]
     fn decide<S: Sink>(&mut self, sink: &mut S) -> &[Command] {
         let Engine { state, policy, lent, decision, commands, .. } = self;
-        if !state.held.is_empty() {
-            state.block_held(sink);
-            deliver(state, &mut **policy, sink);
-        }
         decision.assignments.clear();
         commands.clear();
-        if !state.replace.is_empty() {
-            commands.extend(state.replace.drain(..).map(|task| Command::Replace { task }));
+        if !(state.held.is_empty() && state.replace.is_empty()) {
+            without_programs(state, &mut **policy, commands, sink);
         }
         policy.decide(lent, &mut Context { state, sink }, decision);
         assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
         state.apply(decision, commands, sink);
         commands
     }
+}
+
+/// Blocks the jobs of tasks that have no program, and asks for the programs that are to be replaced.
+#[cold]
+fn without_programs<S: Sink>(state: &mut State, policy: &mut dyn Policy, commands: &mut Vec<Command>, sink: &mut S) {
+    state.block_held(sink);
+    deliver(state, policy, sink);
+    commands.extend(state.replace.drain(..).map(|task| Command::Replace { task }));
 }
 
 /// Hands the waiting events to the policy, and then those that its own reactions cause.

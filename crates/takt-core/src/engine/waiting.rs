@@ -48,7 +48,6 @@ impl State {
     }
 
     /// Blocks the jobs that were released since then of tasks without a program.
-    #[cold]
     pub(super) fn block_held(&mut self, sink: &mut dyn Sink) {
         for index in 0..self.held.len() {
             self.block(self.held[index], sink);

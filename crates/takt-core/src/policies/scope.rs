@@ -265,6 +265,7 @@ impl<O: Ordering> Scoped<O> {
     }
 
     /// The task waits for nothing any more: who held that may be less urgent now.
+    #[inline]
     fn waits_no_longer(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let Some(sharing) = &mut self.sharing else { return };
         if let Some(holder) = sharing.waits(task, None).and_then(|r| sharing.holder(r, cx)) {

@@ -1,0 +1,66 @@
+//! `cargo xtask instructions`: what the simulator executes for each completed job, counted by Callgrind. Unlike a time, the figure
+//! is the same on a busy machine; it changes with the compiler.
+
+use crate::{Outcome, cargo, root};
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The task sets: a file of `crates/takt-sim/tests/data`, its policy and its CPUs.
+const SETS: [(&str, &str, &str); 2] = [("uni10_s1", "edf", "1"), ("g4_20_s1", "g-edf", "4")];
+/// Seconds of virtual time. The difference between two runs leaves out what is done once.
+const SECONDS: [u32; 2] = [20, 120];
+
+/// Prints the table, with the figures of another program beside those of this source, and their ratio.
+pub(crate) fn run(against: Option<&Path>) -> Outcome {
+    match table(against) {
+        Ok(()) => Outcome::Passed,
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+    }
+}
+
+fn table(against: Option<&Path>) -> Result<()> {
+    let built = cargo(&["build", "--locked", "--release", "--package", "takt"]).status()?;
+    ensure!(built.success(), "takt could not be built");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let takt = target.join("release/takt");
+    println!("instructions per completed job");
+    for (set, policy, cpus) in SETS {
+        let new = per_job(&takt, set, policy, cpus)?;
+        print!("{set:<10} {policy:<6} {cpus} CPU  {new:>8.0}");
+        if let Some(other) = against {
+            let old = per_job(other, set, policy, cpus)?;
+            print!("  other {old:>8.0}  ratio {:.4}", new / old);
+        }
+        println!();
+    }
+    Ok(())
+}
+
+fn per_job(takt: &Path, set: &str, policy: &str, cpus: &str) -> Result<f64> {
+    let [short, long] = SECONDS.map(|seconds| count(takt, set, policy, cpus, seconds));
+    let ((instructions, jobs), (more_instructions, more_jobs)) = (short?, long?);
+    ensure!(more_jobs > jobs, "{set}: no job completed in the longer run");
+    Ok((more_instructions - instructions) as f64 / (more_jobs - jobs) as f64)
+}
+
+/// The instructions and the completed jobs of one simulation.
+fn count(takt: &Path, set: &str, policy: &str, cpus: &str, seconds: u32) -> Result<(u64, u64)> {
+    let file = root().join("crates/takt-sim/tests/data").join(set).with_extension("csv");
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(takt)
+        .arg("sim")
+        .arg(&file)
+        .args(["--policy", policy, "--cpus", cpus, "--json", "--duration", &format!("{seconds}s")])
+        .stdin(Stdio::null())
+        .output()
+        .context("valgrind (Debian's package `valgrind`) counts the instructions")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{} sim {set}: {errors}", takt.display());
+    let collected =
+        errors.lines().find_map(|line| line.split_once("Collected : ")).context("valgrind printed no count")?;
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let jobs = summary["jobs"]["completed"].as_u64().context("the summary has no completed jobs")?;
+    Ok((collected.1.trim().parse()?, jobs))
+}
