@@ -20,7 +20,7 @@ pub(crate) fn run(against: Option<&Path>) -> Outcome {
 }
 
 fn table(against: Option<&Path>) -> Result<()> {
-    let built = cargo(&["build", "--locked", "--release", "--package", "takt"]).status()?;
+    let built = cargo(&["build", "--locked", "--release", "--package", "takt-cli"]).status()?;
     ensure!(built.success(), "takt could not be built");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let takt = target.join("release/takt");

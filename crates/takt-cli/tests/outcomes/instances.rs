@@ -159,7 +159,7 @@ fn chosen(realtime: bool, each: usize, bears: impl Fn(&Family) -> (Span, Span)) 
     let mut all = Vec::new();
     let only = std::env::var("TAKT_OUTCOMES_ONLY").unwrap_or_default();
     for (number, family) in families().iter().enumerate() {
-        let found = (0..2000).filter_map(|draw| drawn(family, number as u64, draw, realtime, bears(family))).take(each);
+        let found = (0..6000).filter_map(|draw| drawn(family, number as u64, draw, realtime, bears(family))).take(each);
         let before = all.len();
         all.extend(found);
         assert!(each < EACH || all.len() - before == each, "robust workloads of {}", family.name);

@@ -15,7 +15,11 @@ struct Disturbance {
     longer: Span,
     /// Up to so much is added to that, drawn for each job.
     varies: Span,
+    /// Added too, in thousandths of what each job needs: time that interrupts take.
+    slower: i64,
     switch: Span,
+    /// What each pass of the scheduler takes from the CPU.
+    scheduler: Span,
     late: Span,
     /// Releases and deadlines are noticed at multiples of this, so that what is due at nearly the same time coincides.
     tick: Span,
@@ -52,10 +56,20 @@ pub(crate) fn is_robust(text: &str, duration: Span, slack: Span, switch: Span) -
         Disturbance { late: us(300), switch, seed: 9, ..Disturbance::default() },
         Disturbance { late: us(150), longer: slack / 4, switch: us(40), seed: 2, ..Disturbance::default() },
     ];
+    // Where jobs are always behind, what the scheduler takes of each adds up.
+    disturbed.extend([5, 10].map(|slower| Disturbance { slower, scheduler: us(50), ..Disturbance::default() }));
+    disturbed.push(Disturbance {
+        slower: 15,
+        scheduler: us(80),
+        switch,
+        late: us(100),
+        seed: 3,
+        ..Disturbance::default()
+    });
     disturbed.extend([70, 130, 170].map(|tick| Disturbance { tick: us(tick), ..Disturbance::default() }));
     disturbed.extend((3..7).map(|seed| {
         let (longer, varies, switch) = (us(-10), slack, switch / 2);
-        Disturbance { longer, varies, switch, late: us(100), tick: Span::ZERO, seed }
+        Disturbance { longer, varies, switch, late: us(100), seed, ..Disturbance::default() }
     }));
     // One job needs a little more while another needs less: a preempted process spends time that its scheduler does not see.
     disturbed.extend((10..16).map(|seed| {
@@ -66,14 +80,14 @@ pub(crate) fn is_robust(text: &str, duration: Span, slack: Span, switch: Span) -
 }
 
 fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Course {
-    let Disturbance { longer, varies, switch, late, tick, seed } = disturbance;
+    let Disturbance { longer, varies, slower, switch, scheduler, late, tick, seed } = disturbance;
     let mut system = workload.system.clone();
     // Budgets with jitter would be drawn by another seed, too; no instance has any.
     system.seed = seed;
     (system.timing.lateness, system.timing.tick) = (late, tick);
     for task in &mut system.tasks {
         if let Some(need) = need(task) {
-            let least = (need + longer).max(Span::from_ns(1));
+            let least = (need + longer + need * slower / 1000).max(Span::from_ns(1));
             task.execution = Execution::Uniform { least, most: least + varies };
         }
         if let Some(handler) = &mut task.handler {
@@ -81,7 +95,7 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
         }
     }
     let mut scenario = Scenario::default();
-    scenario.costs.context_switch = switch;
+    (scenario.costs.context_switch, scenario.costs.scheduler) = (switch, scheduler);
     let mut engine = Engine::new(system).expect("a sound workload");
     let mut records: Vec<Record> = Vec::new();
     takt_sim::simulate(&mut engine, &scenario, duration, &mut records, |_: Time| ());
