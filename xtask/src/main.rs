@@ -1,6 +1,7 @@
 //! What continuous integration and developers run.
 
 mod ci;
+mod circles;
 mod instructions;
 mod tidy;
 mod vm;

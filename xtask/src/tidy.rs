@@ -1,6 +1,6 @@
 //! `cargo xtask tidy`: what no compiler checks. It also runs as a test.
 
-use crate::{Outcome, metadata, root};
+use crate::{Outcome, circles, metadata, root};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,6 +26,16 @@ fn findings(root: &Path) -> anyhow::Result<Vec<String>> {
     let crates = crates(&metadata()?, root);
     dependencies(&map, &crates, &mut findings);
     named_files(&map, root, &mut findings);
+    for c in &crates {
+        for group in circles::find(&root.join(&c.path).join("src"))? {
+            let short = |file: &Path| file.strip_prefix(root).unwrap_or(file).display().to_string();
+            findings.push(format!("{}: files import each other:", c.name));
+            for (from, to, paths) in group {
+                let paths: Vec<String> = paths.into_iter().collect();
+                findings.push(format!("  {} -> {} ({})", short(&from), short(&to), paths.join(", ")));
+            }
+        }
+    }
     let mut files = Vec::new();
     walk(root, root, &mut files)?;
     for file in &files {

@@ -1,12 +1,11 @@
 //! What is known of policies that go by what jobs are worth: where they are EDF.
 
 use crate::uniprocessor::Demand;
-use takt_core::model::System;
-use takt_core::policy::{Need, PolicySpec, Scope};
+use takt_core::model::{Need, PolicySpec, Scope, System};
 
 /// Whether the policy goes by what jobs are worth.
 pub(crate) fn by_utility(system: &System) -> bool {
-    system.policy.entry.needs.contains(&Need::Utility)
+    system.policy.profile.needs.contains(&Need::Utility)
 }
 
 /// Whether the policy sheds jobs from a schedule in order of deadlines, and only where that is not feasible by what is declared.
@@ -15,7 +14,7 @@ pub(crate) fn by_utility(system: &System) -> bool {
 /// 1990). That holds on one CPU, and for NG-GUA and gMUA beside global EDF.
 pub(crate) fn sheds(system: &System) -> bool {
     let one_cpu = system.cpus.len() == 1 || system.policy.scope == Scope::Partitioned;
-    match system.policy.entry.name {
+    match system.policy.profile.name {
         "dasa-nd" | "dasa" | "lbesa" => true,
         "gmua" | "g-gua" => one_cpu,
         "ng-gua" => one_cpu && by_rest(&system.policy),
@@ -25,7 +24,7 @@ pub(crate) fn sheds(system: &System) -> bool {
 
 /// Whether a global policy is global EDF while that meets all deadlines.
 pub(crate) fn is_global_edf(policy: &PolicySpec) -> bool {
-    matches!(policy.entry.name, "edf" | "gmua") || policy.entry.name == "ng-gua" && by_rest(policy)
+    matches!(policy.profile.name, "edf" | "gmua") || policy.profile.name == "ng-gua" && by_rest(policy)
 }
 
 /// Whether NG-GUA loads a CPU with what its jobs still need: the default.

@@ -10,8 +10,7 @@ use takt_core::model::{System, TaskId};
 use takt_core::policies::ipi::parameters::{Parameters, UNIT};
 use takt_core::policies::ipi::regulator::WHOLE;
 use takt_core::policies::ipi::{homes, setpoints};
-use takt_core::policy::Build;
-use takt_core::record::Place;
+use takt_core::policy::{Build, Registry};
 use takt_core::time::Span;
 
 /// The gains of I+PI, in millionths.
@@ -237,14 +236,13 @@ impl ControlReport {
 #[must_use]
 pub fn report(system: &System) -> Option<ControlReport> {
     let spec = system.policy;
-    if spec.entry.name != "ipi" {
+    if spec.profile.name != "ipi" {
         return None;
     }
     let p = Parameters::new(&spec).ok()?;
     let gains = Gains { kpi: p.kpi, krr: p.krr, zrr: p.zrr };
     let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
-    let places: Vec<Place> = (0..system.cpus.len()).map(|c| Place(c as u16)).collect();
-    let homes = homes(&Build { system, tasks: &tasks, places: &places, spec, first_timer: 0 });
+    let homes = Build::whole(system, &Registry::default(), homes);
     let cpus = system.cpus.iter().enumerate().map(|(index, cpu)| {
         let members: Vec<TaskId> = tasks.iter().copied().filter(|t| homes[t.index()] == Some(index as u16)).collect();
         plan(system, &p, cpu, &members)

@@ -30,7 +30,7 @@ pub(crate) fn global(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'
     if constrained && fit && tasks.len() as u64 <= cpus {
         return ("one-cpu-each", Finding::new(Answer::Yes, Kind::Exact, "there are no more tasks than CPUs"));
     }
-    let by_priority = match system.policy.entry.name {
+    let by_priority = match system.policy.profile.name {
         "rm" => Some("grm-rta"),
         "dm" => Some("gdm-rta"),
         "fp" => Some("gfp-rta"),

@@ -6,8 +6,7 @@ use crate::servers;
 use crate::split;
 use crate::utilisation::Utilisation;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Reservation, System, Task, TaskId};
-use takt_core::policy::Scope;
+use takt_core::model::{Arrival, Reservation, Scope, System, Task, TaskId};
 use takt_core::time::Span;
 
 /// The kernel throttles real-time processes by what they take of each second.
@@ -100,7 +99,7 @@ fn bounds(system: &System) -> bool {
     let policy = &system.policy;
     match servers::ranking(policy).is_some() {
         true => policy.value("background") != Some(1),
-        false => policy.entry.name == "cbs" && policy.value("enforcement") == Some(1),
+        false => policy.profile.name == "cbs" && policy.value("enforcement") == Some(1),
     }
 }
 

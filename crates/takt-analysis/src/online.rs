@@ -10,10 +10,9 @@ use crate::split;
 use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
 use crate::utilisation::Utilisation;
 use std::fmt;
-use takt_core::model::{Arrival, Backlog, Execution, Locking, Step, System, Task, TaskId, Timing};
+use takt_core::model::{Arrival, Backlog, CpuTest, Execution, Locking, Scope, Step, System, Task, TaskId, Timing};
 use takt_core::policies::scope;
-use takt_core::policy::{Build, CpuTest, Scope};
-use takt_core::record::Place;
+use takt_core::policy::{Build, Registry};
 use takt_core::time::{Span, Time};
 
 /// Whether every deadline is met.
@@ -162,8 +161,8 @@ fn judge(system: &System, declared: &System, known: Vec<Demand>, home: Option<&[
     let (test, found) = match split::way(&system.policy) {
         None => by_policy(system, declared, &tasks, home, &least),
         Some(way) => match split::judge(system, declared, &tasks, way) {
-            Ok(found) if found.answer == Answer::Yes => (system.policy.entry.name, found),
-            Ok(found) => impossible(&least, cpus).unwrap_or((system.policy.entry.name, found)),
+            Ok(found) if found.answer == Answer::Yes => (system.policy.profile.name, found),
+            Ok(found) => impossible(&least, cpus).unwrap_or((system.policy.profile.name, found)),
             Err(why) => no_test(&least, cpus, &why),
         },
     };
@@ -184,13 +183,13 @@ fn by_policy(
     home: Option<&[u16]>,
     least: &[Demand],
 ) -> (&'static str, Finding) {
-    let (name, cpus) = (system.policy.entry.name, system.cpus.len() as u64);
+    let (name, cpus) = (system.policy.profile.name, system.cpus.len() as u64);
     let once = system.locking == Locking::Ceiling || name == "np-edf";
     let rules = Rules { queue: system.backlog == Backlog::Queue, once };
     let test: Option<(&'static str, Test)> = match name {
         "edf" | "np-edf" => Some((name_of_edf(name), uniprocessor::edf)),
         _ if sheds(system) => Some(("edf", uniprocessor::edf)),
-        _ if matches!(system.policy.entry.test, CpuTest::ResponseTimes(_)) => {
+        _ if matches!(system.policy.profile.test, CpuTest::ResponseTimes(_)) => {
             Some(("rta", uniprocessor::fixed_priority))
         }
         _ if servers::ranking(&system.policy) == Some(servers::By::Deadline) => Some(("edf", uniprocessor::edf)),
@@ -232,11 +231,11 @@ fn name_of_edf(name: &str) -> &'static str {
 
 /// The tasks that come again and again; an error names one without a runtime.
 fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
-    let (name, servers) = (system.policy.entry.name, servers::ranking(&system.policy));
+    let (name, servers) = (system.policy.profile.name, servers::ranking(&system.policy));
     let demand = |(index, task): (usize, &Task)| {
         let (period, first) = (task.arrival.period()?, task.arrival.first()?);
         let id = TaskId(index as u32);
-        let rank = match system.policy.entry.test {
+        let rank = match system.policy.profile.test {
             CpuTest::ResponseTimes(rank) => rank(task),
             _ if servers == Some(servers::By::Period) => period.ns(),
             _ => -i64::from(task.priority),
@@ -344,14 +343,14 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     if any(|s| matches!(s, Step::Call(_))) {
         return Err("jobs that ask for other terms are beyond the tests");
     }
-    let name = system.policy.entry.name;
+    let name = system.policy.profile.name;
     if sleeps && name == "np-edf" {
         return Err("a job that wakes up can be held up again by one that is not preempted");
     }
     if locks && by_utility(system) {
         return Err("resources under a policy that goes by utility are beyond the tests");
     }
-    if locks && matches!(system.policy.entry.name, "llref" | "pd2") {
+    if locks && matches!(system.policy.profile.name, "llref" | "pd2") {
         return Err("this policy hands out resources in the order of asking, whatever `locking` says");
     }
     if may_skip(system) {
@@ -402,7 +401,7 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
 /// that these need: under EDF if it has no deadline itself, under fixed priorities if its own is the least.
 fn disturbs_nobody(system: &System, task: &Task) -> bool {
     let dated = || system.tasks.iter().filter(|t| t.deadline.is_some() && !is_listed(t));
-    match system.policy.entry.name {
+    match system.policy.profile.name {
         // A server contains whatever its jobs do.
         name if reservation::knows(name) => true,
         _ if task.steps.iter().any(|s| matches!(s, Step::Lock(_))) => false,
@@ -487,11 +486,9 @@ pub(crate) fn homes(system: &System) -> Vec<u16> {
 
 /// The same with the tasks that no cluster accepted.
 pub(crate) fn packed(system: &System) -> scope::Packed {
-    let servers = reservation::knows(system.policy.entry.name).then(|| reservation::as_runtimes(system));
+    let servers = reservation::knows(system.policy.profile.name).then(|| reservation::as_runtimes(system));
     let system = servers.as_ref().unwrap_or(system);
-    let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
-    let places: Vec<Place> = (0..system.cpus.len()).map(|p| Place(p as u16)).collect();
-    scope::pack(&Build { system, tasks: &tasks, places: &places, spec: system.policy, first_timer: 0 })
+    Build::whole(system, &Registry::default(), scope::pack)
 }
 
 /// The finding about the CPUs of the system, from those about each.

@@ -5,9 +5,9 @@ use crate::parts;
 use crate::reservation;
 use crate::servers;
 use crate::split;
-use takt_core::model::{Reservation, System, Task, TaskId};
+use takt_core::model::{Reservation, Scope, System, Task, TaskId};
 use takt_core::policies::split::Routes;
-use takt_core::policy::{Build, Scope};
+use takt_core::policy::{Build, Registry};
 use takt_core::record::Place;
 use takt_core::time::Span;
 
@@ -57,7 +57,7 @@ pub fn placement(system: &System) -> Vec<Home> {
 
 /// What is reserved for a task of a policy with servers.
 fn server(system: &System, task: &Task) -> Option<Reservation> {
-    task.reserved().filter(|_| reservation::knows(system.policy.entry.name))
+    task.reserved().filter(|_| reservation::knows(system.policy.profile.name))
 }
 
 fn alone(system: &System, tasks: &[TaskId]) -> Vec<Home> {
@@ -69,7 +69,14 @@ fn alone(system: &System, tasks: &[TaskId]) -> Vec<Home> {
     };
     if split::has_routes(&system.policy) {
         let places: Vec<Place> = (0..cpus.len()).map(|p| Place(p as u16)).collect();
-        let build = Build { system, tasks, places: &places, spec: system.policy, first_timer: 0 };
+        let build = Build {
+            system,
+            tasks,
+            places: &places,
+            spec: system.policy,
+            first_timer: 0,
+            registry: &Registry::default(),
+        };
         let routes = match split::way(&system.policy) {
             Some(way) => Routes::new(&build, way),
             None => Routes::of_servers(&build),

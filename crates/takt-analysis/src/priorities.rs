@@ -15,8 +15,7 @@ use crate::online::homes;
 use crate::parts;
 use crate::taskset::Task;
 use crate::tests::{Effort, deadline_analysis, response};
-use takt_core::model::{self, System};
-use takt_core::policy::{PolicySpec, Scope};
+use takt_core::model::{self, PolicySpec, Scope, System};
 use takt_core::time::Span;
 
 /// A rule that assigns priorities.

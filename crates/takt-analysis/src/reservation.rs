@@ -30,9 +30,8 @@ use crate::tests;
 use crate::uniprocessor::{Demand, Finding};
 use crate::utilisation::Utilisation;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Reservation, Step, System, Task, TaskId, Timing};
+use takt_core::model::{Arrival, Reservation, Scope, Step, System, Task, TaskId, Timing};
 use takt_core::policies::split::demand::Times;
-use takt_core::policy::Scope;
 use takt_core::time::Span;
 
 /// Whether the policy is one of servers whose guarantee is proven.
@@ -136,7 +135,7 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
     if let Some(no) = impossible(least, cpus as u64) {
         return no;
     }
-    let name = system.policy.entry.name;
+    let name = system.policy.profile.name;
     let unknown = |why| {
         // Its assignment is the test; for the others there are several.
         let test = if name == "edf-wmr" { name } else { "reservation" };
@@ -154,7 +153,7 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
         let Some(server) = declared.tasks[id.index()].reserved() else {
             return beyond(format!("task {} has no reservation", id.0));
         };
-        let hard = system.policy.entry.name != "edf-wmr" && system.policy.value("enforcement") == Some(1);
+        let hard = system.policy.profile.name != "edf-wmr" && system.policy.value("enforcement") == Some(1);
         served.push(Served { id, task, server, hard });
     }
     let fit = match name {
@@ -199,7 +198,7 @@ fn on_clusters(
         if let Some(bound) = here.iter().find(|s| !cluster.is_subset(&s.task.affinity)) {
             return Err(format!("task {} may not run on every CPU of its cluster", bound.id.0));
         }
-        match fits(system.policy.entry.name, &here, tasks, cluster.len() as u64) {
+        match fits(system.policy.profile.name, &here, tasks, cluster.len() as u64) {
             Ok((name, bounds)) => {
                 responses.extend(bounds);
                 test = Some(test.map_or(name, |before| if before == name { name } else { "reservation" }));

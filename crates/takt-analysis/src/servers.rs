@@ -9,8 +9,7 @@
 use crate::idle;
 use crate::online::{Answer, Kind, MAY_SKIP, Verdict, budgets, may_skip, most, packed_as_tasks};
 use crate::reservation;
-use takt_core::model::{Arrival, Reservation, Server, Step, System, Task, TaskId, Timing};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, PolicySpec, Reservation, Server, Step, System, Task, TaskId, Timing};
 use takt_core::time::Span;
 
 /// What tasks and servers are ranked by.
@@ -24,7 +23,7 @@ pub(crate) enum By {
 /// The ranking of a policy of servers; `None` for every other policy.
 pub(crate) fn ranking(policy: &PolicySpec) -> Option<By> {
     let known = ["polling-server", "periodic-server", "deferrable-server", "sporadic-server"];
-    known.contains(&policy.entry.name).then(|| match policy.value("by") {
+    known.contains(&policy.profile.name).then(|| match policy.value("by") {
         Some(1) => By::Priority,
         Some(2) => By::Deadline,
         _ => By::Period,
@@ -35,7 +34,7 @@ pub(crate) fn ranking(policy: &PolicySpec) -> Option<By> {
 /// server can use one at the end of its period and the next one at the beginning.
 pub(crate) fn jitter(policy: &PolicySpec, task: &Task) -> Span {
     match task.reservation {
-        Some(Reservation { budget, period, .. }) if policy.entry.name == "deferrable-server" => period - budget,
+        Some(Reservation { budget, period, .. }) if policy.profile.name == "deferrable-server" => period - budget,
         _ => Span::ZERO,
     }
 }
@@ -140,9 +139,9 @@ fn unknown(system: &System, by: By) -> Option<String> {
         "under this policy holders of resources inherit nothing"
     } else if system.timing != Timing::default() {
         "the budgets of servers need a clock that is never late"
-    } else if by == By::Deadline && system.policy.entry.name == "deferrable-server" {
+    } else if by == By::Deadline && system.policy.profile.name == "deferrable-server" {
         "there is no test for deferrable servers that are ranked by deadline"
-    } else if system.policy.entry.name == "sporadic-server" && system.policy.value("variant") == Some(1) {
+    } else if system.policy.profile.name == "sporadic-server" && system.policy.value("variant") == Some(1) {
         "by the rules of POSIX a part of a budget can come back too early"
     } else if may_skip(system) {
         // Asked of the system itself: a task in place of a server may have a deadline that its jobs lack.

@@ -3,15 +3,15 @@
 use crate::online::{Answer, Kind};
 use crate::parts::is_absent;
 use crate::uniprocessor::{Demand, Finding};
-use takt_core::model::{Invalid, Step, System, TaskId, Timing};
+use takt_core::model::{Invalid, PolicySpec, Step, System, TaskId, Timing};
 use takt_core::policies::split::Routes;
 use takt_core::policies::split::assign::Split;
-use takt_core::policy::{Build, PolicySpec};
+use takt_core::policy::{Build, Registry};
 use takt_core::record::Place;
 
 /// How the policy splits tasks; `None` for every other policy.
 pub(crate) fn way(policy: &PolicySpec) -> Option<Split> {
-    match policy.entry.name {
+    match policy.profile.name {
         "edf-wm" => Some(Split::Windows),
         "edf-cd" => Some(Split::Tight),
         _ => None,
@@ -20,7 +20,7 @@ pub(crate) fn way(policy: &PolicySpec) -> Option<Split> {
 
 /// Whether the policy assigns tasks, or their servers, to routes over several CPUs.
 pub(crate) fn has_routes(policy: &PolicySpec) -> bool {
-    way(policy).is_some() || policy.entry.name == "edf-wmr"
+    way(policy).is_some() || policy.profile.name == "edf-wmr"
 }
 
 /// How many tasks are split, where all have a place; else why not.
@@ -29,7 +29,14 @@ fn routes(system: &System, of: impl Fn(&Build<'_>) -> Result<Routes, Invalid>) -
     let here = (0..).map(TaskId).zip(&system.tasks).filter(|(_, task)| !is_absent(task));
     let all: Vec<TaskId> = here.map(|(id, _)| id).collect();
     let places: Vec<Place> = (0..system.cpus.len()).map(|p| Place(p as u16)).collect();
-    let build = Build { system, tasks: &all, places: &places, spec: system.policy, first_timer: 0 };
+    let build = Build {
+        system,
+        tasks: &all,
+        places: &places,
+        spec: system.policy,
+        first_timer: 0,
+        registry: &Registry::default(),
+    };
     let routes = of(&build).map_err(|invalid| invalid.to_string())?;
     match routes.refused.first() {
         Some(_) if routes.gave_up => Err("the assignment takes too long to be searched".to_owned()),

@@ -11,8 +11,7 @@ mod frame;
 
 use crate::online::{Answer, Kind, budgets, most, only_runs, sentence, varies_by_itself};
 use std::fmt;
-use takt_core::model::{Arrival, Backlog, BestEffortStart, PartitionId, System, TaskId, Timing};
-use takt_core::policy::Scope;
+use takt_core::model::{Arrival, Backlog, BestEffortStart, PartitionId, Scope, System, TaskId, Timing};
 use takt_core::time::Span;
 
 /// Beyond so many steps a test gives up: a verdict must not take longer than a look at it is worth.
@@ -148,7 +147,7 @@ type Found = (Answer, &'static str, Kind, String);
 
 fn verdict(system: &System, partition: PartitionId) -> Verdict {
     let described = &system.partitions[partition.index()];
-    let policy = described.policy.expect("only partitions with a policy of their own are asked about").entry.name;
+    let policy = described.policy.expect("only partitions with a policy of their own are asked about").profile.name;
     let timed = described.tasks.iter().any(|task| system.tasks[task.index()].deadline.is_some());
     let (schedulable, test, kind, reason) = if !timed {
         (Answer::Yes, "no-deadlines", Kind::Exact, "no task has a deadline that it could miss".into())
@@ -201,7 +200,7 @@ fn streams(system: &System, partition: PartitionId) -> Result<(Supply, Vec<Strea
         if !system.cpus.is_subset(&task.affinity) && first.is_some_and(|cpu| !cpu.is_subset(&task.affinity)) {
             return Err(format!("task {} may not run in every slice", id.0));
         }
-        let rank = match policy.entry.name {
+        let rank = match policy.profile.name {
             "rm" => period.ns(),
             "dm" => task.deadline.map_or(i64::MAX, Span::ns),
             _ => -i64::from(task.priority),
@@ -221,7 +220,7 @@ fn streams(system: &System, partition: PartitionId) -> Result<(Supply, Vec<Strea
 
 fn judge(system: &System, partition: PartitionId, supply: &Supply, streams: &[Stream]) -> Found {
     let policy = system.partitions[partition.index()].policy.expect("it was asked about");
-    let found = match policy.entry.name {
+    let found = match policy.profile.name {
         "edf" => edf(supply, streams),
         // Without rivals every one of these policies is the same.
         _ if streams.len() == 1 => edf(supply, streams),

@@ -194,8 +194,7 @@ impl fmt::Display for TableReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takt_core::model::{Partition, Window};
-    use takt_core::policy::PolicySpec;
+    use takt_core::model::{Partition, PolicySpec, Window};
 
     fn ms(ms: i64) -> Span {
         Span::from_ms(ms)

@@ -2,8 +2,7 @@
 
 use crate::taskset::TaskSet;
 use crate::tests;
-use takt_core::model::{Backlog, System, Timing};
-use takt_core::policy::Scope;
+use takt_core::model::{Backlog, Scope, System, Timing};
 use takt_core::time::Span;
 
 /// The most by which a job of the set can be late under global EDF on so many CPUs (Devi, Anderson, "Tardiness Bounds under Global
@@ -27,7 +26,7 @@ pub fn of_set(set: &TaskSet, cpus: usize) -> Result<Span, &'static str> {
 #[must_use]
 pub fn bound(system: &System) -> Option<Span> {
     let alone = system.domains.is_empty() && system.windows.is_empty() && system.cpus.len() > 1;
-    let global = system.policy.entry.name == "edf" && system.policy.scope == Scope::Global;
+    let global = system.policy.profile.name == "edf" && system.policy.scope == Scope::Global;
     if !alone || !global || system.backlog != Backlog::Queue || system.timing != Timing::default() {
         return None;
     }

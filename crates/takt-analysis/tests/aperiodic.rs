@@ -2,8 +2,7 @@
 
 use takt_analysis::online::{Answer, Kind, Verdict, verdict};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Reservation, System, Task};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, PolicySpec, Reservation, System, Task};
 use takt_core::time::Span;
 
 const MS: fn(i64) -> Span = Span::from_ms;

@@ -6,10 +6,9 @@ use takt_analysis::parts;
 use takt_analysis::taskset::TaskSet;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{
-    Arrival, Backlog, Call, Domain, Execution, Load, Locking, Reservation, ResourceId, Server, ServerId, Step, System,
-    Task, TaskId, Timing,
+    Arrival, Backlog, Call, Domain, Execution, Load, Locking, PolicySpec, Reservation, ResourceId, Server, ServerId,
+    Step, System, Task, TaskId, Timing,
 };
-use takt_core::policy::PolicySpec;
 use takt_core::time::Span;
 
 /// Tasks as (runtime, deadline, period) in milliseconds; earlier ones have the higher priority.
@@ -416,7 +415,7 @@ fn a_skipped_release_is_missed_behind_a_server_too() {
             let mut s = reserved(system(policy, 1, &[(1, 10, 10), (3, 10, 10)]), &[(5, 10), (1, 10)]);
             (s.tasks[0].reservation, s.tasks[1].deadline) = (None, None);
             if policy != "cbs" {
-                let at = s.policy.entry.settings.iter().position(|setting| setting.name == "by").unwrap();
+                let at = s.policy.profile.settings.iter().position(|setting| setting.name == "by").unwrap();
                 s.policy.values[at] = Some(by);
             }
             for arrival in [s.tasks[1].arrival.clone(), listed.clone()] {
@@ -483,7 +482,7 @@ fn global_policies_that_shed_jobs_are_global_edf_while_that_meets_all() {
     }
     // G-GUA may miss what global EDF meets, and so may NG-GUA by declared loads.
     let mut declared = valued("ng-gua", 2, &set);
-    let load = declared.policy.entry.settings.iter().position(|s| s.name == "load").unwrap();
+    let load = declared.policy.profile.settings.iter().position(|s| s.name == "load").unwrap();
     declared.policy.values[load] = Some(1);
     assert_eq!(verdict(&declared).schedulable, Answer::Unknown);
     assert_eq!(verdict(&valued("g-gua", 2, &set)).schedulable, Answer::Unknown);
@@ -760,7 +759,7 @@ fn listed_releases_count_by_the_densest_second_or_by_a_server_that_keeps_to_its_
         let mut s = listed(&[3, 4, 5], policy);
         s.tasks[1].runtime = None;
         if hard {
-            let at = s.policy.entry.settings.iter().position(|setting| setting.name == "enforcement").unwrap();
+            let at = s.policy.profile.settings.iter().position(|setting| setting.name == "enforcement").unwrap();
             s.policy.values[at] = Some(1);
         }
         assert_eq!(verdict(&s).idle_10_percent, bounded, "{policy}");

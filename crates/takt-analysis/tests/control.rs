@@ -3,9 +3,8 @@
 use takt_analysis::control::{Characteristic, Gains, Loops, Pole, Timing, report};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Arrival, System, Task, TaskId};
+use takt_core::model::{Arrival, PolicySpec, System, Task, TaskId};
 use takt_core::policies::ipi::stability;
-use takt_core::policy::PolicySpec;
 use takt_core::record::{Record, What};
 use takt_core::time::{Span, Time};
 
@@ -22,7 +21,7 @@ fn gains(kpi: f64, krr: f64, zrr: f64) -> Gains {
 fn spec(settings: &[(&str, i64)]) -> PolicySpec {
     let mut spec = PolicySpec::from_name("ipi").expect("ipi");
     for (name, value) in settings {
-        let index = spec.entry.settings.iter().position(|s| s.name == *name).expect("a setting");
+        let index = spec.profile.settings.iter().position(|s| s.name == *name).expect("a setting");
         spec.values[index] = Some(*value);
     }
     spec

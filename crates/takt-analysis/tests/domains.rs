@@ -5,14 +5,14 @@ use proptest::prelude::*;
 use takt_analysis::online::{Answer, Kind, Verdict, verdict};
 use takt_analysis::parts;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Domain, Reservation, System, Task, TaskId};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, Domain, PolicySpec, Reservation, System, Task, TaskId};
+use takt_core::policy::Registry;
 use takt_core::time::Span;
 
 /// Every policy, in each of its forms, that can have a domain to itself.
 fn policies() -> impl Iterator<Item = String> {
-    let names = PolicySpec::names().map(|(prefix, name)| format!("{prefix}{name}"));
-    names.filter(|name| !["domains", "windows"].contains(&name.as_str()))
+    let names: Vec<String> = Registry::standard().names().map(|(prefix, name)| format!("{prefix}{name}")).collect();
+    names.into_iter().filter(|name| !["domains", "windows"].contains(&name.as_str()))
 }
 
 /// Tasks that every policy takes: a period, a part of it that is needed, and one that is left until the deadline, both in percent.

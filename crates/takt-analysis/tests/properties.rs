@@ -8,8 +8,7 @@ use takt_analysis::taskset::{Task, TaskSet};
 use takt_analysis::tests::edf::{Demand, Window, demand, growth, largest_piece};
 use takt_analysis::tests::{self, Verdict, Why, fixed_priority};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{self, Arrival, Backlog, System};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{self, Arrival, Backlog, PolicySpec, System};
 use takt_core::time::Span;
 
 /// Periods with a small common multiple, so that every instant of it can be tried.

@@ -7,8 +7,7 @@ use partition::Row;
 use takt_analysis::online::{Answer, Kind};
 use takt_analysis::supply::{Supply, verdicts};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Partition, PartitionId, System};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, Partition, PartitionId, PolicySpec, System};
 use takt_core::time::Span;
 
 /// In milliseconds: windows, and tasks as period, deadline and runtime.

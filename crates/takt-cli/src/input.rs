@@ -5,8 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use takt_analysis::priorities::{self, Rule};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{Late, System};
-use takt_core::policy::{Placement, PolicySpec};
+use takt_core::model::{Late, Placement, PolicySpec, System};
 use takt_core::time::Span;
 use takt_workload::{AssignedPriorities, Diagnostic, Driver, Options, Severity, Source, Workload};
 

@@ -7,8 +7,7 @@ use crate::commands::{assignment, output};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 pub(crate) use tables::{Cell, aligned, alike, short, table};
-use takt_core::model::Domain;
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Domain, PolicySpec};
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
 use takt_core::utility::UNIT;
@@ -97,7 +96,7 @@ impl Summary<'_> {
     fn json(&self, more: Value) -> Map<String, Value> {
         let (system, totals) = (&self.workload.system, self.totals());
         let object = json!({
-            "policy": system.policy.entry.name, "scope": system.policy.scope.name(), "cpus": system.cpus.len(),
+            "policy": system.policy.profile.name, "scope": system.policy.scope.name(), "cpus": system.cpus.len(),
             "duration_ns": self.duration.ns(), "seed": system.seed,
             "jobs": {"released": totals.released, "completed": totals.completed, "met": totals.met,
                      "missed": totals.missed, "aborted": totals.aborted},
@@ -115,7 +114,7 @@ impl Summary<'_> {
         let mut object: Map<String, Value> = objects.flatten().collect();
         let domain = |(domain, name): (&Domain, &String)| {
             json!({"name": name, "cpus": domain.cpus.to_string(),
-                   "policy": domain.policy.entry.name, "scope": domain.policy.scope.name()})
+                   "policy": domain.policy.profile.name, "scope": domain.policy.scope.name()})
         };
         if let Some(assigned) = self.workload.settings.priorities {
             object.insert("priorities".into(), json!({"rule": assigned.rule, "fallback": assigned.fallback}));
@@ -275,8 +274,8 @@ pub(crate) fn settings(policy: &PolicySpec) -> Vec<(String, String)> {
 /// scope themselves.
 pub(crate) fn policy(policy: &PolicySpec) -> String {
     let settings: String = settings(policy).iter().map(|(name, value)| format!(", {name}={value}")).collect();
-    let scope = if policy.entry.name == "domains" { String::new() } else { format!(" ({})", policy.scope.name()) };
-    format!("{}{}{scope}{settings}", policy.prefix(), policy.entry.name)
+    let scope = if policy.profile.name == "domains" { String::new() } else { format!(" ({})", policy.scope.name()) };
+    format!("{}{}{scope}{settings}", policy.prefix(), policy.profile.name)
 }
 
 fn response(h: &Histogram) -> Value {

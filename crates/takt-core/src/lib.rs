@@ -7,6 +7,13 @@
 
 extern crate alloc;
 
+/// The text of a manual page, which only the feature `manuals` keeps.
+macro_rules! manual {
+    ($text:expr) => {
+        if cfg!(feature = "manuals") { $text } else { "" }
+    };
+}
+
 pub mod cpus;
 pub mod engine;
 pub mod model;
@@ -14,6 +21,8 @@ pub mod policies;
 pub mod policy;
 mod queue;
 pub mod record;
+#[cfg(feature = "registry")]
+pub mod registry;
 pub mod rng;
 pub mod scenario;
 pub mod stats;

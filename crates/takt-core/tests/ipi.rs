@@ -6,9 +6,8 @@
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Engine, Input};
-use takt_core::model::{Arrival, Handler, Invalid, System, Task, TaskId};
+use takt_core::model::{Arrival, Handler, Invalid, PolicySpec, Scope, System, Task, TaskId};
 use takt_core::policies::ipi::regulator::{Split, WHOLE};
-use takt_core::policy::{PolicySpec, Scope};
 use takt_core::record::{Outcome, Place, Record, What};
 use takt_core::time::{Span, Time};
 
@@ -27,14 +26,14 @@ fn spec(name: &str, settings: &[(&str, &str)]) -> PolicySpec {
 }
 
 fn index(name: &str) -> usize {
-    let settings = PolicySpec::from_name("ipi").expect("ipi").entry.settings;
+    let settings = PolicySpec::from_name("ipi").expect("ipi").profile.settings;
     settings.iter().position(|s| s.name == name).expect("a setting")
 }
 
 fn value(index: usize, text: &str) -> i64 {
-    use takt_core::policy::Kind;
+    use takt_core::model::Kind;
     let number = || (text.parse::<f64>().expect("a number") * 1e6).round() as i64;
-    match PolicySpec::from_name("ipi").expect("ipi").entry.settings[index].kind {
+    match PolicySpec::from_name("ipi").expect("ipi").profile.settings[index].kind {
         Kind::Choice(words) => words.iter().position(|w| *w == text).expect("a word") as i64,
         Kind::Count(..) => text.parse().expect("a number"),
         // Millionths, and nanoseconds from milliseconds.

@@ -1,9 +1,10 @@
 //! How jobs come, end, are aborted and share resources, each in an example by hand. All times are nanoseconds.
 
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Command, Context, Ending, Engine, Input, Work};
+use takt_core::engine::{Command, Ending, Engine, Input, Work};
 use takt_core::model::*;
-use takt_core::policy::{Build, CpuTest, Decision, Entry, Event, Policy, PolicySpec, Scope};
+use takt_core::model::{CpuTest, PolicySpec, Profile, Scope};
+use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
 use takt_core::record::{JobId, Outcome, Place, Record, Sink, What};
 use takt_core::time::{Span, Time};
 
@@ -764,14 +765,16 @@ impl Policy for Shortest {
 }
 
 static SHORTEST: Entry = Entry {
-    name: "srtf",
-    summary: "",
+    profile: Profile {
+        name: "srtf",
+        summary: "",
+        scopes: &[Scope::Uniprocessor],
+        needs: &[],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[],
+    },
     manual: "",
-    scopes: &[Scope::Uniprocessor],
-    needs: &[],
-    settings: &[],
-    facts: &[],
-    test: CpuTest::Utilisation,
     build: |build: &Build<'_>| Ok(Box::new(Shortest(build.tasks.to_vec()))),
 };
 
@@ -780,11 +783,11 @@ fn abandoned_work_does_not_diminish_what_a_job_still_needs() {
     let a = Task { runtime: Some(ns(8)), on_abort: OnAbort::Finish, ..periodic(30, 30, 0) };
     let b = Task { runtime: Some(ns(7)), ..once(&[35], 0) };
     let c = Task { runtime: Some(ns(6)), ..once(&[47], 0) };
-    let policy = PolicySpec::new(&SHORTEST, Scope::Uniprocessor);
+    let policy = PolicySpec::new(&SHORTEST.profile, Scope::Uniprocessor);
     let all = System { late: Late::Abort, policy, ..system(vec![a, b, c]) };
     // At 35 job 1 has run for 5 ns and still needs all of its 8. Of these, 3 are done at 47, when c needs 6.
     let inputs = [(42, done(B)), (44, done_with(A, 0)), (52, done_with(A, 1)), (58, done(C))];
-    let mut engine = Engine::new(all).expect("a sound system");
+    let mut engine = Engine::with_registry(all, Registry::default().with(&SHORTEST)).expect("a sound system");
     let story = play(&mut engine, &inputs, 59);
     let works = ["0 a Fresh", "30 a Abandoned", "35 b Fresh", "42 a Resumed", "44 a Fresh", "52 c Fresh"];
     assert_eq!(story.works, works);

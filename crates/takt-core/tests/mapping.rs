@@ -3,9 +3,8 @@
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Arrival, System, Task, TaskId};
+use takt_core::model::{Arrival, PolicySpec, System, Task, TaskId};
 use takt_core::policies::mapping::MAPPERS;
-use takt_core::policy::PolicySpec;
 use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 

@@ -2,8 +2,7 @@
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Engine, Input};
-use takt_core::model::{Arrival, Backlog, Late, System, Task, TaskId, Timing};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, Backlog, Late, PolicySpec, System, Task, TaskId, Timing};
 use takt_core::record::{Outcome, Record, What};
 use takt_core::time::{Span, Time};
 

@@ -5,7 +5,9 @@ use std::cell::Cell;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::*;
-use takt_core::policy::{Entry, Kind, Need, PolicySpec, REGISTRY, Scope};
+use takt_core::model::{Kind, Need, PolicySpec, Scope};
+use takt_core::policy::Entry;
+use takt_core::registry::REGISTRY;
 use takt_core::rng::draw_up_to;
 use takt_core::stats::Histogram;
 use takt_core::time::{Span, Time};
@@ -43,15 +45,15 @@ const RESOURCES: u16 = 40;
 /// Every policy under each of its scopes, with the shortest durations that its settings allow: quanta fit into every period.
 fn specs() -> impl Iterator<Item = PolicySpec> {
     let spec = |entry: &'static Entry, scope| {
-        let mut spec = PolicySpec::new(entry, scope);
-        for (value, setting) in spec.values.iter_mut().zip(entry.settings) {
+        let mut spec = PolicySpec::new(&entry.profile, scope);
+        for (value, setting) in spec.values.iter_mut().zip(entry.profile.settings) {
             if let Kind::Duration(least, _) = setting.kind {
                 *value = Some(least.ns());
             }
         }
         spec
     };
-    REGISTRY.iter().flat_map(move |entry| entry.scopes.iter().map(move |&scope| spec(entry, scope)))
+    REGISTRY.iter().flat_map(move |entry| entry.profile.scopes.iter().map(move |&scope| spec(entry, scope)))
 }
 
 fn us(us: i64) -> Span {
@@ -69,7 +71,7 @@ const RULES: [Rules; 4] = [
 ];
 
 fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> System {
-    let periodic = spec.entry.needs.iter().any(|need| matches!(need, Need::Period | Need::Reservation));
+    let periodic = spec.profile.needs.iter().any(|need| matches!(need, Need::Period | Need::Reservation));
     let arrival = |i: u32| {
         let (offset, period) = (us(i64::from(i % 3)), us(20 + 7 * i64::from(i)));
         match i % 4 {
@@ -80,7 +82,7 @@ fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> Sys
             _ => Arrival::Periodic { offset, period },
         }
     };
-    let served = |i: u32| spec.entry.name.ends_with("-server") && i.is_multiple_of(3);
+    let served = |i: u32| spec.profile.name.ends_with("-server") && i.is_multiple_of(3);
     let steps = |i: u32| {
         let lock = |r: u32| ResourceId((r % u32::from(RESOURCES)) as u16);
         vec![Step::Lock(lock(5 * i)), Step::Run(us(3)), Step::Unlock(lock(5 * i)), Step::Yield, Step::Run(us(2))]
@@ -223,13 +225,13 @@ fn nothing_is_allocated_while_the_engine_runs() {
     };
     for (number, rules) in RULES.into_iter().enumerate() {
         for (index, spec) in specs().enumerate() {
-            let name = |guest: &str| format!("{}{} {guest} {rules:?}", spec.prefix(), spec.entry.name);
+            let name = |guest: &str| format!("{}{} {guest} {rules:?}", spec.prefix(), spec.profile.name);
             if spec.scope == Scope::Table {
                 // Each guest under two of the four rules.
                 let guests = specs().filter(|guest| guest.scope != Scope::Table).enumerate();
                 for (_, guest) in guests.filter(|(guest, _)| (guest + number).is_multiple_of(2)) {
-                    let inside = format!("with {}{} inside", guest.prefix(), guest.entry.name);
-                    let system = if spec.entry.name == "domains" { domains } else { windows };
+                    let inside = format!("with {}{} inside", guest.prefix(), guest.profile.name);
+                    let system = if spec.profile.name == "domains" { domains } else { windows };
                     check(system(spec, guest, rules), name(&inside));
                 }
             } else if (index + number).is_multiple_of(2) {

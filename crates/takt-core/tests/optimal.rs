@@ -4,7 +4,7 @@
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
-use takt_core::policy::{PolicySpec, Setting};
+use takt_core::model::{PolicySpec, Setting};
 use takt_core::record::{Record, Sink, What};
 use takt_core::rng::draw_up_to;
 use takt_core::time::{Span, Time};
@@ -32,7 +32,7 @@ fn system(policy: &str, settings: &[(&str, i64)], m: usize, set: &[T], unit: i64
     };
     let mut spec = PolicySpec::from_name(policy).expect("a policy");
     for (name, value) in settings {
-        let index = spec.entry.settings.iter().position(|s: &Setting| s.name == *name).expect("a setting");
+        let index = spec.profile.settings.iter().position(|s: &Setting| s.name == *name).expect("a setting");
         spec.values[index] = Some(*value);
     }
     System { tasks: set.iter().map(task).collect(), ..System::new(CpuSet::first(m), spec) }

@@ -1,10 +1,10 @@
 //! Placement of tasks on CPUs: bin packing by utilisation, and the home CPUs of I+PI, which are the worst fit by load.
 
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, System, Task, TaskId};
+use takt_core::model::{Arrival, Fit, Placement, PolicySpec, System, Task, TaskId};
 use takt_core::policies::ipi::homes;
 use takt_core::policies::scope::pack;
-use takt_core::policy::{Build, Fit, Placement, PolicySpec};
+use takt_core::policy::{Build, Registry};
 use takt_core::record::Place;
 use takt_core::time::Span;
 
@@ -30,7 +30,7 @@ fn placed<T>(
     let system = System { tasks: tasks.to_vec(), ..System::new((4..7).collect(), spec) };
     let ids: Vec<TaskId> = (0..tasks.len() as u32).map(TaskId).collect();
     let places: Vec<Place> = places.iter().map(|p| Place(*p)).collect();
-    what(&Build { system: &system, tasks: &ids, places: &places, spec, first_timer: 0 })
+    what(&Build { system: &system, tasks: &ids, places: &places, spec, first_timer: 0, registry: &Registry::default() })
 }
 
 const ALL: [u16; 3] = [0, 1, 2];

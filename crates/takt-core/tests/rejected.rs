@@ -3,10 +3,12 @@
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
+use takt_core::model::{Need, PolicySpec};
 use takt_core::policies::split::Routes;
 use takt_core::policies::split::assign::Split;
-use takt_core::policy::{Build, Need, PolicySpec, REGISTRY};
+use takt_core::policy::{Build, Registry};
 use takt_core::record::Place;
+use takt_core::registry::REGISTRY;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
 
@@ -174,11 +176,11 @@ fn provided(policy: PolicySpec) -> System {
 #[test]
 fn a_task_that_lacks_what_its_policy_needs_is_refused() {
     let hosts = ["windows", "domains"];
-    for entry in REGISTRY.iter().filter(|entry| !hosts.contains(&entry.name)) {
-        for &scope in entry.scopes {
-            let policy = PolicySpec::new(entry, scope);
+    for entry in REGISTRY.iter().filter(|entry| !hosts.contains(&entry.profile.name)) {
+        for &scope in entry.profile.scopes {
+            let policy = PolicySpec::new(&entry.profile, scope);
             assert_eq!(refusal(provided(policy)), None, "{entry:?} {scope:?}");
-            for need in entry.needs {
+            for need in entry.profile.needs {
                 let mut system = provided(policy);
                 let task = &mut system.tasks[1];
                 let key = match need {
@@ -228,11 +230,11 @@ fn a_deadline_of_a_reservation_is_between_its_budget_and_its_period_and_not_for_
         let unsound = refused.then_some(Invalid::Reservation(TaskId(1)));
         assert_eq!(refusal(reserved(3, deadline, 20)), unsound, "{deadline}");
     }
-    for entry in REGISTRY.iter().filter(|entry| !["windows", "domains"].contains(&entry.name)) {
-        let reserves = entry.name.ends_with("-server") || entry.needs.contains(&Need::Reservation);
-        let unknown = (reserves && entry.name != "cbs").then_some(Invalid::Constrained(TaskId(1)));
-        for &scope in entry.scopes {
-            let policy = PolicySpec::new(entry, scope);
+    for entry in REGISTRY.iter().filter(|entry| !["windows", "domains"].contains(&entry.profile.name)) {
+        let reserves = entry.profile.name.ends_with("-server") || entry.profile.needs.contains(&Need::Reservation);
+        let unknown = (reserves && entry.profile.name != "cbs").then_some(Invalid::Constrained(TaskId(1)));
+        for &scope in entry.profile.scopes {
+            let policy = PolicySpec::new(&entry.profile, scope);
             assert_eq!(refusal(System { policy, ..reserved(3, 10, 20) }), unknown, "{entry:?} {scope:?}");
         }
     }
@@ -257,13 +259,16 @@ fn tasks_behind_one_server_have_it_and_a_cpu_and_their_policy_in_common() {
         servers: servers(reservation),
         ..System::new(CpuSet::first(2), spec(policy))
     };
-    for entry in REGISTRY.iter().filter(|entry| entry.name.ends_with("-server")) {
-        let policy = &format!("p-{}", entry.name);
+    for entry in REGISTRY.iter().filter(|entry| entry.profile.name.ends_with("-server")) {
+        let policy = &format!("p-{}", entry.profile.name);
         let both = with(policy, vec![behind(1), behind(1)]);
         assert_eq!(refusal(both.clone()), None);
         assert_eq!(refusal(with(policy, vec![behind(0), behind(1)])), Some(Invalid::Apart(TaskId(1), "CPU")));
-        let domain =
-            |cpu, task| Domain { cpus: CpuSet::single(cpu), tasks: vec![TaskId(task)], policy: spec(entry.name) };
+        let domain = |cpu, task| Domain {
+            cpus: CpuSet::single(cpu),
+            tasks: vec![TaskId(task)],
+            policy: spec(entry.profile.name),
+        };
         let domains = vec![domain(0, 0), domain(1, 1)];
         let apart = System { domains, ..with("domains", vec![behind(0), behind(1)]) };
         assert_eq!(refusal(apart), Some(Invalid::Apart(TaskId(1), "domain or partition")));
@@ -295,7 +300,14 @@ fn an_assignment_names_the_key_that_a_task_lacks() {
         let mut system = whole.clone();
         lose(&mut system.tasks[1]);
         let (tasks, places) = ([TaskId(0), TaskId(1)], [Place(0)]);
-        let build = Build { system: &system, tasks: &tasks, places: &places, spec: system.policy, first_timer: 0 };
+        let build = Build {
+            system: &system,
+            tasks: &tasks,
+            places: &places,
+            spec: system.policy,
+            first_timer: 0,
+            registry: &Registry::default(),
+        };
         let routes = if servers { Routes::of_servers(&build) } else { Routes::new(&build, Split::Windows) };
         routes.err().map(|why| why.to_string())
     };

@@ -2,8 +2,9 @@
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, Late, Partition, PartitionId, Slice, System, Task, TaskId, Timing, Window};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{
+    Arrival, Late, Partition, PartitionId, PolicySpec, Slice, System, Task, TaskId, Timing, Window,
+};
 use takt_core::record::{Record, Sink, What};
 use takt_core::time::Span;
 
@@ -33,7 +34,7 @@ fn starts(system: System, end: i64) -> Vec<(i64, u32)> {
 fn policy(name: &str, settings: &[(&str, i64)]) -> PolicySpec {
     let mut spec = PolicySpec::from_name(name).unwrap();
     for (setting, value) in settings {
-        let index = spec.entry.settings.iter().position(|s| s.name == *setting).unwrap();
+        let index = spec.profile.settings.iter().position(|s| s.name == *setting).unwrap();
         spec.values[index] = Some(*value);
     }
     spec
@@ -87,7 +88,7 @@ fn quanta_on_a_grid_stay_on_it() {
         let seen = starts(busy(2, spec, lateness()), 300 * QUANTUM);
         let slots: Vec<i64> = seen.iter().map(|start| start.0 / QUANTUM).collect();
         // Under pd2 a short quantum may be followed by another one of the same job.
-        let gap = if spec.entry.name == "rr" { 1 } else { 2 };
+        let gap = if spec.profile.name == "rr" { 1 } else { 2 };
         assert!(slots.windows(2).all(|pair| (1..=gap).contains(&(pair[1] - pair[0]))), "{slots:?}");
         spread(&seen.iter().map(|start| start.0 % QUANTUM).collect::<Vec<_>>());
     }

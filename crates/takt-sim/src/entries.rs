@@ -3,8 +3,7 @@
 //! What is counted and charged is defined in the crate's documentation. CPUs are indexes into those of the system.
 
 use takt_core::engine::Engine;
-use takt_core::model::TaskId;
-use takt_core::policy::{PolicySpec, Scope};
+use takt_core::model::{PolicySpec, Scope, TaskId};
 use takt_core::record::Place;
 use takt_core::scenario::Deciding;
 

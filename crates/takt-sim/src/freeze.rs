@@ -13,9 +13,9 @@ use std::fmt;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{
-    Arrival, Backlog, Execution, Invalid, Partition, PartitionId, Slice, System, Task, TaskId, Timing, Window,
+    Arrival, Backlog, Execution, Invalid, Partition, PartitionId, PolicySpec, Slice, System, Task, TaskId, Timing,
+    Window,
 };
-use takt_core::policy::PolicySpec;
 use takt_core::record::{Outcome, Record, Sink, What};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};

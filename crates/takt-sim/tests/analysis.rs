@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use takt_analysis::online::{Answer, Kind, Verdict, verdict};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
+use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::policy::PolicySpec;
 use takt_core::stats::{Counts, Responses};
 use takt_core::time::Span;
 
@@ -60,7 +60,7 @@ fn agree(system: &System) -> Result<Verdict, TestCaseError> {
     // Of equals whose releases meet at some times only, each is taken to wait for the others.
     let period = |t: &Task| t.arrival.period();
     let equals = |a: &Task, b: &Task| a.priority == b.priority && period(a) != period(b);
-    let named = system.policy.entry.name == "fp";
+    let named = system.policy.profile.name == "fp";
     let wait = named && system.tasks.iter().any(|a| system.tasks.iter().any(|b| equals(a, b)));
     let exact = verdict.kind == Kind::Exact && !wait;
     for (bound, seen) in verdict.responses.iter().zip(seen) {

@@ -17,8 +17,7 @@
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, Backlog, Late, System, Task};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, Backlog, Late, PolicySpec, System, Task};
 use takt_core::record::{Record, What};
 use takt_core::scenario::Scenario;
 use takt_core::stats::Counts;

@@ -7,8 +7,9 @@ use story::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::*;
-use takt_core::policy::{Placement, PolicySpec, REGISTRY, Scope};
+use takt_core::model::{Placement, PolicySpec, Scope};
 use takt_core::record::{Place, What};
+use takt_core::registry::REGISTRY;
 use takt_core::scenario::{Costs, Deciding, Scenario, Steal};
 use takt_core::time::Span;
 use takt_core::utility::Utility;
@@ -329,9 +330,9 @@ fn a_release_costs_the_cpu_that_its_policy_chose() {
 #[test]
 fn a_task_that_has_not_run_is_where_it_will() {
     let mut asked = 0;
-    for entry in REGISTRY.iter().filter(|entry| entry.scopes.contains(&Scope::Partitioned)) {
+    for entry in REGISTRY.iter().filter(|entry| entry.profile.scopes.contains(&Scope::Partitioned)) {
         for (rule, placement) in Placement::ALL {
-            let policy = PolicySpec { placement, ..PolicySpec::new(entry, Scope::Partitioned) };
+            let policy = PolicySpec { placement, ..PolicySpec::new(&entry.profile, Scope::Partitioned) };
             for cpus in 1..=3 {
                 let whole = System { policy, ..system(cpus, "g-edf", reserved()) };
                 let domains =
@@ -352,8 +353,12 @@ fn a_task_that_has_not_run_is_where_it_will() {
                             What::Start { task: t, place, .. } if t == task => Some(place),
                             _ => None,
                         });
-                        assert!(home.is_some(), "{} {rule} {cpus}", entry.name);
-                        assert!(first.is_none_or(|place| Some(place) == home), "{} {rule} {cpus} {task:?}", entry.name);
+                        assert!(home.is_some(), "{} {rule} {cpus}", entry.profile.name);
+                        assert!(
+                            first.is_none_or(|place| Some(place) == home),
+                            "{} {rule} {cpus} {task:?}",
+                            entry.profile.name
+                        );
                         asked += usize::from(first.is_some());
                     }
                 }

@@ -6,8 +6,8 @@ mod story;
 use proptest::prelude::*;
 use story::*;
 use takt_core::cpus::CpuSet;
+use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::policy::PolicySpec;
 use takt_core::scenario::{Costs, Deciding, Happening, Scenario};
 use takt_core::time::Span;
 

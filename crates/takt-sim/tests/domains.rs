@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
+use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::policy::PolicySpec;
 use takt_core::record::{Outcome, Record, What};
 use takt_core::scenario::{Happening, Scenario};
 use takt_core::time::Time;
@@ -81,8 +81,8 @@ fn a_domain_is_switched_in_the_middle_of_a_job() {
          d0-3 e3-6 f6-8",
         "aef",
     );
-    assert_eq!(told.engine.system().domains[0].policy.entry.name, "dasa-nd");
-    assert_eq!(told.engine.system().domains[1].policy.entry.name, "edf");
+    assert_eq!(told.engine.system().domains[0].policy.profile.name, "dasa-nd");
+    assert_eq!(told.engine.system().domains[1].policy.profile.name, "edf");
 }
 
 #[test]

@@ -7,8 +7,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, Backlog, Step, System, Task, TaskId, Timing};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, Backlog, PolicySpec, Step, System, Task, TaskId, Timing};
 use takt_core::record::{Record, What};
 use takt_core::scenario::{Costs, Happening, Scenario};
 use takt_core::time::{Span, Time};
@@ -22,7 +21,7 @@ fn us(us: i64) -> Span {
 fn spec(name: &str, settings: &[(&str, i64)]) -> PolicySpec {
     let mut spec = PolicySpec::from_name(name).expect("a policy");
     for (name, value) in settings {
-        let index = spec.entry.settings.iter().position(|s| s.name == *name).expect("a setting");
+        let index = spec.profile.settings.iter().position(|s| s.name == *name).expect("a setting");
         spec.values[index] = Some(*value);
     }
     spec

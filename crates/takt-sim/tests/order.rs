@@ -2,8 +2,7 @@
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Engine, Input};
-use takt_core::model::{Arrival, Reservation, System, Task, TaskId};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, PolicySpec, Reservation, System, Task, TaskId};
 use takt_core::record::{Place, Record};
 use takt_core::time::{Span, Time};
 
@@ -28,7 +27,7 @@ fn once(release: i64, runtime: i64, deadline: i64) -> Task {
 fn policy(name: &str, settings: &[(&str, i64)]) -> PolicySpec {
     let mut spec = PolicySpec::from_name(name).expect("it is in the registry");
     for (setting, value) in settings {
-        let index = spec.entry.settings.iter().position(|s| s.name == *setting).expect("it has this setting");
+        let index = spec.profile.settings.iter().position(|s| s.name == *setting).expect("it has this setting");
         spec.values[index] = Some(*value);
     }
     spec

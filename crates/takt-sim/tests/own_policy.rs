@@ -1,9 +1,9 @@
 //! A policy from outside of the core, word for word as `docs/writing-policies.md` shows it.
 
 // begin
-use takt_core::engine::Context;
-use takt_core::model::{Invalid, TaskId};
-use takt_core::policy::{Budget, Build, Clock, CpuTest, Decision, Entry, Event, Need, Policy, Scope};
+use takt_core::model::{CpuTest, Need, Scope};
+use takt_core::model::{Invalid, Profile, TaskId};
+use takt_core::policy::{Budget, Build, Clock, Context, Decision, Entry, Event, Policy};
 use takt_core::record::{Outcome, Place};
 
 /// Shortest remaining time first, on one CPU.
@@ -43,22 +43,25 @@ fn build(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
 }
 
 static ENTRY: Entry = Entry {
-    name: "srtf",
-    summary: "shortest remaining time first",
+    profile: Profile {
+        name: "srtf",
+        summary: "shortest remaining time first",
+        scopes: &[Scope::Uniprocessor],
+        needs: &[Need::Runtime],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[],
+    },
     manual: "Runs the job that needs the least until it is done. **Cost.** O(n) per decision.",
-    scopes: &[Scope::Uniprocessor],
-    needs: &[Need::Runtime],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[],
     build,
 };
 // end
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
+use takt_core::model::PolicySpec;
 use takt_core::model::{Arrival, System, Task};
-use takt_core::policy::PolicySpec;
+use takt_core::policy::Registry;
 use takt_core::record::{Record, What};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
@@ -71,10 +74,11 @@ fn ends(jobs: &[(i64, i64, Option<i64>)]) -> Vec<(i64, u32, Outcome)> {
         budget: budget.map(Span::from_ms),
         ..Task::default()
     };
-    let policy = PolicySpec::new(&ENTRY, Scope::Uniprocessor);
+    let policy = PolicySpec::new(&ENTRY.profile, Scope::Uniprocessor);
     let system = System { tasks: jobs.iter().map(task).collect(), ..System::new(CpuSet::first(1), policy) };
     let mut records: Vec<Record> = Vec::new();
-    let mut engine = Engine::new(system).expect("every task has a runtime");
+    let mut engine =
+        Engine::with_registry(system, Registry::standard().with(&ENTRY)).expect("every task has a runtime");
     takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ms(100), &mut records, |_| {});
     let end = |r: &Record| match r.what {
         What::Finish { task, outcome, .. } => Some((r.at.ns() / 1_000_000, task.0, outcome)),
@@ -96,9 +100,12 @@ fn it_schedules() {
 
 #[test]
 fn what_it_needs_of_tasks_is_asked() {
-    let policy = PolicySpec::new(&ENTRY, Scope::Uniprocessor);
+    let policy = PolicySpec::new(&ENTRY.profile, Scope::Uniprocessor);
     let system = System { tasks: vec![Task::default()], ..System::new(CpuSet::first(1), policy) };
-    assert!(matches!(Engine::new(system), Err(Invalid::Needs(TaskId(0), "runtime"))));
+    assert!(matches!(
+        Engine::with_registry(system, Registry::standard().with(&ENTRY)),
+        Err(Invalid::Needs(TaskId(0), "runtime"))
+    ));
 }
 
 #[test]

@@ -8,10 +8,9 @@ use takt_analysis::taskset::{Task as Times, TaskSet};
 use takt_analysis::tests::{self, Verdict};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, System, Task, TaskId};
+use takt_core::model::{Arrival, Placement, PolicySpec, System, Task, TaskId};
 use takt_core::policies::scope::{Packed, pack};
-use takt_core::policy::{Build, Placement, PolicySpec};
-use takt_core::record::Place;
+use takt_core::policy::{Build, Registry};
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
@@ -33,9 +32,7 @@ fn system(policy: &str, placement: &str, cpus: usize, tasks: &[Times]) -> System
 }
 
 fn packed(system: &System) -> Packed {
-    let tasks: Vec<TaskId> = (0..system.tasks.len() as u32).map(TaskId).collect();
-    let places: Vec<Place> = (0..system.cpus.len() as u16).map(Place).collect();
-    pack(&Build { system, tasks: &tasks, places: &places, spec: system.policy, first_timer: 0 })
+    Build::whole(system, &Registry::default(), pack)
 }
 
 fn missed(system: &System, length: u64) -> u64 {

@@ -7,8 +7,7 @@ use takt_analysis::generate::{Deadlines, Generator, Utilisations};
 use takt_analysis::priorities::{Rule, Unassigned, assign};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, System, Task};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, PolicySpec, System, Task};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 

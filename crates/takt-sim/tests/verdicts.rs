@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use takt_analysis::online::{Answer, verdict};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
+use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::policy::PolicySpec;
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 
@@ -282,7 +282,7 @@ proptest! {
         late in prop::sample::select(&[0i64, 0, 0, 250][..]),
     ) {
         let mut pd2 = named("pd2");
-        let quantum = pd2.entry.settings.iter().position(|s| s.name == "quantum").expect("PD² has a quantum");
+        let quantum = pd2.profile.settings.iter().position(|s| s.name == "quantum").expect("PD² has a quantum");
         let unit = if quanta { 1_000 } else { 300 };
         pd2.values[quantum] = Some(1_000);
         let timing = Timing { lateness: Span::from_ns(late), ..Timing::default() };
@@ -301,7 +301,7 @@ proptest! {
         declared in prop::sample::select(&[100i64, 100, 60, 150][..]),
         late in prop::sample::select(&[Late::Continue, Late::Abort, Late::AbortAtEvent][..]),
     ) {
-        let cpus = if named(name).scope == takt_core::policy::Scope::Uniprocessor { 1 } else { cpus };
+        let cpus = if named(name).scope == takt_core::model::Scope::Uniprocessor { 1 } else { cpus };
         let mut system = System { late, ..system(named(name), cpus, 100, &rows, offsets) };
         valued(&mut system, &worth);
         if declared != 100 {

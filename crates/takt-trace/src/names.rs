@@ -1,8 +1,8 @@
 //! The words by which text formats call things.
 
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::Completion;
-use takt_core::policy::{Kind, PolicySpec, Setting};
+use takt_core::model::{Completion, Kind, PolicySpec, Setting};
+use takt_core::policy::Registry;
 use takt_core::record::{Outcome, StopReason};
 use takt_core::time::Span;
 
@@ -60,7 +60,7 @@ pub(crate) fn outcome_from(name: &str) -> Option<Outcome> {
 pub(crate) fn policy(name: &str, scope: &str) -> String {
     let whole = |(prefix, plain): (&str, &str)| (plain == name).then(|| format!("{prefix}{plain}"));
     let of_scope = |whole: &String| PolicySpec::from_name(whole).is_some_and(|p| p.scope.name() == scope);
-    PolicySpec::names().filter_map(whole).find(of_scope).unwrap_or_else(|| name.into())
+    Registry::standard().names().filter_map(whole).find(of_scope).unwrap_or_else(|| name.into())
 }
 
 /// A setting's value as the command line takes it.

@@ -1,8 +1,7 @@
 //! The records of a trace put together: who ran where from when to when, and the life of each job.
 
 use crate::{Header, Trace, names};
-use takt_core::model::{Call, Completion, ResourceId, TaskId};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Call, Completion, PolicySpec, ResourceId, TaskId};
 use takt_core::record::{JobId, Outcome, Place, StopReason, What};
 use takt_core::time::Time;
 
@@ -171,7 +170,7 @@ impl Policies {
     pub fn configure(&mut self, at: Time, setting: u8, value: Option<i64>) -> Switch {
         let policy = &mut self.now[0].1;
         let (name, settings) = policy.split_once(':').unwrap_or((policy, ""));
-        let known = PolicySpec::from_name(name).and_then(|p| p.entry.settings.get(usize::from(setting)));
+        let known = PolicySpec::from_name(name).and_then(|p| p.profile.settings.get(usize::from(setting)));
         let key = known.map_or_else(|| format!("setting {setting}"), |s| s.name.into());
         let said = value.map(|v| known.map_or_else(|| v.to_string(), |s| names::setting(s, v)));
         let others = settings.split(',').filter(|s| !s.is_empty() && s.split('=').next() != Some(&key));

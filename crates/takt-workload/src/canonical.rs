@@ -10,8 +10,9 @@ use crate::value::{duration_text, parse_bool, ratio_text};
 use crate::{DEFAULT_INIT_TIMEOUT, OnCrash, Realtime, Settings, Spawn, Workload};
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Server, Task};
-use takt_core::policy::{Placement, PolicySpec};
+use takt_core::model::{
+    Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Placement, PolicySpec, Server, Task,
+};
 use takt_core::scenario::{Costs, Deciding, Happening};
 use takt_core::time::{Span, Time};
 use takt_core::utility::UNIT;
@@ -179,7 +180,7 @@ fn write_changes(out: &mut String, workload: &Workload) {
                 format!("task: {}, period: {}, deadline: {deadline}{runtime}", name(task), duration_text(*period))
             }
             Happening::Configure { setting, value } => {
-                let setting = &policy.entry.settings[usize::from(*setting)];
+                let setting = &policy.profile.settings[usize::from(*setting)];
                 let value = value.map_or("default".to_owned(), |value| value_text(setting, value));
                 format!("policy: {{{}: {value}}}", setting.name)
             }

@@ -8,8 +8,7 @@ use crate::yaml::{fit_machine, machine_of, needs_a_table, no_copies, no_policy};
 use crate::{MAX_TASKS, Options, Settings, Source, TaskInfo, Workload, policy, rules, task, tasks};
 use std::collections::HashMap;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{Arrival, System, Task};
-use takt_core::policy::Scope;
+use takt_core::model::{Arrival, Scope, System, Task};
 use takt_core::time::Span;
 
 const COLUMNS: [&str; 5] = ["set_id", "task_id", "C_us", "D_us", "T_us"];

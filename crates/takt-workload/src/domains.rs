@@ -9,8 +9,7 @@ use crate::tasks::foreign_cpus;
 use crate::value::choices;
 use crate::yaml::{one_cpu_only, with_placement};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{self, TaskId};
-use takt_core::policy::{Placement, PolicySpec, Scope};
+use takt_core::model::{self, Placement, PolicySpec, Scope, TaskId};
 
 pub(crate) const KEYS: [&str; 4] = ["name", "cpus", "policy", "placement"];
 const HINT: &str = "write `- {name: control, cpus: 0, policy: dasa}` for each";

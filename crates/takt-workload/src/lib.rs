@@ -52,8 +52,7 @@ pub use value::{MAX_DURATION, duration_text, nearest, parse_cpus, parse_duration
 use std::ops::Range;
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Completion, Execution, OnAbort, OnExit, System, TaskId, Timing};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, Completion, Execution, OnAbort, OnExit, PolicySpec, System, TaskId, Timing};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 

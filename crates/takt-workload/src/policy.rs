@@ -7,11 +7,12 @@ use crate::node::{self, Node, Place};
 use crate::reader::{Reader, clipped};
 use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_bool, parse_ratio, parse_signed, ratio_text};
 use std::ops::Range;
+use takt_core::model::{CLUSTER, Kind, PolicySpec, Scope, Setting};
 use takt_core::policies::ipi;
 use takt_core::policies::ipi::parameters::Parameters;
 use takt_core::policies::ipi::stability::{Unstable, stable};
 use takt_core::policies::mapping::MAPPER;
-use takt_core::policy::{CLUSTER, Kind, PolicySpec, Scope, Setting};
+use takt_core::policy::Registry;
 use takt_core::time::Span;
 
 /// What is wrong with a policy's text.
@@ -45,11 +46,11 @@ impl Fault {
 
 /// The name of a policy with its scope's prefix, without settings: `g-edf`.
 pub(crate) fn policy_name(policy: &PolicySpec) -> String {
-    format!("{}{}", policy.prefix(), policy.entry.name)
+    format!("{}{}", policy.prefix(), policy.profile.name)
 }
 
 fn policy_names() -> Vec<String> {
-    PolicySpec::names().map(|(prefix, name)| format!("{prefix}{name}")).collect()
+    Registry::standard().names().map(|(prefix, name)| format!("{prefix}{name}")).collect()
 }
 
 fn from_name(name: &str) -> Result<PolicySpec, Fault> {
@@ -66,7 +67,7 @@ fn from_name(name: &str) -> Result<PolicySpec, Fault> {
 fn settings(policy: &PolicySpec) -> impl Iterator<Item = &'static Setting> {
     let cluster = (policy.scope == Scope::Clustered).then_some(&CLUSTER);
     let mapper = policy.maps().then_some(&MAPPER);
-    policy.entry.settings.iter().filter(|s| s.name != CLUSTER.name).chain(cluster).chain(mapper)
+    policy.profile.settings.iter().filter(|s| s.name != CLUSTER.name).chain(cluster).chain(mapper)
 }
 
 /// Finds a setting by its name.
@@ -76,8 +77,8 @@ pub(crate) fn setting(policy: &PolicySpec, name: &str) -> Result<&'static Settin
         let names: Vec<&str> = settings(policy).map(|s| s.name).collect();
         let label = match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if name == CLUSTER.name && policy.entry.scopes.contains(&Scope::Clustered) => {
-                format!("a setting of the clustered form, `c-{}`", policy.entry.name)
+            None if name == CLUSTER.name && policy.profile.scopes.contains(&Scope::Clustered) => {
+                format!("a setting of the clustered form, `c-{}`", policy.profile.name)
             }
             None if name == MAPPER.name => "a setting of the forms that have several CPUs for one queue".to_owned(),
             None => "not one of its settings".to_owned(),
@@ -155,14 +156,14 @@ fn store(policy: &mut PolicySpec, setting: &Setting, value: i64) {
         policy.cluster = value as u16;
     } else if setting.name == MAPPER.name {
         policy.mapper = value as u8;
-    } else if let Some(index) = policy.entry.settings.iter().position(|s| s.name == setting.name) {
+    } else if let Some(index) = policy.profile.settings.iter().position(|s| s.name == setting.name) {
         policy.values[index] = Some(value);
     }
 }
 
 /// Whether the settings suit each other: the gains of a control loop must leave it stable.
 pub(crate) fn check(policy: &PolicySpec) -> Option<Fault> {
-    if policy.entry.name != ipi::ENTRY.name {
+    if policy.profile.name != ipi::ENTRY.profile.name {
         return None;
     }
     let p = match Parameters::new(policy) {
@@ -235,8 +236,8 @@ pub fn policy_from_text(text: &str) -> Result<PolicySpec, String> {
 #[must_use]
 pub fn policy_text(policy: &PolicySpec) -> String {
     let mut text = policy_name(policy);
-    let own = policy.entry.settings.iter().zip(policy.values).filter_map(|(s, v)| Some((s, v?)));
-    let size = policy.cluster != PolicySpec::new(policy.entry, policy.scope).cluster;
+    let own = policy.profile.settings.iter().zip(policy.values).filter_map(|(s, v)| Some((s, v?)));
+    let size = policy.cluster != PolicySpec::new(policy.profile, policy.scope).cluster;
     let cluster = (policy.scope == Scope::Clustered && size).then_some((&CLUSTER, i64::from(policy.cluster)));
     let mapper = (policy.maps() && policy.mapper > 0).then_some((&MAPPER, i64::from(policy.mapper)));
     for (n, (setting, value)) in own.chain(cluster).chain(mapper).enumerate() {

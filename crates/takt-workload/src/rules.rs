@@ -7,8 +7,8 @@ use crate::reader::{Reader, clipped, cpus_text};
 use crate::value::ratio_text;
 use crate::{Workload, task};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, Invalid, Locking, Step, System, Task, TaskId};
-use takt_core::policy::{Build, PolicySpec};
+use takt_core::model::{Arrival, Backlog, Invalid, Locking, PolicySpec, Step, System, Task, TaskId};
+use takt_core::policy::{Build, Registry};
 use takt_core::record::Place as CpuPlace;
 
 /// Checks what can be seen only when all tasks are known; `heads` is where messages about each of them point.
@@ -72,7 +72,8 @@ pub(crate) fn buildable(workload: &Workload, policy: &Place) -> Result<(), Diagn
 pub(crate) fn builds(system: &System, spec: &PolicySpec, tasks: &[TaskId], cpus: &CpuSet) -> Result<(), Invalid> {
     let there = system.cpus.iter().enumerate().filter(|(_, cpu)| cpus.contains(*cpu));
     let places: Vec<CpuPlace> = there.map(|(index, _)| CpuPlace(index as u16)).collect();
-    Build { system, tasks, places: &places, spec: *spec, first_timer: 0 }.policy().map(drop)
+    let registry = &Registry::standard();
+    Build { system, tasks, places: &places, spec: *spec, first_timer: 0, registry }.policy().map(drop)
 }
 
 /// Hartstone's preset counts misses by periods.
@@ -99,7 +100,7 @@ fn protocol(reader: &mut Reader, place: &Place, workload: &Workload) {
     let policies = system.partitions.iter().filter_map(|p| p.policy);
     let policies = policies.chain([system.policy]).chain(system.domains.iter().map(|d| d.policy));
     let policies = policies.chain(system.alternatives.iter().copied());
-    let Some(deaf) = policies.into_iter().find(|p| matches!(p.entry.name, "llref" | "pd2" | "ipi")) else { return };
+    let Some(deaf) = policies.into_iter().find(|p| matches!(p.profile.name, "llref" | "pd2" | "ipi")) else { return };
     let locks = system.tasks.iter().any(|t| t.steps.iter().any(|s| matches!(s, Step::Lock(_))));
     if locks && system.locking != Locking::Fifo {
         let name = policy_name(&deaf);

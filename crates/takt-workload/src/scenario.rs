@@ -7,8 +7,7 @@ use crate::switches::Policies;
 use crate::value::{MAX_DURATION, choices, nearest, parse_signed};
 use crate::{MAX_DIAGNOSTICS, MAX_ENTRIES, Workload, domains, steps};
 use std::collections::HashMap;
-use takt_core::model::{Backlog, System, TaskId, Timing};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Backlog, PolicySpec, System, TaskId, Timing};
 use takt_core::scenario::{Costs, Deciding, Happening, Scenario, Steal};
 use takt_core::time::{Span, Time};
 

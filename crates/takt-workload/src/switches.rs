@@ -7,9 +7,8 @@ use crate::reader::{Reader, clipped, cpus_text};
 use crate::yaml::one_cpu_only;
 use crate::{Workload, rules, task};
 use std::collections::HashSet;
-use takt_core::model::{Invalid, TaskId};
+use takt_core::model::{CLUSTER, Invalid, PolicySpec, Scope, Setting, TaskId};
 use takt_core::policies::mapping::MAPPER;
-use takt_core::policy::{CLUSTER, PolicySpec, Scope, Setting};
 use takt_core::scenario::Happening;
 
 /// The most different policies that a file may switch to: each is built beforehand.
@@ -174,7 +173,7 @@ impl Policies {
         all: &Entry,
     ) -> Option<Happening> {
         let same = |s: &Setting| s.name == setting.name && s.kind == setting.kind;
-        let Some(index) = self.spec.entry.settings.iter().position(same) else {
+        let Some(index) = self.spec.profile.settings.iter().position(same) else {
             // The file was written for another policy than the command line's.
             let (policy, name) = (policy_name(&self.spec), setting.name);
             reader.push(

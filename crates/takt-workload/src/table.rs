@@ -7,7 +7,7 @@ use crate::task::{self, RawTask};
 use crate::tasks;
 use crate::{MAX_TASKS, MAX_WINDOWS, policy};
 use takt_core::cpus::CpuSet;
-use takt_core::policy::{Placement, PolicySpec, Scope};
+use takt_core::model::{Placement, PolicySpec, Scope};
 use takt_core::time::Span;
 
 mod resolve;
@@ -405,7 +405,7 @@ fn partition_policy(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
     }
     if policy.scope == Scope::Table {
         reader.push(
-            Diagnostic::error(&entry.value.span, format!("`{}` cannot be a partition's policy", policy.entry.name))
+            Diagnostic::error(&entry.value.span, format!("`{}` cannot be a partition's policy", policy.profile.name))
                 .label("this is the policy of the whole table")
                 .hint("use `fifo`, the default, or an online policy such as `edf`"),
         );

@@ -9,8 +9,7 @@ use crate::{Spawn, TaskInfo, calls, servers, steps, utility};
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Completion, Execution, OnAbort, OnExit, Task};
-use takt_core::policy::{Need, PolicySpec, Scope};
+use takt_core::model::{Arrival, Completion, Execution, Need, OnAbort, OnExit, PolicySpec, Scope, Task};
 use takt_core::time::Span;
 
 const COMPLETION: [(&str, Completion); 3] =
@@ -508,11 +507,11 @@ fn lacking(policy: &PolicySpec, task: &Task) -> impl Iterator<Item = &'static st
     // unless there is no choice. What has no period has no utilisation, and a policy that is about several CPUs
     // itself says what it needs.
     let choice = task.affinity.len() > if policy.scope == Scope::Clustered { usize::from(policy.cluster) } else { 1 };
-    let spread = matches!(policy.scope, Scope::Partitioned | Scope::Clustered) && policy.entry.scopes.len() > 1;
+    let spread = matches!(policy.scope, Scope::Partitioned | Scope::Clustered) && policy.profile.scopes.len() > 1;
     let placed = spread && choice && task.arrival.period().is_some();
-    let known = policy.entry.needs.iter().any(|need| matches!(need, Need::Runtime | Need::Reservation));
+    let known = policy.profile.needs.iter().any(|need| matches!(need, Need::Runtime | Need::Reservation));
     let placing: &[Need] = if placed && !known { &[Need::Runtime] } else { &[] };
-    policy.entry.needs.iter().chain(placing).filter_map(move |need| need.lacking(task))
+    policy.profile.needs.iter().chain(placing).filter_map(move |need| need.lacking(task))
 }
 
 /// The first key that the task lacks and the policy cannot do without.

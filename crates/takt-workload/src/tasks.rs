@@ -9,8 +9,7 @@ use crate::task::{self, RawTask};
 use crate::{MAX_SERIES, MAX_TASKS, Workload, series};
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
-use takt_core::model::Execution;
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Execution, PolicySpec};
 
 /// The names of all tasks, with the place of each.
 #[derive(Default)]

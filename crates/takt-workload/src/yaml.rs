@@ -13,8 +13,7 @@ use crate::{
 };
 use std::path::{Path, PathBuf};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{Backlog, BestEffortStart, Late, Locking, System};
-use takt_core::policy::{Placement, PolicySpec, Scope};
+use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, PolicySpec, Scope, System};
 use takt_core::scenario::Deciding;
 
 pub(crate) const KEYS: [&str; 30] = [
@@ -447,7 +446,7 @@ pub(crate) fn machine_of(count: usize, place: &Place) -> Result<CpuSet, Diagnost
 
 /// The policy of window tables, or of domains, for tasks alone.
 pub(crate) fn needs_a_table(policy: &PolicySpec, place: &Place, label: &str) -> Diagnostic {
-    Diagnostic::error(place, format!("the policy `{0}` needs `{0}`", policy.entry.name))
+    Diagnostic::error(place, format!("the policy `{0}` needs `{0}`", policy.profile.name))
         .label(label)
         .hint("choose an online policy such as `edf`; `takt policies` lists them")
 }
@@ -498,13 +497,13 @@ pub(crate) fn fit_machine(
 
 /// A policy for one CPU where there are more. `whose` says of what, `make` how to have one.
 pub(crate) fn one_cpu_only(policy: &PolicySpec, whose: &str, cpus: &CpuSet, place: &Place, make: &str) -> Diagnostic {
-    let name = policy.entry.name;
+    let name = policy.profile.name;
     let others: Vec<String> = policy
-        .entry
+        .profile
         .scopes
         .iter()
         .filter(|scope| **scope != Scope::Uniprocessor)
-        .map(|scope| policy_name(&PolicySpec::new(policy.entry, *scope)))
+        .map(|scope| policy_name(&PolicySpec::new(policy.profile, *scope)))
         .collect();
     let instead = if others.is_empty() {
         String::new()

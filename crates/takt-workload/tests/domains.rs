@@ -4,8 +4,7 @@ mod common;
 
 use common::{fault, load_with, ms, ok, source};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Domain, TaskId};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Domain, PolicySpec, TaskId};
 use takt_core::scenario::Happening;
 use takt_core::time::{Span, Time};
 use takt_workload::{Options, Source, Workload, canonical, load, policy_from_text};
@@ -44,7 +43,7 @@ tasks:
 fn domains_have_the_tasks_that_name_them_or_have_their_cpus() {
     let w = ok(TWO);
     let mut rr = spec("p-rr:quantum=2ms");
-    rr.placement = takt_core::policy::Placement::from_name("wf").unwrap();
+    rr.placement = takt_core::model::Placement::from_name("wf").unwrap();
     let domain = |list: &[usize], tasks: [u32; 2], policy| Domain {
         cpus: cpus(list),
         tasks: tasks.map(TaskId).to_vec(),
@@ -95,7 +94,7 @@ tasks: [{name: a, period: 10ms, runtime: 1ms}]
 ");
     let rr = spec("g-rr:quantum=2ms,grid=yes");
     assert_eq!(w.system.alternatives, [spec("g-llf"), rr]);
-    let quantum = rr.entry.settings.iter().position(|s| s.name == "quantum").unwrap() as u8;
+    let quantum = rr.profile.settings.iter().position(|s| s.name == "quantum").unwrap() as u8;
     let switch = |to| Happening::Switch { domain: None, to };
     let configure = Happening::Configure { setting: quantum, value: Some(ms(5).ns()) };
     let at = |seconds, what| (Time::ZERO + Span::from_secs(seconds), what);

@@ -5,9 +5,8 @@ mod common;
 use common::{load_with, ms, ok, source};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Completion, Late, OnAbort, OnExit, PartitionId, Slice, System,
+    Arrival, Backlog, BestEffortStart, Completion, Late, OnAbort, OnExit, PartitionId, PolicySpec, Scope, Slice, System,
 };
-use takt_core::policy::{PolicySpec, Scope};
 use takt_core::time::Span;
 use takt_workload::{
     OnCrash, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_text,
@@ -356,7 +355,7 @@ tasks:
     output: camera.log
   - {period: 20ms, runtime: 1ms, spawn: per-job}");
     let spec = PolicySpec {
-        placement: takt_core::policy::Placement::from_name("wf").unwrap(),
+        placement: takt_core::model::Placement::from_name("wf").unwrap(),
         ..policy_from_text("p-edf").unwrap()
     };
     assert_eq!(w.system.policy, spec);
@@ -381,8 +380,8 @@ fn the_command_line_wins_over_the_file() {
     let text = "policy: rm\nseed: 1\nplacement: bf\ntasks: [{name: a, period: 10ms, runtime: 1ms}]";
     let policy = policy_from_text("p-edf").unwrap();
     let w = load_with(text, &Options { policy: Some(policy), seed: Some(2), ..Options::default() });
-    assert_eq!((w.system.policy.entry.name, w.system.seed), ("edf", 2));
-    assert_eq!(Some(w.system.policy.placement), takt_core::policy::Placement::from_name("bf"));
+    assert_eq!((w.system.policy.profile.name, w.system.seed), ("edf", 2));
+    assert_eq!(Some(w.system.policy.placement), takt_core::model::Placement::from_name("bf"));
     let windows = "windows: [{length: 100, cpu: 0, sc_processes: [a]}]";
     let options = |name: &str| Options { policy: Some(policy_from_text(name).unwrap()), ..Options::default() };
     assert_eq!(fault(windows, &options("edf")), "`--policy edf` cannot be used with a window table");

@@ -4,8 +4,7 @@
 use proptest::prelude::*;
 use std::path::Path;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Backlog, Execution, Handler, Late, Locking, ResourceId, Step};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, Backlog, Execution, Handler, Late, Locking, PolicySpec, ResourceId, Step};
 use takt_core::time::Span;
 use takt_core::utility::{UNIT, Utility};
 use takt_workload::import::chronos::{self, Run};

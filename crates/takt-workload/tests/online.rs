@@ -4,9 +4,10 @@ mod common;
 
 use common::{fault, load_with, ms, ok, source};
 use takt_core::model::{
-    Arrival, Backlog, Execution, Handler, Late, Load, Locking, ResourceId, Step, Task, TaskId, Timing,
+    Arrival, Backlog, Execution, Handler, Kind, Late, Load, Locking, PolicySpec, ResourceId, Scope, Step, Task, TaskId,
+    Timing,
 };
-use takt_core::policy::{Kind, PolicySpec, REGISTRY, Scope};
+use takt_core::registry::REGISTRY;
 use takt_core::scenario::{Costs, Deciding, Happening, Scenario, Steal};
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
@@ -26,7 +27,7 @@ fn task(keys: &str) -> Task {
 /// The policy `ipi` with a gain in millionths, whether that is stable or not.
 fn ipi_with(gain: &str, value: i64) -> PolicySpec {
     let mut ipi = spec("ipi");
-    ipi.values[ipi.entry.settings.iter().position(|s| s.name == gain).unwrap()] = Some(value);
+    ipi.values[ipi.profile.settings.iter().position(|s| s.name == gain).unwrap()] = Some(value);
     ipi
 }
 
@@ -37,14 +38,14 @@ fn values(entry: &takt_core::policy::Entry) -> Vec<i64> {
         Kind::Ratio(low, high) | Kind::Count(low, high) => (low + 1).min(high),
         Kind::Choice(words) => words.len() as i64 - 1,
     };
-    entry.settings.iter().map(|s| value(&s.kind)).collect()
+    entry.profile.settings.iter().map(|s| value(&s.kind)).collect()
 }
 
 #[test]
 fn every_policy_and_each_of_its_settings_reads_back() {
     for entry in REGISTRY {
-        for &scope in entry.scopes {
-            let plain = PolicySpec::new(entry, scope);
+        for &scope in entry.profile.scopes {
+            let plain = PolicySpec::new(&entry.profile, scope);
             assert_eq!(spec(&policy_text(&plain)), plain);
             let mut all = plain;
             for (n, value) in values(entry).into_iter().enumerate() {
@@ -63,7 +64,7 @@ fn every_policy_and_each_of_its_settings_reads_back() {
 #[test]
 fn a_policy_has_its_settings_in_a_text_or_in_a_mapping() {
     let rr = spec("rr:quantum=2ms");
-    assert_eq!((rr.entry.name, rr.value("quantum")), ("rr", Some(2_000_000)));
+    assert_eq!((rr.profile.name, rr.value("quantum")), ("rr", Some(2_000_000)));
     assert_eq!(policy_text(&rr), "rr:quantum=2ms");
     let ipi = spec(" ipi : preset = improved , kpi = 50% ");
     assert_eq!(policy_text(&ipi), "ipi:preset=improved,kpi=0.5");
@@ -301,7 +302,7 @@ fn a_scenario_is_sorted_and_keeps_what_it_does_not_name() {
     };
     assert_eq!((w.scenario.costs, w.scenario.steal), (costs, Some(Steal { period: ms(10), length: us(100) })));
     let (a, b, c) = (TaskId(0), TaskId(1), TaskId(2));
-    let setting = |name: &str| w.system.policy.entry.settings.iter().position(|s| s.name == name).unwrap() as u8;
+    let setting = |name: &str| w.system.policy.profile.settings.iter().position(|s| s.name == name).unwrap() as u8;
     let (nominal, kpi) = (setting("nominal"), setting("kpi"));
     let retime = |task, period, deadline: Option<i64>, runtime| Happening::Retime {
         task,

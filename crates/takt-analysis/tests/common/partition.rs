@@ -1,8 +1,7 @@
 //! One partition with a policy of its own in a window table of one CPU.
 
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Partition, PartitionId, Slice, System, Task, TaskId, Window};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, Partition, PartitionId, PolicySpec, Slice, System, Task, TaskId, Window};
 use takt_core::time::Span;
 
 /// A periodic task: offset, period, deadline and runtime in units, and priority.

@@ -16,8 +16,7 @@ use takt_analysis::tests::{Growth, TESTS, Verdict as Says, fixed_priority};
 use takt_analysis::utilisation::Utilisation;
 use takt_analysis::{assign, tardiness};
 use takt_core::cpus::MAX_CPUS;
-use takt_core::model::{System, TaskId};
-use takt_core::policy::Placement;
+use takt_core::model::{Placement, System, TaskId};
 use takt_core::time::Span;
 use takt_workload::{Source, TaskRows};
 

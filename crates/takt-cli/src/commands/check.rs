@@ -101,7 +101,7 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
         if !parts.is_empty() {
             let named = workload.domains.iter().zip(&workload.system.domains).zip(&parts);
             let part = |((name, domain), v): ((&String, &Domain), &Verdict)| {
-                json!({"name": name, "cpus": domain.cpus.to_string(), "policy": domain.policy.entry.name,
+                json!({"name": name, "cpus": domain.cpus.to_string(), "policy": domain.policy.profile.name,
                        "scope": domain.policy.scope.name(), "schedulable": answer(v.schedulable),
                        "test": v.test, "kind": v.kind.to_string(), "reason": v.reason})
             };

@@ -6,7 +6,7 @@ use crate::{Outcome, Verdict};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use takt_core::cpus::MAX_CPUS;
-use takt_core::policy::PolicySpec;
+use takt_core::model::PolicySpec;
 use takt_core::time::Span;
 use takt_workload::import::{chronos, litmus};
 use takt_workload::{Diagnostic, Options, Source, Workload};

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-use takt_core::model::{Arrival, Domain, Task};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, Domain, PolicySpec, Task};
 use takt_core::time::{Span, Time};
 use takt_trace::{DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace, Writer, gantt};
 use takt_workload::Workload;
@@ -119,7 +118,7 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
     Header {
         source: source.into(),
         workload: workload.source.name.clone(),
-        policy: system.policy.entry.name.into(),
+        policy: system.policy.profile.name.into(),
         settings: settings(&system.policy),
         scope: system.policy.scope.name().into(),
         seed: system.seed,

@@ -4,8 +4,10 @@ use crate::failure::Failure;
 use crate::report::{self, table};
 use crate::{Outcome, Verdict};
 use std::io::{self, Write};
+use takt_core::model::{CLUSTER, Kind, Need, PolicySpec, Profile, Scope, Setting};
 use takt_core::policies::mapping::{MAPPER, MAPPERS};
-use takt_core::policy::{CLUSTER, Entry, Kind, Need, PolicySpec, REGISTRY, Scope, Setting};
+use takt_core::policy::Registry;
+use takt_core::registry::REGISTRY;
 use takt_workload::duration_text;
 
 /// List the scheduling policies, or show the manual page of one
@@ -27,31 +29,42 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.markdown {
         write!(out, "{}", markdown())?;
     } else if let Some(name) = &args.name {
-        let entry = takt_workload::policy_from_text(name).map(|spec| spec.entry);
+        let found = takt_workload::policy_from_text(name).map(|spec| spec.profile);
         // A policy that has no plain form is shown by its plain name all the same.
-        let entry = REGISTRY.iter().find(|e| e.name == name).map_or(entry, Ok);
-        let entry =
-            entry.map_err(|e| Failure::input(e, "give a name with or without its scope, as in `edf` or `g-edf`"))?;
-        writeln!(out, "{}: {}\n\n{}\n\n{}", entry.name, entry.summary, names(entry), entry.manual.trim_end())?;
-        let settings = settings(entry);
+        let entry = match (REGISTRY.iter().find(|e| e.profile.name == name), found) {
+            (Some(entry), _) => entry,
+            (None, Ok(profile)) => Registry::standard().entry(profile.name).expect("a policy that was found is there"),
+            (None, Err(e)) => {
+                return Err(Failure::input(e, "give a name with or without its scope, as in `edf` or `g-edf`"));
+            }
+        };
+        let profile = &entry.profile;
+        let (name, summary) = (profile.name, profile.summary);
+        writeln!(out, "{name}: {summary}\n\n{}\n\n{}", names(profile), entry.manual.trim_end())?;
+        let settings = settings(profile);
         if !settings.is_empty() {
             let mut rows = vec![["setting", "takes", "default", "what it does"].map(String::from).to_vec()];
             rows.extend(settings.iter().map(|s| row(s, s.default)));
             left(&mut rows);
             // The size of a cluster is a setting of the clustered form alone, the mapper one of the forms with several CPUs.
-            let scope = entry.scopes.iter().copied().find(|&scope| match settings[0].name {
+            let scope = profile.scopes.iter().copied().find(|&scope| match settings[0].name {
                 name if name == CLUSTER.name => scope == Scope::Clustered,
-                name if name == MAPPER.name => PolicySpec::new(entry, scope).maps(),
+                name if name == MAPPER.name => PolicySpec::new(profile, scope).maps(),
                 _ => true,
             });
-            let prefix = PolicySpec::new(entry, scope.unwrap_or(entry.scopes[0])).prefix();
-            writeln!(out, "\nSettings, as in `--policy {prefix}{}:{}=…`:\n", entry.name, settings[0].name)?;
+            let prefix = PolicySpec::new(profile, scope.unwrap_or(profile.scopes[0])).prefix();
+            writeln!(out, "\nSettings, as in `--policy {prefix}{}:{}=…`:\n", profile.name, settings[0].name)?;
             table(&mut out, &rows)?;
         }
     } else {
         let mut rows = vec![["name", "forms", "needs", "what it does"].map(String::from).to_vec()];
         for entry in REGISTRY {
-            rows.push(vec![entry.name.into(), forms(entry).join(" "), needs(entry), entry.summary.into()]);
+            rows.push(vec![
+                entry.profile.name.into(),
+                forms(&entry.profile).join(" "),
+                needs(&entry.profile),
+                entry.profile.summary.into(),
+            ]);
         }
         left(&mut rows);
         table(&mut out, &rows)?;
@@ -73,12 +86,12 @@ fn left(rows: &mut [Vec<String>]) {
     }
 }
 
-fn forms(entry: &'static Entry) -> Vec<String> {
-    let form = |scope: &Scope| format!("{}{}", PolicySpec::new(entry, *scope).prefix(), entry.name);
-    entry.scopes.iter().map(form).collect()
+fn forms(profile: &'static Profile) -> Vec<String> {
+    let form = |scope: &Scope| format!("{}{}", PolicySpec::new(profile, *scope).prefix(), profile.name);
+    profile.scopes.iter().map(form).collect()
 }
 
-fn needs(entry: &Entry) -> String {
+fn needs(profile: &Profile) -> String {
     let need = |need: &Need| match need {
         Need::Period => "period",
         Need::Deadline => "deadline",
@@ -86,19 +99,19 @@ fn needs(entry: &Entry) -> String {
         Need::Utility => "utility",
         Need::Reservation => "reservation",
     };
-    if entry.needs.is_empty() { "-".into() } else { entry.needs.iter().map(need).collect::<Vec<_>>().join(" ") }
+    if profile.needs.is_empty() { "-".into() } else { profile.needs.iter().map(need).collect::<Vec<_>>().join(" ") }
 }
 
-fn names(entry: &'static Entry) -> String {
-    let needs = if entry.needs.is_empty() { "nothing in particular".into() } else { needs(entry) };
-    format!("Forms: {}. Every task needs: {needs}.", forms(entry).join(" "))
+fn names(profile: &'static Profile) -> String {
+    let needs = if profile.needs.is_empty() { "nothing in particular".into() } else { needs(profile) };
+    format!("Forms: {}. Every task needs: {needs}.", forms(profile).join(" "))
 }
 
 /// What can be set: what the policy declares, and the size of a cluster and the mapper if it has such forms.
-fn settings(entry: &'static Entry) -> Vec<&'static Setting> {
-    let cluster = entry.scopes.contains(&Scope::Clustered).then_some(&CLUSTER);
-    let mapper = entry.scopes.iter().any(|s| PolicySpec::new(entry, *s).maps()).then_some(&MAPPER);
-    entry.settings.iter().filter(|s| s.name != CLUSTER.name).chain(cluster).chain(mapper).collect()
+fn settings(profile: &'static Profile) -> Vec<&'static Setting> {
+    let cluster = profile.scopes.contains(&Scope::Clustered).then_some(&CLUSTER);
+    let mapper = profile.scopes.iter().any(|s| PolicySpec::new(profile, *s).maps()).then_some(&MAPPER);
+    profile.settings.iter().filter(|s| s.name != CLUSTER.name).chain(cluster).chain(mapper).collect()
 }
 
 fn row(setting: &Setting, default: &str) -> Vec<String> {
@@ -128,12 +141,13 @@ fn markdown() -> String {
          | name | forms | needs | what it does |\n|---|---|---|---|\n",
     );
     for entry in REGISTRY {
-        let (name, forms) = (entry.name, forms(entry).join(" "));
-        text += &format!("| [`{name}`](#{name}) | `{forms}` | {} | {} |\n", needs(entry), entry.summary);
+        let (name, forms) = (entry.profile.name, forms(&entry.profile).join(" "));
+        text +=
+            &format!("| [`{name}`](#{name}) | `{forms}` | {} | {} |\n", needs(&entry.profile), entry.profile.summary);
     }
     for entry in REGISTRY {
-        text += &format!("\n## {}\n\n{}\n", entry.name, entry.manual.trim_end());
-        let settings = settings(entry);
+        text += &format!("\n## {}\n\n{}\n", entry.profile.name, entry.manual.trim_end());
+        let settings = settings(&entry.profile);
         if !settings.is_empty() {
             text += "\n| setting | takes | default | what it does |\n|---|---|---|---|\n";
         }

@@ -237,7 +237,7 @@ fn heading(
         let lines = replay.doubts.iter().cloned().chain(steps::listed(&replay.differences));
         lines.into_iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     }
-    let one_only = system.policy.scope == takt_core::policy::Scope::Uniprocessor;
+    let one_only = system.policy.scope == takt_core::model::Scope::Uniprocessor;
     if workload.settings.cpus_from_all && !one_only && replay.is_none() {
         writeln!(out, "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more")?;
     }

@@ -14,8 +14,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Input};
-use takt_core::model::{Call, ResourceId, System, TaskId};
-use takt_core::policy::MAX_SETTINGS;
+use takt_core::model::{Call, MAX_SETTINGS, ResourceId, System, TaskId};
 use takt_core::time::{Span, Time};
 use takt_sim::Step;
 use takt_workload::{MAX_DURATION, Workload};
@@ -364,8 +363,8 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
 mod tests {
     use super::*;
     use takt_core::cpus::CpuSet;
+    use takt_core::model::PolicySpec;
     use takt_core::model::Task;
-    use takt_core::policy::PolicySpec;
 
     #[test]
     fn every_input_survives_the_file() {

@@ -11,8 +11,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Step, Task};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{PolicySpec, Step, Task};
 use takt_core::scenario::Happening;
 use takt_core::time::{Span, Time};
 use takt_trace::check::Finding;
@@ -367,7 +366,7 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     // A policy of the command line would leave the file's switches out, so the file's own is taken where it is that of the trace.
     let same = |own: &PolicySpec| {
         let name = (header.policy.as_str(), header.scope.as_str());
-        name == (own.entry.name, own.scope.name()) && header.settings == settings(own)
+        name == (own.profile.name, own.scope.name()) && header.settings == settings(own)
     };
     let own = input.load_quietly(Some(machine)).ok().filter(|workload| same(&workload.system.policy));
     let mut workload = match own {

@@ -7,8 +7,7 @@ use takt_analysis::taskset::TaskSet;
 use takt_analysis::tests::{self, TESTS, Test, Verdict, Why};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{System, Task};
-use takt_core::policy::{Placement, PolicySpec, Scope};
+use takt_core::model::{Placement, PolicySpec, Scope, System, Task};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_workload::AssignedPriorities;
@@ -89,7 +88,7 @@ impl Method {
     pub(crate) fn refused(&self, why: &str) -> Failure {
         let other = match self {
             Method::Simulated(_, policy) if policy.scope == Scope::Uniprocessor => {
-                let forms = ["g-", "p-"].map(|prefix| format!("{prefix}{}", policy.entry.name));
+                let forms = ["g-", "p-"].map(|prefix| format!("{prefix}{}", policy.profile.name));
                 let known = forms.iter().filter(|name| PolicySpec::from_name(name).is_some());
                 let known: Vec<String> = known.map(|name| format!("`{SIMULATED}{name}`")).collect();
                 known.join(" or ")

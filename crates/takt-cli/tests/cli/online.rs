@@ -203,11 +203,12 @@ fn every_policy_runs_real_processes() {
         if !has_cpus(2) {
             return;
         }
-        for entry in takt_core::policy::REGISTRY.iter().filter(|e| !["windows", "domains"].contains(&e.name)) {
-            for scope in entry.scopes {
-                let spec = takt_core::policy::PolicySpec::new(entry, *scope);
-                let policy = format!("{}{}", spec.prefix(), entry.name);
-                let machine = if *scope == takt_core::policy::Scope::Uniprocessor { "0" } else { "0-1" };
+        for entry in takt_core::registry::REGISTRY.iter().filter(|e| !["windows", "domains"].contains(&e.profile.name))
+        {
+            for scope in entry.profile.scopes {
+                let spec = takt_core::model::PolicySpec::new(&entry.profile, *scope);
+                let policy = format!("{}{}", spec.prefix(), entry.profile.name);
+                let machine = if *scope == takt_core::model::Scope::Uniprocessor { "0" } else { "0-1" };
                 let room = Room::with(&format!(
                     "policy: {policy}\ncpus: {machine}\n\
                  tasks:\n\

@@ -1,8 +1,9 @@
 //! From a decision to commands: the smallest difference between two assignments.
 
-use super::{Command, Phase, State, Work};
+use super::messages::{Command, Work};
 use crate::model::TaskId;
 use crate::policy::Decision;
+use crate::policy::state::{Phase, State};
 use crate::record::{Place, Sink, StopReason, What};
 use crate::time::Span;
 use alloc::vec::Vec;

@@ -1,9 +1,9 @@
 //! Budgets: how they are granted, and when their end is noticed.
 
-use super::{Phase, State};
 use crate::model::{Arrival, TaskId};
+use crate::policy::state::{Phase, State};
 use crate::policy::{Budget, Clock};
-use crate::record::{JobId, Sink, What};
+use crate::record::{Sink, What};
 use crate::rng;
 use crate::time::{Span, Time};
 
@@ -11,26 +11,6 @@ use crate::time::{Span, Time};
 const LATENESS: u64 = 0x4c41_5445_4e45_5353;
 
 impl State {
-    /// A task's budget for its job number `job`: drawn evenly from `budget ± jitter / 2`.
-    pub(super) fn drawn_budget(&self, task: TaskId, job: JobId) -> Span {
-        let t = &self.system.tasks[task.index()];
-        let budget = t.budget.unwrap_or(Span::MAX);
-        if t.jitter == Span::ZERO {
-            return budget;
-        }
-        let drawn = rng::draw_up_to(t.jitter.ns() as u64, self.system.seed, u64::from(task.0), job);
-        budget - t.jitter / 2 + Span::from_ns(drawn as i64)
-    }
-
-    /// What the task's own budget allows its present job; a handler has no such limit.
-    #[inline]
-    pub(super) fn job_budget(&self, task: TaskId) -> Option<Span> {
-        let run = &self.runs[task.index()];
-        let limited = self.system.tasks[task.index()].budget.is_some() && !run.handler;
-        // A job that was released is there for a moment at least.
-        limited.then(|| self.drawn_budget(task, run.job).max(Span::from_ns(1)))
-    }
-
     /// What one policy has granted the task, a burst or a quantum, is not for the next one to enforce. The budget of the task
     /// itself stays a limit. A job that its policy releases has the budget of its window, which stays too.
     pub(super) fn forget_grant(&mut self, task: TaskId, sink: &mut dyn Sink) {

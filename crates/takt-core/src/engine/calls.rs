@@ -5,22 +5,13 @@
 //! which is one new period after the last, but not before now; the present job keeps its absolute deadline. While released jobs
 //! of the task wait for their turn these two wait, too, since those jobs have been announced with their deadlines.
 
-use super::{Context, Engine, State, deliver};
+use super::step::{Engine, deliver};
 use crate::model::{Arrival, Call, TaskId, Terms};
-use crate::policy::Event;
 #[cfg(doc)]
 use crate::policy::Policy;
+use crate::policy::state::{Mode, State};
+use crate::policy::{Context, Event};
 use crate::record::{Sink, What};
-use crate::time::Span;
-
-/// A mode change that waits for the end of a job.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mode {
-    pub(super) period: Span,
-    pub(super) deadline: Option<Span>,
-    /// The task asked for it by a call: its next release is reckoned anew.
-    pub(super) called: bool,
-}
 
 impl Engine {
     /// A job asks for other terms. Without a job, or in its handler, there is nobody who could.

@@ -1,8 +1,8 @@
 //! What happens within a step: what the driver saw, and what is due.
 
-use super::calls::Mode;
-use super::{Departure, Ending, Input, Phase, State};
+use super::messages::{Ending, Input};
 use crate::model::{TaskId, scaled};
+use crate::policy::state::{Departure, Mode, Phase, State};
 use crate::policy::{Clock, Event};
 use crate::record::{JobId, Outcome, Sink, What};
 use crate::time::{Span, Time};

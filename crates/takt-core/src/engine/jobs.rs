@@ -1,8 +1,8 @@
 //! The life of jobs: they arrive, begin, end, and are followed by others, by the rules for late ones.
 
-use super::{Departure, Open, Phase, State, slot_release};
 use crate::model::{Arrival, Backlog, Handler, Late, Load, OnAbort, ResourceId, TaskId, scaled};
 use crate::policy::Event;
+use crate::policy::state::{Departure, Open, Phase, State, slot_release};
 use crate::record::{JobId, Outcome, Sink, StopReason, What};
 use crate::time::{Span, Time};
 use crate::utility::Utility;

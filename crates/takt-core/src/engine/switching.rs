@@ -1,11 +1,10 @@
 //! The change of one policy for another, or of a setting, in the middle of a run.
 
-use super::timers::Timer;
-use super::{Context, Engine, deliver};
-use crate::model::{Invalid, TaskId};
-use crate::policy::{Build, PolicySpec};
+use super::step::{Engine, deliver};
+use crate::model::{Invalid, PolicySpec, TaskId};
+use crate::policy::state::Timer;
+use crate::policy::{Build, Context};
 use crate::record::{Sink, What};
-use alloc::vec::Vec;
 
 impl Engine {
     /// Replaces the policy in the middle of a run. The new one takes over every job in its present state; the change
@@ -20,9 +19,7 @@ impl Engine {
     /// [`Engine::switch_policy`], and what is to be told of it as a record.
     fn take_over<S: Sink>(&mut self, spec: PolicySpec, told: Option<What>, sink: &mut S) -> Result<(), Invalid> {
         self.state.recording = sink.wants_records();
-        let tasks: Vec<TaskId> = (0..self.state.runs.len()).map(|i| TaskId(i as u32)).collect();
-        let build = Build { system: &self.state.system, tasks: &tasks, places: &self.lent, spec, first_timer: 0 };
-        let policy = build.policy()?;
+        let policy = Build::whole(&self.state.system, &self.registry, |build| Build { spec, ..*build }.policy())?;
         let first = 2 * self.state.runs.len();
         let timers = self.state.timers.len();
         let more = usize::from(policy.timers()).saturating_sub(timers);
@@ -37,7 +34,7 @@ impl Engine {
         if self.started {
             // What the old one said of jobs is not the new one's word.
             self.state.runs.iter_mut().for_each(|run| run.urgency = 0);
-            tasks.iter().for_each(|task| self.state.forget_grant(*task, sink));
+            (0..self.state.runs.len()).for_each(|i| self.state.forget_grant(TaskId(i as u32), sink));
             self.policy.start(&mut Context { state: &mut self.state, sink });
             deliver(&mut self.state, &mut *self.policy, sink);
         }
@@ -64,7 +61,7 @@ impl Engine {
     /// range change nothing: after a switch they were meant for the policy before.
     pub(super) fn configure<S: Sink>(&mut self, setting: u8, value: Option<i64>, sink: &mut S) {
         let mut spec = self.state.system.policy;
-        if usize::from(setting) >= spec.entry.settings.len() {
+        if usize::from(setting) >= spec.profile.settings.len() {
             return;
         }
         spec.values[usize::from(setting)] = value;

@@ -1,20 +1,11 @@
 //! The timers of a policy: when they are noticed.
 
-use super::State;
+use crate::policy::state::State;
 use crate::rng;
 use crate::time::{Span, Time};
 
 // What is drawn for different purposes must not be the same numbers.
 const LATENESS: u64 = 0x5449_4d45_525f_4c54;
-
-/// One timer of the policy.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Timer {
-    /// What the policy is told: the planned instant, on the tick.
-    pub(super) due: Time,
-    /// How often it was set.
-    set: u64,
-}
 
 impl State {
     /// Plans a timer that is noticed at the tick, and not before now. One that is not `exact` has the resolution and the

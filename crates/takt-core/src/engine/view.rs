@@ -1,14 +1,15 @@
 //! What a driver may ask the engine between two steps: in O(1), but for [`Engine::totals`] and what the policy is asked
 //! ([`Engine::home`]).
 
-use super::{Command, Engine, Job};
+use super::messages::Command;
 #[cfg(doc)]
-use super::{Context, Input};
+use super::messages::Input;
+use super::step::Engine;
 use crate::cpus::CpuSet;
 use crate::model::{Arrival, System, TaskId};
-use crate::policy::Clock;
+use crate::policy::{Clock, Job};
 #[cfg(doc)]
-use crate::policy::Policy;
+use crate::policy::{Context, Policy};
 use crate::record::{JobId, Place};
 use crate::stats::Counts;
 use crate::time::{Span, Time};

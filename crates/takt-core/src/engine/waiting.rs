@@ -1,8 +1,8 @@
 //! Jobs that wait: for themselves, for a resource, and for each other.
 
-use super::{Phase, State};
 use crate::model::{Locking, ResourceId, TaskId};
 use crate::policy::Event;
+use crate::policy::state::{Phase, State};
 use crate::record::{Sink, What};
 use crate::time::Span;
 

@@ -3,7 +3,7 @@
 //!
 //! Three of them change what is agreed about a task, its [`Terms`]; the fourth, `wait_period`, is a step ([`super::Step`]).
 
-use super::Reservation;
+use super::reservation::Reservation;
 use crate::time::Span;
 
 /// A call by which a job changes the terms of its task. Each value is above zero.

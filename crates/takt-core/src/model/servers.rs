@@ -3,52 +3,14 @@
 //! Sprunt, Sha and Lehoczky, "Aperiodic Task Scheduling for Hard-Real-Time Systems", Real-Time Systems 1, 1989: a server has a budget
 //! and a period, and serves the aperiodic jobs that come in the order in which they come, whosever they are.
 
-use super::{Invalid, Reservation, System, TaskId};
+use super::ids::{ServerId, TaskId};
+use super::invalid::Invalid;
+use super::reservation::Server;
+use super::system::System;
+use super::task::Task;
 use crate::cpus::CpuSet;
-use crate::time::Span;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// A server that tasks share: the index into [`System::servers`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ServerId(pub u32);
-
-impl ServerId {
-    /// As an index.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A server for aperiodic work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Server {
-    /// The budget in each period for all jobs that it serves.
-    pub reservation: Reservation,
-    /// Fixed priority of these jobs where servers are ranked by priority; a higher number is more important.
-    pub priority: u32,
-}
-
-impl Reservation {
-    /// So much in each period, by its end.
-    #[must_use]
-    pub const fn new(budget: Span, period: Span) -> Reservation {
-        Reservation { budget, period, deadline: None }
-    }
-
-    /// The relative deadline by which a budget is there.
-    #[must_use]
-    pub fn relative_deadline(&self) -> Span {
-        self.deadline.unwrap_or(self.period)
-    }
-
-    /// Whether there is a budget, no more of it than the deadline allows, and no later deadline than the end of the period.
-    pub(super) fn is_sound(&self) -> bool {
-        let deadline = self.relative_deadline();
-        self.budget > Span::ZERO && self.budget <= deadline && deadline <= self.period
-    }
-}
 
 impl System {
     /// The server of the task's jobs under policies with servers for aperiodic work: the one that it shares with others, or one of its
@@ -83,7 +45,7 @@ impl System {
         {
             return Err(Invalid::Budget(index));
         }
-        let unsound = |(_, task): &(TaskId, &super::Task)| {
+        let unsound = |(_, task): &(TaskId, &Task)| {
             task.server.is_some_and(|s| s.index() >= self.servers.len() || task.reservation.is_some())
         };
         match (0..).map(TaskId).zip(&self.tasks).find(unsound) {

@@ -13,11 +13,10 @@
 #[cfg(test)]
 mod checked;
 
-use crate::engine::Context;
 use crate::model::{Invalid, Locking, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::scope::{self, Clusters};
-use crate::policy::{Build, Decision, Event, Policy};
+use crate::policy::{Build, Context, Decision, Event, Policy};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;

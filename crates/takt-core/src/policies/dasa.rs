@@ -10,8 +10,9 @@
 //! in this order. Clark also lets an owner be aborted instead of completed where that is quicker; this does not: aborts come from
 //! deadlines and from circles only.
 
+use crate::model::{CpuTest, Need, Profile, Scope};
 use crate::policies::accrual::{self, Construction, Density, View};
-use crate::policy::{Build, CpuTest, Entry, Need, Scope};
+use crate::policy::{Build, Entry};
 use crate::time::Time;
 use alloc::vec::Vec;
 
@@ -70,10 +71,18 @@ impl Construction for Dasa {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "dasa",
-    summary: "utility accrual by density with dependencies, kept feasible by deadline (DASA)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "dasa",
+        summary: "utility accrual by density with dependencies, kept feasible by deadline (DASA)",
+        scopes: &[Scope::Uniprocessor, Scope::Partitioned],
+        needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+        facts: &[],
+        test: CpuTest::Demand,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Builds a schedule at every event. The density of a job is that of its dependency chain (itself, who holds what it waits for, and so on):
 their utilities over the time that they all still need. Chains are taken by density, the densest first, and kept if with them all jobs
 kept so far still meet their deadlines, in order of tentative deadline: an owner has the earliest deadline of all that wait for it.
@@ -94,11 +103,7 @@ wait for it: with resources, abort late jobs (`late: abort`).
 **Source.** Clark, thesis, Carnegie Mellon University, 1990; reconstructed in part (see the file).
 
 **Example.** T1 holds R (2 ms left, deadline 20 ms, utility 1), T2 waits for R (2, 5, 20) and T3 (2, 4, 6) does not need it: the chain of T2 is worth 21
-for 4 ms, so T1 runs, then T2, and T3 is given up: 21 of 27. `edf` without inheritance runs T3, T1 and T2, which is late: 7.",
-    scopes: &[Scope::Uniprocessor, Scope::Partitioned],
-    needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-    facts: &[],
-    test: CpuTest::Demand,
-    settings: &[],
+for 4 ms, so T1 runs, then T2, and T3 is given up: 21 of 27. `edf` without inheritance runs T3, T1 and T2, which is late: 7."
+    ),
     build: accrual::build::<Dasa>,
 };

@@ -3,8 +3,9 @@
 //! Clark, "Scheduling Dependent Real-Time Activities", thesis, Carnegie Mellon University, 1990. Invariant: in the schedule built,
 //! every job completes by its deadline, and no rejected job could be added to it without breaking that.
 
+use crate::model::{CpuTest, Need, Profile, Scope};
 use crate::policies::accrual::{self, Construction, View};
-use crate::policy::{Build, CpuTest, Entry, Need, Scope};
+use crate::policy::{Build, Entry};
 use alloc::vec::Vec;
 
 pub(super) struct DasaNd {
@@ -30,10 +31,18 @@ impl Construction for DasaNd {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "dasa-nd",
-    summary: "utility accrual by density, kept feasible by deadline (DASA without dependencies)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "dasa-nd",
+        summary: "utility accrual by density, kept feasible by deadline (DASA without dependencies)",
+        scopes: &[Scope::Uniprocessor, Scope::Partitioned],
+        needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+        facts: &[],
+        test: CpuTest::Demand,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Builds a schedule at every event: jobs are taken by potential utility density (utility per time still needed), the densest
 first, and each is kept if all that were kept so far still meet their deadlines with it, in order of deadline. The first job of that
 schedule runs. Jobs that are left out are tried again at the next event; if none is kept, the densest runs.
@@ -51,11 +60,7 @@ plans with dependencies is `dasa`.
 **Source.** Clark, thesis, Carnegie Mellon University, 1990.
 
 **Example.** A (3 ms, deadline 4 ms, utility 3), B (3, 5, 9) and C (2, 7, 4), all released at 0: EDF completes A in time and then is late
-with B and C; `dasa-nd` runs B and C, which are worth 13 of 16, and gives A up.",
-    scopes: &[Scope::Uniprocessor, Scope::Partitioned],
-    needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-    facts: &[],
-    test: CpuTest::Demand,
-    settings: &[],
+with B and C; `dasa-nd` runs B and C, which are worth 13 of 16, and gives A up."
+    ),
     build: accrual::build::<DasaNd>,
 };

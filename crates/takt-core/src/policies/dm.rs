@@ -4,10 +4,9 @@
 //! 2(4), 1982. Invariant: on the CPUs that it is lent, no ready job waits while one of a task with a longer relative deadline
 //! runs.
 
-use crate::engine::Context;
-use crate::model::{Task, TaskId};
+use crate::model::{CpuTest, Need, Profile, Task, TaskId};
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, CpuTest, Entry, Need};
+use crate::policy::{Build, Context, Entry};
 use crate::time::Span;
 
 struct Dm;
@@ -37,10 +36,18 @@ impl Ordering for Dm {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "dm",
-    summary: "deadline monotonic: the shortest relative deadline first",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "dm",
+        summary: "deadline monotonic: the shortest relative deadline first",
+        scopes: scope::SCOPES,
+        needs: &[Need::Deadline],
+        facts: &[],
+        test: CpuTest::ResponseTimes(rank),
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Gives each task a fixed priority by its relative deadline: the shorter, the more urgent.
 
 **When.** The best fixed-priority order on one CPU when deadlines are at most the periods; the same as rate monotonic when
@@ -56,11 +63,7 @@ handler of an aborted job ranks by the handler's deadline, and last without one.
 **Source.** Leung and Whitehead, Performance Evaluation 2(4), 1982.
 
 **Example.** `policy: dm` with `tasks: [{name: a, runtime: 2ms, period: 5ms}, {name: b, runtime: 2ms, period: 10ms,
-deadline: 3ms}]`: `b` runs first although its period is longer, and both meet their deadlines; under `rm` `b` ends at 4 ms.",
-    scopes: scope::SCOPES,
-    needs: &[Need::Deadline],
-    facts: &[],
-    test: CpuTest::ResponseTimes(rank),
-    settings: &[],
+deadline: 3ms}]`: `b` runs first although its period is longer, and both meet their deadlines; under `rm` `b` ends at 4 ms."
+    ),
     build: scope::build::<Dm>,
 };

@@ -4,9 +4,8 @@
 //! DAC 2011, section 5, where each CPU set of an application has its own scheduler. Invariants: a task runs on CPUs of its own
 //! domain only, and what happens in one domain changes nothing in another one, unless their jobs share resources.
 
-use crate::engine::Context;
-use crate::model::{Invalid, System, TaskId, Terms};
-use crate::policy::{Build, CpuTest, Decision, Entry, Event, Policy, PolicySpec, Scope};
+use crate::model::{CpuTest, Invalid, PolicySpec, Profile, Scope, TaskId, Terms};
+use crate::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
 use crate::record::Place;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -26,6 +25,8 @@ struct Domains {
     /// By task.
     domain_of: Vec<usize>,
     timers: u16,
+    /// The policies that a domain may be switched to.
+    registry: Registry,
 }
 
 impl Domains {
@@ -48,7 +49,8 @@ impl Domains {
             let places = (0..cpus.len()).filter(|&i| described.cpus.contains(cpus[i])).map(|i| Place(i as u16));
             let places: Vec<Place> = places.collect();
             let first_timer = build.first_timer + timers;
-            let with = |spec: PolicySpec| guest(system, &tasks, &places, spec, first_timer);
+            let of_domain = Build { tasks: &tasks, places: &places, first_timer, ..*build };
+            let with = |spec: PolicySpec| guest(&Build { spec, ..of_domain });
             let guest = with(described.policy)?;
             // Room for each policy that it may be switched to; those that do not suit it never come.
             let others = system.alternatives.iter().filter_map(|spec| with(*spec).ok());
@@ -56,22 +58,16 @@ impl Domains {
             timers += most;
             domains.push(Domain { tasks, places, guest, first_timer, timers: most });
         }
-        Ok(Domains { domains, domain_of, timers })
+        Ok(Domains { domains, domain_of, timers, registry: build.registry.clone() })
     }
 }
 
 /// The policy of one domain.
-fn guest(
-    system: &System,
-    tasks: &[TaskId],
-    places: &[Place],
-    spec: PolicySpec,
-    first_timer: u16,
-) -> Result<Box<dyn Policy>, Invalid> {
-    if spec.scope == Scope::Table {
+fn guest(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+    if build.spec.scope == Scope::Table {
         return Err(Invalid::Unsuitable("a domain needs a policy for jobs, and this one is about the whole machine"));
     }
-    Build { system, tasks, places, spec, first_timer }.policy()
+    build.policy()
 }
 
 impl Policy for Domains {
@@ -116,7 +112,14 @@ impl Policy for Domains {
 
     fn switch(&mut self, domain: usize, to: &PolicySpec, cx: &mut Context<'_>) -> Result<(), Invalid> {
         let own = self.domains.get_mut(domain).ok_or(Invalid::Unsuitable("there is no such domain"))?;
-        let guest = guest(cx.system(), &own.tasks, &own.places, *to, own.first_timer)?;
+        let guest = guest(&Build {
+            system: cx.system(),
+            tasks: &own.tasks,
+            places: &own.places,
+            spec: *to,
+            first_timer: own.first_timer,
+            registry: &self.registry,
+        })?;
         if guest.timers() > own.timers {
             return Err(Invalid::Unsuitable("this policy needs timers; name it among the alternatives"));
         }
@@ -130,10 +133,18 @@ impl Policy for Domains {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "domains",
-    summary: "parts of the machine with policies of their own (ChronOS)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "domains",
+        summary: "parts of the machine with policies of their own (ChronOS)",
+        scopes: &[Scope::Table],
+        needs: &[],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 The CPUs are parted into domains. Each has tasks of its own, which run nowhere else, and a policy of its own that knows of
 nothing else. CPUs of no domain idle.
 
@@ -155,11 +166,7 @@ media under `g-edf` on the others; and comparisons of policies under the same lo
 
 **Source.** Dellinger, Garyali, Ravindran, \"ChronOS Linux: A Best-Effort Real-Time Multiprocessor Linux Kernel\", DAC 2011.
 
-**Example.** `domains: [{name: control, cpus: 0, policy: edf}, {name: media, cpus: 1-3, policy: g-edf}]`",
-    scopes: &[Scope::Table],
-    needs: &[],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[],
+**Example.** `domains: [{name: control, cpus: 0, policy: edf}, {name: media, cpus: 1-3, policy: g-edf}]`"
+    ),
     build: |build| Ok(Box::new(Domains::new(build)?)),
 };

@@ -3,10 +3,9 @@
 //! Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment", JACM 20(1), 1973.
 //! Invariant: on the CPUs that it is lent, no ready job waits while a job with a later absolute deadline runs.
 
-use crate::engine::Context;
-use crate::model::TaskId;
+use crate::model::{CpuTest, Need, Profile, TaskId};
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, CpuTest, Entry, Need};
+use crate::policy::{Build, Context, Entry};
 
 struct Edf;
 
@@ -33,10 +32,18 @@ impl Ordering for Edf {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "edf",
-    summary: "earliest deadline first",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "edf",
+        summary: "earliest deadline first",
+        scopes: scope::SCOPES,
+        needs: &[Need::Deadline],
+        facts: &[],
+        test: CpuTest::Demand,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Runs the ready job whose absolute deadline is earliest.
 
 **When.** On one CPU it meets every deadline that any policy can meet (implicit deadlines: whenever the utilisation is at
@@ -58,11 +65,7 @@ resource could have if released then (deadline floor).
 YCS-2012-476, University of York, 2012.
 
 **Example.** `policy: edf` with `tasks: [{name: a, runtime: 2ms, period: 5ms}, {name: b, runtime: 4ms, period: 7ms}]`
-has a utilisation of 0.97; EDF meets every deadline, rate monotonic misses one.",
-    scopes: scope::SCOPES,
-    needs: &[Need::Deadline],
-    facts: &[],
-    test: CpuTest::Demand,
-    settings: &[],
+has a utilisation of 0.97; EDF meets every deadline, rate monotonic misses one."
+    ),
     build: scope::build::<Edf>,
 };

@@ -3,10 +3,9 @@
 //! The order in which Linux's SCHED_FIFO runs threads of one priority (POSIX.1-2024, section 2.8.4), and ChronOS' FIFO and
 //! G-FIFO. Invariant: no ready job waits while one runs that became ready later.
 
-use crate::engine::Context;
-use crate::model::TaskId;
+use crate::model::{CpuTest, Profile, TaskId};
 use crate::policies::scope::{self, Ordering, Urgency};
-use crate::policy::{Build, CpuTest, Entry};
+use crate::policy::{Build, Context, Entry};
 
 /// The queue that jobs join at its end: those that become ready between two decisions have the same rank, and those that give
 /// way at the same time come right behind them.
@@ -57,10 +56,18 @@ impl Ordering for Fifo {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "fifo",
-    summary: "first in, first out: whoever became ready first runs until it ends or blocks",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "fifo",
+        summary: "first in, first out: whoever became ready first runs until it ends or blocks",
+        scopes: scope::SCOPES,
+        needs: &[],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[scope::SUCCESSOR],
+    },
+    manual: manual!(
+        "\
 Runs jobs in the order in which they became ready, by their release or by waking up. A job that runs goes on until it ends,
 blocks or yields, so nobody is preempted.
 
@@ -81,11 +88,7 @@ ChronOS. With `successor: keep` it goes on at once on the same CPU, as a task do
 **Source.** POSIX.1-2024, section 2.8.4 (SCHED_FIFO); ChronOS Linux, DAC 2011 (FIFO, G-FIFO).
 
 **Example.** `policy: fifo` with `tasks: [{name: l, runtime: 5ms, period: 20ms}, {name: s, runtime: 1ms, period: 20ms,
-offset: 1ms, deadline: 3ms}]`: `s` waits until 5 ms and misses its deadline at 4 ms.",
-    scopes: scope::SCOPES,
-    needs: &[],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[scope::SUCCESSOR],
+offset: 1ms, deadline: 3ms}]`: `s` waits until 5 ms and misses its deadline at 4 ms."
+    ),
     build: scope::build::<Fifo>,
 };

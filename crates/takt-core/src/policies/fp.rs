@@ -3,10 +3,9 @@
 //! Audsley, Burns, Davis, Tindell, Wellings, "Fixed Priority Pre-emptive Scheduling: An Historical Perspective",
 //! Real-Time Systems 8, 1995. Invariant: on the CPUs that it is lent, no ready job waits while one of lower priority runs.
 
-use crate::engine::Context;
-use crate::model::{Task, TaskId};
+use crate::model::{CpuTest, Fact, Profile, Task, TaskId};
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, CpuTest, Entry, Fact};
+use crate::policy::{Build, Context, Entry};
 
 struct FixedPriority;
 
@@ -27,10 +26,18 @@ impl Ordering for FixedPriority {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "fp",
-    summary: "fixed priorities as given by `priority:`, higher numbers first",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "fp",
+        summary: "fixed priorities as given by `priority:`, higher numbers first",
+        scopes: scope::SCOPES,
+        needs: &[],
+        facts: &[Fact::Priorities { when: None }],
+        test: CpuTest::ResponseTimes(rank),
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Runs the ready job of the task with the highest `priority:`.
 
 **When.** The order is known from elsewhere: from an analysis, from a criticality, or because the system exists on
@@ -49,11 +56,7 @@ ceiling` that of any task that uses it, at once.
 **Source.** Audsley and others, Real-Time Systems 8, 1995; Sha, Rajkumar, Lehoczky, IEEE Transactions on Computers 39(9), 1990.
 
 **Example.** `policy: fp` with `tasks: [{name: logger, runtime: 3ms, period: 10ms, priority: 1},
-{name: control, runtime: 2ms, period: 20ms, priority: 2}]` runs `control` first although its period is longer.",
-    scopes: scope::SCOPES,
-    needs: &[],
-    facts: &[Fact::Priorities { when: None }],
-    test: CpuTest::ResponseTimes(rank),
-    settings: &[],
+{name: control, runtime: 2ms, period: 20ms, priority: 2}]` runs `control` first although its period is longer."
+    ),
     build: scope::build::<FixedPriority>,
 };

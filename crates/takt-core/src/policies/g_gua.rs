@@ -4,9 +4,10 @@
 //! Invariants: in the schedule built, everything on every CPU completes by its deadline; and the densest job that can be in time
 //! at all is in it.
 
+use crate::model::{CpuTest, Need, Profile, Scope};
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::forest::{Forest, Lists};
-use crate::policy::{Build, CpuTest, Entry, Need, Scope};
+use crate::policy::{Build, Entry};
 use alloc::vec::Vec;
 
 struct GGua {
@@ -30,10 +31,18 @@ impl Construction for GGua {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "g-gua",
-    summary: "the densest jobs first, on the least loaded CPU where all stays in time (G-GUA)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "g-gua",
+        summary: "the densest jobs first, on the least loaded CPU where all stays in time (G-GUA)",
+        scopes: &[Scope::Global, Scope::Clustered],
+        needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+        facts: &[],
+        test: CpuTest::Demand,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Takes the ready jobs by utility per time still needed, the densest first, and gives each to the CPU with the least load on which
 everything, in order of deadline, is still in time with it; a job for which there is no such CPU is left out. The first job of
 each CPU runs. All of it is done anew at every event, so jobs that are left out are tried again.
@@ -56,11 +65,7 @@ to CPUs are placed like others; where they then run, the mapping says.
 **Source.** Garyali, thesis, Virginia Tech, 2010; Dellinger, Garyali, Ravindran, DAC 2011.
 
 **Example.** Two CPUs; X (1 ms, deadline 2 ms, utility 1), Y (1, 2, 0.9) and Z (3, 10, 30) at 0, and two jobs (1, 2, 1) at 1. `g-edf` meets
-all. `g-gua` starts Z and X; at 1 Y and the two new jobs must all be done by 2, and Y, the least dense, is lost.",
-    scopes: &[Scope::Global, Scope::Clustered],
-    needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-    facts: &[],
-    test: CpuTest::Demand,
-    settings: &[],
+all. `g-gua` starts Z and X; at 1 Y and the two new jobs must all be done by 2, and Y, the least dense, is lost."
+    ),
     build: accrual::build::<GGua>,
 };

@@ -3,9 +3,10 @@
 //! Cho, Wu, Ravindran, Jensen, "On Multiprocessor Utility Accrual Real-Time Scheduling with Statistical Timing Assurances", EUC
 //! 2006. Invariant: as in [`ng_gua`](super::ng_gua), without dependencies.
 
+use crate::model::{CpuTest, Need, Profile, Scope};
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::forest::{Forest, Lists};
-use crate::policy::{Build, CpuTest, Entry, Need, Scope};
+use crate::policy::{Build, Entry};
 use alloc::vec::Vec;
 
 struct Gmua {
@@ -27,10 +28,18 @@ impl Construction for Gmua {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "gmua",
-    summary: "global EDF that sheds the least dense jobs of a CPU, each job for itself (gMUA)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "gmua",
+        summary: "global EDF that sheds the least dense jobs of a CPU, each job for itself (gMUA)",
+        scopes: &[Scope::Global, Scope::Clustered],
+        needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+        facts: &[],
+        test: CpuTest::Demand,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Deals the jobs to the CPUs in order of deadline, each to the CPU with the least load, and then leaves the least dense out of each
 CPU's jobs until all others are in time: `ng-gua` without dependencies. The first job of each CPU runs.
 
@@ -50,11 +59,7 @@ never left out, even if it will be late.
 **Source.** Cho, Wu, Ravindran, Jensen, EUC 2006.
 
 **Example.** Two CPUs; A (4 ms, deadline 4 ms, utility 4), B (4, 5, 20), C (4, 5, 16) and D (2, 10, 2), all released at 0: A is left out, and
-`gmua` accrues 38 of 42.",
-    scopes: &[Scope::Global, Scope::Clustered],
-    needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-    facts: &[],
-    test: CpuTest::Demand,
-    settings: &[],
+`gmua` accrues 38 of 42."
+    ),
     build: accrual::build::<Gmua>,
 };

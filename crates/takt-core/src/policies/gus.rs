@@ -7,8 +7,9 @@
 //! Reconstructed from the paper's abstract and what others say of the algorithm, since its text was not at hand: the form of the
 //! greedy step, and that it ends when nothing left accrues anything.
 
+use crate::model::{CpuTest, Need, Profile, Scope};
 use crate::policies::accrual::{self, Construction, Density, View};
-use crate::policy::{Build, CpuTest, Entry, Need, Scope};
+use crate::policy::{Build, Entry};
 use crate::time::Span;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -51,10 +52,18 @@ impl Construction for Gus {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "gus",
-    summary: "generic utility scheduling: greedy by what is accrued per time, for any time-utility function",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "gus",
+        summary: "generic utility scheduling: greedy by what is accrued per time, for any time-utility function",
+        scopes: &[Scope::Uniprocessor, Scope::Partitioned],
+        needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Builds a schedule at every event from its front: of all jobs, each with the holders of what it waits for, it appends the one that accrues
 most per time if it runs next, and goes on from where that ends, until nothing left accrues anything. The first job of
 the schedule runs.
@@ -73,11 +82,7 @@ wait for each other in a circle the least dense is aborted. The protocol in `loc
 **Source.** Li, Ravindran, Suri, Jensen, IEEE Transactions on Computers 55(4), 2006; reconstructed in part (see the file).
 
 **Example.** All released at 0: J1 (2 ms, worth 10 units and one less for each millisecond), J2 (1 ms, worth 3 until 2 ms) and J3 (1 ms, worth
-5): `gus` runs J3, then J1, which is worth 12; the best possible is J2, J1, J3 with 15.",
-    scopes: &[Scope::Uniprocessor, Scope::Partitioned],
-    needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[],
+5): `gus` runs J3, then J1, which is worth 12; the best possible is J2, J1, J3 with 15."
+    ),
     build: accrual::build::<Gus>,
 };

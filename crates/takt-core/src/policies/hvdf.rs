@@ -4,9 +4,10 @@
 //! as the measure; ChronOS Linux, DAC 2011, for HVDF and G-HVDF. Invariant: at each scheduling event, on the CPUs that it is
 //! lent, no ready job waits while a less dense one runs that holds nothing a denser one waits for.
 
+use crate::model::{CpuTest, Need, Profile};
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::scope;
-use crate::policy::{Build, CpuTest, Entry, Need};
+use crate::policy::{Build, Entry};
 use alloc::vec::Vec;
 
 /// With or without preemption.
@@ -29,10 +30,18 @@ impl<const PREEMPTIVE: bool> Construction for Hvdf<PREEMPTIVE> {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "hvdf",
-    summary: "highest value density first: the most utility per time still needed",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "hvdf",
+        summary: "highest value density first: the most utility per time still needed",
+        scopes: scope::SCOPES,
+        needs: &[Need::Runtime, Need::Utility],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Runs the ready job with the highest potential utility density: what it is worth if it runs from now on without a break, over the
 CPU time that it still needs.
 
@@ -53,11 +62,7 @@ while jobs run. To find who holds what jobs wait for adds O(n d) where they wait
 **Source.** Jensen, Locke, Tokuda, RTSS 1985; ChronOS Linux, DAC 2011 (HVDF, G-HVDF).
 
 **Example.** A (3 ms, deadline 4 ms, utility 3), B (3, 5, 9) and C (2, 7, 4), all released at 0: `hvdf` runs B, C, A, since they are worth 3, 2
-and 1 per millisecond; B and C are in time, which is 13 of 16.",
-    scopes: scope::SCOPES,
-    needs: &[Need::Runtime, Need::Utility],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[],
+and 1 per millisecond; B and C are in time, which is 13 of 16."
+    ),
     build: accrual::build::<Hvdf<true>>,
 };

@@ -7,8 +7,9 @@
 //! Locke sheds jobs while the probability of an overload is above a threshold. This is the form of ChronOS Linux (DAC 2011), in
 //! which times are declared, so that an overload is certain or is none.
 
+use crate::model::{CpuTest, Need, Profile, Scope};
 use crate::policies::accrual::{self, Construction, View};
-use crate::policy::{Build, CpuTest, Entry, Need, Scope};
+use crate::policy::{Build, Entry};
 use alloc::vec::Vec;
 
 pub(super) struct Lbesa {
@@ -33,10 +34,18 @@ impl Construction for Lbesa {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "lbesa",
-    summary: "Locke's best effort: by deadline, and in overload without the jobs of the lowest density",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "lbesa",
+        summary: "Locke's best effort: by deadline, and in overload without the jobs of the lowest density",
+        scopes: &[Scope::Uniprocessor, Scope::Partitioned],
+        needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+        facts: &[],
+        test: CpuTest::Demand,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Puts all jobs in order of deadline at every event. While some job would be late, the one with the lowest potential utility density
 (utility per time still needed) is left out, but never the last one. The first job that is left runs.
 
@@ -55,11 +64,7 @@ that wait for each other in a circle the least dense is aborted.
 **Source.** Locke, thesis, Carnegie Mellon University, 1986, in the form of ChronOS Linux, DAC 2011.
 
 **Example.** X (4 ms, deadline 4 ms, utility 8), Y (1, 3, 10) and Z (1, 20, 1), all released at 0, late ones aborted: `lbesa` sheds Z, then X, and
-runs Y; at 1 it still sheds Z and tries X, which is aborted at 4, and Z runs at last. `dasa-nd` runs Z at 1.",
-    scopes: &[Scope::Uniprocessor, Scope::Partitioned],
-    needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-    facts: &[],
-    test: CpuTest::Demand,
-    settings: &[],
+runs Y; at 1 it still sheds Z and tries X, which is aborted at 4, and Z runs at last. `dasa-nd` runs Z at 1."
+    ),
     build: accrual::build::<Lbesa>,
 };

@@ -8,10 +8,9 @@
 //! instant to start: it stays as it is while a job waits, and grows with time while it runs. Invariant: a job waits only while
 //! each job that runs on its CPUs has a laxity that is less than the threshold above its own.
 
-use crate::engine::Context;
-use crate::model::TaskId;
+use crate::model::{CpuTest, Kind, Need, PolicySpec, Profile, Setting, TaskId};
 use crate::policies::scope::{self, Ordering, Urgency};
-use crate::policy::{Build, CpuTest, Entry, Kind, Need, PolicySpec, Setting};
+use crate::policy::{Build, Context, Entry};
 use crate::queue::Key;
 use crate::time::{Span, Time};
 
@@ -81,10 +80,23 @@ impl Ordering for LeastLaxity {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "llf",
-    summary: "least laxity first, with a threshold for preemption",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "llf",
+        summary: "least laxity first, with a threshold for preemption",
+        scopes: scope::SCOPES,
+        needs: &[Need::Deadline, Need::Runtime],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[Setting {
+        name: "threshold",
+        kind: Kind::Duration(Span::from_us(1), Span::from_secs(3600)),
+        default: "1ms",
+        summary: "by how much the laxity of a waiting job must be smaller before it preempts",
+    }],
+    },
+    manual: manual!(
+        "\
 Runs the ready job with the least laxity: the time until its deadline less what it still needs by its declared runtime. The
 laxity of a job that runs stays, that of one that waits shrinks; a waiting job preempts when its laxity has become less than
 that of a running one by `threshold`.
@@ -105,16 +117,7 @@ counts with its own deadline and runtime.
 **Source.** Mok, thesis, MIT, 1983; Oh and Yang, RTCSA 1998.
 
 **Example.** `policy: g-llf` on two CPUs with three tasks of `runtime: 2ms` and `period: 3ms`: the third starts at 1 ms, when
-the others are ahead of it by the threshold, and all deadlines are met; `g-edf` misses one in each period.",
-    scopes: scope::SCOPES,
-    needs: &[Need::Deadline, Need::Runtime],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[Setting {
-        name: "threshold",
-        kind: Kind::Duration(Span::from_us(1), Span::from_secs(3600)),
-        default: "1ms",
-        summary: "by how much the laxity of a waiting job must be smaller before it preempts",
-    }],
+the others are ahead of it by the threshold, and all deadlines are met; `g-edf` misses one in each period."
+    ),
     build: scope::build::<LeastLaxity>,
 };

@@ -12,11 +12,10 @@
 //! Zhu, Nélis and Goossens, "An optimal boundary fair scheduling", Real-Time Systems 50, 2014). So no slack is needed for the
 //! rounding.
 
-use crate::engine::Context;
-use crate::model::{Invalid, TaskId};
+use crate::model::{CpuTest, Invalid, Need, Profile, Scope, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::pfair::{self, Urgency, Window};
-use crate::policy::{Build, CpuTest, Decision, Entry, Event, Need, Policy, Scope};
+use crate::policy::{Build, Context, Decision, Entry, Event, Policy};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -268,10 +267,18 @@ impl Policy for Llref {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "llref",
-    summary: "largest local remaining execution time first: optimal on several identical CPUs",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "llref",
+        summary: "largest local remaining execution time first: optimal on several identical CPUs",
+        scopes: &[Scope::Global],
+        needs: &[Need::Period, Need::Deadline, Need::Runtime],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Cuts time into planes at every release and deadline. In a plane each job is to get its part of the fluid schedule, in which it
 runs at the constant rate of its runtime by its deadline: its local time. The m jobs with the largest local times run. The
 choice is made again when a running job has used up its local time, and when a waiting one has as much as is left of the plane.
@@ -300,11 +307,7 @@ over, earliest deadline first. When more is asked for than the CPUs can give, th
 50, 2014.
 
 **Example.** Three tasks with a runtime of 2 ms and a period of 3 ms on two CPUs: the first and second run in the first
-millisecond, the third and first in the second, the second and third in the last. Global EDF misses a deadline there.",
-    scopes: &[Scope::Global],
-    needs: &[Need::Period, Need::Deadline, Need::Runtime],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[],
+millisecond, the third and first in the second, the second and third in the last. Global EDF misses a deadline there."
+    ),
     build: |build| Ok(Box::new(Llref::new(build)?)),
 };

@@ -4,9 +4,10 @@
 //! Invariants: of the jobs dealt to a CPU all meet their deadlines in the schedule built, or one is left that does not; and while
 //! global EDF would meet the deadlines of all jobs that are there, this is global EDF.
 
+use crate::model::{CpuTest, Kind, Need, Profile, Scope, Setting};
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::forest::{Forest, Lists};
-use crate::policy::{Build, CpuTest, Entry, Kind, Need, Scope, Setting};
+use crate::policy::{Build, Entry};
 use crate::time::Span;
 use alloc::vec::Vec;
 
@@ -46,10 +47,23 @@ impl Construction for NgGua {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "ng-gua",
-    summary: "global EDF that sheds the least dense jobs of a CPU under overload (NG-GUA)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "ng-gua",
+        summary: "global EDF that sheds the least dense jobs of a CPU under overload (NG-GUA)",
+        scopes: &[Scope::Global, Scope::Clustered],
+        needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[Setting {
+        name: "load",
+        kind: Kind::Choice(&["remaining", "declared"]),
+        default: "remaining",
+        summary: "what a job adds to the load of the CPU that it is dealt to",
+    }],
+    },
+    manual: manual!(
+        "\
 Deals the ready jobs to the CPUs in order of deadline, each to the CPU with the least load, and then looks at each CPU: while some
 job dealt to it would miss its deadline, the one with the least utility per time is left out. The first job of each CPU runs. All
 of it is done anew at every event, so jobs that are left out are tried again.
@@ -79,16 +93,7 @@ aborted, it is `lbesa`.
 
 **Example.** Two CPUs; A (4 ms, deadline 4 ms, utility 4), B (4, 5, 20), C (4, 5, 16) and D (2, 10, 2), all released at 0. `g-edf` runs A
 and B and is late with C, which makes 26 of 42. `ng-gua` deals A and C to one CPU, where they cannot both be in time, leaves A out
-and runs C, B and then D: 38.",
-    scopes: &[Scope::Global, Scope::Clustered],
-    needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[Setting {
-        name: "load",
-        kind: Kind::Choice(&["remaining", "declared"]),
-        default: "remaining",
-        summary: "what a job adds to the load of the CPU that it is dealt to",
-    }],
+and runs C, B and then D: 38."
+    ),
     build: accrual::build::<NgGua>,
 };

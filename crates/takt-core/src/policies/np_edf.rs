@@ -4,11 +4,10 @@
 //! Invariant: a job that has started keeps its CPU until it ends, blocks or yields; a free CPU takes the waiting job whose
 //! absolute deadline is earliest.
 
-use crate::engine::Context;
-use crate::model::TaskId;
+use crate::model::{CpuTest, Need, Profile, TaskId};
 use crate::policies::edf;
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, CpuTest, Entry, Need};
+use crate::policy::{Build, Context, Entry};
 
 struct NonPreemptiveEdf {
     keeps_cpu: bool,
@@ -33,10 +32,18 @@ impl Ordering for NonPreemptiveEdf {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "np-edf",
-    summary: "earliest deadline first without preemption",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "np-edf",
+        summary: "earliest deadline first without preemption",
+        scopes: scope::SCOPES,
+        needs: &[Need::Deadline],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[scope::SUCCESSOR],
+    },
+    manual: manual!(
+        "\
 Whenever a CPU is free, starts the ready job whose absolute deadline is earliest; whoever has started keeps its CPU until it
 ends, blocks or yields.
 
@@ -59,11 +66,7 @@ work in the background a long one does.
 **Source.** Jeffay, Stanat, Martel, RTSS 1991; ChronOS Linux, DAC 2011 (G-NP-EDF).
 
 **Example.** `policy: np-edf` with `tasks: [{name: l, runtime: 5ms, period: 10ms}, {name: s, runtime: 1ms, period: 10ms,
-deadline: 3ms, offset: 1ms}]`: `s` waits until 5 ms and misses its deadline at 4 ms; `edf` meets both.",
-    scopes: scope::SCOPES,
-    needs: &[Need::Deadline],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[scope::SUCCESSOR],
+deadline: 3ms, offset: 1ms}]`: `s` waits until 5 ms and misses its deadline at 4 ms; `edf` meets both."
+    ),
     build: scope::build::<NonPreemptiveEdf>,
 };

@@ -3,16 +3,24 @@
 //! ChronOS Linux, DAC 2011 (G-NP-HVDF). Invariant: a job that has started keeps its CPU until it ends, blocks or yields; a free
 //! CPU takes the densest of the ready jobs.
 
-use crate::policies::accrual;
+use crate::model::{CpuTest, Need, Profile};
 use crate::policies::hvdf::Hvdf;
-use crate::policies::scope;
-use crate::policy::{CpuTest, Entry, Need};
+use crate::policies::{accrual, scope};
+use crate::policy::Entry;
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "np-hvdf",
-    summary: "highest value density first without preemption",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "np-hvdf",
+        summary: "highest value density first without preemption",
+        scopes: scope::SCOPES,
+        needs: &[Need::Runtime, Need::Utility],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Whenever a CPU is free, starts the ready job with the highest potential utility density (utility per time still needed); whoever has
 started keeps its CPU until it ends, blocks or yields.
 
@@ -30,11 +38,7 @@ that wait for each other in a circle the least dense is aborted.
 
 **Source.** ChronOS Linux, DAC 2011 (G-NP-HVDF).
 
-**Example.** A (5 ms, deadline 20 ms, utility 5) at 0 and B (1, 5, 9) at 1: A keeps the CPU and B is late at 6; `hvdf` lets B run from 1 to 2.",
-    scopes: scope::SCOPES,
-    needs: &[Need::Runtime, Need::Utility],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[],
+**Example.** A (5 ms, deadline 20 ms, utility 5) at 0 and B (1, 5, 9) at 1: A keeps the CPU and B is late at 6; `hvdf` lets B run from 1 to 2."
+    ),
     build: accrual::build::<Hvdf<false>>,
 };

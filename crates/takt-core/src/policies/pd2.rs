@@ -4,11 +4,10 @@
 //! Sciences 68(1), 2004. Invariant: when the weights sum to at most m, subtask i of a job is scheduled in its window, so that
 //! a job has had within one quantum of its share at all times.
 
-use crate::engine::Context;
-use crate::model::{Invalid, Task, TaskId};
+use crate::model::{CpuTest, Fact, Invalid, Kind, Need, PolicySpec, Profile, Scope, Setting, Task, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::pfair::{self, Urgency, Window};
-use crate::policy::{Build, CpuTest, Decision, Entry, Event, Fact, Kind, Need, Policy, PolicySpec, Scope, Setting};
+use crate::policy::{Build, Context, Decision, Entry, Event, Policy};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -213,10 +212,18 @@ impl Policy for Pd2 {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "pd2",
-    summary: "PD² Pfair scheduling in quanta: optimal on several identical CPUs",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "pd2",
+        summary: "PD² Pfair scheduling in quanta: optimal on several identical CPUs",
+        scopes: &[Scope::Global],
+        needs: &[Need::Period, Need::Deadline, Need::Runtime],
+        facts: &[Fact::Grid { setting: QUANTUM.name, default: QUANTUM_DEFAULT }],
+        test: CpuTest::Utilisation,
+        settings: &[QUANTUM, EARLY],
+    },
+    manual: manual!(
+        "\
 Rounds every task to E quanta in P (its runtime up, its deadline or period down) and cuts each job into E subtasks. Subtask i,
 counted from zero, has the window from floor(P i / E) to ceil(P (i + 1) / E). In each quantum the m most urgent eligible subtasks
 run: the earliest end of the window first; then those whose window overlaps the next one's; then the later group deadline, by
@@ -249,11 +256,7 @@ first. The same holds for handlers beyond E quanta.
 Multiprocessors\", STOC 2002, for sporadic jobs.
 
 **Example.** Three tasks with a runtime of 2 ms and a period of 3 ms on two CPUs: the first and second run in the first
-millisecond, the third and first in the second, the second and third in the last. Global EDF misses a deadline there.",
-    scopes: &[Scope::Global],
-    needs: &[Need::Period, Need::Deadline, Need::Runtime],
-    facts: &[Fact::Grid { setting: QUANTUM.name, default: QUANTUM_DEFAULT }],
-    test: CpuTest::Utilisation,
-    settings: &[QUANTUM, EARLY],
+millisecond, the third and first in the second, the second and third in the last. Global EDF misses a deadline there."
+    ),
     build: |build| Ok(Box::new(Pd2::new(build)?)),
 };

@@ -3,10 +3,9 @@
 //! Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment", JACM 20(1), 1973.
 //! Invariant: on the CPUs that it is lent, no ready job waits while a job of a task with a longer period runs.
 
-use crate::engine::Context;
-use crate::model::{Task, TaskId};
+use crate::model::{CpuTest, Need, Profile, Task, TaskId};
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, CpuTest, Entry, Need};
+use crate::policy::{Build, Context, Entry};
 use crate::time::Span;
 
 struct Rm;
@@ -31,10 +30,18 @@ impl Ordering for Rm {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "rm",
-    summary: "rate monotonic: the shortest period first",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "rm",
+        summary: "rate monotonic: the shortest period first",
+        scopes: scope::SCOPES,
+        needs: &[Need::Period],
+        facts: &[],
+        test: CpuTest::ResponseTimes(rank),
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Gives each task a fixed priority by its period: the shorter, the more urgent.
 
 **When.** The best fixed-priority order on one CPU when deadlines equal periods. Guaranteed up to a utilisation of
@@ -50,11 +57,7 @@ task needs a period, or a least time between releases.
 **Source.** Liu and Layland, JACM 20(1), 1973.
 
 **Example.** `policy: rm` with `tasks: [{name: a, runtime: 2ms, period: 5ms}, {name: b, runtime: 4ms, period: 7ms}]`
-has a utilisation of 0.97; the first job of `b` needs until 8 ms and misses its deadline at 7 ms.",
-    scopes: scope::SCOPES,
-    needs: &[Need::Period],
-    facts: &[],
-    test: CpuTest::ResponseTimes(rank),
-    settings: &[],
+has a utilisation of 0.97; the first job of `b` needs until 8 ms and misses its deadline at 7 ms."
+    ),
     build: scope::build::<Rm>,
 };

@@ -3,11 +3,10 @@
 //! Kleinrock, "Analysis of a Time-Shared Processor", Naval Research Logistics Quarterly 11(1), 1964; POSIX.1-2024, section
 //! 2.8.4 (SCHED_RR). Invariant: a job that has run for a quantum runs on only when nobody waits for its CPU.
 
-use crate::engine::Context;
-use crate::model::TaskId;
+use crate::model::{CpuTest, Kind, PolicySpec, Profile, Setting, TaskId};
 use crate::policies::fifo::Line;
 use crate::policies::scope::{self, Ordering, Urgency};
-use crate::policy::{Build, CpuTest, Entry, Kind, PolicySpec, Setting};
+use crate::policy::{Build, Context, Entry};
 use crate::queue::Key;
 use crate::time::{Span, Time};
 use alloc::vec;
@@ -76,10 +75,31 @@ impl Ordering for RoundRobin {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "rr",
-    summary: "round robin: each ready job in turn for a quantum",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "rr",
+        summary: "round robin: each ready job in turn for a quantum",
+        scopes: scope::SCOPES,
+        needs: &[],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[
+        Setting {
+            name: "quantum",
+            kind: Kind::Duration(Span::from_us(1), Span::from_secs(3600)),
+            default: "1ms",
+            summary: "how long a job runs before it is the next one's turn",
+        },
+        Setting {
+            name: "grid",
+            kind: Kind::Choice(&["no", "yes"]),
+            default: "no",
+            summary: "whether quanta end at multiples of the quantum on the clock",
+        },
+    ],
+    },
+    manual: manual!(
+        "\
 Runs jobs in the order in which they became ready, each for at most `quantum`; whoever has used that goes to the end of the
 queue. Every dispatch comes with a whole quantum, also after a wake-up.
 
@@ -100,24 +120,7 @@ keeps its CPU until it gives the resource back.
 **Source.** Kleinrock, Naval Research Logistics Quarterly 11(1), 1964; POSIX.1-2024, section 2.8.4 (SCHED_RR).
 
 **Example.** `policy: {name: rr, quantum: 2ms}` with two tasks of 3 ms that are released together: the first runs from 0 to 2
-and from 4 to 5 ms, the second from 2 to 4 and from 5 to 6 ms.",
-    scopes: scope::SCOPES,
-    needs: &[],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[
-        Setting {
-            name: "quantum",
-            kind: Kind::Duration(Span::from_us(1), Span::from_secs(3600)),
-            default: "1ms",
-            summary: "how long a job runs before it is the next one's turn",
-        },
-        Setting {
-            name: "grid",
-            kind: Kind::Choice(&["no", "yes"]),
-            default: "no",
-            summary: "whether quanta end at multiples of the quantum on the clock",
-        },
-    ],
+and from 4 to 5 ms, the second from 2 to 4 and from 5 to 6 ms."
+    ),
     build: scope::build::<RoundRobin>,
 };

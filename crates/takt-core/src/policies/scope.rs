@@ -12,37 +12,23 @@ mod clusters;
 mod packing;
 pub mod response_times;
 mod sharing;
+mod urgency;
 
 pub(crate) use clusters::Clusters;
 pub(crate) use packing::share;
 pub use packing::{Packed, Refused, pack};
+pub(crate) use urgency::Urgency;
 
 use crate::cpus::CpuSet;
-use crate::engine::{Alarm, Context};
-use crate::model::{Invalid, ResourceId, TaskId};
+use crate::model::{Invalid, Kind, PolicySpec, ResourceId, Scope, Setting, TaskId};
 use crate::policies::mapping::Mapper;
-use crate::policy::{Assignment, Build, Decision, Event, Kind, Policy, PolicySpec, Scope, Setting};
+use crate::policy::{Alarm, Assignment, Build, Context, Decision, Event, Policy};
 use crate::queue::{Key, ReadyQueue};
 use crate::record::{Outcome, Place};
 use crate::time::Time;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sharing::Sharing;
-
-/// What jobs are compared by; the lowest runs first, and among equal ones that of the lower task.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Urgency {
-    /// What the ordering says; the lowest runs first.
-    pub(crate) rank: i64,
-    /// Among equal ranks: the release of the job, or another instant that puts it before or behind its equals.
-    pub(crate) release: Time,
-}
-
-impl Urgency {
-    fn key(self, task: TaskId) -> Key {
-        Key { rank: self.rank, release: self.release, task }
-    }
-}
 
 /// A ranking of ready jobs. Most rank a job when it becomes ready and keep to that; the methods with a default are for others.
 pub(crate) trait Ordering: Send + Sized + 'static {

@@ -4,9 +4,8 @@
 //! Invariant: outside its slices a partition does not run, whatever happens inside it.
 
 use crate::cpus::CpuSet;
-use crate::engine::Context;
-use crate::model::{Arrival, BestEffortStart, Invalid, PartitionId, System, TaskId, Terms};
-use crate::policy::{Budget, Build, Clock, CpuTest, Decision, Entry, Event, Policy, Scope};
+use crate::model::{Arrival, BestEffortStart, CpuTest, Invalid, PartitionId, Profile, Scope, System, TaskId, Terms};
+use crate::policy::{Budget, Build, Clock, Context, Decision, Entry, Event, Policy};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -127,7 +126,7 @@ impl Windows {
                         ));
                     }
                     let places = lent(&reach[index]);
-                    let guest = Build { system, tasks: &partition.tasks, places: &places, spec, first_timer };
+                    let guest = Build { tasks: &partition.tasks, places: &places, spec, first_timer, ..*build };
                     Some(guest.policy()?)
                 }
             };
@@ -367,10 +366,18 @@ impl Policy for Windows {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "windows",
-    summary: "static window table over partitions (DEmOS, ARINC 653)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "windows",
+        summary: "static window table over partitions (DEmOS, ARINC 653)",
+        scopes: &[Scope::Table],
+        needs: &[],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Time is cut into windows of fixed length that repeat as a major frame. A window has slices, each a CPU set with at most one
 safety-critical (SC) and one best-effort (BE) partition.
 
@@ -389,11 +396,7 @@ the BE side whenever it has nothing ready.
 
 **Source.** The DEmOS thesis, Czech Technical University in Prague, chapter 3; ARINC 653 part 1.
 
-**Example.** `windows: [{length: 100, slices: [{cpu: 0, sc_processes: [{cmd: ./control, budget: 40}], be_processes: [./log]}]}]`",
-    scopes: &[Scope::Table],
-    needs: &[],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[],
+**Example.** `windows: [{length: 100, slices: [{cpu: 0, sc_processes: [{cmd: ./control, budget: 40}], be_processes: [./log]}]}]`"
+    ),
     build: |build| Ok(Box::new(Windows::new(build)?)),
 };

@@ -5,7 +5,8 @@ use crate::for_all::for_all;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use takt_core::policy::{REGISTRY, Scope};
+use takt_core::model::Scope;
+use takt_core::registry::REGISTRY;
 
 use takt_core::utility::Utility;
 
@@ -139,22 +140,30 @@ fn under_the_ceiling_nobody_is_ever_refused_a_resource() {
 /// A cluster of all CPUs is global, clusters of one CPU are partitions: the same records.
 #[test]
 fn the_largest_and_the_smallest_clusters_are_the_other_scopes() {
-    let clustered = REGISTRY.iter().filter(|entry| entry.scopes.contains(&Scope::Clustered));
+    let clustered = REGISTRY.iter().filter(|entry| entry.profile.scopes.contains(&Scope::Clustered));
     for entry in clustered {
         let lockings = select(&[Locking::Fifo, Locking::Inheritance, Locking::Ceiling][..]);
         let case = (sharing_tasks(true), 1usize..4, lockings, any::<bool>(), 0usize..6);
         for_all(40, case, |(tasks, cpus, locking, bound, placement)| {
             let records = |scope, cluster| {
-                let placement = takt_core::policy::Placement::ALL[placement].1;
-                let policy = PolicySpec { cluster, placement, ..PolicySpec::new(entry, scope) };
+                let placement = takt_core::model::Placement::ALL[placement].1;
+                let policy = PolicySpec { cluster, placement, ..PolicySpec::new(&entry.profile, scope) };
                 let mut described = System { policy, locking, ..system(cpus, "g-edf", tasks.clone()) };
                 if bound {
                     described.tasks[0].affinity = CpuSet::single(0);
                 }
                 tell(described, 200).records
             };
-            prop_assert!(records(Scope::Global, 1) == records(Scope::Clustered, cpus as u16), "{} global", entry.name);
-            prop_assert!(records(Scope::Partitioned, 1) == records(Scope::Clustered, 1), "{} partitioned", entry.name);
+            prop_assert!(
+                records(Scope::Global, 1) == records(Scope::Clustered, cpus as u16),
+                "{} global",
+                entry.profile.name
+            );
+            prop_assert!(
+                records(Scope::Partitioned, 1) == records(Scope::Clustered, 1),
+                "{} partitioned",
+                entry.profile.name
+            );
             Ok(())
         });
     }

@@ -1,9 +1,9 @@
 //! Several CPUs: global, partitioned and clustered schedules by hand.
 
 use super::*;
+use takt_core::model::Placement;
 use takt_core::policies::scope;
-use takt_core::policy::{Build, Placement};
-use takt_core::record::Place;
+use takt_core::policy::{Build, Registry};
 
 #[test]
 fn a_light_load_is_met_by_the_earliest_deadlines() {
@@ -79,10 +79,7 @@ fn global_round_robin_gives_every_job_its_turn() {
 fn homes(name: &str, placement: &str, cpus: usize, tasks: Vec<Task>) -> Vec<u16> {
     let mut described = system(cpus, name, tasks);
     described.policy.placement = Placement::from_name(placement).unwrap();
-    let tasks: Vec<TaskId> = (0..described.tasks.len()).map(|t| TaskId(t as u32)).collect();
-    let places: Vec<Place> = (0..cpus).map(|p| Place(p as u16)).collect();
-    scope::pack(&Build { system: &described, tasks: &tasks, places: &places, spec: described.policy, first_timer: 0 })
-        .homes
+    Build::whole(&described, &Registry::default(), scope::pack).homes
 }
 
 #[test]

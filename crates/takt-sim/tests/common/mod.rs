@@ -19,8 +19,8 @@
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Engine, Input};
+use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::policy::PolicySpec;
 use takt_core::record::{JobId, Outcome, Record, What};
 use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};

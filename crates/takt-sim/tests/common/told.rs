@@ -2,8 +2,8 @@
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
+use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::policy::PolicySpec;
 use takt_core::record::{Outcome, Record, What};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;

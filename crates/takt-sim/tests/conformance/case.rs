@@ -7,8 +7,9 @@ use proptest::sample::select;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::*;
+use takt_core::model::{Kind as Value, MAX_SETTINGS, Need, Placement, PolicySpec, Scope};
 use takt_core::policies::mapping::MAPPERS;
-use takt_core::policy::{Kind as Value, MAX_SETTINGS, Need, Placement, PolicySpec, REGISTRY, Scope};
+use takt_core::registry::REGISTRY;
 use takt_core::time::Span;
 use takt_core::utility::{self, Utility};
 use takt_sim::Step;
@@ -73,7 +74,10 @@ enum Kind {
 /// Every entry of the registry under each of its scopes.
 pub(crate) fn specs() -> Vec<PolicySpec> {
     let spec = |entry, scope| PolicySpec::new(entry, scope);
-    REGISTRY.iter().flat_map(|entry| entry.scopes.iter().map(move |&scope| spec(entry, scope))).collect()
+    REGISTRY
+        .iter()
+        .flat_map(|entry| entry.profile.scopes.iter().map(move |&scope| spec(&entry.profile, scope)))
+        .collect()
 }
 
 impl Case {
@@ -105,7 +109,7 @@ impl Turn {
             When::Late(gap) => due + units(gap),
         };
         let count = engine.system().tasks.len();
-        let settings = engine.system().policy.entry.settings;
+        let settings = engine.system().policy.profile.settings;
         let mut inputs: Vec<Input> = Vec::new();
         for &(kind, which, resource, amount) in &self.inputs {
             let any = TaskId((which % count) as u32);
@@ -334,7 +338,7 @@ fn process(cpus: usize) -> impl Strategy<Value = Task> {
 /// Gives the tasks what the policy needs of each on these CPUs.
 fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
     for task in tasks {
-        for need in spec.entry.needs {
+        for need in spec.profile.needs {
             match need {
                 Need::Period if task.arrival.period().is_none() => {
                     task.arrival = Arrival::Periodic { offset: units(1), period: units(7) };
@@ -356,11 +360,11 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
             }
         }
         // Servers for aperiodic work need nobody to serve.
-        if spec.entry.name.ends_with("-server") && task.importance > 1 && task.server.is_none() {
+        if spec.profile.name.ends_with("-server") && task.importance > 1 && task.server.is_none() {
             let budget = units(i64::from(task.importance));
             task.reservation = task.reservation.or(Some(Reservation::new(budget, units(6 + i64::from(task.priority)))));
         }
-        let everywhere = ["llref", "pd2"].contains(&spec.entry.name);
+        let everywhere = ["llref", "pd2"].contains(&spec.profile.name);
         let homes = matches!(spec.scope, Scope::Partitioned | Scope::Clustered);
         if everywhere || (homes && task.affinity.is_disjoint(&cpus)) {
             task.affinity = task.affinity.union(&cpus);
@@ -371,8 +375,8 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
 /// Gives reservations deadlines of their own where every policy that goes by reservations knows them.
 fn constrain(specs: &[PolicySpec], system: &mut System) {
     let reserves =
-        |spec: &PolicySpec| spec.entry.name.ends_with("-server") || spec.entry.needs.contains(&Need::Reservation);
-    if specs.iter().all(|spec| spec.entry.name == "cbs" || !reserves(spec)) {
+        |spec: &PolicySpec| spec.profile.name.ends_with("-server") || spec.profile.needs.contains(&Need::Reservation);
+    if specs.iter().all(|spec| spec.profile.name == "cbs" || !reserves(spec)) {
         for task in system.tasks.iter_mut().filter(|task| task.importance > 1) {
             let within = |r: Reservation| r.budget + (r.period - r.budget) / i64::from(task.importance);
             task.reservation = task.reservation.map(|r| Reservation { deadline: Some(within(r)), ..r });
@@ -382,8 +386,8 @@ fn constrain(specs: &[PolicySpec], system: &mut System) {
 
 /// Has tasks that have a reservation, if not all of them do, share one server where policies have such.
 fn share(specs: &[PolicySpec], system: &mut System) {
-    let serves = |spec: &PolicySpec| spec.entry.name.ends_with("-server");
-    let relies = |spec: &PolicySpec| spec.entry.needs.contains(&Need::Reservation);
+    let serves = |spec: &PolicySpec| spec.profile.name.ends_with("-server");
+    let relies = |spec: &PolicySpec| spec.profile.needs.contains(&Need::Reservation);
     if !specs.iter().any(serves) || specs.iter().any(relies) {
         return;
     }
@@ -404,7 +408,7 @@ fn tuned(spec: PolicySpec) -> impl Strategy<Value = PolicySpec> {
     let mapper = 0..MAPPERS.len() as u8;
     (values, 1u16..4, mapper, select(&Placement::ALL[..])).prop_map(move |(values, cluster, mapper, placement)| {
         let mut spec = PolicySpec { cluster, mapper, placement: placement.1, ..plain(spec) };
-        for ((slot, setting), n) in spec.values.iter_mut().zip(spec.entry.settings).zip(values) {
+        for ((slot, setting), n) in spec.values.iter_mut().zip(spec.profile.settings).zip(values) {
             *slot = n.map_or(*slot, |n| Some(value(setting.kind, n)));
         }
         spec
@@ -413,7 +417,7 @@ fn tuned(spec: PolicySpec) -> impl Strategy<Value = PolicySpec> {
 
 /// The policy with short durations: it takes every system that has what it needs.
 fn plain(mut spec: PolicySpec) -> PolicySpec {
-    for (slot, setting) in spec.values.iter_mut().zip(spec.entry.settings) {
+    for (slot, setting) in spec.values.iter_mut().zip(spec.profile.settings) {
         *slot = matches!(setting.kind, Value::Duration(..)).then(|| value(setting.kind, 0));
     }
     spec
@@ -421,7 +425,7 @@ fn plain(mut spec: PolicySpec) -> PolicySpec {
 
 /// The system itself if its policies take it, or with plain settings.
 fn accepted(mut system: System) -> System {
-    if Engine::new(system.clone()).is_err() {
+    if crate::mutants::engine(system.clone()).is_err() {
         system.policy = plain(system.policy);
         for guest in system.partitions.iter_mut().filter_map(|p| p.policy.as_mut()) {
             *guest = plain(*guest);
@@ -557,7 +561,7 @@ fn reach(windows: &[Window], partition: PartitionId) -> CpuSet {
 /// A scope of the guest that is possible on the CPUs that its partition reaches.
 fn suitable(guest: PolicySpec, reach: CpuSet) -> Scope {
     if guest.scope == Scope::Uniprocessor && reach.len() > 1 {
-        return *guest.entry.scopes.iter().find(|s| **s != Scope::Uniprocessor).expect("a scope of several CPUs");
+        return *guest.profile.scopes.iter().find(|s| **s != Scope::Uniprocessor).expect("a scope of several CPUs");
     }
     guest.scope
 }
@@ -568,11 +572,11 @@ fn inner_policies() -> Vec<PolicySpec> {
 }
 
 fn tabled(spec: PolicySpec) -> bool {
-    spec.entry.name == "windows"
+    spec.profile.name == "windows"
 }
 
 fn in_domains(spec: PolicySpec) -> bool {
-    spec.entry.name == "domains"
+    spec.profile.name == "domains"
 }
 
 /// Systems for one policy.
@@ -602,7 +606,7 @@ fn taken_over(
         .prop_filter("an only CPU for a uniprocessor policy", move |s| !one_cpu || s.cpus.len() == 1)
         .prop_map(move |mut s| {
             provide(other, &mut s.tasks, s.cpus);
-            s.policy = if s.policy.entry.name == from.entry.name { s.policy } else { from };
+            s.policy = if s.policy.profile.name == from.profile.name { s.policy } else { from };
             accepted(s)
         })
         .boxed()

@@ -179,7 +179,7 @@ pub(crate) fn order(
     let mut dense: Vec<Job> = members.iter().filter_map(|task| ready(ledger, engine, *task)).collect();
     dense.sort_by(denser);
     let now = engine.now();
-    let schedule = match spec.entry.name {
+    let schedule = match spec.profile.name {
         "hvdf" | "np-hvdf" => dense.clone(),
         "dasa" | "dasa-nd" => dasa(&dense, now),
         "lbesa" => lbesa(&dense, now),

@@ -39,7 +39,7 @@ impl Fair {
         for (index, seen) in seen.iter().enumerate() {
             let task = TaskId(index as u32);
             let (spec, _) = ledger.policy_of(task);
-            if spec.entry.name != "pd2" {
+            if spec.profile.name != "pd2" {
                 continue;
             }
             let quantum = quantum(ledger, task);
@@ -69,7 +69,7 @@ impl Fair {
     }
 
     pub(crate) fn standing(&self, ledger: &Ledger, task: TaskId, engine: &Engine) -> Option<Standing> {
-        match ledger.policy_of(task).0.entry.name {
+        match ledger.policy_of(task).0.profile.name {
             _ if ledger.is_metered() => None,
             "pd2" => self.by_window(ledger, task, engine),
             _ => self.by_local_time(ledger, task, engine),
@@ -106,7 +106,7 @@ impl Fair {
         let (policy, cpus) = ledger.policy_of(task);
         let domain = ledger.domain_of(task);
         let now = engine.now();
-        debug_assert_eq!(policy.entry.name, "llref");
+        debug_assert_eq!(policy.profile.name, "llref");
         let mine = || (0..ledger.accounts.len()).map(|t| TaskId(t as u32)).filter(|t| ledger.domain_of(*t) == domain);
         // Which releases a plane ends with is not known where tasks have gone.
         if !mine().any(|t| self.came[t.index()]) || mine().any(|t| ledger.account(t).gone) {

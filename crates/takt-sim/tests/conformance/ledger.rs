@@ -7,8 +7,8 @@ use crate::rules;
 use crate::sharing::{Next, Sharing};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Engine, Input};
+use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::policy::PolicySpec;
 use takt_core::record::{Outcome, Place, Record, StopReason, What};
 use takt_core::time::{Span, Time};
 
@@ -77,11 +77,11 @@ impl Ledger {
     }
 
     pub(crate) fn tabled(&self) -> bool {
-        self.system.policy.entry.name == "windows"
+        self.system.policy.profile.name == "windows"
     }
     /// The domain of the task, where domains have policies of their own.
     pub(crate) fn domain_of(&self, task: TaskId) -> Option<usize> {
-        let domains = self.system.policy.entry.name == "domains";
+        let domains = self.system.policy.profile.name == "domains";
         self.system.domains.iter().position(|d| domains && d.tasks.contains(&task))
     }
     /// What may have ruled over the task besides its present policy in this step.
@@ -163,7 +163,7 @@ impl Ledger {
         }
         let now = match domain {
             None => Some(engine.system().policy),
-            Some(_) if engine.system().policy.entry.name != "domains" => None,
+            Some(_) if engine.system().policy.profile.name != "domains" => None,
             Some(d) => engine.system().domains.get(d).map(|d| d.policy),
         };
         // Its settings may have changed since, in the same step.
@@ -210,7 +210,7 @@ impl Ledger {
                 Input::Configure { .. } => {
                     self.homes.fill(None);
                     self.gave_way = true;
-                    if self.system.policy.entry.name == engine.system().policy.entry.name {
+                    if self.system.policy.profile.name == engine.system().policy.profile.name {
                         self.system.policy.values = engine.system().policy.values;
                     }
                     if orders::is_rebuilt(self, records) {
@@ -456,7 +456,7 @@ impl Ledger {
 
     /// Whether the policy ever stops a job for another one that did not give way.
     fn may_preempt(&self, task: TaskId) -> bool {
-        let keeps = ["fifo", "np-edf", "np-hvdf"].contains(&self.policy_of(task).0.entry.name);
+        let keeps = ["fifo", "np-edf", "np-hvdf"].contains(&self.policy_of(task).0.profile.name);
         // Those that hold or wait for resources become more urgent.
         !keeps || self.system.resources > 0 && self.system.locking != Locking::Fifo
     }

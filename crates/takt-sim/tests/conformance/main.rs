@@ -30,9 +30,9 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 use takt_core::engine::Engine;
-use takt_core::model::Invalid;
-use takt_core::policy::{PolicySpec, REGISTRY};
+use takt_core::model::{Invalid, PolicySpec};
 use takt_core::record::{Record, Sink};
+use takt_core::registry::REGISTRY;
 use takt_sim::Step;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -128,7 +128,7 @@ fn tried() -> Vec<PolicySpec> {
 }
 
 fn name(spec: PolicySpec) -> String {
-    format!("{}{}", spec.prefix(), spec.entry.name)
+    format!("{}{}", spec.prefix(), spec.profile.name)
 }
 
 fn note(step: &Step, records: &[Record]) {
@@ -178,7 +178,7 @@ fn play(case: &Case) -> (Vec<Step>, Vec<Record>) {
 
 /// The same; if `drains`, all jobs that can complete do so before the end.
 fn play_and(case: &Case, drains: bool) -> (Vec<Step>, Vec<Record>) {
-    let mut engine = Engine::new(case.system.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let mut engine = mutants::engine(case.system.clone()).unwrap_or_else(|e| panic!("{e}"));
     let mut ledger = Ledger::new(&case.system, case.metered(), case.skew());
     let (mut steps, mut log) = (Vec::new(), Log::default());
     STEPS.with_borrow_mut(VecDeque::clear);
@@ -243,14 +243,17 @@ fn attempt(case: &Case) -> Result<(), String> {
 #[test]
 fn every_policy_names_its_order() {
     for entry in REGISTRY {
-        let name = entry.name;
-        assert!(orders::order(entry).is_some(), "{name}: state its order in orders.rs, or say there why it has none");
+        let name = entry.profile.name;
+        assert!(
+            orders::order(&entry.profile).is_some(),
+            "{name}: state its order in orders.rs, or say there why it has none"
+        );
     }
 }
 
 #[test]
 fn a_policy_that_runs_another_job_than_it_should_is_found() {
-    let guests = |spec: &PolicySpec| orders::order(spec.entry) == Some(Order::Guests);
+    let guests = |spec: &PolicySpec| orders::order(spec.profile) == Some(Order::Guests);
     for spec in tried().into_iter().filter(|spec| !guests(spec)) {
         let ahead = |found: &str| found.contains("although it is ahead");
         must_be_found(spec, Fault::Reversed, ahead);
@@ -283,7 +286,7 @@ fn a_late_run_replays_bit_for_bit() {
         try_cases("a_late_run_replays_bit_for_bit", 50, &name(spec), case::cases(spec), |case| {
             let (steps, records) = play(&case);
             let mut again: Vec<Record> = Vec::new();
-            takt_sim::replay(&mut Engine::new(case.system.clone()).unwrap(), &steps, &mut again);
+            takt_sim::replay(&mut mutants::engine(case.system.clone()).unwrap(), &steps, &mut again);
             assert!(records == again, "the replay differs: {records:?} and {again:?}");
         });
     }

@@ -5,10 +5,12 @@ use crate::case::{self, Case};
 use crate::orders::{self, Order};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use takt_core::engine::Context;
-use takt_core::model::{Invalid, TaskId, Terms};
-use takt_core::policy::{Build, Decision, Entry, Event, Policy, PolicySpec, REGISTRY};
+use std::sync::Mutex;
+use takt_core::engine::Engine;
+use takt_core::model::{Invalid, PolicySpec, System, TaskId, Terms};
+use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
 use takt_core::record::Place;
+use takt_core::registry::REGISTRY;
 
 /// What is wrong with a policy.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -88,8 +90,9 @@ impl Policy for Faulty {
 }
 
 fn faulty(build: &Build<'_>, fault: Fault) -> Result<Box<dyn Policy>, Invalid> {
-    let entry = REGISTRY.iter().find(|entry| entry.name == build.spec.entry.name).expect("it is of the registry");
-    let policy = (entry.build)(&Build { spec: PolicySpec { entry, ..build.spec }, ..*build })?;
+    let entry =
+        REGISTRY.iter().find(|entry| entry.profile.name == build.spec.profile.name).expect("it is of the registry");
+    let policy = (entry.build)(&Build { spec: PolicySpec { profile: &entry.profile, ..build.spec }, ..*build })?;
     Ok(Box::new(Faulty { policy, tasks: build.tasks.to_vec(), fault }))
 }
 
@@ -99,8 +102,27 @@ pub(crate) fn with(spec: PolicySpec, fault: Fault) -> PolicySpec {
         Fault::Reversed => |build: &Build<'_>| faulty(build, Fault::Reversed),
         Fault::Idle => |build: &Build<'_>| faulty(build, Fault::Idle),
     };
-    let entry = Box::leak(Box::new(Entry { build, ..*spec.entry }));
-    PolicySpec { entry, ..spec }
+    let entry = Registry::standard().entry(spec.profile.name).expect("it is of the registry");
+    let entry: &'static Entry = Box::leak(Box::new(Entry { build, ..*entry }));
+    MUTANTS.lock().unwrap().push(entry);
+    PolicySpec { profile: &entry.profile, ..spec }
+}
+
+static MUTANTS: Mutex<Vec<&'static Entry>> = Mutex::new(Vec::new());
+
+/// An engine for a system, whose policy may be a mutant.
+pub(crate) fn engine(system: System) -> Result<Engine, Invalid> {
+    let registry = registry(&system.policy);
+    Engine::with_registry(system, registry)
+}
+
+/// The registry that holds the policy: with its mutant, if it is one.
+fn registry(spec: &PolicySpec) -> Registry {
+    let mutants = MUTANTS.lock().unwrap();
+    match mutants.iter().find(|entry| std::ptr::eq(&raw const entry.profile, spec.profile)) {
+        Some(entry) => Registry::standard().with(entry),
+        None => Registry::standard(),
+    }
 }
 
 /// Whether one of so many cases fails with such a message; if not, what they fail with.
@@ -129,5 +151,5 @@ pub(crate) fn is_found(
 
 /// Whether a policy leaves no CPU idle in any of its forms, so that the checks can know.
 pub(crate) fn conserves(spec: PolicySpec) -> bool {
-    !matches!(orders::order(spec.entry), Some(Order::Fair | Order::Table | Order::Guests))
+    !matches!(orders::order(spec.profile), Some(Order::Fair | Order::Table | Order::Guests))
 }

@@ -13,9 +13,9 @@ use crate::{fair, servers};
 use std::collections::BTreeMap;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Locking, TaskId};
+use takt_core::model::{Locking, PolicySpec, Profile, Scope, TaskId};
 use takt_core::policies::split::{Routes, assign::Split};
-use takt_core::policy::{Build, Entry, PolicySpec, Scope};
+use takt_core::policy::{Build, Registry};
 use takt_core::record::{JobId, Place, Record, What};
 use takt_core::time::{Span, Time};
 
@@ -75,8 +75,8 @@ pub(crate) enum Order {
 }
 
 /// The order of a policy of the registry; `None` if nobody has stated it.
-pub(crate) fn order(entry: &Entry) -> Option<Order> {
-    Some(match entry.name {
+pub(crate) fn order(profile: &Profile) -> Option<Order> {
+    Some(match profile.name {
         "fifo" | "rr" | "fp" | "rm" | "dm" | "edf" | "np-edf" | "llf" => Order::Ranks,
         "hvdf" | "np-hvdf" | "lbesa" | "dasa" | "dasa-nd" | "gus" | "gmua" | "ng-gua" | "g-gua" => Order::Constructed,
         "cbs" | "fcbs" | "grub" | "edf-wmr" => Order::Reservations,
@@ -98,7 +98,7 @@ fn keeps_its_cpu(name: &str) -> bool {
 /// Whether the policy of the system begins anew in a step with these records because a setting has changed. These three are told of
 /// another setting and go on.
 pub(crate) fn is_rebuilt(ledger: &Ledger, records: &[Record]) -> bool {
-    let goes_on = ["rr", "llf", "ipi"].contains(&ledger.system.policy.entry.name);
+    let goes_on = ["rr", "llf", "ipi"].contains(&ledger.system.policy.profile.name);
     !goes_on && records.iter().any(|record| matches!(record.what, What::Configure { .. }))
 }
 
@@ -219,7 +219,7 @@ impl Orders {
             line.queued = (step, step + 7, release);
         } else if another {
             // Perhaps it keeps the place of the one before.
-            line.unsure |= ran && spec.entry.settings.iter().any(|s| s.name == "successor") && rules::keeps(spec);
+            line.unsure |= ran && spec.profile.settings.iter().any(|s| s.name == "successor") && rules::keeps(spec);
             line.queued = (step + 2, step + 2, release);
         } else if seen.woke {
             line.queued = (step + 2, step + 2, release);
@@ -231,7 +231,7 @@ impl Orders {
         if gave_way || begins {
             line.quantum = None;
         }
-        if spec.entry.name == "rr" {
+        if spec.profile.name == "rr" {
             let exact = ledger.is_punctual();
             if let (Some(end), true) = (line.quantum, ran && !a.blocked)
                 && end <= now
@@ -271,7 +271,7 @@ impl Orders {
         for (index, _) in begins.iter().enumerate().filter(|(_, begins)| **begins) {
             let task = TaskId(index as u32);
             let (spec, cpus) = ledger.policy_of(task);
-            let (of_servers, split) = match spec.entry.name {
+            let (of_servers, split) = match spec.profile.name {
                 "edf-wm" => (false, Split::Windows),
                 "edf-cd" => (false, Split::Tight),
                 "edf-wmr" => (true, Split::Windows),
@@ -285,7 +285,8 @@ impl Orders {
                 continue;
             }
             let places: Vec<Place> = singles.iter().copied().filter(|p| places[p.index()].is_subset(&cpus)).collect();
-            let build = Build { system, tasks: &tasks, places: &places, spec, first_timer: 0 };
+            let build =
+                Build { system, tasks: &tasks, places: &places, spec, first_timer: 0, registry: &Registry::default() };
             let routes = if of_servers { Routes::of_servers(&build) } else { Routes::new(&build, split) };
             self.split[index] = routes.ok().map(|routes| routes.of(task).len() > 1);
         }
@@ -304,7 +305,7 @@ impl Orders {
             Scope::Partitioned => 1,
             Scope::Clustered => usize::from(spec.cluster.max(1)),
         };
-        let splits = matches!(order(spec.entry), Some(Order::Split)) || spec.entry.name == "edf-wmr";
+        let splits = matches!(order(spec.profile), Some(Order::Split)) || spec.profile.name == "edf-wmr";
         if splits && !self.is_whole(task) {
             return None;
         }
@@ -331,7 +332,7 @@ impl Orders {
             }
             at += 1;
         }
-        let name = ledger.policy_of(task).0.entry.name;
+        let name = ledger.policy_of(task).0.profile.name;
         let key = |(rank, release): (i64, Time)| [1, rank, release.ns(), i64::from(task.0), 0];
         Some(self.kept(task, keeps_its_cpu(name), Standing::between(key(least), key(most))))
     }
@@ -356,7 +357,7 @@ impl Orders {
         let (spec, _) = ledger.policy_of(task);
         let (_, open) = a.current()?;
         let exactly = |rank, release| Some(((rank, release), (rank, release)));
-        match spec.entry.name {
+        match spec.profile.name {
             "fifo" | "rr" => {
                 let (least, most, release) = line.queued;
                 Some(((least, release), (most, release)))
@@ -395,7 +396,7 @@ impl Orders {
             let Some(cluster) = self.cluster(ledger, task, engine) else { continue };
             let group = CpuSet::from_iter(cluster.iter().copied());
             let conserves = conserves(ledger, spec, task);
-            let kind = order(spec.entry).expect("there is a test that every policy has one");
+            let kind = order(spec.profile).expect("there is a test that every policy has one");
             let line = if kind == Order::Constructed {
                 let first = (ledger.domain_of(task), cluster.first().copied().unwrap_or(0));
                 let build = || {
@@ -417,7 +418,7 @@ impl Orders {
                 Order::Constructed => {
                     let at = line?.iter().position(|t| *t == task)?;
                     let standing = Standing::exactly([1, at as i64, 0, 0, 0]);
-                    Some(self.kept(task, keeps_its_cpu(spec.entry.name), standing))
+                    Some(self.kept(task, keeps_its_cpu(spec.profile.name), standing))
                 }
                 Order::Reservations => self.reservations.standing(ledger, task),
                 Order::Servers => servers::standing(ledger, task, engine),
@@ -451,7 +452,7 @@ impl Orders {
 
 /// Whether no CPU that the task may use idles while its job is ready.
 pub(crate) fn conserves(ledger: &Ledger, spec: PolicySpec, task: TaskId) -> bool {
-    match order(spec.entry) {
+    match order(spec.profile) {
         Some(Order::Fair) => false,
         // A hard server waits although its CPU is idle.
         Some(Order::Reservations) => !rules::is_hard(spec),

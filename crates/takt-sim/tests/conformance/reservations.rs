@@ -234,7 +234,7 @@ impl Reservations {
     fn rule(&self, ledger: &Ledger, task: TaskId) -> Option<Rule> {
         let (spec, _) = ledger.policy_of(task);
         let hard = rules::is_hard(spec);
-        let kind = match spec.entry.name {
+        let kind = match spec.profile.name {
             "cbs" => Kind::Cbs {
                 renews_equal: match spec.value("equality") {
                     Some(1) => true,
@@ -434,7 +434,7 @@ impl Reservations {
         let from = giver.deadline.map(|(a, _)| giver.gift.map_or(a, |gift| gift.min(a)));
         // Where a job may follow at once, that has the gift.
         giver.gift = giver.gift.filter(|_| matches!(ledger.system.backlog, Backlog::Chronos | Backlog::Hartstone));
-        if !["fcbs", "edf-wmr"].contains(&ledger.policy_of(task).0.entry.name) || !gives {
+        if !["fcbs", "edf-wmr"].contains(&ledger.policy_of(task).0.profile.name) || !gives {
             return;
         }
         // The next budget comes when it wakes up.

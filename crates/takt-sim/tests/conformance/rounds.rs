@@ -52,7 +52,7 @@ impl Rounds {
         }
         for index in 0..tasks {
             let task = TaskId(index as u32);
-            if ledger.policy_of(task).0.entry.name != "ipi" {
+            if ledger.policy_of(task).0.profile.name != "ipi" {
                 continue;
             }
             let home = engine.home(task);
@@ -79,7 +79,7 @@ impl Rounds {
 
     fn start(&mut self, ledger: &Ledger, task: TaskId, place: Place) {
         let (spec, _) = ledger.policy_of(task);
-        if spec.entry.name != "ipi" {
+        if spec.profile.name != "ipi" {
             return;
         }
         // Where tasks run out of turn that wake up, the order is no order.

@@ -3,7 +3,7 @@
 use crate::ledger::Ledger;
 use crate::orders;
 use takt_core::model::*;
-use takt_core::policy::{Need, PolicySpec, Scope};
+use takt_core::model::{Need, PolicySpec, Scope};
 use takt_core::record::Place;
 use takt_core::time::Time;
 
@@ -49,7 +49,7 @@ pub(crate) fn own_rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
     let a = ledger.account(task);
     let (described, (_, open)) = (&a.task, a.current()?);
     let handler = described.handler.filter(|_| a.handler.is_some());
-    let rank = match ledger.policy_of(task).0.entry.name {
+    let rank = match ledger.policy_of(task).0.profile.name {
         "edf" => open.deadline.unwrap_or(Time::MAX).ns(),
         "rm" => described.arrival.period().map_or(i64::MAX, |p| p.ns()),
         "dm" => handler.map_or(described.deadline, |h| h.deadline).map_or(i64::MAX, |d| d.ns()),
@@ -71,12 +71,12 @@ pub(crate) fn most_urgent(waiters: &[TaskId], ranks: &[Option<Rank>]) -> Vec<Tas
 /// Whether the task's policy goes by utility where this one rules; such a one breaks circles of jobs that wait for each
 /// other.
 fn breaks_circles(ledger: &Ledger, rules: PolicySpec, task: TaskId) -> bool {
-    let policy = match rules.entry.name {
+    let policy = match rules.profile.name {
         "windows" => ledger.partition_of[task.index()].and_then(|p| ledger.system.partitions[p].policy),
         "domains" => ledger.system.domains.iter().find(|d| d.tasks.contains(&task)).map(|d| d.policy),
         _ => Some(rules),
     };
-    policy.is_some_and(|spec| spec.entry.needs.contains(&Need::Utility))
+    policy.is_some_and(|spec| spec.profile.needs.contains(&Need::Utility))
 }
 
 /// Whether a policy may give the task's job up: it is late, has a budget of its own, or waits for itself. (What it had been
@@ -110,7 +110,7 @@ pub(crate) fn drained(ledger: &Ledger) {
         }
         let (spec, _) = ledger.policy_of(end);
         // Pieces of split tasks wait for the next window.
-        let splits = ["edf-wm", "edf-cd", "edf-wmr"].contains(&spec.entry.name);
+        let splits = ["edf-wm", "edf-cd", "edf-wmr"].contains(&spec.profile.name);
         let stuck = seen.contains(&end) || splits || !orders::conserves(ledger, spec, end);
         let left = ledger.account(task).current();
         assert!(left.is_none() || stuck, "{task:?} is left with {left:?} behind {end:?}");
@@ -119,7 +119,7 @@ pub(crate) fn drained(ledger: &Ledger) {
 
 /// Whether the policy has this setting, and it is the choice with this index.
 fn is_set(spec: PolicySpec, setting: &str, choice: i64) -> bool {
-    spec.entry.settings.iter().any(|s| s.name == setting) && spec.value(setting) == Some(choice)
+    spec.profile.settings.iter().any(|s| s.name == setting) && spec.value(setting) == Some(choice)
 }
 
 /// Whether servers wait for their next periods when their budgets are used up.
@@ -138,7 +138,7 @@ fn homes(ledger: &mut Ledger) {
     for (index, a) in ledger.accounts.iter().enumerate() {
         let (spec, cpus) = ledger.policy_of(TaskId(index as u32));
         let size = match spec.scope {
-            Scope::Partitioned if !["ipi", "edf-wm", "edf-cd", "edf-wmr"].contains(&spec.entry.name) => 1,
+            Scope::Partitioned if !["ipi", "edf-wm", "edf-cd", "edf-wmr"].contains(&spec.profile.name) => 1,
             Scope::Clustered => usize::from(spec.cluster),
             _ => continue,
         };

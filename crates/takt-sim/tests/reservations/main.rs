@@ -16,7 +16,7 @@ mod wmr_properties;
 use std::collections::BTreeMap;
 use takt_core::cpus::CpuSet;
 use takt_core::model::*;
-use takt_core::policy::{Placement, PolicySpec};
+use takt_core::model::{Placement, PolicySpec};
 use takt_core::record::{Record, What};
 use takt_core::time::{Span, Time};
 use told::*;

@@ -8,8 +8,8 @@ use proptest::test_runner::TestCaseError;
 use takt_analysis::online::Answer;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
+use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::policy::PolicySpec;
 use takt_core::record::{Record, What};
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::Scenario;
@@ -104,7 +104,7 @@ fn who_stays_within_its_reservation_meets_its_deadlines_whatever_others_do() {
         let servers = servers(seed, true);
         for spec in sound() {
             let (engine, _) = simulated(spec, &servers.tasks, ms(1000), seed);
-            prop_assert_eq!(misses(&engine, &servers), 0, "{} {:?}", spec.entry.name, spec.values[0]);
+            prop_assert_eq!(misses(&engine, &servers), 0, "{} {:?}", spec.profile.name, spec.values[0]);
         }
         Ok(())
     });
@@ -125,7 +125,7 @@ fn the_verdict_about_servers_is_yes_where_every_job_stays_within_its_own() {
             let tasks: Vec<Task> =
                 servers.tasks.iter().zip(&servers.soft).filter(|(_, s)| !**s).map(|(t, _)| t.clone()).collect();
             let system = System { tasks, ..System::new(CpuSet::first(1), spec) };
-            let known = spec.entry.name != "fcbs";
+            let known = spec.profile.name != "fcbs";
             prop_assert_eq!(takt_analysis::online::verdict(&system).schedulable == Answer::Yes, known);
         }
         Ok(())

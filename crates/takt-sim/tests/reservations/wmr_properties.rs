@@ -9,8 +9,9 @@ use takt_analysis::online::Answer;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::*;
+use takt_core::model::{Placement, PolicySpec};
 use takt_core::policies::split::{Routes, Stop};
-use takt_core::policy::{Build, Placement, PolicySpec};
+use takt_core::policy::{Build, Registry};
 use takt_core::record::{Place, Record, What};
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::Scenario;
@@ -86,9 +87,7 @@ fn system(cpus: usize, name: &str, placement: &str, tasks: &[Task], seed: u64) -
 }
 
 fn routes(system: &System) -> Routes {
-    let tasks: Vec<TaskId> = (0..system.tasks.len() as u32).map(TaskId).collect();
-    let places: Vec<Place> = (0..system.cpus.len() as u16).map(Place).collect();
-    Routes::of_servers(&Build { system, tasks: &tasks, places: &places, spec: system.policy, first_timer: 0 }).unwrap()
+    Build::whole(system, &Registry::default(), Routes::of_servers).unwrap()
 }
 
 /// How many tasks are split; `None` if the set is refused.

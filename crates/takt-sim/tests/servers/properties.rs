@@ -163,7 +163,7 @@ fn a_server_never_has_more_than_its_budget_in_a_period() {
 
 /// A server that has used more by some instant than a budget in each period that has begun, and what was overrun `late` once.
 fn overdrawn(system: System, late: Span) -> Option<String> {
-    let (name, tasks) = (system.policy.entry.name, system.tasks.clone());
+    let (name, tasks) = (system.policy.profile.name, system.tasks.clone());
     let told = tell(System { timing: Timing { resolution: late, ..Timing::default() }, ..system }, UNTIL);
     let over = |(k, task): (usize, &Task)| {
         let Reservation { budget, period, .. } = task.reservation?;

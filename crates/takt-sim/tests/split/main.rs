@@ -12,7 +12,7 @@ mod properties;
 
 use takt_core::cpus::CpuSet;
 use takt_core::model::*;
-use takt_core::policy::{Placement, PolicySpec};
+use takt_core::model::{Placement, PolicySpec};
 use takt_core::time::Span;
 use told::*;
 

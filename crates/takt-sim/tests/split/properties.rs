@@ -8,8 +8,7 @@ use takt_analysis::online::{Answer, verdict};
 use takt_core::engine::Engine;
 use takt_core::policies::split::Routes;
 use takt_core::policies::split::assign::Split;
-use takt_core::policy::Build;
-use takt_core::record::Place;
+use takt_core::policy::{Build, Registry};
 use takt_core::scenario::Scenario;
 
 const FORMS: [(&str, &str); 5] =
@@ -17,12 +16,10 @@ const FORMS: [(&str, &str); 5] =
 
 /// How many of its tasks the policy splits, and how many find no place.
 fn split(system: &System) -> (usize, usize) {
-    let tasks: Vec<TaskId> = (0..system.tasks.len() as u32).map(TaskId).collect();
-    let places: Vec<Place> = (0..system.cpus.len() as u16).map(Place).collect();
-    let build = Build { system, tasks: &tasks, places: &places, spec: system.policy, first_timer: 0 };
-    let way = if system.policy.entry.name == "edf-wm" { Split::Windows } else { Split::Tight };
-    let routes = Routes::new(&build, way).unwrap();
-    (tasks.iter().filter(|t| routes.of(**t).len() > 1).count(), routes.refused.len())
+    let way = if system.policy.profile.name == "edf-wm" { Split::Windows } else { Split::Tight };
+    let routes = Build::whole(system, &Registry::default(), |build| Routes::new(build, way)).unwrap();
+    let mut tasks = (0..system.tasks.len() as u32).map(TaskId);
+    (tasks.by_ref().filter(|t| routes.of(*t).len() > 1).count(), routes.refused.len())
 }
 
 /// Jobs missed, and migrations.

@@ -24,7 +24,7 @@ pub(crate) struct Reference {
 
 /// Periodic tasks under `g-edf` or `g-fp`, jobs of a task one at a time; costs of context switches and cold caches on one CPU.
 pub(crate) fn reference(system: &System, scenario: &Scenario, until: i64) -> Reference {
-    let (cpus, edf) = (system.cpus.len(), system.policy.entry.name == "edf");
+    let (cpus, edf) = (system.cpus.len(), system.policy.profile.name == "edf");
     let mut jobs: Vec<Job> = vec![];
     let mut told = Reference { runs: vec![], completions: vec![] };
     let mut running: Vec<usize> = vec![];

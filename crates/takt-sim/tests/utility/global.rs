@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use takt_analysis::generate::{Deadlines, Generator, Periods, Utilisations};
 use takt_core::engine::Engine;
-use takt_core::policy::PolicySpec;
+use takt_core::model::PolicySpec;
 use takt_core::record::{Outcome, Record, What};
 use takt_core::rng;
 use takt_core::scenario::Scenario;

@@ -8,7 +8,7 @@
 
 use super::*;
 use takt_core::cpus::CpuSet;
-use takt_core::policy::Placement;
+use takt_core::model::Placement;
 use takt_core::time::{Span, Time};
 
 /// Period and usage at 100 %, both in microseconds, and utility.

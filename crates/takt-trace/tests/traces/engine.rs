@@ -5,10 +5,9 @@ use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Ending, Engine, Input, Work};
 use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Completion, Handler, Late, Locking, OnAbort, Partition, PartitionId, ResourceId,
-    Slice, Step, System, Task, TaskId, Window,
+    Arrival, Backlog, BestEffortStart, Completion, Handler, Late, Locking, OnAbort, Partition, PartitionId, PolicySpec,
+    ResourceId, Slice, Step, System, Task, TaskId, Window,
 };
-use takt_core::policy::PolicySpec;
 use takt_core::record::Record;
 use takt_core::scenario::Scenario;
 use takt_core::stats::{Counts, Responses};
@@ -90,7 +89,7 @@ fn traced(system: &System, records: Vec<Record>, end: Time) -> Trace {
     };
     let header = Header {
         source: "sim".into(),
-        policy: system.policy.entry.name.into(),
+        policy: system.policy.profile.name.into(),
         places: system.places(),
         tasks: (0..system.tasks.len()).map(label).collect(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),

@@ -3,8 +3,7 @@
 use crate::common::{Story, any_trace, behind, edf, ms, overload, rounds, samples, windows};
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Partition, PartitionId, ResourceId, Slice, System, Task, TaskId, Window};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Partition, PartitionId, PolicySpec, ResourceId, Slice, System, Task, TaskId, Window};
 use takt_core::record::{Outcome, Place, Record, StopReason, What};
 use takt_core::time::Span;
 use takt_trace::check::check;

@@ -28,8 +28,9 @@ use crate::value::{MAX_DURATION, parse_cpus};
 use crate::yaml::{fit_machine, no_policy, one_cpu_only};
 use crate::{MAX_TASKS, Options, Settings, Source, Workload, steps, task};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{Arrival, Backlog, Domain, Handler, Late, Locking, ResourceId, Step, System, Task, TaskId};
-use takt_core::policy::{Need, PolicySpec, Scope};
+use takt_core::model::{
+    Arrival, Backlog, Domain, Handler, Late, Locking, Need, PolicySpec, ResourceId, Scope, Step, System, Task, TaskId,
+};
 use takt_core::time::Span;
 use takt_core::utility::{MOST, UNIT, Utility};
 
@@ -104,7 +105,7 @@ impl Version {
     /// The rule for late jobs under this policy.
     fn late(self, policy: &PolicySpec) -> Late {
         match self {
-            Version::V3_0 if policy.entry.needs.contains(&Need::Utility) => Late::AbortAtEvent,
+            Version::V3_0 if policy.profile.needs.contains(&Need::Utility) => Late::AbortAtEvent,
             Version::V3_0 | Version::Course2017 => Late::Continue,
         }
     }
@@ -116,7 +117,7 @@ impl Version {
             || COURSE
                 .iter()
                 .filter_map(|name| scheduler(name))
-                .any(|own| (own.entry.name, own.scope) == (policy.entry.name, policy.scope))
+                .any(|own| (own.profile.name, own.scope) == (policy.profile.name, policy.scope))
     }
 }
 
@@ -394,7 +395,7 @@ fn build(
         return Err(vec![no_policy(&top).hint(hint)]);
     };
     if !version.has(&policy) {
-        let name = format!("{}{}", policy.prefix(), policy.entry.name);
+        let name = format!("{}{}", policy.prefix(), policy.profile.name);
         let fault = Diagnostic::error(&top, format!("{} has no scheduler `{name}`", version.title()));
         let hint =
             format!("choose one of {} with `--policy`, or `--version {}`", COURSE.join(", "), Version::V3_0.name());
@@ -428,7 +429,7 @@ fn build(
         system.locking = if run.inheritance { Locking::Inheritance } else { Locking::Fifo };
     }
     // The course tree's HVDF is an exception among policies that need utilities, so the workload states it.
-    let late_stated = version == Version::Course2017 && policy.entry.needs.contains(&Need::Utility);
+    let late_stated = version == Version::Course2017 && policy.profile.needs.contains(&Need::Utility);
     let settings = Settings { duration: run.duration, cpus_from_all: from_all, late_stated, ..Settings::default() };
     let mut workload = Workload::new(source, system, settings);
     if !domains.is_empty() {

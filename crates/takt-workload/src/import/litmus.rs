@@ -19,8 +19,7 @@ use crate::tasks::{foreign_cpus, too_many};
 use crate::value::{MAX_DURATION, NS_PER_MS, choices, nearest, number_fault, parse_decimal, parse_ratio};
 use crate::{MAX_TASKS, Options, Settings, Source, Workload, steps, task};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{Arrival, Execution, Locking, ResourceId, Step, System, Task};
-use takt_core::policy::{PolicySpec, Scope};
+use takt_core::model::{Arrival, Execution, Locking, PolicySpec, ResourceId, Scope, Step, System, Task};
 use takt_core::time::Span;
 
 /// LITMUS^RT's plugins and the policies that they are.
@@ -445,7 +444,7 @@ impl Call {
             None => Some(None),
         };
         let (wcet, period, deadline, offset, priority) = (wcet?, period?, deadline?, offset?, priority?);
-        let by_priority = policy.entry.name == "fp";
+        let by_priority = policy.profile.name == "fp";
         let enforced = (self.program == Program::Spin) == self.option('e').is_some();
         let mut task = Task {
             arrival: Arrival::Periodic { offset: offset.unwrap_or(Span::ZERO), period },

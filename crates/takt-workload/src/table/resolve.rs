@@ -10,8 +10,7 @@ use crate::tasks::{self, Names};
 use crate::value::{MAX_DURATION, choices};
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Partition, PartitionId, Slice, Task, TaskId, Window};
-use takt_core::policy::Scope;
+use takt_core::model::{Partition, PartitionId, Scope, Slice, Task, TaskId, Window};
 use takt_core::time::Span;
 
 /// Uses of a partition in the table.
@@ -182,7 +181,7 @@ fn check_uses(reader: &mut Reader, partition: &RawPartition, uses: &Uses) {
         && uses.cpus.len() > 1
         && let Some((.., place)) = uses.windows.first()
     {
-        let policy = policy.entry.name;
+        let policy = policy.profile.name;
         reader.push(
             Diagnostic::error(&partition.place, format!("the policy `{policy}` of partition `{name}` is for one CPU"))
                 .label(format!("its slices have {}", cpus_text(&uses.cpus)))

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use takt_core::engine::Engine;
-use takt_core::policy::PolicySpec;
+use takt_core::model::PolicySpec;
 use takt_core::record::{Record, Sink};
 use takt_core::scenario::Scenario;
 use takt_core::stats::Responses;

@@ -5,10 +5,9 @@
 
 use serde_json::{Map, Value, json};
 use takt_core::model::{
-    Arrival, Backlog, BestEffortStart, Completion, Domain, Handler, Late, Load, Locking, OnAbort, Partition,
-    Reservation, Server, Slice, System, Task, TaskId, Timing, Window,
+    Arrival, Backlog, BestEffortStart, Completion, Domain, Handler, Late, Load, Locking, OnAbort, Partition, Placement,
+    PolicySpec, Reservation, Server, Slice, System, Task, TaskId, Timing, Window,
 };
-use takt_core::policy::{Placement, PolicySpec};
 use takt_core::time::Span;
 use takt_workload::{Workload, duration_text, policy_text, utility_text};
 

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use takt_analysis::generate::{Deadlines, Generator, Impossible, Periods, Utilisations};
 use takt_analysis::taskset::TaskSet;
-use takt_core::model::{Arrival, Task};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, PolicySpec, Task};
 use takt_core::time::Span;
 use takt_workload::{MAX_TASKS, duration_text, parse_duration};
 

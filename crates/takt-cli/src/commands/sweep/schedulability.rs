@@ -17,7 +17,7 @@ use takt_analysis::priorities::Rule;
 use takt_analysis::taskset::TaskSet;
 use takt_analysis::tests::Verdict as Says;
 use takt_core::cpus::MAX_CPUS;
-use takt_core::policy::{Placement, PolicySpec};
+use takt_core::model::{Placement, PolicySpec};
 use takt_core::time::Span;
 
 /// The part of random task sets that each test accepts, over the total utilisation

@@ -5,11 +5,12 @@ use super::{Construction, Density, View, build};
 use crate::cpus::CpuSet;
 use crate::engine::{Engine, Input};
 use crate::model::*;
+use crate::model::{CpuTest, PolicySpec, Profile, Scope};
 use crate::policies::dasa::Dasa;
 use crate::policies::dasa_nd::DasaNd;
 use crate::policies::gus::Gus;
 use crate::policies::lbesa::Lbesa;
-use crate::policy::{Build, CpuTest, Entry, PolicySpec, Scope};
+use crate::policy::{Build, Entry, Registry};
 use crate::time::{Span, Time};
 use crate::utility::{UNIT, Utility};
 use alloc::boxed::Box;
@@ -218,26 +219,28 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 /// The policy of a checked construction on one CPU.
-fn policy<C: Rules>() -> PolicySpec {
-    let entry = Box::leak(Box::new(Entry {
-        name: "checked",
-        summary: "",
+fn entry<C: Rules>() -> &'static Entry {
+    Box::leak(Box::new(Entry {
+        profile: Profile {
+            name: "checked",
+            summary: "",
+            scopes: &[Scope::Uniprocessor],
+            needs: &[],
+            facts: &[],
+            test: CpuTest::Utilisation,
+            settings: &[],
+        },
         manual: "",
-        scopes: &[Scope::Uniprocessor],
-        needs: &[],
-        facts: &[],
-        test: CpuTest::Utilisation,
-        settings: &[],
         build: build::<Checked<C>>,
-    }));
-    PolicySpec::new(entry, Scope::Uniprocessor)
+    }))
 }
 
-fn play(policy: PolicySpec, case: Case) {
+fn play(entry: &'static Entry, case: Case) {
+    let policy = PolicySpec::new(&entry.profile, Scope::Uniprocessor);
     let Case { tasks, late, locking, turns } = case;
     let count = tasks.len() as u32;
     let system = System { tasks, late, locking, resources: RESOURCES, ..System::new(CpuSet::first(1), policy) };
-    let mut engine = Engine::new(system).expect("a sound system");
+    let mut engine = Engine::with_registry(system, Registry::default().with(entry)).expect("a sound system");
     for (gap, acts) in turns {
         let due = engine.next_due().expect("releases never end");
         let now = due.min(engine.now() + ms(gap)).max(engine.now());
@@ -260,7 +263,7 @@ fn play(policy: PolicySpec, case: Case) {
 }
 
 fn every_schedule_of<C: Rules>(what: &str) {
-    let policy = policy::<C>();
+    let entry = entry::<C>();
     // Read when this is compiled, since the core has no environment; cargo compiles it again when they change.
     let setting = |text: Option<&str>, default| text.map_or(default, |v| v.parse().expect("a number"));
     let (seed, count) = (setting(option_env!("TAKT_SEED"), 1u64), setting(option_env!("TAKT_CASES"), 400u64));
@@ -269,7 +272,7 @@ fn every_schedule_of<C: Rules>(what: &str) {
     let config = Config { cases: count as u32, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let result = runner.run(&cases(), |case| {
-        play(policy, case);
+        play(entry, case);
         Ok(())
     });
     if let Err(error) = result {

@@ -6,12 +6,20 @@
 
 use super::periods::Periods;
 use super::{BACKGROUND, BY, BY_PRIORITY, SCOPES, build, shared};
-use crate::policy::{CpuTest, Entry};
+use crate::model::{CpuTest, Profile};
+use crate::policy::Entry;
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "deferrable-server",
-    summary: "rate monotonic with deferrable servers: a budget in each period, kept until the end of it",
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "deferrable-server",
+        summary: "rate monotonic with deferrable servers: a budget in each period, kept until the end of it",
+        scopes: SCOPES,
+        needs: &[],
+        facts: &[BY_PRIORITY],
+        test: CpuTest::Utilisation,
+        settings: &[BY, BACKGROUND],
+    },
     manual: concat!(
         "\
 As `polling-server` (a task with a `reservation` of Q and P is served, the others are periodic tasks beside it), but the server
@@ -33,10 +41,5 @@ and Burns, RTSS 1999, for the release jitter.
 **Example.** `policy: deferrable-server` with `tasks: [{name: requests, releases: [4ms], runtime: 2ms, reservation: {budget: 1ms,
 period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request runs from 4 to 6 ms, on two budgets."
     ),
-    scopes: SCOPES,
-    needs: &[],
-    facts: &[BY_PRIORITY],
-    test: CpuTest::Utilisation,
-    settings: &[BY, BACKGROUND],
     build: build::<Periods<false>>,
 };

@@ -9,8 +9,8 @@
 
 use super::periods::Periods;
 use super::{BACKGROUND, BY, BY_PRIORITY, Rule, SCOPES, build, shared};
-use crate::model::Reservation;
-use crate::policy::{CpuTest, Entry, PolicySpec};
+use crate::model::{CpuTest, PolicySpec, Profile, Reservation};
+use crate::policy::Entry;
 use crate::time::{Span, Time};
 
 struct Periodic {
@@ -55,9 +55,16 @@ impl Rule for Periodic {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "periodic-server",
-    summary: "rate monotonic with periodic servers: a budget in each period that shrinks also while there is no work",
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "periodic-server",
+        summary: "rate monotonic with periodic servers: a budget in each period that shrinks also while there is no work",
+        scopes: SCOPES,
+        needs: &[],
+        facts: &[BY_PRIORITY],
+        test: CpuTest::Utilisation,
+        settings: &[BY, BACKGROUND],
+    },
     manual: concat!(
         "\
 As `polling-server` (a task with a `reservation` of Q and P is served, the others are periodic tasks beside it), but the server keeps
@@ -78,10 +85,5 @@ timer for each CPU that goes off once in a period while there is work; when rank
 **Example.** `policy: periodic-server` with `tasks: [{name: requests, releases: [1ms], runtime: 2ms, reservation: {budget: 2ms,
 period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request runs from 1 to 2 ms and from 5 to 6 ms."
     ),
-    scopes: SCOPES,
-    needs: &[],
-    facts: &[BY_PRIORITY],
-    test: CpuTest::Utilisation,
-    settings: &[BY, BACKGROUND],
     build: build::<Periodic>,
 };

@@ -1,8 +1,7 @@
 //! A budget that is there anew at each multiple of the period.
 
 use super::Rule;
-use crate::model::Reservation;
-use crate::policy::PolicySpec;
+use crate::model::{PolicySpec, Reservation};
 use crate::time::{Span, Time};
 
 /// The budget of the present period. If it is `POLLED`, work that comes later in the period finds nothing of it.

@@ -6,12 +6,20 @@
 
 use super::periods::Periods;
 use super::{BACKGROUND, BY, BY_PRIORITY, SCOPES, build, shared};
-use crate::policy::{CpuTest, Entry};
+use crate::model::{CpuTest, Profile};
+use crate::policy::Entry;
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "polling-server",
-    summary: "rate monotonic with polling servers: a budget at each multiple of the period, lost when there is no work",
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "polling-server",
+        summary: "rate monotonic with polling servers: a budget at each multiple of the period, lost when there is no work",
+        scopes: SCOPES,
+        needs: &[],
+        facts: &[BY_PRIORITY],
+        test: CpuTest::Utilisation,
+        settings: &[BY, BACKGROUND],
+    },
     manual: concat!(
         "\
 A task with a `reservation` of a budget Q and a period P is served: its jobs run at the rank of its server, which is that of a task
@@ -34,10 +42,5 @@ once in a period while there is work.
 **Example.** `policy: polling-server` with `tasks: [{name: requests, releases: [2ms], runtime: 1ms, reservation: {budget: 1ms,
 period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request of 2 ms runs from 5 to 6 ms."
     ),
-    scopes: SCOPES,
-    needs: &[],
-    facts: &[BY_PRIORITY],
-    test: CpuTest::Utilisation,
-    settings: &[BY, BACKGROUND],
     build: build::<Periods<true>>,
 };

@@ -2,11 +2,10 @@
 
 use super::{BACKGROUND, By, Rule};
 use crate::cpus::CpuSet;
-use crate::engine::{Alarm, Context};
 use crate::model::{System, Task, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::scope::{Clusters, share};
-use crate::policy::{Budget, Build, Clock, Decision};
+use crate::policy::{Alarm, Budget, Build, Clock, Context, Decision};
 use crate::queue::{Agenda, Key, ReadyQueue};
 use crate::record::Place;
 use crate::time::{Span, Time};

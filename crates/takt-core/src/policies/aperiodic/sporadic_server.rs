@@ -9,8 +9,8 @@
 use super::posix::Posix;
 use super::refills::Refills;
 use super::{BACKGROUND, BY, BY_PRIORITY, Rule, SCOPES, build, shared};
-use crate::model::Reservation;
-use crate::policy::{CpuTest, Entry, Kind, PolicySpec, Setting};
+use crate::model::{CpuTest, Kind, PolicySpec, Profile, Reservation, Setting};
+use crate::policy::Entry;
 use crate::time::{Span, Time};
 
 /// How many parts of a budget are kept apart when nobody says.
@@ -93,9 +93,16 @@ impl Rule for Sporadic {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "sporadic-server",
-    summary: "rate monotonic with sporadic servers: what was used comes back a period after it could be used",
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "sporadic-server",
+        summary: "rate monotonic with sporadic servers: what was used comes back a period after it could be used",
+        scopes: SCOPES,
+        needs: &[],
+        facts: &[BY_PRIORITY],
+        test: CpuTest::Utilisation,
+        settings: &[BY, BACKGROUND, REPLENISHMENTS, VARIANT],
+    },
     manual: concat!(
         "\
 As `polling-server` (a task with a `reservation` of Q and P is served, the others are periodic tasks beside it), but the server
@@ -124,10 +131,5 @@ Spuri and Buttazzo, Real-Time Systems 10, 1996.
 **Example.** `policy: sporadic-server` with `tasks: [{name: requests, releases: [2ms, 4ms, 6ms], runtime: 1ms, reservation: {budget: 2ms,
 period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the requests run at 2, 4 and 7 ms, when the first part is back."
     ),
-    scopes: SCOPES,
-    needs: &[],
-    facts: &[BY_PRIORITY],
-    test: CpuTest::Utilisation,
-    settings: &[BY, BACKGROUND, REPLENISHMENTS, VARIANT],
     build: build::<Sporadic>,
 };

@@ -1,13 +1,22 @@
 //! The line of I+PI in the registry, with its manual page.
 
 use super::parameters::SETTINGS;
-use crate::policy::{CpuTest, Entry, Scope};
+use crate::model::{CpuTest, Profile, Scope};
+use crate::policy::Entry;
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "ipi",
-    summary: "I+PI: control-theoretical round scheduling (integral and proportional-integral regulators)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "ipi",
+        summary: "I+PI: control-theoretical round scheduling (integral and proportional-integral regulators)",
+        scopes: &[Scope::Uniprocessor, Scope::Partitioned],
+        needs: &[],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: SETTINGS,
+    },
+    manual: manual!(
+        "\
 Gives each ready task one burst of CPU time per round, and computes the bursts of the next round from those measured in the
 last one. Two nested loops: an integral regulator per task holds its burst, and a PI regulator holds the length of the round,
 whatever part of the bursts disturbances take or add.
@@ -70,11 +79,7 @@ thesis, Politecnico di Milano, 2011; Maggio, Terraneo and Leva, ACM TECS 13(4), 
 IEEE CCA 2015.
 
 **Example.** `policy: ipi` with `tasks: [{name: batch, share: 0.5}, {name: video, share: 0.3}, {name: logger, share: 0.2}]`
-holds rounds of 12 ms with bursts of 6, 3.6 and 2.4 ms.",
-    scopes: &[Scope::Uniprocessor, Scope::Partitioned],
-    needs: &[],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: SETTINGS,
-    build: super::build,
+holds rounds of 12 ms with bursts of 6, 3.6 and 2.4 ms."
+    ),
+    build: super::rounds::build,
 };

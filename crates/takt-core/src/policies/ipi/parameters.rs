@@ -1,7 +1,6 @@
 //! The numbers and rules that tune I+PI, and its two presets.
 
-use crate::model::Invalid;
-use crate::policy::{Kind, PolicySpec, Setting};
+use crate::model::{Invalid, Kind, PolicySpec, Setting};
 use crate::time::Span;
 
 /// One, for gains: they are kept in millionths.

@@ -4,9 +4,9 @@
 //! keeps no account of where jobs ran, as in the textbook form of global scheduling (Davis, Burns, "A Survey of Hard Real-Time
 //! Scheduling for Multiprocessor Systems", ACM Computing Surveys 43(4), 2011), where migration costs nothing.
 
-use super::{MapperEntry, Mapping, Seats};
-use crate::engine::Context;
+use super::rule::{MapperEntry, Mapping, Seats};
 use crate::model::TaskId;
+use crate::policy::Context;
 use crate::record::Place;
 use alloc::boxed::Box;
 

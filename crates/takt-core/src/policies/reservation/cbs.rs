@@ -15,9 +15,9 @@
 use super::server::Server;
 use super::servers::Servers;
 use super::{Rule, build};
-use crate::model::TaskId;
+use crate::model::{CpuTest, Kind, Need, PolicySpec, Profile, Setting, TaskId};
 use crate::policies::scope;
-use crate::policy::{Build, CpuTest, Entry, Kind, Need, PolicySpec, Setting};
+use crate::policy::{Build, Entry};
 use crate::time::Time;
 
 /// Which form of server; the setting `enforcement`.
@@ -60,10 +60,26 @@ impl Rule for Cbs {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "cbs",
-    summary: "constant bandwidth server: each task has a budget in each period, and no more at the expense of others",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "cbs",
+        summary: "constant bandwidth server: each task has a budget in each period, and no more at the expense of others",
+        scopes: scope::SCOPES,
+        needs: &[Need::Reservation],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[
+        ENFORCEMENT,
+        Setting {
+            name: "equality",
+            kind: Kind::Choice(&["auto", "renew", "keep"]),
+            default: "auto",
+            summary: "what a server does that wakes up with just its share of the time until its deadline",
+        },
+    ],
+    },
+    manual: manual!(
+        "\
 Every task has a server with a budget of Q in each period of P, and a relative deadline D: its `reservation`, or its `runtime` and
 `period`. D is P unless the reservation has a `deadline`; the next two paragraphs are about D = P. Jobs are ranked by the deadline s of their server, and not by their own; e is what is left of the budget.
 
@@ -110,19 +126,7 @@ deadline.
 and Lelli, SIGBED Review 11(4), 2015.
 
 **Example.** `policy: cbs` with `tasks: [{name: film, runtime: 6ms, period: 10ms, reservation: {budget: 4ms, period: 10ms}},
-{name: loop, runtime: 6ms, period: 10ms}]`: `loop` meets all deadlines, and `film`, which needs more than is reserved, falls behind.",
-    scopes: scope::SCOPES,
-    needs: &[Need::Reservation],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[
-        ENFORCEMENT,
-        Setting {
-            name: "equality",
-            kind: Kind::Choice(&["auto", "renew", "keep"]),
-            default: "auto",
-            summary: "what a server does that wakes up with just its share of the time until its deadline",
-        },
-    ],
+{name: loop, runtime: 6ms, period: 10ms}]`: `loop` meets all deadlines, and `film`, which needs more than is reserved, falls behind."
+    ),
     build: build::<Cbs>,
 };

@@ -11,10 +11,9 @@
 use super::fcbs::{Fcbs, Grant, own};
 use super::servers::Servers;
 use super::{Rule, build};
-use crate::engine::Context;
-use crate::model::{Reservation, TaskId};
+use crate::model::{CpuTest, Kind, Need, Profile, Reservation, Scope, Setting, TaskId};
 use crate::policies::split::{Routes, Stop};
-use crate::policy::{Build, CpuTest, Entry, Kind, Need, Scope, Setting};
+use crate::policy::{Build, Context, Entry};
 use crate::time::{Span, Time};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -231,10 +230,23 @@ impl Rule for Wmr {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "edf-wmr",
-    summary: "semi-partitioned EDF over reservations: flexible CBS on each CPU, split servers move at windows' borders (AIRS)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "edf-wmr",
+        summary: "semi-partitioned EDF over reservations: flexible CBS on each CPU, split servers move at windows' borders (AIRS)",
+        scopes: &[Scope::Partitioned],
+        needs: &[Need::Reservation],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[Setting {
+        name: "gifts",
+        kind: Kind::Choice(&["on", "off"]),
+        default: "on",
+        summary: "whether what jobs leave of their budgets goes to others on the same CPU",
+    }],
+    },
+    manual: manual!(
+        "\
 Every task has a server, as under `cbs`, with a budget of Q in each period of P. Servers are assigned to CPUs as `edf-wm` assigns
 tasks, with Q for the runtime and P for period and deadline; one that fits on no CPU is split into n pieces, for n CPUs, each
 in a window of P / n. Each CPU then goes by the rules of `fcbs` (e is what is left of a server's budget, s its deadline): what
@@ -274,16 +286,7 @@ that is no larger than what it was assigned, and no more frequent; that does not
 
 **Example.** Beside a piece of 5 ms in a window of 5 ms every 10 ms a CPU has room for a server of 5 ms in 10 ms. Its job runs from
 0 to 4 ms and sleeps until 7 ms, where the piece begins. By the rule of CBS it goes on with the 1 ms that is left, and a deadline of
-10 ms, so the piece ends at 13 ms and is late. Here that millisecond is gone: the next 5 ms have a deadline of 20 ms.",
-    scopes: &[Scope::Partitioned],
-    needs: &[Need::Reservation],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[Setting {
-        name: "gifts",
-        kind: Kind::Choice(&["on", "off"]),
-        default: "on",
-        summary: "whether what jobs leave of their budgets goes to others on the same CPU",
-    }],
+10 ms, so the piece ends at 13 ms and is late. Here that millisecond is gone: the next 5 ms have a deadline of 20 ms."
+    ),
     build: build::<Wmr>,
 };

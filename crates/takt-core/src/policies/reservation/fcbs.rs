@@ -9,10 +9,9 @@
 
 use super::servers::Servers;
 use super::{Rule, build};
-use crate::engine::Context;
-use crate::model::TaskId;
+use crate::model::{CpuTest, Kind, Need, Profile, Setting, TaskId};
 use crate::policies::scope;
-use crate::policy::{Build, CpuTest, Entry, Kind, Need, Setting};
+use crate::policy::{Build, Context, Entry};
 use crate::time::Time;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -156,10 +155,23 @@ impl Rule for Fcbs {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "fcbs",
-    summary: "flexible CBS: what jobs leave of their budgets goes to those that lag behind (AIRS)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "fcbs",
+        summary: "flexible CBS: what jobs leave of their budgets goes to those that lag behind (AIRS)",
+        scopes: scope::SCOPES,
+        needs: &[Need::Reservation],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[Setting {
+        name: "variant",
+        kind: Kind::Choice(&["resolved", "literal"]),
+        default: "resolved",
+        summary: "the rules that keep the guarantee of CBS, or figure 4 of the paper as printed, which does not",
+    }],
+    },
+    manual: manual!(
+        "\
 Soft CBS (see `cbs`: e is what is left of a server's budget, s its deadline, Q and P what is reserved), and when the last job of a
 task is over and leaves e > 0, that is given away.
 
@@ -193,16 +205,7 @@ whose job blocks loses it. What finds nobody stays with its server, by the rules
 **Example.** Three servers of 40 ms in 100 ms, 5 ms in 10 ms and 1 ms in 10 ms fill a CPU. A job of the first one ends at 10 ms and
 leaves 30 ms, of which a job of the second gets 20 ms when it comes at 20 ms, literally: it runs until 45 ms with a deadline of
 30 ms, and a job of the third one, released at 21 ms, misses its deadline of 31 ms. Resolved, the deadline of 100 ms is too late
-for the second server to have that bonus, and the third one meets its deadline.",
-    scopes: scope::SCOPES,
-    needs: &[Need::Reservation],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[Setting {
-        name: "variant",
-        kind: Kind::Choice(&["resolved", "literal"]),
-        default: "resolved",
-        summary: "the rules that keep the guarantee of CBS, or figure 4 of the paper as printed, which does not",
-    }],
+for the second server to have that bonus, and the third one meets its deadline."
+    ),
     build: build::<Fcbs>,
 };

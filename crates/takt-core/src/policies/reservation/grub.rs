@@ -13,10 +13,9 @@ use super::cbs::{ENFORCEMENT, is_hard};
 use super::server::Server;
 use super::servers::Servers;
 use super::{Rule, build};
-use crate::engine::Context;
-use crate::model::TaskId;
+use crate::model::{CpuTest, Need, Profile, TaskId};
 use crate::policies::scope;
-use crate::policy::{Build, CpuTest, Entry, Need};
+use crate::policy::{Build, Context, Entry};
 use crate::time::Time;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -183,10 +182,18 @@ impl Rule for Grub {
 }
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "grub",
-    summary: "greedy reclamation of unused bandwidth: budgets last longer while other servers are inactive",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "grub",
+        summary: "greedy reclamation of unused bandwidth: budgets last longer while other servers are inactive",
+        scopes: scope::SCOPES,
+        needs: &[Need::Reservation],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[ENFORCEMENT],
+    },
+    manual: manual!(
+        "\
 CBS (see `cbs`: e is what is left of a server's budget, s its deadline, Q and P what is reserved), but the budget of a server that
 runs drains at the rate U, the sum of Q / P over the servers that are active, instead of at 1. So whoever runs gets all of what
 nobody else needs, and no server's deadline moves further than its use of that deserves.
@@ -214,11 +221,7 @@ rounded up to 2^-50 of a CPU. A budget is used up when less than a nanosecond is
 SCHED_DEADLINE.
 
 **Example.** Two servers of 4 ms in 8 ms. The first one blocks at 2 ms with 2 ms left: its 0-lag time is 4 ms. The second drains
-at 1 until then, and at 1/2 after it: it runs from 2 to 8 ms on 4 ms of budget. Under `cbs` these end at 6 ms.",
-    scopes: scope::SCOPES,
-    needs: &[Need::Reservation],
-    facts: &[],
-    test: CpuTest::Utilisation,
-    settings: &[ENFORCEMENT],
+at 1 until then, and at 1/2 after it: it runs from 2 to 8 ms on 4 ms of budget. Under `cbs` these end at 6 ms."
+    ),
     build: build::<Grub>,
 };

@@ -17,10 +17,9 @@ pub mod grub;
 mod server;
 mod servers;
 
-use crate::engine::Context;
 use crate::model::{Invalid, Reservation, TaskId, Terms};
 use crate::policies::scope;
-use crate::policy::{Budget, Build, Clock, Decision, Event, Policy};
+use crate::policy::{Budget, Build, Clock, Context, Decision, Event, Policy};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;

@@ -1,11 +1,10 @@
 //! All servers of a policy, and the clusters of CPUs that they share.
 
 use super::server::Server;
-use crate::engine::{Alarm, Context};
 use crate::model::{Invalid, Reservation, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::scope::{Clusters, share};
-use crate::policy::{Build, Decision};
+use crate::policy::{Alarm, Build, Context, Decision};
 use crate::queue::{Agenda, Key, ReadyQueue};
 use crate::record::Place;
 use crate::time::{Span, Time};

@@ -3,11 +3,10 @@
 //! A CPU accepts a task if the exact test of its policy shows that this task and all tasks that are there meet their deadlines.
 
 use super::response_times::{Peer, Ranked, in_time};
-use crate::model::{Arrival, Task};
-use crate::policies::split::assign::{Bin, Cpu, Piece, Used};
+use crate::model::{Arrival, CpuTest, Task};
+use crate::policies::split::bins::{Bin, Cpu, Piece, Used};
 use crate::policies::split::demand::{Effort, Times};
 use crate::policies::split::exact::Sum;
-use crate::policy::CpuTest;
 use crate::time::Span;
 use alloc::vec::Vec;
 

@@ -9,10 +9,11 @@
 
 use super::candidate::{Candidate, Load};
 use crate::cpus::CpuSet;
-use crate::model::{System, TaskId};
-use crate::policies::split::assign::{choose, least_utilised, order_of};
+use crate::model::{Fit, Placement, Scope, System, TaskId};
+use crate::policies::split::assign::order_of;
+use crate::policies::split::bins::{choose, least_utilised};
 use crate::policies::split::demand::Effort;
-use crate::policy::{Build, Fit, Placement, Scope};
+use crate::policy::Build;
 use crate::record::Place;
 use crate::time::Span;
 use alloc::vec;
@@ -83,7 +84,8 @@ pub fn pack(build: &Build<'_>) -> Packed {
         return Packed { homes: vec![0; build.system.tasks.len()], refused: Vec::new() };
     }
     let single = clusters.iter().all(|places| places.len() == 1);
-    let candidates = clusters.iter().map_while(|_| Candidate::new(build.spec.entry.test).filter(|_| single)).collect();
+    let candidates =
+        clusters.iter().map_while(|_| Candidate::new(build.spec.profile.test).filter(|_| single)).collect();
     let (homes, refused) = match build.by_test(&clusters, candidates) {
         Some(placed) => placed,
         None => build.pack_by(&clusters, build.spec.placement, |task| utilisation(build.system, task)),
@@ -148,7 +150,7 @@ impl Build<'_> {
         }
         let (system, spec) = (self.system, &self.spec);
         let clusters = self.sets(clusters);
-        let load = |(index, task): (usize, &TaskId)| Load::of(&system.tasks[task.index()], index, spec.entry.test);
+        let load = |(index, task): (usize, &TaskId)| Load::of(&system.tasks[task.index()], index, spec.profile.test);
         let loads: Vec<Option<Load>> = self.tasks.iter().enumerate().map(load).collect();
         let mut home = vec![None; system.tasks.len()];
         let mut refused = Vec::new();

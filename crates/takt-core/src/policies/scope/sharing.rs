@@ -6,10 +6,9 @@
 //! with Resource Sharing", technical report YCS-2012-476, University of York, 2012, for what that is under EDF.
 //! Invariant: a job is at least as urgent as each job that waits for what it holds, through any number of others.
 
-use crate::engine::Context;
+use super::urgency::Urgency;
 use crate::model::{Locking, ResourceId, TaskId};
-use crate::policies::scope::Urgency;
-use crate::policy::Build;
+use crate::policy::{Build, Context};
 use crate::time::Time;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -4,13 +4,22 @@
 //! Systems 48, 2012. Invariant: every piece of a split task but the last runs as soon as it is released and to its end.
 
 use super::assign::Split;
-use crate::policy::{CpuTest, Entry, Scope};
+use crate::model::{CpuTest, Profile, Scope};
+use crate::policy::Entry;
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "edf-cd",
-    summary: "semi-partitioned EDF: a task that fits nowhere is split into tight pieces (C=D)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "edf-cd",
+        summary: "semi-partitioned EDF: a task that fits nowhere is split into tight pieces (C=D)",
+        scopes: &[Scope::Partitioned],
+        needs: super::NEEDS,
+        facts: &[],
+        test: CpuTest::Demand,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Tasks are placed on CPUs by the exact test of EDF. One that fits on no CPU fills up one CPU after the other with pieces whose
 deadline is their length, so that each of them runs at once and to its end; what is left of the task, with what is left of its
 deadline, is the last piece. Each CPU runs by EDF what it has got.
@@ -28,11 +37,7 @@ emptiest CPU, which may be overloaded.
 **Source.** Burns, Davis, Wang, Zhang, Real-Time Systems 48, 2012.
 
 **Example.** Three tasks of 6 ms every 10 ms on two CPUs, `--placement ff`: the third runs for its first 4 ms
-on one CPU and for the other 2 ms on the other.",
-    scopes: &[Scope::Partitioned],
-    needs: super::NEEDS,
-    facts: &[],
-    test: CpuTest::Demand,
-    settings: &[],
+on one CPU and for the other 2 ms on the other."
+    ),
     build: |build| super::build(build, Split::Tight),
 };

@@ -4,13 +4,22 @@
 //! windows of a split task are of equal length, and in each it runs on one CPU, for no longer than the piece that fits there.
 
 use super::assign::Split;
-use crate::policy::{CpuTest, Entry, Scope};
+use crate::model::{CpuTest, Profile, Scope};
+use crate::policy::Entry;
 
 /// Its line in the registry.
-pub const ENTRY: Entry = Entry {
-    name: "edf-wm",
-    summary: "semi-partitioned EDF: a task that fits nowhere is split into equal windows (EDF-WM)",
-    manual: "\
+pub static ENTRY: Entry = Entry {
+    profile: Profile {
+        name: "edf-wm",
+        summary: "semi-partitioned EDF: a task that fits nowhere is split into equal windows (EDF-WM)",
+        scopes: &[Scope::Partitioned],
+        needs: super::NEEDS,
+        facts: &[],
+        test: CpuTest::Demand,
+        settings: &[],
+    },
+    manual: manual!(
+        "\
 Tasks are placed on CPUs as under `p-edf`, one after the other, by the exact test of EDF. One that fits on no CPU is
 split: its deadline is cut into n windows of equal length, with n as small as possible, and in each window it runs
 on another CPU, for as long as fits there. Each CPU runs by EDF what it has got; a piece has the end of its window as its
@@ -38,11 +47,7 @@ as under `edf`. A mode change does not move tasks.
 **Source.** Kato, Yamasaki, Ishikawa, ECRTS 2009; Kato, Rajkumar, Ishikawa, \"AIRS\", ECRTS 2010, section 5.
 
 **Example.** Five tasks of 25 ms every 41 ms on four CPUs: each of the first four has a CPU, and the last runs for 16 ms on one
-of them in the first half of its period, and for 9 ms on another in the second.",
-    scopes: &[Scope::Partitioned],
-    needs: super::NEEDS,
-    facts: &[],
-    test: CpuTest::Demand,
-    settings: &[],
+of them in the first half of its period, and for 9 ms on another in the second."
+    ),
     build: |build| super::build(build, Split::Windows),
 };

@@ -10,6 +10,7 @@
 //! Who gets which CPU is found once, by [`assign`]: with equal windows ([`edf_wm`]) or tight pieces ([`edf_cd`]).
 
 pub mod assign;
+pub mod bins;
 pub mod demand;
 pub mod edf_cd;
 pub mod edf_wm;
@@ -18,17 +19,17 @@ mod tight;
 mod windows;
 
 use crate::cpus::CpuSet;
-use crate::engine::{Alarm, Context};
-use crate::model::{Invalid, Task, TaskId, Terms};
+use crate::model::{Invalid, Need, Task, TaskId, Terms};
 use crate::policies::scope;
-use crate::policy::{Budget, Build, Clock, Decision, Event, Need, Policy};
+use crate::policy::{Alarm, Budget, Build, Clock, Context, Decision, Event, Policy};
 use crate::queue::{Agenda, Key, ReadyQueue};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use assign::{Bins, Split, Strategy};
+use assign::{Split, Strategy};
+use bins::Bins;
 use demand::Times;
 
 /// What a task must have to be placed, and to have its route followed.
@@ -110,7 +111,7 @@ impl Routes {
             let affinity = &build.system.tasks[build.tasks[index].index()].affinity;
             let usable = |bin: &usize| !affinity.is_disjoint(&CpuSet::single(cpus[build.places[*bin].index()]));
             let on: Vec<usize> = (0..build.places.len()).filter(usable).collect();
-            if !bins.place(index, loads[index], &on, strategy) {
+            if !assign::place(&mut bins, index, loads[index], &on, strategy) {
                 bins.force(index, loads[index], &on);
                 refused.push(build.tasks[index]);
             }

@@ -5,7 +5,7 @@
 //! once and to its end, so the rest of the task, released after it, has lost as much of its deadline as of its runtime.
 //! Invariant: the pieces follow each other without overlap, and each CPU passes the exact test with what it has got.
 
-use super::assign::{Bins, Cpu, Piece};
+use super::bins::{Bins, Cpu, Piece};
 use super::demand::{Times, Window, largest_piece_with};
 use alloc::vec::Vec;
 

@@ -9,7 +9,7 @@
 //! The piece that a CPU can take is computed exactly ([`super::demand::largest_piece`]). The paper says that for deadlines
 //! at the ends of the periods only the first deadline of each task has to be looked at; that admits pieces that miss.
 
-use super::assign::{Bins, Piece};
+use super::bins::{Bins, Piece};
 use super::demand::{Times, Window, largest_piece_with};
 use alloc::vec::Vec;
 

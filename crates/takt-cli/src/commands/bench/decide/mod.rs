@@ -13,7 +13,8 @@ use report::Results;
 use scene::{Scene, Situation};
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
-use takt_core::policy::{PolicySpec, REGISTRY, Scope};
+use takt_core::model::{PolicySpec, Scope};
+use takt_core::registry::REGISTRY;
 use takt_core::time::Span;
 use takt_linux::count;
 use takt_workload::{policy_from_text, policy_text};
@@ -93,11 +94,11 @@ fn policies(args: &Args) -> Result<Vec<PolicySpec>, Failure> {
         push(policy);
     }
     if args.policies.is_empty() {
-        for entry in REGISTRY.iter().filter(|e| !OWN_INSTANTS.contains(&e.name)) {
-            match entry.scopes {
-                scopes if scopes.contains(&Scope::Global) => push(PolicySpec::new(entry, Scope::Global)),
+        for entry in REGISTRY.iter().filter(|e| !OWN_INSTANTS.contains(&e.profile.name)) {
+            match entry.profile.scopes {
+                scopes if scopes.contains(&Scope::Global) => push(PolicySpec::new(&entry.profile, Scope::Global)),
                 scopes if scopes.contains(&Scope::Table) => {}
-                _ => push(PolicySpec::new(entry, entry.plain_scope())),
+                _ => push(PolicySpec::new(&entry.profile, entry.profile.plain_scope())),
             }
         }
     }

@@ -6,6 +6,7 @@ use super::{Cell, Measured};
 use crate::report::{Cell as Shown, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use takt_core::policy::Registry;
 use takt_workload::policy_text;
 
 pub(super) struct Results<'a> {
@@ -95,7 +96,8 @@ impl Measured {
     }
     fn stated(&self) -> Option<Stated> {
         let chained = self.loads.iter().chain(&self.jobs).any(|cell| cell.situation.chain > 1);
-        stated(self.policy.entry.manual, chained)
+        let entry = Registry::standard().entry(self.policy.profile.name)?;
+        stated(entry.manual, chained)
     }
 }
 
@@ -261,7 +263,8 @@ impl Results<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takt_core::policy::{REGISTRY, Scope};
+    use takt_core::model::Scope;
+    use takt_core::registry::REGISTRY;
 
     #[test]
     fn the_stated_power_is_the_highest_of_the_paragraph() {
@@ -280,10 +283,11 @@ mod tests {
 
     #[test]
     fn every_policy_states_its_cost() {
-        for entry in REGISTRY.iter().filter(|e| !e.scopes.contains(&Scope::Table)) {
-            assert!(stated(entry.manual, false).is_some(), "{}", entry.name);
+        for entry in REGISTRY.iter().filter(|e| !e.profile.scopes.contains(&Scope::Table)) {
+            assert!(stated(entry.manual, false).is_some(), "{}", entry.profile.name);
         }
-        let power = |name: &str| stated(REGISTRY.iter().find(|e| e.name == name).unwrap().manual, false).unwrap().power;
+        let power =
+            |name: &str| stated(REGISTRY.iter().find(|e| e.profile.name == name).unwrap().manual, false).unwrap().power;
         assert_eq!((power("edf"), power("llf"), power("dasa-nd")), (1, 1, 2));
     }
 

@@ -16,8 +16,7 @@ use crate::{Outcome, Verdict};
 use report::{Format, Results};
 use series::{Experiment, Set};
 use std::path::PathBuf;
-use takt_core::model::Timing;
-use takt_core::policy::PolicySpec;
+use takt_core::model::{PolicySpec, Timing};
 use takt_core::scenario::{Costs, Steal};
 use takt_core::time::Span;
 use takt_workload::{Options, Source};
@@ -162,7 +161,7 @@ pub(super) fn split(list: &str) -> Vec<String> {
 
 /// The index of the setting that opens the loop of a policy with feedback, and its value for that.
 fn open(policy: &PolicySpec) -> Option<PolicySpec> {
-    let index = policy.entry.settings.iter().position(|s| s.name == "feedback")?;
+    let index = policy.profile.settings.iter().position(|s| s.name == "feedback")?;
     let mut open = *policy;
     open.values[index] = Some(1);
     Some(open)

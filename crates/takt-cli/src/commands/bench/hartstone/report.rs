@@ -8,7 +8,7 @@ use crate::commands::policies::decimal;
 use crate::report::{Cell, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use takt_core::policy::PolicySpec;
+use takt_core::model::PolicySpec;
 use takt_core::time::Span;
 use takt_workload::policy_text;
 
@@ -155,7 +155,7 @@ impl Results<'_> {
     /// What the policies' settings are where a policy does not say anything else, for each policy that has some.
     fn defaults(&self) -> Vec<(&'static str, String)> {
         let mut seen: Vec<(&'static str, String)> = Vec::new();
-        for entry in self.lines.iter().map(|line| line.policy.entry) {
+        for entry in self.lines.iter().map(|line| line.policy.profile) {
             let defaults: Vec<String> = entry.settings.iter().map(|s| format!("{}={}", s.name, s.default)).collect();
             if !defaults.is_empty() && !seen.iter().any(|(name, _)| *name == entry.name) {
                 seen.push((entry.name, defaults.join(", ")));
@@ -310,7 +310,7 @@ impl Results<'_> {
         for (n, line) in self.lines.iter().enumerate() {
             let policy = policy_text(&line.policy);
             let defaults =
-                defaults.iter().find(|(name, _)| *name == line.policy.entry.name).map_or("", |(_, text)| text);
+                defaults.iter().find(|(name, _)| *name == line.policy.profile.name).map_or("", |(_, text)| text);
             for (t, test) in self.tests.iter().enumerate() {
                 for (phase, found) in self.phases.iter().zip(self.of(n, t)) {
                     let list = found.misses.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");

@@ -6,8 +6,7 @@
 use super::trial::Machine;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, Invalid, System, Task, TaskId};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, Invalid, PolicySpec, System, Task, TaskId};
 use takt_core::record::{Record, Sink, What};
 use takt_core::scenario::{Happening, Scenario};
 use takt_core::time::{Span, Time};

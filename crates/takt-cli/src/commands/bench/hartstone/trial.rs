@@ -8,8 +8,7 @@
 use super::series::{EXTENDED, Experiment, Growth, ITERATION, OVERLOAD, RECOVERY, STEP, Set, WARM_UP};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, Backlog, Invalid, System, Task, TaskId, Timing};
-use takt_core::policy::PolicySpec;
+use takt_core::model::{Arrival, Backlog, Invalid, PolicySpec, System, Task, TaskId, Timing};
 use takt_core::record::{Outcome, Record, Sink, What};
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::{Costs, Happening, Scenario, Steal};
@@ -103,7 +102,7 @@ impl Conditions {
         };
         let mut tasks: Vec<Task> = (0..most.len()).map(described).collect();
         // It counts for regulators that count threads, and has nothing to do. A policy that must know periods cannot have it.
-        if self.policy.entry.needs.is_empty() {
+        if self.policy.profile.needs.is_empty() {
             let arrival = Arrival::Listed { instants: Vec::new() };
             tasks.push(Task { arrival, share: Some(MAIN), ..Task::default() });
         }

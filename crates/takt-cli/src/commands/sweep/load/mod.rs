@@ -20,8 +20,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use takt_analysis::generate::Utilities;
 use takt_core::cpus::MAX_CPUS;
-use takt_core::model::Late;
-use takt_core::policy::{Need, Placement, PolicySpec};
+use takt_core::model::{Late, Need, Placement, PolicySpec};
 use takt_core::scenario::Costs;
 use takt_core::time::Span;
 
@@ -109,7 +108,7 @@ impl LateRule {
     fn of(self, policy: &PolicySpec, stated: Option<Late>) -> Late {
         match self {
             LateRule::Auto if stated.is_some() => stated.unwrap_or_default(),
-            LateRule::Auto if policy.entry.needs.contains(&Need::Utility) => Late::Abort,
+            LateRule::Auto if policy.profile.needs.contains(&Need::Utility) => Late::Abort,
             LateRule::Auto | LateRule::Continue => Late::Continue,
             LateRule::Abort => Late::Abort,
             LateRule::AbortAtEvent => Late::AbortAtEvent,

@@ -1,9 +1,8 @@
-//! What a policy may see and do while it handles an event or decides.
+//! What a policy sees of the engine. What it does there is in `engine::acts`.
 
-use super::{Job, Phase, State};
+use super::state::{Job, Phase, State};
 use crate::model::{Locking, ResourceId, System, Task, TaskId};
-use crate::policy::{Budget, Clock, Event, PolicySpec};
-use crate::record::{JobId, Outcome, Place, Sink, What};
+use crate::record::{JobId, Place, Sink};
 use crate::time::{Span, Time};
 use crate::utility::Utility;
 
@@ -40,11 +39,11 @@ impl Alarm {
 }
 
 /// What a policy may see and do while it handles an event or decides. To look costs O(1), and what a job is worth O(log points) of
-/// its utility. A timer, a budget and the beginning or end of a job cost O(log n) for n tasks, an end also what [`super`] says of
+/// its utility. A timer, a budget and the beginning or end of a job cost O(log n) for n tasks, an end also what the engine says of
 /// resources.
 pub struct Context<'a> {
-    pub(super) state: &'a mut State,
-    pub(super) sink: &'a mut dyn Sink,
+    pub(crate) state: &'a mut State,
+    pub(crate) sink: &'a mut dyn Sink,
 }
 
 impl Context<'_> {
@@ -181,113 +180,10 @@ impl Context<'_> {
     pub fn set_urgency(&mut self, task: TaskId, urgency: i64) {
         self.state.runs[task.index()].urgency = urgency;
     }
-    /// The policy has looked at `tasks` tasks one by one, as a regulator does once per round. A simulator may charge for it.
-    pub fn visited(&mut self, tasks: usize) {
-        self.state.visited += tasks as u64;
-    }
-    /// Writes something that only the policy knows into the trace: [`What::Round`] and [`What::Burst`].
-    pub fn record(&mut self, what: What) {
-        self.state.record(self.sink, what);
-    }
     /// Who holds a resource.
     #[must_use]
     pub fn owner(&self, resource: ResourceId) -> Option<TaskId> {
         self.state.resources[usize::from(resource.0)].owner
-    }
-
-    /// Sets one of the policy's timers; a timer that was set before is moved. It is noticed as
-    /// [`Timing`](crate::model::Timing) says, so perhaps late, but [`Event::Timer`] names the instant that was planned.
-    pub fn set_timer(&mut self, timer: u16, at: Time) {
-        self.state.set_timer(timer, at, false);
-    }
-    /// Sets a timer for a border of a table. As releases and deadlines it is noticed at the tick and never later, so that the
-    /// table keeps to its grid.
-    pub fn set_border(&mut self, timer: u16, at: Time) {
-        self.state.set_timer(timer, at, true);
-    }
-    /// Cancels a timer.
-    pub fn cancel_timer(&mut self, timer: u16) {
-        let slot = 2 * self.state.runs.len() + usize::from(timer);
-        self.state.agenda.remove(slot);
-    }
-    /// The budgets that another policy has granted these tasks are none of the new one's; those of the tasks themselves stay.
-    pub(crate) fn forget_grants(&mut self, tasks: &[TaskId]) {
-        for &task in tasks {
-            self.state.runs[task.index()].urgency = 0;
-            self.state.forget_grant(task, self.sink);
-        }
-    }
-    /// Tells the policy once more that the task waits for a resource, when all have started, if that closes a circle of jobs that
-    /// wait for each other: what a policy that breaks circles asks for when it takes over from one that does not.
-    pub(crate) fn remind_of_circle(&mut self, task: TaskId) {
-        if let Some(resource) = self.waits_for(task).filter(|_| self.state.closes_circle(task)) {
-            self.state.events.push(Event::Request { task, resource, granted: false });
-        }
-    }
-    /// A domain has another policy from now on; what that one makes known comes after it.
-    pub(crate) fn domain_policy(&mut self, domain: usize, policy: PolicySpec) {
-        self.state.system.domains[domain].policy = policy;
-        // Which of several equal ones it was makes no difference.
-        if let Some(to) = self.state.system.alternatives.iter().position(|other| *other == policy) {
-            self.state.record(self.sink, What::Switch { domain: Some(domain as u16), to: to as u16 });
-        }
-    }
-    /// Replenishes a budget: `budget` replaces what is left.
-    pub fn replenish(&mut self, task: TaskId, budget: Budget) {
-        self.state.grant(task, budget, self.sink);
-    }
-    /// Activates a process of a window table ([`crate::model::Arrival::Activated`]). A job that no signal has ended yet is continued;
-    /// otherwise a job is released. Returns the number of the activation. The policy gets no event for it.
-    ///
-    /// # Panics
-    /// When the task still has a job, or its processes have ended.
-    pub fn activate(&mut self, task: TaskId, deadline: Option<Time>) -> JobId {
-        let state = &mut *self.state;
-        let (now, run) = (state.now, &mut state.runs[task.index()]);
-        assert!(run.phase == Phase::Idle, "task {} cannot be activated now", task.0);
-        let job = run.next_job;
-        run.job = job;
-        run.next_job += 1;
-        run.counts.activations += 1;
-        if run.open.is_none() {
-            state.open_job(task, deadline);
-        }
-        state.record(self.sink, What::Release { task, job, deadline });
-        state.begin_job(task, now, now, deadline.unwrap_or(Time::MAX));
-        let told = state.events.pop();
-        debug_assert!(matches!(told, Some(Event::Release { .. })));
-        job
-    }
-    /// A process of a window table that has failed misses what would have been its next job. Nothing happens to one that has ended
-    /// regularly.
-    pub fn miss_activation(&mut self, task: TaskId, deadline: Option<Time>) {
-        let state = &mut *self.state;
-        if state.runs[task.index()].phase == Phase::Failed {
-            let job = state.runs[task.index()].next_job;
-            state.runs[task.index()].next_job += 1;
-            state.open_job(task, deadline);
-            state.record(self.sink, What::Release { task, job, deadline });
-            state.count_activation(task, Outcome::Skipped, self.sink);
-            let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO };
-            state.record(self.sink, what);
-        }
-    }
-    /// Passes over an activation whose drawn budget is zero: its number is used up, so that the next draw is another one.
-    pub fn pass_activation(&mut self, task: TaskId) {
-        self.state.runs[task.index()].next_job += 1;
-    }
-    /// Ends the task's current job. The policy gets no [`Event::Finish`] for it; the task's next queued job is released as usual.
-    pub fn finish(&mut self, task: TaskId, outcome: Outcome) {
-        self.state.end_job(task, outcome, false, self.sink);
-    }
-    /// A window of a table begins.
-    pub fn window(&mut self, window: u32, frame: u64) {
-        self.state.record(self.sink, What::Window { window, frame });
-    }
-    /// Windows passed unserved.
-    pub fn windows_lost(&mut self, count: u64) {
-        self.state.windows_lost += count;
-        self.state.record(self.sink, What::WindowsLost { count });
     }
     /// The effective budget of a task's job: drawn uniformly from `budget ± jitter / 2`, the same for the same seed.
     #[must_use]
@@ -299,12 +195,6 @@ impl Context<'_> {
     #[must_use]
     pub fn job_budget(&self, task: TaskId) -> Option<Span> {
         self.state.job_budget(task)
-    }
-    /// Grants the task's present job what its own budget allows it of CPU time, if it has one.
-    pub(crate) fn grant_own(&mut self, task: TaskId) {
-        if let Some(amount) = self.job_budget(task) {
-            self.replenish(task, Budget { amount, clock: Clock::Cpu });
-        }
     }
     /// Number of the job that the next activation of the task will be.
     #[must_use]

@@ -1,0 +1,284 @@
+//! The engine itself: what it consists of, and one step.
+
+use super::messages::{Command, Input};
+use crate::model::{Backlog, Invalid, Late, ResourceId, Step, System, Task, TaskId};
+use crate::policy::state::{Resource, Run, State, Timer, slot_release};
+use crate::policy::{Build, Context, Decision, Policy, Registry};
+use crate::queue::Agenda;
+use crate::record::{Outcome, Place, Sink, StopReason, What};
+use crate::time::Time;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A scheduling engine: one system under one policy.
+pub struct Engine {
+    pub(super) state: State,
+    pub(super) policy: Box<dyn Policy>,
+    /// The policies that it may be switched to.
+    pub(super) registry: Registry,
+    pub(super) lent: Vec<Place>,
+    pub(super) decision: Decision,
+    pub(super) commands: Vec<Command>,
+    pub(super) started: bool,
+}
+
+impl Engine {
+    /// Builds the engine and the system's policy, which `registry` holds. Later memory is allocated only where a policy or a setting
+    /// of it is changed ([`Input::Switch`], [`Input::Configure`], [`Engine::switch_policy`]).
+    ///
+    /// # Errors
+    /// When the system breaks a rule of [`System::validate`], or the policy is not in the registry or cannot schedule the system.
+    pub fn with_registry(system: System, registry: Registry) -> Result<Engine, Invalid> {
+        system.validate()?;
+        let policy = Build::whole(&system, &registry, |build| build.policy())?;
+        Ok(Engine::assemble(system, policy, registry))
+    }
+
+    /// Builds the engine around a policy that has been built ([`Build::whole`]). It has no registry: [`Input::Switch`] changes
+    /// nothing, nor does [`Input::Configure`] where the policy does not take the setting over itself.
+    ///
+    /// # Errors
+    /// When the system breaks a rule of [`System::validate`].
+    pub fn with_policy(system: System, policy: Box<dyn Policy>) -> Result<Engine, Invalid> {
+        system.validate()?;
+        Ok(Engine::assemble(system, policy, Registry::default()))
+    }
+
+    fn assemble(system: System, policy: Box<dyn Policy>, registry: Registry) -> Engine {
+        let places = system.places();
+        let cpus: Vec<usize> = system.cpus.iter().collect();
+        let lent: Vec<Place> = (0..cpus.len()).map(|i| Place(i as u16)).collect();
+        let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|i| TaskId(i as u32)).collect();
+        let n = system.tasks.len();
+        let mut agenda = Agenda::new(3 * n + usize::from(policy.timers()));
+        for (i, task) in system.tasks.iter().enumerate() {
+            if let Some(first) = task.arrival.first() {
+                agenda.set(slot_release(n, policy.timers(), i), first.round_up(system.timing.tick));
+            }
+        }
+        let place_cpus =
+            places.iter().map(|set| (0..cpus.len()).filter(|&i| set.contains(cpus[i])).map(|i| i as u16).collect());
+        let most = n.min(cpus.len());
+        let locks = |task: &Task, r: u16| task.steps.contains(&Step::Lock(ResourceId(r)));
+        let users = |r: u16| tasks.iter().copied().filter(|t| locks(&system.tasks[t.index()], r)).collect();
+        let most_events = 4 * n + 3 * usize::from(system.resources) + 16;
+        let state = State {
+            place_cpus: place_cpus.collect(),
+            places,
+            runs: system.tasks.iter().map(|t| Run::new(&t.arrival)).collect(),
+            agenda,
+            timers: vec![Timer::default(); usize::from(policy.timers())],
+            now: Time::ZERO,
+            due: Vec::with_capacity(n),
+            replace: Vec::with_capacity(n),
+            held: Vec::with_capacity(n),
+            own_work_begins: false,
+            events: Vec::with_capacity(most_events),
+            spare: Vec::with_capacity(most_events),
+            resources: (0..system.resources)
+                .map(|r| Resource { owner: None, waiters: VecDeque::with_capacity(n), users: users(r) })
+                .collect(),
+            cpu_task: vec![None; cpus.len()],
+            cpu_last: vec![None; cpus.len()],
+            cpu_round: vec![0; cpus.len()],
+            running: Vec::with_capacity(most),
+            round: 0,
+            context_switches: 0,
+            windows_lost: 0,
+            deadlocks: 0,
+            visited: 0,
+            alive: n,
+            failed: 0,
+            recording: true,
+            closing: false,
+            system,
+        };
+        Engine {
+            state,
+            policy,
+            registry,
+            lent,
+            decision: Decision { assignments: Vec::with_capacity(most) },
+            commands: Vec::with_capacity(2 * most + n),
+            started: false,
+        }
+    }
+
+    /// The next instant at which the engine has something to do by itself. O(1).
+    #[must_use]
+    pub fn next_due(&self) -> Option<Time> {
+        if !self.started {
+            return Some(Time::ZERO);
+        }
+        self.state.agenda.first().map(|(at, _)| at)
+    }
+
+    /// As [`Engine::next_due`], for a driver that looks at the ends of budgets from `earliest` on only, because it shares a CPU with
+    /// the jobs that it measures. Everything else is due when it is due. O(log tasks).
+    #[must_use]
+    pub fn next_due_with_budgets_from(&self, earliest: Time) -> Option<Time> {
+        let first = self.state.agenda.first().filter(|_| self.started);
+        match first {
+            // The slots of budgets come first.
+            Some((at, slot)) if slot < self.state.runs.len() => {
+                Some(at.max(earliest).min(self.state.agenda.first_from(self.state.runs.len())))
+            }
+            _ => self.next_due(),
+        }
+    }
+
+    /// Lets everything of the instant `now` happen: `inputs`, then all that is due by `now`, then one decision.
+    /// Returns what the driver must do, in this order.
+    ///
+    /// # Panics
+    /// When time runs backwards, or when the policy puts one job on two places, two jobs on one CPU, or a job where it
+    /// may not run: these are faults of the program, not of its input.
+    #[inline]
+    pub fn step<S: Sink>(&mut self, now: Time, inputs: &[Input], sink: &mut S) -> &[Command] {
+        let state = &mut self.state;
+        assert!(now >= state.now, "time runs backwards: {now} after {}", state.now);
+        state.now = now;
+        state.visited = 0;
+        state.due.clear();
+        state.recording = sink.wants_records();
+        if !self.started {
+            self.started = true;
+            self.policy.start(&mut Context { state, sink });
+            deliver(state, &mut *self.policy, sink);
+        }
+        for input in inputs {
+            match *input {
+                Input::Configure { setting, value } => {
+                    self.configure(setting, value, sink);
+                    continue;
+                }
+                Input::Switch { domain, to } => {
+                    self.switch(domain, to, sink);
+                    continue;
+                }
+                Input::Call { task, call } => {
+                    self.call(task, call, sink);
+                    continue;
+                }
+                _ => {}
+            }
+            let state = &mut self.state;
+            state.input(input, sink);
+            deliver(state, &mut *self.policy, sink);
+        }
+        let (state, policy) = (&mut self.state, &mut *self.policy);
+        loop {
+            while let Some((at, slot)) = state.agenda.first().filter(|(at, _)| *at <= now) {
+                state.due(at, slot, sink);
+                deliver(state, policy, sink);
+            }
+            if state.system.late != Late::AbortAtEvent {
+                break;
+            }
+            // One at a time, since what an abort gives back may go to another late job. Successors may be late, too, or due.
+            let mut next = 0;
+            while let Some(index) = state.abort_expired(next, sink) {
+                deliver(state, policy, sink);
+                next = index + 1;
+            }
+            if next == 0 {
+                break;
+            }
+        }
+        self.decide(sink)
+    }
+
+    /// Ends the run: `inputs` that arrive at its very end still count, and so do budgets, deadlines and windows that end
+    /// with it; nothing is released or decided any more. Jobs whose deadline has come by then and that are unfinished are
+    /// missed; the others stay undecided.
+    ///
+    /// # Panics
+    /// When time runs backwards.
+    pub fn close<S: Sink>(&mut self, end: Time, inputs: &[Input], sink: &mut S) {
+        let state = &mut self.state;
+        assert!(end >= state.now, "time runs backwards: {end} after {}", state.now);
+        state.now = end;
+        state.closing = true;
+        state.recording = sink.wants_records();
+        // Nobody decides by a setting, or by other terms, any more.
+        let passed = |i: &&Input| matches!(i, Input::Configure { .. } | Input::Switch { .. } | Input::Call { .. });
+        for input in inputs.iter().filter(|i| !passed(i)) {
+            state.input(input, sink);
+            // The policy learns of a budget that ends now, and must know by then which jobs are over.
+            deliver(state, &mut *self.policy, sink);
+        }
+        let n = state.runs.len();
+        while let Some((at, slot)) = state.agenda.first().filter(|(at, _)| *at <= end) {
+            if slot < 2 * n {
+                state.due(at, slot, sink);
+                deliver(state, &mut *self.policy, sink);
+            } else {
+                state.agenda.remove(slot);
+            }
+        }
+        for i in 0..n {
+            let activated = state.is_activated(TaskId(i as u32));
+            if activated && state.runs[i].has_job() && state.runs[i].deadline <= end {
+                state.end_job(TaskId(i as u32), Outcome::Overrun, false, sink);
+            }
+            let (job, place) = (state.runs[i].job, state.runs[i].place);
+            if let (Some(place), false) = (place, state.runs[i].stop_recorded) {
+                let stop = What::Stop { task: TaskId(i as u32), job, place, reason: StopReason::Suspended };
+                state.record(sink, stop);
+            }
+            // Hartstone notices a miss when the late job ends, which it did not.
+            if !state.runs[i].has_job() || state.system.backlog == Backlog::Hartstone {
+                continue;
+            }
+            let deadline = state.system.tasks[i].deadline;
+            let due = |at: Time| at <= end && state.counted(Some(at));
+            let mut missed = u64::from(!state.runs[i].handler && due(state.runs[i].deadline));
+            let mut planned = state.runs[i].base;
+            for job in state.runs[i].job..state.runs[i].job + state.runs[i].pending {
+                planned =
+                    state.next_release(TaskId(i as u32), job, planned).expect("a job that has arrived was planned");
+                missed += u64::from(deadline.is_some_and(|d| due(planned + d)));
+            }
+            state.runs[i].counts.missed += missed;
+        }
+    }
+
+    #[inline]
+    fn decide<S: Sink>(&mut self, sink: &mut S) -> &[Command] {
+        let Engine { state, policy, lent, decision, commands, .. } = self;
+        decision.assignments.clear();
+        commands.clear();
+        if !(state.held.is_empty() && state.replace.is_empty()) {
+            without_programs(state, &mut **policy, commands, sink);
+        }
+        policy.decide(lent, &mut Context { state, sink }, decision);
+        assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
+        state.apply(decision, commands, sink);
+        commands
+    }
+}
+
+/// Blocks the jobs of tasks that have no program, and asks for the programs that are to be replaced.
+#[cold]
+fn without_programs<S: Sink>(state: &mut State, policy: &mut dyn Policy, commands: &mut Vec<Command>, sink: &mut S) {
+    state.block_held(sink);
+    deliver(state, policy, sink);
+    commands.extend(state.replace.drain(..).map(|task| Command::Replace { task }));
+}
+
+/// Hands the waiting events to the policy, and then those that its own reactions cause.
+#[inline]
+pub(super) fn deliver<S: Sink>(state: &mut State, policy: &mut dyn Policy, sink: &mut S) {
+    while !state.events.is_empty() {
+        // The two lists take turns, so that an event is read where it was written: copying one costs a stall.
+        let spare = core::mem::take(&mut state.spare);
+        let mut events = core::mem::replace(&mut state.events, spare);
+        for event in &events {
+            policy.event(event, &mut Context { state, sink });
+        }
+        events.clear();
+        state.spare = events;
+    }
+}

@@ -1,0 +1,236 @@
+//! Tasks: what is scheduled, and what their programs do.
+
+use super::arrival::Arrival;
+use super::calls::{Call, Terms};
+use super::ids::{ResourceId, ServerId, TaskId};
+use super::load::scaled;
+use super::reservation::Reservation;
+use crate::cpus::CpuSet;
+use crate::rng;
+use crate::time::Span;
+use crate::utility::Utility;
+use alloc::vec::Vec;
+
+// What is drawn for different purposes must not be the same numbers.
+const EXECUTION: u64 = 0x4558_4543_5554_494f;
+
+/// One thing that a program does; the simulator carries it out. On Linux a job does what its program does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It needs the CPU for so long.
+    Run(Span),
+    /// It blocks itself for so long: it sleeps or waits for a device.
+    Sleep(Span),
+    /// It asks for a resource and blocks until it has it.
+    Lock(ResourceId),
+    /// It gives a resource back.
+    Unlock(ResourceId),
+    /// It lets others run and stays ready.
+    Yield,
+    /// It asks for other terms, and goes on with those that it has if it does not get them.
+    Call(Call),
+    /// Its job is done, and it goes on with the next one (AIRS: `wait_period`).
+    WaitPeriod,
+}
+
+/// How much CPU time jobs really need, whatever is declared. A job that needs more than its task's runtime overruns it.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub enum Execution {
+    /// The declared runtime.
+    #[default]
+    Declared,
+    /// Drawn evenly by (seed, task, job).
+    Uniform {
+        /// The least; above zero.
+        least: Span,
+        /// The most.
+        most: Span,
+    },
+    /// Job k needs entry k, again from the start after the last one.
+    Series(Vec<Span>),
+}
+
+/// What is left to do when a job is aborted: its exception handler, work like any other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handler {
+    /// CPU time that it needs.
+    pub runtime: Span,
+    /// Its deadline after the abort; without one it has none.
+    pub deadline: Option<Span>,
+    /// What it is worth to policies that go by utility, in millionths. Nobody accrues it.
+    pub utility: u64,
+}
+
+/// What becomes of the work of an aborted job: the engine ends the job, but its program is in the middle of it.
+///
+/// A task whose program is still at the work of an earlier job is *behind*. That work then runs with the deadline, the budget and
+/// the server of the task's current job, whose own work begins only after it. A job that ends before its own work began leaves
+/// none behind.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum OnAbort {
+    /// The program completes the abandoned work when the task is next scheduled: what a process does that knows nothing of aborts.
+    Finish,
+    /// The work is dropped: the program is replaced by a new instance. A simulated program takes no time for that.
+    #[default]
+    Restart,
+    /// The program is sent a signal at the next dispatch and returns to its job loop by itself. A simulated program drops the work
+    /// and runs its [`Handler`], if it has one.
+    Signal,
+}
+
+/// What follows when the process of a task ends by itself. Drivers of real processes go by it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum OnExit {
+    /// The task ends: regularly after status 0. After another end it misses its further jobs.
+    #[default]
+    End,
+    /// Another process takes its place. The task's jobs are blocked until that is initialised.
+    Restart,
+    /// The run ends.
+    Stop,
+}
+
+/// How the end of a task's jobs is known.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Completion {
+    /// Nothing is declared. A process of a window table has jobs from its first completion signal on; the activations before that
+    /// belong to its first job. Without any signal it has no jobs.
+    #[default]
+    Undeclared,
+    /// The program signals the end of each job.
+    Signal,
+    /// Each job is a process, and ends with it.
+    Exit,
+    /// The program never signals. In a window table it has no jobs; under an online policy its jobs end only by abort.
+    None,
+}
+
+/// One task: a stream of jobs. On Linux it is one process (and its children).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Task {
+    /// Where its jobs come from.
+    pub arrival: Arrival,
+    /// Relative deadline. `None`: none is ever missed.
+    pub deadline: Option<Span>,
+    /// CPU time one job needs, as declared. The simulator lets a job complete after it (but see `steps` and `execution`);
+    /// without it an activation uses its whole budget, and a job never completes.
+    pub runtime: Option<Span>,
+    /// What the simulated program does, in order and again from the start after the end; empty is to run for its runtime. Each
+    /// job does the steps up to the next [`Step::WaitPeriod`] or the end. The sum of its runs is what a job really needs and may
+    /// differ from `runtime`.
+    pub steps: Vec<Step>,
+    /// What simulated jobs without `steps` really need.
+    pub execution: Execution,
+    /// What an aborted job still has to do.
+    pub handler: Option<Handler>,
+    /// What becomes of the work of an aborted job.
+    pub on_abort: OnAbort,
+    /// How the end of its jobs is known.
+    pub completion: Completion,
+    /// What completing a job is worth, by when; without one it is [`Utility::DEFAULT`].
+    pub utility: Option<Utility>,
+    /// Budget of one job. In a window it is elapsed time; under an online policy it is CPU time.
+    pub budget: Option<Span>,
+    /// The budget of each job is drawn uniformly from `budget ± jitter / 2`; at most `2 * budget`. In a window an activation
+    /// whose budget is zero is passed over; under an online policy a budget is a nanosecond at least.
+    pub jitter: Span,
+    /// What is reserved for it; without one, policies with reservations take its runtime in each period.
+    pub reservation: Option<Reservation>,
+    /// The server for aperiodic work that it shares with other tasks; who does has no reservation of its own.
+    pub server: Option<ServerId>,
+    /// Fixed priority; a higher number is more important. Used by the `fp` policy.
+    pub priority: u32,
+    /// The part of a CPU that it should get, in millionths; used by policies that hand out shares.
+    pub share: Option<u32>,
+    /// How much its share counts when there is not enough for all; used by policies that hand out shares.
+    pub importance: u32,
+    /// CPUs that it may run on.
+    pub affinity: CpuSet,
+}
+
+/// A task that has only its policy to release it, may run everywhere, and needs nothing: the base for struct updates.
+impl Default for Task {
+    fn default() -> Task {
+        Task {
+            arrival: Arrival::Activated,
+            deadline: None,
+            runtime: None,
+            steps: Vec::new(),
+            execution: Execution::Declared,
+            handler: None,
+            on_abort: OnAbort::default(),
+            completion: Completion::default(),
+            utility: None,
+            budget: None,
+            jitter: Span::ZERO,
+            reservation: None,
+            server: None,
+            priority: 0,
+            share: None,
+            importance: 1,
+            affinity: CpuSet::first(crate::cpus::MAX_CPUS),
+        }
+    }
+}
+
+impl Task {
+    /// What is agreed about it.
+    #[must_use]
+    pub fn terms(&self) -> Terms {
+        let Task { deadline, runtime, reservation, .. } = *self;
+        Terms { period: self.arrival.period(), deadline, runtime, reservation }
+    }
+
+    /// What is reserved for it under policies with servers ([`Terms::reserved`]).
+    #[must_use]
+    pub fn reserved(&self) -> Option<Reservation> {
+        self.terms().reserved()
+    }
+
+    /// The steps of its jobs in turn: one list, unless a [`Step::WaitPeriod`] lets the program go on with the next job.
+    pub fn turns(&self) -> impl Iterator<Item = &[Step]> {
+        let steps = match self.steps.split_last() {
+            // The end of a program ends a job anyway.
+            Some((Step::WaitPeriod, others)) => others,
+            _ => &self.steps,
+        };
+        steps.split(|step| *step == Step::WaitPeriod)
+    }
+
+    /// What job number `job` of the task really needs when it has no `steps`; `None` when it never completes by itself.
+    #[must_use]
+    pub fn demand(&self, seed: u64, task: TaskId, job: u64) -> Option<Span> {
+        if self.completion == Completion::None {
+            return None;
+        }
+        match &self.execution {
+            Execution::Declared => self.runtime,
+            Execution::Uniform { least, most } => {
+                let spread = (*most - *least).ns().max(0) as u64;
+                let drawn = rng::draw_up_to(spread, seed ^ EXECUTION, u64::from(task.0), job);
+                Some(*least + Span::from_ns(drawn as i64))
+            }
+            Execution::Series(spans) => spans.get((job % spans.len().max(1) as u64) as usize).copied().or(self.runtime),
+        }
+    }
+
+    /// Multiplies what its jobs need by a factor in millionths, each of the times by itself ([`scaled`]). O(steps).
+    pub fn scale(&mut self, factor: u32) {
+        let times = |span: &mut Span| *span = scaled(*span, factor);
+        self.runtime.iter_mut().for_each(times);
+        let reserves = self.reservation.is_some();
+        for step in &mut self.steps {
+            match step {
+                Step::Run(span) => times(span),
+                // What is reserved is no need.
+                Step::Call(Call::Runtime(span)) if !reserves => times(span),
+                _ => {}
+            }
+        }
+        match &mut self.execution {
+            Execution::Declared => {}
+            Execution::Uniform { least, most } => [least, most].into_iter().for_each(times),
+            Execution::Series(spans) => spans.iter_mut().for_each(times),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a policy learns of.
+
+use crate::model::{ResourceId, TaskId};
+use crate::record::JobId;
+use crate::time::{Span, Time};
+
+/// What a policy is told. All events of one instant arrive before the one call of [`Policy::decide`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A job is ready for the first time. Its release may lie in the past when it waited in its task's backlog.
+    Release {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+    },
+    /// A job is over, by its own signal, by a policy's verdict, or because its process ended.
+    /// The events of the resources that it held follow.
+    Finish {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// What it consumed, measured by its budget's clock.
+        consumed: Span,
+    },
+    /// A budget is used up. The policy replenishes it, ends the job, or lets it wait.
+    BudgetExpired {
+        /// The task.
+        task: TaskId,
+        /// What the job has consumed so far.
+        consumed: Span,
+    },
+    /// A job waits for something other than a CPU.
+    Block {
+        /// Its task.
+        task: TaskId,
+        /// What the job has consumed so far.
+        consumed: Span,
+    },
+    /// A blocked job can go on.
+    Wake {
+        /// Its task.
+        task: TaskId,
+    },
+    /// A job passes its absolute deadline unfinished. Sent only when late jobs are aborted, just before the abort.
+    Deadline {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+    },
+    /// A job asks for a resource; `granted` says whether it has it. If not, [`Event::Block`] follows.
+    Request {
+        /// Its task.
+        task: TaskId,
+        /// What it asks for.
+        resource: ResourceId,
+        /// Whether it has it now.
+        granted: bool,
+    },
+    /// A job gives a resource back.
+    Return {
+        /// Its task.
+        task: TaskId,
+        /// What it gives back.
+        resource: ResourceId,
+    },
+    /// A job was aborted and goes on with its handler, with a new deadline and nothing consumed. If it waited for a resource,
+    /// it waits no longer and is ready. It keeps the resources that it holds until the handler is over.
+    Handler {
+        /// Its task.
+        task: TaskId,
+        /// Its number.
+        job: JobId,
+        /// What it had consumed until then.
+        consumed: Span,
+    },
+    /// A running job lets others run; it stays ready.
+    Yield {
+        /// Its task.
+        task: TaskId,
+        /// What the job has consumed so far.
+        consumed: Span,
+    },
+    /// The task's share, importance, period, deadline, runtime or reservation has changed, or it came back after its
+    /// [`Event::Exit`].
+    Changed {
+        /// The task.
+        task: TaskId,
+    },
+    /// A timer that the policy set is due.
+    Timer {
+        /// Its number, from zero below [`Policy::timers`].
+        timer: u16,
+        /// The instant it was set to, on the tick; it may be noticed later.
+        due: Time,
+    },
+    /// The task's last process has ended; no job of it will run again.
+    Exit {
+        /// The task.
+        task: TaskId,
+    },
+}
+
+impl Event {
+    /// The task that the event is about.
+    #[must_use]
+    pub fn task(&self) -> Option<TaskId> {
+        match *self {
+            Event::Release { task, .. }
+            | Event::Finish { task, .. }
+            | Event::BudgetExpired { task, .. }
+            | Event::Block { task, .. }
+            | Event::Wake { task }
+            | Event::Deadline { task, .. }
+            | Event::Request { task, .. }
+            | Event::Return { task, .. }
+            | Event::Handler { task, .. }
+            | Event::Yield { task, .. }
+            | Event::Changed { task }
+            | Event::Exit { task } => Some(task),
+            Event::Timer { .. } => None,
+        }
+    }
+}

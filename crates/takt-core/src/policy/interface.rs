@@ -1,0 +1,64 @@
+//! The policy trait.
+
+use super::context::Context;
+use super::decision::Decision;
+use super::event::Event;
+use crate::model::{Invalid, PolicySpec, TaskId, Terms};
+use crate::record::Place;
+
+/// A scheduling policy.
+///
+/// It allocates nothing after it is built, keeps no clock, and bases every decision on the events and on
+/// what [`Context`] shows. Policies compose: one that hosts others passes on the events of their tasks and
+/// asks them to decide over the CPUs it lends them.
+pub trait Policy: Send {
+    /// Takes over from the engine's current state: at the start of the schedule, or in the middle of it when
+    /// policies are switched. Jobs that are ready now are found through the context.
+    fn start(&mut self, cx: &mut Context<'_>);
+
+    /// Learns of one event.
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>);
+
+    /// Says who runs on the single-CPU places `lent` (all CPUs of the machine for the outermost policy).
+    fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision);
+
+    /// How many timers it uses, its guests' included.
+    fn timers(&self) -> u16 {
+        0
+    }
+
+    /// The CPU that the task belongs to: its own one, or the first of those that share the queue that it waits in. `None` where all
+    /// CPUs share one, or the policy has no such queues. Drivers ask for a task that has not run yet.
+    fn home(&self, task: TaskId) -> Option<Place> {
+        let _ = task;
+        None
+    }
+
+    /// Whether it grants budgets of CPU time to tasks that have none of their own, so that a driver should measure them all.
+    /// Its present guests count alone: a switch, which only simulations carry out, can change it.
+    fn meters(&self) -> bool {
+        false
+    }
+
+    /// Takes over changed settings without forgetting what it knows. `false`: it cannot, and is built anew.
+    fn configure(&mut self, spec: &PolicySpec, cx: &mut Context<'_>) -> bool {
+        let _ = (spec, cx);
+        false
+    }
+
+    /// Whether the task can have these terms, for which its job asks ([`crate::engine::Input::Call`]). A policy that keeps no
+    /// guarantee says yes.
+    fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
+        let _ = (task, terms, cx);
+        true
+    }
+
+    /// Has another policy take over one of its domains ([`crate::model::System::domains`]); this may allocate.
+    ///
+    /// # Errors
+    /// When that policy cannot schedule the domain, or this one has no domains: the old one goes on.
+    fn switch(&mut self, domain: usize, to: &PolicySpec, cx: &mut Context<'_>) -> Result<(), Invalid> {
+        let _ = (domain, to, cx);
+        Err(Invalid::Unsuitable("this policy has no domains"))
+    }
+}

@@ -1,0 +1,386 @@
+//! The state of a system under an engine: jobs, resources, the current assignment, and what is to come. The engine changes it; a policy
+//! sees it through [`Context`](super::Context).
+
+use super::decision::Clock;
+use super::event::Event;
+use crate::cpus::CpuSet;
+use crate::model::{Arrival, Completion, Load, ResourceId, System, TaskId};
+use crate::queue::Agenda;
+use crate::record::{JobId, Place, Record, Sink, What};
+use crate::rng;
+use crate::stats::Counts;
+use crate::time::{Span, Time};
+use crate::utility::Utility;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// A job as a policy sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Job {
+    /// Its number within its task.
+    pub number: JobId,
+    /// When it was released.
+    pub release: Time,
+    /// Its absolute deadline; [`Time::MAX`] without one.
+    pub deadline: Time,
+    /// What it has consumed so far.
+    pub consumed: Span,
+    /// Whether it could run now (it is not blocked).
+    pub ready: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// No job.
+    Idle,
+    /// A job that can run (and does, if it has a place).
+    Ready,
+    /// A job that waits for something other than a CPU.
+    Blocked,
+    /// The task's program has ended regularly, or the task has left.
+    Gone,
+    /// The task's program has failed: its jobs are missed.
+    Failed,
+}
+
+/// Why a task has no further jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Departure {
+    /// It leaves ([`Input::Leave`](crate::engine::Input::Leave)): jobs that wait are missed.
+    Left,
+    /// Its program has ended regularly: jobs that wait are not counted.
+    Ended,
+    /// Its program has failed: jobs that wait are missed, and so are those to come.
+    Failed,
+}
+
+/// A job of a window table that has not been completed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Open {
+    pub(crate) release: Time,
+    /// Its first activation was cut off.
+    pub(crate) missed: bool,
+    /// Whether it is counted at all ([`System::horizon`]).
+    pub(crate) counted: bool,
+}
+
+/// The changing state of a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) phase: Phase,
+    /// Number of the current job, or of the last one when idle.
+    pub(crate) job: JobId,
+    pub(crate) release: Time,
+    /// When the current job was to be released; `release` may be another instant by the rule for late jobs.
+    pub(crate) planned: Time,
+    /// What the releases that follow are reckoned from: that instant, or that of a later job that was skipped, unless a call
+    /// moved them.
+    pub(crate) base: Time,
+    pub(crate) deadline: Time,
+    /// The relative deadline that it began with; that of the task may have changed since.
+    pub(crate) relative: Option<Span>,
+    /// The current job was aborted and its handler is at work.
+    pub(crate) handler: bool,
+    /// The factor on what the current job needs, and what it is declared to need, or its handler.
+    pub(crate) load: u32,
+    pub(crate) declared: Option<Span>,
+    pub(crate) consumed: Span,
+    /// The job whose work the program is at; `None` between two jobs. While it is an earlier job than the current one, the task is
+    /// behind; in a window table it is the number of the job's first activation.
+    pub(crate) at: Option<JobId>,
+    /// How much of `consumed` went into the work of an earlier job.
+    pub(crate) abandoned: Span,
+    /// In a window table, the job that the present activation belongs to.
+    pub(crate) open: Option<Open>,
+    /// The task is a process of a window table.
+    pub(crate) activated: bool,
+    /// The program has signalled a completion.
+    pub(crate) signals: bool,
+    /// Consumption is accounted up to here while it runs.
+    pub(crate) since: Time,
+    pub(crate) budget: Option<Span>,
+    pub(crate) clock: Clock,
+    pub(crate) metered: bool,
+    /// How many budgets it was granted, and how much later than planned the end of the present one is noticed.
+    pub(crate) grants: u64,
+    pub(crate) lateness: Span,
+    /// What is added to that by [`Input::Skew`](crate::engine::Input::Skew).
+    pub(crate) skew: Span,
+    /// How much the present budget was.
+    pub(crate) granted: Span,
+    pub(crate) place: Option<Place>,
+    pub(crate) last_place: Option<Place>,
+    /// The job has not run yet.
+    pub(crate) fresh: bool,
+    /// The job that last ran here is over, and its stop has been recorded.
+    pub(crate) stop_recorded: bool,
+    /// Number of the next job to arrive.
+    pub(crate) next_job: JobId,
+    /// When that is released.
+    pub(crate) next_release: Option<Time>,
+    /// Jobs that have arrived and wait for their predecessors; by Hartstone's rule, periods that have passed.
+    pub(crate) pending: u64,
+    pub(crate) mode: Option<Mode>,
+    /// Why it has no further job when its present one is over.
+    pub(crate) leaving: Option<Departure>,
+    /// What the policy said of its urgency when it last ranked it.
+    pub(crate) urgency: i64,
+    pub(crate) waits_for: Option<ResourceId>,
+    /// Decision round in which it was last chosen, and where.
+    pub(crate) round: u64,
+    pub(crate) wanted: Place,
+    /// Decision round in which something of it was last due.
+    pub(crate) due: u64,
+    pub(crate) counts: Counts,
+}
+
+impl Run {
+    /// The state of a task before its first job.
+    pub(crate) fn new(arrival: &Arrival) -> Run {
+        let first = arrival.first();
+        Run {
+            phase: Phase::Idle,
+            job: 0,
+            release: Time::ZERO,
+            planned: Time::ZERO,
+            base: Time::ZERO,
+            deadline: Time::MAX,
+            relative: None,
+            handler: false,
+            load: Load::ONE,
+            declared: None,
+            consumed: Span::ZERO,
+            at: None,
+            abandoned: Span::ZERO,
+            open: None,
+            activated: matches!(arrival, Arrival::Activated),
+            signals: false,
+            since: Time::ZERO,
+            budget: None,
+            clock: Clock::Elapsed,
+            metered: false,
+            grants: 0,
+            lateness: Span::ZERO,
+            skew: Span::ZERO,
+            granted: Span::ZERO,
+            place: None,
+            last_place: None,
+            fresh: true,
+            stop_recorded: false,
+            next_job: 0,
+            next_release: first,
+            pending: 0,
+            mode: None,
+            leaving: None,
+            urgency: 0,
+            waits_for: None,
+            round: 0,
+            wanted: Place(0),
+            due: u64::MAX,
+            counts: Counts::default(),
+        }
+    }
+    /// Brings consumption and budget up to `now`.
+    #[inline]
+    pub(crate) fn account(&mut self, now: Time) {
+        self.spend(self.unaccounted(now));
+        self.since = now;
+    }
+    /// What it has consumed since it was last brought up to date, unless a driver measures that.
+    #[inline]
+    pub(crate) fn unaccounted(&self, now: Time) -> Span {
+        let runs = self.place.is_some() && self.phase == Phase::Ready;
+        if runs && !(self.metered && self.clock == Clock::Cpu) { now - self.since } else { Span::ZERO }
+    }
+    #[inline]
+    pub(crate) fn spend(&mut self, span: Span) {
+        self.consumed += span;
+        if let Some(left) = &mut self.budget {
+            *left -= span;
+        }
+    }
+    /// How much later than its budget is used up that is noticed; below zero it is earlier, but by no more than half of it, or
+    /// the rest of a burst could be granted again and again in ever shorter pieces.
+    #[inline]
+    pub(crate) fn notice(&self) -> Span {
+        (self.lateness + self.skew).max(-(self.granted / 2))
+    }
+    #[inline]
+    pub(crate) fn has_job(&self) -> bool {
+        matches!(self.phase, Phase::Ready | Phase::Blocked)
+    }
+    /// The task's program has ended, and no other takes its place.
+    #[inline]
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.phase, Phase::Gone | Phase::Failed)
+    }
+    /// The program is still at the work of an earlier job.
+    #[inline]
+    pub(crate) fn is_behind(&self) -> bool {
+        self.at.is_some_and(|at| at != self.job)
+    }
+    /// What of `consumed`, and of `unaccounted` besides, was the current job's own work.
+    #[inline]
+    pub(crate) fn own(&self, unaccounted: Span) -> Span {
+        if self.is_behind() { Span::ZERO } else { self.consumed + unaccounted - self.abandoned }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resource {
+    pub(crate) owner: Option<TaskId>,
+    /// In the order of asking.
+    pub(crate) waiters: VecDeque<TaskId>,
+    /// The tasks whose steps lock it.
+    pub(crate) users: Vec<TaskId>,
+}
+
+/// A mode change that waits for the end of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mode {
+    pub(crate) period: Span,
+    pub(crate) deadline: Option<Span>,
+    /// The task asked for it by a call: its next release is reckoned anew.
+    pub(crate) called: bool,
+}
+
+/// One timer of the policy.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Timer {
+    /// What the policy is told: the planned instant, on the tick.
+    pub(crate) due: Time,
+    /// How often it was set.
+    pub(crate) set: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) system: System,
+    pub(crate) places: Vec<CpuSet>,
+    /// For each place the indexes of its CPUs; the first places are the single CPUs.
+    pub(crate) place_cpus: Vec<Vec<u16>>,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) agenda: Agenda,
+    pub(crate) timers: Vec<Timer>,
+    pub(crate) now: Time,
+    /// Of which tasks something was due in this step.
+    pub(crate) due: Vec<TaskId>,
+    /// The tasks whose programs are to be replaced since the last decision.
+    pub(crate) replace: Vec<TaskId>,
+    /// The tasks that have no program ([`Input::Hold`](crate::engine::Input::Hold)).
+    pub(crate) held: Vec<TaskId>,
+    /// Since the last decision, abandoned work was done while its task was dispatched.
+    pub(crate) own_work_begins: bool,
+    pub(crate) events: Vec<Event>,
+    /// Empty; takes turns with `events`.
+    pub(crate) spare: Vec<Event>,
+    pub(crate) resources: Vec<Resource>,
+    /// Who runs on each CPU, and who ran there last.
+    pub(crate) cpu_task: Vec<Option<TaskId>>,
+    pub(crate) cpu_last: Vec<Option<TaskId>>,
+    pub(crate) cpu_round: Vec<u64>,
+    pub(crate) running: Vec<TaskId>,
+    pub(crate) round: u64,
+    pub(crate) context_switches: u64,
+    pub(crate) windows_lost: u64,
+    pub(crate) deadlocks: u64,
+    pub(crate) visited: u64,
+    pub(crate) alive: usize,
+    /// Tasks whose programs have failed.
+    pub(crate) failed: usize,
+    /// Whether the sink of this step wants records.
+    pub(crate) recording: bool,
+    /// The run is at its end: nothing is released any more.
+    pub(crate) closing: bool,
+}
+
+pub(crate) fn slot_release(tasks: usize, timers: u16, task: usize) -> usize {
+    2 * tasks + usize::from(timers) + task
+}
+
+impl State {
+    #[inline]
+    pub(crate) fn record(&self, sink: &mut dyn Sink, what: What) {
+        self.record_at(self.now, sink, what);
+    }
+
+    #[inline]
+    pub(crate) fn record_at(&self, at: Time, sink: &mut dyn Sink, what: What) {
+        if self.recording {
+            sink.record(Record { at, what });
+        }
+    }
+
+    pub(crate) fn job(&self, task: TaskId) -> Option<Job> {
+        let run = &self.runs[task.index()];
+        run.has_job().then(|| Job {
+            number: run.job,
+            release: run.release,
+            deadline: run.deadline,
+            consumed: run.consumed + run.unaccounted(self.now),
+            ready: run.phase == Phase::Ready,
+        })
+    }
+
+    /// Whether the task is a process of a window table: its policy releases its jobs.
+    #[inline]
+    pub(crate) fn is_activated(&self, task: TaskId) -> bool {
+        self.runs[task.index()].activated
+    }
+
+    /// Whether the completions of the task's jobs are signalled, as far as is known.
+    pub(crate) fn signals(&self, task: TaskId) -> bool {
+        let declared = self.system.tasks[task.index()].completion;
+        self.runs[task.index()].signals || matches!(declared, Completion::Signal | Completion::Exit)
+    }
+
+    pub(crate) fn budget_left(&self, task: TaskId) -> Option<Span> {
+        let run = &self.runs[task.index()];
+        run.budget.map(|left| left - run.unaccounted(self.now))
+    }
+
+    /// Whether a job with this deadline is counted.
+    #[inline]
+    pub(crate) fn counted(&self, deadline: Option<Time>) -> bool {
+        match (self.system.horizon, deadline) {
+            (Some(horizon), Some(deadline)) => deadline <= horizon,
+            _ => true,
+        }
+    }
+
+    /// Counts a job that comes into being.
+    #[inline]
+    pub(crate) fn count_release(&mut self, task: TaskId, deadline: Option<Time>) {
+        if self.counted(deadline) {
+            let counts = &mut self.runs[task.index()].counts;
+            counts.released += 1;
+            let utility = self.system.tasks[task.index()].utility.as_ref();
+            counts.utility_total += u128::from(utility.unwrap_or(&Utility::DEFAULT).height());
+        }
+    }
+
+    #[inline]
+    pub(crate) fn next_release(&self, task: TaskId, job: JobId, release: Time) -> Option<Time> {
+        self.system.tasks[task.index()].arrival.next(self.system.seed, task, job, release)
+    }
+
+    /// A task's budget for its job number `job`: drawn evenly from `budget ± jitter / 2`.
+    pub(crate) fn drawn_budget(&self, task: TaskId, job: JobId) -> Span {
+        let t = &self.system.tasks[task.index()];
+        let budget = t.budget.unwrap_or(Span::MAX);
+        if t.jitter == Span::ZERO {
+            return budget;
+        }
+        let drawn = rng::draw_up_to(t.jitter.ns() as u64, self.system.seed, u64::from(task.0), job);
+        budget - t.jitter / 2 + Span::from_ns(drawn as i64)
+    }
+
+    /// What the task's own budget allows its present job; a handler has no such limit.
+    #[inline]
+    pub(crate) fn job_budget(&self, task: TaskId) -> Option<Span> {
+        let run = &self.runs[task.index()];
+        let limited = self.system.tasks[task.index()].budget.is_some() && !run.handler;
+        // A job that was released is there for a moment at least.
+        limited.then(|| self.drawn_budget(task, run.job).max(Span::from_ns(1)))
+    }
+}
