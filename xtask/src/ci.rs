@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: exactly what continuous integration runs.
 
-use crate::{Outcome, cargo, has_target, in_ci, tidy, vm};
+use crate::workspace::{Outcome, cargo, has_target, in_ci};
+use crate::{tidy, vm};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 

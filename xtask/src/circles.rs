@@ -133,8 +133,12 @@ fn scan(tokens: TokenStream, paths: &mut BTreeSet<Segments>) {
         }
     };
     let mut groups = Vec::new();
+    let mut visibility = false;
     for token in tokens {
+        let restricts = std::mem::replace(&mut visibility, matches!(&token, TokenTree::Ident(name) if name == "pub"));
         match token {
+            // `pub(in path)` names a parent, and needs nothing of it.
+            TokenTree::Group(_) if restricts => end(&mut path),
             TokenTree::Ident(name) => {
                 if colons != 2 {
                     end(&mut path);

@@ -1,7 +1,7 @@
 //! `cargo xtask instructions`: what the simulator executes for each completed job, counted by Callgrind. Unlike a time, the figure
 //! is the same on a busy machine; it changes with the compiler.
 
-use crate::{Outcome, cargo, root};
+use crate::workspace::{Outcome, cargo, root};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -186,7 +186,7 @@ pub enum What {
     },
     /// A setting of the policy has another value. One that the policy refuses leaves no record.
     Configure {
-        /// Index of the setting in [`crate::policy::Entry::settings`].
+        /// Index of the setting in [`crate::model::Profile::settings`].
         setting: u8,
         /// Its value from now on; `None` is the default.
         value: Option<i64>,

@@ -18,7 +18,7 @@ pub struct Costs {
     pub cache_reload: Span,
     /// Each time the scheduler is run.
     pub scheduler: Span,
-    /// In addition, for each task that it looks at in passes over all of them ([`crate::engine::Context::visited`]).
+    /// In addition, for each task that it looks at in passes over all of them ([`crate::policy::Context::visited`]).
     pub scheduler_task: Span,
     /// Each time a CPU takes the lock of a ready queue that it shares with other CPUs, to run the scheduler.
     pub lock: Span,

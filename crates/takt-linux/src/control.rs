@@ -1,6 +1,6 @@
 //! Small helpers around control files. Those used while scheduling neither allocate nor block on directories.
 
-use crate::spawn::{GROUP_VARIABLE, RUN_VARIABLE};
+use crate::run_id::{GROUP_VARIABLE, RUN_VARIABLE};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, pwrite, retry_on_intr};
 use std::ffi::CStr;

@@ -5,6 +5,11 @@ use std::io;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Environment variable that names the run in every process Takt starts, and so in all that those start.
+pub(crate) const RUN_VARIABLE: &str = "TAKT_RUN";
+/// Environment variable that names the group, such as `p0/t3`.
+pub(crate) const GROUP_VARIABLE: &str = "TAKT_GROUP";
+
 /// Prefix of every group that Takt makes.
 pub(crate) const PREFIX: &str = "takt-";
 

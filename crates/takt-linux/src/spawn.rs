@@ -1,17 +1,13 @@
 //! What is to be started, made ready before the fork.
 
 use crate::rt::Class;
+use crate::run_id::{GROUP_VARIABLE, RUN_VARIABLE};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use takt_core::cpus::CpuSet;
-
-/// Environment variable that names the run in every process Takt starts, and so in all that those start.
-pub(crate) const RUN_VARIABLE: &str = "TAKT_RUN";
-/// Environment variable that names the group, such as `p0/t3`.
-pub(crate) const GROUP_VARIABLE: &str = "TAKT_GROUP";
 
 /// Where a process's output goes.
 #[derive(Clone, Copy, Debug)]

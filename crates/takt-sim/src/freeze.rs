@@ -8,7 +8,7 @@
 //! Invariant: each task is alone in a partition that owns exactly the time that its jobs had in the simulated schedule. Since
 //! every job is over before its task's next release, each finds its own time in the table, whatever the other tasks do.
 
-use crate::simulate;
+use crate::virtual_time::simulate;
 use std::fmt;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;

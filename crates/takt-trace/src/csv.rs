@@ -34,7 +34,6 @@ const COLUMNS: [&str; 14] = [
 const COLUMNS_LEAST: usize = 11;
 const BLOCKED: &str = "waits";
 const GRANTED: &str = "granted";
-pub(crate) const FAILED: &str = "failed";
 
 pub(crate) struct Csv {
     out: Out,
@@ -90,7 +89,7 @@ impl Writer for Csv {
             }
             What::Behind { abandoned, .. } => number = Some(abandoned),
             What::Block { .. } | What::Wake { .. } | What::Yield { .. } | What::LateSignal { .. } => {}
-            What::Exit { failed, .. } => detail = if failed { FAILED } else { "" },
+            What::Exit { failed, .. } => detail = if failed { names::FAILED } else { "" },
         }
         let out = &mut self.out;
         out.int(r.record.at.ns());

@@ -6,6 +6,9 @@ use takt_core::policy::Registry;
 use takt_core::record::{Outcome, StopReason};
 use takt_core::time::Span;
 
+/// How an exit says that the program failed.
+pub(crate) const FAILED: &str = "failed";
+
 const REASONS: [(StopReason, &str); 5] = [
     (StopReason::Preempted, "preempted"),
     (StopReason::Suspended, "suspended"),

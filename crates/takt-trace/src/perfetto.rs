@@ -604,7 +604,7 @@ impl Writer for Perfetto {
                 self.asked(&Asked { at: r.applied, task, job, call, granted });
             }
             What::Exit { task, failed } => {
-                let how = failed.then_some((key::OUTCOME, Note::Word(crate::csv::FAILED)));
+                let how = failed.then_some((key::OUTCOME, Note::Word(crate::names::FAILED)));
                 self.instant(task.index(), event::EXIT, how.as_slice());
             }
         }

@@ -191,7 +191,7 @@ impl Rows {
             "late_signal" => What::LateSignal { task: task()?, job: job()? },
             "behind" => What::Behind { task: task()?, job: job()?, abandoned: number("abandoned")? },
             "exit" => {
-                What::Exit { task: task()?, failed: row.failed || row.detail.as_deref() == Some(crate::csv::FAILED) }
+                What::Exit { task: task()?, failed: row.failed || row.detail.as_deref() == Some(crate::names::FAILED) }
             }
             other => return Err(format!("`{other}` is not a type of record")),
         };

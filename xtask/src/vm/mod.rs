@@ -7,7 +7,7 @@
 mod initramfs;
 mod kernel;
 
-use crate::{Outcome, cargo, has_target, in_ci, metadata, root};
+use crate::workspace::{Outcome, cargo, has_target, in_ci, metadata, root};
 use anyhow::{Context, Result, ensure};
 use initramfs::Archive;
 use kernel::Kernel;

@@ -114,7 +114,7 @@ pub enum Input {
     /// A setting of the policy changes. A policy that cannot take it over is built anew, which allocates; one that has no such
     /// setting goes on as it is.
     Configure {
-        /// Index of the setting in [`crate::policy::Entry::settings`].
+        /// Index of the setting in [`crate::model::Profile::settings`].
         setting: u8,
         /// Its new value; `None` is the default.
         value: Option<i64>,

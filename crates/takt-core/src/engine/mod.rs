@@ -9,7 +9,7 @@
 //! A completion at the deadline meets it, and a budget that ends with its window is used up, not overrun.
 //!
 //! Each step costs O(events × (log n + policy)) + O(m) for n tasks and m CPUs. Of r resources and w jobs that wait for one: the
-//! end of a job adds O(r), a resource given back O(w), a request that has to wait O(n), and a step under [`Late::AbortAtEvent`]
+//! end of a job adds O(r), a resource given back O(w), a request that has to wait O(n), and a step under [`Late::AbortAtEvent`](crate::model::Late::AbortAtEvent)
 //! O(n), also for each pass in which it aborts jobs.
 
 mod acts;

@@ -4,7 +4,7 @@ use crate::model::{ResourceId, TaskId};
 use crate::record::JobId;
 use crate::time::{Span, Time};
 
-/// What a policy is told. All events of one instant arrive before the one call of [`Policy::decide`].
+/// What a policy is told. All events of one instant arrive before the one call of [`Policy::decide`](crate::policy::Policy::decide).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A job is ready for the first time. Its release may lie in the past when it waited in its task's backlog.
@@ -91,7 +91,7 @@ pub enum Event {
     },
     /// A timer that the policy set is due.
     Timer {
-        /// Its number, from zero below [`Policy::timers`].
+        /// Its number, from zero below [`Policy::timers`](crate::policy::Policy::timers).
         timer: u16,
         /// The instant it was set to, on the tick; it may be noticed later.
         due: Time,

@@ -1,6 +1,6 @@
 //! Whether jobs were released when the workload says.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::Trace;
 use takt_core::model::{Arrival, Backlog, System};
 use takt_core::record::What;

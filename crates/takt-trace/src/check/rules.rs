@@ -1,19 +1,10 @@
 //! Rules about handlers, resources and rounds.
 
-use super::{Checker, Finding};
+use super::checker::Checker;
+use super::finding::Finding;
 use takt_core::model::{ResourceId, TaskId};
-use takt_core::record::{JobId, Place};
-use takt_core::time::{Span, Time};
-
-/// A round, and those of its bursts that have been told.
-#[derive(Clone, Debug)]
-pub(super) struct Round {
-    pub(super) at: Time,
-    pub(super) place: Place,
-    pub(super) measured: Span,
-    pub(super) bursts: Span,
-    pub(super) tasks: Vec<TaskId>,
-}
+use takt_core::record::JobId;
+use takt_core::time::Span;
 
 impl Checker<'_> {
     pub(super) fn settle_circle(&mut self, told: Option<(TaskId, ResourceId)>) {

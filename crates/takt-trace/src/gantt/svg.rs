@@ -1,6 +1,6 @@
 //! The chart as a picture.
 
-use super::{cpu_rows, groups, heading, nice, range};
+use super::rows::{cpu_rows, groups, heading, nice, range};
 use crate::timeline::{Interval, Job, Timeline};
 use crate::{Trace, names};
 use std::fmt::{Display, Write};

@@ -1,6 +1,6 @@
 //! The chart for a terminal.
 
-use super::{cpu_rows, groups, heading, nice, range};
+use super::rows::{cpu_rows, groups, heading, nice, range};
 use crate::Trace;
 use crate::timeline::Timeline;
 use std::fmt::Write;

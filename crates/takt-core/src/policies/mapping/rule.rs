@@ -23,7 +23,7 @@ pub struct MapperEntry {
     pub summary: &'static str,
     /// What it does, what it costs, in Markdown.
     pub manual: &'static str,
-    /// Builds it. `None` is the three passes, which are part of [`Mapper`] so that the default costs no call through a table.
+    /// Builds it. `None` is the three passes, which are part of [`Mapper`](crate::policies::mapping::Mapper) so that the default costs no call through a table.
     pub build: fn() -> Option<Box<dyn Mapping>>,
 }
 

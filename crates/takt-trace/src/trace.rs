@@ -1,0 +1,185 @@
+//! What a trace consists of, and what writes one.
+
+use crate::names;
+use std::io;
+use takt_core::cpus::CpuSet;
+use takt_core::model::{Completion, ResourceId};
+use takt_core::record::Record;
+use takt_core::time::{Span, Time};
+
+/// What a trace says about itself before its first record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// What made the records: `sim`, `run` or `kernel`.
+    pub source: String,
+    /// Name of the workload, usually its file.
+    pub workload: String,
+    /// The policy's name.
+    pub policy: String,
+    /// The policy's settings, as `quantum=2ms,cluster=4`; empty when all have their defaults.
+    pub settings: String,
+    /// The policy's scope: `uniprocessor`, `global`, `partitioned`, `clustered`, `table`.
+    pub scope: String,
+    /// Seed of everything that was drawn at random.
+    pub seed: u64,
+    /// The CPU sets that records name by index ([`takt_core::model::System::places`]); no set twice.
+    pub places: Vec<CpuSet>,
+    /// The tasks that records name by index.
+    pub tasks: Vec<TaskLabel>,
+    /// Names of the shared resources that records name by number; empty when nobody knows them.
+    pub resources: Vec<String>,
+    /// The domains that records of switches name by number; empty without domains.
+    pub domains: Vec<DomainLabel>,
+    /// The policies that records of switches name by number, as the command line takes them; empty when none can be switched to.
+    pub alternatives: Vec<String>,
+    /// Lengths of the windows of the major frame; empty without a window table.
+    pub window_lengths: Vec<Span>,
+    /// How long the run was to last.
+    pub duration: Option<Span>,
+    /// Wall-clock time at time zero, in nanoseconds since 1970.
+    pub start_unix_ns: Option<u64>,
+    /// `CLOCK_MONOTONIC` at time zero, in nanoseconds.
+    pub start_monotonic_ns: Option<u64>,
+}
+
+/// How a task is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskLabel {
+    /// Its name. Names may repeat; then [`Header::labels`] tells tasks apart.
+    pub name: String,
+    /// The partition that it belongs to.
+    pub partition: Option<String>,
+    /// Its process, in a real run.
+    pub pid: Option<u32>,
+    /// Of a process of a window table, how the end of its jobs is known: each of its releases is an activation, and a job is what
+    /// one completion signal ends. `None` where each release is a job.
+    pub completion: Option<Completion>,
+}
+
+/// A part of the machine with a policy of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DomainLabel {
+    /// Its name.
+    pub name: String,
+    /// Its policy at the start, as the command line takes it: `g-edf`.
+    pub policy: String,
+}
+
+impl Header {
+    /// The policy with the prefix of its scope, as the command line takes it, without settings: `g-edf`.
+    #[must_use]
+    pub fn policy_name(&self) -> String {
+        names::policy(&self.policy, &self.scope)
+    }
+
+    /// How a resource is called: by its name if it has one, else by its number.
+    #[must_use]
+    pub fn resource(&self, resource: ResourceId) -> String {
+        let name = self.resources.get(usize::from(resource.0)).filter(|name| !name.is_empty());
+        name.cloned().unwrap_or_else(|| format!("resource {}", resource.0))
+    }
+
+    /// One name per task, no two alike: the task's name, with its number (`camera#3`) where names repeat.
+    #[must_use]
+    pub fn labels(&self) -> Vec<String> {
+        let mut taken = std::collections::HashSet::new();
+        let repeated: std::collections::HashSet<&str> =
+            self.tasks.iter().map(|t| t.name.as_str()).filter(|n| !taken.insert(*n)).collect();
+        let mut used: std::collections::HashSet<String> =
+            self.tasks.iter().filter(|t| !repeated.contains(&*t.name)).map(|t| t.name.clone()).collect();
+        let label = |(i, task): (usize, &TaskLabel)| {
+            if !repeated.contains(&*task.name) {
+                return task.name.clone();
+            }
+            let mut label = format!("{}#{i}", task.name);
+            while !used.insert(label.clone()) {
+                label.push('#');
+            }
+            label
+        };
+        self.tasks.iter().enumerate().map(label).collect()
+    }
+}
+
+/// A record and when it became real.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamped {
+    /// What the engine decided, with the engine's instant.
+    pub record: Record,
+    /// When the driver had carried it out; the engine's instant in a simulation.
+    pub applied: Time,
+}
+
+/// The end of a trace that was closed in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// The end of the run.
+    pub end: Time,
+    /// Records that are missing because the driver could not keep up.
+    pub dropped: u64,
+}
+
+/// A whole trace in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// What it says about itself.
+    pub header: Header,
+    /// The records in the engine's order.
+    pub records: Vec<Stamped>,
+    /// Its end; `None` when the writer did not get to it.
+    pub footer: Option<Footer>,
+}
+
+impl Trace {
+    /// The end of the run: as the footer says, else as planned if no record is later, else the last record.
+    #[must_use]
+    pub fn end(&self) -> Time {
+        let last = self.records.iter().map(|r| r.applied.max(r.record.at)).max().unwrap_or(Time::ZERO);
+        match (self.footer, self.header.duration) {
+            (Some(footer), _) => footer.end,
+            (None, Some(duration)) => last.max(Time::ZERO + duration),
+            (None, None) => last,
+        }
+    }
+}
+
+/// Takes records and writes them somewhere. A writer that is dropped without [`Writer::finish`] leaves a trace without
+/// an end, which can be read all the same.
+pub trait Writer {
+    /// Writes one record.
+    ///
+    /// # Errors
+    /// What the output says. Output is buffered, so an error may concern an earlier record.
+    fn record(&mut self, record: &Stamped) -> io::Result<()>;
+
+    /// Hands what was written so far to the output, so that it survives this process.
+    ///
+    /// # Errors
+    /// What the output says.
+    fn flush(&mut self) -> io::Result<()>;
+
+    /// Writes the end and hands everything to the output.
+    ///
+    /// # Errors
+    /// What the output says.
+    fn finish(self: Box<Self>, footer: &Footer) -> io::Result<()>;
+}
+
+/// Why a trace could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The input failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The format is for writing only.
+    #[error("a Perfetto trace cannot be read back; open it in ui.perfetto.dev, or write `.jsonl` or `.csv` instead")]
+    WriteOnly,
+    /// The trace breaks its format.
+    #[error("line {line}: {message}")]
+    Syntax {
+        /// The line, from one.
+        line: usize,
+        /// What is wrong with it.
+        message: String,
+    },
+}
