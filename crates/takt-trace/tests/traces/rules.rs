@@ -310,6 +310,7 @@ proptest! {
 fn every_rule_is_in_the_table_of_the_module() {
     let table = concat!(
         include_str!("../../src/check.rs"),
+        include_str!("../../src/check/checker.rs"),
         include_str!("../../src/check/rules.rs"),
         include_str!("../../src/check/arrivals.rs")
     );
