@@ -30,6 +30,8 @@ struct Queue {
 
 pub(crate) struct Entries {
     deciding: Deciding,
+    /// By place: its CPUs.
+    places: Vec<Vec<u16>>,
     queues: Vec<Queue>,
     /// By CPU: the index of its queue.
     queue_of: Vec<u16>,
@@ -39,16 +41,38 @@ pub(crate) struct Entries {
     acted: Vec<u64>,
     changed: Vec<u64>,
     step: u64,
+    /// Takes the place of the lists and numbers above where no entry costs anything.
+    bits: Option<Bits>,
     /// How often a CPU ran the scheduler, was interrupted by another one to enter it, and waited for another one in it.
     pub(crate) runs: u64,
     pub(crate) interrupts: u64,
     pub(crate) blocked: u64,
 }
 
+/// The CPUs of up to [`Bits::MOST`] as bits: counting entries then costs O(1) instead of O(CPUs) for each queue, but the order in
+/// which CPUs came is lost.
+#[derive(Default)]
+struct Bits {
+    /// By queue, and by place: its CPUs.
+    queues: Vec<u64>,
+    places: Vec<u64>,
+    /// The CPUs on which something happened in this step, and whose job changed.
+    acted: u64,
+    changed: u64,
+}
+
+impl Bits {
+    const MOST: usize = 64;
+}
+
 impl Entries {
-    /// For so many CPUs; [`Entries::regroup`] comes next.
-    pub(crate) fn new(m: usize, deciding: Deciding) -> Entries {
+    /// For so many CPUs and the CPUs of each place, and whether entries are charged; [`Entries::regroup`] comes next.
+    pub(crate) fn new(m: usize, places: &[Vec<u16>], deciding: Deciding, charges: bool) -> Entries {
+        let mask = |cpus: &Vec<u16>| cpus.iter().fold(0, |mask, cpu| mask | 1 << cpu);
+        let bits = || Bits { places: places.iter().map(mask).collect(), ..Bits::default() };
         Entries {
+            bits: (!charges && m <= Bits::MOST).then(bits),
+            places: places.to_vec(),
             deciding,
             queues: Vec::new(),
             queue_of: vec![0; m],
@@ -101,26 +125,45 @@ impl Entries {
         } else {
             add(system.policy, &everyone, &whole);
         }
+        if let Some(bits) = &mut self.bits {
+            let mask = |queue: &Queue| queue.cpus.iter().fold(0, |mask, cpu| mask | 1 << cpu);
+            bits.queues = self.queues.iter().map(mask).collect();
+        }
         homes
     }
 
-    /// Something happened on this CPU.
+    /// Something happened on the first CPU of a place.
     #[inline]
-    pub(crate) fn act(&mut self, cpu: u16) {
+    pub(crate) fn act(&mut self, place: Place) {
+        if let Some(bits) = &mut self.bits {
+            let cpus = bits.places[place.index()];
+            bits.acted |= cpus & cpus.wrapping_neg();
+        } else if let Some(&cpu) = self.places[place.index()].first() {
+            self.act_on(cpu);
+        }
+    }
+
+    /// The jobs of the CPUs of a place have changed.
+    #[inline]
+    pub(crate) fn change(&mut self, place: Place) {
+        if let Some(bits) = &mut self.bits {
+            bits.changed |= bits.places[place.index()];
+            return;
+        }
+        for index in 0..self.places[place.index()].len() {
+            let cpu = self.places[place.index()][index];
+            self.changed[usize::from(cpu)] = self.step;
+            self.touch(cpu);
+        }
+    }
+
+    fn act_on(&mut self, cpu: u16) {
         if core::mem::replace(&mut self.acted[usize::from(cpu)], self.step) != self.step {
             let queue = self.touch(cpu);
             self.queues[queue].acted.push(cpu);
         }
     }
 
-    /// The job of this CPU has changed.
-    #[inline]
-    pub(crate) fn change(&mut self, cpu: u16) {
-        self.changed[usize::from(cpu)] = self.step;
-        self.touch(cpu);
-    }
-
-    #[inline]
     fn touch(&mut self, cpu: u16) -> usize {
         let queue = self.queue_of[usize::from(cpu)];
         if !core::mem::replace(&mut self.queues[usize::from(queue)].touched, true) {
@@ -129,12 +172,60 @@ impl Entries {
         usize::from(queue)
     }
 
-    /// The step is over: counts who entered the scheduler, and appends to `entries` what that costs them, if anybody asks.
-    /// O(CPUs of the queues touched).
-    pub(crate) fn settle(&mut self, engine: &Engine, mut entries: Option<&mut Vec<Entry>>) {
+    /// The step is over: counts the CPUs that entered the scheduler, and appends to `entries` what that costs them, if it is charged.
+    /// `busy` reports whether a CPU has a job after the step. O(CPUs of the queues touched).
+    #[inline]
+    pub(crate) fn settle(&mut self, busy: impl Fn(u16) -> bool, entries: Option<&mut Vec<Entry>>) {
+        match self.bits {
+            Some(_) => self.settle_bits(busy),
+            None => self.settle_lists(busy, entries),
+        }
+    }
+
+    #[inline]
+    fn settle_bits(&mut self, busy: impl Fn(u16) -> bool) {
+        let Some(bits) = &mut self.bits else { return };
+        let changed = core::mem::take(&mut bits.changed);
+        // As in the other form, CPU 0 takes what changes nothing.
+        let acted = match core::mem::take(&mut bits.acted) {
+            0 if changed == 0 => 1,
+            acted => acted,
+        };
+        let mut rest = acted | changed;
+        while rest != 0 {
+            let queue = bits.queues[usize::from(self.queue_of[rest.trailing_zeros() as usize])];
+            rest &= !queue;
+            let changed = changed & queue;
+            let first = match acted & queue {
+                // The lowest CPU whose job changed.
+                0 => changed & changed.wrapping_neg(),
+                acted => acted,
+            };
+            let (came, others) = (u64::from(first.count_ones()), queue & !first);
+            let mut interrupted = u64::from((others & changed).count_ones());
+            match self.deciding {
+                Deciding::One => {
+                    let mut unchanged = others & !changed;
+                    while unchanged != 0 {
+                        interrupted += u64::from(busy(unchanged.trailing_zeros() as u16));
+                        unchanged &= unchanged - 1;
+                    }
+                    self.runs += 1;
+                    self.blocked += came - 1 + interrupted;
+                }
+                Deciding::Each => {
+                    self.runs += came + interrupted;
+                    self.blocked += came - 1;
+                }
+            }
+            self.interrupts += interrupted;
+        }
+    }
+
+    fn settle_lists(&mut self, busy: impl Fn(u16) -> bool, mut entries: Option<&mut Vec<Entry>>) {
         if self.touched.is_empty() {
-            // A timer that has changed nothing, or a release that waits: nobody can say whose it is.
-            self.act(0);
+            // A timer that has changed nothing, or a release that waits, belongs to no CPU.
+            self.act_on(0);
         }
         let Entries { queues, touched, acted, changed, step, .. } = self;
         let (mut runs, mut interrupts, mut blocked) = (0, 0, 0);
@@ -162,7 +253,7 @@ impl Entries {
                     runs += 1;
                     blocked += queue.acted.len() as u64 - 1;
                     queue.acted.iter().for_each(|&cpu| enter(cpu, 1, shared, false));
-                    for cpu in others.filter(|&cpu| has_changed(cpu) || engine.running_on(Place(cpu)).is_some()) {
+                    for cpu in others.filter(|&cpu| has_changed(cpu) || busy(cpu)) {
                         blocked += 1;
                         enter(cpu, 1, shared, true);
                     }
@@ -183,5 +274,55 @@ impl Entries {
         self.runs += runs;
         self.interrupts += interrupts;
         self.blocked += blocked;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takt_core::rng::draw_up_to;
+
+    /// Queues of so many CPUs each.
+    fn entries(deciding: Deciding, charges: bool, sizes: &[u16]) -> Entries {
+        let m = sizes.iter().sum::<u16>();
+        let single: Vec<Vec<u16>> = (0..m).map(|cpu| vec![cpu]).collect();
+        let mut entries = Entries::new(usize::from(m), &single, deciding, charges);
+        let mut next = 0;
+        for (queue, size) in sizes.iter().enumerate() {
+            let cpus: Vec<u16> = (next..next + size).collect();
+            cpus.iter().for_each(|cpu| entries.queue_of[usize::from(*cpu)] = queue as u16);
+            if let Some(bits) = &mut entries.bits {
+                bits.queues.push(cpus.iter().fold(0, |mask, cpu| mask | 1 << cpu));
+            }
+            entries.queues.push(Queue { cpus, ..Queue::default() });
+            next += size;
+        }
+        entries
+    }
+
+    #[test]
+    fn both_forms_count_the_same() {
+        for deciding in [Deciding::One, Deciding::Each] {
+            for sizes in [&[1][..], &[4], &[64], &[1, 1, 1], &[2, 3, 1], &[30, 34]] {
+                let [mut bits, mut lists] = [false, true].map(|charges| entries(deciding, charges, sizes));
+                assert!(bits.bits.is_some() && lists.bits.is_none());
+                let m = u64::from(sizes.iter().sum::<u16>());
+                for step in 0..500 {
+                    let draw = |what, most| draw_up_to(most, m, step, what);
+                    for event in 0..draw(0, 4) {
+                        let cpu = Place(draw(10 + event, m - 1) as u16);
+                        match draw(20 + event, 2) {
+                            0 => [&mut bits, &mut lists].into_iter().for_each(|e| e.act(cpu)),
+                            _ => [&mut bits, &mut lists].into_iter().for_each(|e| e.change(cpu)),
+                        }
+                    }
+                    let busy = |cpu: u16| draw(100 + u64::from(cpu), 1) == 1;
+                    bits.settle(busy, None);
+                    lists.settle(busy, Some(&mut Vec::new()));
+                    let counts = |e: &Entries| [e.runs, e.interrupts, e.blocked];
+                    assert_eq!(counts(&bits), counts(&lists), "{deciding:?} {sizes:?}, step {step}");
+                }
+            }
+        }
     }
 }

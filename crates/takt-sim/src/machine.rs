@@ -121,6 +121,7 @@ impl Machine {
         let indexes = |place: &takt_core::cpus::CpuSet| {
             system.cpus.iter().enumerate().filter(|(_, cpu)| place.contains(*cpu)).map(|(i, _)| i as u16).collect()
         };
+        let place_cpus: Vec<Vec<u16>> = engine.places().iter().map(indexes).collect();
         let charges = scenario.costs != Costs::default();
         let progress = Progress::new(scenario.steal);
         let mut machine = Machine {
@@ -135,9 +136,9 @@ impl Machine {
             progress,
             costs: scenario.costs,
             charges,
-            place_cpus: engine.places().iter().map(indexes).collect(),
             last: vec![None; m],
-            entries: (charges || m > 1).then(|| Entries::new(m, scenario.deciding)),
+            entries: (charges || m > 1).then(|| Entries::new(m, &place_cpus, scenario.deciding, charges)),
+            place_cpus,
             bills: Vec::with_capacity(m),
             acting: Vec::with_capacity(n.min(m)),
             report: Report {
@@ -375,7 +376,8 @@ impl Machine {
             }
         }
         if let Some(entries) = &mut self.entries {
-            entries.settle(engine, self.charges.then_some(&mut self.bills));
+            let busy = |cpu| engine.running_on(Place(cpu)).is_some();
+            entries.settle(busy, self.charges.then_some(&mut self.bills));
         }
         if self.charges {
             self.note_preempted(commands, engine);
@@ -509,23 +511,17 @@ impl Machine {
         if inputs.iter().any(|input| matches!(input, Input::Switch { .. })) {
             self.regroup(engine);
         }
-        let Machine { entries: Some(entries), bodies, place_cpus, .. } = self else { return };
-        let cpus = |place: Place| &place_cpus[place.index()];
+        let Machine { entries: Some(entries), bodies, .. } = self else { return };
         for task in inputs.iter().filter_map(Input::task).chain(engine.due().iter().copied()) {
-            if let Some(&cpu) = cpus(bodies[task.index()].place).first() {
-                entries.act(cpu);
-            }
+            entries.act(bodies[task.index()].place);
         }
         for command in engine.commands() {
-            let (place, left) = match *command {
+            match *command {
                 Command::Stop { place, .. } | Command::Start { place, .. } | Command::Continue { place, .. } => {
-                    (place, None)
+                    entries.change(place);
                 }
-                Command::Move { from, to, .. } => (to, Some(from)),
-                Command::Replace { .. } => continue,
-            };
-            for &cpu in [Some(place), left].into_iter().flatten().flat_map(cpus) {
-                entries.change(cpu);
+                Command::Move { from, to, .. } => [to, from].into_iter().for_each(|place| entries.change(place)),
+                Command::Replace { .. } => {}
             }
         }
     }
