@@ -1,7 +1,7 @@
 //! Whether the outcomes of a workload depend on microseconds.
 
 use takt_core::engine::Engine;
-use takt_core::model::{Completion, Execution, Task};
+use takt_core::model::{Completion, Execution, Handler, OnAbort, Task};
 use takt_core::record::{Outcome, Record, What};
 use takt_core::scenario::Scenario;
 use takt_core::stats::Counts;
@@ -20,6 +20,8 @@ struct Disturbance {
     switch: Span,
     /// What each pass of the scheduler takes from the CPU.
     scheduler: Span,
+    /// What a program takes that receives the signal of an abort, until it signals completion.
+    returns: Span,
     late: Span,
     /// Releases and deadlines are noticed at multiples of this, so that what is due at nearly the same time coincides.
     tick: Span,
@@ -56,6 +58,7 @@ pub(crate) fn is_robust(text: &str, duration: Span, slack: Span, switch: Span) -
         Disturbance { late: us(300), switch, seed: 9, ..Disturbance::default() },
         Disturbance { late: us(150), longer: slack / 4, switch: us(40), seed: 2, ..Disturbance::default() },
     ];
+    disturbed.extend([150, 400].map(|time| Disturbance { returns: us(time), ..Disturbance::default() }));
     // Where jobs are always behind, what the scheduler takes of each adds up.
     disturbed.extend([5, 10].map(|slower| Disturbance { slower, scheduler: us(50), ..Disturbance::default() }));
     disturbed.push(Disturbance {
@@ -80,7 +83,7 @@ pub(crate) fn is_robust(text: &str, duration: Span, slack: Span, switch: Span) -
 }
 
 fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Course {
-    let Disturbance { longer, varies, slower, switch, scheduler, late, tick, seed } = disturbance;
+    let Disturbance { longer, varies, slower, switch, scheduler, returns, late, tick, seed } = disturbance;
     let mut system = workload.system.clone();
     // Budgets with jitter would be drawn by another seed, too; no instance has any.
     system.seed = seed;
@@ -89,6 +92,9 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
         if let Some(need) = need(task) {
             let least = (need + longer + need * slower / 1000).max(Span::from_ns(1));
             task.execution = Execution::Uniform { least, most: least + varies };
+        }
+        if task.on_abort == OnAbort::Signal && task.handler.is_none() {
+            task.handler = Some(Handler { runtime: Span::from_ns(1) + returns, deadline: None, utility: 0 });
         }
         if let Some(handler) = &mut task.handler {
             handler.runtime = (handler.runtime + longer).max(Span::from_ns(1));
