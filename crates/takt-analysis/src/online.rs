@@ -10,7 +10,9 @@ use crate::split;
 use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
 use crate::utilisation::Utilisation;
 use std::fmt;
-use takt_core::model::{Arrival, Backlog, CpuTest, Execution, Locking, Scope, Step, System, Task, TaskId, Timing};
+use takt_core::model::{
+    Arrival, Backlog, Completion, CpuTest, Execution, Locking, Scope, Step, System, Task, TaskId, Timing,
+};
 use takt_core::policies::scope;
 use takt_core::policy::{Build, Registry};
 use takt_core::time::{Span, Time};
@@ -54,7 +56,7 @@ pub struct Verdict {
     pub schedulable: Answer,
     /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `edf-wmr`, `rta` (response-time analysis), `reservation`
     /// (shares of servers), `busy-period`, `gfb`, `bcl`, `bak`, `gedf-rta`, `grm-rta`, `gdm-rta`, `gfp-rta`, `optimal`,
-    /// `utilisation`, `budget` (no job is done within it), `one-cpu-each`, `no-deadlines`; `domains` where those of domains
+    /// `utilisation`, `budget` (no job is done within it), `completion` (no job completes), `one-cpu-each`, `no-deadlines`; `domains` where those of domains
     /// differ; `none` where no test applies.
     pub test: &'static str,
     /// What that test can prove.
@@ -90,7 +92,9 @@ pub fn verdict(system: &System) -> Verdict {
 pub(crate) fn packed_as(system: &System, declared: &System) -> Verdict {
     let dated = |t: &Task| t.deadline.is_some() || t.budget.is_some();
     match servers::ranking(&system.policy) {
-        Some(by) if system.tasks.iter().any(dated) => servers::verdict(system, declared, by),
+        Some(by) if system.tasks.iter().any(dated) && endless(system, ids(system)).is_none() => {
+            servers::verdict(system, declared, by)
+        }
         _ => packed_as_tasks(system, declared),
     }
 }
@@ -111,6 +115,9 @@ fn whole(system: &System, declared: &System) -> Verdict {
     let home = packs.then(|| homes(declared));
     let (test, found) = if !system.tasks.is_empty() && !system.tasks.iter().any(dated) && !may_skip(system) {
         ("no-deadlines", Finding::new(Answer::Yes, Kind::Exact, "no task has a deadline that it could miss"))
+    } else if let Some(task) = endless(system, ids(system)) {
+        let why = format!("jobs of task {} never complete (`completion: none`)", task.0);
+        ("completion", Finding::new(Answer::No, Kind::Necessary, why))
     } else if let Some(task) = demands.iter().find_map(|d| d.err()) {
         let why = format!("task {} has no runtime", task.0);
         beyond(why)
@@ -270,7 +277,7 @@ pub(crate) fn most(task: &Task) -> Option<Span> {
 }
 
 /// CPU time that every job of the task needs at least.
-fn least(system: &System, task: TaskId) -> i128 {
+pub(crate) fn least(system: &System, task: TaskId) -> i128 {
     let task = &system.tasks[task.index()];
     let least = match &task.execution {
         _ if !task.steps.is_empty() => runs(task).min(),
@@ -461,6 +468,18 @@ pub(crate) fn may_skip(system: &System) -> bool {
 pub(crate) fn budgets(task: &Task) -> Option<(Span, Span)> {
     let least = task.budget? - task.jitter / 2;
     Some((least, least + task.jitter))
+}
+
+/// The first of these tasks whose jobs are all missed, since it is declared that its program never signals a completion.
+pub(crate) fn endless(system: &System, tasks: impl IntoIterator<Item = TaskId>) -> Option<TaskId> {
+    let released = |t: &Task| t.deadline.is_some() && t.arrival.first().is_some();
+    let never = |t: &Task| t.completion == Completion::None && released(t);
+    tasks.into_iter().find(|id| never(&system.tasks[id.index()]))
+}
+
+/// All tasks of the system.
+fn ids(system: &System) -> impl Iterator<Item = TaskId> {
+    (0..system.tasks.len() as u32).map(TaskId)
 }
 
 /// A task whose jobs are aborted because they need more than their budgets, and whether all of them miss for sure: where

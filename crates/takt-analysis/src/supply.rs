@@ -9,7 +9,7 @@
 
 mod frame;
 
-use crate::online::{Answer, Kind, budgets, most, only_runs, sentence, varies_by_itself};
+use crate::online::{Answer, Kind, budgets, endless, most, only_runs, sentence, varies_by_itself};
 use std::fmt;
 use takt_core::model::{Arrival, Backlog, BestEffortStart, PartitionId, Scope, System, TaskId, Timing};
 use takt_core::time::Span;
@@ -114,7 +114,7 @@ pub struct Verdict {
     pub schedulable: Answer,
     /// The test that says so: `frame-edf` (processor demand in the slices that the jobs meet), `frame-rta` (every job in its turn
     /// in these), `sbf-edf` (processor demand against the supply bound function), `sbf-rta` (response times against it),
-    /// `sbf-busy` (one job of each task against it), `utilisation`, `no-deadlines`, `none`.
+    /// `sbf-busy` (one job of each task against it), `utilisation`, `completion` (no job completes), `no-deadlines`, `none`.
     pub test: &'static str,
     /// What that test can prove.
     pub kind: Kind,
@@ -151,6 +151,9 @@ fn verdict(system: &System, partition: PartitionId) -> Verdict {
     let timed = described.tasks.iter().any(|task| system.tasks[task.index()].deadline.is_some());
     let (schedulable, test, kind, reason) = if !timed {
         (Answer::Yes, "no-deadlines", Kind::Exact, "no task has a deadline that it could miss".into())
+    } else if let Some(task) = endless(system, described.tasks.iter().copied()) {
+        let why = format!("jobs of task {} never complete (`completion: none`)", task.0);
+        (Answer::No, "completion", Kind::Necessary, why)
     } else if !TESTED.contains(&policy) {
         // First, for whatever the tasks were like, it would not help.
         beyond(format!("no test is known for the policy `{policy}` within windows"))

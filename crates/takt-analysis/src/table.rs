@@ -1,8 +1,9 @@
 //! Checks of a window table: does what is promised fit, who gets how much, and how long does a partition wait.
 
+use crate::online::{budgets, least, most};
 use std::fmt;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{PartitionId, Slice, System, Task, TaskId};
+use takt_core::model::{Arrival, Completion, PartitionId, Slice, System, Task, TaskId};
 use takt_core::time::Span;
 
 /// What a window table amounts to.
@@ -16,9 +17,25 @@ pub struct TableReport {
     pub partitions: Vec<PartitionReport>,
     /// By CPU in ascending order.
     pub cpus: Vec<CpuReport>,
+    /// The tasks whose jobs need more than an activation gives them, in ascending order. A process that signals no completion
+    /// has no jobs.
+    pub short: Vec<Shortage>,
     /// Whether every CPU is idle for at least a tenth of each frame even if every budget is used: then a real-time class
     /// leaves room for the rest of the machine.
     pub cpus_with_10_percent_idle: bool,
+}
+
+/// A task whose activations are cut off by its budget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shortage {
+    /// Which.
+    pub task: TaskId,
+    /// What its jobs need at most.
+    pub need: Span,
+    /// What an activation gives at least.
+    pub budget: Span,
+    /// Whether every job needs more than any activation gives, so that none is met.
+    pub always: bool,
 }
 
 /// One window.
@@ -98,6 +115,7 @@ pub fn report(system: &System) -> TableReport {
         major_frame,
         windows,
         partitions: (0..system.partitions.len()).map(|p| partition_report(system, PartitionId(p as u32))).collect(),
+        short: (0..).map(TaskId).take(system.tasks.len()).filter_map(|task| shortage(system, task)).collect(),
         cpus_with_10_percent_idle: cpus.iter().all(|c| c.idle_per_mille >= 100),
         cpus,
     }
@@ -106,6 +124,15 @@ pub fn report(system: &System) -> TableReport {
 /// The most that one activation of a task can take.
 fn budget_max(task: &Task) -> Span {
     task.budget.unwrap_or(Span::ZERO) + (task.jitter - task.jitter / 2)
+}
+
+/// Whether the budget of a task that is activated can cut its jobs off.
+fn shortage(system: &System, id: TaskId) -> Option<Shortage> {
+    let task = &system.tasks[id.index()];
+    let (smallest, largest) = budgets(task).filter(|_| task.arrival == Arrival::Activated)?;
+    let need = most(task).filter(|need| task.completion != Completion::None && *need > smallest)?;
+    let always = least(system, id) > i128::from(largest.ns());
+    Some(Shortage { task: id, need, budget: smallest, always })
 }
 
 /// The most that a partition can ask of one window of this length.

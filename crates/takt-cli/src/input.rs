@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use takt_analysis::priorities::{self, Rule};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{Late, Placement, PolicySpec, System};
+use takt_core::model::{Late, Placement, PolicySpec, Scope, System};
 use takt_core::time::Span;
 use takt_workload::{AssignedPriorities, Diagnostic, Driver, Options, Severity, Source, Workload};
 
@@ -143,6 +143,16 @@ impl Input {
     /// Reads and checks the file. Warnings go to standard error. `machine` is what `all` stands for in a real run.
     pub(crate) fn load(&self, machine: Option<CpuSet>) -> Result<Workload, Failure> {
         let workload = self.load_quietly(machine)?;
+        let policy = &workload.system.policy;
+        if self.placement.is_some() && !policy.uses_placement() {
+            let name = crate::report::policy(policy);
+            let message = format!("`--placement` has no effect under `{name}`, which assigns no tasks to CPUs");
+            let hint = match policy.scope {
+                Scope::Table => "write `placement:` beside the `policy` of a partition or domain",
+                _ => "leave it out, or use a partitioned policy such as `--policy p-edf`",
+            };
+            return Err(Failure::input(message, hint));
+        }
         warn(&workload.source, &workload.warnings);
         Ok(workload)
     }

@@ -24,13 +24,13 @@ pub(crate) struct Summary<'a> {
     pub(crate) responses: &'a [Histogram],
     pub(crate) context_switches: u64,
     pub(crate) windows_lost: u64,
+    /// Of a simulation: what its processes do is what the file says of them.
+    pub(crate) simulated: bool,
 }
 
 impl Summary<'_> {
     pub(crate) fn totals(&self) -> Counts {
-        let mut sum = Counts::default();
-        self.counts.iter().for_each(|c| sum += *c);
-        sum
+        self.counts.iter().copied().sum()
     }
 
     /// Whether `--strict` fails: a deadline was missed, or an activation was cut off before its job was done or its budget used.
@@ -44,15 +44,16 @@ impl Summary<'_> {
         self.workload.system.tasks.iter().any(|t| t.utility.is_some())
     }
 
-    /// Writes the one JSON object of `--json`, with the driver's own keys added, for the whole and for each task by its index. The
-    /// tasks are written one after the other and never held together.
+    /// Writes the one JSON object of `--json`, with the driver's own keys added, for the whole and for each task by its index, and
+    /// with the driver's notes and warnings ([`Summary::remarks`] are among them). The tasks are written one after the other and never held together.
     pub(crate) fn write_json(
         &self,
         more: Value,
+        notes: &[String],
         of_task: impl Fn(usize) -> Value,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let (object, valued) = (self.json(more), self.valued());
+        let (object, valued) = (self.json(more, notes), self.valued());
         write!(out, "{{")?;
         for (n, (key, value)) in object.iter().enumerate() {
             write!(out, "{}{}:", if n > 0 { "," } else { "" }, Value::from(key.as_str()))?;
@@ -77,11 +78,11 @@ impl Summary<'_> {
         let mut entry = json!({
             "name": task.name, "partition": task.partition.map(|p| &self.workload.partitions[p]),
             "released": jobs(c.released), "completed": jobs(c.completed), "met": jobs(c.met),
-            "missed": jobs(c.missed), "aborted": jobs(c.aborted), "behind": jobs(c.behind),
+            "missed": jobs(c.missed), "aborted": jobs(c.aborted), "behind": jobs(c.behind), "handlers": jobs(c.handlers),
             "activations": c.activations, "cut_off": jobs(c.cut_off),
             "overruns": c.overruns, "late_signals": jobs(c.late_signals),
             "dispatches": c.dispatches, "preemptions": c.preemptions, "migrations": c.migrations,
-            "response_ns": (!c.jobless).then(|| response(&self.responses[index])),
+            "response_ns": (self.responses[index].count() > 0).then(|| response(&self.responses[index])),
         });
         if let (Some(entry), Value::Object(more)) = (entry.as_object_mut(), more) {
             entry.extend(more);
@@ -93,18 +94,21 @@ impl Summary<'_> {
     }
 
     /// The object without its tasks, which have an empty entry.
-    fn json(&self, more: Value) -> Map<String, Value> {
+    fn json(&self, more: Value, notes: &[String]) -> Map<String, Value> {
         let (system, totals) = (&self.workload.system, self.totals());
+        // Where no task has jobs, nothing is said of jobs.
+        let jobs = |count: u64| (!totals.jobless).then_some(count);
         let object = json!({
             "policy": system.policy.profile.name, "scope": system.policy.scope.name(), "cpus": system.cpus.len(),
             "duration_ns": self.duration.ns(), "seed": system.seed,
-            "jobs": {"released": totals.released, "completed": totals.completed, "met": totals.met,
-                     "missed": totals.missed, "aborted": totals.aborted},
-            "utility": utility(&totals),
+            "jobs": {"released": jobs(totals.released), "completed": jobs(totals.completed), "met": jobs(totals.met),
+                     "missed": jobs(totals.missed), "aborted": jobs(totals.aborted)},
+            "utility": (!totals.jobless).then(|| utility(&totals)),
             "dispatches": totals.dispatches, "preemptions": totals.preemptions, "migrations": totals.migrations,
             "context_switches": self.context_switches,
-            "activations": totals.activations, "cut_off": totals.cut_off, "behind": totals.behind,
-            "overruns": totals.overruns, "late_signals": totals.late_signals, "windows_lost": self.windows_lost,
+            "activations": totals.activations, "cut_off": jobs(totals.cut_off), "behind": jobs(totals.behind),
+            "handlers": jobs(totals.handlers), "overruns": totals.overruns, "late_signals": jobs(totals.late_signals),
+            "windows_lost": self.windows_lost, "notes": notes,
             TASKS: [],
         });
         let objects = [object, more].into_iter().filter_map(|value| match value {
@@ -193,39 +197,63 @@ impl Summary<'_> {
             writeln!(out, "domain {name}: CPU {}, {}", domain.cpus, policy(&domain.policy))?;
         }
         assignment::warn(&assignment::refused(self.workload), self.workload, out)?;
+        self.remarks().iter().try_for_each(|remark| writeln!(out, "{remark}"))
+    }
+
+    /// Notes and warnings about the counts, each a line.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
         for (task, c) in self.workload.tasks.iter().zip(self.counts) {
             let name = &task.name;
             if c.overruns > 0 {
-                writeln!(out, "warning: {name} overran its window {}", times(c.overruns))?;
+                remarks.push(format!("warning: {name} overran its window {}", times(c.overruns)));
             }
             if c.cut_off > c.overruns {
                 let n = c.cut_off - c.overruns;
-                writeln!(out, "warning: {name} used up its budget {} before it signalled completion", times(n))?;
+                remarks.push(format!("warning: {name} used up its budget {} before it signalled completion", times(n)));
             }
             if c.behind > 0 {
                 let jobs = if c.behind == 1 { "1 job".to_owned() } else { format!("{} jobs", c.behind) };
-                writeln!(out, "note: {jobs} of {name} began with the work of an aborted job")?;
+                remarks.push(format!("note: {jobs} of {name} began with the work of an aborted job"));
+            }
+            if c.handlers > 0 {
+                let handlers =
+                    if c.handlers == 1 { "1 handler".to_owned() } else { format!("{} handlers", c.handlers) };
+                remarks.push(format!("note: {handlers} of {name} began"));
             }
             if c.late_signals > 0 {
-                writeln!(out, "note: {name} signalled completion {} after its job was over", times(c.late_signals))?;
+                remarks.push(format!(
+                    "note: {name} signalled completion {} after its job was over",
+                    times(c.late_signals)
+                ));
             }
         }
         let tasks = self.workload.tasks.iter().zip(self.counts);
         let without_jobs = tasks.filter(|(task, c)| c.jobless && task.completion.is_none());
         let names: Vec<&str> = without_jobs.map(|(task, _)| task.name.as_str()).collect();
         if let [first, others @ ..] = names.as_slice() {
-            let (who, have) = match others.len() {
-                0 => (format!("{first} signals"), "it has"),
-                1 => (format!("{first} and {} signal", others[0]), "they have"),
-                n => (format!("{first} and {n} other processes signal"), "they have"),
+            let (who, several) = match others.len() {
+                0 => (first.to_string(), false),
+                1 => (format!("{first} and {}", others[0]), true),
+                n => (format!("{first} and {n} other processes"), true),
             };
-            let hint = "`completion: signal` declares them";
-            writeln!(out, "note: {who} no completion, so {have} activations and no jobs; {hint}")?;
+            let have = if several { "they have" } else { "it has" };
+            remarks.push(if self.simulated {
+                let state = if several { "state" } else { "states" };
+                format!(
+                    "note: {who} {state} no `runtime`, `execution` or `steps`, so {have} activations and no jobs here; \
+                     `completion: signal` declares jobs"
+                )
+            } else {
+                let signal = if several { "signal" } else { "signals" };
+                format!("note: {who} {signal} no completion, so {have} activations and no jobs; `completion: signal` declares jobs")
+            });
         }
         if self.windows_lost > 0 {
-            writeln!(out, "warning: {} windows were lost because the scheduler came too late", self.windows_lost)?;
+            remarks
+                .push(format!("warning: {} windows were lost because the scheduler came too late", self.windows_lost));
         }
-        Ok(())
+        remarks
     }
 }
 

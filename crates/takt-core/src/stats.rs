@@ -38,6 +38,8 @@ pub struct Counts {
     pub cut_off: u64,
     /// Safety-critical activations cut off by the end of their window.
     pub overruns: u64,
+    /// Handlers of aborted jobs that began.
+    pub handlers: u64,
     /// Completion signals that came after their job was over.
     pub late_signals: u64,
     /// Starts and resumptions on a CPU set.
@@ -70,6 +72,18 @@ impl Counts {
     }
 }
 
+/// Over several tasks. The sum has no jobs where none of them has any.
+impl core::iter::Sum for Counts {
+    fn sum<I: Iterator<Item = Counts>>(counts: I) -> Counts {
+        let (mut sum, mut jobless, mut some) = (Counts::default(), true, false);
+        for count in counts {
+            sum += count;
+            (jobless, some) = (jobless && count.jobless, true);
+        }
+        Counts { jobless: jobless && some, ..sum }
+    }
+}
+
 impl core::ops::AddAssign for Counts {
     fn add_assign(&mut self, o: Counts) {
         self.released += o.released;
@@ -81,6 +95,7 @@ impl core::ops::AddAssign for Counts {
         self.activations += o.activations;
         self.cut_off += o.cut_off;
         self.overruns += o.overruns;
+        self.handlers += o.handlers;
         self.late_signals += o.late_signals;
         self.dispatches += o.dispatches;
         self.preemptions += o.preemptions;

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Ending, Engine, Input, Work};
 use takt_core::model::TaskId;
@@ -79,6 +79,8 @@ pub(crate) struct Setup {
     pub(crate) hooks: Hooks,
     /// Nanoseconds on the monotonic clock at which the schedule starts; set by the scheduler.
     pub(crate) start: Arc<AtomicU64>,
+    /// The schedule is over: what processes do from now on is no part of it. Set by the scheduler.
+    pub(crate) over: Arc<AtomicBool>,
 }
 
 /// What the scheduler thread leaves.
@@ -206,6 +208,7 @@ pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
     }
     let _ = rt::set_class(0, Class::Other);
     let (end, stopped) = ended?;
+    scheduler.setup.over.store(true, Ordering::Release);
     let _ = rustix::io::write(&scheduler.setup.wake_supervisor, &1u64.to_ne_bytes());
     let Scheduler { setup, sink, results, .. } = scheduler;
     let Results { lateness, effort, failures, first_failure } = results;

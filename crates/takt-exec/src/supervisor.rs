@@ -741,7 +741,7 @@ impl Supervisor {
         let n = self.plan.system.tasks.len();
         let (mut inbox, scheduler_inbox) = RingBuffer::new(4 * n + 16);
         let (scheduler_outbox, mut outbox) = RingBuffer::new(RING + 16 * n);
-        let start = Arc::new(AtomicU64::new(0));
+        let (start, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let engine = self.engine.take().expect("the engine waits here for the scheduler thread");
         let slots = (0..n).map(|t| {
             let (known, process) = (&self.tasks[t], &self.plan.processes[t]);
@@ -774,6 +774,7 @@ impl Supervisor {
             duration: self.plan.duration,
             hooks: self.plan.hooks,
             start: start.clone(),
+            over: over.clone(),
         };
         // What ended during the initialisation; the scheduler looks before the first window, so it need not be woken.
         while let Some(message) = self.outgoing.pop_front() {
@@ -813,6 +814,9 @@ impl Supervisor {
                 let _ = thread.join();
                 return Err(e);
             }
+            if over.load(Ordering::Acquire) {
+                break;
+            }
             self.reap();
             self.serve();
             self.drain(&mut outbox, &mut observer);
@@ -824,7 +828,6 @@ impl Supervisor {
         }
         drop(away);
         let joined = thread.join();
-        self.reap();
         let stolen = disturbance::stolen(&self.plan.system.cpus);
         for (pid, task) in self.tasks_by_pid.clone() {
             self.add_times(task, pid);

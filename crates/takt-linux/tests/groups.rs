@@ -9,6 +9,9 @@ use takt_linux::rt::{self, Class};
 use takt_linux::{Choice, Mechanism, Output, RunId, SpawnSpec};
 
 const SPIN: &str = "while :; do :; done";
+/// What the kernel may still charge, in milliseconds, to a process that is asleep already: emulated CPUs that take turns leave a
+/// switch half done. A process that is not frozen uses many times as much in the pauses here.
+const LEAVING: f64 = 1.0;
 
 #[test]
 fn a_process_runs_only_while_thawed() {
@@ -23,7 +26,7 @@ fn a_process_runs_only_while_thawed() {
             run.mechanism.freeze(group).unwrap();
             let frozen = run.stopped_at(group, pid);
             pause(60);
-            assert_eq!(run.cpu_ms(group), frozen, "{}: a frozen process used CPU time", run.name);
+            assert!(run.cpu_ms(group) < frozen + LEAVING, "{}: a frozen process used CPU time", run.name);
             run.mechanism.thaw(group).unwrap();
             eventually("progress", || run.cpu_ms(group) > frozen + 5.0);
         }
@@ -321,7 +324,7 @@ fn large_runs_keep_few_files_open() {
             run.mechanism.freeze(group).unwrap();
             let frozen = run.stopped_at(group, pid);
             pause(20);
-            assert_eq!(run.cpu_ms(group), frozen);
+            assert!(run.cpu_ms(group) < frozen + LEAVING, "{}: a frozen process used CPU time", run.name);
         }
     });
 }

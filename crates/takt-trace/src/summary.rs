@@ -35,8 +35,6 @@ pub struct TaskSummary {
     pub counts: Counts,
     /// Times from release to completion.
     pub responses: Histogram,
-    /// Handlers of aborted jobs that began.
-    pub handlers: u64,
 }
 
 /// Counts a trace.
@@ -82,7 +80,7 @@ pub fn summarize(trace: &Trace) -> Summary {
             What::WindowsLost { count } => summary.windows_lost += count,
             What::Behind { task, .. } => summary.tasks[task.index()].counts.behind += 1,
             What::Handler { task, .. } => {
-                summary.tasks[task.index()].handlers += 1;
+                summary.tasks[task.index()].counts.handlers += 1;
                 // It is fresh work, wherever its job ran.
                 last_run[task.index()] = None;
             }
@@ -103,7 +101,7 @@ pub fn summarize(trace: &Trace) -> Summary {
             summary.responses.add(at - job.release);
         }
     }
-    summary.tasks.iter().for_each(|t| summary.total += t.counts);
+    summary.total = summary.tasks.iter().map(|task| task.counts).sum();
     summary
 }
 
@@ -175,8 +173,7 @@ impl Table {
                 counts.overruns += u64::from(outcome == Outcome::Overrun);
                 let (release, missed) = self.open.take()?;
                 if outcome == Outcome::Exited {
-                    counts.released -= 1;
-                    counts.missed -= u64::from(missed);
+                    counts.released -= u64::from(!missed);
                 } else {
                     counts.missed += u64::from(!missed);
                     counts.aborted += u64::from(outcome == Outcome::Aborted);
@@ -190,8 +187,7 @@ impl Table {
                     counts.missed += u64::from(!missed);
                     counts.aborted += 1;
                 } else {
-                    counts.released -= 1;
-                    counts.missed -= u64::from(missed);
+                    counts.released -= u64::from(!missed);
                 }
             }
             _ => {}
@@ -203,14 +199,14 @@ impl Table {
 fn count(job: &Job, end: Time, counts: &mut Counts) {
     let missed = job.missed(end);
     match job.finish {
-        Some((_, Outcome::Exited)) => return,
+        Some((_, Outcome::Exited)) if !missed => return,
         Some((_, Outcome::Completed | Outcome::BudgetUsed)) => {
             counts.completed += 1;
             counts.met += u64::from(!missed);
         }
         Some((_, Outcome::Overrun)) => counts.overruns += 1,
         Some((_, Outcome::Aborted)) => counts.aborted += 1,
-        Some((_, Outcome::Skipped)) | None => {}
+        Some((_, Outcome::Skipped | Outcome::Exited)) | None => {}
     }
     counts.released += 1;
     counts.missed += u64::from(missed);

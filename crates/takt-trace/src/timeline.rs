@@ -88,12 +88,11 @@ impl Job {
     }
 
     /// Whether it had passed its deadline unfinished by `end`, was cut off, or was skipped. A job in which its program ended
-    /// regularly counts as none.
+    /// regularly before that counts as none.
     #[must_use]
     pub fn missed(&self, end: Time) -> bool {
         match self.finish {
             _ if self.cut_off => true,
-            Some((_, Outcome::Exited)) => false,
             Some((_, Outcome::Overrun | Outcome::Aborted | Outcome::Skipped)) => true,
             Some((at, _)) => self.deadline.is_some_and(|d| at > d),
             None => self.deadline.is_some_and(|d| d <= end),

@@ -7,7 +7,7 @@ use crate::reader::{Cpus, Reader, clipped, cpus_text};
 use crate::task::RawTask;
 use crate::tasks::foreign_cpus;
 use crate::value::choices;
-use crate::yaml::{one_cpu_only, with_placement};
+use crate::yaml::{one_cpu_only, placement_matters, with_placement};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{self, Placement, PolicySpec, Scope, TaskId};
 
@@ -84,6 +84,7 @@ fn domain(reader: &mut Reader, node: &Node) -> Option<(Domain, Place)> {
     }
     let ((name, place), (cpus, at_cpus), (policy, at_policy)) = (name?, cpus?, policy?);
     let (name, cpus, policy) = (name?, cpus?, with_placement(policy?, placement));
+    placement_matters(reader, node, &policy);
     if !reader.is_name(&name, &place) {
         return None;
     }

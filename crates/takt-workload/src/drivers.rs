@@ -27,12 +27,14 @@ enum Use {
     OtherSide,
     /// It is not carried out. Jobs end as they would without it.
     Ignored,
+    /// It is carried out in the partitions that have a policy, and means nothing in the others.
+    InPart,
     /// It is not carried out, and with it jobs would end otherwise.
     Differs,
     /// One of the above, by the workload ([`conditional`]).
     Depends,
 }
-use Use::{Depends, Differs, Honoured, Ignored, OtherSide};
+use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
 const TABLE: [(&str, Use, Use); 67] = [
@@ -120,7 +122,7 @@ fn conditional(workload: &Workload, key: &str, driver: Driver) -> Use {
         let none = !online && system.partitions.iter().all(|p| p.policy.is_none());
         match (online, none) {
             (true, _) => Honoured,
-            (false, false) => Ignored,
+            (false, false) => InPart,
             (false, true) => Differs,
         }
     };
@@ -146,8 +148,8 @@ fn callers(workload: &Workload) -> Vec<Place> {
 }
 
 /// Why a key is not carried out, and what can be done.
-fn reasons(key: &str) -> (&'static str, &'static str) {
-    match key {
+fn reasons(key: &str) -> (String, String) {
+    let (label, hint) = match key {
         "frequency" => {
             ("no driver sets the frequency of a CPU", "remove the key, or set the frequency with `cpupower`")
         }
@@ -164,7 +166,20 @@ fn reasons(key: &str) -> (&'static str, &'static str) {
             "its calls change the terms of the task, and a real program has no such calls yet",
             "remove these steps, or use `takt sim`",
         ),
-    }
+    };
+    (label.into(), hint.into())
+}
+
+/// The same of a key that concerns the jobs of some partitions.
+fn in_part(workload: &Workload) -> (String, String) {
+    let all = workload.system.partitions.iter().zip(&workload.partitions);
+    let names: Vec<&String> = all.filter(|(partition, _)| partition.policy.is_none()).map(|(_, name)| name).collect();
+    let (first, rest) = names.split_first().expect("a partition without a policy");
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    (
+        format!("`{first}`{more} has no policy: its activations end with their windows"),
+        format!("give `{first}`{more} a `policy` such as `edf`, if the rule is meant for all"),
+    )
 }
 
 impl Workload {
@@ -181,7 +196,7 @@ impl Workload {
             let listed = if driver == Driver::Run { run } else { simulated };
             let used = if listed == Depends { conditional(self, key, driver) } else { listed };
             let severity = match used {
-                Ignored => Severity::Warning,
+                Ignored | InPart => Severity::Warning,
                 Differs => Severity::Error,
                 _ => continue,
             };
@@ -197,19 +212,25 @@ impl Workload {
                 (None, "frequency") => continue,
                 (None, _) => 0..0,
             };
-            let (label, hint) = reasons(key);
+            let (label, hint) = if used == InPart { in_part(self) } else { reasons(key) };
             let more = match places.len() {
                 0 | 1 => String::new(),
                 2 => " here and in one more place".to_owned(),
                 n => format!(" here and in {} more places", n - 1),
             };
             let message = match severity {
+                _ if used == InPart => format!("`{key}`{more} concerns some partitions only"),
                 Severity::Error => format!("`{name}` ignores `{key}`{more}, which changes outcomes"),
                 _ => format!("`{name}` ignores `{key}`{more}"),
             };
+            // Without a place there is nothing to mark.
+            let (message, label) = match places.first() {
+                Some(_) => (message, label),
+                None => (format!("{message}: {label}"), String::new()),
+            };
             let hint = match severity {
                 Severity::Error => format!("{hint}; `--allow-differences` ignores it"),
-                _ => hint.to_owned(),
+                _ => hint,
             };
             found.push(Diagnostic { severity, ..Diagnostic::error(&first, message) }.label(label).hint(hint));
         }
@@ -311,5 +332,11 @@ mod tests {
                     partitions:\n- {name: A, processes: [{cmd: x}]}\n\
                     - {name: B, policy: edf, processes: [{cmd: x, period: 40ms, runtime: 1ms}]}\n";
         assert_eq!(found(text, Driver::Run), [("late".to_owned(), false)]);
+        let source = Source::from_bytes("w.yaml", text.as_bytes().to_vec()).unwrap();
+        let [finding] = &crate::load(source, &Options::default()).unwrap().ignored_by(Driver::Run)[..] else {
+            panic!()
+        };
+        assert_eq!(finding.message, "`late` concerns some partitions only");
+        assert!(finding.label.contains("`A` has no policy"), "{}", finding.label);
     }
 }

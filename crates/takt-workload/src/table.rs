@@ -5,6 +5,7 @@ use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::{Bare, Cpus, Reader};
 use crate::task::{self, RawTask};
 use crate::tasks;
+use crate::yaml::placement_matters;
 use crate::{MAX_TASKS, MAX_WINDOWS, policy};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Placement, PolicySpec, Scope};
@@ -412,5 +413,6 @@ fn partition_policy(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
         return None;
     }
     policy.placement = placement.unwrap_or(policy.placement);
+    placement_matters(reader, node, &policy);
     Some(policy)
 }

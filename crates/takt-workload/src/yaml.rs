@@ -304,7 +304,11 @@ impl Top<'_> {
                 domains.fit(reader, &machine);
                 domains::domains_policy()
             }
-            None => with_placement(self.online_policy(reader, list)?, self.placement),
+            None => {
+                let policy = with_placement(self.online_policy(reader, list)?, self.placement);
+                placement_matters(reader, self.root, &policy);
+                policy
+            }
         };
         let place = match self.policy {
             Some((_, entry)) if self.options.policy.is_none() => &entry.value.span,
@@ -469,6 +473,16 @@ pub(crate) fn with_placement(mut policy: PolicySpec, placement: Option<Placement
         policy.placement = placement.unwrap_or(policy.placement);
     }
     policy
+}
+
+/// Warns of a `placement` beside a policy that assigns no tasks to CPUs.
+pub(crate) fn placement_matters(reader: &mut Reader, node: &Node, policy: &PolicySpec) {
+    if let Some(entry) = node.get("placement").filter(|_| !policy.uses_placement()) {
+        let name = policy_name(policy);
+        let fault = Diagnostic::warning(&entry.key_span, format!("`placement` has no effect under `{name}`"));
+        let label = "a rule for policies that assign tasks to CPUs";
+        reader.push(fault.label(label).hint("remove it, or use a partitioned policy such as `p-edf`"));
+    }
 }
 
 /// A uniprocessor policy takes one CPU: the lowest there is, unless the file or the user says that there are more.

@@ -129,13 +129,15 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     let boots = kernels.iter().flat_map(|kernel| modes.iter().map(move |mode| (kernel, *mode))).collect::<Vec<_>>();
     let total = boot_all(&boots, &initramfs, options);
+    // Once more at the end, where the reader of a long log looks first.
+    total.failures.iter().for_each(|line| println!("{line}"));
     println!("{} passed, {} failed, {} boots skipped", total.passed, total.failed, total.skipped);
-    match total {
-        Counts { failed: 1.., .. } => Outcome::Failed(format!("{} tests in virtual machines", total.failed)),
-        Counts { skipped: 1.., .. } => {
-            Outcome::Skipped(format!("no time was left for {} of {} boots", total.skipped, boots.len()))
-        }
-        _ => Outcome::Passed,
+    if total.failed > 0 {
+        return Outcome::Failed(format!("{} tests in virtual machines", total.failed));
+    }
+    match total.skipped {
+        0 => Outcome::Passed,
+        skipped => Outcome::Skipped(format!("no time was left for {skipped} of {} boots", boots.len())),
     }
 }
 
@@ -149,14 +151,19 @@ fn boot_all(boots: &[(&Kernel, Mode)], initramfs: &Path, options: &Options) -> C
             let limit = options.until.map_or(BOOT_TIME_MAX, |until| until.saturating_duration_since(start));
             let limit = limit.min(BOOT_TIME_MAX);
             let counts = boot(kernel, initramfs, *mode, options.verbose, limit, &mut lines).unwrap_or_else(|e| {
-                lines.push(format!("vm: FAILED Linux {}, {}: {e:#}", kernel.name, mode.name()));
-                Counts { failed: 1, ..Counts::default() }
+                let failure = format!("vm: FAILED Linux {}, {}: {e:#}", kernel.name, mode.name());
+                lines.push(failure.clone());
+                Counts { failed: 1, failures: vec![failure], ..Counts::default() }
             });
             let mut total = total.lock().expect("no boot panics");
             println!("-- Linux {}, {}: {:.1} s", kernel.name, mode.name(), start.elapsed().as_secs_f32());
             lines.iter().for_each(|line| println!("{line}"));
             total.passed += counts.passed;
             total.failed += counts.failed;
+            if !counts.failures.is_empty() {
+                total.failures.push(format!("-- Linux {}, {}:", kernel.name, mode.name()));
+                total.failures.extend(counts.failures);
+            }
             total.skipped += counts.skipped;
         }
     };
@@ -262,6 +269,8 @@ fn build(arguments: &[&str]) -> Result<Vec<(String, PathBuf)>> {
 struct Counts {
     passed: usize,
     failed: usize,
+    /// The lines of what failed, with those that explain it.
+    failures: Vec<String>,
     /// Boots that were not begun, or not ended, for lack of time.
     skipped: usize,
 }
@@ -300,6 +309,9 @@ fn boot(
         }
         // The lines below a failure are indented.
         explains &= test.is_some() || line.starts_with("    ");
+        if explains {
+            counts.failures.push(line.clone());
+        }
         if verbose || test.is_some_and(|t| t != "end") || explains {
             out.push(line.clone());
         }

@@ -3,7 +3,7 @@
 use super::aborts;
 use super::assignment::{self, Piece, Placed};
 use crate::Outcome;
-use crate::input::{Input, priorities_note};
+use crate::input::{Input, priorities_note, warn};
 use crate::report::simulated::percent as millionths;
 use crate::report::{Cell, number, table};
 use serde_json::{Value, json};
@@ -11,13 +11,13 @@ use std::io::{self, Write};
 use takt_analysis::control::{self, ControlReport, CpuPlan, Loops, Pole};
 use takt_analysis::online::Verdict;
 use takt_analysis::placement::{self, Home};
-use takt_analysis::table::TableReport;
+use takt_analysis::table::{Shortage, TableReport};
 use takt_analysis::{online, parts, supply, table as windows, tardiness};
 use takt_core::model::{Domain, PartitionId, Task};
 use takt_core::scenario::Happening;
 use takt_core::time::Span;
 use takt_core::utility::Utility;
-use takt_workload::Workload;
+use takt_workload::{Driver, Severity, Workload};
 
 /// Validate a workload and say whether it is schedulable, and by which test
 #[derive(clap::Args, Debug)]
@@ -44,6 +44,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     // The engine has the last word on whether the policy can work on this system at all.
     takt_core::engine::Engine::new(workload.system.clone()).map_err(|e| super::sim::unsuitable(&workload, &e))?;
+    not_carried_out(&workload);
     if workload.system.windows.is_empty() {
         check_online(&workload, args, &mut out)
     } else {
@@ -52,6 +53,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         check_table(&workload, args.json, &mut out)
     }
+}
+
+/// Warns of the keys that `takt run` or `takt sim` does not carry out.
+fn not_carried_out(workload: &Workload) {
+    let real = workload.tasks.iter().any(|task| task.cmd.is_some());
+    let mut found = if real { workload.ignored_by(Driver::Run) } else { Vec::new() };
+    for simulated in workload.ignored_by(Driver::Simulation) {
+        if found.iter().all(|other| other.span != simulated.span) {
+            found.push(simulated);
+        }
+    }
+    found.iter_mut().for_each(|finding| finding.severity = Severity::Warning);
+    warn(&workload.source, &found);
 }
 
 fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outcome {
@@ -314,7 +328,7 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
     let fits = report.windows.iter().all(|w| w.fits);
     let guests = supply::verdicts(system).into_iter().map(|v| in_surroundings(v, workload)).collect();
     let tables = Tables { workload, report, fits, guests };
-    let no = !fits || tables.worst().is_some_and(|v| v.schedulable == online::Answer::No);
+    let no = tables.answer() == online::Answer::No;
     if as_json {
         writeln!(out, "{}", tables.json())?;
     } else {
@@ -332,6 +346,23 @@ impl Tables<'_> {
     fn worst(&self) -> Option<&supply::Verdict> {
         let worst = |wanted: online::Answer| self.guests.iter().find(|v| v.schedulable == wanted);
         worst(online::Answer::No).or_else(|| worst(online::Answer::Unknown))
+    }
+
+    /// The processes whose jobs are cut off by their budgets, those first whose jobs all are.
+    fn short(&self) -> impl Iterator<Item = &Shortage> {
+        let short = |always: bool| self.report.short.iter().filter(move |s| s.always == always);
+        short(true).chain(short(false))
+    }
+
+    /// The answer about the whole table.
+    fn answer(&self) -> online::Answer {
+        let worst = self.worst().map_or(online::Answer::Yes, |v| v.schedulable);
+        match self.short().next() {
+            _ if !self.fits || worst == online::Answer::No => online::Answer::No,
+            Some(short) if short.always => online::Answer::No,
+            Some(_) => online::Answer::Unknown,
+            None => worst,
+        }
     }
 
     fn json(&self) -> Value {
@@ -355,13 +386,19 @@ impl Tables<'_> {
         });
         let cpus = self.report.cpus.iter();
         let cpus = cpus.map(|c| json!({"cpu": c.cpu, "busy_ns": c.busy.ns(), "idle_per_mille": c.idle_per_mille}));
-        let (schedulable, test, kind) = match self.worst().filter(|_| self.fits) {
-            Some(v) => (answer(v.schedulable), v.test, v.kind),
-            None if self.fits && !self.guests.is_empty() => (json!(true), "budgets and supply", kind_of(&self.guests)),
-            None => (json!(self.fits), "budgets fit their windows", online::Kind::Exact),
+        let (test, kind) = match (self.short().next(), self.worst()) {
+            _ if !self.fits => ("budgets fit their windows", online::Kind::Exact),
+            (Some(_), _) => ("jobs fit their budgets", online::Kind::Necessary),
+            (None, Some(v)) => (v.test, v.kind),
+            (None, None) if self.guests.is_empty() => ("budgets fit their windows", online::Kind::Exact),
+            (None, None) => ("budgets and supply", kind_of(&self.guests)),
+        };
+        let short = |s: &Shortage| {
+            json!({"name": self.workload.tasks[s.task.index()].name, "need_ns": s.need.ns(), "budget_ns": s.budget.ns(),
+                   "always": s.always})
         };
         json!({
-            "schedulable": schedulable, "test": test, "kind": kind.to_string(),
+            "schedulable": answer(self.answer()), "test": test, "cut_off": self.short().map(short).collect::<Vec<_>>(), "kind": kind.to_string(),
             "hyperperiod_ns": self.report.major_frame.ns(), "windows": windows.collect::<Vec<_>>(),
             "partitions": partitions.collect::<Vec<_>>(), "cpus": cpus.collect::<Vec<_>>(),
             "idle_for_realtime": self.report.cpus_with_10_percent_idle,
@@ -398,6 +435,14 @@ impl Tables<'_> {
         }
         for v in &self.guests {
             writeln!(out, "partition {}: {v}", self.name(v.partition))?;
+        }
+        for Shortage { task, need, budget, always } in self.short() {
+            let name = &self.workload.tasks[task.index()].name;
+            let cut = if *always { "each is" } else { "some can be" };
+            writeln!(
+                out,
+                "process {name}: jobs need up to {need} of a budget of {budget}, so {cut} cut off and missed"
+            )?;
         }
         aborts::print(self.workload, out)?;
         writeln!(out, "{}", self.in_short())
@@ -442,6 +487,13 @@ impl Tables<'_> {
     fn in_short(&self) -> String {
         if !self.fits {
             return "not schedulable: SC budgets do not fit their window (exact)".into();
+        }
+        if let Some(short) = self.short().next() {
+            let name = &self.workload.tasks[short.task.index()].name;
+            return match short.always {
+                true => format!("not schedulable: `{name}` is cut off in each job, as told above"),
+                false => format!("not known to be schedulable: `{name}` can be cut off, as told above"),
+            };
         }
         match self.worst() {
             Some(v) => {

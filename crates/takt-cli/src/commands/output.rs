@@ -29,7 +29,7 @@ pub(crate) struct OutputArgs {
     /// Print one JSON object and nothing else on standard output
     #[arg(long)]
     pub(crate) json: bool,
-    /// Exit with status 1 when a deadline was missed
+    /// Exit with status 1 when a deadline was missed, an activation was cut off, or a process failed
     #[arg(long)]
     pub(crate) strict: bool,
 }
@@ -76,6 +76,10 @@ pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failu
 impl OutputArgs {
     /// The files that are written, once it is known that their endings name what can be written.
     pub(crate) fn files(&self) -> Result<impl Iterator<Item = &PathBuf>, Failure> {
+        if self.json && self.to_stdout() {
+            let message = "`--json` and `--trace -` would both write to standard output";
+            return Err(Failure::input(message, "write the trace to a file, or leave `--json` out"));
+        }
         let trace = self.trace.iter().filter(|_| !self.to_stdout());
         if let Some(path) = trace.clone().find(|path| Format::from_path(path).is_none()) {
             let hint = "name it .pftrace (Perfetto), .jsonl or .csv";

@@ -19,7 +19,7 @@ Every duration on the command line has a unit: `500ms`, `2s`, `250us`, `1min`.
 | exit status | meaning |
 |---|---|
 | 0 | done; also when a test that is only sufficient says nothing (`unknown`) |
-| 1 | done, and the answer is no: not schedulable, deadlines missed under `--strict`, a trace breaks a rule, traces differ, every process failed, an initialisation took too long |
+| 1 | done, and the answer is no: not schedulable; under `--strict` deadlines missed, activations cut off or processes failed; a trace breaks a rule, traces differ, every process failed, an initialisation took too long |
 | 2 | bad input or usage, with file, line and column where there are any |
 | 3 | this machine cannot: permission, kernel feature, a CPU that is not there; with the fix |
 

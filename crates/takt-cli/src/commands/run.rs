@@ -18,7 +18,7 @@ use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::{Choice, Signal};
 use takt_trace::Stamped;
-use takt_workload::{Driver, OnCrash, Realtime, Spawn, TaskInfo, Workload};
+use takt_workload::{Driver, OnCrash, Realtime, Spawn, Workload};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
@@ -100,12 +100,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
         responses: &report.responses,
         context_switches: report.context_switches,
         windows_lost: report.windows_lost,
+        simulated: false,
     };
     // Who asked for the end must get it, even if standard output is a pipe that nobody reads.
     let heard = report.ended != Ended::Signal || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
     if args.output.json {
-        summary.write_json(more(&workload, &report, realtime), |task| causes::of_task(&report, task), &mut out)?;
+        let notes = [summary.remarks(), remarks(&workload, &report, realtime)].concat();
+        summary.write_json(
+            more(&workload, &report, realtime),
+            &notes,
+            |task| causes::of_task(&report, task),
+            &mut out,
+        )?;
     } else if args.output.for_people() {
         print(&mut out, &workload, &report, &summary, realtime)?;
     }
@@ -336,7 +343,7 @@ fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Val
         "startup_ns": report.startup.as_nanos() as u64,
         "lateness_ns": figures(&report.lateness), "switch_ns": figures(&report.effort),
         "stolen_ns": report.stolen.map(Span::ns),
-        "dropped_records": report.dropped, "refused": report.failures, "notes": remarks(workload, report, realtime),
+        "dropped_records": report.dropped, "refused": report.failures,
         "ends": report.ends.iter().map(|end| match end {
             None => serde_json::Value::Null,
             Some(TaskEnd::Exited(code)) => json!({"exited": code}),
@@ -382,8 +389,15 @@ fn print(
     remarks(workload, report, realtime).iter().try_for_each(|remark| writeln!(out, "{remark}"))
 }
 
+/// Whether the signal of this number is the one that reports aborts to the task's process.
+fn reports_aborts(workload: &Workload, index: usize, number: i32) -> bool {
+    let rule = workload.system.tasks[index].on_abort;
+    rule == OnAbort::Signal && signal(workload.tasks[index].abort_signal.unwrap_or("USR1")).as_raw() == number
+}
+
 /// How the processes of a task ended.
-fn remarks_on_ends(task: &TaskInfo, report: &Report, index: usize) -> Vec<String> {
+fn remarks_on_ends(workload: &Workload, report: &Report, index: usize) -> Vec<String> {
+    let task = &workload.tasks[index];
     let (name, failures, replaced) = (&task.name, report.failures_of[index], report.replaced[index]);
     let mut remarks = Vec::new();
     match report.ends[index] {
@@ -394,6 +408,10 @@ fn remarks_on_ends(task: &TaskInfo, report: &Report, index: usize) -> Vec<String
             remarks.push(format!("note: {name} ended regularly (status 0)"));
         }
         Some(TaskEnd::Exited(0)) | None => {}
+        Some(TaskEnd::Signalled(number)) if reports_aborts(workload, index, number) => remarks.push(format!(
+            "warning: {name} was ended by signal {number}, with which Takt reports an abort (`on_abort: signal`); its program \
+             has to handle that signal"
+        )),
         Some(end) if failures > 1 => remarks.push(format!("warning: {failures} processes of {name} failed; one {end}")),
         Some(end) => remarks.push(format!("warning: {name} {end}")),
     }
@@ -416,9 +434,7 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
         remarks.push(format!("note: the file names no CPU by number; here that is CPU {}", workload.system.cpus));
     }
     remarks.extend(report.notes.iter().map(|note| format!("note: {note}")));
-    for (index, task) in workload.tasks.iter().enumerate() {
-        remarks.extend(remarks_on_ends(task, report, index));
-    }
+    remarks.extend((0..workload.tasks.len()).flat_map(|index| remarks_on_ends(workload, report, index)));
     if let Some(e) = &report.spawn_error {
         remarks.push(format!("warning: a task has ended because its next process could not be started: {e}"));
     }

@@ -143,6 +143,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         responses: &responses.0,
         context_switches,
         windows_lost,
+        simulated: replayed.is_none(),
     };
     let simulated =
         Simulated { workload: &workload, duration: length, report: report.as_ref(), notes: &notes, deadlocks };
@@ -152,7 +153,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if let (Some(replay), Some(path)) = (&replayed, &args.replay) {
             more["replay"] = replay_json(path, replay);
         }
-        summary.write_json(more, tasks, &mut out)?;
+        let mut all = general(&workload, replayed.is_some());
+        all.extend(summary.remarks());
+        summary.write_json(more, &all, tasks, &mut out)?;
     } else if args.output.for_people() {
         heading(&workload, length, args.replay.as_deref().zip(replayed.as_ref()), &mut out)?;
         summary.print(&mut out)?;
@@ -178,6 +181,9 @@ fn prepare(
     record: Option<steps::Reader>,
     workload: &mut Workload,
 ) -> Result<(Span, Option<Replay>), Failure> {
+    if args.on_abort.is_some() {
+        on_abort_matters(&workload.system)?;
+    }
     if record.is_some() {
         workload.clear_simulated();
     } else {
@@ -237,14 +243,20 @@ fn heading(
         let lines = replay.doubts.iter().cloned().chain(steps::listed(&replay.differences));
         lines.into_iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     }
-    let one_only = system.policy.scope == takt_core::model::Scope::Uniprocessor;
-    if workload.settings.cpus_from_all && !one_only && replay.is_none() {
-        writeln!(out, "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more")?;
-    }
-    if let Some(assigned) = workload.settings.priorities {
-        writeln!(out, "note: {}", priorities_note(assigned))?;
-    }
+    general(workload, replay.is_some()).iter().try_for_each(|note| writeln!(out, "{note}"))?;
     writeln!(out)
+}
+
+/// Notes about what is simulated, whatever comes out.
+fn general(workload: &Workload, replayed: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let one_only = workload.system.policy.scope == takt_core::model::Scope::Uniprocessor;
+    if workload.settings.cpus_from_all && !one_only && !replayed {
+        let note = "note: the file names no CPU by number, so one CPU was simulated; --cpus N takes more";
+        notes.push(note.to_owned());
+    }
+    notes.extend(workload.settings.priorities.map(|assigned| format!("note: {}", priorities_note(assigned))));
+    notes
 }
 
 /// What `--json` says of the record.
@@ -275,6 +287,19 @@ fn set_late(workload: &mut Workload, late: Late) -> Result<(), Failure> {
     workload.system.late = late;
     workload.settings.late_stated = true;
     Ok(())
+}
+
+/// Whether `--on-abort` can concern a task of the system.
+fn on_abort_matters(system: &System) -> Result<(), Failure> {
+    let online = || system.tasks.iter().filter(|task| task.arrival != Arrival::Activated);
+    let (why, hint) = if online().next().is_none() {
+        ("activations are cut off, and not aborted", "leave it out, or give the partitions a `policy` such as `edf`")
+    } else if online().all(|task| task.handler.is_some()) {
+        ("each task has a `handler`, which says what an abort does", "leave it out, or remove the handlers")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::input(format!("`--on-abort` has no effect here: {why}"), hint))
 }
 
 /// Whether rounds can be written to a file of this name.

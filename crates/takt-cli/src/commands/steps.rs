@@ -201,9 +201,16 @@ impl Reader {
                 let inputs = inputs.map(|v| from_json(v, &workload.system)).collect::<Option<Vec<_>>>()?;
                 Some(Step { now: Time::ZERO + span(&step[0], 0)?, inputs })
             });
-            let step = step.ok_or_else(|| match self.header["takt_steps"] == VERSION {
-                true => self.wrong(number, "this is not a step"),
-                false => {
+            let step = step.ok_or_else(|| match absent_task(&value, workload.system.tasks.len()) {
+                Some(task) => {
+                    let n = workload.tasks.len();
+                    let message = format!("{}:{number}: this step is of task {task} (from 0)", self.path.display());
+                    let hint =
+                        format!("`{}` has {n} tasks; give it as many as the recorded run had", workload.source.name);
+                    Failure::input(message, &hint)
+                }
+                None if self.header["takt_steps"] == VERSION => self.wrong(number, "this is not a step"),
+                None => {
                     self.wrong(number, "this is not a step of this version of Takt, whose completions name their jobs")
                 }
             })?;
@@ -286,6 +293,13 @@ fn whole(value: &Value, least: u64, most: u64) -> Option<u64> {
 /// What may be missing; the outer `None` is what is there and wrong.
 fn or_null<T>(value: &Value, read: impl FnOnce(&Value) -> Option<T>) -> Option<Option<T>> {
     if value.is_null() { Some(None) } else { read(value).map(Some) }
+}
+
+/// The task that a step of another system is about, where this one has only so many.
+fn absent_task(step: &Value, tasks: usize) -> Option<u64> {
+    let of_tasks = |input: &&Value| input[0] != "configure" && input[0] != "switch";
+    let inputs = step[1].as_array().into_iter().flatten().filter(of_tasks);
+    inputs.filter_map(|input| input[1].as_u64()).find(|task| *task >= tasks as u64)
 }
 
 fn to_json(input: &Input) -> Value {

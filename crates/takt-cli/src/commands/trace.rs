@@ -150,7 +150,7 @@ fn show(trace: &Trace, options: &TextOptions, out: &mut impl Write) -> Outcome {
     write!(out, "{}", gantt::text(trace, options))?;
     let summary = summary::summarize(trace);
     let total = summary.total;
-    let handlers: u64 = summary.tasks.iter().map(|t| t.handlers).sum();
+    let handlers = summary.total.handlers;
     let [activations, cut_off, behind] = [total.activations, total.cut_off, total.behind];
     let tables = [("activations", activations), ("cut off", cut_off), ("behind", behind)];
     let more = tables.into_iter().chain([("handlers", handlers), ("deadlocks", summary.deadlocks)]);

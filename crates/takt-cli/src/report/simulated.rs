@@ -15,8 +15,6 @@ use takt_workload::Workload;
 
 /// What is counted beside the engine's own counters.
 pub(crate) struct Notes {
-    /// Handlers that began, by task.
-    handlers: Vec<u64>,
     /// Calls for other terms, and how many of them were refused, by task.
     calls: Vec<(u64, u64)>,
     /// The first circles of jobs that wait for each other, each from the one whose request closed it.
@@ -47,7 +45,6 @@ impl Notes {
         Notes {
             switches: Vec::new(),
             policies: Policies::of(&header(workload, "sim", None)),
-            handlers: vec![0; system.tasks.len()],
             calls: vec![(0, 0); system.tasks.len()],
             deadlocks: Vec::new(),
             owners: vec![None; usize::from(system.resources)],
@@ -58,8 +55,7 @@ impl Notes {
                 || system.resources > 0
                 || !system.alternatives.is_empty()
                 || workload.scenario.changes.iter().any(|(_, what)| matches!(what, Happening::Configure { .. }))
-                || system.tasks.iter().any(|t| t.steps.iter().any(|step| matches!(step, Step::Call(_))))
-                || system.tasks.iter().any(|t| t.handler.is_some()),
+                || system.tasks.iter().any(|t| t.steps.iter().any(|step| matches!(step, Step::Call(_)))),
         }
     }
 
@@ -81,7 +77,6 @@ impl Notes {
 impl Sink for Notes {
     fn record(&mut self, record: Record) {
         match record.what {
-            What::Handler { task, .. } => self.handlers[task.index()] += 1,
             What::Request { task, resource, granted: true } => {
                 self.owners[usize::from(resource.0)] = Some(task);
                 self.asked[task.index()] = None;
@@ -181,7 +176,6 @@ impl Simulated<'_> {
             "steal": scenario.steal.map(|s| json!({"period_ns": s.period.ns(), "length_ns": s.length.ns()})),
             "changes": scenario.changes.len(),
             "deadlocks": self.deadlocks,
-            "handlers": self.notes.handlers.iter().sum::<u64>(),
         });
         let told = |deadlock: &Deadlock| {
             let circle: Vec<_> = self.circle(deadlock).collect();
@@ -209,7 +203,7 @@ impl Simulated<'_> {
         }
         let shares = self.shares();
         let task = move |index: usize| {
-            let mut task = json!({"handlers": self.notes.handlers[index]});
+            let mut task = json!({});
             if let (asked @ 1.., refused) = self.notes.calls[index] {
                 (task["calls"], task["calls_refused"]) = (asked.into(), refused.into());
             }
@@ -265,9 +259,6 @@ impl Simulated<'_> {
         }
         for (task, (asked, refused)) in workload.tasks.iter().zip(&self.notes.calls).filter(|(_, (n, _))| *n > 0) {
             writeln!(out, "calls: {} asked {asked} times for other terms, {refused} refused", task.name)?;
-        }
-        for (task, n) in workload.tasks.iter().zip(&self.notes.handlers).filter(|(_, n)| **n > 0) {
-            writeln!(out, "handlers: {} began {n}", task.name)?;
         }
         for deadlock in &self.notes.deadlocks {
             let link = |(task, resource, owner)| format!("{task} waits for {resource}, held by {owner}");

@@ -63,6 +63,8 @@ fn a_process_per_job_that_is_aborted_is_replaced() {
         let started = room.text("pids").lines().count();
         std::fs::remove_file(room.path("pids")).map_err(|e| e.to_string())?;
         ensure(all == [20, 0, 0, 20, 20, 0], || "counts".into())?;
+        // What Takt killed has not ended by itself, nor has what is killed at the end.
+        ensure(run["ends"][0].is_null(), || "ends".into())?;
         ensure((15..=21).contains(&started), || format!("{started} processes"))
     });
 }
@@ -191,7 +193,7 @@ fn a_signal_tells_a_program_of_the_abort() {
                 handler: 2ms, init: yes, cmd: exec takt burn --runtime 30ms --handler 2ms}]";
     on_each_mechanism(text, &["--duration", "1s"], |run, room| {
         let task = &run["tasks"][0];
-        let all = counts(task, ["released", "aborted", "behind", "late_signals"]);
+        let all = counts(task, ["released", "handlers", "behind", "late_signals"]);
         let records = room.trace("t.jsonl").records;
         let handled = records.iter().filter_map(|r| match r.record.what {
             What::HandlerEnd { consumed, .. } => Some(consumed),
@@ -204,7 +206,22 @@ fn a_signal_tells_a_program_of_the_abort() {
     });
 }
 
-/// A job of a process that never signals ends only by an abort, and is missed.
+/// A program that does not handle the signal of an abort is ended by it. The summary says where the signal came from.
+#[test]
+fn an_unhandled_signal_of_an_abort_is_told() {
+    let text = "policy: edf\ncpus: 0\nlate: abort\ntasks: [{name: a, period: 20ms, runtime: 5ms, on_abort: signal=USR2, \
+                cmd: 'while :; do :; done'}]";
+    on_each_mechanism(text, &["--duration", "200ms"], |run, _| {
+        let [released, met, missed, failures] = counts(&run["tasks"][0], ["released", "met", "missed", "failures"]);
+        ensure((released, met, missed, failures) == (10, 0, 10, 1), || "counts".into())?;
+        let says = "a was ended by signal 12, with which Takt reports an abort";
+        let told =
+            run["notes"].as_array().into_iter().flatten().filter_map(Value::as_str).any(|note| note.contains(says));
+        ensure(told && run["ends"][0]["signal"] == 12, || "notes".into())
+    });
+}
+
+/// A job of a process that never signals ends only by an abort, and is missed. No test says that its deadlines are met.
 #[test]
 fn a_process_that_never_signals_completes_nothing() {
     let text = "policy: edf\ncpus: 0\nlate: abort\ntasks: [{name: a, period: 20ms, runtime: 5ms, completion: none, \
@@ -215,6 +232,87 @@ fn a_process_that_never_signals_completes_nothing() {
             [&sim, run].map(|summary| counts(&summary["tasks"][0], ["released", "completed", "missed", "aborted"]));
         ensure(simulated == run && run == [20, 0, 20, 20], || format!("simulated {simulated:?}"))
     });
+    for late in ["abort", "continue"] {
+        let room = Room::with(&text.replace("late: abort", &format!("late: {late}")));
+        let said = room.takt(&["check", "w.yaml"]).expect(1).stdout;
+        assert!(said.contains("jobs of task `a` never complete (`completion: none`)"), "{said}");
+    }
+}
+
+/// A budget below what jobs need cuts each off, and a budget that varies may.
+#[test]
+fn check_says_which_jobs_are_cut_off() {
+    let table = |process: &str| {
+        Room::with(&format!(
+            "windows: [{{length: 50ms, slices: [{{cpu: 0, sc_partition: A}}]}}]\npartitions: [{{name: A, processes: [{process}]}}]\n"
+        ))
+    };
+    let process = |keys: &str| table(&format!("{{name: s, cmd: x, init: yes, {keys}}}"));
+    for (keys, status, schedulable, says) in [
+        (
+            "budget: 3ms, runtime: 4ms",
+            1,
+            Value::from(false),
+            "process s: jobs need up to 4ms of a budget of 3ms, so each is cut off",
+        ),
+        ("budget: 4ms, jitter: 2ms, runtime: 4ms", 0, "unknown".into(), "so some can be cut off"),
+        ("budget: 3ms, runtime: 1ms, execution: [2ms, 4ms]", 0, "unknown".into(), "so some can be cut off"),
+        ("budget: 4ms, runtime: 4ms", 0, true.into(), "schedulable: the SC budgets fit"),
+        ("budget: 4ms", 0, true.into(), "schedulable: the SC budgets fit"),
+    ] {
+        let room = process(keys);
+        let said = room.takt(&["check", "w.yaml"]).expect(status).stdout;
+        assert!(said.contains(says), "{keys}: {said}");
+        let json: Value = serde_json::from_str(&room.takt(&["check", "w.yaml", "--json"]).stdout).unwrap();
+        assert_eq!(json["schedulable"], schedulable, "{keys}: {json}");
+        let simulated = room.takt(&["sim", "w.yaml", "--duration", "10s", "--json"]).json();
+        let cut_off = simulated["tasks"][0]["cut_off"].as_u64();
+        assert_eq!(cut_off > Some(0), schedulable != true, "{keys}: {simulated}");
+    }
+    // A process without signals has no jobs that could be cut off.
+    table("{name: s, cmd: x, completion: none, budget: 3ms, runtime: 4ms}").takt(&["check", "w.yaml"]).expect(0);
+}
+
+/// What has no effect is said, before anything is done.
+#[test]
+fn what_has_no_effect_is_refused_or_told() {
+    let refused = |text: &str, args: &[&str], says: &str| {
+        let done = Room::with(text).takt(&[&[args[0], "w.yaml"], &args[1..]].concat()).expect(2);
+        assert!(done.stderr.contains(says) && done.stdout.is_empty(), "{args:?}: {}", done.stderr);
+    };
+    let table = "windows: [{length: 50ms, slices: [{cpu: 0, sc_partition: A}]}]\n\
+                 partitions: [{name: A, processes: [{name: s, budget: 3ms, cmd: x}]}]\n";
+    let tasks = "policy: edf\ntasks: [{name: a, period: 20ms, runtime: 5ms, handler: 1ms, cmd: x}]\n";
+    refused(table, &["sim", "--on-abort", "finish"], "activations are cut off, and not aborted");
+    refused(tasks, &["sim", "--on-abort", "finish"], "each task has a `handler`");
+    for (text, policy) in [(tasks, "edf"), (table, "windows")] {
+        let says = format!("`--placement` has no effect under `{policy}");
+        for command in ["check", "sim", "run"] {
+            refused(text, &[command, "--placement", "wf"], &says);
+        }
+    }
+    refused(tasks, &["sim", "--json", "--trace", "-"], "would both write to standard output");
+    refused(tasks, &["run", "--json", "--trace", "-"], "would both write to standard output");
+
+    let told = |text: &str, args: &[&str], says: &str| {
+        let done = Room::with(text).takt(&[&["check", "w.yaml"], args].concat()).expect(0);
+        assert!(done.stderr.contains(says), "{says} is not in {}", done.stderr);
+    };
+    told(&format!("placement: wf\n{tasks}"), &[], "`placement` has no effect under `edf`");
+    told(&format!("load: 1.2\n{tasks}"), &[], "`takt run` ignores `load`, which changes outcomes");
+    let mixed = "late: abort\nwindows: [{length: 20ms, cpu: 0, sc_partition: A}, {length: 20ms, cpu: 0, sc_partition: B}]\n\
+                 partitions:\n- {name: A, processes: [{cmd: x, budget: 1ms}]}\n\
+                 - {name: B, policy: edf, processes: [{cmd: x, period: 40ms, runtime: 1ms}]}\n";
+    told(mixed, &[], "`late` concerns some partitions only");
+    let late = Room::with(&mixed.replace("late: abort\n", "")).takt(&["sim", "w.yaml", "--late", "abort"]).expect(0);
+    let says = "`late` concerns some partitions only: `A` has no policy";
+    assert!(late.stderr.contains(says) && !late.stderr.contains("w.yaml:1:1"), "{}", late.stderr);
+    // What only a simulation does not know is no finding about the process.
+    let said = Room::with(table).takt(&["sim", "w.yaml"]).expect(0).stdout;
+    assert!(
+        said.contains("s states no `runtime`, `execution` or `steps`, so it has activations and no jobs here"),
+        "{said}"
+    );
 }
 
 /// Median delay from the releases of `b` to its dispatch.

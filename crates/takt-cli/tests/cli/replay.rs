@@ -174,7 +174,6 @@ fn a_record_of_steps_that_no_run_writes_is_refused_at_its_line() {
     refused("9223372036854775807", &["[0,[]]"], "r.steps:1: its horizon");
     refused("null", &["[5,[]]", "[4,[]]"], "r.steps:3: time runs backwards");
     for input in [
-        "[\"complete\",1,0]",
         "[\"complete\",0]",
         "[\"complete\",0,-1]",
         "[\"exit\",0]",
@@ -242,22 +241,22 @@ fn a_record_is_replayed_by_the_system_that_was_recorded_and_by_no_other() {
             refused(&[], says);
         };
         edited("runtime: 2ms", "runtime: 2500us", &["task `a`: runtime: recorded 2ms, now 2.5ms"]);
-        edited("period: 14ms", "period: 14ms, budget: 4ms", &["task `b`: budget: recorded none, now 4ms"]);
+        edited("period: 14ms", "period: 14ms, budget: 4ms", &["task `b`: budget: recorded not set, now 4ms"]);
         edited("policy: edf", "policy: edf\nlate: abort", &["late: recorded continue, now abort"]);
         edited("policy: edf", "policy: edf\nbacklog: skip", &["backlog: recorded queue, now skip"]);
         edited(
             "policy: edf",
             "policy: 'rr:quantum=3ms'",
-            &["policy: recorded edf, now rr", "settings: quantum: recorded none, now 3ms"],
+            &["policy: recorded edf, now rr", "settings: quantum: recorded not set, now 3ms"],
         );
         edited(
             "{name: a, period: 10ms",
             "{name: c, releases: [5ms, 10ms], deadline: 10ms",
             &[
                 "task `c`: name: recorded a, now c",
-                "task `c`: offset: recorded 0s, now none",
-                "task `c`: period: recorded 10ms, now none",
-                "task `c`: releases: recorded none, now [\"5ms\",\"10ms\"]",
+                "task `c`: offset: recorded 0s, now not set",
+                "task `c`: period: recorded 10ms, now not set",
+                "task `c`: releases: recorded not set, now [\"5ms\",\"10ms\"]",
             ],
         );
         edited("]\n", ", {period: 1s, runtime: 1ms, cmd: 'true'}]\n", &["tasks: number: recorded 2, now 3"]);
@@ -271,6 +270,12 @@ fn a_record_is_replayed_by_the_system_that_was_recorded_and_by_no_other() {
         let what_if = replay(&["--policy", "rm", "--what-if", "--json"]).json();
         let differences = json!([{"key": "policy", "recorded": "edf", "now": "rm"}]);
         assert_eq!((&what_if["replay"]["what_if"], &what_if["replay"]["differences"]), (&true.into(), &differences));
+
+        let one = text.split(", {name: b").next().expect("its first task");
+        fs::write(room.path("w.yaml"), format!("{one}]\n")).unwrap();
+        let stderr = replay(&["--what-if"]).expect(2).stderr;
+        assert!(stderr.contains("this step is of task 1 (from 0)") && stderr.contains("has 1 tasks"), "{stderr}");
+        fs::write(room.path("w.yaml"), text).unwrap();
 
         let whole = room.text("r.steps");
         let spoiled = |text: &str, says: &str, what_if: i32| {

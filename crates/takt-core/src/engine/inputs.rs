@@ -115,16 +115,31 @@ impl State {
 
     /// The task's program has ended.
     fn exit(&mut self, task: TaskId, ending: Ending, sink: &mut dyn Sink) {
-        let signals = self.signals(task) || self.is_activated(task);
+        let activated = self.is_activated(task);
+        let signals = self.signals(task) || activated;
         let run = &mut self.runs[task.index()];
         if run.is_gone() {
             return;
         }
         // Nothing of a program that has ended is continued or replaced.
         let at = run.at.take();
+        if ending.replaced {
+            // Between two jobs it ends none of them.
+            let Some(job) = at else { return };
+            if !run.has_job() {
+                // A job of a window table whose activation is over stays open: the signal of the next process ends it.
+                return;
+            }
+            if run.job != job && !activated {
+                // It was at the work of an earlier job: the current one begins with the next program.
+                run.account(self.now);
+                run.abandoned = run.consumed;
+                run.counts.late_signals += 1;
+                self.own_work_begins = true;
+                return self.record(sink, What::LateSignal { task, job });
+            }
+        }
         let outcome = match ending.regular {
-            // Between two jobs it ends none of them, unless there will be no other.
-            _ if at.is_none() && ending.replaced => return,
             true if signals => Outcome::Exited,
             true if at == Some(run.job) => Outcome::Completed,
             _ if run.fresh => Outcome::Skipped,
@@ -135,10 +150,7 @@ impl State {
         if run.has_job() {
             return self.end_job(task, outcome, true, sink);
         }
-        // A job of a window table whose activation is over stays open: the signal of the next process ends it.
-        if !ending.replaced {
-            self.depart(task, departure, sink);
-        }
+        self.depart(task, departure, sink);
     }
 
     /// Changes the runtime, and has the other two wait for the end of the present job ([`State::retime`]).

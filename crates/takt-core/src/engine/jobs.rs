@@ -99,6 +99,7 @@ impl State {
         run.declared = Some(handler.runtime);
         (run.consumed, run.abandoned) = (Span::ZERO, Span::ZERO);
         run.metered = false;
+        run.counts.handlers += 1;
         let job = run.job;
         self.record(sink, What::Handler { task, job, deadline });
         self.events.push(Event::Handler { task, job, consumed });
@@ -138,7 +139,9 @@ impl State {
                 run.counts.missed += 1;
                 run.counts.aborted += 1;
             }
-            Outcome::Exited => self.uncount(task),
+            // What was late by then was missed, however the program ended.
+            Outcome::Exited if in_time => self.uncount(task),
+            Outcome::Exited => run.counts.missed += 1,
             Outcome::Skipped => run.counts.missed += 1,
             Outcome::BudgetUsed | Outcome::Overrun => unreachable!("only activations end so"),
         }
@@ -239,10 +242,9 @@ impl State {
         };
         match outcome {
             Outcome::Completed => return self.complete_open(task, sink),
-            Outcome::Exited => {
-                run.counts.missed -= u64::from(open.missed);
-                self.uncount(task);
-            }
+            // A job that was cut off was missed, however its program ended.
+            Outcome::Exited if open.missed => {}
+            Outcome::Exited => self.uncount(task),
             _ => {
                 run.counts.missed += u64::from(!open.missed);
                 run.counts.aborted += u64::from(outcome == Outcome::Aborted);
@@ -297,7 +299,8 @@ impl State {
         for job in last + 1..=last + queued {
             planned = self.next_release(task, job - 1, planned).expect("a job that has arrived was planned");
             let deadline = self.absolute_deadline(task, planned);
-            if departure == Departure::Ended {
+            let passed = deadline.is_some_and(|deadline| deadline < self.now);
+            if departure == Departure::Ended && !passed {
                 if self.counted(deadline) {
                     self.uncount(task);
                 }

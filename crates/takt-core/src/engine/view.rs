@@ -87,9 +87,7 @@ impl Engine {
     /// Counts summed over all tasks. O(tasks).
     #[must_use]
     pub fn totals(&self) -> Counts {
-        let mut sum = Counts::default();
-        (0..self.state.runs.len()).for_each(|task| sum += self.counts(TaskId(task as u32)));
-        sum
+        (0..self.state.runs.len()).map(|task| self.counts(TaskId(task as u32))).sum()
     }
     /// How much of what the task's current job has consumed went into its own work, and not into that of an aborted job.
     #[must_use]

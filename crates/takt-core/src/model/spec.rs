@@ -173,6 +173,12 @@ impl PolicySpec {
         matches!(self.scope, Scope::Global | Scope::Clustered)
     }
 
+    /// Whether it assigns tasks to CPUs or clusters, so that the placement rule matters.
+    #[must_use]
+    pub const fn uses_placement(&self) -> bool {
+        matches!(self.scope, Scope::Partitioned | Scope::Clustered)
+    }
+
     /// The prefix that its scope gives its name: `g-`, `p-`, `c-` or nothing.
     #[must_use]
     pub const fn prefix(&self) -> &'static str {

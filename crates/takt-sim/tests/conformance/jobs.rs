@@ -272,10 +272,10 @@ impl Account {
         }
     }
 
-    /// The program ended regularly: the job that it was at is none.
+    /// The program ended regularly: the job that it was at is none, unless it was missed before.
     fn exits_from_table(&mut self) {
-        if let Some((_, missed)) = self.table.take() {
-            self.counts.missed -= u64::from(missed);
+        // One that was cut off was missed before.
+        if let Some((_, false)) = self.table.take() {
             self.uncount();
         }
     }
@@ -307,7 +307,8 @@ impl Account {
         let in_time = open.deadline.is_none_or(|d| judged <= d);
         match outcome {
             _ if self.task.arrival == Arrival::Activated => self.activation_ends(outcome, at),
-            Outcome::Exited => self.uncount(),
+            Outcome::Exited if in_time => self.uncount(),
+            Outcome::Exited => self.counts.missed += 1,
             Outcome::Completed | Outcome::BudgetUsed => {
                 self.counts.completed += 1;
                 self.counts.met += u64::from(in_time);
@@ -346,6 +347,7 @@ impl Account {
         let described = self.task.handler.expect("only those with a handler are expected to begin one");
         assert_eq!(deadline, described.deadline.map(|d| now + d), "{:?}", self.id);
         self.handler = Some((job, Open { release, planned: release, relative: None, deadline, last_place: None }));
+        self.counts.handlers += 1;
     }
 
     pub(crate) fn handler_ends(&mut self, job: JobId, consumed: Span, moment: Moment, elapsed: bool) {

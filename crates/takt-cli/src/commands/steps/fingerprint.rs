@@ -19,7 +19,7 @@ const VERSION: u64 = 1;
 pub(crate) struct Difference {
     /// The value's name in the words of the workload file, such as ``task `a`: runtime``.
     pub(crate) key: String,
-    /// The value in the recorded run; `none` where it had none.
+    /// The value in the recorded run; `not set` where it had none.
     pub(crate) recorded: String,
     /// The value in the system that replays.
     pub(crate) asked: String,
@@ -137,7 +137,7 @@ fn compare(key: &str, recorded: &Value, asked: &Value, found: &mut Vec<Differenc
 /// A value without quotation marks.
 fn text(value: &Value) -> String {
     match value {
-        Value::Null => "none".to_owned(),
+        Value::Null => "not set".to_owned(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
