@@ -1,6 +1,6 @@
 //! What is known of policies that go by what jobs are worth: where they are EDF.
 
-use crate::uniprocessor::Demand;
+use crate::demand::Demand;
 use takt_core::model::{Need, PolicySpec, Scope, System};
 
 /// Whether the policy goes by what jobs are worth.

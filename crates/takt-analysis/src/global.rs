@@ -1,11 +1,11 @@
 //! Global policies on identical CPUs, by the strongest of their sufficient tests.
 
 use crate::accrual::is_global_edf;
-use crate::online::{Answer, Kind, beyond, impossible};
+use crate::demand::{Demand, impossible};
 use crate::taskset::{Task, TaskSet};
 use crate::tests::fixed_priority::{Peer, Priorities};
 use crate::tests::{self, Verdict, Why};
-use crate::uniprocessor::{Demand, Finding};
+use crate::verdict::{Answer, Finding, Kind, beyond};
 use takt_core::model::{System, TaskId};
 use takt_core::time::Span;
 

@@ -1,8 +1,9 @@
 //! Whether a tenth of each CPU is left to others, which decides whether processes get a real-time class.
 
-use crate::online::{homes, most};
+use crate::homes::homes;
+use crate::need::most;
 use crate::parts;
-use crate::servers;
+use crate::servers::ranks;
 use crate::split;
 use crate::utilisation::Utilisation;
 use takt_core::cpus::CpuSet;
@@ -48,7 +49,7 @@ pub(crate) fn in_whole(system: &System, declared: &System, home: Option<Vec<u16>
         };
         shares.push(share);
     }
-    let leads = servers::ranking(&system.policy).map(|_| declared.leads());
+    let leads = ranks::ranking(&system.policy).map(|_| declared.leads());
     if let Some(leads) = leads.as_ref().filter(|_| bounds(system)) {
         cap(&mut shares, leads, declared);
     }
@@ -56,8 +57,8 @@ pub(crate) fn in_whole(system: &System, declared: &System, home: Option<Vec<u16>
     if system.policy.scope != Scope::Partitioned || split::has_routes(&system.policy) {
         return crowded(system, (0..shares.len()).collect(), &shares, cpus as u64);
     }
-    let home = match servers::ranking(&declared.policy) {
-        Some(by) => homes(&servers::as_tasks(declared, by)),
+    let home = match ranks::ranking(&declared.policy) {
+        Some(by) => homes(&ranks::as_tasks(declared, by)),
         None => home.unwrap_or_else(|| homes(declared)),
     };
     let home = |t: usize| usize::from(home[leads.as_ref().map_or(t, |leads| leads[t].0.index())]);
@@ -97,7 +98,7 @@ fn crowded(system: &System, tasks: Vec<usize>, shares: &[(u64, u64)], cpus: u64)
 /// Whether servers never take more than what is reserved for them.
 fn bounds(system: &System) -> bool {
     let policy = &system.policy;
-    match servers::ranking(policy).is_some() {
+    match ranks::ranking(policy).is_some() {
         true => policy.value("background") != Some(1),
         false => policy.profile.name == "cbs" && policy.value("enforcement") == Some(1),
     }
@@ -141,7 +142,7 @@ fn share(system: &System, declared: &System, id: TaskId, task: &Task) -> Option<
             _ => return Some((0, 1)),
         },
     };
-    let reserved = match servers::ranking(&system.policy) {
+    let reserved = match ranks::ranking(&system.policy) {
         Some(_) => declared.server(id).map(|server| server.reservation),
         None => declared.tasks[id.index()].reserved(),
     };

@@ -7,15 +7,20 @@
 
 mod accrual;
 pub mod assign;
+mod compose;
 pub mod control;
+mod demand;
 pub mod generate;
 mod global;
+mod homes;
 pub mod idle;
+mod need;
 pub mod online;
-pub mod parts;
+mod parts;
 pub mod placement;
 pub mod priorities;
 mod reservation;
+mod reserved;
 mod servers;
 mod split;
 pub mod supply;
@@ -25,3 +30,4 @@ pub mod taskset;
 pub mod tests;
 mod uniprocessor;
 pub mod utilisation;
+mod verdict;

@@ -1,115 +1,70 @@
 //! Schedulability of a system under its online policy.
 
 use crate::accrual::{as_declared, by_utility, is_global_edf, sheds};
+use crate::compose;
+use crate::demand::{Demand, impossible, no_test, utilisation};
 use crate::global::global;
+use crate::homes::homes;
 use crate::idle;
+use crate::need::{
+    MAY_SKIP, budgets, endless, holds_two, ids, is_listed, least, longest_section, may_skip, most, only_runs, slept,
+    varies, varies_by_itself,
+};
 use crate::parts;
 use crate::reservation;
-use crate::servers;
+use crate::reserved;
+use crate::servers::{self, jitter};
 use crate::split;
-use crate::uniprocessor::{self, Demand, Finding, Rules, Test};
+use crate::uniprocessor::{self, Rules, Test};
 use crate::utilisation::Utilisation;
-use std::fmt;
-use takt_core::model::{
-    Arrival, Backlog, Completion, CpuTest, Execution, Locking, Scope, Step, System, Task, TaskId, Timing,
-};
-use takt_core::policies::scope;
-use takt_core::policy::{Build, Registry};
+use crate::verdict::{Finding, beyond, first_of};
+use takt_core::model::{Arrival, Backlog, CpuTest, Locking, Scope, Step, System, Task, TaskId, Timing};
 use takt_core::time::{Span, Time};
 
-/// Whether every deadline is met.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
-    /// Every one.
-    Yes,
-    /// At least one is missed, if sporadic jobs come as densely as they may.
-    No,
-    /// The test does not say.
-    Unknown,
-}
-
-/// What a test can prove.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Both yes and no.
-    Exact,
-    /// Only yes.
-    Sufficient,
-    /// Only no.
-    Necessary,
-    /// Nothing: no test applies.
-    Nothing,
-}
-
-impl Kind {
-    /// What is left where a no is no proof any more, or a yes holds for other reasons besides.
-    #[must_use]
-    pub fn weakened(self) -> Kind {
-        if self == Kind::Exact { Kind::Sufficient } else { self }
-    }
-}
-
-/// What a test found out.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Verdict {
-    /// The answer.
-    pub schedulable: Answer,
-    /// The test that gave it: `edf`, `np-edf`, `edf-wm`, `edf-cd`, `edf-wmr`, `rta` (response-time analysis), `reservation`
-    /// (shares of servers), `busy-period`, `gfb`, `bcl`, `bak`, `gedf-rta`, `grm-rta`, `gdm-rta`, `gfp-rta`, `optimal`,
-    /// `utilisation`, `budget` (no job is done within it), `completion` (no job completes), `one-cpu-each`, `no-deadlines`; `domains` where those of domains
-    /// differ; `none` where no test applies.
-    pub test: &'static str,
-    /// What that test can prove.
-    pub kind: Kind,
-    /// The ground of the answer in plain words.
-    pub reason: String,
-    /// Sum of runtime over period of the tasks that have both.
-    pub utilisation: Utilisation,
-    /// Least common multiple of the periods; `None` when it does not fit.
-    pub hyperperiod: Option<Span>,
-    /// Bound of each task's response time, where the test gives one.
-    pub responses: Vec<Option<Span>>,
-    /// Whether a tenth of the time is left idle: of each CPU under a partitioned policy, of all together otherwise.
-    /// False when a runtime is not known ([`crate::idle::obstacle`]).
-    pub idle_10_percent: bool,
-}
+pub use crate::verdict::{Answer, Kind, Verdict};
 
 /// Tests the system under its policy with the strongest test there is for it.
 ///
 /// What jobs really need (`steps`, `execution`) counts, not what they declare. Sporadic jobs are taken to come as densely as they
 /// may; a `no` says then that a deadline can be missed, and not that it is. What a machine costs and what happens to it
 /// ([`takt_core::scenario::Scenario`]) is not known here. Under a load that changes, its highest counts. Domains are judged one by
-/// one ([`crate::parts::verdicts`]), and the answer is that of the worst.
+/// one ([`of_domains`]), and the answer is that of the worst.
 #[must_use]
 pub fn verdict(system: &System) -> Verdict {
     match &system.load {
-        Some(load) => parts::loaded(system, load),
+        Some(load) => compose::loaded(system, load, packed_as),
         None => packed_as(system, system),
     }
 }
 
+/// The verdict of each domain, in their order.
+#[must_use]
+pub fn of_domains(system: &System) -> Vec<Verdict> {
+    parts::domains(system).iter().map(verdict).collect()
+}
+
 /// The verdict about a system without a load, whose tasks are placed on CPUs as those of `declared` are.
-pub(crate) fn packed_as(system: &System, declared: &System) -> Verdict {
+fn packed_as(system: &System, declared: &System) -> Verdict {
     let dated = |t: &Task| t.deadline.is_some() || t.budget.is_some();
     match servers::ranking(&system.policy) {
         Some(by) if system.tasks.iter().any(dated) && endless(system, ids(system)).is_none() => {
-            servers::verdict(system, declared, by)
+            servers::verdict(system, declared, by, packed_as_tasks)
         }
         _ => packed_as_tasks(system, declared),
     }
 }
 
 /// The same for a system whose servers, if it has any, are tasks.
-pub(crate) fn packed_as_tasks(system: &System, declared: &System) -> Verdict {
+fn packed_as_tasks(system: &System, declared: &System) -> Verdict {
     let whole = whole(system, declared);
-    if system.domains.is_empty() { whole } else { parts::together(system, declared, whole) }
+    if system.domains.is_empty() { whole } else { compose::together(system, declared, whole, packed_as) }
 }
 
 /// The verdict without load and domains.
 fn whole(system: &System, declared: &System) -> Verdict {
     let demands = demands(system);
     let known: Vec<Demand> = demands.iter().filter_map(|d| d.ok()).collect();
-    let load = uniprocessor::utilisation(&known);
+    let load = utilisation(&known);
     let dated = |t: &Task| t.deadline.is_some() || t.budget.is_some();
     let packs = system.policy.scope == Scope::Partitioned && !split::has_routes(&system.policy);
     let home = packs.then(|| homes(declared));
@@ -222,7 +177,7 @@ fn by_policy(
         _ if is_global_edf(&system.policy) && system.policy.scope == Scope::Global => global(system, tasks, least),
         (Some(_), Scope::Clustered) => no_test(least, cpus, "there is no test for clusters"),
         _ if matches!(name, "llref" | "pd2") => optimal(system, tasks, least),
-        _ if reservation::knows(name) => reservation::judge(system, declared, tasks, least),
+        _ if reserved::knows(name) => reservation::judge(system, declared, tasks, least),
         _ => no_test(least, cpus, otherwise),
     }
 }
@@ -254,7 +209,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
             period: i128::from(period.ns()),
             deadline: task.deadline.map(|d| i128::from(d.ns())),
             offset: i128::from((first - Time::ZERO).ns()),
-            jitter: i128::from(servers::jitter(&system.policy, task).ns()),
+            jitter: i128::from(jitter(&system.policy, task).ns()),
             regular: !matches!(task.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO),
             rank,
             // A job that cannot be preempted has begun at least one nanosecond before those that it holds up.
@@ -262,80 +217,6 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
         }))
     };
     system.tasks.iter().enumerate().filter_map(demand).collect()
-}
-
-/// CPU time that a job of the task needs at most; `None` when it never completes by itself.
-pub(crate) fn most(task: &Task) -> Option<Span> {
-    if !task.steps.is_empty() {
-        return runs(task).max();
-    }
-    match &task.execution {
-        Execution::Declared => task.runtime,
-        Execution::Uniform { most, .. } => Some(*most),
-        Execution::Series(spans) => spans.iter().copied().max().or(task.runtime),
-    }
-}
-
-/// CPU time that every job of the task needs at least.
-pub(crate) fn least(system: &System, task: TaskId) -> i128 {
-    let task = &system.tasks[task.index()];
-    let least = match &task.execution {
-        _ if !task.steps.is_empty() => runs(task).min(),
-        Execution::Declared => task.runtime,
-        Execution::Uniform { least, .. } => Some(*least),
-        Execution::Series(spans) => spans.iter().copied().min().or(task.runtime),
-    };
-    least.map_or(0, |span| i128::from(span.ns()))
-}
-
-/// CPU time of the jobs of a task with steps, which take turns.
-fn runs(task: &Task) -> impl Iterator<Item = Span> {
-    let run = |step: &Step| if let Step::Run(span) = *step { span } else { Span::ZERO };
-    task.turns().map(move |turn| turn.iter().map(run).fold(Span::ZERO, |a, b| a + b))
-}
-
-/// Whether its jobs need less CPU time at some times than at others.
-pub(crate) fn varies_by_itself(task: &Task) -> bool {
-    match task.steps.is_empty() {
-        true => task.execution != Execution::Declared,
-        false => {
-            let mut runs = runs(task);
-            let first = runs.next();
-            runs.any(|run| Some(run) != first)
-        }
-    }
-}
-
-/// Whether its jobs do nothing but use the CPU.
-pub(crate) fn only_runs(task: &Task) -> bool {
-    task.steps.iter().all(|step| matches!(step, Step::Run(_) | Step::WaitPeriod))
-}
-
-/// How long a job sleeps at most; it wakes up at a tick.
-fn slept(system: &System, task: TaskId) -> i128 {
-    let sleep = |step: &Step| {
-        if let Step::Sleep(span) = *step { i128::from((span + system.timing.tick).ns()) } else { 0 }
-    };
-    let turns = system.tasks[task.index()].turns();
-    turns.map(|turn| turn.iter().map(sleep).sum()).max().unwrap_or(0)
-}
-
-/// CPU time of the longest stretch of a job in which it holds something.
-fn longest_section(task: &Task) -> Span {
-    let (mut held, mut present, mut longest) = (0, Span::ZERO, Span::ZERO);
-    for step in &task.steps {
-        match *step {
-            Step::Lock(_) => held += 1,
-            Step::Unlock(_) => held -= 1,
-            Step::Run(span) if held > 0 => present += span,
-            _ => {}
-        }
-        longest = longest.max(present);
-        if held == 0 {
-            present = Span::ZERO;
-        }
-    }
-    longest
 }
 
 /// What of the system takes from an exact test its `no`, and as an error what no test covers.
@@ -410,7 +291,7 @@ fn disturbs_nobody(system: &System, task: &Task) -> bool {
     let dated = || system.tasks.iter().filter(|t| t.deadline.is_some() && !is_listed(t));
     match system.policy.profile.name {
         // A server contains whatever its jobs do.
-        name if reservation::knows(name) => true,
+        name if reserved::knows(name) => true,
         _ if task.steps.iter().any(|s| matches!(s, Step::Lock(_))) => false,
         "edf" => task.deadline.is_none(),
         "dm" => task.deadline.is_none_or(|own| dated().all(|t| t.deadline < Some(own))),
@@ -424,62 +305,13 @@ fn beside_listed(system: &System, found: Finding) -> Finding {
     let late = |(_, t): &(TaskId, &Task)| is_listed(t) && t.deadline.is_some();
     let listed = (0..).map(TaskId).zip(&system.tasks).filter(late);
     let told = listed.map(|(id, _)| format!("task {} comes at listed instants, for which there is no test", id.0));
-    match reservation::first_of(told) {
+    match first_of(told) {
         Some(why) if found.answer == Answer::Yes => {
             let reason = format!("{why}; the others are in time whatever it does");
             Finding { answer: Answer::Unknown, kind: Kind::Sufficient, reason, ..found }
         }
         _ => found,
     }
-}
-
-/// Whether its jobs come at listed instants, and there is one.
-fn is_listed(task: &Task) -> bool {
-    matches!(&task.arrival, Arrival::Listed { instants } if !instants.is_empty())
-}
-
-fn holds_two(task: &Task) -> bool {
-    let mut held = 0;
-    task.steps.iter().any(|step| {
-        match step {
-            Step::Lock(_) => held += 1,
-            Step::Unlock(_) => held -= 1,
-            _ => {}
-        }
-        held > 1
-    })
-}
-
-/// Why nothing is promised where [`may_skip`] says so.
-pub(crate) const MAY_SKIP: &str =
-    "releases that find a task without a deadline busy are skipped (`backlog`), which counts as missed";
-
-/// Whether a release can be skipped, and so be missed, though its task has no deadline.
-pub(crate) fn may_skip(system: &System) -> bool {
-    let again = |t: &Task| match &t.arrival {
-        Arrival::Listed { instants } => instants.len() > 1,
-        _ => t.arrival.period().is_some(),
-    };
-    let skips = matches!(system.backlog, Backlog::Skip | Backlog::Hartstone);
-    skips && system.tasks.iter().any(|t| t.deadline.is_none() && again(t))
-}
-
-/// The least and the most budget that a job of the task can have, for a budget that varies by its jitter.
-pub(crate) fn budgets(task: &Task) -> Option<(Span, Span)> {
-    let least = task.budget? - task.jitter / 2;
-    Some((least, least + task.jitter))
-}
-
-/// The first of these tasks whose jobs are all missed, since it is declared that its program never signals a completion.
-pub(crate) fn endless(system: &System, tasks: impl IntoIterator<Item = TaskId>) -> Option<TaskId> {
-    let released = |t: &Task| t.deadline.is_some() && t.arrival.first().is_some();
-    let never = |t: &Task| t.completion == Completion::None && released(t);
-    tasks.into_iter().find(|id| never(&system.tasks[id.index()]))
-}
-
-/// All tasks of the system.
-fn ids(system: &System) -> impl Iterator<Item = TaskId> {
-    (0..system.tasks.len() as u32).map(TaskId)
 }
 
 /// A task whose jobs are aborted because they need more than their budgets, and whether all of them miss for sure: where
@@ -496,18 +328,6 @@ fn over_budget(system: &System) -> Option<(TaskId, bool)> {
     };
     let found = || (0..).map(TaskId).zip(&system.tasks).filter_map(over);
     found().find(|(_, always)| *always).or_else(|| found().next())
-}
-
-/// The cluster of each task: its CPU under a partitioned policy. Servers are packed by what is reserved for them.
-pub(crate) fn homes(system: &System) -> Vec<u16> {
-    packed(system).homes
-}
-
-/// The same with the tasks that no cluster accepted.
-pub(crate) fn packed(system: &System) -> scope::Packed {
-    let servers = reservation::knows(system.policy.profile.name).then(|| reservation::as_runtimes(system));
-    let system = servers.as_ref().unwrap_or(system);
-    Build::whole(system, &Registry::default(), scope::pack)
 }
 
 /// The finding about the CPUs of the system, from those about each.
@@ -570,73 +390,6 @@ fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str
     }
 }
 
-/// Whether jobs may need other times than they declare.
-fn varies(system: &System) -> bool {
-    let differs =
-        |t: &Task| if t.steps.is_empty() { varies_by_itself(t) } else { runs(t).any(|run| t.runtime != Some(run)) };
-    system.tasks.iter().any(differs)
-}
-
-/// What holds for every policy: more work than CPUs cannot be done, nor a job longer than its deadline.
-pub(crate) fn impossible(tasks: &[Demand], cpus: u64) -> Option<(&'static str, Finding)> {
-    let no = |why| Some(("utilisation", Finding::new(Answer::No, Kind::Necessary, why)));
-    let timed = || tasks.iter().filter(|t| t.deadline.is_some());
-    let load = uniprocessor::utilisation(timed());
-    if load.at_most(cpus) == Some(false) {
-        return no(format!("utilisation {load} is above {cpus}"));
-    }
-    let too_long = |t: &&Demand| t.deadline.is_some_and(|d| d < t.runtime) || t.runtime > t.period;
-    let t = timed().find(too_long)?;
-    no(format!("task {} needs more than its deadline or period allows", t.task.0))
-}
-
-/// Where no test applies: what holds for every policy, or else why none does.
-pub(crate) fn no_test(tasks: &[Demand], cpus: u64, why: &str) -> (&'static str, Finding) {
-    impossible(tasks, cpus).unwrap_or_else(|| beyond(why))
-}
-
-/// That no test applies, and why.
-pub(crate) fn beyond(why: impl Into<String>) -> (&'static str, Finding) {
-    ("none", Finding::new(Answer::Unknown, Kind::Nothing, why))
-}
-
 fn hyperperiod(system: &System) -> Option<Span> {
     system.tasks.iter().filter_map(|t| t.arrival.period()).try_fold(Span::from_ns(1), Span::lcm)
-}
-
-/// One sentence: `schedulable (exact test edf): utilisation 0.971 (34/35) is at most 1`.
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        sentence(f, self.schedulable, self.test, self.kind, &self.reason)
-    }
-}
-
-/// A verdict in a sentence, which says so where no test applies.
-pub(crate) fn sentence(
-    f: &mut fmt::Formatter<'_>,
-    schedulable: Answer,
-    test: &str,
-    kind: Kind,
-    reason: &str,
-) -> fmt::Result {
-    f.write_str(match schedulable {
-        Answer::Yes => "schedulable",
-        Answer::No => "not schedulable",
-        Answer::Unknown => "not known to be schedulable",
-    })?;
-    match kind {
-        Kind::Nothing => write!(f, " (no test applies): {reason}"),
-        _ => write!(f, " ({kind} test {test}): {reason}"),
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Kind::Exact => "exact",
-            Kind::Sufficient => "sufficient",
-            Kind::Necessary => "necessary",
-            Kind::Nothing => "none",
-        })
-    }
 }

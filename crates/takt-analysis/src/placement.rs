@@ -1,8 +1,8 @@
 //! Which CPU a policy gives to each task, and in what pieces it runs a task that is split.
 
-use crate::online::packed;
+use crate::homes::packed;
 use crate::parts;
-use crate::reservation;
+use crate::reserved;
 use crate::servers;
 use crate::split;
 use takt_core::model::{Reservation, Scope, System, Task, TaskId};
@@ -57,7 +57,7 @@ pub fn placement(system: &System) -> Vec<Home> {
 
 /// What is reserved for a task of a policy with servers.
 fn server(system: &System, task: &Task) -> Option<Reservation> {
-    task.reserved().filter(|_| reservation::knows(system.policy.profile.name))
+    task.reserved().filter(|_| reserved::knows(system.policy.profile.name))
 }
 
 fn alone(system: &System, tasks: &[TaskId]) -> Vec<Home> {

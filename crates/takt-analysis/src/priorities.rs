@@ -11,7 +11,7 @@
 //!   since it uses the response times of the tasks above, which depend on their order.
 
 use crate::generate;
-use crate::online::homes;
+use crate::homes::homes;
 use crate::parts;
 use crate::taskset::Task;
 use crate::tests::{Effort, deadline_analysis, response};

@@ -21,35 +21,20 @@
 
 mod demand;
 
+use crate::demand::{Demand, impossible};
 use crate::global;
-use crate::online::{Answer, Kind, beyond, homes, impossible, only_runs};
+use crate::homes::homes;
+use crate::need::only_runs;
 use crate::parts::is_absent;
 use crate::split;
 use crate::taskset::TaskSet;
 use crate::tests;
-use crate::uniprocessor::{Demand, Finding};
 use crate::utilisation::Utilisation;
+use crate::verdict::{Answer, Finding, Kind, beyond, first_of};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Reservation, Scope, Step, System, Task, TaskId, Timing};
+use takt_core::model::{Reservation, Scope, Step, System, Task, TaskId, Timing};
 use takt_core::policies::split::demand::Times;
 use takt_core::time::Span;
-
-/// Whether the policy is one of servers whose guarantee is proven.
-pub(crate) fn knows(policy: &str) -> bool {
-    matches!(policy, "cbs" | "grub" | "edf-wmr")
-}
-
-/// The system with budgets as runtimes and the servers' relative deadlines as periods, by which its tasks are packed.
-pub(crate) fn as_runtimes(system: &System) -> System {
-    let mut system = system.clone();
-    for task in &mut system.tasks {
-        if let Some(reserved) = task.reserved() {
-            task.runtime = Some(reserved.budget);
-            task.arrival = Arrival::Periodic { offset: Span::ZERO, period: reserved.relative_deadline() };
-        }
-    }
-    system
-}
 
 /// A task that has jobs, and its server.
 struct Served<'a> {
@@ -116,16 +101,6 @@ impl Served<'_> {
              {{budget: {budget}, {way}}}` more is promised)"
         ))
     }
-}
-
-/// The first of some tasks' reasons, and how many more there are.
-pub(crate) fn first_of(mut reasons: impl Iterator<Item = String>) -> Option<String> {
-    let first = reasons.next()?;
-    Some(match reasons.count() {
-        0 => first,
-        1 => format!("{first} (and another task is in doubt)"),
-        n => format!("{first} (and {n} other tasks are in doubt)"),
-    })
 }
 
 /// The verdict about servers on the clusters of the policy's scope. `tasks` are what jobs need at most, `least` what at least; what

@@ -6,78 +6,26 @@
 //! Burns, "New Results on Fixed Priority Aperiodic Servers", RTSS 1999, for the release jitter of deferrable ones. What a server
 //! does for its own jobs: Buttazzo, "Hard Real-Time Computing Systems", on aperiodic guarantees.
 
+pub(crate) mod ranks;
+
 use crate::idle;
-use crate::online::{Answer, Kind, MAY_SKIP, Verdict, budgets, may_skip, most, packed_as_tasks};
-use crate::reservation;
-use takt_core::model::{Arrival, PolicySpec, Reservation, Server, Step, System, Task, TaskId, Timing};
+use crate::need::{MAY_SKIP, budgets, may_skip, most};
+use crate::verdict::{Answer, Kind, Verdict, first_of};
+use ranks::with_servers;
+pub(crate) use ranks::{By, as_tasks, jitter, ranking};
+use takt_core::model::{Arrival, Reservation, Step, System, Task, TaskId, Timing};
 use takt_core::time::Span;
-
-/// What tasks and servers are ranked by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum By {
-    Period,
-    Priority,
-    Deadline,
-}
-
-/// The ranking of a policy of servers; `None` for every other policy.
-pub(crate) fn ranking(policy: &PolicySpec) -> Option<By> {
-    let known = ["polling-server", "periodic-server", "deferrable-server", "sporadic-server"];
-    known.contains(&policy.profile.name).then(|| match policy.value("by") {
-        Some(1) => By::Priority,
-        Some(2) => By::Deadline,
-        _ => By::Period,
-    })
-}
-
-/// By how much later than a period after the one before the budget of a server can be used, as far as others notice: a deferrable
-/// server can use one at the end of its period and the next one at the beginning.
-pub(crate) fn jitter(policy: &PolicySpec, task: &Task) -> Span {
-    match task.reservation {
-        Some(Reservation { budget, period, .. }) if policy.profile.name == "deferrable-server" => period - budget,
-        _ => Span::ZERO,
-    }
-}
-
-/// The system with a task for each server, in the place of the first task behind it; `None` leaves servers out.
-fn with_servers(system: &System, by: By, server: impl Fn(TaskId, Server) -> Option<Task>) -> System {
-    let never = || Task { arrival: Arrival::Listed { instants: Vec::new() }, ..Task::default() };
-    let leads = system.leads();
-    let task = |(id, task): (TaskId, &Task)| match system.server(id) {
-        Some(_) if leads[id.index()].0 != id => never(),
-        Some(served) => server(id, served).map_or_else(never, |task| Task { affinity: leads[id.index()].1, ..task }),
-        // Without a period it comes after all others.
-        None if by == By::Period && task.arrival.period().is_none() && task.deadline.is_none() => never(),
-        None => task.clone(),
-    };
-    let tasks = (0..).map(TaskId).zip(&system.tasks).map(task).collect();
-    System { tasks, servers: Vec::new(), ..system.clone() }
-}
-
-/// Every server as a task that uses up all of its budget. It has a deadline where the test needs one, or jobs of its own do.
-pub(crate) fn as_tasks(system: &System, by: By) -> System {
-    let mut dated = vec![false; system.servers.len()];
-    for task in system.tasks.iter().filter(|task| task.deadline.is_some()) {
-        task.server.into_iter().for_each(|shared| dated[shared.index()] = true);
-    }
-    with_servers(system, by, |id, Server { reservation, priority }| {
-        let task = &system.tasks[id.index()];
-        let dated = task.server.map_or(task.deadline.is_some(), |shared| dated[shared.index()]);
-        Some(Task {
-            arrival: Arrival::Sporadic { offset: Span::ZERO, period: reservation.period, spread: Span::from_ns(1) },
-            runtime: Some(reservation.budget),
-            deadline: (by == By::Deadline || dated).then_some(reservation.period),
-            reservation: Some(reservation),
-            priority,
-            ..Task::default()
-        })
-    })
-}
 
 /// The verdict: tasks without a server meet their deadlines if they do beside tasks in place of the servers; served tasks do if in
 /// addition each job has been served when the next one of its task comes.
-pub(crate) fn verdict(system: &System, declared: &System, by: By) -> Verdict {
-    let found = packed_as_tasks(&as_tasks(system, by), &as_tasks(declared, by));
+/// `judge` gives the verdict about tasks, which are placed as those of its second system.
+pub(crate) fn verdict(
+    system: &System,
+    declared: &System,
+    by: By,
+    judge: impl Fn(&System, &System) -> Verdict,
+) -> Verdict {
+    let found = judge(&as_tasks(system, by), &as_tasks(declared, by));
     // Servers are not the tasks that they are taken for where it comes to what is left idle.
     let idle = if system.domains.is_empty() {
         idle::in_whole(system, declared, None).is_none()
@@ -94,7 +42,7 @@ pub(crate) fn verdict(system: &System, declared: &System, by: By) -> Verdict {
     }
     match (found.schedulable, unknown(system, by)) {
         (Answer::No, _) => {
-            let without = packed_as_tasks(&with_servers(system, by, |_, _| None), &as_tasks(declared, by));
+            let without = judge(&with_servers(system, by, |_, _| None), &as_tasks(declared, by));
             if without.schedulable == Answer::No {
                 return Verdict { utilisation: found.utilisation, hyperperiod: found.hyperperiod, ..without };
             }
@@ -121,7 +69,7 @@ pub(crate) fn verdict(system: &System, declared: &System, by: By) -> Verdict {
             held_up.iter().for_each(|task| found.responses[*task] = None);
             let others = if held_up.is_empty() { "the others" } else { "tasks that do not share a server with it" };
             let reason = format!("with each server as a task, {}", found.reason);
-            match reservation::first_of(bounds.into_iter().flatten().filter_map(Result::err)) {
+            match first_of(bounds.into_iter().flatten().filter_map(Result::err)) {
                 Some(own) => {
                     let reason = format!("{own}; {others} are in time whatever it does: {reason}");
                     Verdict { schedulable: Answer::Unknown, kind: Kind::Sufficient, reason, ..found }

@@ -1,8 +1,8 @@
 //! What is known of semi-partitioned EDF: the assignment that the policy itself makes says whether all deadlines are met.
 
-use crate::online::{Answer, Kind};
+use crate::demand::Demand;
 use crate::parts::is_absent;
-use crate::uniprocessor::{Demand, Finding};
+use crate::verdict::{Answer, Finding, Kind};
 use takt_core::model::{Invalid, PolicySpec, Step, System, TaskId, Timing};
 use takt_core::policies::split::Routes;
 use takt_core::policies::split::assign::Split;

@@ -1,6 +1,6 @@
 //! Checks of a window table: does what is promised fit, who gets how much, and how long does a partition wait.
 
-use crate::online::{budgets, least, most};
+use crate::need::{budgets, least, most};
 use std::fmt;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Completion, PartitionId, Slice, System, Task, TaskId};

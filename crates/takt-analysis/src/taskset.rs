@@ -1,6 +1,6 @@
 //! Task sets as the tests see them: whole numbers of one unit of time.
 
-use crate::online::{budgets, most, varies_by_itself};
+use crate::need::{budgets, most, varies_by_itself};
 use crate::parts::{at_load, extremes};
 use crate::tests::fixed_priority::{Peer, Priorities};
 use takt_core::model::{self, Arrival, Backlog, Load, Step, System};

@@ -1,32 +1,13 @@
 //! Tests for one CPU: processor demand for EDF, response times for fixed priorities.
 
-use crate::online::{Answer, Kind};
+use crate::demand::{Demand, utilisation};
 use crate::taskset::{Releases, Task, can_meet};
 use crate::tests::Effort;
 use crate::tests::edf::{self, deadline_before, due};
 use crate::tests::fixed_priority::{Peer, Priorities};
 use crate::utilisation::Utilisation;
-use takt_core::model::TaskId;
+use crate::verdict::{Answer, Finding, Kind};
 use takt_core::time::{Span, Time};
-
-/// A periodic task as the tests see it, in nanoseconds. Wide integers keep products of times from overflowing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Demand {
-    pub(crate) task: TaskId,
-    pub(crate) runtime: i128,
-    pub(crate) period: i128,
-    pub(crate) deadline: Option<i128>,
-    pub(crate) offset: i128,
-    /// How much later than that its jobs may come, for those that it holds up.
-    pub(crate) jitter: i128,
-    /// Jobs come at the period exactly, and not later by chance.
-    pub(crate) regular: bool,
-    /// The lowest is the most important.
-    pub(crate) rank: i64,
-    /// The longest time for which one job of it can hold up more urgent ones: a critical section, or all of a job that cannot
-    /// be preempted.
-    pub(crate) section: i128,
-}
 
 /// What else the tests must know.
 #[derive(Clone, Copy, Debug)]
@@ -45,22 +26,6 @@ impl Rules {
     }
 }
 
-/// What a test says about one CPU.
-#[derive(Clone, Debug)]
-pub(crate) struct Finding {
-    pub(crate) answer: Answer,
-    pub(crate) kind: Kind,
-    pub(crate) reason: String,
-    /// Bounds of response times, for tests that give them.
-    pub(crate) responses: Vec<(TaskId, Span)>,
-}
-
-impl Finding {
-    pub(crate) fn new(answer: Answer, kind: Kind, reason: impl Into<String>) -> Finding {
-        Finding { answer, kind, reason: reason.into(), responses: Vec::new() }
-    }
-}
-
 /// A long division takes as long as so many looks at a task.
 const DIVISION: usize = 4;
 
@@ -69,12 +34,6 @@ pub(crate) type Test = fn(&[Demand], Rules) -> Finding;
 
 fn synchronous(tasks: &[Demand]) -> bool {
     can_meet(tasks.iter().map(|t| Releases { first: Time::ZERO + ns(t.offset), regular: t.regular }))
-}
-
-pub(crate) fn utilisation<'a>(tasks: impl IntoIterator<Item = &'a Demand>) -> Utilisation {
-    let mut sum = Utilisation::default();
-    tasks.into_iter().for_each(|t| sum.add(t.runtime as u64, t.period as u64));
-    sum
 }
 
 fn ns(span: i128) -> Span {

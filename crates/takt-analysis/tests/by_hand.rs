@@ -1,8 +1,7 @@
 //! Verdicts that can be checked with paper and pencil.
 
 use takt_analysis::idle::obstacle;
-use takt_analysis::online::{Answer, Kind, Verdict, verdict};
-use takt_analysis::parts;
+use takt_analysis::online::{self, Answer, Kind, Verdict, verdict};
 use takt_analysis::taskset::TaskSet;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{
@@ -540,7 +539,7 @@ fn domains_are_judged_one_by_one() {
     both.domains = vec![domain(&[0], &[0, 1], "dasa"), domain(&[1, 2], &[2, 3, 4], "g-edf")];
     let said = verdict(&both);
     assert_eq!((said.schedulable, said.kind, said.test), (Answer::Yes, Kind::Sufficient, "domains"), "{said}");
-    let parts: Vec<_> = parts::verdicts(&both).iter().map(|p| (p.schedulable, p.test)).collect();
+    let parts: Vec<_> = online::of_domains(&both).iter().map(|p| (p.schedulable, p.test)).collect();
     assert_eq!(parts, [(Answer::Yes, "edf"), (Answer::Yes, "gfb")]);
     both.domains[0].policy = PolicySpec::from_name("rm").unwrap();
     let worse = verdict(&both);

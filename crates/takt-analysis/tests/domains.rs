@@ -2,8 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use takt_analysis::online::{Answer, Kind, Verdict, verdict};
-use takt_analysis::parts;
+use takt_analysis::online::{self, Answer, Kind, Verdict, verdict};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Domain, PolicySpec, Reservation, System, Task, TaskId};
 use takt_core::policy::Registry;
@@ -77,7 +76,7 @@ proptest! {
         for policy in policies() {
             let alone = system(&policy, cpus, tasks.clone());
             let (found, both) = (verdict(&alone), beside(&alone, &others));
-            let parts = parts::verdicts(&both);
+            let parts = online::of_domains(&both);
             prop_assert_eq!(said(&parts[0]), said(&found), "{}", &policy);
             prop_assert_eq!(&parts[0].responses[..tasks.len()], &found.responses[..], "{}", &policy);
             // The other domain is in time, so that this one decides.
@@ -98,7 +97,7 @@ fn tasks_of_a_domain_are_split_over_its_cpus() {
     };
     for policy in ["edf-wm", "edf-cd", "edf-wmr"] {
         let alone = system(policy, [1, 2].into_iter().collect(), vec![task.clone(); 3]);
-        let found = &parts::verdicts(&beside(&alone, std::slice::from_ref(&task)))[0];
+        let found = &online::of_domains(&beside(&alone, std::slice::from_ref(&task)))[0];
         assert_eq!((found.schedulable, found.test, found.kind), (Answer::Yes, policy, Kind::Sufficient), "{found}");
     }
     for policy in ["edf-wm", "edf-cd"] {

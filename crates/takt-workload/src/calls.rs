@@ -2,8 +2,9 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::node::Place;
-use crate::reader::{Reader, clipped};
+use crate::reader::Reader;
 use crate::steps;
+use crate::text::clipped;
 use takt_core::model::{Arrival, Call, Step, Task, Terms};
 use takt_core::time::Span;
 

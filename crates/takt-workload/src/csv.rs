@@ -1,10 +1,11 @@
 //! Task sets in CSV: `set_id,task_id,C_us,D_us,T_us`, times in microseconds.
 
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::machine::{fit_machine, machine_of, needs_a_table, no_copies, no_policy};
 use crate::node::Place;
-use crate::reader::{Reader, clipped};
+use crate::reader::Reader;
+use crate::text::clipped;
 use crate::value::{self, BadNumber, choices, nearest};
-use crate::yaml::{fit_machine, machine_of, needs_a_table, no_copies, no_policy};
 use crate::{MAX_TASKS, Options, Settings, Source, TaskInfo, Workload, policy, rules, task, tasks};
 use std::collections::HashMap;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
@@ -189,7 +190,7 @@ pub fn load_sets(source: &Source) -> Result<Vec<TaskRows>, Vec<Diagnostic>> {
         task::check_runtime(&mut reader, &name(&row.id), &row.task, runtime, Some(&row.deadline));
     }
     if !reader.diagnostics.is_empty() {
-        super::sort(&mut reader.diagnostics);
+        crate::diagnostic::sort(&mut reader.diagnostics);
         return Err(reader.diagnostics);
     }
     let mut sets: Vec<TaskRows> = Vec::new();

@@ -1,7 +1,7 @@
 //! What is wrong with a file, where, and what to do about it.
 
 use crate::Source;
-use crate::reader::clipped;
+use crate::text::clipped;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use std::ops::Range;
 
@@ -121,6 +121,12 @@ impl Diagnostic {
         }
         out
     }
+}
+
+/// In the order of the file, and no more than are shown.
+pub(crate) fn sort(diagnostics: &mut Vec<Diagnostic>) {
+    diagnostics.sort_by_key(|d| d.span.start);
+    diagnostics.truncate(crate::limits::MAX_DIAGNOSTICS);
 }
 
 /// The text with the names of tasks that stand there as numbers, as in `task 3`. `name` is that of a number.

@@ -1,13 +1,14 @@
 //! `domains`: parts of the machine with tasks and policies of their own.
 
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::machine::foreign_cpus;
+use crate::machine::{one_cpu_only, placement_matters, with_placement};
 use crate::node::{Entry, Kind, Node, Place};
 use crate::policy::{self, policy_name};
-use crate::reader::{Cpus, Reader, clipped, cpus_text};
+use crate::reader::{Cpus, Reader};
 use crate::task::RawTask;
-use crate::tasks::foreign_cpus;
+use crate::text::{clipped, cpus_text};
 use crate::value::choices;
-use crate::yaml::{one_cpu_only, placement_matters, with_placement};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{self, Placement, PolicySpec, Scope, TaskId};
 

@@ -110,9 +110,6 @@ const TABLE: [(&str, Use, Use); 67] = [
     ("copies", Honoured, Honoured),
 ];
 
-/// Keys whose places a reader keeps, since they may be reported.
-pub(crate) const PLACED: [&str; 6] = ["late", "backlog", "preset", "load", "changes", "frequency"];
-
 /// What a key is in this workload, if the table leaves that open.
 fn conditional(workload: &Workload, key: &str, driver: Driver) -> Use {
     let system = &workload.system;
@@ -241,6 +238,7 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::PLACED;
     use crate::{Options, Source};
 
     #[test]

@@ -3,8 +3,7 @@
 use crate::MAX_ENTRIES;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node};
-use crate::reader::{Bare, Reader};
-use crate::steps::bounded;
+use crate::reader::{Bare, Reader, bounded};
 use crate::utility::{in_order, point};
 use crate::value::{choices, duration_text, parse_ratio, ratio_text};
 use takt_core::model::{Load, System, scaled};

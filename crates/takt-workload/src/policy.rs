@@ -4,7 +4,8 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::node::{self, Node, Place};
-use crate::reader::{Reader, clipped};
+use crate::reader::Reader;
+use crate::text::clipped;
 use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_bool, parse_ratio, parse_signed, ratio_text};
 use std::ops::Range;
 use takt_core::model::{CLUSTER, Kind, PolicySpec, Scope, Setting};

@@ -1,17 +1,19 @@
 //! Typed access to the nodes of a file; every fault becomes a diagnostic and reading goes on.
 
 use crate::MAX_DIAGNOSTICS;
+use crate::declared::{Resources, Servers};
 use crate::diagnostic::Diagnostic;
-use crate::drivers;
 use crate::node::{Entry, Kind, Node, Place};
-use crate::servers::Servers;
-use crate::steps::Resources;
+use crate::text::clipped;
 use crate::value::{self, NS_PER_MS, choices, nearest};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
+
+/// Keys whose places a reader keeps, since they may be reported.
+pub(crate) const PLACED: [&str; 6] = ["late", "backlog", "preset", "load", "changes", "frequency"];
 
 /// Which bare numbers a duration key takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +87,7 @@ impl Reader {
     /// The same, with keys that are let through and not recommended.
     pub(crate) fn keys_but(&mut self, map: &Node, of: &str, known: &[&str], tolerated: &[&str]) {
         for entry in map.entries() {
-            if let Some(key) = drivers::PLACED.into_iter().find(|key| *key == entry.key) {
+            if let Some(key) = PLACED.into_iter().find(|key| *key == entry.key) {
                 self.places.push((key, entry.key_span.clone()));
             }
             if known.contains(&entry.key.as_str()) || tolerated.contains(&entry.key.as_str()) {
@@ -319,16 +321,22 @@ impl Reader {
     }
 }
 
-/// `CPU 2`, or `CPUs 0-3`.
-pub(crate) fn cpus_text(cpus: &CpuSet) -> String {
-    format!("CPU{} {cpus}", if cpus.len() == 1 { "" } else { "s" })
-}
-
-/// A name for a message: not longer than a line can bear.
-pub(crate) fn clipped(name: &str) -> String {
-    const MOST: usize = 60;
-    if name.chars().count() <= MOST {
-        return name.to_owned();
+/// The items of a list, if they are not too many.
+pub(crate) fn bounded<'n>(
+    reader: &mut Reader,
+    node: &'n Node,
+    key: &str,
+    hint: &str,
+    most: usize,
+) -> Option<&'n [Rc<Node>]> {
+    let faults = reader.diagnostics.len();
+    let items = reader.items(node, &format!("`{key}`"), hint);
+    if items.len() > most {
+        reader.push(
+            Diagnostic::error(&items[most].head(), format!("`{key}` has more than {most} entries"))
+                .label("the first one too many")
+                .hint("shorten the list"),
+        );
     }
-    name.chars().take(MOST).chain(['…']).collect()
+    (reader.diagnostics.len() == faults).then_some(items)
 }

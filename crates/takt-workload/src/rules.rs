@@ -3,7 +3,8 @@
 use crate::diagnostic::Diagnostic;
 use crate::node::{Node, Place};
 use crate::policy::policy_name;
-use crate::reader::{Reader, clipped, cpus_text};
+use crate::reader::Reader;
+use crate::text::{clipped, cpus_text};
 use crate::value::ratio_text;
 use crate::{Workload, task};
 use takt_core::cpus::CpuSet;

@@ -2,8 +2,9 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
-use crate::reader::{Bare, Reader, clipped};
+use crate::reader::{Bare, Reader, bounded};
 use crate::switches::Policies;
+use crate::text::clipped;
 use crate::value::{MAX_DURATION, choices, nearest, parse_signed};
 use crate::{MAX_DIAGNOSTICS, MAX_ENTRIES, Workload, domains, steps};
 use std::collections::HashMap;
@@ -150,7 +151,7 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
     let names: HashMap<String, TaskId> =
         workload.tasks.iter().enumerate().map(|(i, t)| (t.name.clone(), TaskId(i as u32))).collect();
     let mut wishes: Vec<(Span, Wish<'_>)> = Vec::new();
-    for node in steps::bounded(reader, &entry.value, "changes", hint, MAX_ENTRIES).unwrap_or_default() {
+    for node in bounded(reader, &entry.value, "changes", hint, MAX_ENTRIES).unwrap_or_default() {
         change(reader, node, &names, &workload.domains, workload.settings.duration, &mut wishes);
     }
     wishes.sort_by_key(|(at, _)| *at);

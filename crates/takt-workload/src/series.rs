@@ -2,7 +2,8 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::node::{Node, Place};
-use crate::reader::{Reader, clipped};
+use crate::reader::Reader;
+use crate::text::clipped;
 use crate::value::{BadNumber, MAX_DURATION, number_fault, parse_decimal, parse_ratio};
 use crate::{MAX_ENTRIES, MAX_SERIES, Source};
 use takt_core::model::{Execution, scaled};

@@ -1,40 +1,23 @@
 //! `servers`: servers for aperiodic work that several tasks share, each by its name.
 
 use crate::MAX_ENTRIES;
+use crate::declared::{Named, Servers};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::node::{Entry, Node, Place};
-use crate::reader::{Reader, clipped};
+use crate::node::{Entry, Node};
+use crate::reader::{Reader, bounded};
 use crate::steps;
+use crate::text::clipped;
 use crate::value::choices;
-use std::collections::HashMap;
 use takt_core::model::{Reservation, Server, ServerId};
 use takt_core::time::Span;
 
 pub(crate) const KEYS: [&str; 4] = ["name", "budget", "period", "priority"];
 const HINT: &str = "write `- {name: requests, budget: 2ms, period: 10ms}` for each";
 
-/// The servers of the file; their places in the list are their numbers.
-#[derive(Default)]
-pub(crate) struct Servers {
-    list: Vec<Named>,
-    index: HashMap<String, ServerId>,
-    /// Where the file lists them, if it does.
-    place: Option<Place>,
-    /// Some could not be read, so that a task may name one that is not here.
-    partial: bool,
-}
-
-struct Named {
-    name: String,
-    place: Place,
-    server: Server,
-    used: bool,
-}
-
 /// Reads the top level's `servers`, before the tasks that name them.
 pub(crate) fn declare(reader: &mut Reader, entry: &Entry) {
     let faults = reader.diagnostics.len();
-    let items = steps::bounded(reader, &entry.value, "servers", HINT, MAX_ENTRIES).unwrap_or_default();
+    let items = bounded(reader, &entry.value, "servers", HINT, MAX_ENTRIES).unwrap_or_default();
     let mut servers = Servers { place: Some(entry.key_span.clone()), ..Servers::default() };
     for node in items {
         let Some(named) = server(reader, node) else { continue };

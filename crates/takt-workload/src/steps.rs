@@ -2,11 +2,11 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
-use crate::reader::{Bare, Reader, clipped};
+use crate::reader::{Bare, Reader, bounded};
+use crate::text::clipped;
 use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_ratio};
 use crate::{MAX_ENTRIES, series, utility};
 use std::collections::HashMap;
-use std::rc::Rc;
 use takt_core::model::{Call, Execution, Handler, Reservation, ResourceId, Step, Task};
 use takt_core::time::Span;
 use takt_core::utility::UNIT;
@@ -19,52 +19,6 @@ pub(crate) const MAX_RESOURCES: usize = 10_000;
 const STEP_WORDS: [&str; 9] =
     ["run", "sleep", "lock", "unlock", "yield", "set-period", "set-deadline", "set-runtime", "wait-period"];
 const STEP_HINT: &str = "a step is `run 2ms`, `sleep 5ms`, `lock bus`, `unlock bus` or `yield`";
-
-/// The names of the shared resources; their places in the list are their numbers.
-#[derive(Default)]
-pub(crate) struct Resources {
-    names: Vec<String>,
-    index: HashMap<String, u16>,
-    /// Where the file lists them. Without a list, steps introduce them.
-    list: Option<Place>,
-}
-
-impl Resources {
-    fn add(&mut self, name: &str) -> ResourceId {
-        let number = self.names.len() as u16;
-        self.names.push(name.to_owned());
-        self.index.insert(name.to_owned(), number);
-        ResourceId(number)
-    }
-
-    pub(crate) fn len(&self) -> u16 {
-        self.names.len() as u16
-    }
-
-    pub(crate) fn into_names(self) -> Vec<String> {
-        self.names
-    }
-}
-
-/// The items of a list, if they are not too many.
-pub(crate) fn bounded<'n>(
-    reader: &mut Reader,
-    node: &'n Node,
-    key: &str,
-    hint: &str,
-    most: usize,
-) -> Option<&'n [Rc<Node>]> {
-    let faults = reader.diagnostics.len();
-    let items = reader.items(node, &format!("`{key}`"), hint);
-    if items.len() > most {
-        reader.push(
-            Diagnostic::error(&items[most].head(), format!("`{key}` has more than {most} entries"))
-                .label("the first one too many")
-                .hint("shorten the list"),
-        );
-    }
-    (reader.diagnostics.len() == faults).then_some(items)
-}
 
 /// Reads the top level's `resources`.
 pub(crate) fn declare(reader: &mut Reader, entry: &Entry) {

@@ -1,10 +1,11 @@
 //! Changes of the policy: the settings of the one that there is, or another one that takes over.
 
 use crate::diagnostic::Diagnostic;
+use crate::machine::one_cpu_only;
 use crate::node::{Entry, Kind, Place};
 use crate::policy::{self, policy_name};
-use crate::reader::{Reader, clipped, cpus_text};
-use crate::yaml::one_cpu_only;
+use crate::reader::Reader;
+use crate::text::{clipped, cpus_text};
 use crate::{Workload, rules, task};
 use std::collections::HashSet;
 use takt_core::model::{CLUSTER, Invalid, PolicySpec, Scope, Setting, TaskId};

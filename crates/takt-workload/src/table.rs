@@ -1,18 +1,21 @@
 //! `windows` and `partitions`: DEmOS's static schedule, with Takt's additions.
 
 use crate::diagnostic::Diagnostic;
+use crate::machine::placement_matters;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::{Bare, Cpus, Reader};
 use crate::task::{self, RawTask};
 use crate::tasks;
-use crate::yaml::placement_matters;
 use crate::{MAX_TASKS, MAX_WINDOWS, policy};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Placement, PolicySpec, Scope};
 use takt_core::time::Span;
 
+mod raw;
 mod resolve;
 
+pub(crate) use raw::Table;
+use raw::{RawPartition, RawSlice, RawWindow, Role, Target};
 pub(crate) use resolve::build;
 
 pub(crate) const WINDOW_KEYS: [&str; 8] =
@@ -24,61 +27,6 @@ pub(crate) const PARTITION_KEYS: [&str; 4] = ["name", "processes", "policy", "pl
 const STALE_KEYS: [&str; 2] = ["_a53_freq", "_a72_freq"];
 
 const PROCESS_HINT: &str = "write a command, or keys as in `{cmd: ./program, budget: 10}`";
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    Sc,
-    Be,
-}
-
-impl Role {
-    /// What the processes of a partition share of a window unless they have budgets: best effort would never
-    /// run if the safety-critical side took all.
-    fn default_budget(self, length: Span, processes: usize) -> Span {
-        let n = processes.max(1) as i64;
-        match self {
-            Role::Sc => length.scaled(6, 10 * n),
-            Role::Be => length.scaled(1, n),
-        }
-    }
-}
-
-struct RawPartition {
-    name: String,
-    place: Place,
-    policy: Option<PolicySpec>,
-    processes: Vec<RawTask>,
-    /// The window that it was defined in, and as what.
-    inside: Option<(Role, Span)>,
-}
-
-enum Target {
-    Name(String),
-    Index(usize),
-}
-
-struct RawSlice {
-    cpus: Option<Cpus>,
-    cpus_place: Place,
-    sc: Option<(Target, Place)>,
-    be: Option<(Target, Place)>,
-    frequency: Option<f64>,
-}
-
-struct RawWindow {
-    place: Place,
-    length: Option<Span>,
-    slices: Vec<RawSlice>,
-}
-
-/// The table as the file has it, its names not yet looked up.
-#[derive(Default)]
-pub(crate) struct Table {
-    partitions: Vec<RawPartition>,
-    windows: Vec<RawWindow>,
-    anonymous: usize,
-    processes: usize,
-}
 
 /// Reads `partitions` and `windows`.
 pub(crate) fn read(reader: &mut Reader, partitions: Option<&Entry>, windows: &Entry) -> Table {

@@ -3,9 +3,11 @@
 use crate::copies::{self, Copies, copy_name};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::domains::Domains;
+use crate::machine::foreign_cpus;
 use crate::node::{Entry, Kind, Node, Place};
-use crate::reader::{Reader, clipped, cpus_text};
+use crate::reader::Reader;
 use crate::task::{self, RawTask};
+use crate::text::clipped;
 use crate::{MAX_SERIES, MAX_TASKS, Workload, series};
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
@@ -33,28 +35,6 @@ impl Names {
 
 pub(crate) fn too_many(place: &Place) -> Diagnostic {
     Diagnostic::error(place, format!("there are more than {MAX_TASKS} tasks")).label("with this list there are")
-}
-
-pub(crate) fn foreign_cpus(place: &Place, foreign: &CpuSet, machine: &CpuSet) -> Diagnostic {
-    Diagnostic::error(place, format!("{} outside the machine", cpus_text(foreign)))
-        .label(format!("the machine is {}", cpus_text(machine)))
-        .hint(
-            number_not_count(machine)
-                .unwrap_or_else(|| "the machine is set by `cpus`, or by `--cpus` on the command line".to_owned()),
-        )
-}
-
-/// The difference between `cpus: 2` and `--cpus 2`, if the machine is one CPU whose number may have been meant as a count.
-#[must_use]
-pub fn number_not_count(machine: &CpuSet) -> Option<String> {
-    let number = machine.iter().next().filter(|number| machine.len() == 1 && *number > 0)?;
-    let so_many = match number {
-        1 => "one CPU is `cpus: 0`".to_owned(),
-        _ => format!("{number} CPUs are `cpus: 0-{}`", number - 1),
-    };
-    Some(format!(
-        "`cpus: {number}` is a list that names CPU {number} alone; {so_many}, or `--cpus {number}` for this command"
-    ))
 }
 
 /// The tasks as the file has them, the machine not yet known.

@@ -3,8 +3,7 @@
 use crate::MAX_ENTRIES;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node, Place};
-use crate::reader::{Bare, Reader};
-use crate::steps::bounded;
+use crate::reader::{Bare, Reader, bounded};
 use crate::value::{BadNumber, duration_text, number_fault, parse_decimal, ratio_text};
 use takt_core::time::Span;
 use takt_core::utility::{MOST, UNIT, Utility};

@@ -2,17 +2,18 @@
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::domains::Domains;
+use crate::machine::number_not_count;
+use crate::machine::{fit_machine, machine_of, needs_a_table, no_copies, no_policy, placement_matters, with_placement};
 use crate::node::{self, Entry, Node, Place};
 use crate::policy::{self, policy_name};
-use crate::reader::{Bare, Cpus, Reader, cpus_text};
-use crate::tasks::number_not_count;
-use crate::value::choices;
+use crate::reader::{Bare, Cpus, Reader};
+use crate::text::cpus_text;
 use crate::{
     OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, servers, steps,
     table, tasks,
 };
 use std::path::{Path, PathBuf};
-use takt_core::cpus::{CpuSet, MAX_CPUS};
+use takt_core::cpus::CpuSet;
 use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, PolicySpec, Scope, System};
 use takt_core::scenario::Deciding;
 
@@ -436,95 +437,4 @@ impl Top<'_> {
             scenario::changes(reader, entry, own, workload);
         }
     }
-}
-
-/// A machine of so many CPUs, or why `--cpus` cannot have it.
-pub(crate) fn machine_of(count: usize, place: &Place) -> Result<CpuSet, Diagnostic> {
-    if (1..=MAX_CPUS).contains(&count) {
-        return Ok(CpuSet::first(count));
-    }
-    Err(Diagnostic::error(place, format!("a machine of {count} CPUs cannot be had"))
-        .label("asked for with `--cpus`")
-        .hint(format!("`--cpus` takes 1 to {MAX_CPUS}")))
-}
-
-/// The policy of window tables, or of domains, for tasks alone.
-pub(crate) fn needs_a_table(policy: &PolicySpec, place: &Place, label: &str) -> Diagnostic {
-    Diagnostic::error(place, format!("the policy `{0}` needs `{0}`", policy.profile.name))
-        .label(label)
-        .hint("choose an online policy such as `edf`; `takt policies` lists them")
-}
-
-/// `--copies` where nothing can be copied.
-pub(crate) fn no_copies(place: &Place, what: &str) -> Diagnostic {
-    Diagnostic::error(place, format!("`--copies` says nothing of {what}"))
-        .label("no task with `copies`")
-        .hint("leave it out; the `tasks` of a YAML file can have copies")
-}
-
-pub(crate) fn no_policy(place: &Place) -> Diagnostic {
-    Diagnostic::error(place, "no policy is set for these tasks")
-        .label("nothing says how to schedule them")
-        .hint("add `policy: edf` to the file, or `--policy edf` to the command line")
-}
-
-pub(crate) fn with_placement(mut policy: PolicySpec, placement: Option<Placement>) -> PolicySpec {
-    if policy.placement == Placement::DEFAULT {
-        policy.placement = placement.unwrap_or(policy.placement);
-    }
-    policy
-}
-
-/// Warns of a `placement` beside a policy that assigns no tasks to CPUs.
-pub(crate) fn placement_matters(reader: &mut Reader, node: &Node, policy: &PolicySpec) {
-    if let Some(entry) = node.get("placement").filter(|_| !policy.uses_placement()) {
-        let name = policy_name(policy);
-        let fault = Diagnostic::warning(&entry.key_span, format!("`placement` has no effect under `{name}`"));
-        let label = "a rule for policies that assign tasks to CPUs";
-        reader.push(fault.label(label).hint("remove it, or use a partitioned policy such as `p-edf`"));
-    }
-}
-
-/// A uniprocessor policy takes one CPU: the lowest there is, unless the file or the user says that there are more.
-pub(crate) fn fit_machine(
-    reader: &mut Reader,
-    policy: &PolicySpec,
-    machine: &mut CpuSet,
-    from_all: bool,
-    place: &Place,
-) {
-    if policy.scope != Scope::Uniprocessor || machine.len() <= 1 {
-        return;
-    }
-    if from_all {
-        *machine = machine.iter().take(1).collect();
-        return;
-    }
-    reader.push(one_cpu_only(
-        policy,
-        "the machine",
-        machine,
-        place,
-        "the machine one CPU with `cpus: 0` or `--cpus 1`",
-    ));
-}
-
-/// A policy for one CPU where there are more. `whose` says of what, `make` how to have one.
-pub(crate) fn one_cpu_only(policy: &PolicySpec, whose: &str, cpus: &CpuSet, place: &Place, make: &str) -> Diagnostic {
-    let name = policy.profile.name;
-    let others: Vec<String> = policy
-        .profile
-        .scopes
-        .iter()
-        .filter(|scope| **scope != Scope::Uniprocessor)
-        .map(|scope| policy_name(&PolicySpec::new(policy.profile, *scope)))
-        .collect();
-    let instead = if others.is_empty() {
-        String::new()
-    } else {
-        format!("use {}, or ", choices(others.iter().map(String::as_str), "or"))
-    };
-    Diagnostic::error(place, format!("the policy `{name}` is for one CPU, and {whose} has {}", cpus.len()))
-        .label(format!("{whose} is {}", cpus_text(cpus)))
-        .hint(format!("{instead}make {make}"))
 }

@@ -6,8 +6,8 @@
 //! and without idle time it stays. So what happens in the second cycle after that release happens for ever (compare Leung and
 //! Merrill, "A Note on Preemptive Scheduling of Periodic, Real-Time Tasks", Information Processing Letters 11(3), 1980).
 
-use super::{Found, STEPS_MAX, Stream, Supply, span, total};
-use crate::online::{Answer, Kind};
+use super::slots::{Found, STEPS_MAX, Stream, Supply, span, total};
+use crate::verdict::{Answer, Kind};
 
 /// More slots and jobs than this are not looked at together: they take memory.
 const SIZE_MAX: u128 = 1_000_000;

@@ -1,11 +1,10 @@
 //! EDF on one CPU, exactly: the demand that [`takt_core::policies::split::demand`] searches, and how far it may grow.
 
-use super::{Effort, Factor, Growth, less};
-use crate::taskset::Task;
+use super::growth::{Factor, Growth, less};
 use crate::utilisation::Utilisation;
 pub use takt_core::policies::split::demand::{Demand, Window, demand, largest_piece};
+use takt_core::policies::split::demand::{Effort, Times as Task, demand_grown, early_deadlines};
 pub(crate) use takt_core::policies::split::demand::{deadline_before, due};
-use takt_core::policies::split::demand::{demand_grown, early_deadlines};
 use takt_core::policies::split::exact::Sum;
 
 /// Looks at a task for a search that may well be in vain.

@@ -4,11 +4,10 @@
 //! * `hyperbolic`: Bini, Buttazzo, Buttazzo, "Rate Monotonic Analysis: The Hyperbolic Bound", IEEE TC 52(7), 2003.
 //! * Response times: [`takt_core::policies::scope::response_times`], by which placement accepts tasks, too.
 
-use super::{Effort, Factor, Growth, less};
-use crate::taskset::{Task, utilisation};
+use super::growth::{Factor, Growth, less};
 use crate::utilisation::gcd;
 pub use takt_core::policies::scope::response_times::{Peer, Priorities, Responses, response, responses};
-use takt_core::policies::split::demand::HORIZON;
+use takt_core::policies::split::demand::{Effort, HORIZON, Times as Task, utilisation};
 use takt_core::policies::split::exact::{Big, Sum};
 
 /// Whether the utilisation is within n (2^(1/n) - 1), in which case rate-monotonic priorities meet all deadlines at the ends of

@@ -11,9 +11,8 @@
 //!
 //! Inequalities are multiplied out, so that they hold between whole numbers or sums of fractions.
 
-use super::Effort;
-use crate::taskset::{Task, utilisation};
 use std::cmp::Ordering;
+use takt_core::policies::split::demand::{Effort, Times as Task, utilisation};
 use takt_core::policies::split::exact::{Sum, divide};
 
 /// The density bound: all densities are at most m - (m - 1) times the largest.

@@ -3,10 +3,9 @@
 //! Bertogna and Cirinei, "Response-Time Analysis for Globally Scheduled Symmetric Multiprocessor Platforms", RTSS 2007: a job
 //! waits only while all m CPUs run more important work, so a m-th part of what these can do in its window delays it.
 
-use super::Effort;
 use super::fixed_priority::Priorities;
 use super::global_edf::{Endless, LOOKS, search};
-use crate::taskset::Task;
+use takt_core::policies::split::demand::{Effort, Times as Task};
 
 /// Bounds of the response times for deadlines within the periods. An error names the first task that is not shown to be in time,
 /// or none when the search would take too long.

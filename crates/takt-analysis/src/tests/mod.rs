@@ -8,11 +8,11 @@ pub mod edf;
 pub mod fixed_priority;
 mod global_edf;
 mod global_fp;
+mod growth;
 
 use crate::assign::{self, Fit, Placed, Split, Strategy};
-use crate::online::Kind;
 use crate::taskset::{TIME_MAX, Task, TaskSet, utilisation};
-use crate::utilisation::gcd;
+use crate::verdict::Kind;
 use edf::Demand;
 use fixed_priority::{Peer, Priorities, Responses};
 use std::fmt::Write;
@@ -20,6 +20,7 @@ use std::fmt::Write;
 pub(crate) use fixed_priority::response;
 pub use global_edf::tardiness;
 pub(crate) use global_fp::{deadline_analysis, response_times as global_responses};
+pub use growth::Growth;
 
 /// Whether a set with deadlines within the periods is within the density bound of `gfb`.
 pub(crate) fn gfb_holds(set: &TaskSet, cpus: u64) -> bool {
@@ -27,51 +28,6 @@ pub(crate) fn gfb_holds(set: &TaskSet, cpus: u64) -> bool {
 }
 
 pub(crate) use takt_core::policies::split::demand::Effort;
-
-/// By what factor every runtime may grow until a deadline is missed, as fractions in lowest terms.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Growth {
-    /// So much is safe.
-    pub at_least: (u128, u128),
-    /// More is not: the same, where the factor is known exactly.
-    pub at_most: (u128, u128),
-}
-
-impl Growth {
-    /// A factor that is known exactly.
-    #[must_use]
-    pub fn exact(factor: (u128, u128)) -> Growth {
-        Growth::between(factor, factor)
-    }
-
-    /// A factor between two bounds.
-    #[must_use]
-    pub fn between(at_least: (u128, u128), at_most: (u128, u128)) -> Growth {
-        Growth { at_least, at_most }
-    }
-
-    fn reduced(at_least: Factor, at_most: Factor) -> Growth {
-        let lowest = |(p, q): Factor| {
-            let (p, q) = (u128::from(p), u128::from(q));
-            let common = gcd(p, q);
-            (p / common, q / common)
-        };
-        Growth::between(lowest(at_least), lowest(at_most))
-    }
-
-    /// The factor, if it is known exactly.
-    #[must_use]
-    pub fn factor(&self) -> Option<(u128, u128)> {
-        (self.at_least == self.at_most).then_some(self.at_least)
-    }
-}
-
-/// Numerator and denominator of a factor that is searched for.
-type Factor = (u64, u64);
-
-fn less(a: Factor, b: Factor) -> bool {
-    u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
-}
 
 /// What a test says about a set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

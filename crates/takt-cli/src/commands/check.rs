@@ -12,7 +12,7 @@ use takt_analysis::control::{self, ControlReport, CpuPlan, Loops, Pole};
 use takt_analysis::online::Verdict;
 use takt_analysis::placement::{self, Home};
 use takt_analysis::table::{Shortage, TableReport};
-use takt_analysis::{online, parts, supply, table as windows, tardiness};
+use takt_analysis::{online, supply, table as windows, tardiness};
 use takt_core::model::{Domain, PartitionId, Task};
 use takt_core::scenario::Happening;
 use takt_core::time::Span;
@@ -72,7 +72,7 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
     let verdict = in_scenario(named(online::verdict(&workload.system), workload), workload);
     let report = control::report(&workload.system);
     let parts: Vec<Verdict> =
-        parts::verdicts(&workload.system).into_iter().map(|v| in_scenario(named(v, workload), workload)).collect();
+        online::of_domains(&workload.system).into_iter().map(|v| in_scenario(named(v, workload), workload)).collect();
     let no = verdict.schedulable == online::Answer::No;
     let homes = placement::placement(&workload.system);
     let refused: Vec<Home> = homes.iter().filter(|home| !home.fits).cloned().collect();

@@ -18,14 +18,16 @@
 //!
 //! The rule for late jobs depends on the kernel: see [`Version`].
 
-use super::{finish, task_info, whole, words};
+use super::finish::{finish, task_info, whole, words};
 use crate::diagnostic::Diagnostic;
 use crate::domains::domains_policy;
+use crate::machine::foreign_cpus;
+use crate::machine::{fit_machine, no_policy, one_cpu_only};
 use crate::node::Place;
-use crate::reader::{Reader, clipped};
-use crate::tasks::{foreign_cpus, too_many};
+use crate::reader::Reader;
+use crate::tasks::too_many;
+use crate::text::clipped;
 use crate::value::{MAX_DURATION, parse_cpus};
-use crate::yaml::{fit_machine, no_policy, one_cpu_only};
 use crate::{MAX_TASKS, Options, Settings, Source, Workload, steps, task};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{
@@ -191,7 +193,7 @@ pub fn load_for(version: Version, source: &Source, run: &Run, options: &Options)
     let mut reader = Reader::default();
     let file = read(&mut reader, &source.text);
     if !reader.diagnostics.is_empty() {
-        crate::sort(&mut reader.diagnostics);
+        crate::diagnostic::sort(&mut reader.diagnostics);
         return Err(reader.diagnostics);
     }
     build(reader, file, source, version, run, options)

@@ -10,12 +10,14 @@
 //! LITMUS-RT/liblitmus): times are milliseconds, an rtspin's duration seconds; a job of rtspin spins for a part of its declared
 //! time (`-s`, by default 0.95); with a lock (`-X`) it takes it somewhere in the middle, here exactly there.
 
+use super::finish::{finish, task_info};
 use super::shell::{self, Command, Word};
-use super::{finish, task_info};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::machine::foreign_cpus;
 use crate::node::Place;
-use crate::reader::{Reader, clipped};
-use crate::tasks::{foreign_cpus, too_many};
+use crate::reader::Reader;
+use crate::tasks::too_many;
+use crate::text::clipped;
 use crate::value::{MAX_DURATION, NS_PER_MS, choices, nearest, number_fault, parse_decimal, parse_ratio};
 use crate::{MAX_TASKS, Options, Settings, Source, Workload, steps, task};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
@@ -100,7 +102,7 @@ pub fn load(source: &Source, options: &Options) -> Result<Workload, Vec<Diagnost
     let policy = if calls.is_empty() { None } else { policy(&mut reader, &commands, options, &top) };
     let Some(policy) = policy else {
         reader.diagnostics.retain(|d| d.severity == Severity::Error);
-        crate::sort(&mut reader.diagnostics);
+        crate::diagnostic::sort(&mut reader.diagnostics);
         return Err(reader.diagnostics);
     };
     others(&mut reader, &commands);

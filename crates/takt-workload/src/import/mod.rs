@@ -1,68 +1,9 @@
 //! Task sets in the words of other systems: ChronOS's test application, LITMUS^RT's command lines.
 //!
-//! An importer gives a [`Workload`], which [`crate::canonical()`] writes as YAML. What cannot be carried over is a diagnostic with
+//! An importer gives a [`crate::Workload`], which [`crate::canonical()`] writes as YAML. What cannot be carried over is a diagnostic with
 //! its place in the file: a fault where the tasks would not be those of the file, a warning where only a detail is lost.
 
 pub mod chronos;
+mod finish;
 pub mod litmus;
 mod shell;
-
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::node::Place;
-use crate::reader::{Reader, clipped};
-use crate::{TaskInfo, Workload, rules};
-
-/// The words of a line with their places.
-fn words(text: &str, line: Place) -> Vec<Place> {
-    let mut words = Vec::new();
-    let mut at = line.start;
-    for part in text[line].split(char::is_whitespace) {
-        if !part.is_empty() {
-            words.push(at..at + part.len());
-        }
-        // What separates words may be longer than a byte.
-        at += part.len();
-        at += text[at..].chars().next().map_or(0, char::len_utf8);
-    }
-    words
-}
-
-/// Reads a whole number between two bounds. `what` is as in "the period".
-fn whole(reader: &mut Reader, text: &str, place: &Place, what: &str, least: u64, most: u64) -> Option<u64> {
-    let word = &text[place.clone()];
-    let digits = word.bytes().all(|b| b.is_ascii_digit());
-    let value = word.parse::<u64>().ok().filter(|n| digits && (least..=most).contains(n));
-    if value.is_none() {
-        let message = format!("{what} must be a whole number from {least} to {most}");
-        reader.push(Diagnostic::error(place, message).label(format!("this is `{}`", clipped(word))));
-    }
-    value
-}
-
-fn task_info(name: String, cmd: Option<String>) -> TaskInfo {
-    TaskInfo { name, cmd, ..TaskInfo::default() }
-}
-
-/// The workload if nothing is wrong with it. `heads` is where messages about each task point, `policy` where those about the
-/// policy do.
-fn finish(
-    reader: Reader,
-    mut workload: Workload,
-    heads: Vec<Place>,
-    policy: &Place,
-) -> Result<Workload, Vec<Diagnostic>> {
-    let (mut errors, mut warnings): (Vec<_>, Vec<_>) =
-        reader.diagnostics.into_iter().partition(|d| d.severity == Severity::Error);
-    workload.places = heads;
-    workload.settle_processes();
-    if errors.is_empty() {
-        errors.extend(rules::buildable(&workload, policy).err());
-    }
-    if !errors.is_empty() {
-        crate::sort(&mut errors);
-        return Err(errors);
-    }
-    crate::sort(&mut warnings);
-    workload.warnings = warnings;
-    Ok(workload)
-}

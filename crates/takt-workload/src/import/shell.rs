@@ -3,7 +3,7 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::node::Place;
-use crate::reader::clipped;
+use crate::text::clipped;
 use std::collections::HashMap;
 
 /// Bytes of a word whose variables are replaced. No kernel takes more than twice that as one argument.

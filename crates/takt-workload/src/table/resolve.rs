@@ -1,12 +1,14 @@
 //! The table once all of it is read: names are looked up, and rules between partitions and windows checked.
 
-use super::{RawPartition, RawWindow, Role, Table, Target};
+use super::raw::{RawPartition, RawWindow, Role, Table, Target};
 use crate::Workload;
 use crate::diagnostic::Diagnostic;
+use crate::machine::foreign_cpus;
 use crate::node::Place;
-use crate::reader::{Cpus, Reader, clipped, cpus_text};
+use crate::reader::{Cpus, Reader};
 use crate::task::{self, RawTask};
-use crate::tasks::{self, Names};
+use crate::tasks::Names;
+use crate::text::{clipped, cpus_text};
 use crate::value::{MAX_DURATION, choices};
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
@@ -113,7 +115,7 @@ fn resolve_window(
         let place = &slice.cpus_place;
         let foreign = cpus.difference(machine);
         if !foreign.is_empty() {
-            reader.push(tasks::foreign_cpus(place, &foreign, machine));
+            reader.push(foreign_cpus(place, &foreign, machine));
         }
         if !cpus.is_disjoint(&all_taken) {
             let clash = taken.iter().find(|(set, _)| !set.is_disjoint(&cpus));

@@ -1,0 +1,134 @@
+//! What the jobs of tasks need, as they are described.
+
+use takt_core::model::{Arrival, Backlog, Completion, Execution, Step, System, Task, TaskId};
+use takt_core::time::Span;
+
+/// CPU time that a job of the task needs at most; `None` when it never completes by itself.
+pub(crate) fn most(task: &Task) -> Option<Span> {
+    if !task.steps.is_empty() {
+        return runs(task).max();
+    }
+    match &task.execution {
+        Execution::Declared => task.runtime,
+        Execution::Uniform { most, .. } => Some(*most),
+        Execution::Series(spans) => spans.iter().copied().max().or(task.runtime),
+    }
+}
+
+/// CPU time that every job of the task needs at least.
+pub(crate) fn least(system: &System, task: TaskId) -> i128 {
+    let task = &system.tasks[task.index()];
+    let least = match &task.execution {
+        _ if !task.steps.is_empty() => runs(task).min(),
+        Execution::Declared => task.runtime,
+        Execution::Uniform { least, .. } => Some(*least),
+        Execution::Series(spans) => spans.iter().copied().min().or(task.runtime),
+    };
+    least.map_or(0, |span| i128::from(span.ns()))
+}
+
+/// CPU time of the jobs of a task with steps, which take turns.
+pub(crate) fn runs(task: &Task) -> impl Iterator<Item = Span> {
+    let run = |step: &Step| if let Step::Run(span) = *step { span } else { Span::ZERO };
+    task.turns().map(move |turn| turn.iter().map(run).fold(Span::ZERO, |a, b| a + b))
+}
+
+/// Whether its jobs need less CPU time at some times than at others.
+pub(crate) fn varies_by_itself(task: &Task) -> bool {
+    match task.steps.is_empty() {
+        true => task.execution != Execution::Declared,
+        false => {
+            let mut runs = runs(task);
+            let first = runs.next();
+            runs.any(|run| Some(run) != first)
+        }
+    }
+}
+
+/// Whether jobs may need other times than they declare.
+pub(crate) fn varies(system: &System) -> bool {
+    let differs =
+        |t: &Task| if t.steps.is_empty() { varies_by_itself(t) } else { runs(t).any(|run| t.runtime != Some(run)) };
+    system.tasks.iter().any(differs)
+}
+
+/// Whether its jobs do nothing but use the CPU.
+pub(crate) fn only_runs(task: &Task) -> bool {
+    task.steps.iter().all(|step| matches!(step, Step::Run(_) | Step::WaitPeriod))
+}
+
+/// How long a job sleeps at most; it wakes up at a tick.
+pub(crate) fn slept(system: &System, task: TaskId) -> i128 {
+    let sleep = |step: &Step| {
+        if let Step::Sleep(span) = *step { i128::from((span + system.timing.tick).ns()) } else { 0 }
+    };
+    let turns = system.tasks[task.index()].turns();
+    turns.map(|turn| turn.iter().map(sleep).sum()).max().unwrap_or(0)
+}
+
+/// CPU time of the longest stretch of a job in which it holds something.
+pub(crate) fn longest_section(task: &Task) -> Span {
+    let (mut held, mut present, mut longest) = (0, Span::ZERO, Span::ZERO);
+    for step in &task.steps {
+        match *step {
+            Step::Lock(_) => held += 1,
+            Step::Unlock(_) => held -= 1,
+            Step::Run(span) if held > 0 => present += span,
+            _ => {}
+        }
+        longest = longest.max(present);
+        if held == 0 {
+            present = Span::ZERO;
+        }
+    }
+    longest
+}
+
+pub(crate) fn holds_two(task: &Task) -> bool {
+    let mut held = 0;
+    task.steps.iter().any(|step| {
+        match step {
+            Step::Lock(_) => held += 1,
+            Step::Unlock(_) => held -= 1,
+            _ => {}
+        }
+        held > 1
+    })
+}
+
+/// Whether its jobs come at listed instants, and there is one.
+pub(crate) fn is_listed(task: &Task) -> bool {
+    matches!(&task.arrival, Arrival::Listed { instants } if !instants.is_empty())
+}
+
+/// The least and the most budget that a job of the task can have, for a budget that varies by its jitter.
+pub(crate) fn budgets(task: &Task) -> Option<(Span, Span)> {
+    let least = task.budget? - task.jitter / 2;
+    Some((least, least + task.jitter))
+}
+
+/// Why nothing is promised where [`may_skip`] says so.
+pub(crate) const MAY_SKIP: &str =
+    "releases that find a task without a deadline busy are skipped (`backlog`), which counts as missed";
+
+/// Whether a release can be skipped, and so be missed, though its task has no deadline.
+pub(crate) fn may_skip(system: &System) -> bool {
+    let again = |t: &Task| match &t.arrival {
+        Arrival::Listed { instants } => instants.len() > 1,
+        _ => t.arrival.period().is_some(),
+    };
+    let skips = matches!(system.backlog, Backlog::Skip | Backlog::Hartstone);
+    skips && system.tasks.iter().any(|t| t.deadline.is_none() && again(t))
+}
+
+/// The first of these tasks whose jobs are all missed, since it is declared that its program never signals a completion.
+pub(crate) fn endless(system: &System, tasks: impl IntoIterator<Item = TaskId>) -> Option<TaskId> {
+    let released = |t: &Task| t.deadline.is_some() && t.arrival.first().is_some();
+    let never = |t: &Task| t.completion == Completion::None && released(t);
+    tasks.into_iter().find(|id| never(&system.tasks[id.index()]))
+}
+
+/// All tasks of the system.
+pub(crate) fn ids(system: &System) -> impl Iterator<Item = TaskId> {
+    (0..system.tasks.len() as u32).map(TaskId)
+}

@@ -1,0 +1,16 @@
+//! How much of a kind a file may hold.
+
+use takt_core::time::Span;
+
+/// The most tasks that a workload may have.
+pub const MAX_TASKS: usize = 100_000;
+/// The most entries of execution times that come from files, counted for each copy of a task.
+pub const MAX_SERIES: usize = 10_000_000;
+/// The most windows of a major frame.
+pub const MAX_WINDOWS: usize = 100_000;
+/// The most entries of `changes`, and of a task's `releases` or `execution`.
+pub const MAX_ENTRIES: usize = 100_000;
+/// The most diagnostics that [`crate::load`] returns; the first ones of the file.
+pub const MAX_DIAGNOSTICS: usize = 100;
+/// Time that tasks with `init` get to initialise, unless the file says otherwise.
+pub const DEFAULT_INIT_TIMEOUT: Span = Span::from_secs(10);

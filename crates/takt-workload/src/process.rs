@@ -1,0 +1,64 @@
+//! What a workload says of the process of a task.
+
+use std::path::PathBuf;
+use takt_core::model::{Completion, OnAbort, OnExit};
+
+/// What the engine need not know of a task.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct TaskInfo {
+    /// Its name, unique in the workload: its `name`, or that of its partition and its number there (`SC1-1`).
+    pub name: String,
+    /// Its partition, an index into [`crate::Workload::partitions`].
+    pub partition: Option<usize>,
+    /// Its command for `/bin/sh -c`; without it the task can only be simulated.
+    pub cmd: Option<String>,
+    /// Whether it may initialise before the schedule starts.
+    pub init: bool,
+    /// When its process is started.
+    pub spawn: Spawn,
+    /// What becomes of the work of an aborted job, if the file says it ([`TaskInfo::abort_rule`]).
+    pub on_abort: Option<OnAbort>,
+    /// Name of the signal that tells the process of an abort (`on_abort: signal=USR2`), if the file says it.
+    pub abort_signal: Option<&'static str>,
+    /// How the end of its jobs is known, if the file says it ([`TaskInfo::completion_rule`]).
+    pub completion: Option<Completion>,
+    /// What follows when its process ends by itself, if the file says it; [`OnExit::End`] otherwise.
+    pub on_exit: Option<OnExit>,
+    /// File for its standard output.
+    pub output: Option<PathBuf>,
+    /// CPU frequency in megahertz that it asks for; power policies use it.
+    pub frequency_mhz: Option<f64>,
+}
+
+impl TaskInfo {
+    /// What becomes of the work of an aborted job. By default a process completes it, since it knows nothing of the abort; a task
+    /// without a command drops it, and so does a process per job, which is replaced. A process with a `handler` receives a signal.
+    #[must_use]
+    pub fn abort_rule(&self, handler: bool) -> OnAbort {
+        self.on_abort.unwrap_or(match (&self.cmd, self.spawn) {
+            (Some(_), _) if handler => OnAbort::Signal,
+            (Some(_), Spawn::Once) => OnAbort::Finish,
+            _ => OnAbort::Restart,
+        })
+    }
+
+    /// How the end of its jobs is known.
+    #[must_use]
+    pub fn completion_rule(&self) -> Completion {
+        self.completion.unwrap_or(match (self.spawn, self.init) {
+            (Spawn::PerJob, _) => Completion::Exit,
+            (Spawn::Once, true) => Completion::Signal,
+            (Spawn::Once, false) => Completion::Undeclared,
+        })
+    }
+}
+
+/// When the process of a task is started.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Spawn {
+    /// Once, before the schedule; the process tells when a job is done.
+    #[default]
+    Once,
+    /// Anew for every job; the job is done when the process ends.
+    PerJob,
+}

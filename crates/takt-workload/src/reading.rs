@@ -1,0 +1,117 @@
+//! Opens files, and tells texts from what is none.
+
+use crate::diagnostic::Diagnostic;
+use crate::source::{MAX_BYTES, Source, remedy};
+use std::io::Read;
+use std::path::Path;
+
+/// A file that could not be read as text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unreadable {
+    /// Its name, and as much of its text as helps to show the fault.
+    pub source: Source,
+    /// What is wrong.
+    pub diagnostic: Diagnostic,
+}
+
+impl Unreadable {
+    fn new(source: Source, diagnostic: Diagnostic) -> Box<Unreadable> {
+        Box::new(Unreadable { source, diagnostic })
+    }
+
+    /// The text for a terminal.
+    #[must_use]
+    pub fn render(&self, color: bool) -> String {
+        self.diagnostic.render(&self.source, color)
+    }
+}
+
+impl Source {
+    /// Opens and reads a file, at most [`MAX_BYTES`] of it.
+    ///
+    /// # Errors
+    /// Why it cannot be read as text.
+    pub fn read(path: &Path) -> Result<Source, Box<Unreadable>> {
+        let name = path.display().to_string();
+        let mut bytes = Vec::new();
+        let limit = MAX_BYTES as u64 + 1;
+        match std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
+            Ok(_) => Source::from_bytes(name, bytes),
+            Err(why) => {
+                let fault = Diagnostic::error(&(0..0), format!("cannot read `{name}`: {why}")).hint(remedy(&why));
+                Err(Unreadable::new(Source { name, text: String::new() }, fault))
+            }
+        }
+    }
+
+    /// A source of bytes that were read elsewhere.
+    ///
+    /// # Errors
+    /// That they are no text.
+    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Source, Box<Unreadable>> {
+        let name = name.into();
+        match String::from_utf8(bytes) {
+            Ok(text) => {
+                let source = Source { name, text };
+                match source.check() {
+                    Ok(()) => Ok(source),
+                    Err(fault) => Err(Unreadable::new(source, fault)),
+                }
+            }
+            Err(why) => {
+                let at = why.utf8_error().valid_up_to();
+                let bytes = why.into_bytes();
+                if bytes.contains(&0) {
+                    return Err(Unreadable::new(Source { name, text: String::new() }, binary(0)));
+                }
+                // Text before the fault keeps its offsets; the replacement character stands at the fault.
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                let fault = Diagnostic::error(&(at..at + 3), "the file is not UTF-8 text")
+                    .label(format!("byte 0x{:02x} here", bytes[at]))
+                    .hint("save the file as UTF-8");
+                Err(Unreadable::new(Source { name, text }, fault))
+            }
+        }
+    }
+
+    /// Reports whether the file can state priorities. A task set in CSV or in ChronOS's form cannot.
+    #[must_use]
+    pub fn states_priorities(&self) -> bool {
+        !self.is_csv() && !crate::import::chronos::is_task_set(&self.text)
+    }
+
+    pub(crate) fn is_csv(&self) -> bool {
+        Path::new(&self.name).extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"))
+    }
+
+    /// Whether this is a text of a bearable length with something in it.
+    pub(crate) fn check(&self) -> Result<(), Diagnostic> {
+        if self.text.len() > MAX_BYTES {
+            return Err(Diagnostic::error(&(0..0), format!("the file is longer than {} MiB", MAX_BYTES >> 20)));
+        }
+        if let Some(at) = self.text.find('\0') {
+            return Err(binary(at));
+        }
+        let first = self.text.lines().next().unwrap_or("");
+        for (mark, what, hint) in OTHERS {
+            if let Some(at) = first.find(mark) {
+                let fault = Diagnostic::error(&(at..at + mark.len()), format!("this is {what}, not a workload"));
+                return Err(fault.label("it begins like one").hint(hint));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What other files of Takt have in their first line, what they are, and what reads them.
+const OTHERS: [(&str, &str, &str); 3] = [
+    ("{\"takt_trace\":", "a trace", "`takt trace show` draws it"),
+    ("at_ns,applied_ns,", "a trace", "`takt trace show` draws it"),
+    ("\"takt_steps\":", "a record of steps", "`takt sim WORKLOAD --replay FILE` replays it"),
+];
+
+fn binary(at: usize) -> Diagnostic {
+    Diagnostic::error(&(at..at + 1), "this looks like a binary file, not a workload")
+        .label("a zero byte")
+        .hint("a workload is a YAML text, or a task set whose name ends in .csv")
+}

@@ -1,0 +1,95 @@
+//! What a workload says beside its schedule, and what the command line says about a workload.
+
+use crate::limits::DEFAULT_INIT_TIMEOUT;
+use std::path::PathBuf;
+use takt_core::cpus::CpuSet;
+use takt_core::model::PolicySpec;
+use takt_core::time::Span;
+
+/// What a workload says beside its schedule.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Settings {
+    /// Working directory of all tasks: the file's own, unless `set_cwd` is off.
+    pub directory: Option<PathBuf>,
+    /// CPUs of the executive itself (`scheduler_cpu`, in DEmOS `demos_cpu`); `None` for any.
+    pub scheduler_cpus: Option<CpuSet>,
+    /// How long tasks with `init` may take.
+    pub init_timeout: Span,
+    /// Whether the executive uses real-time priority.
+    pub realtime: Realtime,
+    /// What becomes of the tasks if the executive dies.
+    pub on_crash: OnCrash,
+    /// Length of a run; `None` leaves it to the command line.
+    pub duration: Option<Span>,
+    /// The file names no CPU by its number and nobody said how many there are, so the machine is CPU 0 alone
+    /// (or [`Options::machine`]).
+    pub cpus_from_all: bool,
+    /// The file says itself what becomes of late jobs (`late`), if only what holds anyway.
+    pub late_stated: bool,
+    /// The rule that assigned priorities to the tasks of a file that cannot state them. `None` if the priorities are those of the
+    /// file, or no policy ranks by priority.
+    pub priorities: Option<AssignedPriorities>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            directory: None,
+            scheduler_cpus: None,
+            init_timeout: DEFAULT_INIT_TIMEOUT,
+            realtime: Realtime::default(),
+            on_crash: OnCrash::default(),
+            duration: None,
+            cpus_from_all: false,
+            late_stated: false,
+            priorities: None,
+        }
+    }
+}
+
+/// Whether the executive uses real-time priority.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Realtime {
+    /// If the system lets it.
+    #[default]
+    Auto,
+    /// Yes, or not at all.
+    Yes,
+    /// No.
+    No,
+}
+
+/// What becomes of the tasks if the executive dies.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum OnCrash {
+    /// They are killed.
+    #[default]
+    Kill,
+    /// They are thawed and left to Linux's own scheduler.
+    Release,
+}
+
+/// Priorities that are not those of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AssignedPriorities {
+    /// The name of the rule: `rm`, `dm`, `opa` or `random`.
+    pub rule: &'static str,
+    /// The rule found none on some CPUs, where the priorities are deadline-monotonic.
+    pub fallback: bool,
+}
+
+/// What the command line says about a workload; it wins over the file.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The machine is CPUs 0 to `cpus - 1`.
+    pub cpus: Option<usize>,
+    /// The policy of the whole system, with its settings: those of the file's policy are the file's alone. Its placement is the
+    /// file's `placement`, unless it differs from the default.
+    pub policy: Option<PolicySpec>,
+    /// Seed of everything drawn at random.
+    pub seed: Option<u64>,
+    /// The CPUs that are there, for a real run: what `all` stands for.
+    pub machine: Option<CpuSet>,
+    /// How often tasks of a YAML file are there, by their names, in place of the `copies` of the file.
+    pub copies: Vec<(String, usize)>,
+}

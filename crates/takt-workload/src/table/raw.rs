@@ -1,0 +1,62 @@
+//! The table as the file has it.
+
+use crate::node::Place;
+use crate::reader::Cpus;
+use crate::task::RawTask;
+use takt_core::model::PolicySpec;
+use takt_core::time::Span;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Sc,
+    Be,
+}
+
+impl Role {
+    /// What the processes of a partition share of a window unless they have budgets: best effort would never
+    /// run if the safety-critical side took all.
+    pub(super) fn default_budget(self, length: Span, processes: usize) -> Span {
+        let n = processes.max(1) as i64;
+        match self {
+            Role::Sc => length.scaled(6, 10 * n),
+            Role::Be => length.scaled(1, n),
+        }
+    }
+}
+
+pub(super) struct RawPartition {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) policy: Option<PolicySpec>,
+    pub(super) processes: Vec<RawTask>,
+    /// The window that it was defined in, and as what.
+    pub(super) inside: Option<(Role, Span)>,
+}
+
+pub(super) enum Target {
+    Name(String),
+    Index(usize),
+}
+
+pub(super) struct RawSlice {
+    pub(super) cpus: Option<Cpus>,
+    pub(super) cpus_place: Place,
+    pub(super) sc: Option<(Target, Place)>,
+    pub(super) be: Option<(Target, Place)>,
+    pub(super) frequency: Option<f64>,
+}
+
+pub(super) struct RawWindow {
+    pub(super) place: Place,
+    pub(super) length: Option<Span>,
+    pub(super) slices: Vec<RawSlice>,
+}
+
+/// The table as the file has it, its names not yet looked up.
+#[derive(Default)]
+pub(crate) struct Table {
+    pub(super) partitions: Vec<RawPartition>,
+    pub(super) windows: Vec<RawWindow>,
+    pub(super) anonymous: usize,
+    pub(super) processes: usize,
+}

@@ -1,0 +1,111 @@
+//! A workload that has been read.
+
+use crate::diagnostic::{Diagnostic, named};
+use crate::process::TaskInfo;
+use crate::settings::Settings;
+use crate::source::Source;
+use std::ops::Range;
+use takt_core::model::{Arrival, Completion, Execution, OnAbort, System, TaskId, Timing};
+use takt_core::scenario::Scenario;
+
+/// A workload, ready to be simulated or run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Workload {
+    /// Where it was read from.
+    pub source: Source,
+    /// What the engine needs.
+    pub system: System,
+    /// Names and commands, parallel to [`System::tasks`].
+    pub tasks: Vec<TaskInfo>,
+    /// Where messages about each task point, as bytes of [`Source::text`], parallel to [`System::tasks`].
+    pub places: Vec<Range<usize>>,
+    /// Names, parallel to [`System::partitions`].
+    pub partitions: Vec<String>,
+    /// Names, parallel to [`System::domains`].
+    pub domains: Vec<String>,
+    /// Names, parallel to [`System::servers`].
+    pub servers: Vec<String>,
+    /// Requested frequency in megahertz of each slice of each window, parallel to [`System::windows`].
+    pub slice_frequencies_mhz: Vec<Vec<Option<f64>>>,
+    /// Names of the shared resources.
+    pub resources: Vec<String>,
+    /// Where keys are that a driver may not carry out ([`Workload::ignored_by`]).
+    pub key_places: Vec<(&'static str, Range<usize>)>,
+    /// What a simulated machine costs and what happens to it.
+    pub scenario: Scenario,
+    /// Everything else.
+    pub settings: Settings,
+    /// What is legal but suspicious, in the order of the file.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl Workload {
+    /// A workload with nothing but its system.
+    pub(crate) fn new(source: &Source, system: System, settings: Settings) -> Workload {
+        Workload {
+            source: source.clone(),
+            system,
+            tasks: Vec::new(),
+            places: Vec::new(),
+            partitions: Vec::new(),
+            domains: Vec::new(),
+            servers: Vec::new(),
+            slice_frequencies_mhz: Vec::new(),
+            resources: Vec::new(),
+            key_places: Vec::new(),
+            scenario: Scenario::default(),
+            settings,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Where messages about the task point: its place, or the file as a whole.
+    #[must_use]
+    pub fn place(&self, task: TaskId) -> Range<usize> {
+        self.places.get(task.index()).cloned().unwrap_or_default()
+    }
+
+    /// The text of a library that knows tasks by number only, with the names of the tasks: ``task `left` `` for `task 0`.
+    /// O(length).
+    #[must_use]
+    pub fn named(&self, text: &str) -> String {
+        named(text, |task| self.tasks.get(task).map(|info| info.name.as_str()))
+    }
+
+    /// Gives each task of the system the rules that follow from what is known of its process.
+    pub(crate) fn settle_processes(&mut self) {
+        for (task, info) in self.system.tasks.iter_mut().zip(&self.tasks) {
+            task.on_abort = info.abort_rule(task.handler.is_some());
+            task.completion = info.completion_rule();
+        }
+    }
+
+    /// Makes of the workload what is simulated. A simulated process of a window table signals if the file says so, or says how much
+    /// its jobs need; otherwise it uses up its budgets and has no jobs. `on_abort` overrides what the file says of aborted jobs; a
+    /// task with a handler keeps it.
+    pub fn settle_simulation(&mut self, on_abort: Option<OnAbort>) {
+        for (task, info) in self.system.tasks.iter_mut().zip(&self.tasks) {
+            if let Some(rule) = on_abort.filter(|_| task.handler.is_none()) {
+                task.on_abort = rule;
+            }
+            if task.arrival == Arrival::Activated {
+                let needs = task.runtime.is_some() || task.execution != Execution::Declared || !task.steps.is_empty();
+                let default = if needs { Completion::Signal } else { Completion::None };
+                task.completion = info.completion.unwrap_or(default);
+            }
+        }
+    }
+
+    /// Takes out what only a simulation carries out, so that [`Workload::simulated_only`] names nothing: what is left is what a
+    /// run schedules, and what its replay must schedule to decide alike.
+    pub fn clear_simulated(&mut self) {
+        for task in &mut self.system.tasks {
+            task.steps.clear();
+            task.execution = Execution::Declared;
+        }
+        self.system.timing = Timing::default();
+        self.system.load = None;
+        self.system.alternatives.clear();
+        self.scenario = Scenario::default();
+    }
+}
