@@ -126,16 +126,11 @@ fn takt(instance: &Instance, command: &[&str]) -> Outcomes {
     // A virtual machine has the program elsewhere.
     let program = std::env::var("TAKT_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_takt").into());
     let duration = instance.duration.to_string();
-    // Processes without a real-time class share their CPUs with everything else, of which they are to come first.
-    let mut process = Command::new("nice");
-    process.args(["-n", "-20"]).arg(program).args(command).args([
-        "w.yaml",
-        "--json",
-        "--trace",
-        "t.jsonl",
-        "--duration",
-        &duration,
-    ]);
+    // Processes without a real-time class share their CPUs with everything else, of which they are to come first. They inherit that
+    // from this thread, if it may have it.
+    let _ = rustix::process::setpriority_process(None, -20);
+    let mut process = Command::new(program);
+    process.args(command).args(["w.yaml", "--json", "--trace", "t.jsonl", "--duration", &duration]);
     let done = process.current_dir(room.path()).stdin(Stdio::null()).output().expect("takt starts");
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(0), "{} {command:?}: {said}\n{}", instance.name, instance.text);

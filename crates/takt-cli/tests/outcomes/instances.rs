@@ -1,6 +1,6 @@
 //! Workloads that are drawn for each family of policies and rules. The same draw gives the same workload.
 
-use crate::robust::is_robust;
+use crate::robust::{Bears, is_robust};
 use std::fmt::Write;
 use takt_core::rng::draw_up_to;
 use takt_core::time::Span;
@@ -151,42 +151,55 @@ fn families() -> Vec<Family> {
 
 /// How many workloads of a family are drawn, at most, until enough are robust.
 const DRAWS: u64 = 30_000;
-/// What a switch costs on a real machine, at most.
-const SWITCH: Span = Span::from_us(80);
+/// Of an emulated processor's time the search takes a hundred times as much.
+const DRAWS_EMULATED: u64 = 1_500;
 /// How many workloads of a family there are.
 const EACH: usize = 2;
 
 /// All workloads, in the order of their families; with processes in a real-time class or without. `TAKT_OUTCOMES_ONLY` names a part of
 /// the name of some.
 pub(crate) fn all(realtime: bool) -> Vec<Instance> {
-    chosen(realtime, EACH, |family| (family.slack, SWITCH))
+    let mut all = Vec::new();
+    for (number, family) in families().iter().enumerate() {
+        let before = all.len();
+        all.extend(chosen(family, number, realtime, DRAWS, real(family)).take(EACH));
+        assert_eq!(all.len() - before, EACH, "robust workloads of {}", family.name);
+    }
+    let only = std::env::var("TAKT_OUTCOMES_ONLY").unwrap_or_default();
+    all.retain(|instance| instance.name.contains(&only));
+    all
+}
+
+/// What a real machine does to a workload of the family, when all is well.
+fn real(family: &Family) -> Bears {
+    Bears { slack: family.slack, switch: Span::from_us(80), pass: Span::from_us(120) }
+}
+
+/// The same of an emulated processor.
+fn emulated(family: &Family) -> Bears {
+    let slack = family.slack.max(Span::from_us(1500));
+    Bears { slack, switch: Span::from_us(500), pass: Span::from_us(80) }
 }
 
 /// The first workload, for tests of the comparison itself.
 pub(crate) fn first() -> Instance {
     let family = &families()[0];
-    (0..DRAWS).find_map(|draw| drawn(family, 0, draw, false, (family.slack, SWITCH))).expect("a robust workload")
+    chosen(family, 0, false, DRAWS, real(family)).next().expect("a robust workload")
 }
 
-/// One workload of each family on one CPU that bears an emulated processor, where it takes long to switch and to signal.
-pub(crate) fn for_emulation(realtime: bool) -> Vec<Instance> {
-    let mut all = chosen(realtime, 1, |family| (family.slack.max(Span::from_us(1500)), Span::from_us(500)));
-    all.retain(|instance| instance.cpus == 1);
-    all
+/// One workload of each of so many families on one CPU that bears an emulated processor, where it takes long to switch and to signal.
+/// Families of which few bear that are passed over.
+pub(crate) fn for_emulation(realtime: bool, families_wanted: usize) -> Vec<Instance> {
+    let families = families();
+    let found = |(number, family): (usize, &Family)| {
+        (family.cpus == 1).then(|| chosen(family, number, realtime, DRAWS_EMULATED, emulated(family)).next()).flatten()
+    };
+    families.iter().enumerate().filter_map(found).take(families_wanted).collect()
 }
 
-fn chosen(realtime: bool, each: usize, bears: impl Fn(&Family) -> (Span, Span)) -> Vec<Instance> {
-    let mut all = Vec::new();
-    let only = std::env::var("TAKT_OUTCOMES_ONLY").unwrap_or_default();
-    for (number, family) in families().iter().enumerate() {
-        let found =
-            (0..DRAWS).filter_map(|draw| drawn(family, number as u64, draw, realtime, bears(family))).take(each);
-        let before = all.len();
-        all.extend(found);
-        assert!(each < EACH || all.len() - before == each, "robust workloads of {}", family.name);
-    }
-    all.retain(|instance| instance.name.contains(&only));
-    all
+/// The workloads of a family that bear this, of so many that are drawn.
+fn chosen(family: &Family, number: usize, realtime: bool, draws: u64, bears: Bears) -> impl Iterator<Item = Instance> {
+    (0..draws).filter_map(move |draw| drawn(family, number as u64, draw, realtime, bears))
 }
 
 /// A stream of numbers.
@@ -207,7 +220,7 @@ impl Draws {
 }
 
 /// The workload of a draw, if it bears such a slack and such costs of a switch.
-fn drawn(family: &Family, number: u64, draw: u64, realtime: bool, (slack, switch): (Span, Span)) -> Option<Instance> {
+fn drawn(family: &Family, number: u64, draw: u64, realtime: bool, bears: Bears) -> Option<Instance> {
     let mut draws = Draws { family: number + 1, draw, next: 0 };
     let Family { name, head, cpus, .. } = *family;
     // Where the schedule has all CPUs, nothing else would run beside processes in a real-time class.
@@ -240,8 +253,8 @@ fn drawn(family: &Family, number: u64, draw: u64, realtime: bool, (slack, switch
     // On several CPUs small differences grow faster.
     let (least, most) = if cpus > 1 { (130, 200) } else { (230, 320) };
     let duration = Span::from_ms(draws.number(least, most) as i64);
-    let instance = Instance { name: format!("{name}-{draw}"), text, duration, cpus, slack };
-    is_robust(&instance.text, duration, slack, switch).then_some(instance)
+    let instance = Instance { name: format!("{name}-{draw}"), text, duration, cpus, slack: bears.slack };
+    is_robust(&instance.text, duration, bears).then_some(instance)
 }
 
 /// Tenths of a millisecond as a duration.

@@ -118,7 +118,7 @@ fn real_runs_have_the_outcomes_of_the_simulation() {
     let here = rt::affinity(0).expect("the CPUs of this thread");
     if std::env::var("TAKT_OUTCOMES").is_ok_and(|name| name == "v2") {
         // On the only CPU the processes need a real-time class, or they share it with what else Takt does.
-        let some: Vec<Instance> = instances::for_emulation(true).into_iter().take(IN_VM).collect();
+        let some = instances::for_emulation(true, IN_VM);
         assert_eq!(some.len(), IN_VM);
         return compare_all(&some, &Processes::virtual_time("v2"));
     }

@@ -31,9 +31,20 @@ struct Disturbance {
 /// What happened to jobs in order, with the counts of all tasks.
 type Course = (Vec<(&'static str, u32, u64)>, Vec<Counts>);
 
-/// Whether the outcomes stay the same when jobs need up to `slack` more, switches cost up to `switch` and budgets end late; and whether
+/// What a workload has to bear.
+#[derive(Clone, Copy)]
+pub(crate) struct Bears {
+    /// How much longer jobs may take.
+    pub(crate) slack: Span,
+    /// What a switch may cost.
+    pub(crate) switch: Span,
+    /// What each pass of the scheduler may take from the CPU.
+    pub(crate) pass: Span,
+}
+
+/// Whether the outcomes stay the same when jobs, switches and the scheduler take so much more, and budgets end late; and whether
 /// something is missed at all.
-pub(crate) fn is_robust(text: &str, duration: Span, slack: Span, switch: Span) -> bool {
+pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass }: Bears) -> bool {
     let source = Source { name: "w.yaml".into(), text: text.into() };
     let mut workload = match load(source, &Options::default()) {
         Ok(workload) => workload,
@@ -49,9 +60,9 @@ pub(crate) fn is_robust(text: &str, duration: Span, slack: Span, switch: Span) -
         return false;
     }
     // What few workloads bear comes first, for the sake of the others.
-    let mut disturbed: Vec<Disturbance> = [(20, 120, 17), (15, 80, 3)]
+    let mut disturbed: Vec<Disturbance> = [(20, pass, 17), (15, us(80), 3)]
         .map(|(slower, scheduler, seed)| {
-            let (scheduler, late) = (us(scheduler), us(100));
+            let late = us(100);
             Disturbance { slower, scheduler, switch, late, seed, ..Disturbance::default() }
         })
         .to_vec();
