@@ -4,11 +4,10 @@ use crate::instances::Instance;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use takt_core::record::{Outcome, What};
-use takt_core::time::Span;
-use takt_trace::Format;
+use takt_core::time::{Span, Time};
+use takt_trace::{Format, Trace};
 
 /// What a run decided: for each task its name and counts, and the order of what happened to jobs.
 #[derive(Clone, Debug)]
@@ -30,6 +29,10 @@ pub(crate) struct Delays {
     pub(crate) stolen: Span,
     /// What the processes of one task waited for their CPU in their turns, all together.
     pub(crate) waited: Span,
+    /// What one task had a CPU for and did not use, all together.
+    pub(crate) lost: Span,
+    /// How long the machine stood still at once.
+    pub(crate) still: Span,
 }
 
 impl Delays {
@@ -42,7 +45,9 @@ impl Delays {
             ("the scheduler was late by", self.lateness, at_once),
             ("a switch took", self.switch, at_once),
             ("the host took", self.stolen, at_once),
+            ("the machine stood still for", self.still, at_once),
             ("a task waited", self.waited, in_all),
+            ("a task lost", self.lost, in_all),
         ];
         let (what, delay, bears) = kinds.into_iter().find(|(_, delay, bears)| delay > bears)?;
         Some(format!("{what} {delay}, and the workload bears {bears}"))
@@ -135,7 +140,9 @@ fn takt(instance: &Instance, command: &[&str]) -> Outcomes {
     let said = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(0), "{} {command:?}: {said}\n{}", instance.name, instance.text);
     let summary: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
-    Outcomes { tasks: tasks(&summary), order: order(&path("t.jsonl")), delays: delays(&summary) }
+    let file = fs::File::open(path("t.jsonl")).expect("a trace");
+    let trace = takt_trace::read(file, Format::JsonLines).expect("a whole trace");
+    Outcomes { tasks: tasks(&summary), order: order(&trace), delays: delays(&summary, &trace) }
 }
 
 fn tasks(summary: &Value) -> Vec<(String, String)> {
@@ -149,9 +156,7 @@ fn tasks(summary: &Value) -> Vec<(String, String)> {
 }
 
 /// How jobs began and ended, in the order of the trace. Preemptions are left out: a job that is preempted just before it ends is none.
-fn order(path: &Path) -> Vec<String> {
-    let file = fs::File::open(path).expect("a trace");
-    let trace = takt_trace::read(file, Format::JsonLines).expect("a whole trace");
+fn order(trace: &Trace) -> Vec<String> {
     let (names, mut begun) = (trace.header.labels(), HashSet::new());
     let mut order = Vec::new();
     for record in &trace.records {
@@ -174,7 +179,7 @@ fn order(path: &Path) -> Vec<String> {
     order
 }
 
-fn delays(summary: &Value) -> Delays {
+fn delays(summary: &Value, trace: &Trace) -> Delays {
     let waited = summary["tasks"].as_array().into_iter().flatten().filter_map(|task| task["waited_ns"].as_i64()).max();
     let span = |value: &Value| Span::from_ns(value.as_i64().unwrap_or(0));
     Delays {
@@ -182,5 +187,26 @@ fn delays(summary: &Value) -> Delays {
         switch: span(&summary["switch_ns"]["max"]),
         stolen: span(&summary["stolen_ns"]),
         waited: Span::from_ns(waited.unwrap_or(0)),
+        lost: lost(summary, trace),
+        still: Span::ZERO,
     }
+}
+
+/// The most that a task had a CPU for beyond what it used of it: what something else took, seen by this machine or not.
+fn lost(summary: &Value, trace: &Trace) -> Span {
+    let mut had = vec![Span::ZERO; trace.header.tasks.len()];
+    let mut since = vec![None; had.len()];
+    for record in &trace.records {
+        match record.record.what {
+            What::Start { task, .. } => since[task.index()] = Some(record.applied),
+            What::Stop { task, .. } => {
+                let from: Option<Time> = since[task.index()].take();
+                had[task.index()] += from.map_or(Span::ZERO, |from| (record.applied - from).or_zero());
+            }
+            _ => {}
+        }
+    }
+    let used = summary["tasks"].as_array().into_iter().flatten().map(|task| task["cpu_ns"].as_i64());
+    let lost = had.iter().zip(used).filter_map(|(had, used)| Some((*had - Span::from_ns(used?)).or_zero()));
+    lost.max().unwrap_or(Span::ZERO)
 }

@@ -17,7 +17,7 @@ mod robust;
 
 use backend::{Backend, Processes, Simulator};
 use instances::Instance;
-use machine::{calm, on_cpus, skip};
+use machine::{Watch, calm, on_cpus, skip};
 use std::io::Write;
 use takt_core::time::Span;
 use takt_linux::{Choice, Mechanism, RunId, rt};
@@ -97,7 +97,10 @@ fn compare_all(instances: &[Instance], backend: &Processes) {
     for instance in instances {
         let expected = Simulator.outcomes(instance);
         let run = || {
-            let run = backend.outcomes(instance);
+            // Under virtual time the threads that watch would only take time themselves.
+            let watch = backend.stalls().then(Watch::begin);
+            let mut run = backend.outcomes(instance);
+            run.delays.still = watch.map_or(Span::ZERO, |watch| Span::from_ns(watch.end().longest.as_nanos() as i64));
             let Some(difference) = expected.difference(&run) else { return Compared::Equal };
             let stall = run.delays.stall(instance).filter(|_| backend.stalls());
             stall.iter().for_each(|_| calm());
@@ -188,12 +191,13 @@ fn only_stalls_excuse() {
     assert!(tally(&["c"]).unwrap_err().contains("family c"));
 
     let ms = Span::from_ms;
-    let delays = backend::Delays { waited: instance.slack + instance.duration / 64, ..Default::default() };
+    let borne = instance.slack + instance.duration / 64;
+    let delays = backend::Delays { waited: borne, lost: borne, ..Default::default() };
     assert_eq!(delays.stall(instance), None);
-    for change in 0..4 {
+    for change in 0..6 {
         let mut delays = delays;
-        let field = [&mut delays.lateness, &mut delays.switch, &mut delays.stolen, &mut delays.waited];
-        *field.into_iter().nth(change).expect("four kinds") += ms(1);
+        let backend::Delays { lateness, switch, stolen, still, waited, lost } = &mut delays;
+        *[lateness, switch, stolen, still, waited, lost].into_iter().nth(change).expect("six kinds") += ms(1);
         assert!(delays.stall(instance).is_some(), "kind {change}");
     }
 }
