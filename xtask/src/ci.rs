@@ -1,12 +1,9 @@
 //! `cargo xtask ci`: exactly what continuous integration runs.
 
-use crate::workspace::{Outcome, cargo, has_target, in_ci};
-use crate::{tidy, vm};
+use crate::workspace::{Outcome, cargo};
+use crate::{metal, tidy, vm};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-
-/// A bare-metal machine without an operating system, on which the core must build.
-const BARE_METAL: &str = "thumbv7m-none-eabi";
 
 /// What all steps together may take. The virtual machines, which come last, do not begin what would take longer.
 const TIME: Duration = Duration::from_secs(36 * 60);
@@ -25,7 +22,7 @@ const STEPS: &[Step] = &[
         run: |_| command(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
     },
     Step { name: "tests", run: |_| tests() },
-    Step { name: "the core on bare metal", run: |_| bare_metal() },
+    Step { name: "the core on bare metal", run: |_| metal::run() },
     Step {
         name: "documentation",
         run: |_| command(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]),
@@ -91,12 +88,4 @@ fn tests() -> Outcome {
     let _ = std::fs::remove_file(skipped);
     list.lines().for_each(|line| println!("SKIPPED: {line}"));
     outcome
-}
-
-fn bare_metal() -> Outcome {
-    if has_target(BARE_METAL) {
-        return command(&["build", "--locked", "-p", "takt-core", "--target", BARE_METAL], &[]);
-    }
-    let why = format!("the Rust target {BARE_METAL} is not installed: rustup target add {BARE_METAL}");
-    if in_ci() { Outcome::Failed(why) } else { Outcome::Skipped(why) }
 }

@@ -3,6 +3,7 @@
 mod ci;
 mod circles;
 mod instructions;
+mod metal;
 mod tidy;
 mod vm;
 mod workspace;
@@ -20,6 +21,7 @@ usage: cargo xtask COMMAND
      --image FILE    this kernel image instead of a downloaded one
      --multi         with really parallel CPUs too, where only counts and clean ends mean something
      --verbose       the whole console
+  metal              the core without an operating system: it builds, and what the engine takes of a Cortex-M3
   instructions [TAKT]  what the simulator executes for each job, counted by Callgrind, and the same of another program
 ";
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
             Some(options) => vm::run(&options),
             None => return usage(),
         },
+        ["metal"] => metal::run(),
         ["instructions"] => instructions::run(None),
         ["instructions", other] => instructions::run(Some(other.as_ref())),
         _ => return usage(),

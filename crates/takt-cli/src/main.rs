@@ -1,13 +1,16 @@
 //! The `takt` command: one file per subcommand. Only this crate prints, colours and exits.
 
+mod clock;
 mod commands;
 mod failure;
+mod files;
+mod header;
 mod input;
+mod outcome;
 mod parallel;
 mod report;
 
-use clap::Parser;
-use failure::Failure;
+use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
 /// Write a real-time scheduler once, run it everywhere.
@@ -58,22 +61,10 @@ fn main() -> ExitCode {
         Command::Bench(args) => commands::bench::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
         Command::Probe(args) => commands::probe::run(&args),
-        Command::Reference(args) => commands::reference::run(&args),
+        Command::Reference(args) => commands::reference::run(&args, &Cli::command()),
     };
     match result {
         Ok(verdict) => ExitCode::from(verdict as u8),
         Err(failure) => failure.report(),
     }
 }
-
-/// How a command that worked ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-enum Verdict {
-    /// Done.
-    Done = 0,
-    /// Done, and the answer is no.
-    No = 1,
-}
-
-type Outcome = Result<Verdict, Failure>;

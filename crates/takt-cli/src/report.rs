@@ -1,12 +1,12 @@
 //! Summaries of a simulation or a run: a table for people, an object for programs.
 
+pub(crate) mod assignment;
 pub(crate) mod simulated;
 pub(crate) mod tables;
 
-use crate::commands::{assignment, output};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
-pub(crate) use tables::{Cell, aligned, alike, short, table};
+pub(crate) use tables::{Cell, aligned, alike, percent, short, table};
 use takt_core::model::{Domain, PolicySpec};
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
@@ -294,7 +294,7 @@ fn ratio(part: u128, whole: u128) -> String {
 
 /// The settings that are not at their defaults, by name, as the file takes them.
 pub(crate) fn settings(policy: &PolicySpec) -> Vec<(String, String)> {
-    let all = output::settings(policy);
+    let all = crate::header::settings(policy);
     all.split(',').filter_map(|s| s.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
 }
 

@@ -108,6 +108,29 @@ fn what_it_needs_of_tasks_is_asked() {
     ));
 }
 
+/// An engine around a policy that has been built decides as one that has found it in a registry.
+#[test]
+fn a_policy_that_has_been_built_needs_no_registry() {
+    let policy = PolicySpec::new(&ENTRY.profile, Scope::Uniprocessor);
+    let task = |period: i64| Task {
+        arrival: Arrival::Periodic { offset: Span::ZERO, period: Span::from_ms(period) },
+        runtime: Some(Span::from_ms(period / 3)),
+        ..Task::default()
+    };
+    let tasks = [7, 12, 20].map(task).to_vec();
+    let system = || System { tasks: tasks.clone(), ..System::new(CpuSet::first(1), policy) };
+    let built = Build::whole(&system(), &Registry::default(), |build| (ENTRY.build)(build)).expect("all have runtimes");
+    let engines =
+        [Engine::with_policy(system(), built), Engine::with_registry(system(), Registry::standard().with(&ENTRY))];
+    let [alone, listed] = engines.map(|engine| {
+        let mut records: Vec<Record> = Vec::new();
+        let mut engine = engine.expect("a sound system");
+        takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ms(500), &mut records, |_| {});
+        records
+    });
+    assert!(alone.len() > 300 && alone == listed, "{} and {} records", alone.len(), listed.len());
+}
+
 #[test]
 fn the_manual_shows_it() {
     let text = include_str!("own_policy.rs");

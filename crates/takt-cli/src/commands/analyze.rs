@@ -1,12 +1,12 @@
 //! `takt analyze`: schedulability tests, one verdict per task set and test.
 
-use super::assignment::{self, Piece, Placed};
 use super::verdicts::{self, Method, Said};
 use crate::failure::Failure;
 use crate::input::{Input, Priorities, duration, placement, priorities_of_sets};
+use crate::outcome::{Outcome, Verdict};
 use crate::parallel;
 use crate::report::aligned;
-use crate::{Outcome, Verdict};
+use crate::report::assignment::{self, Piece, Placed};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::input::duration;
-use crate::{Outcome, Verdict};
+use crate::outcome::{Outcome, Verdict};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use takt_core::time::Span;

@@ -1,10 +1,10 @@
 //! `takt check`: is this file good, and is the schedule?
 
 use super::aborts;
-use super::assignment::{self, Piece, Placed};
-use crate::Outcome;
 use crate::input::{Input, priorities_note, warn};
-use crate::report::simulated::percent as millionths;
+use crate::outcome::Outcome;
+use crate::report::assignment::{self, Piece, Placed};
+use crate::report::percent as millionths;
 use crate::report::{Cell, number, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut out = io::stdout().lock();
     if args.canonical {
         write!(out, "{}", takt_workload::canonical(&workload))?;
-        return Ok(crate::Verdict::Done);
+        return Ok(crate::outcome::Verdict::Done);
     }
     // The engine has the last word on whether the policy can work on this system at all.
     takt_core::engine::Engine::new(workload.system.clone()).map_err(|e| super::sim::unsuitable(&workload, &e))?;
@@ -168,7 +168,7 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
             print_control(workload, report, out)?;
         }
     }
-    Ok(if no { crate::Verdict::No } else { crate::Verdict::Done })
+    Ok(if no { crate::outcome::Verdict::No } else { crate::outcome::Verdict::Done })
 }
 
 /// Where the policy has the tasks, for those that give each a CPU.
@@ -334,7 +334,7 @@ fn check_table(workload: &Workload, as_json: bool, out: &mut impl Write) -> Outc
     } else {
         tables.print(out)?;
     }
-    Ok(if no { crate::Verdict::No } else { crate::Verdict::Done })
+    Ok(if no { crate::outcome::Verdict::No } else { crate::outcome::Verdict::Done })
 }
 
 impl Tables<'_> {

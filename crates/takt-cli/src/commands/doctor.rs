@@ -1,7 +1,7 @@
 //! `takt doctor`: what this machine can do, and the fix for what it cannot.
 
 use crate::failure::Failure;
-use crate::{Outcome, Verdict};
+use crate::outcome::{Outcome, Verdict};
 use serde_json::json;
 use std::io::{self, IsTerminal, Write};
 use takt_linux::leftovers::{self, OnCrash};

@@ -1,7 +1,7 @@
 //! `takt done`: the completion signal for scripts.
 
 use crate::failure::Failure;
-use crate::{Outcome, Verdict};
+use crate::outcome::{Outcome, Verdict};
 use takt_linux::protocol::Client;
 
 /// Signal from a script that its job (or its initialisation) is done, and wait to be let on

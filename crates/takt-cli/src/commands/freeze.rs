@@ -20,7 +20,7 @@ pub(crate) fn write(workload: &Workload, path: &Path) -> Result<(), Failure> {
     let what = if workload.domains.is_empty() { format!("policy {policy}") } else { "its domains".to_owned() };
     let yaml = takt_workload::canonical(&takt_workload::frozen(workload, table));
     let text = format!("# One hyperperiod of the schedule under {what}, frozen by takt sim --emit-windows.\n{yaml}");
-    super::output::write(path, text)
+    crate::files::write(path, text)
 }
 
 fn refusal(workload: &Workload, why: &Unfrozen) -> Failure {

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::input::{duration, warn};
-use crate::{Outcome, Verdict};
+use crate::outcome::{Outcome, Verdict};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use takt_core::cpus::MAX_CPUS;

@@ -2,7 +2,6 @@
 
 pub(crate) mod aborts;
 pub(crate) mod analyze;
-pub(crate) mod assignment;
 pub(crate) mod bench;
 pub(crate) mod burn;
 pub(crate) mod check;

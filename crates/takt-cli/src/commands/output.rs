@@ -1,16 +1,15 @@
 //! What `sim` and `run` can do with a trace while it comes into being: write it, keep it to draw.
 
 use crate::failure::Failure;
+use crate::files;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-use takt_core::model::{Arrival, Domain, PolicySpec, Task};
-use takt_core::time::{Span, Time};
-use takt_trace::{DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace, Writer, gantt};
-use takt_workload::Workload;
+use takt_core::time::Time;
+use takt_trace::{Footer, Format, Header, Stamped, Trace, Writer, gantt};
 
 /// More records than this are not drawn: such a picture shows nothing.
 const DRAWN_MAX: usize = 200_000;
@@ -32,45 +31,6 @@ pub(crate) struct OutputArgs {
     /// Exit with status 1 when a deadline was missed, an activation was cut off, or a process failed
     #[arg(long)]
     pub(crate) strict: bool,
-}
-
-/// Whether files can be written, found before anything starts or is created: none of them is one that is read, or named twice.
-///
-/// # Errors
-/// Why one cannot.
-pub(crate) fn ready<'p>(
-    read: impl IntoIterator<Item = &'p PathBuf>,
-    written: impl IntoIterator<Item = &'p PathBuf>,
-) -> Result<(), Failure> {
-    let real = |path: &Path| {
-        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        path.canonicalize().unwrap_or_else(|_| absolute(path))
-    };
-    let read: Vec<PathBuf> = read.into_iter().map(|path| real(path)).collect();
-    let mut seen: Vec<PathBuf> = Vec::new();
-    for path in written {
-        // What is no file, such as a pipe, can be written as often as one likes, and is not opened to try it out.
-        if path.exists() && !path.is_file() && !path.is_dir() {
-            continue;
-        }
-        let own = real(path);
-        if read.contains(&own) {
-            let message = format!("`{}` is read, and would be overwritten", path.display());
-            return Err(Failure::input(message, "name another file"));
-        }
-        if seen.contains(&own) {
-            let message = format!("`{}` is to be written twice", path.display());
-            return Err(Failure::input(message, "name a file for each"));
-        }
-        super::sweep::writable(path)?;
-        seen.push(own);
-    }
-    Ok(())
-}
-
-/// Writes a whole file.
-pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
-    std::fs::write(path, contents).map_err(|e| Failure::file("write", path, &e))
 }
 
 impl OutputArgs {
@@ -98,43 +58,6 @@ impl OutputArgs {
     /// Whether the summary for people is wanted on standard output.
     pub(crate) fn for_people(&self) -> bool {
         !self.json && !self.to_stdout()
-    }
-}
-
-/// The settings that a policy does not have by default, as the command line takes them: `quantum=2ms`.
-pub(crate) fn settings(policy: &PolicySpec) -> String {
-    takt_workload::policy_text(policy).split_once(':').map_or(String::new(), |(_, settings)| settings.into())
-}
-
-/// The header of a trace of this workload.
-pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Header {
-    let system = &workload.system;
-    let label = |(info, task): (&takt_workload::TaskInfo, &Task)| TaskLabel {
-        name: info.name.clone(),
-        partition: info.partition.map(|p| workload.partitions[p].clone()),
-        pid: None,
-        completion: (task.arrival == Arrival::Activated).then_some(task.completion),
-    };
-    let domain = |(domain, name): (&Domain, &String)| DomainLabel {
-        name: name.clone(),
-        policy: takt_workload::policy_text(&domain.policy),
-    };
-    Header {
-        source: source.into(),
-        workload: workload.source.name.clone(),
-        policy: system.policy.profile.name.into(),
-        settings: settings(&system.policy),
-        scope: system.policy.scope.name().into(),
-        seed: system.seed,
-        places: system.places(),
-        tasks: workload.tasks.iter().zip(&system.tasks).map(label).collect(),
-        resources: workload.resources.clone(),
-        domains: system.domains.iter().zip(&workload.domains).map(domain).collect(),
-        alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),
-        window_lengths: system.windows.iter().map(|w| w.length).collect(),
-        duration,
-        start_unix_ns: None,
-        start_monotonic_ns: None,
     }
 }
 
@@ -229,7 +152,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Its files are [`ready`]. A trace is created when it begins, so that nothing is left behind where nothing comes of it; but a
+    /// Its files are [`files::ready`]. A trace is created when it begins, so that nothing is left behind where nothing comes of it; but a
     /// pipe is opened here, since that may wait for who reads it.
     pub(crate) fn new(args: &OutputArgs, header: Header) -> Result<Recorder, Failure> {
         let pipe = args.trace.as_deref().filter(|path| !args.to_stdout() && path.exists() && !path.is_file());
@@ -338,7 +261,7 @@ impl Recorder {
         }
         if let Some(path) = &self.gantt {
             let svg = gantt::svg(&trace, &gantt::SvgOptions::default());
-            write(path, svg)?;
+            files::write(path, svg)?;
         }
         match (self.error, self.path) {
             (Some(e), Some(path)) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::file("write", &path, &e)),

@@ -1,8 +1,8 @@
 //! `takt policies`: the registry.
 
 use crate::failure::Failure;
+use crate::outcome::{Outcome, Verdict};
 use crate::report::{self, table};
-use crate::{Outcome, Verdict};
 use std::io::{self, Write};
 use takt_core::model::{CLUSTER, Kind, Need, PolicySpec, Profile, Scope, Setting};
 use takt_core::policies::mapping::{MAPPER, MAPPERS};

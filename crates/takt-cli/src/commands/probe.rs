@@ -1,11 +1,11 @@
 //! The processes that `takt bench` measures with; not for people.
 
 use super::burn::burn;
+use crate::clock::sleep_until;
 use crate::failure::Failure;
+use crate::files;
 use crate::input::duration;
-use crate::{Outcome, Verdict};
-use rustix::thread::{ClockId, clock_nanosleep_absolute};
-use rustix::time::Timespec;
+use crate::outcome::{Outcome, Verdict};
 use std::fs::OpenOptions;
 use std::hint::black_box;
 use std::io::{self, Read, Write};
@@ -85,12 +85,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(Verdict::Done)
 }
 
-/// Sleeps until an instant of the monotonic clock.
-pub(crate) fn sleep_until(at: Span) {
-    let at = Timespec { tv_sec: at.ns() / 1_000_000_000, tv_nsec: at.ns() % 1_000_000_000 };
-    while clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(rustix::io::Errno::INTR) {}
-}
-
 fn gaps(out: &PathBuf, threshold: Span) -> Result<(), Failure> {
     let file = OpenOptions::new().create(true).append(true).open(out);
     let mut file = file.map_err(|e| Failure::file("write", out, &e))?;
@@ -118,7 +112,7 @@ fn work(iterations: u64, out: &Path, cpu: Option<usize>) -> Result<(), Failure> 
         state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     }
     let (used, end) = (cpu_now() - used, now());
-    super::output::write(out, format!("{} {} {}\n", start.ns(), end.ns(), used.ns()))
+    files::write(out, format!("{} {} {}\n", start.ns(), end.ns(), used.ns()))
 }
 
 fn periodic(args: &Periodic) -> Result<(), Failure> {
@@ -133,7 +127,7 @@ fn periodic(args: &Periodic) -> Result<(), Failure> {
     }
     rt::set_class(0, Class::Other)?;
     let lines: String = responses.iter().map(|r| format!("{}\n", r.ns())).collect();
-    super::output::write(&args.out, lines)
+    files::write(&args.out, lines)
 }
 
 fn spawn(count: usize) -> Result<(), Failure> {

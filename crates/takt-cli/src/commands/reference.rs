@@ -1,7 +1,7 @@
 //! `takt __reference`: the command line as a page of Markdown, for docs/cli.md.
 
-use crate::{Cli, Outcome, Verdict};
-use clap::{Arg, Command, CommandFactory};
+use crate::outcome::{Outcome, Verdict};
+use clap::{Arg, Command};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
@@ -28,8 +28,9 @@ Every duration on the command line has a unit: `500ms`, `2s`, `250us`, `1min`.
 just burns.
 ";
 
-pub(crate) fn run(_: &Args) -> Outcome {
-    let mut command = Cli::command();
+/// `command` is the whole command line.
+pub(crate) fn run(_: &Args, command: &Command) -> Outcome {
+    let mut command = command.clone();
     command.build();
     let mut text = String::from(HEAD);
     visible(&command).for_each(|c| describe(&mut text, c, "takt", 2));

@@ -5,9 +5,11 @@ mod causes;
 use super::output::{self, Recorder};
 use super::sim::unsuitable;
 use crate::failure::Failure;
+use crate::files;
+use crate::header;
 use crate::input::{Input, duration, ignored};
+use crate::outcome::{Outcome, Verdict};
 use crate::report::{Summary, figures, short};
-use crate::{Outcome, Verdict};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
@@ -82,10 +84,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let machine = takt_linux::rt::affinity(0).ok();
     let workload = args.input.load(machine)?;
     let plan = plan(args, &workload)?;
-    output::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
+    files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
     ignored(&workload, Driver::Run, args.allow_differences)?;
     let (length, realtime) = (plan.duration, plan.realtime);
-    let mut recorder = Recorder::new(&args.output, output::header(&workload, "run", length))?;
+    let mut recorder = Recorder::new(&args.output, header::header(&workload, "run", length))?;
     let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, &plan.system);
     let mut watch =
         Watch { recorder: &mut recorder, steps: &mut steps, length, bar: Bar::new(args.output.for_people()) };

@@ -3,10 +3,12 @@
 use super::output::{self, Recorder};
 use super::steps::{self, Replay};
 use crate::failure::Failure;
+use crate::files;
+use crate::header;
 use crate::input::{Input, LateJobs, duration, ignored, priorities_note};
+use crate::outcome::{Outcome, Verdict};
 use crate::report::Summary;
 use crate::report::simulated::{Notes, Simulated};
-use crate::{Outcome, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs::File;
@@ -94,14 +96,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut workload = args.input.load(record.as_ref().and_then(steps::Reader::cpus))?;
     args.rounds.iter().try_for_each(|path| rounds_ending(path))?;
     let read = std::iter::once(&args.input.file).chain(&args.replay);
-    output::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows))?;
+    files::ready(read, args.output.files()?.chain(&args.rounds).chain(&args.emit_windows))?;
     let (length, replayed) = prepare(args, record, &mut workload)?;
     ignored(&workload, Driver::Simulation, args.allow_differences)?;
     if let Some(path) = &args.emit_windows {
         super::freeze::write(&workload, path)?;
     }
     let mut notes = Notes::new(&workload, args.rounds.is_some());
-    let header = output::header(&workload, "sim", Some(length));
+    let header = header::header(&workload, "sim", Some(length));
     let lent = stays(&workload) && replayed.is_none();
     let tasks = lent.then(|| std::mem::take(&mut workload.system.tasks));
     let mut system = workload.system.clone();
@@ -162,7 +164,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         simulated.print(&mut out)?;
     }
     if let (Some(path), Some(rounds)) = (&args.rounds, &notes.rounds) {
-        write_rounds(path, &output::header(&workload, "sim", None), rounds)?;
+        write_rounds(path, &header::header(&workload, "sim", None), rounds)?;
     }
     recorder.finish(Time::ZERO + length, 0, None, &mut out)?;
     out.flush()?;

@@ -1,10 +1,11 @@
 //! `takt trace`: what a simulation or a run recorded.
 
-use super::output::{ready, settings};
 use crate::failure::Failure;
+use crate::files::ready;
+use crate::header::settings;
 use crate::input::{Input, duration, warn};
+use crate::outcome::{Outcome, Verdict};
 use crate::report::{Cell, aligned, short, table};
-use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fs::File;

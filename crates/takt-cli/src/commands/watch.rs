@@ -1,6 +1,6 @@
 //! The watcher that a run starts beside itself; not for people.
 
-use crate::{Outcome, Verdict};
+use crate::outcome::{Outcome, Verdict};
 use takt_linux::leftovers::OnCrash;
 
 /// Internal

@@ -1,7 +1,7 @@
 //! What a summary says of a simulation alone: what the machine cost, what happened to it, who got how much of the CPUs.
 
-use super::table;
-use crate::commands::output::header;
+use super::tables::{percent, table};
+use crate::header::header;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use takt_core::model::{Arrival, ResourceId, Step, System, Task, TaskId};
@@ -341,10 +341,4 @@ fn predicted(system: &System) -> Option<Vec<i64>> {
     let tasks = report.cpus.iter().flat_map(|cpu| &cpu.tasks);
     tasks.for_each(|p| shares[p.task.index()] = i64::from(p.expected));
     Some(shares)
-}
-
-/// Millionths as percent with two decimals.
-pub(crate) fn percent(millionths: i64) -> String {
-    let hundredths = (millionths + 50) / 100;
-    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }

@@ -149,6 +149,12 @@ pub(crate) fn aligned<C: Clone + Into<Cell>>(
     Ok(())
 }
 
+/// Millionths as percent with two decimals.
+pub(crate) fn percent(millionths: i64) -> String {
+    let hundredths = (millionths + 50) / 100;
+    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,6 +25,9 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// Bytes of the engine's own state of a task, which it allocates once for each.
+    pub const TASK_STATE: usize = size_of::<Run>();
+
     /// Builds the engine and the system's policy, which `registry` holds. Later memory is allocated only where a policy or a setting
     /// of it is changed ([`Input::Switch`], [`Input::Configure`], [`Engine::switch_policy`]).
     ///

@@ -2,10 +2,10 @@
 
 use super::figures::{cpu_time, median};
 use super::lab::{Session, reached};
-use super::{Form, Rounds};
+use super::options::{Form, Rounds};
 use crate::failure::Failure;
+use crate::outcome::{Outcome, Verdict};
 use crate::report::table;
-use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::hint::black_box;
 use std::io::{self, Write};

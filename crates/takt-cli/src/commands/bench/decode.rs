@@ -1,12 +1,12 @@
 //! `takt bench decode`: what each frame of a movie needs to be decoded, as a series that workloads read.
 
-use super::Rounds;
 use super::figures::{Figures, cell, median};
 use super::lab::{Machine, Session};
-use crate::commands::output;
+use super::options::Rounds;
 use crate::failure::Failure;
+use crate::files;
+use crate::outcome::{Outcome, Verdict};
 use crate::report::{Cell, table};
-use crate::{Outcome, Verdict};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs;
@@ -163,7 +163,7 @@ fn series(args: &Args, frames: &[i64], about: &[String]) -> String {
 
 pub(super) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.out {
-        crate::commands::sweep::writable(path)?;
+        crate::files::writable(path)?;
     }
     let (seconds, rounds) = if args.quick { (1, 1) } else { (args.seconds, args.rounds.rounds) };
     let session = Session::begin("decode", rounds, args.quick);
@@ -191,7 +191,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         format!("{}, Linux {}; medians of {rounds} rounds", machine.model, machine.kernel),
     ];
     if let Some(path) = &args.out {
-        output::write(path, series(args, &frames, &about))?;
+        files::write(path, series(args, &frames, &about))?;
     }
     let mean = frames.iter().sum::<i64>() / frames.len().max(1) as i64;
     let mut out = io::stdout().lock();

@@ -1,7 +1,7 @@
 //! The floor: how late this machine wakes a thread that does nothing else. `cyclictest` where it is installed.
 
 use super::figures::Figures;
-use crate::commands::probe::sleep_until;
+use crate::clock::sleep_until;
 use crate::failure::Failure;
 use std::process::{Command, Stdio};
 use takt_core::cpus::CpuSet;

@@ -1,10 +1,10 @@
 //! What the benches share: the machine, the place for files, runs of Takt itself, and the way results are shown.
 
-use super::Common;
-use crate::commands::output;
+use super::options::Common;
 use crate::failure::Failure;
+use crate::files;
+use crate::outcome::{Outcome, Verdict};
 use crate::report::{Cell, alike, table};
-use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::cell;
 use std::ffi::OsStr;
@@ -212,7 +212,7 @@ impl Lab {
     /// Writes a workload to a file.
     pub(super) fn workload(&self, yaml: &str) -> Result<PathBuf, Failure> {
         let path = self.path("yaml");
-        output::write(&path, yaml)?;
+        files::write(&path, yaml)?;
         Ok(path)
     }
 

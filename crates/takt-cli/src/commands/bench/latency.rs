@@ -1,13 +1,13 @@
 //! `takt bench latency`: how late windows start, seen by the processes themselves.
 
-use super::Common;
 use super::bare::{self, Step};
 use super::figures::{Figures, cell, ratio};
 use super::floor::Floor;
 use super::lab::{Claim, Lab, RunOptions};
-use crate::Outcome;
+use super::options::Common;
 use crate::failure::Failure;
 use crate::input::duration;
+use crate::outcome::Outcome;
 use crate::report::Cell;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! `takt bench misses`: deadlines under load, by Takt and by the kernel itself.
 
-use super::Common;
 use super::figures::{Figures, cell, median};
 use super::lab::{Child, Claim, Lab, RunOptions};
-use crate::Outcome;
+use super::options::Common;
 use crate::failure::Failure;
+use crate::outcome::Outcome;
 use crate::report::Cell;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};

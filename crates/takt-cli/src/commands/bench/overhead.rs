@@ -1,12 +1,12 @@
 //! `takt bench overhead`: what a process loses at each window border.
 
-use super::Common;
 use super::bare::{self, Step};
 use super::figures::{cell, median, ratio};
 use super::lab::{Child, Claim, Lab, RunOptions};
-use crate::Outcome;
+use super::options::Common;
 use crate::failure::Failure;
 use crate::input::duration;
+use crate::outcome::Outcome;
 use crate::report::Cell;
 use serde_json::{Value, json};
 use std::path::Path;

@@ -2,12 +2,12 @@
 
 use super::figures::{cpu_time, median};
 use super::lab::{Session, reached};
-use super::{Form, Rounds};
-use crate::commands::output;
+use super::options::{Form, Rounds};
 use crate::failure::Failure;
+use crate::header::header;
 use crate::input::duration;
+use crate::outcome::{Outcome, Verdict};
 use crate::report::table;
-use crate::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, Write};
@@ -137,7 +137,7 @@ fn simulate(workload: &Workload, mode: Mode, length: Span, trace: &Path) -> Resu
             takt_sim::simulate(&mut engine, &scenario, length, &mut responses, |_| ());
         }
         Mode::Trace => {
-            let header = output::header(workload, "sim", Some(length));
+            let header = header(workload, "sim", Some(length));
             let file = Box::new(File::create(trace).map_err(wrong)?);
             let writer = takt_trace::writer(Format::Perfetto, &header, file).map_err(wrong)?;
             let mut sink = Traced { writer, error: None };

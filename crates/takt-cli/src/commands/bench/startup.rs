@@ -1,10 +1,10 @@
 //! `takt bench startup`: how long a schedule of many processes takes to come into being, and to go.
 
-use super::Common;
 use super::figures::{cell, median, ratio};
 use super::lab::{Child, Claim, Lab, RunOptions, start_of};
-use crate::Outcome;
+use super::options::Common;
 use crate::failure::Failure;
+use crate::outcome::Outcome;
 use crate::report::Cell;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

@@ -5,10 +5,10 @@ use super::experiment::{self, Common};
 use super::load::{Policies, Seeds, cells, fingerprint, millionths, policies, quoted, seeds};
 use super::state::{Block, Found, Subject};
 use super::statistics::{Mean, mean};
-use crate::commands::output::{self, ready};
 use crate::failure::Failure;
+use crate::files::{self, ready};
 use crate::input::{Input, duration, placement, warn};
-use crate::{Outcome, Verdict};
+use crate::outcome::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
@@ -268,7 +268,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let table = Table::new(&cases, &blocks, found);
     for (path, text) in [(&args.common.svg, table.picture()), (&args.over_time, table.over_time())] {
         if let Some(path) = path {
-            output::write(path, text)?;
+            files::write(path, text)?;
         }
     }
     let mut out = BufWriter::new(io::stdout().lock());

@@ -5,9 +5,9 @@ use crate::failure::Failure;
 use crate::parallel;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -37,21 +37,6 @@ pub(super) fn blocks(points: usize, sets: u64, size: u64) -> Vec<Block> {
     let of_point =
         |point: usize| (0..sets).step_by(size as usize).map(move |first| (point, first, size.min(sets - first)));
     (0..points).flat_map(of_point).collect()
-}
-
-/// Whether a file can be written, found before the work and not after it. What is in it stays.
-///
-/// # Errors
-/// Why it cannot.
-pub(crate) fn writable(path: &Path) -> Result<(), Failure> {
-    let is_new = !path.exists();
-    let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|e| Failure::file("write", path, &e))?;
-    if is_new {
-        // Nothing is left behind by an experiment that does not come to its end.
-        let _ = fs::remove_file(path);
-    }
-    Ok(())
 }
 
 /// Hears the signals that end an experiment, until it is dropped.

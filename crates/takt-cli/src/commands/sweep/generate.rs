@@ -3,7 +3,7 @@
 use super::points::total;
 use crate::commands::verdicts;
 use crate::failure::Failure;
-use crate::{Outcome, Verdict};
+use crate::outcome::{Outcome, Verdict};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};

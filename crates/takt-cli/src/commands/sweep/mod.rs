@@ -10,8 +10,7 @@ mod schedulability;
 mod state;
 mod statistics;
 
-use crate::Outcome;
-pub(crate) use experiment::writable;
+use crate::outcome::Outcome;
 
 /// Experiments over many random task sets or loads, on all CPUs
 #[derive(clap::Args, Debug)]

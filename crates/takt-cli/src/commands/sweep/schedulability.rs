@@ -5,11 +5,11 @@ use super::experiment::{self, Common};
 use super::generate::{self, SetArgs};
 use super::points::{Points, points, ratio};
 use super::state::{Block, Found, Subject};
-use crate::commands::output::{self, ready};
 use crate::commands::verdicts::{self, Method, Said};
 use crate::failure::Failure;
+use crate::files::{self, ready};
 use crate::input::{Priorities, duration, placement, priorities_of_sets};
-use crate::{Outcome, Verdict};
+use crate::outcome::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use takt_analysis::generate::Impossible;
@@ -287,7 +287,7 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
     let doubtful: Vec<usize> = (0..experiment.methods.len()).filter(|test| unknown(*test) > 0).collect();
     let notes = experiment.notes(sums);
     if let Some(path) = &args.common.svg {
-        output::write(path, picture(experiment, sums, &notes))?;
+        files::write(path, picture(experiment, sums, &notes))?;
     }
     let mut out = BufWriter::new(io::stdout().lock());
     if args.common.json {

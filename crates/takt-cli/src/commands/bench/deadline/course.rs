@@ -116,10 +116,10 @@ pub(super) fn simulated(workload: &Workload, tick: Option<Span>) -> Vec<Course> 
     let n = system.tasks.len();
     let mut watch = Watch { courses: vec![Course::default(); n], since: vec![None; n] };
     let mut engine = Engine::new(system).expect("the workload suits its policy");
-    takt_sim::simulate(&mut engine, &workload.scenario, super::worker::LONGEST, &mut watch, |_| ());
+    takt_sim::simulate(&mut engine, &workload.scenario, super::jobs::LONGEST, &mut watch, |_| ());
     for (index, course) in watch.courses.iter_mut().enumerate() {
         debug_assert!(engine.job(TaskId(index as u32)).is_none(), "all jobs are done by then");
-        let jobs = super::worker::jobs(&workload.system.tasks[index]).expect("its releases are listed");
+        let jobs = super::jobs::jobs(&workload.system.tasks[index]).expect("its releases are listed");
         let mut sum = Span::ZERO;
         for step in jobs.iter().flat_map(|(_, steps)| steps) {
             if let Step::Run(amount) = step {

@@ -1,16 +1,17 @@
 //! `takt bench deadline`: the hard constant bandwidth server in simulation, against the kernel's SCHED_DEADLINE.
 
 mod course;
+mod jobs;
 mod patterns;
 mod worker;
 
 use super::figures::{median, text};
 use super::lab::{Child, Machine, load};
-use super::{Form, Rounds};
+use super::options::{Form, Rounds};
 use crate::failure::Failure;
 use crate::input::duration;
+use crate::outcome::{Outcome, Verdict};
 use crate::report::table;
-use crate::{Outcome, Verdict};
 use course::{Apart, Course, simulated};
 use patterns::{PATTERNS, Pattern};
 use serde_json::{Value, json};
@@ -204,7 +205,7 @@ impl Stage {
 /// Waits for a worker's end, but not for ever.
 fn wait(worker: &mut Child) -> Result<(), Failure> {
     let began = Instant::now();
-    let most = Duration::from_nanos(worker::LONGEST.ns() as u64) + Duration::from_secs(2);
+    let most = Duration::from_nanos(jobs::LONGEST.ns() as u64) + Duration::from_secs(2);
     loop {
         if let Some(status) = worker.0.try_wait()? {
             if status.success() {

@@ -1,13 +1,14 @@
 //! One process of class SCHED_DEADLINE, which does what the jobs of a task do and writes down when it ran.
 
 use super::course::{Course, Piece};
-use crate::commands::probe::sleep_until;
+use super::jobs::{LONGEST, jobs};
+use crate::clock::sleep_until;
 use crate::failure::Failure;
 use rustix::thread::sched_yield;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use takt_core::model::{Arrival, Reservation, Step, Task};
+use takt_core::model::{Reservation, Step};
 use takt_core::time::Span;
 use takt_linux::rt::{self, Class};
 use takt_linux::timer::{cpu_now, now};
@@ -15,9 +16,6 @@ use takt_workload::{Options, Source};
 
 /// Longer between two readings of the clock is a pause, in which it did not run. An interrupt takes less.
 const PAUSE: Span = Span::from_us(150);
-/// No pattern takes so long; whoever is still busy then has been starved.
-pub(super) const LONGEST: Span = Span::from_secs(3);
-
 /// The options of the hidden subcommand.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Worker {
@@ -74,16 +72,6 @@ fn told_start() -> io::Result<Option<Span>> {
 pub(super) fn class(reservation: Reservation) -> Class {
     let (deadline, period) = (reservation.relative_deadline(), reservation.period);
     Class::Deadline { runtime: reservation.budget, deadline, period }
-}
-
-/// The releases of a task's jobs, and what each of them does.
-pub(super) fn jobs(task: &Task) -> Option<Vec<(Span, Vec<Step>)>> {
-    let Arrival::Listed { instants } = &task.arrival else { return None };
-    let steps = |job: usize| match task.steps.as_slice() {
-        [] => task.demand(0, takt_core::model::TaskId(0), job as u64).map(|run| vec![Step::Run(run)]),
-        steps => Some(steps.to_vec()),
-    };
-    instants.iter().enumerate().map(|(job, release)| Some((*release, steps(job)?))).collect()
 }
 
 /// Uses CPU time and watches when it is let.

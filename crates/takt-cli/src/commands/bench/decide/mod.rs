@@ -1,16 +1,17 @@
 //! `takt bench decide`: what one decision of a policy costs, by the number of jobs that are there and by load.
 
+mod cell;
 mod report;
 mod scene;
 
-use super::figures::median;
 use super::lab::Session;
-use super::{Form, Rounds};
+use super::options::{Form, Rounds};
 use crate::failure::Failure;
 use crate::input::duration;
-use crate::{Outcome, Verdict};
+use crate::outcome::{Outcome, Verdict};
+use cell::{Cell, Measured};
 use report::Results;
-use scene::{Scene, Situation};
+use scene::Situation;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 use takt_core::model::{PolicySpec, Scope};
@@ -103,46 +104,6 @@ fn policies(args: &Args) -> Result<Vec<PolicySpec>, Failure> {
         }
     }
     Ok(policies)
-}
-
-/// One policy in one situation.
-struct Cell {
-    situation: Situation,
-    scene: Scene,
-    /// Picoseconds for a decision, by round.
-    rounds: Vec<i64>,
-    /// For a decision, or why there is no such number.
-    instructions: Option<Result<u64, String>>,
-}
-
-impl Cell {
-    fn new(policy: PolicySpec, situation: Situation) -> Result<Cell, Failure> {
-        let cannot =
-            |e| Failure::input(format!("{} cannot schedule the jobs: {e}", policy_text(&policy)), "leave it out");
-        let cpus = if policy.scope == Scope::Uniprocessor { 1 } else { situation.cpus };
-        let situation = Situation { cpus, ..situation };
-        Ok(Cell {
-            situation,
-            scene: Scene::new(policy, situation).map_err(cannot)?,
-            rounds: vec![],
-            instructions: None,
-        })
-    }
-    fn cost(&self) -> i64 {
-        median(self.rounds.iter().copied())
-    }
-    fn measure(&mut self, least: Span) {
-        self.rounds.push(self.scene.cost(least));
-    }
-}
-
-/// What was measured of a policy.
-struct Measured {
-    policy: PolicySpec,
-    /// By number of jobs, in ascending order, as far as it was asked.
-    jobs: Vec<Cell>,
-    /// By load.
-    loads: Vec<Cell>,
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
@@ -246,6 +207,7 @@ fn instructions(policy: &PolicySpec, situation: &Situation) -> Result<u64, Strin
 
 #[cfg(test)]
 mod tests {
+    use super::scene::Scene;
     use super::*;
 
     #[test]

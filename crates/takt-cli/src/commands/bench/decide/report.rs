@@ -2,7 +2,7 @@
 
 use super::super::figures::{cell, median, ratio};
 use super::super::lab::Session;
-use super::{Cell, Measured};
+use super::cell::{Cell, Measured};
 use crate::report::{Cell as Shown, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};

@@ -3,16 +3,18 @@
 //! Everything is virtual time, so the figures are the policies' and no machine's.
 
 mod chart;
+mod line;
 mod report;
 mod series;
 mod steady;
 mod trial;
 mod workers;
 
-use crate::commands::output;
 use crate::failure::Failure;
+use crate::files;
 use crate::input::duration;
-use crate::{Outcome, Verdict};
+use crate::outcome::{Outcome, Verdict};
+use line::{Disturbance, Line};
 use report::{Format, Results};
 use series::{Experiment, Set};
 use std::path::PathBuf;
@@ -104,13 +106,6 @@ fn phases(text: &str) -> Result<Phases, String> {
     count.map(|n| Phases(Some(n))).ok_or_else(|| "must be `sync` or a number from 1 to 10000".into())
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Disturbance {
-    Lateness(Span),
-    Skew(Span),
-    Steal(Steal),
-}
-
 fn disturbance(text: &str) -> Result<Disturbance, String> {
     let (kind, value) = text.split_once('=').ok_or("must be like `lateness=300us`")?;
     match kind {
@@ -123,26 +118,6 @@ fn disturbance(text: &str) -> Result<Disturbance, String> {
             sound.then_some(Disturbance::Steal(Steal { period, length })).ok_or("must leave some time".into())
         }
         _ => Err("the kinds are `lateness`, `skew` and `steal`".into()),
-    }
-}
-
-/// One line of the results: a policy with what is said about importances.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Line {
-    policy: PolicySpec,
-    weighted: bool,
-    /// Importances matter to it.
-    by_importance: bool,
-}
-
-impl Line {
-    fn name(&self, extended: bool) -> String {
-        let name = takt_workload::policy_text(&self.policy);
-        match (extended && self.by_importance, self.weighted) {
-            (false, _) => name,
-            (true, true) => name + " theta=set",
-            (true, false) => name + " theta=1",
-        }
     }
 }
 
@@ -297,7 +272,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let results =
         Results { set: &set, extended, tests, lines, phases, machine, disturbed: &args.disturb, trials, steady };
     if let Some(path) = &args.chart {
-        output::write(path, chart::svg(&results))?;
+        files::write(path, chart::svg(&results))?;
     }
     let format = match (args.json, args.csv) {
         (true, _) => Format::Json,

@@ -1,9 +1,9 @@
 //! What the trials found, as a table, JSON or CSV. No figure stands without its settings.
 
+use super::line::{Disturbance, Line};
 use super::series::{Experiment, Set};
 use super::steady::{LENGTH, SHARES, Steady};
 use super::trial::{Findings, Machine};
-use super::{Disturbance, Line};
 use crate::commands::policies::decimal;
 use crate::report::{Cell, table};
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use super::super::generate::{described, impossible};
 use super::super::points::ratio;
 use super::super::state::Block;
+use super::args::{Args, Seeds, utilities_text};
 use super::runs::{self, Runs};
-use super::{Args, Seeds, utilities_text};
 use crate::commands::verdicts;
 use crate::failure::Failure;
 use crate::input::{Input, Priorities, priorities_of_sets, warn};

@@ -1,7 +1,6 @@
 //! The CPU of each task, the pieces of a task that is split, and the tasks that no CPU accepted: as text and in JSON.
 
-use crate::report::simulated::percent;
-use crate::report::{Cell, aligned};
+use super::tables::{Cell, aligned, percent};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use takt_analysis::placement::{self, Home};

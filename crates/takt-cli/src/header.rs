@@ -1,0 +1,43 @@
+//! What a trace says of its workload.
+
+use takt_core::model::{Arrival, Domain, PolicySpec, Task};
+use takt_core::time::Span;
+use takt_trace::{DomainLabel, Header, TaskLabel};
+use takt_workload::Workload;
+
+/// The settings that a policy does not have by default, as the command line takes them: `quantum=2ms`.
+pub(crate) fn settings(policy: &PolicySpec) -> String {
+    takt_workload::policy_text(policy).split_once(':').map_or(String::new(), |(_, settings)| settings.into())
+}
+
+/// The header of a trace of this workload.
+pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Header {
+    let system = &workload.system;
+    let label = |(info, task): (&takt_workload::TaskInfo, &Task)| TaskLabel {
+        name: info.name.clone(),
+        partition: info.partition.map(|p| workload.partitions[p].clone()),
+        pid: None,
+        completion: (task.arrival == Arrival::Activated).then_some(task.completion),
+    };
+    let domain = |(domain, name): (&Domain, &String)| DomainLabel {
+        name: name.clone(),
+        policy: takt_workload::policy_text(&domain.policy),
+    };
+    Header {
+        source: source.into(),
+        workload: workload.source.name.clone(),
+        policy: system.policy.profile.name.into(),
+        settings: settings(&system.policy),
+        scope: system.policy.scope.name().into(),
+        seed: system.seed,
+        places: system.places(),
+        tasks: workload.tasks.iter().zip(&system.tasks).map(label).collect(),
+        resources: workload.resources.clone(),
+        domains: system.domains.iter().zip(&workload.domains).map(domain).collect(),
+        alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),
+        window_lengths: system.windows.iter().map(|w| w.length).collect(),
+        duration,
+        start_unix_ns: None,
+        start_monotonic_ns: None,
+    }
+}
