@@ -7,62 +7,87 @@ use alloc::vec::Vec;
 
 /// Future instants, at most one per slot; equal instants come out in slot order. [`Time::MAX`] is never.
 ///
-/// A tournament over all slots: each node of a complete binary tree holds the earlier of its two children. Setting, moving and
+/// A tournament over all slots, four at a time: each entry of a group is the earliest of the group below it. Setting, moving and
 /// removing one costs O(log slots) without a branch that depends on the instants; looking at the earliest costs O(1).
 #[derive(Debug)]
 pub(crate) struct Agenda {
     slots: usize,
-    /// The root is at 1, the children of `i` at `2 * i` and `2 * i + 1`, and the leaves, one per slot, are the second half.
-    tree: Vec<(Time, u32)>,
+    first: Entry,
+    /// The top is group 0. Below entry `k` of group `i` is group `4 * i + k + 1`; the last groups have the slots.
+    groups: Vec<[Entry; 4]>,
+    /// The index that the entry of slot 0 has among all entries.
+    leaves: usize,
 }
+
+/// An instant and its slot.
+type Entry = (Time, u32);
 
 impl Agenda {
     pub(crate) fn new(slots: usize) -> Agenda {
-        let leaves = slots.next_power_of_two();
-        let mut tree = vec![(Time::MAX, 0); 2 * leaves];
-        (0..leaves).for_each(|slot| tree[leaves + slot].1 = slot as u32);
-        (1..leaves).rev().for_each(|node| tree[node] = tree[2 * node]);
-        Agenda { slots, tree }
+        let (mut last, mut above) = (1, 0);
+        while 4 * last < slots {
+            above += last;
+            last *= 4;
+        }
+        let mut agenda =
+            Agenda { slots, first: (Time::MAX, 0), groups: vec![[(Time::MAX, 0); 4]; above + last], leaves: 4 * above };
+        for slot in 0..4 * last {
+            agenda.groups[above + slot / 4][slot % 4].1 = slot as u32;
+        }
+        (0..4 * last).step_by(4).for_each(|slot| agenda.set(slot, Time::MAX));
+        agenda
     }
 
     #[inline]
     pub(crate) fn first(&self) -> Option<(Time, usize)> {
-        let (at, slot) = self.tree[1];
+        let (at, slot) = self.first;
         (at < Time::MAX).then_some((at, slot as usize))
+    }
+
+    /// The slot's instant.
+    #[inline]
+    fn at(&self, slot: usize) -> Time {
+        let entry = self.leaves + slot;
+        self.groups[entry / 4][entry % 4].0
     }
 
     /// The earliest instant of the slots from `slot` on. O(log slots).
     pub(crate) fn first_from(&self, slot: usize) -> Time {
-        let mut node = self.tree.len() / 2 + slot;
-        let mut first = self.tree[node].0;
-        while node > 1 {
-            if node & 1 == 0 {
-                first = first.min(self.tree[node + 1].0);
+        let mut entry = self.leaves + slot;
+        let mut first = self.at(slot);
+        loop {
+            let later = &self.groups[entry / 4][entry % 4 + 1..];
+            first = later.iter().fold(first, |first, (at, _)| first.min(*at));
+            if entry < 4 {
+                return first;
             }
-            node /= 2;
+            entry = entry / 4 - 1;
         }
-        first
     }
 
     /// Sets the slot's instant, whether or not it had one.
     #[inline]
     pub(crate) fn set(&mut self, slot: usize, at: Time) {
-        let mut node = self.tree.len() / 2 + slot;
+        let mut entry = self.leaves + slot;
         let mut first = (at, slot as u32);
-        while node > 1 {
-            self.tree[node] = first;
-            let other = self.tree[node ^ 1];
+        loop {
+            let group = &mut self.groups[entry / 4];
+            group[entry % 4] = first;
             // Between equals the left one is first.
-            let right = (node & 1) as i64;
-            first = core::hint::select_unpredictable(other.0.ns() - right < first.0.ns(), other, first);
-            node /= 2;
+            let earlier = |left: Entry, right: Entry| core::hint::select_unpredictable(right.0 < left.0, right, left);
+            let [a, b, c, d] = *group;
+            first = earlier(earlier(a, b), earlier(c, d));
+            if entry < 4 {
+                break;
+            }
+            entry = entry / 4 - 1;
         }
-        self.tree[node] = first;
+        self.first = first;
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, slot: usize) {
-        if self.tree[self.tree.len() / 2 + slot].0 < Time::MAX {
+        if self.at(slot) < Time::MAX {
             self.set(slot, Time::MAX);
         }
     }
@@ -70,8 +95,8 @@ impl Agenda {
     /// Makes room for `count` slots before slot `at`; later slots get higher numbers. This allocates.
     pub(crate) fn insert_slots(&mut self, at: usize, count: usize) {
         let old = core::mem::replace(self, Agenda::new(self.slots + count));
-        for (slot, &(instant, _)) in old.tree[old.tree.len() / 2..].iter().enumerate().take(old.slots) {
-            self.set(if slot < at { slot } else { slot + count }, instant);
+        for slot in 0..old.slots {
+            self.set(if slot < at { slot } else { slot + count }, old.at(slot));
         }
     }
 }
@@ -99,11 +124,13 @@ impl ReadyQueue {
         ReadyQueue { sorted: Vec::with_capacity(capacity) }
     }
     // A key that is handed over in memory costs a stall when it is read at once.
+    /// Returns how many are ahead of it.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, key: Key) {
+    pub(crate) fn insert(&mut self, key: Key) -> usize {
         if self.sorted.len() > 24 {
             let index = self.sorted.partition_point(|k| *k < key);
-            return self.sorted.insert(index, key);
+            self.sorted.insert(index, key);
+            return index;
         }
         // A few jobs are passed one by one in less time than it takes to search and to move them.
         self.sorted.push(key);
@@ -113,14 +140,18 @@ impl ReadyQueue {
             index -= 1;
         }
         self.sorted[index] = key;
+        index
     }
-    /// Removes the task's job; whether it was there.
-    pub(crate) fn remove(&mut self, task: TaskId) -> bool {
-        let index = self.sorted.iter().position(|k| k.task == task);
-        if let Some(index) = index {
-            self.sorted.remove(index);
+    /// Removes the task's job, and returns how many were ahead of it; `None` if it was not there.
+    #[inline]
+    pub(crate) fn remove(&mut self, task: TaskId) -> Option<usize> {
+        let found = self.sorted.iter().position(|k| k.task == task)?;
+        // Those behind it are few as a rule, and moving them one by one is cheaper than a call that moves memory.
+        for index in found + 1..self.sorted.len() {
+            self.sorted[index - 1] = self.sorted[index];
         }
-        index.is_some()
+        self.sorted.truncate(self.sorted.len() - 1);
+        Some(found)
     }
     pub(crate) fn clear(&mut self) {
         self.sorted.clear();
@@ -145,6 +176,10 @@ mod tests {
                 match at {
                     Some(at) => { agenda.set(slot, Time::from_ns(at)); model.insert(slot, at); }
                     None => { agenda.remove(slot); model.remove(&slot); }
+                }
+                for from in 0..12 {
+                    let first = model.range(from..).map(|(_, at)| *at).min();
+                    prop_assert_eq!(agenda.first_from(from), first.map_or(Time::MAX, Time::from_ns));
                 }
                 let first = model.iter().map(|(s, a)| (*a, *s)).min();
                 prop_assert_eq!(agenda.first().map(|(a, s)| (a.ns(), s)), first);

@@ -57,6 +57,13 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// A job comes into being that can accrue `height` at most.
+    #[inline]
+    pub(crate) fn release(&mut self, height: u64) {
+        self.released += 1;
+        self.utility_total += u128::from(height);
+    }
+
     /// The counts of a process without jobs: its activations, its overruns, and what the CPUs did.
     #[must_use]
     pub fn without_jobs(self) -> Counts {

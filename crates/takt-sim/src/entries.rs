@@ -59,6 +59,10 @@ struct Bits {
     /// The CPUs on which something happened in this step, and whose job changed.
     acted: u64,
     changed: u64,
+    /// Those that have a job.
+    busy: u64,
+    /// Jobs have moved in this step, in whatever order, so that `busy` is found anew.
+    moved: bool,
 }
 
 impl Bits {
@@ -133,7 +137,7 @@ impl Entries {
     }
 
     /// Something happened on the first CPU of a place.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn act(&mut self, place: Place) {
         if let Some(bits) = &mut self.bits {
             let cpus = bits.places[place.index()];
@@ -143,13 +147,43 @@ impl Entries {
         }
     }
 
-    /// The jobs of the CPUs of a place have changed.
-    #[inline]
-    pub(crate) fn change(&mut self, place: Place) {
-        if let Some(bits) = &mut self.bits {
-            bits.changed |= bits.places[place.index()];
-            return;
+    /// A job has left a place, and by this step nobody may have it.
+    #[inline(always)]
+    pub(crate) fn leave(&mut self, place: Place) {
+        match &mut self.bits {
+            Some(bits) => {
+                let cpus = bits.places[place.index()];
+                bits.changed |= cpus;
+                bits.busy &= !cpus;
+            }
+            None => self.change(place),
         }
+    }
+
+    /// A place has another job, or the next one of its task.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, place: Place) {
+        match &mut self.bits {
+            Some(bits) => {
+                let cpus = bits.places[place.index()];
+                bits.changed |= cpus;
+                bits.busy |= cpus;
+            }
+            None => self.change(place),
+        }
+    }
+
+    /// A job has moved. Others may have moved before it to where it was.
+    pub(crate) fn shift(&mut self, from: Place, to: Place) {
+        self.take(to);
+        self.leave(from);
+        if let Some(bits) = &mut self.bits {
+            bits.moved = true;
+        }
+    }
+
+    /// The jobs of the CPUs of a place have changed.
+    fn change(&mut self, place: Place) {
         for index in 0..self.places[place.index()].len() {
             let cpu = self.places[place.index()][index];
             self.changed[usize::from(cpu)] = self.step;
@@ -174,7 +208,7 @@ impl Entries {
 
     /// The step is over: counts the CPUs that entered the scheduler, and appends to `entries` what that costs them, if it is charged.
     /// `busy` reports whether a CPU has a job after the step. O(CPUs of the queues touched).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(&mut self, busy: impl Fn(u16) -> bool, entries: Option<&mut Vec<Entry>>) {
         match self.bits {
             Some(_) => self.settle_bits(busy),
@@ -182,46 +216,54 @@ impl Entries {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn settle_bits(&mut self, busy: impl Fn(u16) -> bool) {
         let Some(bits) = &mut self.bits else { return };
+        if core::mem::take(&mut bits.moved) {
+            bits.busy = (0..self.queue_of.len() as u16).filter(|cpu| busy(*cpu)).fold(0, |all, cpu| all | 1 << cpu);
+        }
         let changed = core::mem::take(&mut bits.changed);
         // As in the other form, CPU 0 takes what changes nothing.
         let acted = match core::mem::take(&mut bits.acted) {
             0 if changed == 0 => 1,
             acted => acted,
         };
+        let busy = bits.busy;
+        if let &[queue] = &*bits.queues {
+            return self.enter(acted & queue, changed & queue, queue, busy);
+        }
         let mut rest = acted | changed;
         while rest != 0 {
-            let queue = bits.queues[usize::from(self.queue_of[rest.trailing_zeros() as usize])];
+            let queue = self.queue_of[rest.trailing_zeros() as usize];
+            let queue = self.bits.as_ref().map_or(rest, |bits| bits.queues[usize::from(queue)]);
             rest &= !queue;
-            let changed = changed & queue;
-            let first = match acted & queue {
-                // The lowest CPU whose job changed.
-                0 => changed & changed.wrapping_neg(),
-                acted => acted,
-            };
-            let (came, others) = (u64::from(first.count_ones()), queue & !first);
-            let mut interrupted = u64::from((others & changed).count_ones());
-            match self.deciding {
-                Deciding::One => {
-                    let mut unchanged = others & !changed;
-                    while unchanged != 0 {
-                        interrupted += u64::from(busy(unchanged.trailing_zeros() as u16));
-                        unchanged &= unchanged - 1;
-                    }
-                    self.runs += 1;
-                    self.blocked += came - 1 + interrupted;
-                }
-                Deciding::Each => {
-                    self.runs += came + interrupted;
-                    self.blocked += came - 1;
-                }
-            }
-            self.interrupts += interrupted;
+            self.enter(acted & queue, changed & queue, queue, busy);
         }
     }
 
+    /// Counts the entries of one queue's CPUs, of which some `acted` and the jobs of some have `changed`.
+    #[inline(always)]
+    fn enter(&mut self, acted: u64, changed: u64, queue: u64, busy: u64) {
+        // If none acted, it is the lowest CPU whose job changed.
+        let first = if acted == 0 { changed & changed.wrapping_neg() } else { acted };
+        let (more, others) = (count(first & (first - 1)), queue & !first);
+        match self.deciding {
+            Deciding::One => {
+                let interrupted = count(others & (changed | busy));
+                self.runs += 1;
+                self.blocked += more + interrupted;
+                self.interrupts += interrupted;
+            }
+            Deciding::Each => {
+                let interrupted = count(others & changed);
+                self.runs += 1 + more + interrupted;
+                self.blocked += more;
+                self.interrupts += interrupted;
+            }
+        }
+    }
+
+    #[inline(never)]
     fn settle_lists(&mut self, busy: impl Fn(u16) -> bool, mut entries: Option<&mut Vec<Entry>>) {
         if self.touched.is_empty() {
             // A timer that has changed nothing, or a release that waits, belongs to no CPU.
@@ -277,6 +319,17 @@ impl Entries {
     }
 }
 
+/// How many bits are set: few as a rule, which a loop counts faster than the general way of processors without an instruction for it.
+#[inline]
+fn count(mut bits: u64) -> u64 {
+    let mut count = 0;
+    while bits != 0 {
+        bits &= bits - 1;
+        count += 1;
+    }
+    count
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,16 +360,28 @@ mod tests {
                 let [mut bits, mut lists] = [false, true].map(|charges| entries(deciding, charges, sizes));
                 assert!(bits.bits.is_some() && lists.bits.is_none());
                 let m = u64::from(sizes.iter().sum::<u16>());
+                let mut holder = vec![false; m as usize];
                 for step in 0..500 {
                     let draw = |what, most| draw_up_to(most, m, step, what);
                     for event in 0..draw(0, 4) {
-                        let cpu = Place(draw(10 + event, m - 1) as u16);
-                        match draw(20 + event, 2) {
-                            0 => [&mut bits, &mut lists].into_iter().for_each(|e| e.act(cpu)),
-                            _ => [&mut bits, &mut lists].into_iter().for_each(|e| e.change(cpu)),
+                        let (cpu, other) = (draw(10 + event, m - 1) as usize, draw(30 + event, m - 1) as usize);
+                        let (place, to) = (Place(cpu as u16), Place(other as u16));
+                        let (what, held) = (draw(20 + event, 2), holder[cpu]);
+                        if what > 1 && held {
+                            holder.swap(cpu, other);
+                        } else if what > 0 {
+                            holder[cpu] = !held;
+                        }
+                        for entries in [&mut bits, &mut lists] {
+                            match (what, held) {
+                                (0, _) => entries.act(place),
+                                (_, false) => entries.take(place),
+                                (1, true) => entries.leave(place),
+                                (_, true) => entries.shift(place, to),
+                            }
                         }
                     }
-                    let busy = |cpu: u16| draw(100 + u64::from(cpu), 1) == 1;
+                    let busy = |cpu: u16| holder[usize::from(cpu)];
                     bits.settle(busy, None);
                     lists.settle(busy, Some(&mut Vec::new()));
                     let counts = |e: &Entries| [e.runs, e.interrupts, e.blocked];

@@ -8,7 +8,7 @@ use crate::entries::{Entries, Entry};
 use crate::report::{CpuTime, Report, TaskTime};
 use crate::steal::Progress;
 use takt_core::engine::{Command, Engine, Input, Work};
-use takt_core::model::{Completion, Execution, Load, OnAbort, Step, TaskId, scaled};
+use takt_core::model::{Completion, Execution, Load, OnAbort, Step, Task, TaskId, scaled};
 use takt_core::record::{JobId, Place};
 use takt_core::scenario::{Costs, Happening, Scenario};
 use takt_core::time::{Span, Time};
@@ -30,6 +30,8 @@ struct Body {
     preempted: bool,
     /// Blocked from outside: its jobs block whenever they could go on.
     held: bool,
+    /// Its jobs need what is declared and do nothing but that.
+    plain: bool,
     time: TaskTime,
     /// The steps that come next, as indexes into [`Machine::steps`].
     next: u32,
@@ -44,6 +46,17 @@ struct Body {
 }
 
 impl Body {
+    /// It has worked so long until `now`.
+    #[inline]
+    fn advance(&mut self, now: Time, worked: Span) {
+        if self.left != Span::MAX {
+            self.left -= worked;
+        }
+        self.time.received += now - self.since;
+        self.time.worked += worked;
+        self.since = now;
+    }
+
     /// It cannot make progress, so that its job blocks whenever it is dispatched.
     #[inline]
     fn stuck(&self) -> bool {
@@ -70,6 +83,9 @@ pub(crate) struct Machine {
     steps: Vec<Step>,
     changes: Vec<(Time, Happening)>,
     next_change: usize,
+    /// The earliest instant of `slots`, unless that slot has changed since.
+    first: Time,
+    first_changed: bool,
     /// When the next of the sleepers wakes or the next change comes.
     others: Time,
     progress: Progress,
@@ -96,7 +112,8 @@ impl Machine {
         let system = engine.system();
         let (n, m) = (system.tasks.len(), system.cpus.len());
         let mut steps = Vec::new();
-        let mut body = |described: &[Step]| {
+        let mut body = |task: &Task| {
+            let described = &task.steps;
             let first = steps.len() as u32;
             let last = described.last().is_some_and(|step| *step == Step::WaitPeriod);
             steps.extend_from_slice(&described[..described.len() - usize::from(last)]);
@@ -115,9 +132,12 @@ impl Machine {
                 asleep: false,
                 preempted: false,
                 held: false,
+                plain: task.execution == Execution::Declared
+                    && task.completion != Completion::None
+                    && first as usize == steps.len(),
             }
         };
-        let bodies: Vec<Body> = system.tasks.iter().map(|t| body(&t.steps)).collect();
+        let bodies: Vec<Body> = system.tasks.iter().map(&mut body).collect();
         let indexes = |place: &takt_core::cpus::CpuSet| {
             system.cpus.iter().enumerate().filter(|(_, cpu)| place.contains(*cpu)).map(|(i, _)| i as u16).collect()
         };
@@ -131,6 +151,8 @@ impl Machine {
             steps,
             changes: scenario.changes.clone(),
             next_change: 0,
+            first: Time::MAX,
+            first_changed: false,
             others: scenario.changes.first().map_or(Time::MAX, |(at, _)| *at),
             smooth: !charges && progress.is_steady(),
             progress,
@@ -168,8 +190,22 @@ impl Machine {
 
     /// When something happens that the engine does not know of. O(m).
     #[inline]
-    pub(crate) fn next(&self) -> Time {
-        self.slots.iter().fold(self.others, |first, slot| first.min(slot.at))
+    pub(crate) fn next(&mut self) -> Time {
+        if let [only] = &*self.slots {
+            return only.at.min(self.others);
+        }
+        if core::mem::take(&mut self.first_changed) {
+            self.first = self.slots.iter().fold(Time::MAX, |first, slot| first.min(slot.at));
+        }
+        self.first.min(self.others)
+    }
+
+    /// When the job on a place acts, from now on.
+    #[inline(always)]
+    fn set_slot(&mut self, place: Place, slot: Slot) {
+        let before = core::mem::replace(&mut self.slots[place.index()], slot);
+        self.first_changed |= before.at == self.first;
+        self.first = self.first.min(slot.at);
     }
 
     /// What the engine is told at `now`, in this order: jobs that complete, in the order of their tasks, each with the unlocks
@@ -177,8 +213,14 @@ impl Machine {
     /// and tasks; the scenario's changes.
     #[inline(always)]
     pub(crate) fn inputs(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
-        let mut due = self.slots.iter().filter(|slot| slot.at <= now).filter_map(|slot| slot.task);
-        if let (Some(task), None, false) = (due.next(), due.next(), self.others <= now) {
+        let (mut due, mut several) = (None, self.others <= now);
+        for slot in &self.slots {
+            if slot.at <= now {
+                several |= due.is_some();
+                due = slot.task;
+            }
+        }
+        if let Some(task) = due.filter(|_| !several) {
             let body = &self.bodies[task.index()];
             if body.next == body.end && !body.stuck() {
                 inputs.push(Input::Complete { task, job: body.job });
@@ -191,6 +233,7 @@ impl Machine {
     #[inline(never)]
     fn many_inputs(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         let due = self.slots.iter().filter(|slot| slot.at <= now);
+        self.acting.clear();
         self.acting.extend(due.filter_map(|slot| slot.task));
         if self.acting.len() > 1 {
             self.acting.sort_unstable();
@@ -356,7 +399,7 @@ impl Machine {
     }
 
     /// Carries out the commands of the engine's step, which was told `inputs`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn apply(&mut self, now: Time, engine: &Engine, inputs: &[Input]) {
         self.report.steps += 1;
         let commands = engine.commands();
@@ -367,11 +410,21 @@ impl Machine {
             match *command {
                 // The next job starts from the beginning in any case.
                 Command::Replace { .. } => {}
-                Command::Stop { task, .. } => self.stop(task, now),
-                Command::Start { task, place, work } => self.start(task, place, work, now, engine),
-                Command::Move { task, to: place, work, .. } | Command::Continue { task, place, work } => {
+                Command::Stop { task, place } => {
                     self.stop(task, now);
+                    self.entered(|entries| entries.leave(place));
+                }
+                Command::Start { task, place, work } => {
                     self.start(task, place, work, now, engine);
+                    self.entered(|entries| entries.take(place));
+                }
+                Command::Continue { task, place, work } => {
+                    self.restart(task, place, work, now, engine);
+                    self.entered(|entries| entries.take(place));
+                }
+                Command::Move { task, from, to, work } => {
+                    self.restart(task, to, work, now, engine);
+                    self.entered(|entries| entries.shift(from, to));
                 }
             }
         }
@@ -383,10 +436,24 @@ impl Machine {
             self.note_preempted(commands, engine);
             self.charge_entries(now, engine);
         }
-        self.acting.clear();
     }
 
-    #[inline]
+    /// Tells the entries into schedulers, where they are counted.
+    #[inline(always)]
+    fn entered(&mut self, tell: impl FnOnce(&mut Entries)) {
+        if let Some(entries) = &mut self.entries {
+            tell(entries);
+        }
+    }
+
+    /// A task that runs goes on elsewhere, or with something else.
+    #[inline(never)]
+    fn restart(&mut self, task: TaskId, place: Place, work: Work, now: Time, engine: &Engine) {
+        self.stop(task, now);
+        self.start(task, place, work, now, engine);
+    }
+
+    #[inline(always)]
     fn start(&mut self, task: TaskId, place: Place, work: Work, now: Time, engine: &Engine) {
         if work == Work::Fresh {
             self.begin(task, work, engine);
@@ -397,10 +464,9 @@ impl Machine {
             self.charge_start(task, place, work);
         }
         let body = &mut self.bodies[task.index()];
-        body.since = now;
-        body.place = place;
-        self.slots[place.index()].task = Some(task);
-        self.arm(task, now);
+        (body.since, body.place) = (now, place);
+        let body = &self.bodies[task.index()];
+        self.set_slot(place, Slot { at: self.acts(body, now), task: Some(task) });
     }
 
     /// The program begins the handler of its job, or is behind.
@@ -426,8 +492,20 @@ impl Machine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, task: TaskId, work: Work, engine: &Engine) {
+        let body = &mut self.bodies[task.index()];
+        if body.plain && work == Work::Fresh && !body.asleep {
+            (body.overhead, body.preempted) = (Span::ZERO, false);
+            body.job = engine.at(task).unwrap_or(body.job);
+            body.left = engine.declared(task).unwrap_or(Span::MAX);
+            return;
+        }
+        self.begin_any(task, work, engine);
+    }
+
+    #[inline(never)]
+    fn begin_any(&mut self, task: TaskId, work: Work, engine: &Engine) {
         self.give_up(task);
         let described = &engine.system().tasks[task.index()];
         let body = &mut self.bodies[task.index()];
@@ -460,10 +538,10 @@ impl Machine {
     #[inline(always)]
     fn stop(&mut self, task: TaskId, now: Time) {
         self.account(task, now);
-        let slot = &mut self.slots[self.bodies[task.index()].place.index()];
+        let place = self.bodies[task.index()].place;
         // Somebody else may have moved here already.
-        if slot.task == Some(task) {
-            *slot = EMPTY;
+        if self.slots[place.index()].task == Some(task) {
+            self.set_slot(place, EMPTY);
         }
     }
 
@@ -471,26 +549,40 @@ impl Machine {
     #[inline]
     fn account(&mut self, task: TaskId, now: Time) {
         let body = &mut self.bodies[task.index()];
+        match self.report.cpus.get_mut(body.place.index()) {
+            Some(cpu) if self.smooth => {
+                let held = now - body.since;
+                body.advance(now, held);
+                cpu.worked += held;
+            }
+            _ => self.account_any(task, now),
+        }
+    }
+
+    fn account_any(&mut self, task: TaskId, now: Time) {
+        let body = &mut self.bodies[task.index()];
         let held = now - body.since;
-        let (mut progress, mut paid) = (held, Span::ZERO);
-        if !self.smooth {
-            progress = self.progress.between(body.since, now);
-            paid = progress.min(body.overhead);
-            body.overhead -= paid;
-        }
+        let progress = self.progress.between(body.since, now);
+        let paid = progress.min(body.overhead);
+        body.overhead -= paid;
         let worked = progress - paid;
-        body.since = now;
-        if body.left != Span::MAX {
-            body.left -= worked;
-        }
-        body.time.received += held;
-        body.time.worked += worked;
+        body.advance(now, worked);
         let place = body.place.index();
         let spent = CpuTime { worked, overhead: paid, stolen: held - progress, idle: Span::ZERO };
         match self.report.cpus.get_mut(place) {
-            Some(cpu) if self.smooth => cpu.worked += worked,
             Some(cpu) => cpu.add(spent),
             None => self.place_cpus[place].iter().for_each(|&cpu| self.report.cpus[usize::from(cpu)].add(spent)),
+        }
+    }
+
+    /// When a body acts that goes on now.
+    #[inline]
+    fn acts(&self, body: &Body, now: Time) -> Time {
+        match body.left {
+            _ if body.stuck() => now,
+            left if self.smooth => now.saturating_add(left),
+            Span::MAX => Time::MAX,
+            left => self.progress.done(now, body.overhead + left),
         }
     }
 
@@ -498,31 +590,24 @@ impl Machine {
     #[inline]
     fn arm(&mut self, task: TaskId, now: Time) {
         let body = &self.bodies[task.index()];
-        self.slots[body.place.index()].at = match body.left {
-            _ if body.stuck() => now,
-            left if self.smooth => now.saturating_add(left),
-            Span::MAX => Time::MAX,
-            left => self.progress.done(now, body.overhead + left),
-        };
+        let (place, at) = (body.place, self.acts(body, now));
+        self.set_slot(place, Slot { at, ..self.slots[place.index()] });
     }
 
-    /// Notes on which CPUs something happened in the engine's step, and which get another job by it.
+    /// Notes on which CPUs something happened in the engine's step.
+    #[inline(always)]
     fn enter(&mut self, engine: &Engine, inputs: &[Input]) {
-        if inputs.iter().any(|input| matches!(input, Input::Switch { .. })) {
+        if !matches!(inputs, [] | [Input::Complete { .. }])
+            && inputs.iter().any(|input| matches!(input, Input::Switch { .. }))
+        {
             self.regroup(engine);
         }
         let Machine { entries: Some(entries), bodies, .. } = self else { return };
-        for task in inputs.iter().filter_map(Input::task).chain(engine.due().iter().copied()) {
+        for task in inputs.iter().filter_map(Input::task) {
             entries.act(bodies[task.index()].place);
         }
-        for command in engine.commands() {
-            match *command {
-                Command::Stop { place, .. } | Command::Start { place, .. } | Command::Continue { place, .. } => {
-                    entries.change(place);
-                }
-                Command::Move { from, to, .. } => [to, from].into_iter().for_each(|place| entries.change(place)),
-                Command::Replace { .. } => {}
-            }
+        for task in engine.due() {
+            entries.act(bodies[task.index()].place);
         }
     }
 

@@ -76,7 +76,7 @@ fn engine() -> Option<Engine> {
             ..Task::default()
         });
     }
-    let policy = Build::whole(&system, &Registry::default(), |build| (edf::ENTRY.build)(build)).ok()?;
+    let policy = Build::whole(&system, &Registry::default(), |build| edf::build_one_queue(build)).ok()?;
     Engine::with_policy(system, policy).ok()
 }
 

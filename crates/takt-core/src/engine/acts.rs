@@ -110,7 +110,11 @@ impl Context<'_> {
         self.state.record(self.sink, What::WindowsLost { count });
     }
     /// Grants the task's present job what its own budget allows it of CPU time, if it has one.
+    #[inline]
     pub(crate) fn grant_own(&mut self, task: TaskId) {
+        if self.task(task).budget.is_none() {
+            return;
+        }
         if let Some(amount) = self.job_budget(task) {
             self.replenish(task, Budget { amount, clock: Clock::Cpu });
         }

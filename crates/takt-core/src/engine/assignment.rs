@@ -2,17 +2,63 @@
 
 use super::messages::{Command, Work};
 use crate::model::TaskId;
-use crate::policy::Decision;
 use crate::policy::state::{Phase, State};
+use crate::policy::{Assignment, Decision};
 use crate::record::{Place, Sink, StopReason, What};
 use crate::time::Span;
 use alloc::vec::Vec;
 
 impl State {
     /// Turns the difference between the present assignment and the decision into commands.
-    #[inline]
-    pub(super) fn apply(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+    #[inline(always)]
+    pub(super) fn apply(&mut self, decision: &mut Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         self.round += 1;
+        if decision.all_kept && decision.others_leave.is_empty() {
+            return self.apply_changes(decision, commands, sink);
+        }
+        self.write_out(decision);
+        self.apply_whole(decision, commands, sink);
+    }
+
+    /// Carries out a decision that keeps all CPUs.
+    #[inline(always)]
+    fn apply_changes(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+        debug_assert!(!self.own_work_begins, "nobody can be kept who goes on with other work");
+        if let Some(task) = decision.leaves {
+            let mut last = self.running.pop();
+            // From the back, so that the others stay in their order.
+            for other in self.running.iter_mut().rev() {
+                if last == Some(task) {
+                    break;
+                }
+                last = Some(core::mem::replace(other, last.expect("somebody runs")));
+            }
+            assert!(last == Some(task), "task {} goes, but does not run", task.0);
+            let taken = |place| decision.assignments.iter().any(|a| a.place == place);
+            self.stop(task, taken, commands, sink);
+        }
+        for a in &decision.assignments {
+            let run = &self.runs[a.task.index()];
+            assert!(run.phase == Phase::Ready, "task {} was chosen without a job that can run", a.task.0);
+            assert!(run.place.is_none(), "task {} was put on two places", a.task.0);
+            self.dispatch(a, None, commands, sink);
+        }
+    }
+
+    /// Names those who stay on CPUs that a decision keeps, where it does not keep all of them or several leave.
+    fn write_out(&self, decision: &mut Decision) {
+        let Decision { assignments, kept, leaves, others_leave, .. } = decision;
+        let stays = |task: &TaskId| *leaves != Some(*task) && !others_leave.contains(task);
+        for &place in &*kept {
+            if let Some(task) = self.cpus[place.index()].task.filter(stays) {
+                assignments.push(Assignment { task, place, budget: None });
+            }
+        }
+    }
+
+    /// Carries out a decision that names everyone who runs.
+    #[inline(never)]
+    fn apply_whole(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         let round = self.round;
         // Where abandoned work is done, own work begins without a new dispatch.
         let (mut kept, mut moves, mut news) = (0, false, core::mem::take(&mut self.own_work_begins));
@@ -25,8 +71,8 @@ impl State {
             kept += usize::from(run.place.is_some());
             moves |= run.place.is_some_and(|place| place != a.place);
             news |= run.place != Some(a.place) || run.fresh || a.budget.is_some();
-            each_cpu(&self.place_cpus, self.cpu_task.len(), a.place, |cpu| {
-                let claimed = core::mem::replace(&mut self.cpu_round[cpu], round);
+            each_cpu(&self.place_cpus, self.cpus.len(), a.place, |cpu| {
+                let claimed = core::mem::replace(&mut self.cpus[cpu].round, round);
                 assert!(claimed != round, "two tasks were put on CPU index {cpu}, task {} is one", a.task.0);
             });
         }
@@ -72,42 +118,55 @@ impl State {
     /// Stops who runs and was not chosen.
     #[inline]
     fn stop_others(&mut self, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
-        let (round, now, cpus) = (self.round, self.now, self.cpu_task.len());
+        let (round, cpus) = (self.round, self.cpus.len());
         let mut kept = 0;
         for index in 0..self.running.len() {
             let task = self.running[index];
-            let run = &mut self.runs[task.index()];
+            let run = &self.runs[task.index()];
             if run.round == round {
                 self.running[kept] = task;
                 kept += 1;
                 continue;
             }
-            let place = run.place.expect("a running task has a place");
-            run.account(now);
-            run.place = None;
-            run.last_place = Some(place);
-            let (job, recorded, blocked) = (run.job, run.stop_recorded, run.phase == Phase::Blocked);
-            run.stop_recorded = false;
             let mut taken = false;
-            each_cpu(&self.place_cpus, cpus, place, |cpu| {
-                taken |= self.cpu_round[cpu] == round;
-                self.cpu_task[cpu] = None;
-            });
-            if run.budget.is_some() {
-                self.agenda.remove(task.index());
-            }
-            if !recorded {
-                let reason = match (blocked, taken) {
-                    (true, _) => StopReason::Blocked,
-                    (false, true) => StopReason::Preempted,
-                    (false, false) => StopReason::Suspended,
-                };
-                run.counts.preemptions += u64::from(reason == StopReason::Preempted);
-                self.record(sink, What::Stop { task, job, place, reason });
-            }
-            commands.push(Command::Stop { task, place });
+            let place = run.place.expect("a running task has a place");
+            each_cpu(&self.place_cpus, cpus, place, |cpu| taken |= self.cpus[cpu].round == round);
+            self.stop(task, |_| taken, commands, sink);
         }
         self.running.truncate(kept);
+    }
+
+    /// Stops who runs; `taken` reports whether another one gets a place, or a part of it.
+    #[inline(always)]
+    fn stop(
+        &mut self,
+        task: TaskId,
+        taken: impl FnOnce(Place) -> bool,
+        commands: &mut Vec<Command>,
+        sink: &mut dyn Sink,
+    ) {
+        let (now, cpus) = (self.now, self.cpus.len());
+        let run = &mut self.runs[task.index()];
+        let place = run.place.expect("a running task has a place");
+        run.account(now);
+        run.place = None;
+        run.last_place = Some(place);
+        let (job, recorded, blocked) = (run.job, run.stop_recorded, run.phase == Phase::Blocked);
+        run.stop_recorded = false;
+        each_cpu(&self.place_cpus, cpus, place, |cpu| self.cpus[cpu].task = None);
+        if run.budget.is_some() {
+            self.agenda.remove(task.index());
+        }
+        if !recorded {
+            let reason = match blocked {
+                true => StopReason::Blocked,
+                false if taken(place) => StopReason::Preempted,
+                false => StopReason::Suspended,
+            };
+            run.counts.preemptions += u64::from(reason == StopReason::Preempted);
+            self.record(sink, What::Stop { task, job, place, reason });
+        }
+        commands.push(Command::Stop { task, place });
     }
 
     /// Takes who moves off its place: everyone leaves before anyone arrives, so that two tasks can swap.
@@ -117,7 +176,7 @@ impl State {
             let run = &self.runs[task.index()];
             let (from, to) = (run.place.expect("it runs"), run.wanted);
             if from != to {
-                each_cpu(&self.place_cpus, self.cpu_task.len(), from, |cpu| self.cpu_task[cpu] = None);
+                each_cpu(&self.place_cpus, self.cpus.len(), from, |cpu| self.cpus[cpu].task = None);
                 if !run.stop_recorded {
                     let what = What::Stop { task, job: run.job, place: from, reason: StopReason::Migrated };
                     self.record(sink, what);
@@ -130,48 +189,12 @@ impl State {
     /// Starts, moves, next jobs and new budgets, in the order of the decision.
     #[inline]
     fn arrive_there(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
-        let (now, cpus) = (self.now, self.cpu_task.len());
         for a in &decision.assignments {
             let (task, to) = (a.task, a.place);
             let run = &mut self.runs[task.index()];
             let (before, fresh) = (run.place, run.fresh);
             if before != Some(to) || fresh {
-                let (job, mut work) = (run.job, Work::Resumed);
-                if run.at.is_none() {
-                    // The usual case: the program begins with the job.
-                    work = if run.handler { Work::Handler } else { Work::Fresh };
-                    run.at = Some(job);
-                } else if fresh {
-                    work = self.begin_behind(task, sink);
-                }
-                let run = &mut self.runs[task.index()];
-                run.account(now);
-                run.place = Some(to);
-                run.fresh = false;
-                run.stop_recorded = false;
-                run.counts.dispatches += 1;
-                let came_from = before.or(run.last_place);
-                run.counts.migrations += u64::from(!fresh && came_from.is_some_and(|p| p != to));
-                run.last_place = Some(to);
-                each_cpu(&self.place_cpus, cpus, to, |cpu| {
-                    self.cpu_task[cpu] = Some(task);
-                    let last = self.cpu_last[cpu].replace(task);
-                    self.context_switches += u64::from(last.is_some_and(|t| t != task));
-                });
-                match before {
-                    None => {
-                        self.running.push(task);
-                        commands.push(Command::Start { task, place: to, work });
-                    }
-                    Some(place) if place == to => commands.push(Command::Continue { task, place, work }),
-                    Some(_) => {}
-                }
-                match a.budget {
-                    Some(budget) => self.grant(task, budget, sink),
-                    None if run.budget.is_some() => self.arm_budget(task, now, Span::from_ns(1)),
-                    None => {}
-                }
-                self.record(sink, What::Start { task, job, place: to });
+                self.dispatch(a, before, commands, sink);
             } else {
                 if run.at.is_none() {
                     run.at = Some(run.job);
@@ -182,6 +205,57 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Dispatches a job that was not running, was elsewhere (`before`), or is the next one of its task.
+    #[inline(always)]
+    fn dispatch(&mut self, a: &Assignment, before: Option<Place>, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
+        let (now, cpus, task, to) = (self.now, self.cpus.len(), a.task, a.place);
+        let run = &self.runs[task.index()];
+        let mut work = Work::Resumed;
+        if run.fresh && run.at.is_some() {
+            work = self.begin_behind(task, sink);
+        }
+        let run = &mut self.runs[task.index()];
+        let (job, fresh) = (run.job, run.fresh);
+        if run.at.is_none() {
+            // The usual case: the program begins with the job.
+            work = if run.handler { Work::Handler } else { Work::Fresh };
+            run.at = Some(job);
+        }
+        match before {
+            None => run.since = now,
+            Some(_) => run.account(now),
+        }
+        run.place = Some(to);
+        run.fresh = false;
+        run.stop_recorded = false;
+        run.counts.dispatches += 1;
+        let came_from = before.or(run.last_place);
+        run.counts.migrations += u64::from(!fresh && came_from.is_some_and(|p| p != to));
+        run.last_place = Some(to);
+        let limited = run.budget.is_some();
+        each_cpu(&self.place_cpus, cpus, to, |cpu| {
+            let on = &mut self.cpus[cpu];
+            let other = on.task.replace(task);
+            assert!(other.is_none_or(|t| t == task), "two tasks were put on CPU index {cpu}, task {} is one", task.0);
+            let last = on.last.replace(task);
+            self.context_switches += u64::from(last.is_some_and(|t| t != task));
+        });
+        match before {
+            None => {
+                self.running.push(task);
+                commands.push(Command::Start { task, place: to, work });
+            }
+            Some(place) if place == to => commands.push(Command::Continue { task, place, work }),
+            Some(_) => {}
+        }
+        match a.budget {
+            Some(budget) => self.grant(task, budget, sink),
+            None if limited => self.arm_budget(task, now, Span::from_ns(1)),
+            None => {}
+        }
+        self.record(sink, What::Start { task, job, place: to });
     }
 }
 

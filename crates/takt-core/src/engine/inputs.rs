@@ -8,7 +8,6 @@ use crate::record::{JobId, Outcome, Sink, What};
 use crate::time::{Span, Time};
 
 impl State {
-    #[inline]
     pub(super) fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
         match *input {
             Input::Usage { task, consumed } => {
@@ -71,8 +70,8 @@ impl State {
     }
 
     /// The program has done the work of `job`.
-    #[inline]
-    fn complete(&mut self, task: TaskId, job: JobId, sink: &mut dyn Sink) {
+    #[inline(always)]
+    pub(super) fn complete(&mut self, task: TaskId, job: JobId, sink: &mut dyn Sink) {
         let run = &mut self.runs[task.index()];
         // An activation or a job that has not been dispatched cannot have completed: the signal belongs to the one before.
         if run.at == Some(job) && run.job == job && run.has_job() && !run.fresh {
@@ -169,7 +168,7 @@ impl State {
     }
 
     /// Handles one entry of the agenda.
-    #[inline]
+    #[inline(always)]
     pub(super) fn due(&mut self, at: Time, slot: usize, sink: &mut dyn Sink) {
         let n = self.runs.len();
         let timers = self.timers.len();
@@ -200,19 +199,13 @@ impl State {
             let due = self.timers[slot - 2 * n].due;
             self.events.push(Event::Timer { timer: (slot - 2 * n) as u16, due });
         } else {
-            let index = slot - 2 * n - timers;
-            let (task, run) = (TaskId(index as u32), &self.runs[index]);
-            let planned = run.next_release.expect("a release on the agenda was planned");
-            let next = self.next_release(task, run.next_job, planned);
-            self.note_due(task);
-            self.plan(task, next);
-            self.arrive(task, planned, sink);
+            self.release(slot - 2 * n - timers, slot, sink);
         }
     }
 
     /// Something of this task is due.
-    #[inline]
-    fn note_due(&mut self, task: TaskId) {
+    #[inline(always)]
+    pub(super) fn note_due(&mut self, task: TaskId) {
         let run = &mut self.runs[task.index()];
         if run.due != self.round {
             run.due = self.round;

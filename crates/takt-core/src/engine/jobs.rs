@@ -23,12 +23,26 @@ impl State {
         self.system.tasks[task.index()].deadline.map(|d| release + d)
     }
 
+    /// The planned release of a task is due; `slot` is its slot on the agenda.
+    #[inline(always)]
+    pub(super) fn release(&mut self, index: usize, slot: usize, sink: &mut dyn Sink) {
+        let task = TaskId(index as u32);
+        self.note_due(task);
+        let State { runs, system, agenda, .. } = self;
+        let run = &mut runs[index];
+        let planned = run.next_release.expect("a release on the agenda was planned");
+        let next = system.tasks[index].arrival.next(system.seed, task, run.next_job, planned);
+        run.next_release = next;
+        agenda.set(slot, next.map_or(Time::MAX, |at| at.round_up(system.timing.tick)));
+        self.arrive(task, planned, sink);
+    }
+
     /// A job comes into being at `release`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arrive(&mut self, task: TaskId, release: Time, sink: &mut dyn Sink) {
-        let deadline = self.absolute_deadline(task, release);
-        let backlog = self.system.backlog;
-        let run = &mut self.runs[task.index()];
+        let State { runs, system, .. } = self;
+        let (run, described) = (&mut runs[task.index()], &system.tasks[task.index()]);
+        let (deadline, backlog) = (described.deadline.map(|d| release + d), system.backlog);
         let job = run.next_job;
         run.next_job += 1;
         if run.has_job() && backlog == Backlog::Hartstone {
@@ -36,7 +50,9 @@ impl State {
             return;
         }
         let (busy, failed) = (run.has_job(), run.phase == Phase::Failed);
-        self.count_release(task, deadline);
+        if system.counts(deadline) {
+            run.counts.release(described.height());
+        }
         self.record_at(release, sink, What::Release { task, job, deadline });
         let run = &mut self.runs[task.index()];
         if failed {
@@ -60,32 +76,28 @@ impl State {
     }
 
     /// Job number `run.job`, which was to come at `planned`, becomes the task's current job as if it came at `release`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin_job(&mut self, task: TaskId, release: Time, planned: Time, deadline: Time) {
-        let now = self.now;
-        let abort = self.system.late == Late::Abort
-            && deadline < Time::MAX
-            && self.system.tasks[task.index()].arrival != Arrival::Activated;
-        let n = self.runs.len();
-        let run = &mut self.runs[task.index()];
+        let State { runs, system, agenda, events, now, .. } = self;
+        let (index, n) = (task.index(), runs.len());
+        let (run, described) = (&mut runs[index], &system.tasks[index]);
         run.phase = Phase::Ready;
         run.release = release;
         (run.planned, run.base) = (planned, planned);
         run.deadline = deadline;
-        run.relative = self.system.tasks[task.index()].deadline;
+        run.relative = described.deadline;
         run.handler = false;
-        run.load = self.system.load.as_ref().map_or(Load::ONE, |load| load.factor(planned));
-        run.declared = self.system.tasks[task.index()].runtime.map(|r| scaled(r, run.load));
+        run.load = system.load.as_ref().map_or(Load::ONE, |load| load.factor(planned));
+        run.declared = described.runtime.map(|r| scaled(r, run.load));
         (run.consumed, run.abandoned) = (Span::ZERO, Span::ZERO);
-        run.since = now;
+        run.since = *now;
         run.budget = None;
         run.metered = false;
         run.fresh = true;
-        let job = run.job;
-        if abort {
-            self.agenda.set(n + task.index(), deadline.max(now).round_up(self.system.timing.tick));
+        if system.late == Late::Abort && deadline < Time::MAX && !run.activated {
+            agenda.set(n + index, deadline.max(*now).round_up(system.timing.tick));
         }
-        self.events.push(Event::Release { task, job });
+        events.push(Event::Release { task, job: run.job });
     }
 
     /// The job of the task that was just aborted, after `consumed`, goes on with its handler.
@@ -157,12 +169,16 @@ impl State {
             self.replace.push(task);
         }
         run.phase = Phase::Idle;
-        run.budget = None;
+        let limited = run.budget.take().is_some();
         let waits_for = run.waits_for.take();
         let stop = run.place.filter(|_| !run.stop_recorded && !run.fresh);
         run.stop_recorded |= stop.is_some();
-        self.agenda.remove(index);
-        self.agenda.remove(n + index);
+        if limited {
+            self.agenda.remove(index);
+        }
+        if self.system.late == Late::Abort {
+            self.agenda.remove(n + index);
+        }
         let over = What::Finish { task, job, outcome, consumed };
         self.record(sink, if was_handler { What::HandlerEnd { task, job, consumed } } else { over });
         if let Some(place) = stop {
@@ -188,7 +204,12 @@ impl State {
             }
         }
         let aborted = was_handler || outcome == Outcome::Aborted;
-        if self.runs[index].mode.is_some() {
+        let run = &self.runs[index];
+        if run.pending == 0 && run.mode.is_none() && run.leaving.is_none() && rule == Backlog::Queue {
+            // The usual case: nothing follows before its release.
+            return;
+        }
+        if run.mode.is_some() {
             self.retime(task);
         }
         match rule {
@@ -197,7 +218,8 @@ impl State {
             Backlog::Hartstone => self.pass_periods(task, judged, sink),
             _ if self.runs[index].leaving.is_some() => {}
             Backlog::Chronos if aborted || !in_time => self.succeed(task, Some(now), sink),
-            _ => self.succeed(task, None, sink),
+            _ if self.runs[index].pending > 0 => self.succeed(task, None, sink),
+            _ => {}
         }
         if let Some(departure) = self.runs[index].leaving {
             self.depart(task, departure, sink);
@@ -271,10 +293,9 @@ impl State {
 
     /// A job that was released is none, since its program ended regularly instead of doing its work.
     fn uncount(&mut self, task: TaskId) {
-        let utility = self.system.tasks[task.index()].utility.as_ref();
         let counts = &mut self.runs[task.index()].counts;
         counts.released -= 1;
-        counts.utility_total -= u128::from(utility.unwrap_or(&Utility::DEFAULT).height());
+        counts.utility_total -= u128::from(self.system.tasks[task.index()].height());
     }
 
     /// A task without a present job has no further ones.

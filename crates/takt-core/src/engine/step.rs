@@ -2,7 +2,7 @@
 
 use super::messages::{Command, Input};
 use crate::model::{Backlog, Invalid, Late, ResourceId, Step, System, Task, TaskId};
-use crate::policy::state::{Resource, Run, State, Timer, slot_release};
+use crate::policy::state::{Cpu, Resource, Run, State, Timer, slot_release};
 use crate::policy::{Build, Context, Decision, Policy, Registry};
 use crate::queue::Agenda;
 use crate::record::{Outcome, Place, Sink, StopReason, What};
@@ -61,6 +61,7 @@ impl Engine {
                 agenda.set(slot_release(n, policy.timers(), i), first.round_up(system.timing.tick));
             }
         }
+        let takes_changes = policy.passes_changes();
         let place_cpus =
             places.iter().map(|set| (0..cpus.len()).filter(|&i| set.contains(cpus[i])).map(|i| i as u16).collect());
         let most = n.min(cpus.len());
@@ -79,13 +80,10 @@ impl Engine {
             held: Vec::with_capacity(n),
             own_work_begins: false,
             events: Vec::with_capacity(most_events),
-            spare: Vec::with_capacity(most_events),
             resources: (0..system.resources)
                 .map(|r| Resource { owner: None, waiters: VecDeque::with_capacity(n), users: users(r) })
                 .collect(),
-            cpu_task: vec![None; cpus.len()],
-            cpu_last: vec![None; cpus.len()],
-            cpu_round: vec![0; cpus.len()],
+            cpus: vec![Cpu::default(); cpus.len()],
             running: Vec::with_capacity(most),
             round: 0,
             context_switches: 0,
@@ -103,7 +101,7 @@ impl Engine {
             policy,
             registry,
             lent,
-            decision: Decision { assignments: Vec::with_capacity(most) },
+            decision: Decision { takes_changes, ..Decision::with_capacity(cpus.len()) },
             commands: Vec::with_capacity(2 * most + n),
             started: false,
         }
@@ -153,6 +151,13 @@ impl Engine {
         }
         for input in inputs {
             match *input {
+                // The usual one goes the short way.
+                Input::Complete { task, job } => {
+                    let state = &mut self.state;
+                    state.complete(task, job, sink);
+                    deliver(state, &mut *self.policy, sink);
+                    continue;
+                }
                 Input::Configure { setting, value } => {
                     self.configure(setting, value, sink);
                     continue;
@@ -251,7 +256,7 @@ impl Engine {
     #[inline]
     fn decide<S: Sink>(&mut self, sink: &mut S) -> &[Command] {
         let Engine { state, policy, lent, decision, commands, .. } = self;
-        decision.assignments.clear();
+        decision.clear();
         commands.clear();
         if !(state.held.is_empty() && state.replace.is_empty()) {
             without_programs(state, &mut **policy, commands, sink);
@@ -274,14 +279,10 @@ fn without_programs<S: Sink>(state: &mut State, policy: &mut dyn Policy, command
 /// Hands the waiting events to the policy, and then those that its own reactions cause.
 #[inline]
 pub(super) fn deliver<S: Sink>(state: &mut State, policy: &mut dyn Policy, sink: &mut S) {
-    while !state.events.is_empty() {
-        // The two lists take turns, so that an event is read where it was written: copying one costs a stall.
-        let spare = core::mem::take(&mut state.spare);
-        let mut events = core::mem::replace(&mut state.events, spare);
-        for event in &events {
-            policy.event(event, &mut Context { state, sink });
-        }
-        events.clear();
-        state.spare = events;
+    let mut next = 0;
+    while let Some(&event) = state.events.get(next) {
+        next += 1;
+        policy.event(&event, &mut Context { state, sink });
     }
+    state.events.clear();
 }

@@ -26,6 +26,7 @@ impl Engine {
         self.state.agenda.insert_slots(first + timers, more);
         self.state.timers.resize(timers + more, Timer::default());
         (0..timers + more).for_each(|t| self.state.agenda.remove(first + t));
+        self.decision.takes_changes = policy.passes_changes();
         self.policy = policy;
         self.state.system.policy = spec;
         if let Some(what) = told {

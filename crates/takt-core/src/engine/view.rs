@@ -58,7 +58,7 @@ impl Engine {
     /// Who runs on a single-CPU place, alone or as a task on several CPUs.
     #[must_use]
     pub fn running_on(&self, place: Place) -> Option<TaskId> {
-        self.state.cpu_task.get(place.index()).copied().flatten()
+        self.state.cpus.get(place.index()).and_then(|cpu| cpu.task)
     }
     /// The CPU that the policy has the task on before it runs for the first time ([`Policy::home`]).
     #[must_use]

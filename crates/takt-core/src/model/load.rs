@@ -37,6 +37,7 @@ impl Load {
 
 /// `span` times a factor in millionths, rounded down, but a nanosecond at least.
 #[must_use]
+#[inline]
 pub fn scaled(span: Span, factor: u32) -> Span {
     if factor == Load::ONE {
         return span;

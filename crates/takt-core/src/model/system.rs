@@ -159,6 +159,16 @@ pub struct System {
 }
 
 impl System {
+    /// Whether a job with this absolute deadline is counted ([`System::horizon`]).
+    #[must_use]
+    #[inline]
+    pub fn counts(&self, deadline: Option<Time>) -> bool {
+        match (self.horizon, deadline) {
+            (Some(horizon), Some(deadline)) => deadline <= horizon,
+            _ => true,
+        }
+    }
+
     /// A system of these CPUs under this policy with nothing in it: the base for struct updates.
     #[must_use]
     pub fn new(cpus: CpuSet, policy: PolicySpec) -> System {

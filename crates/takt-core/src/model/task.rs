@@ -8,7 +8,7 @@ use super::reservation::Reservation;
 use crate::cpus::CpuSet;
 use crate::rng;
 use crate::time::Span;
-use crate::utility::Utility;
+use crate::utility::{UNIT, Utility};
 use alloc::vec::Vec;
 
 // What is drawn for different purposes must not be the same numbers.
@@ -174,6 +174,13 @@ impl Default for Task {
 }
 
 impl Task {
+    /// The most that one of its jobs can accrue, in millionths ([`Utility::height`]). O(points).
+    #[must_use]
+    #[inline]
+    pub fn height(&self) -> u64 {
+        self.utility.as_ref().map_or(UNIT, Utility::height)
+    }
+
     /// What is agreed about it.
     #[must_use]
     pub fn terms(&self) -> Terms {

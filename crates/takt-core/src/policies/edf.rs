@@ -3,15 +3,18 @@
 //! Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment", JACM 20(1), 1973.
 //! Invariant: on the CPUs that it is lent, no ready job waits while a job with a later absolute deadline runs.
 
-use crate::model::{CpuTest, Need, Profile, TaskId};
+use crate::model::{CpuTest, Invalid, Need, Profile, TaskId};
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, Context, Entry};
+use crate::policy::{Build, Context, Entry, Policy};
+use crate::time::Time;
+use alloc::boxed::Box;
 
 struct Edf;
 
 /// The absolute deadline of the task's job; without one it is last.
+#[inline]
 pub(super) fn deadline(task: TaskId, cx: &Context<'_>) -> i64 {
-    cx.job(task).map_or(i64::MAX, |job| job.deadline.ns())
+    cx.deadline_of(task).map_or(i64::MAX, Time::ns)
 }
 
 /// The absolute deadline of a job that would be released now (Burns, 2012: the deadline floor of a resource).
@@ -29,6 +32,14 @@ impl Ordering for Edf {
     fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64 {
         floor(task, cx)
     }
+}
+
+/// EDF on one CPU, or global EDF, for programs that have no use for the other forms: it is a fraction of their code.
+///
+/// # Errors
+/// Another scope, and a uniprocessor one over several CPUs.
+pub fn build_one_queue(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+    scope::build_one_queue::<Edf>(build)
 }
 
 /// Its line in the registry.

@@ -112,7 +112,22 @@ pub(crate) const SCOPES: &[Scope] = &[Scope::Uniprocessor, Scope::Global, Scope:
 /// Those of [`check`].
 pub(crate) fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     check(build)?;
-    Ok(Box::new(Scoped::<O>::new(build)))
+    let cluster = |index, tasks: Vec<TaskId>, places: &[Place]| Cluster::new(build, index, &tasks, places);
+    Ok(Box::new(Scoped::<O>::new(build, Clusters::new(build, cluster))))
+}
+
+/// The same where one queue serves all CPUs, as under the uniprocessor and global scopes. Programs that need no other carry no placement
+/// of tasks, which is two thirds of [`build`].
+///
+/// # Errors
+/// Those of [`check`], and another scope.
+pub(crate) fn build_one_queue<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+    if !matches!(build.spec.scope, Scope::Uniprocessor | Scope::Global) {
+        return Err(Invalid::Unsuitable("this form of the policy places no tasks: it is uniprocessor or global"));
+    }
+    check(build)?;
+    let cluster = Cluster::new(build, 0, build.tasks, build.places);
+    Ok(Box::new(Scoped::<O>::new(build, Clusters::one(build, cluster))))
 }
 
 /// Whether the scope that `build` names suits its CPUs and tasks.
@@ -150,16 +165,99 @@ struct Cluster {
     /// ever chosen and have been ready ever since, also where their CPU was taken from under them.
     running: Vec<TaskId>,
     alarm: Alarm,
+    /// How many CPUs it has, and whether one job that comes moves no other.
+    cpus: usize,
+    one_by_one: bool,
+    /// What has changed since its last decision, and the number of the one that follows that.
+    news: News,
+    next: u64,
+}
+
+/// What has changed among the most urgent jobs of a cluster, as many as it has CPUs, since it decided.
+#[derive(Clone, Copy)]
+enum News {
+    Nothing,
+    /// One job comes, one leaves, or both.
+    One {
+        comes: Option<TaskId>,
+        leaves: Option<TaskId>,
+    },
+    Many,
 }
 
 impl Cluster {
-    /// Moves a job within the ready queue, if it is there.
-    fn place(&mut self, task: TaskId, urgency: Urgency) {
-        if self.ready.remove(task) {
-            self.ready.insert(urgency.key(task));
+    fn new(build: &Build<'_>, index: usize, tasks: &[TaskId], places: &[Place]) -> Cluster {
+        let mapper = Mapper::new(build, tasks, places);
+        Cluster {
+            ready: ReadyQueue::new(tasks.len()),
+            one_by_one: mapper.seats_one_by_one(),
+            mapper,
+            running: Vec::with_capacity(tasks.len()),
+            alarm: Alarm::new(build.timer(index)),
+            cpus: places.len(),
+            news: News::Nothing,
+            next: NEVER,
         }
     }
+
+    /// A job is ready.
+    #[inline(always)]
+    fn add(&mut self, task: TaskId, urgency: Urgency) {
+        if self.ready.insert(urgency.key(task)) < self.cpus {
+            let leaves = self.ready.as_slice().get(self.cpus).map(|key| key.task);
+            self.note(News::One { comes: Some(task), leaves });
+        }
+    }
+
+    /// A job is not ready any more. Returns whether it was.
+    #[inline(always)]
+    fn take(&mut self, task: TaskId) -> bool {
+        let Some(ahead) = self.ready.remove(task) else { return false };
+        if ahead < self.cpus {
+            let comes = self.ready.as_slice().get(self.cpus - 1).map(|key| key.task);
+            self.note(News::One { comes, leaves: Some(task) });
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn note(&mut self, news: News) {
+        self.news = if matches!(self.news, News::Nothing) { news } else { News::Many };
+    }
+
+    /// Moves a job within the ready queue, if it is there.
+    fn place(&mut self, task: TaskId, urgency: Urgency) {
+        if self.take(task) {
+            self.add(task, urgency);
+        }
+    }
+
+    /// Decides by what has changed, if that is one job at most, and the last decision about all of its CPUs stands.
+    #[inline(always)]
+    fn decide_changes(&mut self, group: &[Place], cx: &Context<'_>, decision: &mut Decision) -> bool {
+        let (round, all) = (cx.round(), group.len() == self.cpus);
+        let stands = all && self.next == round && cx.stands();
+        let news = core::mem::replace(&mut self.news, News::Nothing);
+        self.next = if all { round + 1 } else { NEVER };
+        if !(stands && decision.takes_changes() && self.one_by_one) {
+            return false;
+        }
+        match news {
+            News::Nothing => decision.keep(group, None),
+            News::One { comes, leaves } => {
+                decision.keep(group, leaves);
+                if let Some(task) = comes {
+                    decision.run(task, self.mapper.seat(task, leaves, group, cx));
+                }
+            }
+            News::Many => return false,
+        }
+        true
+    }
 }
+
+/// No decision has this number.
+const NEVER: u64 = u64::MAX;
 
 /// An ordering, spread over clusters of CPUs.
 struct Scoped<O> {
@@ -173,17 +271,11 @@ struct Scoped<O> {
 }
 
 impl<O: Ordering> Scoped<O> {
-    fn new(build: &Build<'_>) -> Self {
-        let cluster = |index: usize, tasks: Vec<TaskId>, places: &[Place]| Cluster {
-            ready: ReadyQueue::new(tasks.len()),
-            mapper: Mapper::new(build, &tasks, places),
-            running: Vec::with_capacity(tasks.len()),
-            alarm: Alarm::new(build.timer(index)),
-        };
+    fn new(build: &Build<'_>, clusters: Clusters<Cluster>) -> Self {
         Scoped {
             ordering: O::new(build),
             tasks: build.tasks.to_vec(),
-            clusters: Clusters::new(build, cluster),
+            clusters,
             first_timer: build.first_timer,
             sharing: Sharing::new(build),
             over: None,
@@ -191,19 +283,21 @@ impl<O: Ordering> Scoped<O> {
     }
 
     /// The task's job has become ready.
+    #[inline]
     fn enter(&mut self, task: TaskId, cx: &mut Context<'_>) {
-        let release = cx.job(task).expect("a ready task has a job").release;
+        let release = cx.release_of(task).expect("a ready task has a job");
         let own = Urgency { rank: self.ordering.rank(task, cx), release };
         self.enter_as(task, own, cx);
     }
 
+    #[inline]
     fn enter_as(&mut self, task: TaskId, mut urgency: Urgency, cx: &mut Context<'_>) {
         if let Some(sharing) = &mut self.sharing {
             sharing.set_own(task, urgency);
             sharing.refresh(task, cx);
             urgency = sharing.effective(task);
         }
-        self.clusters.of(task).ready.insert(urgency.key(task));
+        self.clusters.of(task).add(task, urgency);
     }
 
     /// How urgent the task's ready job is without resources.
@@ -215,9 +309,10 @@ impl<O: Ordering> Scoped<O> {
     }
 
     /// The task's job is over or blocked.
+    #[inline]
     fn leave(&mut self, task: TaskId) {
         let cluster = self.clusters.of(task);
-        cluster.ready.remove(task);
+        cluster.take(task);
         if O::FOLLOWS {
             cluster.running.retain(|t| *t != task);
         }
@@ -303,6 +398,37 @@ impl<O: Ordering> Scoped<O> {
         }
     }
 
+    /// Says who runs in each cluster.
+    fn decide_each(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let mut rest = lent;
+        while let Some((cluster, group, others)) = self.clusters.split(rest) {
+            rest = others;
+            if O::FOLLOWS {
+                self.rerank_running(cluster, cx);
+            } else if O::PREEMPTIVE && self.clusters[cluster].decide_changes(group, cx, decision) {
+                continue;
+            }
+            self.decide_whole(cluster, group, cx, decision);
+        }
+    }
+
+    /// Says who runs in a cluster, whoever ran before.
+    #[inline(never)]
+    fn decide_whole(&mut self, cluster: usize, group: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let before = decision.assignments().len();
+        let Cluster { ready, mapper, running, .. } = &mut self.clusters[cluster];
+        let waiting = ready.as_slice().iter().map(|key| key.task);
+        if O::PREEMPTIVE {
+            mapper.map(waiting, group, cx, decision);
+        } else {
+            let others = waiting.filter(|t| !running.contains(t));
+            mapper.map(running.iter().copied().chain(others), group, cx, decision);
+        }
+        if O::FOLLOWS {
+            self.follow(cluster, &decision.assignments()[before..], cx);
+        }
+    }
+
     /// After a decision: who was displaced may rank otherwise, and the ordering says when it wants to be asked again.
     fn follow(&mut self, cluster: usize, chosen: &[Assignment], cx: &mut Context<'_>) {
         for index in 0..self.clusters[cluster].running.len() {
@@ -363,6 +489,7 @@ impl<O: Ordering> Policy for Scoped<O> {
             cluster.ready.clear();
             cluster.running.clear();
             cluster.alarm.clear();
+            cluster.next = NEVER;
         }
         self.take_over_resources(cx);
         // Who runs was first, for orderings that go by that.
@@ -385,6 +512,9 @@ impl<O: Ordering> Policy for Scoped<O> {
         match *event {
             Event::Release { task, .. } => {
                 cx.grant_own(task);
+                if self.over.is_none() {
+                    return self.enter(task, cx);
+                }
                 match self.over.take().filter(|(last, _)| *last == task) {
                     None => self.enter(task, cx),
                     Some((_, urgency)) if O::PREEMPTIVE => self.enter_as(task, urgency, cx),
@@ -448,27 +578,22 @@ impl<O: Ordering> Policy for Scoped<O> {
     }
 
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
-        let mut rest = lent;
-        while let Some((cluster, group, others)) = self.clusters.split(rest) {
-            rest = others;
-            if O::FOLLOWS {
-                self.rerank_running(cluster, cx);
+        if O::PREEMPTIVE
+            && !O::FOLLOWS
+            && let [cluster] = &mut *self.clusters
+        {
+            if !cluster.decide_changes(lent, cx, decision) {
+                self.decide_whole(0, lent, cx, decision);
             }
-            let before = decision.assignments().len();
-            let Cluster { ready, mapper, running, .. } = &mut self.clusters[cluster];
-            let waiting = ready.as_slice().iter().map(|key| key.task);
-            if O::PREEMPTIVE {
-                mapper.map(waiting, group, cx, decision);
-            } else {
-                let others = waiting.filter(|t| !running.contains(t));
-                mapper.map(running.iter().copied().chain(others), group, cx, decision);
-            }
-            if O::FOLLOWS {
-                self.follow(cluster, &decision.assignments()[before..], cx);
-            }
+        } else {
+            self.decide_each(lent, cx, decision);
         }
         self.over = None;
         self.ordering.decided();
+    }
+
+    fn passes_changes(&self) -> bool {
+        true
     }
 
     fn home(&self, task: TaskId) -> Option<Place> {

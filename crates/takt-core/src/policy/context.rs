@@ -67,6 +67,20 @@ impl Context<'_> {
     pub fn job(&self, task: TaskId) -> Option<Job> {
         self.state.job(task)
     }
+    /// When the task's current job was released, if it has one.
+    #[must_use]
+    #[inline]
+    pub fn release_of(&self, task: TaskId) -> Option<Time> {
+        let run = &self.state.runs[task.index()];
+        run.has_job().then_some(run.release)
+    }
+    /// The absolute deadline of the task's current job, if it has one; [`Time::MAX`] without one.
+    #[must_use]
+    #[inline]
+    pub fn deadline_of(&self, task: TaskId) -> Option<Time> {
+        let run = &self.state.runs[task.index()];
+        run.has_job().then_some(run.deadline)
+    }
     /// Whether the task has a job that could run now.
     #[must_use]
     pub fn is_ready(&self, task: TaskId) -> bool {
@@ -90,7 +104,19 @@ impl Context<'_> {
     /// Who runs on a single-CPU place.
     #[must_use]
     pub fn running_on(&self, place: Place) -> Option<TaskId> {
-        self.state.cpu_task.get(place.index()).copied().flatten()
+        self.state.cpus.get(place.index()).and_then(|cpu| cpu.task)
+    }
+    /// The number of the decision that is to come.
+    #[must_use]
+    pub fn round(&self) -> u64 {
+        self.state.round
+    }
+    /// Whether the decision before this one is still carried out as it was made, so that CPUs can be kept
+    /// ([`Decision::keep`](super::Decision::keep)) by a policy that decided about them then.
+    #[must_use]
+    #[inline]
+    pub fn stands(&self) -> bool {
+        !self.state.own_work_begins
     }
     /// Whether the task's affinity allows a single-CPU place.
     #[must_use]

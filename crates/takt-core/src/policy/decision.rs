@@ -34,15 +34,70 @@ pub struct Assignment {
     pub budget: Option<Budget>,
 }
 
-/// The whole picture of who runs now. A task that is not in it does not run; one that is in it with the
-/// same place as before is kept. The engine turns the difference into commands.
+/// Who runs now. For some CPUs it is the whole picture: a task that is not in it does not run, and one that is in it with the same
+/// place as before goes on. For others it says who comes and who goes ([`Decision::keep`]). The engine turns the difference into commands.
 #[must_use]
 #[derive(Debug, Default)]
 pub struct Decision {
     pub(crate) assignments: Vec<Assignment>,
+    /// The CPUs that keep whom they have, but for those who go: all, or these.
+    pub(crate) all_kept: bool,
+    pub(crate) kept: Vec<Place>,
+    /// Who goes; others than the first one are the exception.
+    pub(crate) leaves: Option<TaskId>,
+    pub(crate) others_leave: Vec<TaskId>,
+    /// Whether the outermost policy passes on that CPUs are kept.
+    pub(crate) takes_changes: bool,
+    /// How many CPUs it is about.
+    pub(crate) cpus: usize,
 }
 
 impl Decision {
+    /// An empty decision about so many CPUs.
+    pub(crate) fn with_capacity(cpus: usize) -> Decision {
+        Decision {
+            assignments: Vec::with_capacity(cpus),
+            all_kept: false,
+            kept: Vec::with_capacity(cpus),
+            leaves: None,
+            others_leave: Vec::with_capacity(cpus),
+            takes_changes: false,
+            cpus,
+        }
+    }
+    /// Forgets what was decided.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.assignments.clear();
+        self.all_kept = false;
+        self.kept.clear();
+        self.leaves = None;
+        self.others_leave.clear();
+    }
+    /// Whether CPUs may be kept: not where a host wants the whole picture
+    /// ([`Policy::passes_changes`](super::Policy::passes_changes)).
+    #[must_use]
+    #[inline]
+    pub fn takes_changes(&self) -> bool {
+        self.takes_changes
+    }
+    /// The single-CPU places `cpus` go on with whom they have, but for `leaves`; who comes in their stead is named by
+    /// [`Decision::run`]. It costs what changes instead of O(CPUs). Only for a policy whose last decision still stands there
+    /// ([`Context::stands`](super::Context::stands)), and where [`Decision::takes_changes`].
+    #[inline]
+    pub fn keep(&mut self, cpus: &[Place], leaves: Option<TaskId>) {
+        debug_assert!(self.takes_changes, "a host wants the whole picture");
+        self.all_kept = cpus.len() == self.cpus;
+        if !self.all_kept {
+            self.kept.extend_from_slice(cpus);
+            self.all_kept = self.kept.len() == self.cpus;
+        }
+        if self.leaves.is_none() {
+            self.leaves = leaves;
+        } else {
+            self.others_leave.extend(leaves);
+        }
+    }
     /// Lets `task` run (or run on) at `place` with the budget that it has.
     pub fn run(&mut self, task: TaskId, place: Place) {
         self.assignments.push(Assignment { task, place, budget: None });
@@ -51,7 +106,7 @@ impl Decision {
     pub fn run_with(&mut self, task: TaskId, place: Place, budget: Budget) {
         self.assignments.push(Assignment { task, place, budget: Some(budget) });
     }
-    /// What has been decided so far.
+    /// Who has been named so far. What is kept is not in it.
     #[must_use]
     pub fn assignments(&self) -> &[Assignment] {
         &self.assignments

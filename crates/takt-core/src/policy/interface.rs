@@ -22,6 +22,12 @@ pub trait Policy: Send {
     /// Says who runs on the single-CPU places `lent` (all CPUs of the machine for the outermost policy).
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision);
 
+    /// Whether decisions of its guests reach the engine as they are, so that they may keep CPUs ([`Decision::keep`]). A host that reads or
+    /// alters them says no, and so does, without more, every policy; its guests then decide about all of their CPUs.
+    fn passes_changes(&self) -> bool {
+        false
+    }
+
     /// How many timers it uses, its guests' included.
     fn timers(&self) -> u16 {
         0

@@ -10,7 +10,6 @@ use crate::record::{JobId, Place, Record, Sink, What};
 use crate::rng;
 use crate::stats::Counts;
 use crate::time::{Span, Time};
-use crate::utility::Utility;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -253,6 +252,17 @@ pub(crate) struct Timer {
     pub(crate) set: u64,
 }
 
+/// A CPU of the system.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Cpu {
+    /// Who runs there.
+    pub(crate) task: Option<TaskId>,
+    /// Who ran there last.
+    pub(crate) last: Option<TaskId>,
+    /// Decision round in which somebody was last chosen for it.
+    pub(crate) round: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) system: System,
@@ -272,13 +282,8 @@ pub(crate) struct State {
     /// Since the last decision, abandoned work was done while its task was dispatched.
     pub(crate) own_work_begins: bool,
     pub(crate) events: Vec<Event>,
-    /// Empty; takes turns with `events`.
-    pub(crate) spare: Vec<Event>,
     pub(crate) resources: Vec<Resource>,
-    /// Who runs on each CPU, and who ran there last.
-    pub(crate) cpu_task: Vec<Option<TaskId>>,
-    pub(crate) cpu_last: Vec<Option<TaskId>>,
-    pub(crate) cpu_round: Vec<u64>,
+    pub(crate) cpus: Vec<Cpu>,
     pub(crate) running: Vec<TaskId>,
     pub(crate) round: u64,
     pub(crate) context_switches: u64,
@@ -342,20 +347,14 @@ impl State {
     /// Whether a job with this deadline is counted.
     #[inline]
     pub(crate) fn counted(&self, deadline: Option<Time>) -> bool {
-        match (self.system.horizon, deadline) {
-            (Some(horizon), Some(deadline)) => deadline <= horizon,
-            _ => true,
-        }
+        self.system.counts(deadline)
     }
 
     /// Counts a job that comes into being.
     #[inline]
     pub(crate) fn count_release(&mut self, task: TaskId, deadline: Option<Time>) {
         if self.counted(deadline) {
-            let counts = &mut self.runs[task.index()].counts;
-            counts.released += 1;
-            let utility = self.system.tasks[task.index()].utility.as_ref();
-            counts.utility_total += u128::from(utility.unwrap_or(&Utility::DEFAULT).height());
+            self.runs[task.index()].counts.release(self.system.tasks[task.index()].height());
         }
     }
 

@@ -228,7 +228,7 @@ impl Servers {
 
     /// The server's job lets others of the same deadline run.
     pub(super) fn yields(&mut self, task: TaskId, cx: &mut Context<'_>) {
-        if self.clusters.of(task).ready.remove(task) {
+        if self.clusters.of(task).ready.remove(task).is_some() {
             self.queue(task, cx.now(), cx);
         }
     }
@@ -245,7 +245,7 @@ impl Servers {
     pub(super) fn leave(&mut self, task: TaskId) {
         let cluster = self.clusters.of(task);
         cluster.ready.remove(task);
-        if cluster.held.remove(task) {
+        if cluster.held.remove(task).is_some() {
             self.get_mut(task).throttled = false;
         }
     }

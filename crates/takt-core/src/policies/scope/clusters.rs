@@ -27,6 +27,16 @@ impl<C> Clusters<C> {
         Clusters::visited(build, |task, index, _| usize::from(home[task.index()]) == index, make)
     }
 
+    /// One cluster of all CPUs, where every task is at home.
+    pub(crate) fn one(build: &Build<'_>, cluster: C) -> Self {
+        Clusters {
+            home: vec![0; build.system.tasks.len()],
+            of_place: vec![0; build.system.cpus.len()],
+            first: vec![build.places.first().copied()],
+            clusters: vec![cluster],
+        }
+    }
+
     /// The clusters with tasks packed by what each task `needs`, in units of 2^-62 of a CPU. O(n log n + n m) for n tasks and m CPUs.
     pub(crate) fn packed(
         build: &Build<'_>,

@@ -267,7 +267,7 @@ impl SemiPartitioned {
     /// The task's job is not to run; whether it was queued.
     fn leave(&mut self, task: TaskId) -> bool {
         let stop = self.routes.of(task).get(self.journeys[task.index()].stop);
-        stop.is_some_and(|stop| self.ready[stop.place.index()].remove(task))
+        stop.is_some_and(|stop| self.ready[stop.place.index()].remove(task).is_some())
     }
 
     /// The task's job is over: the next one begins on the first CPU.
