@@ -125,7 +125,7 @@ impl ReadyQueue {
     }
     // A key that is handed over in memory costs a stall when it is read at once.
     /// Returns how many are ahead of it.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn insert(&mut self, key: Key) -> usize {
         if self.sorted.len() > 24 {
             let index = self.sorted.partition_point(|k| *k < key);

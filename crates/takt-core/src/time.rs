@@ -220,6 +220,12 @@ impl fmt::Debug for Time {
     }
 }
 
+/// `a * b / c`, rounded down. One function has the division of 128 bits, which on a processor of 32 bits is long code.
+#[inline(never)]
+pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u128 {
+    u128::from(a) * u128::from(b) / u128::from(c)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

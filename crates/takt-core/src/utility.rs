@@ -3,7 +3,7 @@
 //! Jensen, Locke, Tokuda, "A Time-Driven Scheduling Model for Real-Time Operating Systems", RTSS 1985. Utilities are integers,
 //! in millionths of a unit, so that sums and comparisons of densities are exact.
 
-use crate::time::Span;
+use crate::time::{Span, multiply_divide};
 use alloc::vec::Vec;
 
 /// One unit of utility, in millionths.
@@ -107,37 +107,38 @@ impl Utility {
 
 /// `of * left / whole`, and nothing when nothing is left.
 fn part(of: u64, left: Span, whole: Span) -> u64 {
-    (u128::from(of) * left.or_zero().ns() as u128 / whole.ns().max(1) as u128) as u64
+    multiply_divide(of, left.or_zero().ns() as u64, whole.ns().max(1) as u64) as u64
 }
 
 /// `height * 2^(-elapsed / half_life)`, to within 2^-30 of it. The binary digits of the exponent's fraction each stand for one
 /// root of a half, as in the classic digit-by-digit method for powers.
 fn halved(height: u64, elapsed: Span, half_life: Span) -> u64 {
-    let (elapsed, half_life) = (elapsed.ns() as u128, half_life.ns() as u128);
+    let (elapsed, half_life) = (elapsed.ns() as u64, half_life.ns() as u64);
     let halves = elapsed / half_life;
     if halves >= 64 {
         return 0;
     }
-    let fraction = ((elapsed % half_life) << 32) / half_life;
+    let fraction = multiply_divide(elapsed % half_life, 1 << 32, half_life) as u32;
     // In units of 2^-63, and at most one.
     let mut factor = 1_u128 << 63;
-    let mut root = ROOT_OF_A_HALF;
-    for digit in (0..32).rev() {
-        if fraction >> digit & 1 == 1 {
-            factor = (factor * u128::from(root)) >> 63;
+    for (place, root) in ROOTS_OF_A_HALF.iter().enumerate() {
+        if fraction << place >> 31 == 1 {
+            factor = (factor * u128::from(*root)) >> 63;
         }
-        root = square_root(root);
     }
     ((u128::from(height) * factor) >> 63 >> halves) as u64
 }
 
-/// 2^(-1/2) in units of 2^-63.
-const ROOT_OF_A_HALF: u64 = 6_521_908_912_666_391_106;
-
-/// The square root of a number in units of 2^-63.
-fn square_root(x: u64) -> u64 {
-    (u128::from(x) << 63).isqrt() as u64
-}
+/// 2^(-1/2), 2^(-1/4) and so on, in units of 2^-63.
+const ROOTS_OF_A_HALF: [u64; 32] = {
+    let mut roots = [6_521_908_912_666_391_106; 32];
+    let mut place = 1;
+    while place < 32 {
+        roots[place] = ((roots[place - 1] as u128) << 63).isqrt() as u64;
+        place += 1;
+    }
+    roots
+};
 
 #[cfg(test)]
 mod tests {

@@ -65,7 +65,7 @@ impl Sink for Silent {
 
 fn engine() -> Option<Engine> {
     let cpus = CpuSet::single(0);
-    let spec = PolicySpec::new(&edf::ENTRY.profile, Scope::Uniprocessor);
+    let spec = PolicySpec::new(&edf::ONE_QUEUE.profile, Scope::Uniprocessor);
     let mut system = System::new(cpus, spec);
     for period in [5, 10, 20].map(Span::from_ms) {
         system.tasks.push(Task {
@@ -76,7 +76,7 @@ fn engine() -> Option<Engine> {
             ..Task::default()
         });
     }
-    let policy = Build::whole(&system, &Registry::default(), |build| edf::build_one_queue(build)).ok()?;
+    let policy = Build::whole(&system, &Registry::default(), |build| (edf::ONE_QUEUE.build)(build)).ok()?;
     Engine::with_policy(system, policy).ok()
 }
 

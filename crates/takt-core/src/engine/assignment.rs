@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 impl State {
     /// Turns the difference between the present assignment and the decision into commands.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) fn apply(&mut self, decision: &mut Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         self.round += 1;
         if decision.all_kept && decision.others_leave.is_empty() {
@@ -21,7 +21,7 @@ impl State {
     }
 
     /// Carries out a decision that keeps all CPUs.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn apply_changes(&mut self, decision: &Decision, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         debug_assert!(!self.own_work_begins, "nobody can be kept who goes on with other work");
         if let Some(task) = decision.leaves {
@@ -137,7 +137,7 @@ impl State {
     }
 
     /// Stops who runs; `taken` reports whether another one gets a place, or a part of it.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn stop(
         &mut self,
         task: TaskId,
@@ -208,7 +208,7 @@ impl State {
     }
 
     /// Dispatches a job that was not running, was elsewhere (`before`), or is the next one of its task.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn dispatch(&mut self, a: &Assignment, before: Option<Place>, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         let (now, cpus, task, to) = (self.now, self.cpus.len(), a.task, a.place);
         let run = &self.runs[task.index()];

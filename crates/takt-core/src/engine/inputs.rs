@@ -70,7 +70,7 @@ impl State {
     }
 
     /// The program has done the work of `job`.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) fn complete(&mut self, task: TaskId, job: JobId, sink: &mut dyn Sink) {
         let run = &mut self.runs[task.index()];
         // An activation or a job that has not been dispatched cannot have completed: the signal belongs to the one before.
@@ -168,7 +168,7 @@ impl State {
     }
 
     /// Handles one entry of the agenda.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) fn due(&mut self, at: Time, slot: usize, sink: &mut dyn Sink) {
         let n = self.runs.len();
         let timers = self.timers.len();
@@ -204,7 +204,7 @@ impl State {
     }
 
     /// Something of this task is due.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) fn note_due(&mut self, task: TaskId) {
         let run = &mut self.runs[task.index()];
         if run.due != self.round {

@@ -24,7 +24,7 @@ impl State {
     }
 
     /// The planned release of a task is due; `slot` is its slot on the agenda.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) fn release(&mut self, index: usize, slot: usize, sink: &mut dyn Sink) {
         let task = TaskId(index as u32);
         self.note_due(task);
@@ -38,7 +38,7 @@ impl State {
     }
 
     /// A job comes into being at `release`.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) fn arrive(&mut self, task: TaskId, release: Time, sink: &mut dyn Sink) {
         let State { runs, system, .. } = self;
         let (run, described) = (&mut runs[task.index()], &system.tasks[task.index()]);
@@ -60,7 +60,7 @@ impl State {
             self.skip(release, task, job, deadline, sink);
         } else if !busy {
             run.job = job;
-            self.begin_job(task, release, release, deadline.unwrap_or(Time::MAX));
+            self.begin_job_here(task, release, release, deadline.unwrap_or(Time::MAX));
         } else if backlog == Backlog::Skip {
             self.runs[task.index()].base = release;
             self.skip(release, task, job, deadline, sink);
@@ -76,8 +76,14 @@ impl State {
     }
 
     /// Job number `run.job`, which was to come at `planned`, becomes the task's current job as if it came at `release`.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn begin_job(&mut self, task: TaskId, release: Time, planned: Time, deadline: Time) {
+        self.begin_job_here(task, release, planned, deadline);
+    }
+
+    /// The same, for the usual case.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    fn begin_job_here(&mut self, task: TaskId, release: Time, planned: Time, deadline: Time) {
         let State { runs, system, agenda, events, now, .. } = self;
         let (index, n) = (task.index(), runs.len());
         let (run, described) = (&mut runs[index], &system.tasks[index]);

@@ -1,6 +1,6 @@
 //! The load of a system over time.
 
-use crate::time::{Span, Time};
+use crate::time::{Span, Time, multiply_divide};
 use alloc::vec::Vec;
 
 /// How what jobs need changes in the course of a run: a factor on declared runtimes and on what jobs really need, by the planned
@@ -28,8 +28,9 @@ impl Load {
             (None, None) => Load::ONE,
             (None, Some(&(_, factor))) | (Some((_, factor)), None) => factor,
             (Some((t0, f0)), Some((t1, f1))) => {
-                let rise = (i128::from(*f1) - i128::from(f0)) * i128::from((at - t0).ns());
-                (i128::from(f0) + rise / i128::from((*t1 - t0).ns())) as u32
+                let rise =
+                    multiply_divide(f1.abs_diff(f0).into(), (at - t0).ns() as u64, (*t1 - t0).ns() as u64) as u32;
+                if *f1 < f0 { f0 - rise } else { f0 + rise }
             }
         }
     }
@@ -42,6 +43,6 @@ pub fn scaled(span: Span, factor: u32) -> Span {
     if factor == Load::ONE {
         return span;
     }
-    let ns = i128::from(span.ns()) * i128::from(factor) / i128::from(Load::ONE);
+    let ns = multiply_divide(span.or_zero().ns() as u64, u64::from(factor), u64::from(Load::ONE));
     Span::from_ns(i64::try_from(ns).unwrap_or(i64::MAX).max(1))
 }

@@ -3,11 +3,10 @@
 //! Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment", JACM 20(1), 1973.
 //! Invariant: on the CPUs that it is lent, no ready job waits while a job with a later absolute deadline runs.
 
-use crate::model::{CpuTest, Invalid, Need, Profile, TaskId};
+use crate::model::{CpuTest, Need, Profile, Scope, TaskId};
 use crate::policies::scope::{self, Ordering};
-use crate::policy::{Build, Context, Entry, Policy};
+use crate::policy::{Build, Context, Entry};
 use crate::time::Time;
-use alloc::boxed::Box;
 
 struct Edf;
 
@@ -34,25 +33,27 @@ impl Ordering for Edf {
     }
 }
 
-/// EDF on one CPU, or global EDF, for programs that have no use for the other forms: it is a fraction of their code.
-///
-/// # Errors
-/// Another scope, and a uniprocessor one over several CPUs.
-pub fn build_one_queue(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
-    scope::build_one_queue::<Edf>(build)
-}
+const PROFILE: Profile = Profile {
+    name: "edf",
+    summary: "earliest deadline first",
+    scopes: scope::SCOPES,
+    needs: &[Need::Deadline],
+    facts: &[],
+    test: CpuTest::Demand,
+    settings: &[],
+};
+
+/// EDF on one CPU and global EDF alone, for programs that have no use for the other forms, such as those of microcontrollers: a third
+/// of the code.
+pub static ONE_QUEUE: Entry = Entry {
+    profile: Profile { scopes: &[Scope::Uniprocessor, Scope::Global], ..PROFILE },
+    manual: manual!("EDF on one CPU (`edf`) or for all CPUs (`g-edf`)."),
+    build: scope::build_one_queue::<Edf>,
+};
 
 /// Its line in the registry.
 pub static ENTRY: Entry = Entry {
-    profile: Profile {
-        name: "edf",
-        summary: "earliest deadline first",
-        scopes: scope::SCOPES,
-        needs: &[Need::Deadline],
-        facts: &[],
-        test: CpuTest::Demand,
-        settings: &[],
-    },
+    profile: PROFILE,
     manual: manual!(
         "\
 Runs the ready job whose absolute deadline is earliest.

@@ -201,7 +201,7 @@ impl Cluster {
     }
 
     /// A job is ready.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn add(&mut self, task: TaskId, urgency: Urgency) {
         if self.ready.insert(urgency.key(task)) < self.cpus {
             let leaves = self.ready.as_slice().get(self.cpus).map(|key| key.task);
@@ -210,7 +210,7 @@ impl Cluster {
     }
 
     /// A job is not ready any more. Returns whether it was.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn take(&mut self, task: TaskId) -> bool {
         let Some(ahead) = self.ready.remove(task) else { return false };
         if ahead < self.cpus {
@@ -220,7 +220,7 @@ impl Cluster {
         true
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn note(&mut self, news: News) {
         self.news = if matches!(self.news, News::Nothing) { news } else { News::Many };
     }
@@ -233,7 +233,7 @@ impl Cluster {
     }
 
     /// Decides by what has changed, if that is one job at most, and the last decision about all of its CPUs stands.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn decide_changes(&mut self, group: &[Place], cx: &Context<'_>, decision: &mut Decision) -> bool {
         let (round, all) = (cx.round(), group.len() == self.cpus);
         let stands = all && self.next == round && cx.stands();
