@@ -99,9 +99,9 @@ fn crowded(system: &System, tasks: Vec<usize>, shares: &[(u64, u64)], cpus: u64)
 fn bounds(system: &System) -> bool {
     let policy = &system.policy;
     match policy.servers() {
-        Some(servers) => !policy.is(servers.background),
+        Some(servers) => !policy.holds(servers.background),
         // A server that has what others leave takes more than its reservation.
-        None => policy.reservations().is_some_and(|servers| policy.is(servers.hard) && !servers.reclaimed),
+        None => policy.reservations().is_some_and(|servers| policy.holds(servers.hard) && !servers.reclaimed),
     }
 }
 

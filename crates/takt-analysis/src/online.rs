@@ -188,7 +188,7 @@ fn one_cpu_test(system: &System) -> Option<(&'static str, Test)> {
         Some((if policy.is_non_preemptive() { "np-edf" } else { "edf" }, uniprocessor::edf))
     } else if sheds(system) || ranking == Some(servers::By::Deadline) {
         Some(("edf", uniprocessor::edf))
-    } else if ranking.is_some() || matches!(policy.profile.test, CpuTest::ResponseTimes(_)) {
+    } else if ranking.is_some() || has_fixed_priorities(policy) {
         Some(("rta", uniprocessor::fixed_priority))
     } else if conserves_one_cpu(policy) {
         Some(("busy-period", uniprocessor::any_order))
@@ -204,10 +204,15 @@ fn conserves_one_cpu(policy: &PolicySpec) -> bool {
     for_one_cpu && policy.is_work_conserving() && policy.reservations().is_none() && policy.servers().is_none()
 }
 
+/// Whether all jobs of a task have the same rank.
+fn has_fixed_priorities(policy: &PolicySpec) -> bool {
+    matches!(policy.profile.test, CpuTest::ResponseTimes(_))
+        || matches!(policy.order(), Some(Order::Period | Order::RelativeDeadline | Order::Priority))
+}
+
 /// Whether the test for one CPU has to count jobs that started before a more urgent one came.
 fn holds_up(policy: &PolicySpec) -> bool {
-    let ranks = matches!(policy.profile.test, CpuTest::ResponseTimes(_));
-    policy.is_non_preemptive() && (ranks || policy.order() == Some(Order::AbsoluteDeadline))
+    policy.is_non_preemptive() && (has_fixed_priorities(policy) || policy.order() == Some(Order::AbsoluteDeadline))
 }
 
 /// The tasks that come again and again; an error names one without a runtime.
@@ -216,8 +221,10 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
     let demand = |(index, task): (usize, &Task)| {
         let (period, first) = (task.arrival.period()?, task.arrival.first()?);
         let id = TaskId(index as u32);
-        let rank = match system.policy.profile.test {
-            CpuTest::ResponseTimes(rank) => rank(task),
+        let rank = match (system.policy.profile.test, system.policy.order()) {
+            (CpuTest::ResponseTimes(rank), _) => rank(task),
+            (_, Some(Order::RelativeDeadline)) => task.deadline.map_or(i64::MAX, Span::ns),
+            (_, Some(Order::Period)) => period.ns(),
             _ if servers == Some(servers::By::Period) => period.ns(),
             _ => -i64::from(task.priority),
         };

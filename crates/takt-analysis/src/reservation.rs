@@ -129,7 +129,7 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
         let Some(server) = declared.tasks[id.index()].reserved() else {
             return beyond(format!("task {} has no reservation", id.0));
         };
-        let hard = policy.is(reservations.hard);
+        let hard = policy.holds(reservations.hard);
         served.push(Served { id, task, server, hard });
     }
     let fit = if splits {

@@ -90,7 +90,7 @@ fn unknown(system: &System, by: By) -> Option<String> {
         "the budgets of servers need a clock that is never late"
     } else if by == By::Deadline && policy.servers().is_some_and(|s| s.back_to_back) {
         "there is no test for deferrable servers that are ranked by deadline"
-    } else if policy.servers().is_some_and(|s| policy.is(s.premature)) {
+    } else if policy.servers().is_some_and(|s| policy.holds(s.premature)) {
         "by the rules of POSIX a part of a budget can come back too early"
     } else if may_skip(system) {
         // Asked of the system itself: a task in place of a server may have a deadline that its jobs lack.

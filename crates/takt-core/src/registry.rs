@@ -71,7 +71,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Fact, Kind, Need, Order, Profile, Reservations, Scope, Servers, When};
+    use crate::model::{Arrival, CpuTest, Fact, Kind, Need, Order, Profile, Reservations, Scope, Servers, Task, When};
     use crate::time::Span;
     use alloc::boxed::Box;
     use alloc::format;
@@ -150,6 +150,27 @@ mod tests {
         }
     }
 
+    /// The exact test of one CPU ranks tasks as the policy ranks their jobs.
+    #[test]
+    fn fixed_priorities_are_those_of_the_order() {
+        let (period, deadline) = (Span::from_ms(7), Span::from_ms(5));
+        let arrival = Arrival::Periodic { offset: Span::ZERO, period };
+        let task = Task { arrival, deadline: Some(deadline), priority: 3, ..Task::default() };
+        for Entry { profile, .. } in REGISTRY {
+            let expected = match PolicySpec::new(profile, profile.scopes[0]).order() {
+                Some(Order::Period) => Some(period.ns()),
+                Some(Order::RelativeDeadline) => Some(deadline.ns()),
+                Some(Order::Priority) => Some(-3),
+                _ => None,
+            };
+            let rank = match profile.test {
+                CpuTest::ResponseTimes(rank) => Some(rank(&task)),
+                CpuTest::Utilisation | CpuTest::Demand => None,
+            };
+            assert_eq!(rank, expected, "{}", profile.name);
+        }
+    }
+
     #[test]
     fn what_is_not_stated_is_unknown() {
         let silent = Profile { facts: &[], ..REGISTRY[0].profile };
@@ -174,7 +195,7 @@ mod tests {
         let mut cbs = PolicySpec::from_name("cbs").unwrap();
         assert!(cbs.is_work_conserving());
         cbs.values[0] = Some(1);
-        assert!(!cbs.is_work_conserving() && cbs.is(cbs.reservations().unwrap().hard));
+        assert!(!cbs.is_work_conserving() && cbs.holds(cbs.reservations().unwrap().hard));
         let mut ng_gua = PolicySpec::from_name("ng-gua").unwrap();
         assert!(ng_gua.is_underload_edf(true));
         ng_gua.values[0] = Some(1);

@@ -92,7 +92,7 @@ fn ends(records: &[Record], of: TaskId) -> Vec<Time> {
 }
 
 #[test]
-fn who_ranks_by_priority_notices_priorities() {
+fn policies_that_rank_by_priority_notice_priorities() {
     for spec in policies() {
         let schedule = |priorities: [u32; 2]| {
             let tasks = priorities.map(|priority| Task { priority, ..task(2, 10) });
@@ -145,7 +145,7 @@ fn orders_are_followed() {
 }
 
 #[test]
-fn who_is_edf_in_underload_is_edf() {
+fn policies_that_are_edf_in_underload_schedule_as_edf() {
     let sets = prop::collection::vec((1i64..9, 0usize..6), 2..12);
     for_all(200, sets, |set| {
         // No two deadlines are equal: whole milliseconds less as many microseconds as the task's number.
@@ -175,7 +175,7 @@ fn who_is_edf_in_underload_is_edf() {
 }
 
 #[test]
-fn who_is_optimal_meets_all_deadlines_of_full_machines() {
+fn optimal_policies_meet_all_deadlines_of_full_machines() {
     let sets = prop::collection::vec((1i64..10, 0usize..3), 3..8);
     for_all(100, sets, |set| {
         let mut left = 2 * 60;
@@ -205,7 +205,7 @@ fn who_is_optimal_meets_all_deadlines_of_full_machines() {
 }
 
 #[test]
-fn who_ignores_locking_schedules_alike_under_every_protocol() {
+fn policies_that_ignore_locking_schedule_alike_under_every_protocol() {
     let holds = |runs: [i64; 3]| {
         let [before, within, after] = runs.map(|n| Step::Run(ms(n)));
         vec![before, Step::Lock(ResourceId(0)), within, Step::Unlock(ResourceId(0)), after]
@@ -228,7 +228,7 @@ fn who_ignores_locking_schedules_alike_under_every_protocol() {
 }
 
 #[test]
-fn who_is_time_driven_decides_between_releases_and_completions() {
+fn time_driven_policies_decide_between_releases_and_completions() {
     for spec in policies() {
         let cpus = if spec.scope == Scope::Global { 2 } else { 1 };
         let tasks = vec![task(7 * cpus, 21), task(7 * cpus, 21), task(6 * cpus, 21)];
@@ -245,7 +245,7 @@ fn who_is_time_driven_decides_between_releases_and_completions() {
 }
 
 #[test]
-fn who_gives_shares_notices_shares() {
+fn policies_that_give_shares_notice_shares() {
     for spec in policies() {
         let received = |shares: [u32; 2]| {
             let tasks = shares.map(|share| Task { share: Some(share), ..task(400, 1000) });
@@ -279,7 +279,7 @@ fn hard_servers_wait_and_others_do_not() {
         let end = ends(&records, TaskId(0))[0];
         let waits = end > Time::ZERO + ms(5);
         // One server alone has all that it reclaims.
-        assert_eq!(spec.is(stated.hard) && !stated.reclaimed, waits, "{spec:?}: {end}");
+        assert_eq!(spec.holds(stated.hard) && !stated.reclaimed, waits, "{spec:?}: {end}");
     }
 }
 
@@ -311,7 +311,7 @@ fn servers_go_on_in_the_background_where_that_is_stated() {
         let served = Task { reservation: Some(reservation), deadline: None, ..task(9, 100) };
         let (records, _) = run(system(spec, 1, vec![served]), 100);
         let end = ends(&records, TaskId(0)).first().copied();
-        assert_eq!(spec.is(stated.background), end == Some(Time::ZERO + ms(9)), "{spec:?}: {end:?}");
-        assert_eq!(spec.is(stated.background), spec.is_work_conserving(), "{spec:?}");
+        assert_eq!(spec.holds(stated.background), end == Some(Time::ZERO + ms(9)), "{spec:?}: {end:?}");
+        assert_eq!(spec.holds(stated.background), spec.is_work_conserving(), "{spec:?}");
     }
 }

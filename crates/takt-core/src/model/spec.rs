@@ -192,9 +192,9 @@ impl PolicySpec {
         }
     }
 
-    /// Whether a fact holds with the settings.
+    /// Whether a fact holds with the settings. O(settings).
     #[must_use]
-    pub fn is(&self, when: When) -> bool {
+    pub fn holds(&self, when: When) -> bool {
         match when {
             When::Always => true,
             When::Never => false,
@@ -259,7 +259,7 @@ impl PolicySpec {
     #[must_use]
     pub fn is_underload_edf(&self, global: bool) -> bool {
         let found = self.fact(|fact| match *fact {
-            Fact::UnderloadEdf { global: both, when } => Some((both || !global) && self.is(when)),
+            Fact::UnderloadEdf { global: both, when } => Some((both || !global) && self.holds(when)),
             _ => None,
         });
         found == Some(true)
@@ -276,7 +276,7 @@ impl PolicySpec {
     #[must_use]
     pub fn is_work_conserving(&self) -> bool {
         let stated = self.fact(|fact| match *fact {
-            Fact::WorkConserving(when) => Some(self.is(when)),
+            Fact::WorkConserving(when) => Some(self.holds(when)),
             _ => None,
         });
         stated.unwrap_or(self.order().is_some())

@@ -118,7 +118,7 @@ pub(crate) fn drained(ledger: &Ledger) {
 
 /// Whether servers wait for their next periods when their budgets are used up.
 pub(crate) fn is_hard(spec: PolicySpec) -> bool {
-    spec.reservations().is_some_and(|reservations| spec.is(reservations.hard))
+    spec.reservations().is_some_and(|reservations| spec.holds(reservations.hard))
 }
 
 /// Whether a job goes on in the place of its task's job before it.

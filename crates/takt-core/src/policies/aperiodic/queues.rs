@@ -130,7 +130,7 @@ impl<R: Rule> Queues<R> {
         let cpus = Clusters::led(&Build { system: &joined, ..*build }, needs, lead, cpu);
         Queues {
             by: By::new(&build.spec),
-            background: build.spec.is(SERVED_LAST),
+            background: build.spec.holds(SERVED_LAST),
             tasks: build.tasks.to_vec(),
             members,
             servers,

@@ -36,7 +36,7 @@ pub(super) const SOFT: Fact = Fact::WorkConserving(When::IsNot(ENFORCEMENT.name,
 
 /// Whether the setting `enforcement` says so.
 pub(super) fn is_hard(spec: &PolicySpec) -> bool {
-    spec.is(HARD)
+    spec.holds(HARD)
 }
 
 struct Cbs {
