@@ -147,7 +147,7 @@ fn orders_are_followed() {
 #[test]
 fn policies_that_are_edf_in_underload_schedule_as_edf() {
     let sets = prop::collection::vec((1i64..9, 0usize..6), 2..12);
-    for_all(200, sets, |set| {
+    for_all(800, sets, |set| {
         // No two deadlines are equal: whole milliseconds less as many microseconds as the task's number.
         let dated = |n: i64, task: Task| Task { deadline: task.deadline.map(|d| d - Span::from_us(n)), ..task };
         let period = |n: usize, which: usize| [7, 11, 13, 17, 19, 23][which] + 24 * (n as i64 % 3);
