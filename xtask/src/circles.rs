@@ -91,7 +91,8 @@ fn add(file: &Path, dir: &Path, items: Vec<Item>, parent: Option<usize>, modules
     Ok(index)
 }
 
-fn is_test(attributes: &[Attribute]) -> bool {
+/// Whether an item is built for tests only.
+pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     let is_test = |a: &Attribute| a.path().is_ident("cfg") && a.to_token_stream().to_string().contains("(test)");
     attributes.iter().any(is_test)
 }

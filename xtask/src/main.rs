@@ -4,6 +4,7 @@ mod ci;
 mod circles;
 mod instructions;
 mod metal;
+mod policy_names;
 mod tidy;
 mod vm;
 mod workspace;

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: what no compiler checks. It also runs as a test.
 
 use crate::circles;
+use crate::policy_names;
 use crate::workspace::{Outcome, metadata, root};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,12 +40,11 @@ fn findings(root: &Path) -> anyhow::Result<Vec<String>> {
     }
     let mut files = Vec::new();
     walk(root, root, &mut files)?;
-    for file in &files {
-        // What is no text is none of these rules' business.
-        if let Ok(text) = fs::read_to_string(root.join(file)) {
-            source_file(file, &text, &mut findings);
-        }
-    }
+    // What is no text is none of these rules' business.
+    let texts = files.iter().filter_map(|file| Some((file.as_path(), fs::read_to_string(root.join(file)).ok()?)));
+    let texts: Vec<(&Path, String)> = texts.collect();
+    texts.iter().for_each(|(file, text)| source_file(file, text, &mut findings));
+    findings.extend(policy_names::findings(texts.iter().map(|(file, text)| (*file, text.as_str())))?);
     Ok(findings)
 }
 

@@ -14,22 +14,12 @@ pub(crate) fn by_utility(system: &System) -> bool {
 /// 1990). That holds on one CPU, and for NG-GUA and gMUA beside global EDF.
 pub(crate) fn sheds(system: &System) -> bool {
     let one_cpu = system.cpus.len() == 1 || system.policy.scope == Scope::Partitioned;
-    match system.policy.profile.name {
-        "dasa-nd" | "dasa" | "lbesa" => true,
-        "gmua" | "g-gua" => one_cpu,
-        "ng-gua" => one_cpu && by_rest(&system.policy),
-        _ => false,
-    }
+    one_cpu && system.policy.is_underload_edf(false)
 }
 
 /// Whether a global policy is global EDF while that meets all deadlines.
 pub(crate) fn is_global_edf(policy: &PolicySpec) -> bool {
-    matches!(policy.profile.name, "edf" | "gmua") || policy.profile.name == "ng-gua" && by_rest(policy)
-}
-
-/// Whether NG-GUA loads a CPU with what its jobs still need: the default.
-fn by_rest(policy: &PolicySpec) -> bool {
-    policy.value("load").is_none_or(|choice| choice == 0)
+    policy.is_edf() || policy.is_underload_edf(true)
 }
 
 /// What a policy goes by that sheds jobs: the declaration, where a job does not need more.

@@ -9,7 +9,7 @@ use std::fmt;
 use takt_core::model::{System, TaskId};
 use takt_core::policies::ipi::parameters::{Parameters, UNIT};
 use takt_core::policies::ipi::regulator::WHOLE;
-use takt_core::policies::ipi::{homes, setpoints};
+use takt_core::policies::ipi::{homes, parameters_of, setpoints};
 use takt_core::policy::{Build, Registry};
 use takt_core::time::Span;
 
@@ -235,11 +235,7 @@ impl ControlReport {
 /// O(tasks × CPUs + tasks²).
 #[must_use]
 pub fn report(system: &System) -> Option<ControlReport> {
-    let spec = system.policy;
-    if spec.profile.name != "ipi" {
-        return None;
-    }
-    let p = Parameters::new(&spec).ok()?;
+    let p = parameters_of(&system.policy)?.ok()?;
     let gains = Gains { kpi: p.kpi, krr: p.krr, zrr: p.zrr };
     let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
     let homes = Build::whole(system, &Registry::default(), homes);

@@ -6,7 +6,7 @@ use crate::taskset::{Task, TaskSet};
 use crate::tests::fixed_priority::{Peer, Priorities};
 use crate::tests::{self, Verdict, Why};
 use crate::verdict::{Answer, Finding, Kind, beyond};
-use takt_core::model::{System, TaskId};
+use takt_core::model::{Order, System, TaskId};
 use takt_core::time::Span;
 
 /// Tests that look at every pair of tasks are for at most so many: a verdict must not take longer than a look at it is worth.
@@ -30,10 +30,10 @@ pub(crate) fn global(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'
     if constrained && fit && tasks.len() as u64 <= cpus {
         return ("one-cpu-each", Finding::new(Answer::Yes, Kind::Exact, "there are no more tasks than CPUs"));
     }
-    let by_priority = match system.policy.profile.name {
-        "rm" => Some("grm-rta"),
-        "dm" => Some("gdm-rta"),
-        "fp" => Some("gfp-rta"),
+    let by_priority = match system.policy.preemptive_order() {
+        Some(Order::Period) => Some("grm-rta"),
+        Some(Order::RelativeDeadline) => Some("gdm-rta"),
+        Some(Order::Priority) => Some("gfp-rta"),
         _ => None,
     };
     let edf = is_global_edf(&system.policy);

@@ -12,7 +12,7 @@ pub(crate) fn homes(system: &System) -> Vec<u16> {
 
 /// The same with the tasks that no cluster accepted.
 pub(crate) fn packed(system: &System) -> scope::Packed {
-    let servers = reserved::knows(system.policy.profile.name).then(|| reserved::as_runtimes(system));
+    let servers = reserved::isolates(&system.policy).then(|| reserved::as_runtimes(system));
     let system = servers.as_ref().unwrap_or(system);
     Build::whole(system, &Registry::default(), scope::pack)
 }

@@ -98,9 +98,10 @@ fn crowded(system: &System, tasks: Vec<usize>, shares: &[(u64, u64)], cpus: u64)
 /// Whether servers never take more than what is reserved for them.
 fn bounds(system: &System) -> bool {
     let policy = &system.policy;
-    match ranks::ranking(policy).is_some() {
-        true => policy.value("background") != Some(1),
-        false => policy.profile.name == "cbs" && policy.value("enforcement") == Some(1),
+    match policy.servers() {
+        Some(servers) => !policy.holds(servers.background),
+        // A server that has what others leave takes more than its reservation.
+        None => policy.reservations().is_some_and(|servers| policy.holds(servers.hard) && !servers.reclaimed),
     }
 }
 

@@ -18,7 +18,9 @@ use crate::split;
 use crate::uniprocessor::{self, Rules, Test};
 use crate::utilisation::Utilisation;
 use crate::verdict::{Finding, beyond, first_of};
-use takt_core::model::{Arrival, Backlog, CpuTest, Locking, Scope, Step, System, Task, TaskId, Timing};
+use takt_core::model::{
+    Arrival, Backlog, CpuTest, Locking, Order, PolicySpec, Scope, Step, System, Task, TaskId, Timing,
+};
 use takt_core::time::{Span, Time};
 
 pub use crate::verdict::{Answer, Kind, Verdict};
@@ -145,25 +147,16 @@ fn by_policy(
     home: Option<&[u16]>,
     least: &[Demand],
 ) -> (&'static str, Finding) {
-    let (name, cpus) = (system.policy.profile.name, system.cpus.len() as u64);
-    let once = system.locking == Locking::Ceiling || name == "np-edf";
+    let (policy, cpus) = (&system.policy, system.cpus.len() as u64);
+    let once = system.locking == Locking::Ceiling || holds_up(policy);
     let rules = Rules { queue: system.backlog == Backlog::Queue, once };
-    let test: Option<(&'static str, Test)> = match name {
-        "edf" | "np-edf" => Some((name_of_edf(name), uniprocessor::edf)),
-        _ if sheds(system) => Some(("edf", uniprocessor::edf)),
-        _ if matches!(system.policy.profile.test, CpuTest::ResponseTimes(_)) => {
-            Some(("rta", uniprocessor::fixed_priority))
+    let otherwise = match policy.reservations() {
+        Some(reservations) if reservations.reclaimed => {
+            "no proof is known to us for servers that hand their budgets on"
         }
-        _ if servers::ranking(&system.policy) == Some(servers::By::Deadline) => Some(("edf", uniprocessor::edf)),
-        _ if servers::ranking(&system.policy).is_some() => Some(("rta", uniprocessor::fixed_priority)),
-        "fifo" | "rr" | "llf" | "hvdf" | "np-hvdf" | "gus" => Some(("busy-period", uniprocessor::any_order)),
-        _ => None,
-    };
-    let otherwise = match name {
-        "fcbs" => "no proof is known to us for servers that hand their budgets on",
         _ => "there is no test for this policy",
     };
-    match (test, system.policy.scope) {
+    match (one_cpu_test(system), policy.scope) {
         // A cluster of one CPU is a uniprocessor.
         (Some((test, run)), Scope::Uniprocessor | Scope::Global | Scope::Clustered) if cpus == 1 => {
             by_one_cpu(test, run(tasks, rules))
@@ -174,10 +167,10 @@ fn by_policy(
             by_one_cpu(test, partitioned(system, found.collect()))
         }
         (Some(_), Scope::Global) => global(system, tasks, least),
-        _ if is_global_edf(&system.policy) && system.policy.scope == Scope::Global => global(system, tasks, least),
+        _ if is_global_edf(policy) && policy.scope == Scope::Global => global(system, tasks, least),
         (Some(_), Scope::Clustered) => no_test(least, cpus, "there is no test for clusters"),
-        _ if matches!(name, "llref" | "pd2") => optimal(system, tasks, least),
-        _ if reserved::knows(name) => reservation::judge(system, declared, tasks, least),
+        _ if policy.is_optimal() => optimal(system, tasks, least),
+        _ if reserved::isolates(policy) => reservation::judge(system, declared, tasks, least),
         _ => no_test(least, cpus, otherwise),
     }
 }
@@ -187,18 +180,51 @@ fn by_one_cpu(test: &'static str, found: Finding) -> (&'static str, Finding) {
     (if found.kind == Kind::Necessary { "utilisation" } else { test }, found)
 }
 
-fn name_of_edf(name: &str) -> &'static str {
-    if name == "np-edf" { "np-edf" } else { "edf" }
+/// The test for one CPU under the policy, by name; `None` where there is none.
+fn one_cpu_test(system: &System) -> Option<(&'static str, Test)> {
+    let policy = &system.policy;
+    let ranking = servers::ranking(policy);
+    if policy.order() == Some(Order::AbsoluteDeadline) {
+        Some((if policy.is_non_preemptive() { "np-edf" } else { "edf" }, uniprocessor::edf))
+    } else if sheds(system) || ranking == Some(servers::By::Deadline) {
+        Some(("edf", uniprocessor::edf))
+    } else if ranking.is_some() || has_fixed_priorities(policy) {
+        Some(("rta", uniprocessor::fixed_priority))
+    } else if conserves_one_cpu(policy) {
+        Some(("busy-period", uniprocessor::any_order))
+    } else {
+        None
+    }
+}
+
+/// Whether jobs alone decide when the CPU idles. Budgets of servers, and policies that are only for several CPUs, have other tests
+/// or none.
+fn conserves_one_cpu(policy: &PolicySpec) -> bool {
+    let for_one_cpu = policy.profile.scopes.contains(&Scope::Uniprocessor);
+    for_one_cpu && policy.is_work_conserving() && policy.reservations().is_none() && policy.servers().is_none()
+}
+
+/// Whether all jobs of a task have the same rank.
+fn has_fixed_priorities(policy: &PolicySpec) -> bool {
+    matches!(policy.profile.test, CpuTest::ResponseTimes(_))
+        || matches!(policy.order(), Some(Order::Period | Order::RelativeDeadline | Order::Priority))
+}
+
+/// Whether the test for one CPU has to count jobs that started before a more urgent one came.
+fn holds_up(policy: &PolicySpec) -> bool {
+    policy.is_non_preemptive() && (has_fixed_priorities(policy) || policy.order() == Some(Order::AbsoluteDeadline))
 }
 
 /// The tasks that come again and again; an error names one without a runtime.
 fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
-    let (name, servers) = (system.policy.profile.name, servers::ranking(&system.policy));
+    let (held_up, servers) = (holds_up(&system.policy), servers::ranking(&system.policy));
     let demand = |(index, task): (usize, &Task)| {
         let (period, first) = (task.arrival.period()?, task.arrival.first()?);
         let id = TaskId(index as u32);
-        let rank = match system.policy.profile.test {
-            CpuTest::ResponseTimes(rank) => rank(task),
+        let rank = match (system.policy.profile.test, system.policy.order()) {
+            (CpuTest::ResponseTimes(rank), _) => rank(task),
+            (_, Some(Order::RelativeDeadline)) => task.deadline.map_or(i64::MAX, Span::ns),
+            (_, Some(Order::Period)) => period.ns(),
             _ if servers == Some(servers::By::Period) => period.ns(),
             _ => -i64::from(task.priority),
         };
@@ -213,7 +239,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
             regular: !matches!(task.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO),
             rank,
             // A job that cannot be preempted has begun at least one nanosecond before those that it holds up.
-            section: i128::from(if name == "np-edf" { runtime.ns() - 1 } else { longest_section(task).ns() }),
+            section: i128::from(if held_up { runtime.ns() - 1 } else { longest_section(task).ns() }),
         }))
     };
     system.tasks.iter().enumerate().filter_map(demand).collect()
@@ -231,14 +257,14 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     if any(|s| matches!(s, Step::Call(_))) {
         return Err("jobs that ask for other terms are beyond the tests");
     }
-    let name = system.policy.profile.name;
-    if sleeps && name == "np-edf" {
+    let policy = &system.policy;
+    if sleeps && holds_up(policy) {
         return Err("a job that wakes up can be held up again by one that is not preempted");
     }
     if locks && by_utility(system) {
         return Err("resources under a policy that goes by utility are beyond the tests");
     }
-    if locks && matches!(system.policy.profile.name, "llref" | "pd2") {
+    if locks && policy.ignores_locking() && (policy.is_optimal() || policy.order().is_some()) {
         return Err("this policy hands out resources in the order of asking, whatever `locking` says");
     }
     if may_skip(system) {
@@ -289,13 +315,13 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
 /// that these need: under EDF if it has no deadline itself, under fixed priorities if its own is the least.
 fn disturbs_nobody(system: &System, task: &Task) -> bool {
     let dated = || system.tasks.iter().filter(|t| t.deadline.is_some() && !is_listed(t));
-    match system.policy.profile.name {
+    match system.policy.preemptive_order() {
         // A server contains whatever its jobs do.
-        name if reserved::knows(name) => true,
+        _ if reserved::isolates(&system.policy) => true,
         _ if task.steps.iter().any(|s| matches!(s, Step::Lock(_))) => false,
-        "edf" => task.deadline.is_none(),
-        "dm" => task.deadline.is_none_or(|own| dated().all(|t| t.deadline < Some(own))),
-        "fp" => dated().all(|t| t.priority > task.priority),
+        Some(Order::AbsoluteDeadline) => task.deadline.is_none(),
+        Some(Order::RelativeDeadline) => task.deadline.is_none_or(|own| dated().all(|t| t.deadline < Some(own))),
+        Some(Order::Priority) => dated().all(|t| t.priority > task.priority),
         _ => false,
     }
 }

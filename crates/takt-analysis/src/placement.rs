@@ -57,7 +57,7 @@ pub fn placement(system: &System) -> Vec<Home> {
 
 /// What is reserved for a task of a policy with servers.
 fn server(system: &System, task: &Task) -> Option<Reservation> {
-    task.reserved().filter(|_| reserved::knows(system.policy.profile.name))
+    task.reserved().filter(|_| reserved::isolates(&system.policy))
 }
 
 fn alone(system: &System, tasks: &[TaskId]) -> Vec<Home> {

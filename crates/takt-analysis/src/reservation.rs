@@ -32,7 +32,7 @@ use crate::tests;
 use crate::utilisation::Utilisation;
 use crate::verdict::{Answer, Finding, Kind, beyond, first_of};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Reservation, Scope, Step, System, Task, TaskId, Timing};
+use takt_core::model::{Reservation, Reservations, Scope, Step, System, Task, TaskId, Timing};
 use takt_core::policies::split::demand::Times;
 use takt_core::time::Span;
 
@@ -82,7 +82,8 @@ impl Served<'_> {
     }
 
     /// Why nothing is promised to this task, which is then at its own expense; `None` for one that is promised all its deadlines.
-    fn excess(&self, policy: &str, demand: Option<&Demand>) -> Option<String> {
+    /// With `constrained` a reservation may have another deadline than the end of its period.
+    fn excess(&self, constrained: bool, demand: Option<&Demand>) -> Option<String> {
         if let Some(why) = self.strays(demand) {
             return Some(why);
         }
@@ -91,11 +92,9 @@ impl Served<'_> {
             demand?.deadline.and_then(|d| i64::try_from(d).ok()).map(Span::from_ns).filter(|d| *d < least)?;
         // Without a `reservation` of its own it has its runtime in each of its periods.
         let budget = budget.min(deadline);
-        let (what, way) = match policy {
-            "cbs" if self.is_constrained() => ("deadline", format!("deadline: {deadline}, period: {period}")),
-            "cbs" => ("period", format!("deadline: {deadline}, period: {period}")),
-            _ => ("period", format!("period: {deadline}")),
-        };
+        let what = if constrained && self.is_constrained() { "deadline" } else { "period" };
+        let way =
+            if constrained { format!("deadline: {deadline}, period: {period}") } else { format!("period: {deadline}") };
         Some(format!(
             "task {id} has a deadline of {deadline}, shorter than the {what} of its reservation, {least} (with `reservation: \
              {{budget: {budget}, {way}}}` more is promised)"
@@ -110,10 +109,12 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
     if let Some(no) = impossible(least, cpus as u64) {
         return no;
     }
-    let name = system.policy.profile.name;
+    let (policy, name) = (&system.policy, system.policy.profile.name);
+    let Some(reservations) = policy.reservations() else { return beyond("the policy has no servers for tasks") };
+    let splits = split::has_routes(policy);
     let unknown = |why| {
-        // Its assignment is the test; for the others there are several.
-        let test = if name == "edf-wmr" { name } else { "reservation" };
+        // An assignment is its own test; for the others there are several.
+        let test = if splits { name } else { "reservation" };
         (test, Finding::new(Answer::Unknown, Kind::Sufficient, why))
     };
     if system.tasks.iter().any(|t| t.steps.iter().any(|s| matches!(s, Step::Lock(_)))) {
@@ -128,14 +129,13 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
         let Some(server) = declared.tasks[id.index()].reserved() else {
             return beyond(format!("task {} has no reservation", id.0));
         };
-        let hard = system.policy.profile.name != "edf-wmr" && system.policy.value("enforcement") == Some(1);
+        let hard = policy.holds(reservations.hard);
         served.push(Served { id, task, server, hard });
     }
-    let fit = match name {
-        "edf-wmr" => {
-            split::servers(declared).map(|split| ((name, Vec::new()), format!("{split}, the servers fit on every CPU")))
-        }
-        _ => on_clusters(system, declared, &served, tasks),
+    let fit = if splits {
+        split::servers(declared).map(|split| ((name, Vec::new()), format!("{split}, the servers fit on every CPU")))
+    } else {
+        on_clusters(system, declared, &served, tasks, reservations)
     };
     let ((test, responses), fit) = match fit {
         Ok(fit) => fit,
@@ -143,7 +143,7 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
     };
     let demand = |id: TaskId| tasks.iter().find(|d| d.task == id);
     let dated = served.iter().filter(|s| s.task.deadline.is_some());
-    if let Some(first) = first_of(dated.filter_map(|s| s.excess(name, demand(s.id)))) {
+    if let Some(first) = first_of(dated.filter_map(|s| s.excess(reservations.constrained, demand(s.id)))) {
         let found = unknown(format!("{first}; the servers fit, so that the others are in time whatever it does"));
         return (test, Finding { responses, ..found.1 });
     }
@@ -157,6 +157,7 @@ fn on_clusters(
     declared: &System,
     served: &[Served<'_>],
     tasks: &[Demand],
+    reservations: Reservations,
 ) -> Result<(Shown, String), String> {
     let cpus = system.cpus.len();
     let size = match system.policy.scope {
@@ -173,7 +174,7 @@ fn on_clusters(
         if let Some(bound) = here.iter().find(|s| !cluster.is_subset(&s.task.affinity)) {
             return Err(format!("task {} may not run on every CPU of its cluster", bound.id.0));
         }
-        match fits(system.policy.profile.name, &here, tasks, cluster.len() as u64) {
+        match fits(reservations, &here, tasks, cluster.len() as u64) {
             Ok((name, bounds)) => {
                 responses.extend(bounds);
                 test = Some(test.map_or(name, |before| if before == name { name } else { "reservation" }));
@@ -190,7 +191,7 @@ fn on_clusters(
 type Shown = (&'static str, Vec<(TaskId, Span)>);
 
 /// Whether these servers get their budgets by their deadlines on so many CPUs. The error says why that is not shown.
-fn fits(policy: &str, here: &[&Served<'_>], tasks: &[Demand], cpus: u64) -> Result<Shown, String> {
+fn fits(reservations: Reservations, here: &[&Served<'_>], tasks: &[Demand], cpus: u64) -> Result<Shown, String> {
     let demand = |s: &&Served<'_>| tasks.iter().find(|d| d.task == s.id).filter(|d| s.strays(Some(d)).is_none());
     let constrained = here.iter().any(|s| s.is_constrained());
     if constrained && cpus == 1 {
@@ -217,9 +218,9 @@ fn fits(policy: &str, here: &[&Served<'_>], tasks: &[Demand], cpus: u64) -> Resu
     if servers.as_ref().is_ok_and(|set| tests::gfb_holds(set, cpus)) {
         return Ok(("gfb", Vec::new()));
     }
-    // With jobs that keep to their servers, CBS is EDF by the servers' deadlines.
+    // With jobs that keep to their servers, and budgets that stay with them, that is EDF by the servers' deadlines (CBS).
     let kept: Option<Vec<Demand>> = here.iter().map(|s| demand(s).copied()).collect();
-    if let Some(mut kept) = kept.filter(|_| policy == "cbs") {
+    if let Some(mut kept) = kept.filter(|_| !reservations.reclaimed) {
         let by =
             |d: &Demand| here.iter().find(|s| s.id == d.task).map(|s| i128::from(s.server.relative_deadline().ns()));
         kept.iter_mut().for_each(|d| d.deadline = by(d));

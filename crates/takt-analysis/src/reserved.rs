@@ -1,11 +1,11 @@
 //! Which policies give tasks servers of their own, and these servers as tasks.
 
-use takt_core::model::{Arrival, System};
+use takt_core::model::{Arrival, PolicySpec, System};
 use takt_core::time::Span;
 
 /// Whether the policy is one of servers whose guarantee is proven.
-pub(crate) fn knows(policy: &str) -> bool {
-    matches!(policy, "cbs" | "grub" | "edf-wmr")
+pub(crate) fn isolates(policy: &PolicySpec) -> bool {
+    policy.reservations().is_some_and(|reservations| reservations.isolated)
 }
 
 /// The system with budgets as runtimes and the servers' relative deadlines as periods, by which its tasks are packed.

@@ -83,13 +83,14 @@ pub(crate) fn verdict(
 /// Why the tests say nothing about these servers.
 fn unknown(system: &System, by: By) -> Option<String> {
     let locks = |t: &Task| t.steps.iter().any(|s| matches!(s, Step::Lock(_)));
+    let policy = &system.policy;
     let why = if system.tasks.iter().any(locks) {
         "under this policy holders of resources inherit nothing"
     } else if system.timing != Timing::default() {
         "the budgets of servers need a clock that is never late"
-    } else if by == By::Deadline && system.policy.profile.name == "deferrable-server" {
+    } else if by == By::Deadline && policy.servers().is_some_and(|s| s.back_to_back) {
         "there is no test for deferrable servers that are ranked by deadline"
-    } else if system.policy.profile.name == "sporadic-server" && system.policy.value("variant") == Some(1) {
+    } else if policy.servers().is_some_and(|s| policy.holds(s.premature)) {
         "by the rules of POSIX a part of a budget can come back too early"
     } else if may_skip(system) {
         // Asked of the system itself: a task in place of a server may have a deadline that its jobs lack.

@@ -3,24 +3,19 @@
 use crate::demand::Demand;
 use crate::parts::is_absent;
 use crate::verdict::{Answer, Finding, Kind};
-use takt_core::model::{Invalid, PolicySpec, Step, System, TaskId, Timing};
+use takt_core::model::{Invalid, PolicySpec, Split, Step, System, TaskId, Timing};
 use takt_core::policies::split::Routes;
-use takt_core::policies::split::assign::Split;
 use takt_core::policy::{Build, Registry};
 use takt_core::record::Place;
 
-/// How the policy splits tasks; `None` for every other policy.
+/// How the policy splits tasks; `None` for every other policy, and for one that splits servers.
 pub(crate) fn way(policy: &PolicySpec) -> Option<Split> {
-    match policy.profile.name {
-        "edf-wm" => Some(Split::Windows),
-        "edf-cd" => Some(Split::Tight),
-        _ => None,
-    }
+    policy.splits().filter(|_| policy.reservations().is_none())
 }
 
 /// Whether the policy assigns tasks, or their servers, to routes over several CPUs.
 pub(crate) fn has_routes(policy: &PolicySpec) -> bool {
-    way(policy).is_some() || policy.profile.name == "edf-wmr"
+    policy.splits().is_some()
 }
 
 /// How many tasks are split, where all have a place; else why not.

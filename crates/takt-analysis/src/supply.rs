@@ -15,11 +15,8 @@ use crate::verdict::{Answer, Kind, sentence};
 pub use slots::Supply;
 use slots::{Found, STEPS_MAX, Stream, nanoseconds, span, total};
 use std::fmt;
-use takt_core::model::{Arrival, Backlog, PartitionId, Scope, System, Timing};
+use takt_core::model::{Arrival, Backlog, Order, PartitionId, PolicySpec, Scope, System, Timing};
 use takt_core::time::Span;
-
-/// The policies that some test covers.
-const TESTED: [&str; 8] = ["edf", "rm", "dm", "fp", "fifo", "rr", "llf", "hvdf"];
 
 /// What is known of a partition with a policy of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,16 +44,16 @@ pub fn verdicts(system: &System) -> Vec<Verdict> {
 
 fn verdict(system: &System, partition: PartitionId) -> Verdict {
     let described = &system.partitions[partition.index()];
-    let policy = described.policy.expect("only partitions with a policy of their own are asked about").profile.name;
+    let policy = described.policy.expect("only partitions with a policy of their own are asked about");
     let timed = described.tasks.iter().any(|task| system.tasks[task.index()].deadline.is_some());
     let (schedulable, test, kind, reason) = if !timed {
         (Answer::Yes, "no-deadlines", Kind::Exact, "no task has a deadline that it could miss".into())
     } else if let Some(task) = endless(system, described.tasks.iter().copied()) {
         let why = format!("jobs of task {} never complete (`completion: none`)", task.0);
         (Answer::No, "completion", Kind::Necessary, why)
-    } else if !TESTED.contains(&policy) {
+    } else if !is_tested(&policy) {
         // First, for whatever the tasks were like, it would not help.
-        beyond(format!("no test is known for the policy `{policy}` within windows"))
+        beyond(format!("no test is known for the policy `{}` within windows", policy.profile.name))
     } else {
         match streams(system, partition) {
             Ok((supply, streams)) => judge(system, partition, &supply, &streams),
@@ -64,6 +61,11 @@ fn verdict(system: &System, partition: PartitionId) -> Verdict {
         }
     };
     Verdict { partition, schedulable, test, kind, reason }
+}
+
+/// Whether some test covers the policy: a job waits for jobs that are ahead of it, and for no others.
+fn is_tested(policy: &PolicySpec) -> bool {
+    policy.preemptive_order().is_some() || policy.order() == Some(Order::Readiness)
 }
 
 /// The supply and the tasks as the tests see them; an error says what no test covers.
@@ -103,9 +105,9 @@ fn streams(system: &System, partition: PartitionId) -> Result<(Supply, Vec<Strea
         if !system.cpus.is_subset(&task.affinity) && first.is_some_and(|cpu| !cpu.is_subset(&task.affinity)) {
             return Err(format!("task {} may not run in every slice", id.0));
         }
-        let rank = match policy.profile.name {
-            "rm" => period.ns(),
-            "dm" => task.deadline.map_or(i64::MAX, Span::ns),
+        let rank = match policy.order() {
+            Some(Order::Period) => period.ns(),
+            Some(Order::RelativeDeadline) => task.deadline.map_or(i64::MAX, Span::ns),
             _ => -i64::from(task.priority),
         };
         streams.push(Stream {
@@ -123,12 +125,12 @@ fn streams(system: &System, partition: PartitionId) -> Result<(Supply, Vec<Strea
 
 fn judge(system: &System, partition: PartitionId, supply: &Supply, streams: &[Stream]) -> Found {
     let policy = system.partitions[partition.index()].policy.expect("it was asked about");
-    let found = match policy.profile.name {
-        "edf" => edf(supply, streams),
+    let found = match policy.order() {
+        Some(Order::AbsoluteDeadline) => edf(supply, streams),
         // Without rivals every one of these policies is the same.
         _ if streams.len() == 1 => edf(supply, streams),
-        "rm" | "dm" | "fp" => in_turn(supply, streams, response_times),
-        "fifo" => first_in_first_out(supply, streams),
+        Some(Order::Period | Order::RelativeDeadline | Order::Priority) => in_turn(supply, streams, response_times),
+        Some(Order::Readiness) => first_in_first_out(supply, streams),
         _ => busy(supply, streams),
     };
     // What a best-effort partition gets beside what is sure, and what jobs need less than the most, can only help.

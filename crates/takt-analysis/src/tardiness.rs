@@ -26,7 +26,7 @@ pub fn of_set(set: &TaskSet, cpus: usize) -> Result<Span, &'static str> {
 #[must_use]
 pub fn bound(system: &System) -> Option<Span> {
     let alone = system.domains.is_empty() && system.windows.is_empty() && system.cpus.len() > 1;
-    let global = system.policy.profile.name == "edf" && system.policy.scope == Scope::Global;
+    let global = system.policy.is_edf() && system.policy.scope == Scope::Global;
     if !alone || !global || system.backlog != Backlog::Queue || system.timing != Timing::default() {
         return None;
     }

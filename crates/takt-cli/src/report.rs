@@ -7,7 +7,7 @@ pub(crate) mod tables;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 pub(crate) use tables::{Cell, aligned, alike, percent, short, table};
-use takt_core::model::{Domain, PolicySpec};
+use takt_core::model::{Domain, Hosts, PolicySpec};
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
 use takt_core::utility::UNIT;
@@ -302,7 +302,10 @@ pub(crate) fn settings(policy: &PolicySpec) -> Vec<(String, String)> {
 /// scope themselves.
 pub(crate) fn policy(policy: &PolicySpec) -> String {
     let settings: String = settings(policy).iter().map(|(name, value)| format!(", {name}={value}")).collect();
-    let scope = if policy.profile.name == "domains" { String::new() } else { format!(" ({})", policy.scope.name()) };
+    let scope = match policy.hosts() {
+        Some(Hosts::Domains) => String::new(),
+        Some(Hosts::Windows) | None => format!(" ({})", policy.scope.name()),
+    };
     format!("{}{}{scope}{settings}", policy.prefix(), policy.profile.name)
 }
 

@@ -5,6 +5,7 @@
 
 mod arrival;
 mod calls;
+mod facts;
 mod ids;
 mod invalid;
 mod load;
@@ -16,10 +17,11 @@ mod task;
 
 pub use arrival::Arrival;
 pub use calls::{Call, Terms};
+pub use facts::{Fact, Hosts, Order, Reservations, Servers, Split, When};
 pub use ids::{PartitionId, ResourceId, ServerId, TaskId};
 pub use invalid::Invalid;
 pub use load::{Load, scaled};
 pub use reservation::{Reservation, Server};
-pub use spec::{CLUSTER, CpuTest, Fact, Fit, Kind, MAX_SETTINGS, Need, Placement, PolicySpec, Profile, Scope, Setting};
+pub use spec::{CLUSTER, CpuTest, Fit, Kind, MAX_SETTINGS, Need, Placement, PolicySpec, Profile, Scope, Setting};
 pub use system::{Backlog, BestEffortStart, Domain, Late, Locking, Partition, Slice, System, Timing, Window};
 pub use task::{Completion, Execution, Handler, OnAbort, OnExit, Step, Task};

@@ -13,9 +13,10 @@ use std::fmt;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{
-    Arrival, Backlog, Execution, Invalid, Partition, PartitionId, PolicySpec, Slice, System, Task, TaskId, Timing,
-    Window,
+    Arrival, Backlog, Execution, Invalid, Partition, PartitionId, PolicySpec, Scope, Slice, System, Task, TaskId,
+    Timing, Window,
 };
+use takt_core::policies::{edf, rm, windows};
 use takt_core::record::{Outcome, Record, Sink, What};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
@@ -277,16 +278,12 @@ fn table(system: &System, frame: Span, pieces: &[Piece], most: usize) -> Result<
         };
         windows.push(Window { length: border[1] - border[0], slices: running.iter().map(slice).collect() });
     }
-    let policy = |name| PolicySpec::from_name(name).expect("it is in the registry");
     let alone = |(task, reach): (u32, &CpuSet)| {
         // Any order does for one task; that of EDF needs a deadline.
-        let guest = match (reach.len() == 1, system.tasks[task as usize].deadline.is_some()) {
-            (true, true) => "edf",
-            (false, true) => "g-edf",
-            (true, false) => "rm",
-            (false, false) => "g-rm",
-        };
-        Partition { tasks: vec![TaskId(task)], policy: Some(policy(guest)) }
+        let dated = system.tasks[task as usize].deadline.is_some();
+        let guest = if dated { &edf::ENTRY.profile } else { &rm::ENTRY.profile };
+        let scope = if reach.len() == 1 { Scope::Uniprocessor } else { Scope::Global };
+        Partition { tasks: vec![TaskId(task)], policy: Some(PolicySpec::new(guest, scope)) }
     };
     // What the frozen policy went by means nothing to the table.
     let plain = Task::default();
@@ -307,6 +304,6 @@ fn table(system: &System, frame: Span, pieces: &[Piece], most: usize) -> Result<
         late: system.late,
         backlog,
         seed: system.seed,
-        ..System::new(system.cpus, policy("windows"))
+        ..System::new(system.cpus, PolicySpec::new(&windows::ENTRY.profile, Scope::Table))
     })
 }

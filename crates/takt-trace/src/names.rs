@@ -1,7 +1,7 @@
 //! The words by which text formats call things.
 
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{Completion, Kind, PolicySpec, Setting};
+use takt_core::model::{Completion, Hosts, Kind, PolicySpec, Setting};
 use takt_core::policy::Registry;
 use takt_core::record::{Outcome, StopReason};
 use takt_core::time::Span;
@@ -64,6 +64,11 @@ pub(crate) fn policy(name: &str, scope: &str) -> String {
     let whole = |(prefix, plain): (&str, &str)| (plain == name).then(|| format!("{prefix}{plain}"));
     let of_scope = |whole: &String| PolicySpec::from_name(whole).is_some_and(|p| p.scope.name() == scope);
     Registry::standard().names().filter_map(whole).find(of_scope).unwrap_or_else(|| name.into())
+}
+
+/// What the policy of this plain name hosts; `None` for a policy that hosts none, or is not in the registry.
+pub(crate) fn hosts(name: &str) -> Option<Hosts> {
+    Registry::standard().spec(name)?.hosts()
 }
 
 /// A setting's value as the command line takes it.

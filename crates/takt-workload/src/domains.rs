@@ -11,13 +11,14 @@ use crate::text::{clipped, cpus_text};
 use crate::value::choices;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{self, Placement, PolicySpec, Scope, TaskId};
+use takt_core::policies::domains;
 
 pub(crate) const KEYS: [&str; 4] = ["name", "cpus", "policy", "placement"];
 const HINT: &str = "write `- {name: control, cpus: 0, policy: dasa}` for each";
 
 /// The policy of a system with domains.
 pub(crate) fn domains_policy() -> PolicySpec {
-    PolicySpec::from_name("domains").expect("the registry holds `domains`")
+    PolicySpec::new(&domains::ENTRY.profile, Scope::Table)
 }
 
 /// One domain of the file.

@@ -9,8 +9,7 @@ use crate::text::clipped;
 use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_bool, parse_ratio, parse_signed, ratio_text};
 use std::ops::Range;
 use takt_core::model::{CLUSTER, Kind, PolicySpec, Scope, Setting};
-use takt_core::policies::ipi;
-use takt_core::policies::ipi::parameters::Parameters;
+use takt_core::policies::ipi::parameters_of;
 use takt_core::policies::ipi::stability::{Unstable, stable};
 use takt_core::policies::mapping::MAPPER;
 use takt_core::policy::Registry;
@@ -164,10 +163,7 @@ fn store(policy: &mut PolicySpec, setting: &Setting, value: i64) {
 
 /// Whether the settings suit each other: the gains of a control loop must leave it stable.
 pub(crate) fn check(policy: &PolicySpec) -> Option<Fault> {
-    if policy.profile.name != ipi::ENTRY.profile.name {
-        return None;
-    }
-    let p = match Parameters::new(policy) {
+    let p = match parameters_of(policy)? {
         Ok(p) if p.feedback => p,
         // Without feedback there is no loop.
         Ok(_) => return None,

@@ -261,7 +261,7 @@ impl Table {
 
     /// A process: its command or its keys. `policy` is that of its partition, `whole` when the mapping is the partition, too.
     fn process(&mut self, reader: &mut Reader, node: &Node, policy: Option<&Entry>, whole: bool) -> Option<RawTask> {
-        let online = policy.is_some_and(|e| !is_fifo(&e.value));
+        let online = policy.is_some_and(|e| !is_one_by_one(&e.value));
         self.processes += 1;
         let mut process = RawTask::new(node.head());
         if matches!(node.kind, Kind::Scalar { .. }) {
@@ -331,10 +331,12 @@ fn partition_name(reader: &mut Reader, node: &Node) -> Option<String> {
     Some(name)
 }
 
-/// Whether it is a partition's own `fifo`: DEmOS's order, and not the online policy of that name.
-fn is_fifo(node: &Node) -> bool {
+/// The order of a partition's processes in files of DEmOS, one after the other. It is not the online policy of that name.
+const ONE_BY_ONE: &str = "fifo";
+
+fn is_one_by_one(node: &Node) -> bool {
     let named = node.get("name").map_or(node, |entry| &entry.value);
-    matches!(&named.kind, Kind::Scalar { text, .. } if text.trim() == "fifo")
+    matches!(&named.kind, Kind::Scalar { text, .. } if text.trim() == ONE_BY_ONE)
 }
 
 fn partition_policy(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
@@ -342,7 +344,7 @@ fn partition_policy(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
     let entry = node.get("policy")?;
     // Read all the same: settings that it does not have are to be faulted.
     let mut policy = policy::read(reader, &entry.value)?;
-    if is_fifo(&entry.value) {
+    if is_one_by_one(&entry.value) {
         if let Some(setting) = entry.value.entries().iter().find(|e| e.key != "name") {
             reader.push(
                 Diagnostic::error(&setting.key_span, "the `fifo` of a partition has no settings")

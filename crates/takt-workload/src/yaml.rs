@@ -15,6 +15,7 @@ use crate::{
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, PolicySpec, Scope, System};
+use takt_core::policies::windows;
 use takt_core::scenario::Deciding;
 
 pub(crate) const KEYS: [&str; 30] = [
@@ -64,7 +65,7 @@ const ON_CRASH: [(&str, OnCrash); 2] = [("kill", OnCrash::Kill), ("release", OnC
 
 /// The policy of a window table.
 fn windows_policy() -> PolicySpec {
-    PolicySpec::from_name("windows").expect("the registry holds `windows`")
+    PolicySpec::new(&windows::ENTRY.profile, Scope::Table)
 }
 
 pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<Diagnostic>> {

@@ -1,6 +1,6 @@
 //! What servers are ranked by, and servers as tasks.
 
-use takt_core::model::{Arrival, PolicySpec, Reservation, Server, System, Task, TaskId};
+use takt_core::model::{Arrival, Order, PolicySpec, Reservation, Server, System, Task, TaskId};
 use takt_core::time::Span;
 
 /// What tasks and servers are ranked by.
@@ -11,21 +11,21 @@ pub(crate) enum By {
     Deadline,
 }
 
-/// The ranking of a policy of servers; `None` for every other policy.
+/// The ranking of a policy of servers; `None` for every other policy, and for a ranking that no test covers.
 pub(crate) fn ranking(policy: &PolicySpec) -> Option<By> {
-    let known = ["polling-server", "periodic-server", "deferrable-server", "sporadic-server"];
-    known.contains(&policy.profile.name).then(|| match policy.value("by") {
-        Some(1) => By::Priority,
-        Some(2) => By::Deadline,
-        _ => By::Period,
-    })
+    match policy.server_order()? {
+        Order::Period => Some(By::Period),
+        Order::Priority => Some(By::Priority),
+        Order::AbsoluteDeadline => Some(By::Deadline),
+        _ => None,
+    }
 }
 
 /// By how much later than a period after the one before the budget of a server can be used, as far as others notice: a deferrable
 /// server can use one at the end of its period and the next one at the beginning.
 pub(crate) fn jitter(policy: &PolicySpec, task: &Task) -> Span {
     match task.reservation {
-        Some(Reservation { budget, period, .. }) if policy.profile.name == "deferrable-server" => period - budget,
+        Some(Reservation { budget, period, .. }) if policy.servers().is_some_and(|s| s.back_to_back) => period - budget,
         _ => Span::ZERO,
     }
 }

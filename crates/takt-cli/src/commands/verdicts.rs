@@ -8,6 +8,7 @@ use takt_analysis::tests::{self, TESTS, Test, Verdict, Why};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{Placement, PolicySpec, Scope, System, Task};
+use takt_core::policies::edf;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_workload::AssignedPriorities;
@@ -206,7 +207,7 @@ pub(crate) fn machine(cpus: usize, tasks: Vec<Task>) -> System {
 }
 
 fn global_edf() -> PolicySpec {
-    PolicySpec::from_name("g-edf").expect("global EDF is in the registry")
+    PolicySpec::new(&edf::ENTRY.profile, Scope::Global)
 }
 
 /// The tests of a comma-separated list; `all` is all that are about a machine of so many CPUs. Simulated policies place tasks by

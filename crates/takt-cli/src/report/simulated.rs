@@ -150,7 +150,7 @@ impl Simulated<'_> {
     fn shares(&self) -> Option<Vec<Share>> {
         let (system, report) = (self.system(), self.report?);
         let undated = |t: &Task| t.arrival != Arrival::Activated && t.deadline.is_none();
-        let tells = system.policy.profile.name == "ipi" || system.tasks.iter().any(|t| t.share.is_some() || undated(t));
+        let tells = system.policy.gives_shares() || system.tasks.iter().any(|t| t.share.is_some() || undated(t));
         if !tells || !system.windows.is_empty() || self.duration <= Span::ZERO {
             return None;
         }

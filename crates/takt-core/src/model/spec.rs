@@ -1,5 +1,6 @@
 //! Policies as a workload names them: what a policy is called, what it takes, and what its results depend on. Nothing here builds one.
 
+use super::facts::{Fact, Hosts, Order, Reservations, Servers, Split, When};
 use super::invalid::Invalid;
 use super::task::Task;
 use crate::time::Span;
@@ -191,22 +192,166 @@ impl PolicySpec {
         }
     }
 
+    /// Whether a fact holds with the settings. O(settings).
+    #[must_use]
+    pub fn holds(&self, when: When) -> bool {
+        match when {
+            When::Always => true,
+            When::Never => false,
+            When::Is(setting, value) => self.value(setting) == Some(value),
+            When::IsNot(setting, value) => self.value(setting) != Some(value),
+        }
+    }
+
+    /// The first fact of which `find` makes something.
+    fn fact<T>(&self, find: impl FnMut(&Fact) -> Option<T>) -> Option<T> {
+        self.profile.facts.iter().find_map(find)
+    }
+
+    /// Whether the policy states this fact.
+    fn states(&self, fact: Fact) -> bool {
+        self.profile.facts.contains(&fact)
+    }
+
     /// The quantum at whose multiples jobs must be released for the policy's guarantee; `None` for a policy without one.
     #[must_use]
     pub fn grid(&self) -> Option<Span> {
-        self.profile.facts.iter().find_map(|fact| match *fact {
+        self.fact(|fact| match *fact {
             Fact::Grid { setting, default } => Some(self.value(setting).map_or(default, Span::from_ns)),
-            Fact::Priorities { .. } => None,
+            _ => None,
         })
+    }
+
+    /// What jobs are ranked by, and whether they are preempted ([`Fact::Order`]).
+    fn ordered(&self) -> Option<(Order, bool)> {
+        self.fact(|fact| match *fact {
+            Fact::Order { by, preemptive } => Some((by, preemptive)),
+            _ => None,
+        })
+    }
+
+    /// What jobs are ranked by; `None` for a policy whose order is another one, or unknown.
+    #[must_use]
+    pub fn order(&self) -> Option<Order> {
+        self.ordered().map(|(by, _)| by)
+    }
+
+    /// What jobs are ranked by where a job is preempted by one that is ahead of it.
+    #[must_use]
+    pub fn preemptive_order(&self) -> Option<Order> {
+        self.ordered().and_then(|(by, preemptive)| preemptive.then_some(by))
+    }
+
+    /// Reports whether a job that has started keeps its CPU until it ends or blocks.
+    #[must_use]
+    pub fn is_non_preemptive(&self) -> bool {
+        self.ordered().is_some_and(|(_, preemptive)| !preemptive)
+    }
+
+    /// Reports whether the policy is EDF.
+    #[must_use]
+    pub fn is_edf(&self) -> bool {
+        self.preemptive_order() == Some(Order::AbsoluteDeadline)
+    }
+
+    /// Reports whether the policy is EDF on one CPU, or under `global` on several, while EDF meets all deadlines
+    /// ([`Fact::UnderloadEdf`]).
+    #[must_use]
+    pub fn is_underload_edf(&self, global: bool) -> bool {
+        let found = self.fact(|fact| match *fact {
+            Fact::UnderloadEdf { global: both, when } => Some((both || !global) && self.holds(when)),
+            _ => None,
+        });
+        found == Some(true)
     }
 
     /// Reports whether the policy ranks tasks by their `priority`. It schedules tasks without priorities in the order of their
     /// releases.
     #[must_use]
     pub fn ranks_by_priority(&self) -> bool {
-        self.profile.facts.iter().any(|fact| match *fact {
-            Fact::Priorities { when } => when.is_none_or(|(setting, value)| self.value(setting) == Some(value)),
-            Fact::Grid { .. } => false,
+        self.order().or(self.server_order()) == Some(Order::Priority)
+    }
+
+    /// Reports whether no CPU idles while a job waits that may run on it.
+    #[must_use]
+    pub fn is_work_conserving(&self) -> bool {
+        let stated = self.fact(|fact| match *fact {
+            Fact::WorkConserving(when) => Some(self.holds(when)),
+            _ => None,
+        });
+        stated.unwrap_or(self.order().is_some())
+    }
+
+    /// Reports whether the policy meets all deadlines on several CPUs that can be met ([`Fact::Optimal`]).
+    #[must_use]
+    pub fn is_optimal(&self) -> bool {
+        self.states(Fact::Optimal)
+    }
+
+    /// Reports whether the policy decides at instants that it chooses.
+    #[must_use]
+    pub fn is_time_driven(&self) -> bool {
+        self.states(Fact::TimeDriven)
+    }
+
+    /// Reports whether resources are granted in the order of requests, whatever `locking` says.
+    #[must_use]
+    pub fn ignores_locking(&self) -> bool {
+        self.states(Fact::IgnoresLocking)
+    }
+
+    /// Reports whether tasks are given shares of the CPUs.
+    #[must_use]
+    pub fn gives_shares(&self) -> bool {
+        self.states(Fact::Shares)
+    }
+
+    /// Reports whether a task can leave its CPU under a partitioned scope.
+    #[must_use]
+    pub fn migrates(&self) -> bool {
+        self.states(Fact::Rebalances) || self.splits().is_some()
+    }
+
+    /// The servers of all tasks; `None` for a policy without such servers.
+    #[must_use]
+    pub fn reservations(&self) -> Option<Reservations> {
+        self.fact(|fact| match *fact {
+            Fact::Reservations(reservations) => Some(reservations),
+            _ => None,
+        })
+    }
+
+    /// The servers of aperiodic jobs; `None` for a policy without such servers.
+    #[must_use]
+    pub fn servers(&self) -> Option<Servers> {
+        self.fact(|fact| match *fact {
+            Fact::Servers(servers) => Some(servers),
+            _ => None,
+        })
+    }
+
+    /// What tasks and servers of aperiodic jobs are ranked by; `None` for a policy without such servers.
+    #[must_use]
+    pub fn server_order(&self) -> Option<Order> {
+        let (setting, orders) = self.servers()?.ranked_by;
+        orders.get(usize::try_from(self.value(setting).unwrap_or(0)).ok()?).copied()
+    }
+
+    /// How tasks are split; `None` for a policy that splits none.
+    #[must_use]
+    pub fn splits(&self) -> Option<Split> {
+        self.fact(|fact| match *fact {
+            Fact::Splits(split) => Some(split),
+            _ => None,
+        })
+    }
+
+    /// What the hosted policies schedule; `None` for a policy that schedules jobs itself.
+    #[must_use]
+    pub fn hosts(&self) -> Option<Hosts> {
+        self.fact(|fact| match *fact {
+            Fact::Hosts(hosts) => Some(hosts),
+            _ => None,
         })
     }
 
@@ -264,23 +409,6 @@ impl Need {
     }
 }
 
-/// A property of a policy that decides what its results mean, beside what it needs of each task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fact {
-    /// The policy works in quanta. Its guarantee needs releases at multiples of the quantum, and it rounds runtimes up to it.
-    Grid {
-        /// The setting that is the quantum, a duration.
-        setting: &'static str,
-        /// The quantum without the setting.
-        default: Span,
-    },
-    /// The policy ranks tasks by their `priority`.
-    Priorities {
-        /// Only with this value of this setting; always without one.
-        when: Option<(&'static str, i64)>,
-    },
-}
-
 /// How a scope with clusters finds out whether a CPU of its own has room for a task.
 #[derive(Clone, Copy, Debug)]
 pub enum CpuTest {
@@ -303,7 +431,7 @@ pub struct Profile {
     pub scopes: &'static [Scope],
     /// What every task must have.
     pub needs: &'static [Need],
-    /// Properties that its results depend on.
+    /// Properties that its results depend on, at most one of each kind. What is not stated is unknown.
     pub facts: &'static [Fact],
     /// The exact test of one CPU under the policy, by which tasks are placed.
     pub test: CpuTest,

@@ -10,7 +10,7 @@
 //! in this order. Clark also lets an owner be aborted instead of completed where that is quicker; this does not: aborts come from
 //! deadlines and from circles only.
 
-use crate::model::{CpuTest, Need, Profile, Scope};
+use crate::model::{CpuTest, Fact, Need, Profile, Scope, When};
 use crate::policies::accrual::{self, Construction, Density, View};
 use crate::policy::{Build, Entry};
 use crate::time::Time;
@@ -77,7 +77,7 @@ pub static ENTRY: Entry = Entry {
         summary: "utility accrual by density with dependencies, kept feasible by deadline (DASA)",
         scopes: &[Scope::Uniprocessor, Scope::Partitioned],
         needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-        facts: &[],
+        facts: &[Fact::WorkConserving(When::Always), Fact::UnderloadEdf { global: false, when: When::Always }],
         test: CpuTest::Demand,
         settings: &[],
     },

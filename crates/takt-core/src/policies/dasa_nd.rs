@@ -3,7 +3,7 @@
 //! Clark, "Scheduling Dependent Real-Time Activities", thesis, Carnegie Mellon University, 1990. Invariant: in the schedule built,
 //! every job completes by its deadline, and no rejected job could be added to it without breaking that.
 
-use crate::model::{CpuTest, Need, Profile, Scope};
+use crate::model::{CpuTest, Fact, Need, Profile, Scope, When};
 use crate::policies::accrual::{self, Construction, View};
 use crate::policy::{Build, Entry};
 use alloc::vec::Vec;
@@ -37,7 +37,7 @@ pub static ENTRY: Entry = Entry {
         summary: "utility accrual by density, kept feasible by deadline (DASA without dependencies)",
         scopes: &[Scope::Uniprocessor, Scope::Partitioned],
         needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-        facts: &[],
+        facts: &[Fact::WorkConserving(When::Always), Fact::UnderloadEdf { global: false, when: When::Always }],
         test: CpuTest::Demand,
         settings: &[],
     },

@@ -4,7 +4,7 @@
 //! 2(4), 1982. Invariant: on the CPUs that it is lent, no ready job waits while one of a task with a longer relative deadline
 //! runs.
 
-use crate::model::{CpuTest, Need, Profile, Task, TaskId};
+use crate::model::{CpuTest, Fact, Need, Order, Profile, Task, TaskId};
 use crate::policies::scope::{self, Ordering};
 use crate::policy::{Build, Context, Entry};
 use crate::time::Span;
@@ -42,7 +42,7 @@ pub static ENTRY: Entry = Entry {
         summary: "deadline monotonic: the shortest relative deadline first",
         scopes: scope::SCOPES,
         needs: &[Need::Deadline],
-        facts: &[],
+        facts: &[Fact::Order { by: Order::RelativeDeadline, preemptive: true }],
         test: CpuTest::ResponseTimes(rank),
         settings: &[],
     },

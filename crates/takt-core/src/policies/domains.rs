@@ -4,7 +4,7 @@
 //! DAC 2011, section 5, where each CPU set of an application has its own scheduler. Invariants: a task runs on CPUs of its own
 //! domain only, and what happens in one domain changes nothing in another one, unless their jobs share resources.
 
-use crate::model::{CpuTest, Invalid, PolicySpec, Profile, Scope, TaskId, Terms};
+use crate::model::{CpuTest, Fact, Hosts, Invalid, PolicySpec, Profile, Scope, TaskId, Terms};
 use crate::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
 use crate::record::Place;
 use alloc::boxed::Box;
@@ -143,7 +143,7 @@ pub static ENTRY: Entry = Entry {
         summary: "parts of the machine with policies of their own (ChronOS)",
         scopes: &[Scope::Table],
         needs: &[],
-        facts: &[],
+        facts: &[Fact::Hosts(Hosts::Domains)],
         test: CpuTest::Utilisation,
         settings: &[],
     },

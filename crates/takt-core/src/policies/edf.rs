@@ -3,7 +3,7 @@
 //! Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment", JACM 20(1), 1973.
 //! Invariant: on the CPUs that it is lent, no ready job waits while a job with a later absolute deadline runs.
 
-use crate::model::{CpuTest, Need, Profile, Scope, TaskId};
+use crate::model::{CpuTest, Fact, Need, Order, Profile, Scope, TaskId};
 use crate::policies::scope::{self, Ordering};
 use crate::policy::{Build, Context, Entry};
 use crate::time::Time;
@@ -38,7 +38,7 @@ const PROFILE: Profile = Profile {
     summary: "earliest deadline first",
     scopes: scope::SCOPES,
     needs: &[Need::Deadline],
-    facts: &[],
+    facts: &[Fact::Order { by: Order::AbsoluteDeadline, preemptive: true }],
     test: CpuTest::Demand,
     settings: &[],
 };

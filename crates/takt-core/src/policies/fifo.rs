@@ -3,7 +3,7 @@
 //! The order in which Linux's SCHED_FIFO runs threads of one priority (POSIX.1-2024, section 2.8.4), and ChronOS' FIFO and
 //! G-FIFO. Invariant: no ready job waits while one runs that became ready later.
 
-use crate::model::{CpuTest, Profile, TaskId};
+use crate::model::{CpuTest, Fact, Order, Profile, TaskId};
 use crate::policies::scope::{self, Ordering, Urgency};
 use crate::policy::{Build, Context, Entry};
 
@@ -62,7 +62,7 @@ pub static ENTRY: Entry = Entry {
         summary: "first in, first out: whoever became ready first runs until it ends or blocks",
         scopes: scope::SCOPES,
         needs: &[],
-        facts: &[],
+        facts: &[Fact::Order { by: Order::Readiness, preemptive: false }],
         test: CpuTest::Utilisation,
         settings: &[scope::SUCCESSOR],
     },

@@ -3,7 +3,7 @@
 //! Audsley, Burns, Davis, Tindell, Wellings, "Fixed Priority Pre-emptive Scheduling: An Historical Perspective",
 //! Real-Time Systems 8, 1995. Invariant: on the CPUs that it is lent, no ready job waits while one of lower priority runs.
 
-use crate::model::{CpuTest, Fact, Profile, Task, TaskId};
+use crate::model::{CpuTest, Fact, Order, Profile, Task, TaskId};
 use crate::policies::scope::{self, Ordering};
 use crate::policy::{Build, Context, Entry};
 
@@ -32,7 +32,7 @@ pub static ENTRY: Entry = Entry {
         summary: "fixed priorities as given by `priority:`, higher numbers first",
         scopes: scope::SCOPES,
         needs: &[],
-        facts: &[Fact::Priorities { when: None }],
+        facts: &[Fact::Order { by: Order::Priority, preemptive: true }],
         test: CpuTest::ResponseTimes(rank),
         settings: &[],
     },

@@ -4,7 +4,7 @@
 //! Invariants: in the schedule built, everything on every CPU completes by its deadline; and the densest job that can be in time
 //! at all is in it.
 
-use crate::model::{CpuTest, Need, Profile, Scope};
+use crate::model::{CpuTest, Fact, Need, Profile, Scope, When};
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::forest::{Forest, Lists};
 use crate::policy::{Build, Entry};
@@ -37,7 +37,7 @@ pub static ENTRY: Entry = Entry {
         summary: "the densest jobs first, on the least loaded CPU where all stays in time (G-GUA)",
         scopes: &[Scope::Global, Scope::Clustered],
         needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-        facts: &[],
+        facts: &[Fact::WorkConserving(When::Always), Fact::UnderloadEdf { global: false, when: When::Always }],
         test: CpuTest::Demand,
         settings: &[],
     },

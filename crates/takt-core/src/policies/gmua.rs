@@ -3,7 +3,7 @@
 //! Cho, Wu, Ravindran, Jensen, "On Multiprocessor Utility Accrual Real-Time Scheduling with Statistical Timing Assurances", EUC
 //! 2006. Invariant: as in [`ng_gua`](super::ng_gua), without dependencies.
 
-use crate::model::{CpuTest, Need, Profile, Scope};
+use crate::model::{CpuTest, Fact, Need, Profile, Scope, When};
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::forest::{Forest, Lists};
 use crate::policy::{Build, Entry};
@@ -34,7 +34,7 @@ pub static ENTRY: Entry = Entry {
         summary: "global EDF that sheds the least dense jobs of a CPU, each job for itself (gMUA)",
         scopes: &[Scope::Global, Scope::Clustered],
         needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-        facts: &[],
+        facts: &[Fact::WorkConserving(When::Always), Fact::UnderloadEdf { global: true, when: When::Always }],
         test: CpuTest::Demand,
         settings: &[],
     },

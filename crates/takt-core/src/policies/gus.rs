@@ -7,7 +7,7 @@
 //! Reconstructed from the paper's abstract and what others say of the algorithm, since its text was not at hand: the form of the
 //! greedy step, and that it ends when nothing left accrues anything.
 
-use crate::model::{CpuTest, Need, Profile, Scope};
+use crate::model::{CpuTest, Fact, Need, Profile, Scope, When};
 use crate::policies::accrual::{self, Construction, Density, View};
 use crate::policy::{Build, Entry};
 use crate::time::Span;
@@ -58,7 +58,7 @@ pub static ENTRY: Entry = Entry {
         summary: "generic utility scheduling: greedy by what is accrued per time, for any time-utility function",
         scopes: &[Scope::Uniprocessor, Scope::Partitioned],
         needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-        facts: &[],
+        facts: &[Fact::WorkConserving(When::Always)],
         test: CpuTest::Utilisation,
         settings: &[],
     },

@@ -4,7 +4,7 @@
 //! as the measure; ChronOS Linux, DAC 2011, for HVDF and G-HVDF. Invariant: at each scheduling event, on the CPUs that it is
 //! lent, no ready job waits while a less dense one runs that holds nothing a denser one waits for.
 
-use crate::model::{CpuTest, Need, Profile};
+use crate::model::{CpuTest, Fact, Need, Order, Profile};
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::scope;
 use crate::policy::{Build, Entry};
@@ -36,7 +36,7 @@ pub static ENTRY: Entry = Entry {
         summary: "highest value density first: the most utility per time still needed",
         scopes: scope::SCOPES,
         needs: &[Need::Runtime, Need::Utility],
-        facts: &[],
+        facts: &[Fact::Order { by: Order::UtilityDensity, preemptive: true }],
         test: CpuTest::Utilisation,
         settings: &[],
     },

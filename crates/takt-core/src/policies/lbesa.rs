@@ -7,7 +7,7 @@
 //! Locke sheds jobs while the probability of an overload is above a threshold. This is the form of ChronOS Linux (DAC 2011), in
 //! which times are declared, so that an overload is certain or is none.
 
-use crate::model::{CpuTest, Need, Profile, Scope};
+use crate::model::{CpuTest, Fact, Need, Profile, Scope, When};
 use crate::policies::accrual::{self, Construction, View};
 use crate::policy::{Build, Entry};
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ pub static ENTRY: Entry = Entry {
         summary: "Locke's best effort: by deadline, and in overload without the jobs of the lowest density",
         scopes: &[Scope::Uniprocessor, Scope::Partitioned],
         needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-        facts: &[],
+        facts: &[Fact::WorkConserving(When::Always), Fact::UnderloadEdf { global: false, when: When::Always }],
         test: CpuTest::Demand,
         settings: &[],
     },

@@ -8,7 +8,7 @@
 //! instant to start: it stays as it is while a job waits, and grows with time while it runs. Invariant: a job waits only while
 //! each job that runs on its CPUs has a laxity that is less than the threshold above its own.
 
-use crate::model::{CpuTest, Kind, Need, PolicySpec, Profile, Setting, TaskId};
+use crate::model::{CpuTest, Fact, Kind, Need, Order, PolicySpec, Profile, Setting, TaskId};
 use crate::policies::scope::{self, Ordering, Urgency};
 use crate::policy::{Build, Context, Entry};
 use crate::queue::Key;
@@ -86,7 +86,7 @@ pub static ENTRY: Entry = Entry {
         summary: "least laxity first, with a threshold for preemption",
         scopes: scope::SCOPES,
         needs: &[Need::Deadline, Need::Runtime],
-        facts: &[],
+        facts: &[Fact::Order { by: Order::Laxity, preemptive: true }],
         test: CpuTest::Utilisation,
         settings: &[Setting {
         name: "threshold",

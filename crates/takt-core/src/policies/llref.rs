@@ -12,7 +12,7 @@
 //! Zhu, Nélis and Goossens, "An optimal boundary fair scheduling", Real-Time Systems 50, 2014). So no slack is needed for the
 //! rounding.
 
-use crate::model::{CpuTest, Invalid, Need, Profile, Scope, TaskId};
+use crate::model::{CpuTest, Fact, Invalid, Need, Profile, Scope, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::pfair::{self, Urgency, Window};
 use crate::policy::{Build, Context, Decision, Entry, Event, Policy};
@@ -273,7 +273,7 @@ pub static ENTRY: Entry = Entry {
         summary: "largest local remaining execution time first: optimal on several identical CPUs",
         scopes: &[Scope::Global],
         needs: &[Need::Period, Need::Deadline, Need::Runtime],
-        facts: &[],
+        facts: &[Fact::Optimal, Fact::TimeDriven, Fact::IgnoresLocking],
         test: CpuTest::Utilisation,
         settings: &[],
     },

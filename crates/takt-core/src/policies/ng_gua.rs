@@ -4,7 +4,7 @@
 //! Invariants: of the jobs dealt to a CPU all meet their deadlines in the schedule built, or one is left that does not; and while
 //! global EDF would meet the deadlines of all jobs that are there, this is global EDF.
 
-use crate::model::{CpuTest, Kind, Need, Profile, Scope, Setting};
+use crate::model::{CpuTest, Fact, Kind, Need, Profile, Scope, Setting, When};
 use crate::policies::accrual::{self, Construction, View};
 use crate::policies::forest::{Forest, Lists};
 use crate::policy::{Build, Entry};
@@ -20,6 +20,8 @@ struct NgGua {
 
 /// The word of the setting `load` for that.
 const DECLARED: i64 = 1;
+/// The setting that has it.
+const LOAD: &str = "load";
 
 impl Construction for NgGua {
     const DEPENDENCIES: bool = true;
@@ -28,7 +30,7 @@ impl Construction for NgGua {
         NgGua {
             forest: Forest::new(build.tasks.len()),
             lists: Lists::new(build.places.len(), build.tasks.len()),
-            by_declaration: build.spec.value("load") == Some(DECLARED),
+            by_declaration: build.spec.value(LOAD) == Some(DECLARED),
         }
     }
 
@@ -53,10 +55,10 @@ pub static ENTRY: Entry = Entry {
         summary: "global EDF that sheds the least dense jobs of a CPU under overload (NG-GUA)",
         scopes: &[Scope::Global, Scope::Clustered],
         needs: &[Need::Deadline, Need::Runtime, Need::Utility],
-        facts: &[],
+        facts: &[Fact::WorkConserving(When::Always), Fact::UnderloadEdf { global: true, when: When::IsNot(LOAD, DECLARED) }],
         test: CpuTest::Utilisation,
         settings: &[Setting {
-        name: "load",
+        name: LOAD,
         kind: Kind::Choice(&["remaining", "declared"]),
         default: "remaining",
         summary: "what a job adds to the load of the CPU that it is dealt to",

@@ -4,7 +4,7 @@
 //! Invariant: a job that has started keeps its CPU until it ends, blocks or yields; a free CPU takes the waiting job whose
 //! absolute deadline is earliest.
 
-use crate::model::{CpuTest, Need, Profile, TaskId};
+use crate::model::{CpuTest, Fact, Need, Order, Profile, TaskId};
 use crate::policies::edf;
 use crate::policies::scope::{self, Ordering};
 use crate::policy::{Build, Context, Entry};
@@ -38,7 +38,7 @@ pub static ENTRY: Entry = Entry {
         summary: "earliest deadline first without preemption",
         scopes: scope::SCOPES,
         needs: &[Need::Deadline],
-        facts: &[],
+        facts: &[Fact::Order { by: Order::AbsoluteDeadline, preemptive: false }],
         test: CpuTest::Utilisation,
         settings: &[scope::SUCCESSOR],
     },

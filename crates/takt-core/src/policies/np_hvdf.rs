@@ -3,7 +3,7 @@
 //! ChronOS Linux, DAC 2011 (G-NP-HVDF). Invariant: a job that has started keeps its CPU until it ends, blocks or yields; a free
 //! CPU takes the densest of the ready jobs.
 
-use crate::model::{CpuTest, Need, Profile};
+use crate::model::{CpuTest, Fact, Need, Order, Profile};
 use crate::policies::hvdf::Hvdf;
 use crate::policies::{accrual, scope};
 use crate::policy::Entry;
@@ -15,7 +15,7 @@ pub static ENTRY: Entry = Entry {
         summary: "highest value density first without preemption",
         scopes: scope::SCOPES,
         needs: &[Need::Runtime, Need::Utility],
-        facts: &[],
+        facts: &[Fact::Order { by: Order::UtilityDensity, preemptive: false }],
         test: CpuTest::Utilisation,
         settings: &[],
     },

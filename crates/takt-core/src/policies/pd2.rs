@@ -218,7 +218,12 @@ pub static ENTRY: Entry = Entry {
         summary: "PD² Pfair scheduling in quanta: optimal on several identical CPUs",
         scopes: &[Scope::Global],
         needs: &[Need::Period, Need::Deadline, Need::Runtime],
-        facts: &[Fact::Grid { setting: QUANTUM.name, default: QUANTUM_DEFAULT }],
+        facts: &[
+            Fact::Grid { setting: QUANTUM.name, default: QUANTUM_DEFAULT },
+            Fact::Optimal,
+            Fact::TimeDriven,
+            Fact::IgnoresLocking,
+        ],
         test: CpuTest::Utilisation,
         settings: &[QUANTUM, EARLY],
     },

@@ -3,7 +3,7 @@
 //! Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time Environment", JACM 20(1), 1973.
 //! Invariant: on the CPUs that it is lent, no ready job waits while a job of a task with a longer period runs.
 
-use crate::model::{CpuTest, Need, Profile, Task, TaskId};
+use crate::model::{CpuTest, Fact, Need, Order, Profile, Task, TaskId};
 use crate::policies::scope::{self, Ordering};
 use crate::policy::{Build, Context, Entry};
 use crate::time::Span;
@@ -36,7 +36,7 @@ pub static ENTRY: Entry = Entry {
         summary: "rate monotonic: the shortest period first",
         scopes: scope::SCOPES,
         needs: &[Need::Period],
-        facts: &[],
+        facts: &[Fact::Order { by: Order::Period, preemptive: true }],
         test: CpuTest::ResponseTimes(rank),
         settings: &[],
     },

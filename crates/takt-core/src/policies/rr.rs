@@ -3,7 +3,7 @@
 //! Kleinrock, "Analysis of a Time-Shared Processor", Naval Research Logistics Quarterly 11(1), 1964; POSIX.1-2024, section
 //! 2.8.4 (SCHED_RR). Invariant: a job that has run for a quantum runs on only when nobody waits for its CPU.
 
-use crate::model::{CpuTest, Kind, PolicySpec, Profile, Setting, TaskId};
+use crate::model::{CpuTest, Fact, Kind, Order, PolicySpec, Profile, Setting, TaskId};
 use crate::policies::fifo::Line;
 use crate::policies::scope::{self, Ordering, Urgency};
 use crate::policy::{Build, Context, Entry};
@@ -81,7 +81,7 @@ pub static ENTRY: Entry = Entry {
         summary: "round robin: each ready job in turn for a quantum",
         scopes: scope::SCOPES,
         needs: &[],
-        facts: &[],
+        facts: &[Fact::Order { by: Order::Turn, preemptive: true }],
         test: CpuTest::Utilisation,
         settings: &[
         Setting {

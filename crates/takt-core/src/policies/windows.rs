@@ -4,7 +4,9 @@
 //! Invariant: outside its slices a partition does not run, whatever happens inside it.
 
 use crate::cpus::CpuSet;
-use crate::model::{Arrival, BestEffortStart, CpuTest, Invalid, PartitionId, Profile, Scope, System, TaskId, Terms};
+use crate::model::{
+    Arrival, BestEffortStart, CpuTest, Fact, Hosts, Invalid, PartitionId, Profile, Scope, System, TaskId, Terms,
+};
 use crate::policy::{Budget, Build, Clock, Context, Decision, Entry, Event, Policy};
 use crate::record::{Outcome, Place};
 use crate::time::{Span, Time};
@@ -372,7 +374,7 @@ pub static ENTRY: Entry = Entry {
         summary: "static window table over partitions (DEmOS, ARINC 653)",
         scopes: &[Scope::Table],
         needs: &[],
-        facts: &[],
+        facts: &[Fact::Hosts(Hosts::Windows)],
         test: CpuTest::Utilisation,
         settings: &[],
     },

@@ -456,7 +456,7 @@ impl Ledger {
 
     /// Whether the policy ever stops a job for another one that did not give way.
     fn may_preempt(&self, task: TaskId) -> bool {
-        let keeps = ["fifo", "np-edf", "np-hvdf"].contains(&self.policy_of(task).0.profile.name);
+        let keeps = self.policy_of(task).0.is_non_preemptive();
         // Those that hold or wait for resources become more urgent.
         !keeps || self.system.resources > 0 && self.system.locking != Locking::Fifo
     }

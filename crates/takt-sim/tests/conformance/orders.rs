@@ -453,11 +453,10 @@ impl Orders {
 /// Whether no CPU that the task may use idles while its job is ready.
 pub(crate) fn conserves(ledger: &Ledger, spec: PolicySpec, task: TaskId) -> bool {
     match order(spec.profile) {
-        Some(Order::Fair) => false,
-        // A hard server waits although its CPU is idle.
-        Some(Order::Reservations) => !rules::is_hard(spec),
-        // So does one for aperiodic work outside of the background.
-        Some(Order::Servers) => ledger.system.server(task).is_none() || spec.value("background") == Some(1),
-        _ => true,
+        _ if spec.is_work_conserving() => true,
+        // A task without a server waits for no budget, and one that is not split for no window.
+        Some(Order::Servers) => ledger.system.server(task).is_none(),
+        Some(Order::Reservations) => spec.splits().is_some(),
+        kind => matches!(kind, Some(Order::Split | Order::Rounds | Order::Table | Order::Guests)),
     }
 }

@@ -3,7 +3,7 @@
 use crate::ledger::Ledger;
 use crate::orders;
 use takt_core::model::*;
-use takt_core::model::{Need, PolicySpec, Scope};
+use takt_core::model::{Hosts, Need, Order, PolicySpec, Scope};
 use takt_core::record::Place;
 use takt_core::time::Time;
 
@@ -49,11 +49,11 @@ pub(crate) fn own_rank(ledger: &Ledger, task: TaskId) -> Option<Rank> {
     let a = ledger.account(task);
     let (described, (_, open)) = (&a.task, a.current()?);
     let handler = described.handler.filter(|_| a.handler.is_some());
-    let rank = match ledger.policy_of(task).0.profile.name {
-        "edf" => open.deadline.unwrap_or(Time::MAX).ns(),
-        "rm" => described.arrival.period().map_or(i64::MAX, |p| p.ns()),
-        "dm" => handler.map_or(described.deadline, |h| h.deadline).map_or(i64::MAX, |d| d.ns()),
-        "fp" => -i64::from(described.priority),
+    let rank = match ledger.policy_of(task).0.preemptive_order()? {
+        Order::AbsoluteDeadline => open.deadline.unwrap_or(Time::MAX).ns(),
+        Order::Period => described.arrival.period().map_or(i64::MAX, |p| p.ns()),
+        Order::RelativeDeadline => handler.map_or(described.deadline, |h| h.deadline).map_or(i64::MAX, |d| d.ns()),
+        Order::Priority => -i64::from(described.priority),
         _ => return None,
     };
     Some((rank, a.yielded.unwrap_or(open.release), task))
@@ -71,10 +71,10 @@ pub(crate) fn most_urgent(waiters: &[TaskId], ranks: &[Option<Rank>]) -> Vec<Tas
 /// Whether the task's policy goes by utility where this one rules; such a one breaks circles of jobs that wait for each
 /// other.
 fn breaks_circles(ledger: &Ledger, rules: PolicySpec, task: TaskId) -> bool {
-    let policy = match rules.profile.name {
-        "windows" => ledger.partition_of[task.index()].and_then(|p| ledger.system.partitions[p].policy),
-        "domains" => ledger.system.domains.iter().find(|d| d.tasks.contains(&task)).map(|d| d.policy),
-        _ => Some(rules),
+    let policy = match rules.hosts() {
+        Some(Hosts::Windows) => ledger.partition_of[task.index()].and_then(|p| ledger.system.partitions[p].policy),
+        Some(Hosts::Domains) => ledger.system.domains.iter().find(|d| d.tasks.contains(&task)).map(|d| d.policy),
+        None => Some(rules),
     };
     policy.is_some_and(|spec| spec.profile.needs.contains(&Need::Utility))
 }
@@ -110,35 +110,28 @@ pub(crate) fn drained(ledger: &Ledger) {
         }
         let (spec, _) = ledger.policy_of(end);
         // Pieces of split tasks wait for the next window.
-        let splits = ["edf-wm", "edf-cd", "edf-wmr"].contains(&spec.profile.name);
-        let stuck = seen.contains(&end) || splits || !orders::conserves(ledger, spec, end);
+        let stuck = seen.contains(&end) || spec.splits().is_some() || !orders::conserves(ledger, spec, end);
         let left = ledger.account(task).current();
         assert!(left.is_none() || stuck, "{task:?} is left with {left:?} behind {end:?}");
     }
 }
 
-/// Whether the policy has this setting, and it is the choice with this index.
-fn is_set(spec: PolicySpec, setting: &str, choice: i64) -> bool {
-    spec.profile.settings.iter().any(|s| s.name == setting) && spec.value(setting) == Some(choice)
-}
-
 /// Whether servers wait for their next periods when their budgets are used up.
 pub(crate) fn is_hard(spec: PolicySpec) -> bool {
-    is_set(spec, "enforcement", 1)
+    spec.reservations().is_some_and(|reservations| spec.holds(reservations.hard))
 }
 
 /// Whether a job goes on in the place of its task's job before it.
 pub(crate) fn keeps(spec: PolicySpec) -> bool {
-    is_set(spec, "successor", 1)
+    spec.profile.settings.iter().any(|s| s.name == "successor") && spec.value("successor") == Some(1)
 }
 
-/// Where every task has a home, it stays there. I+PI moves tasks when CPUs are overloaded, and semi-partitioned policies those
-/// that they split.
+/// Where every task has a home, it stays there, unless the policy states that it moves tasks.
 fn homes(ledger: &mut Ledger) {
     for (index, a) in ledger.accounts.iter().enumerate() {
         let (spec, cpus) = ledger.policy_of(TaskId(index as u32));
         let size = match spec.scope {
-            Scope::Partitioned if !["ipi", "edf-wm", "edf-cd", "edf-wmr"].contains(&spec.profile.name) => 1,
+            Scope::Partitioned if !spec.migrates() => 1,
             Scope::Clustered => usize::from(spec.cluster),
             _ => continue,
         };

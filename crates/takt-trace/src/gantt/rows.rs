@@ -1,9 +1,11 @@
 //! What charts of both forms show: the part that is drawn, the heading, the rows.
 
+use crate::names;
 use crate::timeline::Timeline;
 use crate::{Header, Trace};
 use std::collections::BTreeMap;
 use takt_core::cpus::CpuSet;
+use takt_core::model::Hosts;
 use takt_core::time::{Span, Time};
 
 /// The part of a trace that is drawn.
@@ -19,7 +21,8 @@ pub(super) fn heading(trace: &Trace) -> String {
 
 pub(crate) fn heading_of(h: &Header) -> String {
     // Domains are of no scope themselves.
-    let scope = if h.scope.is_empty() || h.policy == "domains" { String::new() } else { format!(" ({})", h.scope) };
+    let of_domains = names::hosts(&h.policy) == Some(Hosts::Domains);
+    let scope = if h.scope.is_empty() || of_domains { String::new() } else { format!(" ({})", h.scope) };
     let source = match h.source.as_str() {
         "sim" => "simulated",
         "run" => "measured",

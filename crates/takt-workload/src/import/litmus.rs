@@ -446,7 +446,7 @@ impl Call {
             None => Some(None),
         };
         let (wcet, period, deadline, offset, priority) = (wcet?, period?, deadline?, offset?, priority?);
-        let by_priority = policy.profile.name == "fp";
+        let by_priority = policy.ranks_by_priority();
         let enforced = (self.program == Program::Spin) == self.option('e').is_some();
         let mut task = Task {
             arrival: Arrival::Periodic { offset: offset.unwrap_or(Span::ZERO), period },

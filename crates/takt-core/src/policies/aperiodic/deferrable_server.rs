@@ -5,8 +5,8 @@
 //! Transactions on Computers 44(1), 1995. Invariant: between two multiples of P its jobs consume Q at most.
 
 use super::periods::Periods;
-use super::{BACKGROUND, BY, BY_PRIORITY, SCOPES, build, shared};
-use crate::model::{CpuTest, Profile};
+use super::{BACKGROUND, BY, CONSERVING, RANKED_BY, SCOPES, SERVED_LAST, build, shared};
+use crate::model::{CpuTest, Fact, Profile, Servers, When};
 use crate::policy::Entry;
 
 /// Its line in the registry.
@@ -16,7 +16,7 @@ pub static ENTRY: Entry = Entry {
         summary: "rate monotonic with deferrable servers: a budget in each period, kept until the end of it",
         scopes: SCOPES,
         needs: &[],
-        facts: &[BY_PRIORITY],
+        facts: &[Fact::Servers(Servers { ranked_by: RANKED_BY, back_to_back: true, premature: When::Never, background: SERVED_LAST }), CONSERVING],
         test: CpuTest::Utilisation,
         settings: &[BY, BACKGROUND],
     },

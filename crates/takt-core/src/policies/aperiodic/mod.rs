@@ -21,4 +21,4 @@ mod rule;
 pub mod sporadic_server;
 
 use host::{build, shared};
-use rule::{BACKGROUND, BY, BY_PRIORITY, By, Rule, SCOPES};
+use rule::{BACKGROUND, BY, By, CONSERVING, RANKED_BY, Rule, SCOPES, SERVED_LAST};

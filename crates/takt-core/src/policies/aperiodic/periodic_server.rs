@@ -8,8 +8,8 @@
 //! gets shorter where work is left out.
 
 use super::periods::Periods;
-use super::{BACKGROUND, BY, BY_PRIORITY, Rule, SCOPES, build, shared};
-use crate::model::{CpuTest, PolicySpec, Profile, Reservation};
+use super::{BACKGROUND, BY, CONSERVING, RANKED_BY, Rule, SCOPES, SERVED_LAST, build, shared};
+use crate::model::{CpuTest, Fact, PolicySpec, Profile, Reservation, Servers, When};
 use crate::policy::Entry;
 use crate::time::{Span, Time};
 
@@ -61,7 +61,7 @@ pub static ENTRY: Entry = Entry {
         summary: "rate monotonic with periodic servers: a budget in each period that shrinks also while there is no work",
         scopes: SCOPES,
         needs: &[],
-        facts: &[BY_PRIORITY],
+        facts: &[Fact::Servers(Servers { ranked_by: RANKED_BY, back_to_back: false, premature: When::Never, background: SERVED_LAST }), CONSERVING],
         test: CpuTest::Utilisation,
         settings: &[BY, BACKGROUND],
     },

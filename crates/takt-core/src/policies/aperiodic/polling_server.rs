@@ -5,8 +5,8 @@
 //! it is a periodic task with the runtime Q and the period P that may need less.
 
 use super::periods::Periods;
-use super::{BACKGROUND, BY, BY_PRIORITY, SCOPES, build, shared};
-use crate::model::{CpuTest, Profile};
+use super::{BACKGROUND, BY, CONSERVING, RANKED_BY, SCOPES, SERVED_LAST, build, shared};
+use crate::model::{CpuTest, Fact, Profile, Servers, When};
 use crate::policy::Entry;
 
 /// Its line in the registry.
@@ -16,7 +16,7 @@ pub static ENTRY: Entry = Entry {
         summary: "rate monotonic with polling servers: a budget at each multiple of the period, lost when there is no work",
         scopes: SCOPES,
         needs: &[],
-        facts: &[BY_PRIORITY],
+        facts: &[Fact::Servers(Servers { ranked_by: RANKED_BY, back_to_back: false, premature: When::Never, background: SERVED_LAST }), CONSERVING],
         test: CpuTest::Utilisation,
         settings: &[BY, BACKGROUND],
     },

@@ -1,6 +1,6 @@
 //! Who is ready, by rank, and which servers have budgets.
 
-use super::{BACKGROUND, By, Rule};
+use super::{By, Rule, SERVED_LAST};
 use crate::cpus::CpuSet;
 use crate::model::{System, Task, TaskId};
 use crate::policies::mapping::Mapper;
@@ -130,7 +130,7 @@ impl<R: Rule> Queues<R> {
         let cpus = Clusters::led(&Build { system: &joined, ..*build }, needs, lead, cpu);
         Queues {
             by: By::new(&build.spec),
-            background: build.spec.value(BACKGROUND.name) == Some(1),
+            background: build.spec.holds(SERVED_LAST),
             tasks: build.tasks.to_vec(),
             members,
             servers,

@@ -1,6 +1,6 @@
 //! What tells one server for aperiodic work from another: when it has which budget. And the settings of all of them.
 
-use crate::model::{Fact, Kind, PolicySpec, Reservation, Scope, Setting};
+use crate::model::{Fact, Kind, Order, PolicySpec, Reservation, Scope, Setting, When};
 use crate::time::{Span, Time};
 
 /// When a server has which budget.
@@ -61,8 +61,8 @@ pub(super) const BY: Setting = Setting {
     summary: "what tasks and servers are ranked by: their periods (RM), their `priority` (FP), or deadlines (EDF)",
 };
 
-/// All servers rank by priority under one value of [`BY`].
-pub(super) const BY_PRIORITY: Fact = Fact::Priorities { when: Some((BY.name, 1)) };
+/// The order for each value of [`BY`].
+pub(super) const RANKED_BY: (&str, &[Order]) = (BY.name, &[Order::Period, Order::Priority, Order::AbsoluteDeadline]);
 
 /// The setting `background` of all servers.
 pub(super) const BACKGROUND: Setting = Setting {
@@ -71,6 +71,12 @@ pub(super) const BACKGROUND: Setting = Setting {
     default: "no",
     summary: "whether a server without budget is served after all others, so that no CPU idles",
 };
+
+/// Servers without a budget are served under one value of [`BACKGROUND`].
+pub(super) const SERVED_LAST: When = When::Is(BACKGROUND.name, 1);
+
+/// No CPU idles while jobs wait under the same value.
+pub(super) const CONSERVING: Fact = Fact::WorkConserving(SERVED_LAST);
 
 impl By {
     pub(super) fn new(spec: &PolicySpec) -> By {

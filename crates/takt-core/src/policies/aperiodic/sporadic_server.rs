@@ -8,8 +8,8 @@
 
 use super::posix::Posix;
 use super::refills::Refills;
-use super::{BACKGROUND, BY, BY_PRIORITY, Rule, SCOPES, build, shared};
-use crate::model::{CpuTest, Kind, PolicySpec, Profile, Reservation, Setting};
+use super::{BACKGROUND, BY, CONSERVING, RANKED_BY, Rule, SCOPES, SERVED_LAST, build, shared};
+use crate::model::{CpuTest, Fact, Kind, PolicySpec, Profile, Reservation, Servers, Setting, When};
 use crate::policy::Entry;
 use crate::time::{Span, Time};
 
@@ -99,7 +99,7 @@ pub static ENTRY: Entry = Entry {
         summary: "rate monotonic with sporadic servers: what was used comes back a period after it could be used",
         scopes: SCOPES,
         needs: &[],
-        facts: &[BY_PRIORITY],
+        facts: &[Fact::Servers(Servers { ranked_by: RANKED_BY, back_to_back: false, premature: When::Is(VARIANT.name, 1), background: SERVED_LAST }), CONSERVING],
         test: CpuTest::Utilisation,
         settings: &[BY, BACKGROUND, REPLENISHMENTS, VARIANT],
     },

@@ -1,7 +1,7 @@
 //! The line of I+PI in the registry, with its manual page.
 
-use super::parameters::SETTINGS;
-use crate::model::{CpuTest, Profile, Scope};
+use super::parameters::{Parameters, SETTINGS};
+use crate::model::{CpuTest, Fact, Invalid, PolicySpec, Profile, Scope};
 use crate::policy::Entry;
 
 /// Its line in the registry.
@@ -11,7 +11,7 @@ pub static ENTRY: Entry = Entry {
         summary: "I+PI: control-theoretical round scheduling (integral and proportional-integral regulators)",
         scopes: &[Scope::Uniprocessor, Scope::Partitioned],
         needs: &[],
-        facts: &[],
+        facts: &[Fact::TimeDriven, Fact::IgnoresLocking, Fact::Shares, Fact::Rebalances],
         test: CpuTest::Utilisation,
         settings: SETTINGS,
     },
@@ -83,3 +83,12 @@ holds rounds of 12 ms with bursts of 6, 3.6 and 2.4 ms."
     ),
     build: super::rounds::build,
 };
+
+/// The parameters of I+PI; `None` for every other policy.
+///
+/// # Errors
+/// Those of [`Parameters::new`].
+#[must_use]
+pub fn parameters_of(spec: &PolicySpec) -> Option<Result<Parameters, Invalid>> {
+    core::ptr::eq(spec.profile, &raw const ENTRY.profile).then(|| Parameters::new(spec))
+}

@@ -16,4 +16,4 @@ pub mod setpoints;
 pub mod stability;
 
 pub use homes::homes;
-pub use manual::ENTRY;
+pub use manual::{ENTRY, parameters_of};

@@ -15,7 +15,7 @@
 use super::server::Server;
 use super::servers::Servers;
 use super::{Rule, build};
-use crate::model::{CpuTest, Kind, Need, PolicySpec, Profile, Setting, TaskId};
+use crate::model::{CpuTest, Fact, Kind, Need, PolicySpec, Profile, Reservations, Setting, TaskId, When};
 use crate::policies::scope;
 use crate::policy::{Build, Entry};
 use crate::time::Time;
@@ -28,9 +28,15 @@ pub(super) const ENFORCEMENT: Setting = Setting {
     summary: "whether a server whose budget is used up goes on with a later deadline, or waits for its deadline",
 };
 
+/// Servers are hard under one value of [`ENFORCEMENT`].
+pub(super) const HARD: When = When::Is(ENFORCEMENT.name, 1);
+
+/// A CPU idles while its jobs wait only if servers are hard.
+pub(super) const SOFT: Fact = Fact::WorkConserving(When::IsNot(ENFORCEMENT.name, 1));
+
 /// Whether the setting `enforcement` says so.
 pub(super) fn is_hard(spec: &PolicySpec) -> bool {
-    spec.value("enforcement") == Some(1)
+    spec.holds(HARD)
 }
 
 struct Cbs {
@@ -66,7 +72,7 @@ pub static ENTRY: Entry = Entry {
         summary: "constant bandwidth server: each task has a budget in each period, and no more at the expense of others",
         scopes: scope::SCOPES,
         needs: &[Need::Reservation],
-        facts: &[],
+        facts: &[Fact::Reservations(Reservations { isolated: true, reclaimed: false, constrained: true, hard: HARD }), SOFT],
         test: CpuTest::Utilisation,
         settings: &[
         ENFORCEMENT,

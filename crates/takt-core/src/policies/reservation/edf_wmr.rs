@@ -11,7 +11,9 @@
 use super::fcbs::{Fcbs, Grant, own};
 use super::servers::Servers;
 use super::{Rule, build};
-use crate::model::{CpuTest, Kind, Need, Profile, Reservation, Scope, Setting, TaskId};
+use crate::model::{
+    CpuTest, Fact, Kind, Need, Profile, Reservation, Reservations, Scope, Setting, Split, TaskId, When,
+};
 use crate::policies::split::{Routes, Stop};
 use crate::policy::{Build, Context, Entry};
 use crate::time::{Span, Time};
@@ -236,7 +238,7 @@ pub static ENTRY: Entry = Entry {
         summary: "semi-partitioned EDF over reservations: flexible CBS on each CPU, split servers move at windows' borders (AIRS)",
         scopes: &[Scope::Partitioned],
         needs: &[Need::Reservation],
-        facts: &[],
+        facts: &[Fact::Reservations(Reservations { isolated: true, reclaimed: true, constrained: false, hard: When::Never }), Fact::Splits(Split::Windows)],
         test: CpuTest::Utilisation,
         settings: &[Setting {
         name: "gifts",

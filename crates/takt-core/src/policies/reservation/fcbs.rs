@@ -9,7 +9,7 @@
 
 use super::servers::Servers;
 use super::{Rule, build};
-use crate::model::{CpuTest, Kind, Need, Profile, Setting, TaskId};
+use crate::model::{CpuTest, Fact, Kind, Need, Profile, Reservations, Setting, TaskId, When};
 use crate::policies::scope;
 use crate::policy::{Build, Context, Entry};
 use crate::time::Time;
@@ -161,7 +161,7 @@ pub static ENTRY: Entry = Entry {
         summary: "flexible CBS: what jobs leave of their budgets goes to those that lag behind (AIRS)",
         scopes: scope::SCOPES,
         needs: &[Need::Reservation],
-        facts: &[],
+        facts: &[Fact::Reservations(Reservations { isolated: false, reclaimed: true, constrained: false, hard: When::Never }), Fact::WorkConserving(When::Always)],
         test: CpuTest::Utilisation,
         settings: &[Setting {
         name: "variant",

@@ -9,11 +9,11 @@
 //! that budgets are exact. If that multiple is beyond 2^50 ns, shares are rounded up to units of 2^-50 of a CPU, which only lets
 //! budgets drain faster.
 
-use super::cbs::{ENFORCEMENT, is_hard};
+use super::cbs::{ENFORCEMENT, HARD, SOFT, is_hard};
 use super::server::Server;
 use super::servers::Servers;
 use super::{Rule, build};
-use crate::model::{CpuTest, Need, Profile, TaskId};
+use crate::model::{CpuTest, Fact, Need, Profile, Reservations, TaskId};
 use crate::policies::scope;
 use crate::policy::{Build, Context, Entry};
 use crate::time::Time;
@@ -188,7 +188,7 @@ pub static ENTRY: Entry = Entry {
         summary: "greedy reclamation of unused bandwidth: budgets last longer while other servers are inactive",
         scopes: scope::SCOPES,
         needs: &[Need::Reservation],
-        facts: &[],
+        facts: &[Fact::Reservations(Reservations { isolated: true, reclaimed: true, constrained: false, hard: HARD }), SOFT],
         test: CpuTest::Utilisation,
         settings: &[ENFORCEMENT],
     },

@@ -8,18 +8,8 @@ use super::bins::{Assignment, Bins, Piece, choose};
 use super::demand::Times;
 use super::{tight, windows};
 use crate::model::Fit;
+pub use crate::model::Split;
 use alloc::vec::Vec;
-
-/// What becomes of a task that fits on no CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Split {
-    /// The set is rejected.
-    Never,
-    /// Its deadline is cut into equal windows, one for each CPU that it visits (EDF-WM).
-    Windows,
-    /// Pieces whose deadline is their length fill up CPUs, and the last one gets the rest (C=D).
-    Tight,
-}
 
 /// How tasks are assigned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

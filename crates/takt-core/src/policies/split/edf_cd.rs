@@ -3,8 +3,7 @@
 //! Burns, Davis, Wang, Zhang, "Partitioned EDF Scheduling for Multiprocessors Using a C=D Task Splitting Scheme", Real-Time
 //! Systems 48, 2012. Invariant: every piece of a split task but the last runs as soon as it is released and to its end.
 
-use super::assign::Split;
-use crate::model::{CpuTest, Profile, Scope};
+use crate::model::{CpuTest, Fact, Profile, Scope, Split};
 use crate::policy::Entry;
 
 /// Its line in the registry.
@@ -14,7 +13,7 @@ pub static ENTRY: Entry = Entry {
         summary: "semi-partitioned EDF: a task that fits nowhere is split into tight pieces (C=D)",
         scopes: &[Scope::Partitioned],
         needs: super::NEEDS,
-        facts: &[],
+        facts: &[Fact::Splits(Split::Tight)],
         test: CpuTest::Demand,
         settings: &[],
     },

@@ -3,8 +3,7 @@
 //! Kato, Yamasaki, Ishikawa, "Semi-Partitioned Scheduling of Sporadic Task Systems on Multiprocessors", ECRTS 2009. Invariant: the
 //! windows of a split task are of equal length, and in each it runs on one CPU, for no longer than the piece that fits there.
 
-use super::assign::Split;
-use crate::model::{CpuTest, Profile, Scope};
+use crate::model::{CpuTest, Fact, Profile, Scope, Split};
 use crate::policy::Entry;
 
 /// Its line in the registry.
@@ -14,7 +13,7 @@ pub static ENTRY: Entry = Entry {
         summary: "semi-partitioned EDF: a task that fits nowhere is split into equal windows (EDF-WM)",
         scopes: &[Scope::Partitioned],
         needs: super::NEEDS,
-        facts: &[],
+        facts: &[Fact::Splits(Split::Windows)],
         test: CpuTest::Demand,
         settings: &[],
     },

@@ -15,6 +15,7 @@ use scene::Situation;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 use takt_core::model::{PolicySpec, Scope};
+use takt_core::policy::Entry;
 use takt_core::registry::REGISTRY;
 use takt_core::time::Span;
 use takt_linux::count;
@@ -55,8 +56,6 @@ pub(super) struct Args {
     form: Form,
 }
 
-/// Policies that decide at instants of their own, which a measurement of releases and completions says nothing about.
-const OWN_INSTANTS: [&str; 3] = ["llref", "pd2", "ipi"];
 /// What everything is compared with.
 const REFERENCE: &str = "g-edf";
 /// CPU time of one measurement.
@@ -95,11 +94,12 @@ fn policies(args: &Args) -> Result<Vec<PolicySpec>, Failure> {
         push(policy);
     }
     if args.policies.is_empty() {
-        for entry in REGISTRY.iter().filter(|e| !OWN_INSTANTS.contains(&e.profile.name)) {
-            match entry.profile.scopes {
-                scopes if scopes.contains(&Scope::Global) => push(PolicySpec::new(&entry.profile, Scope::Global)),
-                scopes if scopes.contains(&Scope::Table) => {}
-                _ => push(PolicySpec::new(&entry.profile, entry.profile.plain_scope())),
+        for Entry { profile, .. } in REGISTRY {
+            let global = profile.scopes.contains(&Scope::Global);
+            let policy = PolicySpec::new(profile, if global { Scope::Global } else { profile.plain_scope() });
+            // A measurement of releases and completions says nothing about other instants.
+            if policy.hosts().is_none() && !policy.is_time_driven() {
+                push(policy);
             }
         }
     }

@@ -18,7 +18,8 @@ use line::{Disturbance, Line};
 use report::{Format, Results};
 use series::{Experiment, Set};
 use std::path::PathBuf;
-use takt_core::model::{PolicySpec, Timing};
+use takt_core::model::{PolicySpec, Scope, Timing};
+use takt_core::policies::fifo;
 use takt_core::scenario::{Costs, Steal};
 use takt_core::time::Span;
 use takt_workload::{Options, Source};
@@ -212,7 +213,7 @@ impl Args {
         let Some(path) = &self.set else { return Ok(Set::baseline()) };
         let source = Source::read(path).map_err(|u| Failure::unreadable(&u))?;
         // Any policy that asks nothing of a task: the file need not name one.
-        let policy = PolicySpec::from_name("fifo");
+        let policy = Some(PolicySpec::new(&fifo::ENTRY.profile, Scope::Uniprocessor));
         let options = Options { policy, ..Options::default() };
         let workload = takt_workload::load(source.clone(), &options).map_err(|f| Failure::diagnostics(&source, &f))?;
         let names = workload.tasks.iter().map(|t| t.name.clone()).collect();
