@@ -1,0 +1,122 @@
+//! A decision that names who comes and who goes has the effect of one that names everyone who runs: a policy under a host that passes
+//! changes on, and the same one under a host that wants the whole picture, give the same records and the same account of CPUs.
+
+mod story;
+
+use proptest::prelude::*;
+use story::*;
+use takt_core::engine::Engine;
+use takt_core::model::{Domain, Invalid, Late, PolicySpec, ResourceId, Step, System, Task, TaskId, Terms};
+use takt_core::policy::{Build, Context, Decision, Event, Policy, Registry};
+use takt_core::record::{Place, Record};
+use takt_core::scenario::Scenario;
+use takt_sim::Report;
+
+/// A host of one policy for everything. It wants the whole picture, unless it `passes` changes.
+struct Host {
+    guest: Box<dyn Policy>,
+    passes: bool,
+}
+
+impl Policy for Host {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        self.guest.start(cx);
+    }
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        self.guest.event(event, cx);
+    }
+    fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        assert_eq!(decision.takes_changes(), self.passes);
+        self.guest.decide(lent, cx, decision);
+    }
+    fn passes_changes(&self) -> bool {
+        self.passes
+    }
+    fn timers(&self) -> u16 {
+        self.guest.timers()
+    }
+    fn home(&self, task: TaskId) -> Option<Place> {
+        self.guest.home(task)
+    }
+    fn meters(&self) -> bool {
+        self.guest.meters()
+    }
+    fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
+        self.guest.admits(task, terms, cx)
+    }
+    fn switch(&mut self, domain: usize, to: &PolicySpec, cx: &mut Context<'_>) -> Result<(), Invalid> {
+        self.guest.switch(domain, to, cx)
+    }
+}
+
+fn simulated(system: &System, passes: bool) -> (Vec<Record>, Report) {
+    let guest = Build::whole(system, &Registry::standard(), |build| build.policy()).expect("it suits the system");
+    let mut engine = Engine::with_policy(system.clone(), Box::new(Host { guest, passes })).expect("a valid system");
+    let mut records = Vec::new();
+    let report = takt_sim::simulate(&mut engine, &Scenario::default(), ns(2000), &mut records, |_| ());
+    (records, report)
+}
+
+/// Where a task may run, and what it locks.
+fn task(cpus: usize) -> impl Strategy<Value = Task> {
+    let lock = prop::option::weighted(0.2, (0u16..2, 1i64..5));
+    let bound = prop::option::weighted(0.1, 0..cpus);
+    (simple_task(), lock, bound, prop::option::weighted(0.2, 1i64..15)).prop_map(
+        move |(mut task, lock, bound, budget)| {
+            if let Some((resource, length)) = lock {
+                let resource = ResourceId(resource);
+                task.steps.extend([Step::Lock(resource), run(length), Step::Unlock(resource), Step::Yield]);
+            }
+            task.affinity = match bound {
+                Some(cpu) => takt_core::cpus::CpuSet::single(cpu),
+                None => takt_core::cpus::CpuSet::first(cpus),
+            };
+            task.budget = budget.map(ns);
+            task
+        },
+    )
+}
+
+const POLICIES: [&str; 8] = ["g-edf", "g-rm", "g-fp", "c-edf", "p-edf", "p-fp", "g-fifo", "domains"];
+
+fn described() -> impl Strategy<Value = System> {
+    let named = (prop::sample::select(POLICIES.to_vec()), 2usize..6);
+    let late = prop::sample::select(vec![Late::Continue, Late::Abort, Late::AbortAtEvent]);
+    (named, late).prop_flat_map(|((name, cpus), late)| {
+        prop::collection::vec(task(cpus), 1..12).prop_map(move |tasks| {
+            let mut system = System { late, ..system(cpus, name, tasks) };
+            if name == "domains" {
+                into_domains(&mut system);
+            }
+            system
+        })
+    })
+}
+
+/// CPU 0 has a domain of its own with every third task.
+fn into_domains(system: &mut System) {
+    let own = takt_core::cpus::CpuSet::single(0);
+    let others = system.cpus.iter().skip(1).collect();
+    let part = |of: bool| (0..system.tasks.len()).filter(|i| (i % 3 == 0) == of).map(|i| TaskId(i as u32)).collect();
+    let policy = |name| PolicySpec::from_name(name).expect("a policy");
+    system.domains = vec![
+        Domain { cpus: own, tasks: part(true), policy: policy("edf") },
+        Domain { cpus: others, tasks: part(false), policy: policy("g-rm") },
+    ];
+    for (index, task) in system.tasks.iter_mut().enumerate() {
+        task.affinity = if index % 3 == 0 { own } else { others };
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn changes_have_the_effect_of_the_whole_picture(system in described()) {
+        let ((whole, whole_report), (changes, report)) = (simulated(&system, false), simulated(&system, true));
+        let differs = whole.iter().zip(&changes).position(|(a, b)| a != b);
+        prop_assert_eq!(differs.map(|i| (&whole[i], &changes[i])), None);
+        prop_assert_eq!(whole.len(), changes.len());
+        prop_assert_eq!(whole_report, report);
+    }
+}
