@@ -378,7 +378,6 @@ fn a_trace_of_another_workload_is_told_apart() {
     assert!(run.stderr.contains("the trace is of the tasks `a`, `b`, `c`"), "{}", run.stderr);
 }
 
-/// Issue 11, row 13.
 #[test]
 fn a_swap_of_cpus_is_no_other_order() {
     let room =
@@ -396,7 +395,7 @@ fn a_swap_of_cpus_is_no_other_order() {
     assert!(said.ends_with(" 0 differ by more than 1ms, largest difference 0s; the same order\n"), "{said}");
 }
 
-/// Issue 11, row 12: such keys were ignored silently, or in one line without their place.
+/// Such keys were ignored silently, or in one line without their place.
 #[test]
 fn a_key_that_a_driver_ignores_is_reported_where_it_is() {
     let table = "late: abort\n\

@@ -211,7 +211,7 @@ fn a_crash_of_a_task_ends_only_that_task() {
     });
 }
 
-/// Issue 11, row 11: two runs on one CPU both reported that they met all deadlines.
+/// Two runs on one CPU both reported that they met all deadlines.
 #[test]
 fn a_second_run_on_a_cpu_is_refused_until_the_first_has_ended() {
     let text = |cpu: usize| {

@@ -447,7 +447,7 @@ fn each_domain_has_a_verdict() {
     assert!(told.contains("in domain `media`, task `c` can respond as late as 8ms"), "{told}");
 }
 
-/// Issue 11, row 10: a histogram of 29.7 KB for each task made 311 MB of 8000 tasks.
+/// A histogram of 29.7 KB for each task made 311 MB of 8000 tasks.
 #[test]
 fn the_memory_of_a_simulation_of_many_tasks_is_what_the_tasks_need() {
     let peak = |tasks: usize, args: &[&str]| {

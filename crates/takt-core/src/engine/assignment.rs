@@ -232,7 +232,9 @@ impl State {
         run.stop_recorded = false;
         run.counts.dispatches += 1;
         let came_from = before.or(run.last_place);
-        run.counts.migrations += u64::from(!fresh && came_from.is_some_and(|p| p != to));
+        if !fresh && came_from.is_some_and(|from| from != to) {
+            run.counts.migrations += 1;
+        }
         run.last_place = Some(to);
         let limited = run.budget.is_some();
         each_cpu(&self.place_cpus, cpus, to, |cpu| {

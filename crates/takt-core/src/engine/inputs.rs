@@ -204,12 +204,7 @@ impl State {
     }
 
     /// Something of this task is due.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(super) fn note_due(&mut self, task: TaskId) {
-        let run = &mut self.runs[task.index()];
-        if run.due != self.round {
-            run.due = self.round;
-            self.due.push(task);
-        }
+    fn note_due(&mut self, task: TaskId) {
+        self.runs[task.index()].note_due(task, self.round, &mut self.due);
     }
 }

@@ -27,9 +27,9 @@ impl State {
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) fn release(&mut self, index: usize, slot: usize, sink: &mut dyn Sink) {
         let task = TaskId(index as u32);
-        self.note_due(task);
-        let State { runs, system, agenda, .. } = self;
+        let State { runs, system, agenda, due, round, .. } = self;
         let run = &mut runs[index];
+        run.note_due(task, *round, due);
         let planned = run.next_release.expect("a release on the agenda was planned");
         let next = system.tasks[index].arrival.next(system.seed, task, run.next_job, planned);
         run.next_release = next;

@@ -258,7 +258,7 @@ impl Engine {
         let Engine { state, policy, lent, decision, commands, .. } = self;
         decision.clear();
         commands.clear();
-        if !(state.held.is_empty() && state.replace.is_empty()) {
+        if state.held.len() + state.replace.len() > 0 {
             without_programs(state, &mut **policy, commands, sink);
         }
         policy.decide(lent, &mut Context { state, sink }, decision);

@@ -283,14 +283,13 @@ impl<O: Ordering> Scoped<O> {
     }
 
     /// The task's job has become ready.
-    #[inline]
     fn enter(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let release = cx.release_of(task).expect("a ready task has a job");
         let own = Urgency { rank: self.ordering.rank(task, cx), release };
         self.enter_as(task, own, cx);
     }
 
-    #[inline]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn enter_as(&mut self, task: TaskId, mut urgency: Urgency, cx: &mut Context<'_>) {
         if let Some(sharing) = &mut self.sharing {
             sharing.set_own(task, urgency);

@@ -179,6 +179,14 @@ impl Run {
             counts: Counts::default(),
         }
     }
+    /// Something of this task, whose state it is, is due in the step before decision `round`: it is in the list once.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub(crate) fn note_due(&mut self, task: TaskId, round: u64, due: &mut Vec<TaskId>) {
+        if self.due != round {
+            self.due = round;
+            due.push(task);
+        }
+    }
     /// Brings consumption and budget up to `now`.
     #[inline]
     pub(crate) fn account(&mut self, now: Time) {

@@ -140,7 +140,7 @@ fn tasks_go_by_their_names() {
     assert!(!diff(&a, &b, Span::ZERO).order_equal);
 }
 
-/// Issue 11, row 13: jobs on each other's CPUs were "a different order".
+/// Jobs on each other's CPUs were "a different order".
 #[test]
 fn a_swap_of_cpus_is_told_from_another_order() {
     let trace = edf();
