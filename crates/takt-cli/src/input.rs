@@ -5,7 +5,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use takt_analysis::priorities::{self, Rule};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::model::{Late, Placement, PolicySpec, Scope, System};
+use takt_core::engine::Engine;
+use takt_core::model::{Invalid, Late, Placement, PolicySpec, Scope, System};
 use takt_core::time::Span;
 use takt_workload::{AssignedPriorities, Diagnostic, Driver, Options, Severity, Source, Workload};
 
@@ -40,6 +41,11 @@ fn copies(text: &str) -> Result<(String, usize), String> {
     let count = count.parse().ok().filter(|n| (1..=takt_workload::MAX_TASKS).contains(n));
     let count = count.ok_or_else(|| format!("the number of copies is from 1 to {}", takt_workload::MAX_TASKS))?;
     Ok((name.to_owned(), count))
+}
+
+/// An engine of this system, whose policies are those that the program knows.
+pub(crate) fn engine(system: System) -> Result<Engine, Invalid> {
+    Engine::with_registry(system, takt_workload::registry().clone())
 }
 
 fn policy(name: &str) -> Result<PolicySpec, String> {

@@ -26,12 +26,14 @@ const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 7] = [
+const NOT_RUN: [(&str, &str); 9] = [
     ("takt sweep schedulability --sets 10000", "takes many minutes"),
     ("takt sweep load --cpus 4 --generator uunifast-discard", "takes minutes without optimisation"),
     ("takt bench", "takes minutes and needs the machine for itself"),
     ("cargo install", "changes the user's installation"),
     ("cargo xtask", "would run this test"),
+    ("cargo run -p edzl", "run by the tests of that crate"),
+    ("cargo run --release -p edzl", "takes a minute; the tests of that crate run a smaller form"),
     ("systemd-run ", "needs a user session of systemd"),
     ("mkdir ", "changes the machine's cgroup mounts"),
 ];

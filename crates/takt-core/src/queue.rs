@@ -101,13 +101,16 @@ impl Agenda {
     }
 }
 
-/// What a ready queue sorts by; the lowest key runs first.
+/// A job in a ready queue, and what the queue sorts by; the lowest key runs first.
 // Ties go to the earlier release, then to the lower task id, so that two runs agree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Key {
-    pub(crate) rank: i64,
-    pub(crate) release: Time,
-    pub(crate) task: TaskId,
+pub struct Key {
+    /// What its ordering says, or what it inherits.
+    pub rank: i64,
+    /// Among equal ranks: its release, or another instant that puts it before or behind its equals.
+    pub release: Time,
+    /// Whose job it is.
+    pub task: TaskId,
 }
 
 /// The ready jobs of some tasks, kept sorted by [`Key`].

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
 use takt_core::model::{OnAbort, OnExit, System, Task, TaskId};
+use takt_core::policy::Registry;
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
@@ -20,6 +21,8 @@ pub struct Plan {
     pub share_cpus: bool,
     /// What is scheduled.
     pub system: System,
+    /// Where its policies are found.
+    pub registry: Registry,
     /// One process per task, in the same order.
     pub processes: Vec<Process>,
     /// Working directory of the processes; `None` is the caller's.

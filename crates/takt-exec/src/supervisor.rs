@@ -190,7 +190,7 @@ pub struct Report {
 pub fn run(plan: Plan, observer: &mut dyn Observer) -> Result<Report, Error> {
     let began = Instant::now();
     let signals = Signals::new().what("cannot watch for signals")?;
-    let engine = Engine::new(plan.system.clone())?;
+    let engine = Engine::with_registry(plan.system.clone(), plan.registry.clone())?;
     let id = RunId::new().what("cannot name the run")?;
     // What dead runs left is removed if it can be; this run does not depend on it.
     let _ = leftovers::clean(plan.on_crash);

@@ -216,6 +216,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         output: None,
     };
     let plan = Plan {
+        registry: takt_core::policy::Registry::standard(),
         name: "allocation".into(),
         share_cpus: false,
         processes: workload.tasks.iter().map(process).collect(),

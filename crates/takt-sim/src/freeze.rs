@@ -17,6 +17,7 @@ use takt_core::model::{
     Timing, Window,
 };
 use takt_core::policies::{edf, rm, windows};
+use takt_core::policy::Registry;
 use takt_core::record::{Outcome, Record, Sink, What};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
@@ -77,7 +78,7 @@ impl fmt::Display for Unfrozen {
 }
 impl std::error::Error for Unfrozen {}
 
-/// Freezes the schedule of a system under its online policy into a window table of at most `most` windows.
+/// Freezes the schedule of a system under its online policy, which `registry` holds, into a window table of at most `most` windows.
 ///
 /// The major frame is the hyperperiod. Task `i` is alone in partition `i`, under `edf`, or `rm` if it has no deadline (`g-edf` and
 /// `g-rm` if it has several CPUs in turn), and keeps its period, offset and deadline. Simulated, the table gives every CPU to the
@@ -88,7 +89,7 @@ impl std::error::Error for Unfrozen {}
 ///
 /// # Errors
 /// See [`Unfrozen`].
-pub fn freeze(system: &System, most: usize) -> Result<System, Unfrozen> {
+pub fn freeze(system: &System, registry: &Registry, most: usize) -> Result<System, Unfrozen> {
     let (frame, offset) = periodic(system)?;
     let first = offset.ns().div_euclid(frame.ns()) + i64::from(offset.ns() % frame.ns() > 0);
     let mut jobs_per_frame: u64 = 0;
@@ -102,8 +103,13 @@ pub fn freeze(system: &System, most: usize) -> Result<System, Unfrozen> {
         if jobs_per_frame.saturating_mul(frames as u64) > MAX_FROZEN_JOBS {
             return Err(Unfrozen::Long);
         }
-        let pieces =
-            watch(system, length, Time::ZERO + frame * first, most.saturating_mul(look as usize * system.cpus.len()))?;
+        let pieces = watch(
+            system,
+            registry,
+            length,
+            Time::ZERO + frame * first,
+            most.saturating_mul(look as usize * system.cpus.len()),
+        )?;
         let Some(pieces) = pieces else { return Err(Unfrozen::Windows(most)) };
         let cut = |k: i64| cut(&pieces, frame * k, frame * (k + 1));
         let frames: Vec<Vec<Piece>> = (first..first + look).map(cut).collect();
@@ -204,8 +210,14 @@ impl Sink for Watch<'_> {
 }
 
 /// Simulates, and gives the pieces after `from`; `None` when there are more than `most`.
-fn watch(system: &System, length: Span, from: Time, most: usize) -> Result<Option<Vec<Piece>>, Unfrozen> {
-    let mut engine = Engine::new(system.clone()).map_err(Unfrozen::Invalid)?;
+fn watch(
+    system: &System,
+    registry: &Registry,
+    length: Span,
+    from: Time,
+    most: usize,
+) -> Result<Option<Vec<Piece>>, Unfrozen> {
+    let mut engine = Engine::with_registry(system.clone(), registry.clone()).map_err(Unfrozen::Invalid)?;
     let n = system.tasks.len();
     let running = vec![None; system.places().len()];
     let from = from - Time::ZERO;

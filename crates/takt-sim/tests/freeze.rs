@@ -9,10 +9,16 @@ use proptest::test_runner::TestCaseError;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, Execution, Load, PolicySpec, System, Task, TaskId};
+use takt_core::policy::Registry;
 use takt_core::record::{Record, Sink, What};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
-use takt_sim::{Unfrozen, freeze};
+use takt_sim::Unfrozen;
+
+/// Freezes the schedule of one of Takt's own policies.
+fn freeze(system: &System, most: usize) -> Result<System, Unfrozen> {
+    takt_sim::freeze(system, &Registry::standard(), most)
+}
 
 fn ms(ms: i64) -> Span {
     Span::from_ms(ms)

@@ -15,6 +15,7 @@ use takt_analysis::supply::{Supply, verdicts};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, Execution, PartitionId, PolicySpec, System, Task};
+use takt_core::policy::Registry;
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 use takt_sim::freeze;
@@ -100,7 +101,9 @@ fn frozen_schedules_are_shown_schedulable() {
             ..Task::default()
         };
         let edf = System::new(CpuSet::first(cpus), PolicySpec::from_name("g-edf").unwrap());
-        let Ok(table) = freeze(&System { tasks: tasks.iter().map(task).collect(), ..edf }, 10_000) else {
+        let Ok(table) =
+            freeze(&System { tasks: tasks.iter().map(task).collect(), ..edf }, &Registry::standard(), 10_000)
+        else {
             return Ok(());
         };
         frozen.set(frozen.get() + 1);

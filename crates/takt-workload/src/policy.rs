@@ -3,6 +3,7 @@
 //! What can be set is declared by each policy ([`Setting`]); nothing here knows one of them by name.
 
 use crate::diagnostic::Diagnostic;
+use crate::known::registry;
 use crate::node::{self, Node, Place};
 use crate::reader::Reader;
 use crate::text::clipped;
@@ -12,7 +13,6 @@ use takt_core::model::{CLUSTER, Kind, PolicySpec, Scope, Setting};
 use takt_core::policies::ipi::parameters_of;
 use takt_core::policies::ipi::stability::{Unstable, stable};
 use takt_core::policies::mapping::MAPPER;
-use takt_core::policy::Registry;
 use takt_core::time::Span;
 
 /// What is wrong with a policy's text.
@@ -50,11 +50,11 @@ pub(crate) fn policy_name(policy: &PolicySpec) -> String {
 }
 
 fn policy_names() -> Vec<String> {
-    Registry::standard().names().map(|(prefix, name)| format!("{prefix}{name}")).collect()
+    registry().names().map(|(prefix, name)| format!("{prefix}{name}")).collect()
 }
 
 fn from_name(name: &str) -> Result<PolicySpec, Fault> {
-    PolicySpec::from_name(name).ok_or_else(|| {
+    registry().spec(name).ok_or_else(|| {
         let names = policy_names();
         let near = nearest(name, names.iter().map(String::as_str));
         let label = near.map_or("not in the registry".to_owned(), |n| format!("did you mean `{n}`?"));

@@ -1,6 +1,7 @@
 //! Rules about a workload as a whole.
 
 use crate::diagnostic::Diagnostic;
+use crate::known::registry;
 use crate::node::{Node, Place};
 use crate::policy::policy_name;
 use crate::reader::Reader;
@@ -9,7 +10,7 @@ use crate::value::ratio_text;
 use crate::{Workload, task};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Backlog, Invalid, Locking, PolicySpec, Step, System, Task, TaskId};
-use takt_core::policy::{Build, Registry};
+use takt_core::policy::Build;
 use takt_core::record::Place as CpuPlace;
 
 /// Checks what can be seen only when all tasks are known; `heads` is where messages about each of them point.
@@ -73,8 +74,7 @@ pub(crate) fn buildable(workload: &Workload, policy: &Place) -> Result<(), Diagn
 pub(crate) fn builds(system: &System, spec: &PolicySpec, tasks: &[TaskId], cpus: &CpuSet) -> Result<(), Invalid> {
     let there = system.cpus.iter().enumerate().filter(|(_, cpu)| cpus.contains(*cpu));
     let places: Vec<CpuPlace> = there.map(|(index, _)| CpuPlace(index as u16)).collect();
-    let registry = &Registry::standard();
-    Build { system, tasks, places: &places, spec: *spec, first_timer: 0, registry }.policy().map(drop)
+    Build { system, tasks, places: &places, spec: *spec, first_timer: 0, registry: registry() }.policy().map(drop)
 }
 
 /// Hartstone's preset counts misses by periods.

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Ok(crate::outcome::Verdict::Done);
     }
     // The engine has the last word on whether the policy can work on this system at all.
-    takt_core::engine::Engine::new(workload.system.clone()).map_err(|e| super::sim::unsuitable(&workload, &e))?;
+    crate::input::engine(workload.system.clone()).map_err(|e| super::sim::unsuitable(&workload, &e))?;
     not_carried_out(&workload);
     if workload.system.windows.is_empty() {
         check_online(&workload, args, &mut out)

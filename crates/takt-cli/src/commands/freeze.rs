@@ -15,7 +15,8 @@ pub(crate) fn write(workload: &Workload, path: &Path) -> Result<(), Failure> {
         let hint = "a table is made for jobs that take their whole runtime; remove the key";
         return Err(Failure::at(workload, tasks.first().copied(), message, hint));
     }
-    let table = takt_sim::freeze(&workload.system, MAX_WINDOWS).map_err(|why| refusal(workload, &why))?;
+    let table = takt_sim::freeze(&workload.system, takt_workload::registry(), MAX_WINDOWS)
+        .map_err(|why| refusal(workload, &why))?;
     let policy = takt_workload::policy_text(&workload.system.policy);
     let what = if workload.domains.is_empty() { format!("policy {policy}") } else { "its domains".to_owned() };
     let yaml = takt_workload::canonical(&takt_workload::frozen(workload, table));

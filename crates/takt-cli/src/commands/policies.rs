@@ -6,9 +6,7 @@ use crate::report::{self, table};
 use std::io::{self, Write};
 use takt_core::model::{CLUSTER, Kind, Need, PolicySpec, Profile, Scope, Setting};
 use takt_core::policies::mapping::{MAPPER, MAPPERS};
-use takt_core::policy::Registry;
-use takt_core::registry::REGISTRY;
-use takt_workload::duration_text;
+use takt_workload::{duration_text, registry};
 
 /// List the scheduling policies, or show the manual page of one
 #[derive(clap::Args, Debug)]
@@ -31,9 +29,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     } else if let Some(name) = &args.name {
         let found = takt_workload::policy_from_text(name).map(|spec| spec.profile);
         // A policy that has no plain form is shown by its plain name all the same.
-        let entry = match (REGISTRY.iter().find(|e| e.profile.name == name), found) {
+        let entry = match (registry().entry(name), found) {
             (Some(entry), _) => entry,
-            (None, Ok(profile)) => Registry::standard().entry(profile.name).expect("a policy that was found is there"),
+            (None, Ok(profile)) => registry().entry(profile.name).expect("a policy that was found is there"),
             (None, Err(e)) => {
                 return Err(Failure::input(e, "give a name with or without its scope, as in `edf` or `g-edf`"));
             }
@@ -58,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     } else {
         let mut rows = vec![["name", "forms", "needs", "what it does"].map(String::from).to_vec()];
-        for entry in REGISTRY {
+        for entry in registry().entries() {
             rows.push(vec![
                 entry.profile.name.into(),
                 forms(&entry.profile).join(" "),
@@ -140,12 +138,12 @@ fn markdown() -> String {
          as in `--policy rr:quantum=2ms`, or in the file (see [workload.md](workload.md)).\n\n\
          | name | forms | needs | what it does |\n|---|---|---|---|\n",
     );
-    for entry in REGISTRY {
+    for entry in registry().entries() {
         let (name, forms) = (entry.profile.name, forms(&entry.profile).join(" "));
         text +=
             &format!("| [`{name}`](#{name}) | `{forms}` | {} | {} |\n", needs(&entry.profile), entry.profile.summary);
     }
-    for entry in REGISTRY {
+    for entry in registry().entries() {
         text += &format!("\n## {}\n\n{}\n", entry.profile.name, entry.manual.trim_end());
         let settings = settings(&entry.profile);
         if !settings.is_empty() {

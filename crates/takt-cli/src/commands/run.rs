@@ -151,7 +151,7 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
     // Invalid systems are the file's fault and not the machine's, so they are found before anything is tried on it.
     let mut real = workload.clone();
     real.clear_simulated();
-    takt_core::engine::Engine::new(real.system.clone()).map_err(|e| unsuitable(workload, &e))?;
+    crate::input::engine(real.system.clone()).map_err(|e| unsuitable(workload, &e))?;
     // What is only simulated, such as a load, says nothing of the room that the real jobs leave.
     let realtime = realtime(&real);
     let duration = args.duration.or(workload.settings.duration);
@@ -160,6 +160,7 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
         real.system.horizon = duration.map(|duration| Time::ZERO + duration);
     }
     Ok(Plan {
+        registry: takt_workload::registry().clone(),
         name: workload.source.name.clone(),
         share_cpus: args.share_cpus,
         system: real.system,

@@ -14,7 +14,6 @@ use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use takt_core::engine::Engine;
 use takt_core::model::{Arrival, Backlog, Invalid, Late, Load, OnAbort, Step, System, Task, TaskId};
 use takt_core::record::{Record, Sink};
 use takt_core::stats::Responses;
@@ -110,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(tasks) = tasks {
         system.tasks = tasks;
     }
-    let mut engine = Engine::new(system).map_err(|e| unsuitable(&workload, &e))?;
+    let mut engine = crate::input::engine(system).map_err(|e| unsuitable(&workload, &e))?;
     let n = workload.tasks.len();
     let mut responses = Responses::new(n);
     let progress = bar(length, args.output.for_people());

@@ -6,7 +6,6 @@ use takt_analysis::online::Kind;
 use takt_analysis::taskset::TaskSet;
 use takt_analysis::tests::{self, TESTS, Test, Verdict, Why};
 use takt_core::cpus::CpuSet;
-use takt_core::engine::Engine;
 use takt_core::model::{Placement, PolicySpec, Scope, System, Task};
 use takt_core::policies::edf;
 use takt_core::scenario::Scenario;
@@ -90,7 +89,7 @@ impl Method {
         let other = match self {
             Method::Simulated(_, policy) if policy.scope == Scope::Uniprocessor => {
                 let forms = ["g-", "p-"].map(|prefix| format!("{prefix}{}", policy.profile.name));
-                let known = forms.iter().filter(|name| PolicySpec::from_name(name).is_some());
+                let known = forms.iter().filter(|name| takt_workload::registry().spec(name).is_some());
                 let known: Vec<String> = known.map(|name| format!("`{SIMULATED}{name}`")).collect();
                 known.join(" or ")
             }
@@ -147,7 +146,7 @@ fn simulated(system: &System, length: Span) -> Said {
     let said = |verdict, ground| Said { verdict, ground, priorities: None };
     let mut counts = takt_core::stats::Counts::default();
     for part in [length / FIRST_PART, length] {
-        match Engine::new(system.clone()) {
+        match crate::input::engine(system.clone()) {
             Err(why) => return said(Verdict::Unknown, Ground::Refused(why.to_string())),
             Ok(mut engine) => {
                 takt_sim::simulate(&mut engine, &Scenario::default(), part, &mut (), |_| ());

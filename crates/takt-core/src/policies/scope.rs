@@ -14,32 +14,36 @@ pub mod response_times;
 mod sharing;
 mod urgency;
 
+pub use crate::queue::Key;
 pub(crate) use clusters::Clusters;
 pub(crate) use packing::share;
 pub use packing::{Packed, Refused, pack};
-pub(crate) use urgency::Urgency;
+pub use urgency::Urgency;
 
 use crate::cpus::CpuSet;
 use crate::model::{Invalid, Kind, PolicySpec, ResourceId, Scope, Setting, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policy::{Alarm, Assignment, Build, Context, Decision, Event, Policy};
-use crate::queue::{Key, ReadyQueue};
+use crate::queue::ReadyQueue;
 use crate::record::{Outcome, Place};
 use crate::time::Time;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sharing::Sharing;
 
-/// A ranking of ready jobs. Most rank a job when it becomes ready and keep to that; the methods with a default are for others.
-pub(crate) trait Ordering: Send + Sized + 'static {
+/// A ranking of ready jobs, which [`build`] makes a policy of. Most rank a job when it becomes ready and keep to that; the constants and
+/// methods with a default are for others. An ordering allocates nothing after it is made.
+pub trait Ordering: Send + Sized + 'static {
     /// Whether a waiting job may take the CPU of one that has started.
     const PREEMPTIVE: bool = true;
     /// Whether it must know who runs: it is not preemptive, ranks jobs anew because they run, or has a timer.
     const FOLLOWS: bool = false;
     /// Whether jobs are ranked by the period or deadline of their task, so that a call changes the rank of the present one.
     const BY_TERMS: bool = false;
-    /// Whether it has a timer (one for each cluster).
+    /// Whether it has a timer (one for each cluster). It must know who runs ([`Ordering::FOLLOWS`]).
     const TIMED: bool = false;
+    /// Whether a job that waits is ranked anew when its timer goes off ([`Ordering::promoted`]).
+    const PROMOTES: bool = false;
 
     /// An ordering with the settings of `build`.
     fn new(build: &Build<'_>) -> Self;
@@ -75,6 +79,13 @@ pub(crate) trait Ordering: Send + Sized + 'static {
         false
     }
 
+    /// The instant of an alarm has come: a higher rank of this job, which is ready and was not chosen by the last decision, if it has
+    /// one by now.
+    fn promoted(&mut self, task: TaskId, cx: &Context<'_>) -> Option<i64> {
+        let _ = (task, cx);
+        None
+    }
+
     /// Whether a job that begins as its task's job on a CPU ends goes on in that one's place, ahead of all that wait.
     fn keeps_cpu(&self) -> bool {
         false
@@ -104,13 +115,13 @@ pub(crate) fn keeps_cpu(spec: &PolicySpec) -> bool {
 }
 
 /// The scopes of every ordering.
-pub(crate) const SCOPES: &[Scope] = &[Scope::Uniprocessor, Scope::Global, Scope::Partitioned, Scope::Clustered];
+pub const SCOPES: &[Scope] = &[Scope::Uniprocessor, Scope::Global, Scope::Partitioned, Scope::Clustered];
 
-/// Builds the policy for an ordering under the scope that `build` names.
+/// Builds the policy for an ordering under the scope that `build` names: what an [`Entry`](crate::policy::Entry) has as its builder.
 ///
 /// # Errors
-/// Those of [`check`].
-pub(crate) fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+/// A uniprocessor scope over several CPUs, and a task that may run on none of the CPUs lent where each task has a home.
+pub fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     check(build)?;
     let cluster = |index, tasks: Vec<TaskId>, places: &[Place]| Cluster::new(build, index, &tasks, places);
     Ok(Box::new(Scoped::<O>::new(build, Clusters::new(build, cluster))))
@@ -120,8 +131,8 @@ pub(crate) fn build<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, I
 /// of tasks, which is two thirds of [`build`].
 ///
 /// # Errors
-/// Those of [`check`], and another scope.
-pub(crate) fn build_one_queue<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+/// Those of [`build`], and another scope.
+pub fn build_one_queue<O: Ordering>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     if !matches!(build.spec.scope, Scope::Uniprocessor | Scope::Global) {
         return Err(Invalid::Unsuitable("this form of the policy places no tasks: it is uniprocessor or global"));
     }
@@ -383,6 +394,23 @@ impl<O: Ordering> Scoped<O> {
             if self.ordering.turn_is_over(task, cx) {
                 let urgency = self.ordering.requeue(task, cx);
                 self.rank_anew(task, urgency, cx);
+            }
+        }
+        if O::PROMOTES {
+            self.promote(cluster, cx);
+        }
+    }
+
+    /// Jobs that wait may rank higher by now. Those that do move forward, so that none is passed over.
+    fn promote(&mut self, cluster: usize, cx: &mut Context<'_>) {
+        let mut index = 0;
+        while let Some(&Key { task, .. }) = self.clusters[cluster].ready.as_slice().get(index) {
+            index += 1;
+            if !self.clusters[cluster].running.contains(&task)
+                && let Some(rank) = self.ordering.promoted(task, cx)
+                && let Some(own) = self.own_urgency(task)
+            {
+                self.rank_anew(task, Urgency { rank, ..own }, cx);
             }
         }
     }

@@ -13,7 +13,6 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use takt_core::engine::Engine;
 use takt_core::model::PolicySpec;
 use takt_core::record::{Record, Sink};
 use takt_core::scenario::Scenario;
@@ -126,7 +125,8 @@ fn read(set: &Set) -> Result<Workload, Failure> {
 
 fn simulate(workload: &Workload, mode: Mode, length: Span, trace: &Path) -> Result<Run, Failure> {
     let wrong = |e: io::Error| Failure::file("write", trace, &e);
-    let mut engine = Engine::new(workload.system.clone()).map_err(|e| super::super::sim::unsuitable(workload, &e))?;
+    let mut engine =
+        crate::input::engine(workload.system.clone()).map_err(|e| super::super::sim::unsuitable(workload, &e))?;
     let scenario = Scenario::default();
     let mut bytes = 0;
     let start = cpu_time();

@@ -16,7 +16,6 @@ use std::ops::Range;
 use std::path::PathBuf;
 use takt_analysis::online::{self, Answer};
 use takt_core::cpus::MAX_CPUS;
-use takt_core::engine::Engine;
 use takt_core::model::{Arrival, Execution, Placement, System, Task};
 use takt_core::rng;
 use takt_core::stats::Rates;
@@ -238,7 +237,7 @@ impl Cases<'_> {
             let draw = |below: u64, what| rng::draw_up_to(below.saturating_sub(1), seed ^ COPIES, copy as u64, what);
             takt_workload::shift(task, Span::from_ns(draw(period, 0) as i64), draw(entries, 1));
         }
-        let mut engine = Engine::new(system).ok()?;
+        let mut engine = crate::input::engine(system).ok()?;
         let mut rates = Rates::new(case.copies.clone(), SECOND, length);
         takt_sim::simulate(&mut engine, &case.workload.scenario, length, &mut rates, |_| ());
         let totals = engine.totals();

@@ -6,11 +6,11 @@ use crate::time::Time;
 
 /// What jobs are compared by; the lowest runs first, and among equal ones that of the lower task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Urgency {
+pub struct Urgency {
     /// What the ordering says; the lowest runs first.
-    pub(crate) rank: i64,
+    pub rank: i64,
     /// Among equal ranks: the release of the job, or another instant that puts it before or behind its equals.
-    pub(crate) release: Time,
+    pub release: Time,
 }
 
 impl Urgency {

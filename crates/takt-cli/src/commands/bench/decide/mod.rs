@@ -16,7 +16,6 @@ use std::io::{self, Write};
 use std::process::{Command, Stdio};
 use takt_core::model::{PolicySpec, Scope};
 use takt_core::policy::Entry;
-use takt_core::registry::REGISTRY;
 use takt_core::time::Span;
 use takt_linux::count;
 use takt_workload::{policy_from_text, policy_text};
@@ -94,7 +93,7 @@ fn policies(args: &Args) -> Result<Vec<PolicySpec>, Failure> {
         push(policy);
     }
     if args.policies.is_empty() {
-        for Entry { profile, .. } in REGISTRY {
+        for Entry { profile, .. } in takt_workload::registry().entries() {
             let global = profile.scopes.contains(&Scope::Global);
             let policy = PolicySpec::new(profile, if global { Scope::Global } else { profile.plain_scope() });
             // A measurement of releases and completions says nothing about other instants.

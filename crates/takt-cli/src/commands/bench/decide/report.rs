@@ -6,7 +6,6 @@ use super::cell::{Cell, Measured};
 use crate::report::{Cell as Shown, table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use takt_core::policy::Registry;
 use takt_workload::policy_text;
 
 pub(super) struct Results<'a> {
@@ -96,7 +95,7 @@ impl Measured {
     }
     fn stated(&self) -> Option<Stated> {
         let chained = self.loads.iter().chain(&self.jobs).any(|cell| cell.situation.chain > 1);
-        let entry = Registry::standard().entry(self.policy.profile.name)?;
+        let entry = takt_workload::registry().entry(self.policy.profile.name)?;
         stated(entry.manual, chained)
     }
 }

@@ -5,7 +5,6 @@
 
 use super::trial::Machine;
 use takt_core::cpus::CpuSet;
-use takt_core::engine::Engine;
 use takt_core::model::{Arrival, Invalid, PolicySpec, System, Task, TaskId};
 use takt_core::record::{Record, Sink, What};
 use takt_core::scenario::{Happening, Scenario};
@@ -55,7 +54,7 @@ pub(super) fn run(machine: &Machine, policy: PolicySpec) -> Result<Steady, Inval
     let skews = (0..SHARES.len() as u32).map(|i| (Time::ZERO, Happening::Skew { task: TaskId(i), by: machine.skew }));
     let scenario =
         Scenario { costs: machine.costs, steal: machine.steal, changes: skews.collect(), ..Scenario::default() };
-    let mut engine = Engine::new(system)?;
+    let mut engine = crate::input::engine(system)?;
     let mut rounds = Rounds::default();
     takt_sim::simulate(&mut engine, &scenario, LENGTH, &mut rounds, |_| ());
     let all: i64 = rounds.received.iter().map(|s| s.ns()).sum();

@@ -7,7 +7,6 @@
 
 use super::series::{EXTENDED, Experiment, Growth, ITERATION, OVERLOAD, RECOVERY, STEP, Set, WARM_UP};
 use takt_core::cpus::CpuSet;
-use takt_core::engine::Engine;
 use takt_core::model::{Arrival, Backlog, Invalid, PolicySpec, System, Task, TaskId, Timing};
 use takt_core::record::{Outcome, Record, Sink, What};
 use takt_core::rng::draw_up_to;
@@ -146,7 +145,7 @@ impl Conditions {
         let (system, scenario) = self.system(set, &stages);
         let watched = system.tasks.iter().filter(|t| t.deadline.is_some()).count();
         let mut watch = Watch::new(stages.iter().map(|s| s.from).collect(), watched, self.machine.timing.tick);
-        let mut engine = Engine::new(system)?;
+        let mut engine = crate::input::engine(system)?;
         takt_sim::simulate(&mut engine, &scenario, length, &mut watch, |_| ());
         debug_assert_eq!(watch.misses.iter().flatten().sum::<u64>(), engine.totals().missed);
         let sum = |stages: &[Vec<u64>]| -> Vec<u64> {

@@ -2,7 +2,6 @@
 
 use super::super::state::Found;
 use serde_json::{Value, json};
-use takt_core::engine::Engine;
 use takt_core::model::{Invalid, System};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
@@ -34,7 +33,7 @@ pub(super) type Run = [u128; NUMBERS];
 /// # Errors
 /// Why the policy cannot schedule the system.
 pub(super) fn simulate(system: System, scenario: &Scenario, length: Span) -> Result<Run, Invalid> {
-    let mut engine = Engine::new(system)?;
+    let mut engine = crate::input::engine(system)?;
     let report = takt_sim::simulate(&mut engine, scenario, length, &mut (), |_| ());
     let c = engine.totals();
     let [released, met, missed, aborted] = [c.released, c.met, c.missed, c.aborted].map(u128::from);

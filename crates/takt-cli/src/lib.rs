@@ -1,0 +1,78 @@
+//! The `takt` command: one file per subcommand. Only this crate prints, colours and exits.
+//!
+//! It is a library so that a program with policies of its own is [`main`] with another registry.
+
+mod clock;
+mod commands;
+mod failure;
+mod files;
+mod header;
+mod input;
+mod outcome;
+mod parallel;
+mod report;
+
+use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+use takt_core::policy::Registry;
+
+/// Write a real-time scheduler once, run it everywhere.
+///
+/// Exit status: 0 done; 1 done, and the answer is no; 2 bad input or usage; 3 this machine cannot, with the fix.
+#[derive(Parser)]
+#[command(name = "takt", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Check(commands::check::Args),
+    Import(commands::import::Args),
+    Sim(commands::sim::Args),
+    Run(commands::run::Args),
+    Policies(commands::policies::Args),
+    Doctor(commands::doctor::Args),
+    Analyze(commands::analyze::Args),
+    Sweep(commands::sweep::Args),
+    Trace(commands::trace::Args),
+    Burn(commands::burn::Args),
+    Done(commands::done::Args),
+    Bench(commands::bench::Args),
+    #[command(name = "__watch", hide = true)]
+    Watch(commands::watch::Args),
+    #[command(name = "__probe", hide = true)]
+    Probe(commands::probe::Args),
+    #[command(name = "__reference", hide = true)]
+    Reference(commands::reference::Args),
+}
+
+/// The program with the policies of `registry`, by the arguments of this process. Call it once, first of all.
+///
+/// # Panics
+/// At a second call with another registry.
+pub fn main(registry: Registry) -> ExitCode {
+    assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
+    let result = match Cli::parse().command {
+        Command::Check(args) => commands::check::run(&args),
+        Command::Import(args) => commands::import::run(&args),
+        Command::Sim(args) => commands::sim::run(&args),
+        Command::Run(args) => commands::run::run(&args),
+        Command::Policies(args) => commands::policies::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Analyze(args) => commands::analyze::run(&args),
+        Command::Sweep(args) => commands::sweep::run(&args),
+        Command::Trace(args) => commands::trace::run(&args),
+        Command::Burn(args) => commands::burn::run(&args),
+        Command::Done(args) => commands::done::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
+        Command::Watch(args) => commands::watch::run(&args),
+        Command::Probe(args) => commands::probe::run(&args),
+        Command::Reference(args) => commands::reference::run(&args, &Cli::command()),
+    };
+    match result {
+        Ok(verdict) => ExitCode::from(verdict as u8),
+        Err(failure) => failure.report(),
+    }
+}
