@@ -49,7 +49,8 @@ fn findings_but<'a>(
     let mut sources = Vec::new();
     for (file, text) in files.filter(|(file, _)| is_source(file)) {
         let parsed = syn::parse_file(text).with_context(|| file.display().to_string())?;
-        sources.push(Source { file: file.to_path_buf(), code: without_tests(parsed.items) });
+        let items = if is_test(&parsed.attrs) { Vec::new() } else { parsed.items };
+        sources.push(Source { file: file.to_path_buf(), code: without_tests(items) });
     }
     let mut homes: BTreeMap<String, BTreeSet<&Path>> = BTreeMap::new();
     for Source { file, code } in &sources {
@@ -274,6 +275,7 @@ mod tests {
         assert_eq!(refused("crates/takt-workload/src/import/a.rs", code, &[]), [""; 0]);
         let tests = format!("#[cfg(test)] mod tests {{ {code} }} mod others {{ #[cfg(test)] mod tests {{ {code} }} }}");
         assert_eq!(refused("crates/takt-cli/src/a.rs", &tests, &[]), [""; 0]);
+        assert_eq!(refused("crates/takt-cli/src/a.rs", &format!("#![cfg(test)] {code}"), &[]), [""; 0]);
         assert_eq!(refused("crates/takt-cli/src/a.rs", &format!("mod others {{ {code} }}"), &[]).len(), 1);
     }
 

@@ -1,14 +1,30 @@
 //! The executive: a real clock and Linux processes under the same engine that the simulator drives.
 //!
-//! Two threads. The *scheduler* (`scheduler`) keeps time: it waits for the engine's next instant or a completion
+//! Two threads. The *scheduler* (`thread`, `scheduler`) keeps time: it waits for the engine's next instant or a completion
 //! signal, steps the engine, and stops and starts process groups. It allocates nothing, forks nothing, reaps nothing
-//! and touches no disk. The *supervisor* ([`run`], on the caller's thread, ordinary class) does all that: it spawns, reaps,
+//! and touches no disk. The *supervisor* ([`run`], `lives`, on the caller's thread, ordinary class) does all that: it spawns, reaps,
 //! fetches descriptors, takes the records out of a ring, and cleans up. Two rings connect them.
+//!
+//! Neither `scheduler` nor `lives` knows Linux. They act through the traits of `actuator`, which `linux` implements, and in tests a
+//! machine in virtual time that also refuses, delays and loses things.
 
+mod actuator;
 mod life;
+mod linux;
+mod lives;
 mod plan;
+mod report;
+mod requests;
 mod scheduler;
 mod supervisor;
+mod thread;
+#[cfg(test)]
+mod virtual_machine;
+
+/// A model test puts others in their place.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+}
 
 pub use plan::{Hooks, Observer, Plan, Process, SchedulerClass};
 /// Whether writing a little to this descriptor would not block now.
@@ -19,4 +35,5 @@ pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {
     matches!(poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&now)), Ok(1))
 }
 
-pub use supervisor::{Ended, Error, Report, TaskEnd, run};
+pub use report::{Ended, Error, Report, TaskEnd};
+pub use supervisor::run;

@@ -4,8 +4,8 @@
 //! supervisor knows whether it *lives* ([`Life`]). A process of a task has a number, its *incarnation*, which counts up with each
 //! replacement. Every message names the incarnation that it is about, so that one about a process that is gone is recognised.
 
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(doc)]
+use crate::actuator::Actuator;
 use takt_core::model::TaskId;
 use takt_core::record::JobId;
 
@@ -36,9 +36,9 @@ pub(crate) enum Program {
     Gone,
 }
 
-/// The way to let a process continue that has signalled.
+/// The way to let a process continue that has signalled: an `R` of the machine below ([`Actuator::Resume`]).
 #[derive(Debug)]
-pub(crate) enum Resume {
+pub(crate) enum Resume<R> {
     /// It has not signalled yet, so nothing has been fetched.
     Unknown,
     /// Its descriptor has been asked for.
@@ -46,7 +46,7 @@ pub(crate) enum Resume {
         /// It should have continued before its descriptor was here.
         owed: bool,
     },
-    Here(OwnedFd),
+    Here(R),
 }
 
 /// The process of a task, as the supervisor knows it.
@@ -66,15 +66,15 @@ pub(crate) enum Life {
 
 /// From the supervisor to the scheduler.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum Message<R> {
     /// The task's process has ended by itself.
     Exit { task: TaskId, incarnation: Incarnation, regular: bool, replaced: bool },
     /// A process that is one job has ended by itself.
     JobDone { task: TaskId, incarnation: Incarnation, regular: bool },
     /// The next process waits in its frozen group: before its first instruction, or, with a descriptor, initialised.
-    Ready { task: TaskId, incarnation: Incarnation, resume: Option<OwnedFd> },
+    Ready { task: TaskId, incarnation: Incarnation, resume: Option<R> },
     /// A copy of the descriptor that lets the process continue after a completion.
-    Resume { task: TaskId, incarnation: Incarnation, resume: OwnedFd },
+    Resume { task: TaskId, incarnation: Incarnation, resume: R },
     /// End the run.
     Stop,
 }
@@ -90,43 +90,9 @@ pub(crate) enum Request {
     Initialised = 4,
 }
 
-const REQUESTS: [Request; 3] = [Request::Resume, Request::Next, Request::Initialised];
-const KINDS: u64 = 0xff;
-
-/// The requests of the scheduler, a word per task: the incarnation, and a bit for each kind. Unlike the ring of records it cannot be
-/// full: a process would wait for ever for a request that was dropped.
-pub(crate) struct Requests {
-    any: AtomicBool,
-    tasks: Vec<AtomicU64>,
-}
-
-impl Requests {
-    pub(crate) fn new(tasks: usize) -> Requests {
-        Requests { any: AtomicBool::new(false), tasks: (0..tasks).map(|_| AtomicU64::new(0)).collect() }
-    }
-
-    /// Asks about an incarnation. Requests about an earlier one that were not taken yet are void.
-    pub(crate) fn ask(&self, task: TaskId, incarnation: Incarnation, request: Request) {
-        let about = u64::from(incarnation) << 8;
-        let add = |word: u64| {
-            let others = if word & !KINDS == about { word & KINDS } else { 0 };
-            Some(about | others | request as u64)
-        };
-        let _ = self.tasks[task.index()].fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
-        self.any.store(true, Ordering::Release);
-    }
-
-    /// Takes the requests that have come since the last call.
-    pub(crate) fn take(&self, mut each: impl FnMut(TaskId, Incarnation, Request)) {
-        if self.any.swap(false, Ordering::AcqRel) {
-            for (index, word) in self.tasks.iter().enumerate() {
-                let word = word.swap(0, Ordering::AcqRel);
-                for request in REQUESTS.into_iter().filter(|r| word & (*r as u64) != 0) {
-                    each(TaskId(index as u32), (word >> 8) as Incarnation, request);
-                }
-            }
-        }
-    }
+impl Request {
+    /// All of them.
+    pub(crate) const ALL: [Request; 3] = [Request::Resume, Request::Next, Request::Initialised];
 }
 
 /// What an epoll registration of a completion descriptor is known by.
@@ -145,27 +111,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_about_an_earlier_process_are_void() {
-        let requests = Requests::new(2);
-        let taken = || {
-            let mut all = Vec::new();
-            requests.take(|task, incarnation, request| all.push((task.0, incarnation, request)));
-            all
-        };
-        requests.ask(TaskId(1), 3, Request::Resume);
-        requests.ask(TaskId(1), 3, Request::Next);
-        requests.ask(TaskId(0), 0, Request::Initialised);
-        assert_eq!(taken(), [(0, 0, Request::Initialised), (1, 3, Request::Resume), (1, 3, Request::Next)]);
-        assert_eq!(taken(), []);
-        requests.ask(TaskId(1), 3, Request::Resume);
-        requests.ask(TaskId(1), 4, Request::Next);
-        assert_eq!(taken(), [(1, 4, Request::Next)]);
+    fn a_completion_is_known_again() {
         assert_eq!(completion_of(completion_data(TaskId(7), 9)), (TaskId(7), 9));
     }
 
     /// The variants of an enum of this file as rustfmt writes them, each with the names of its fields.
     fn variants(name: &str) -> Vec<(String, Vec<String>)> {
-        let body = include_str!("life.rs").split_once(&format!("enum {name} {{\n")).expect("an enum of this file").1;
+        let after = |head: String| include_str!("life.rs").split_once(&head).map(|(_, body)| body);
+        let body = after(format!("enum {name} {{\n")).or_else(|| after(format!("enum {name}<R> {{\n")));
+        let body = body.expect("an enum of this file");
         let body = body.split("\n}").next().expect("a body");
         let mut variants = Vec::<(String, Vec<String>)>::new();
         for line in body.lines().filter(|line| !line.trim().starts_with("//")) {

@@ -1,38 +1,33 @@
-//! The scheduler thread: waits, steps the engine, carries out its commands.
+//! The scheduler: steps the engine and carries out its commands. Who waits for it is in [`crate::thread`].
 //!
-//! Nothing in here may allocate, block on anything but its own epoll, or look at a file system.
+//! Nothing in here may allocate after [`Scheduler::new`], block, or look at a file system.
 
-use crate::life::{Incarnation, Message, Program, Request, Requests, Resume, completion_of};
-use crate::plan::{Hooks, SchedulerClass};
+use crate::actuator::{Actuator, Processes, is_gone};
+use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
+use crate::lives::Lives;
+use crate::plan::{Plan, Process};
+use crate::requests::Requests;
 use rtrb::{Consumer, Producer};
-use rustix::event::epoll::{self, Event as EpollEvent, EventData, EventFlags};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::process::Signal;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Ending, Engine, Input, Work};
 use takt_core::model::TaskId;
-use takt_core::record::{JobId, Record, Sink, What};
+use takt_core::record::{JobId, Place, Record, Sink, What};
 use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
-use takt_linux::rt::{self, Class};
-use takt_linux::timer::{self, Timer};
-use takt_linux::{Group, Mechanism, PartitionHandle, protocol};
+use takt_linux::{Group, PartitionHandle};
 use takt_trace::Stamped;
 
-/// Data of the epoll entries that are no task's completion descriptor.
-pub(crate) const TIMER: u64 = u64::MAX;
-pub(crate) const CONTROL: u64 = u64::MAX - 1;
+/// How many completions one wait takes in.
+pub(crate) const BATCH: usize = 256;
 
-/// How many events one wait takes in. More stay ready for the next wait of the same instant.
-const BATCH: usize = 256;
+/// From time zero's choice to time zero: an instant that the first wait can still be on time for.
+const LEAD: Span = Span::from_ms(2);
 
-/// With CPU-time budgets the scheduler leaves the CPU for at least so long. Several times what a step takes.
-const GRAIN: Span = Span::from_us(100);
+/// An act that the machine below has refused is repeated so much later.
+const REPEAT: Span = Span::from_ms(1);
 
 /// From the scheduler to the supervisor.
 #[derive(Clone, Copy, Debug)]
@@ -48,42 +43,39 @@ pub(crate) enum Item {
 }
 
 /// A task and its process.
-pub(crate) struct Slot {
+pub(crate) struct Slot<R> {
     pub(crate) group: Group,
     pub(crate) partition: PartitionHandle,
     /// The process that the scheduler knows, or waits for.
     pub(crate) incarnation: Incarnation,
     pub(crate) program: Program,
-    pub(crate) resume: Resume,
+    pub(crate) resume: Resume<R>,
     /// The signal that reports an abort to the process.
     pub(crate) abort_signal: Option<Signal>,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) budgeted: bool,
 }
 
-pub(crate) struct Setup {
-    pub(crate) engine: Engine,
-    pub(crate) mechanism: Arc<Mechanism>,
-    pub(crate) slots: Vec<Slot>,
-    /// The tasks whose processes can be replaced during the run.
-    pub(crate) replaceable: Vec<TaskId>,
-    pub(crate) epoll: OwnedFd,
-    pub(crate) inbox: Consumer<Message>,
-    pub(crate) outbox: Producer<Item>,
-    pub(crate) requests: Arc<Requests>,
-    /// Wakes the supervisor when something should not wait for its next round.
-    pub(crate) wake_supervisor: OwnedFd,
-    pub(crate) cpus: Option<CpuSet>,
-    pub(crate) class: SchedulerClass,
-    pub(crate) duration: Option<Span>,
-    pub(crate) hooks: Hooks,
-    /// Nanoseconds on the monotonic clock at which the schedule starts; set by the scheduler.
-    pub(crate) start: Arc<AtomicU64>,
-    /// The schedule is over: what processes do from now on is no part of it. Set by the scheduler.
-    pub(crate) over: Arc<AtomicBool>,
+/// What has been refused, and is to be tried again.
+#[derive(Clone, Copy, Debug)]
+enum Refused {
+    Stop,
+    Dispatch { place: Option<Place>, work: Work },
 }
 
-/// What the scheduler thread leaves.
+pub(crate) struct Setup<A: Actuator> {
+    pub(crate) engine: Engine,
+    pub(crate) actuator: A,
+    pub(crate) slots: Vec<Slot<A::Resume>>,
+    /// The tasks whose processes can be replaced during the run.
+    pub(crate) replaceable: Vec<TaskId>,
+    pub(crate) inbox: Consumer<Message<A::Resume>>,
+    pub(crate) outbox: Producer<Item>,
+    pub(crate) requests: Arc<Requests>,
+    pub(crate) duration: Option<Span>,
+}
+
+/// What the scheduler leaves.
 pub(crate) struct Outcome {
     pub(crate) engine: Engine,
     pub(crate) responses: Responses,
@@ -97,7 +89,7 @@ pub(crate) struct Outcome {
     pub(crate) dropped: u64,
     pub(crate) failures: u64,
     pub(crate) first_failure: Option<io::Error>,
-    pub(crate) class: &'static str,
+    /// The run was asked to end.
     pub(crate) stopped: bool,
 }
 
@@ -129,23 +121,27 @@ impl Sink for StepSink {
     }
 }
 
-struct Scheduler {
-    setup: Setup,
+pub(crate) struct Scheduler<A: Actuator> {
+    setup: Setup<A>,
     places: Vec<CpuSet>,
     sink: StepSink,
     inputs: Vec<Input>,
     /// Shortest window: a planned instant handled later than this has lost a window. `None` without a window table.
     tolerance: Option<Span>,
     start: Span,
-    /// What the timer descriptor is set to.
-    armed: Option<Time>,
+    /// The planned end.
+    end: Time,
     /// When the step before was carried out.
     applied: Time,
     meters: Vec<Meter>,
-    /// The tasks whose processes can be replaced during the run, so that they can lack one.
-    replaceable: Vec<TaskId>,
+    /// By task: the act that was refused.
+    refused: Vec<Option<Refused>>,
+    /// When refused acts are repeated; [`Time::MAX`] when there are none.
+    repeat: Time,
     /// Some jobs have a budget in CPU time.
     metered: bool,
+    /// A message has asked for the end.
+    stop: bool,
     results: Results,
 }
 
@@ -163,171 +159,121 @@ struct Results {
     first_failure: Option<io::Error>,
 }
 
-/// The body of the scheduler thread. Its descriptors, rings and vectors are ready; it takes its scheduling class, fixes time
-/// zero and runs until the end of the run.
-pub(crate) fn run(setup: Setup) -> io::Result<Outcome> {
-    let n = setup.engine.system().tasks.len();
-    let windows = &setup.engine.system().windows;
-    let mut scheduler = Scheduler {
-        places: setup.engine.places().to_vec(),
-        sink: StepSink {
-            records: Vec::with_capacity(8 * n + 256),
-            responses: Responses::reserved(n),
-            most: vec![None; n],
-            dropped: 0,
-        },
-        // Everything that one wait can bring: a full inbox, a batch of signals, a measurement per running task.
-        inputs: Vec::with_capacity(10 * n + 2 * BATCH),
-        tolerance: windows.iter().map(|w| w.length).min(),
-        start: Span::ZERO,
-        armed: None,
-        applied: Time::ZERO,
-        meters: vec![Meter::default(); n],
-        replaceable: setup.replaceable.clone(),
-        metered: setup.slots.iter().any(|slot| slot.budgeted),
-        results: Results { lateness: Histogram::wide(), effort: Histogram::wide(), failures: 0, first_failure: None },
-        setup,
-    };
-    let mut events: Vec<EpollEvent> = Vec::with_capacity(BATCH);
-    let class = take_class(&scheduler.setup);
-    let by_timeout = class != "other" && rt::preempt_rt();
-    let timer = if by_timeout { None } else { Some(Timer::new()?) };
-    if let Some(timer) = &timer {
-        epoll::add(&scheduler.setup.epoll, timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
-    }
-    // A lead of two milliseconds: time zero is an instant that the first wait can still be on time for.
-    scheduler.start = timer::now() + Span::from_ms(2);
-    scheduler.setup.start.store(scheduler.start.ns() as u64, Ordering::Release);
-    let hooks = scheduler.setup.hooks;
-    if let Some(enter) = hooks.enter {
-        enter();
-    }
-    let ended = scheduler.loop_until_end(timer.as_ref(), &mut events);
-    if let Some(leave) = hooks.leave {
-        leave();
-    }
-    let _ = rt::set_class(0, Class::Other);
-    let (end, stopped) = ended?;
-    scheduler.setup.over.store(true, Ordering::Release);
-    let _ = rustix::io::write(&scheduler.setup.wake_supervisor, &1u64.to_ne_bytes());
-    let Scheduler { setup, sink, results, .. } = scheduler;
-    let Results { lateness, effort, failures, first_failure } = results;
-    let StepSink { responses, mut most, dropped, .. } = sink;
-    // Of a task that is not measured only the time is known for which it had a CPU.
-    most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.budgeted).for_each(|(most, _)| *most = None);
-    let (engine, most_used) = (setup.engine, most);
-    Ok(Outcome {
-        engine,
-        responses,
-        most_used,
-        lateness,
-        effort,
-        end,
-        dropped,
-        failures,
-        first_failure,
-        class,
-        stopped,
-    })
-}
-
-/// Gives this thread its scheduling class and CPUs, and says which class it got.
-fn take_class(setup: &Setup) -> &'static str {
-    let (runtime, period) = (Span::from_us(200), Span::from_ms(1));
-    let deadline = Class::Deadline { runtime, deadline: period, period };
-    if setup.class == SchedulerClass::Deadline && rt::set_class(0, deadline).is_ok() {
-        return "deadline";
-    }
-    if let Some(cpus) = setup.cpus {
-        // A CPU that the caller may not use is no reason to fail: the thread then stays where it may run.
-        let _ = rt::set_affinity(0, &cpus);
-    }
-    if rt::set_class(0, Class::Fifo(80)).is_ok() {
-        return "fifo";
-    }
-    let _ = rt::set_timer_slack(Span::from_ns(1));
-    "other"
-}
-
-impl Scheduler {
-    fn now(&self) -> Time {
-        Time::ZERO + (timer::now() - self.start)
-    }
-
-    fn loop_until_end(&mut self, timer: Option<&Timer>, events: &mut Vec<EpollEvent>) -> io::Result<(Time, bool)> {
-        let end = self.setup.duration.map_or(Time::MAX, |d| Time::ZERO + d);
-        // What happened before the start belongs to the first instant.
-        self.read_inbox();
-        loop {
-            // A budget in CPU time that is nearly used up is due at once. Where this thread shares the process's CPU, the process
-            // would never get to use the rest of it. Releases, deadlines and timers are not for a budget to delay.
-            let due = match self.metered {
-                true => self.setup.engine.next_due_with_budgets_from(self.now() + GRAIN),
-                false => self.setup.engine.next_due(),
-            };
-            let due = due.unwrap_or(Time::MAX).min(end);
-            match self.wait(due, timer, events) {
-                Ok(()) => {}
-                Err(Errno::INTR) => continue,
-                Err(e) => return Err(e.into()),
-            }
-            let stop = self.collect(events);
-            let now = self.now().min(end);
-            let last = stop || now == end;
-            self.catch_up(now, last);
-            // A task whose program has failed misses its jobs until the planned end.
-            let engine = &self.setup.engine;
-            let misses = engine.any_failed() && self.setup.duration.is_some();
-            if last || (!self.setup.slots.is_empty() && engine.all_gone() && !misses) {
-                let at = now.max(self.setup.engine.now());
-                self.close(at);
-                return Ok((at, stop));
-            }
+impl<A: Actuator> Scheduler<A> {
+    /// A scheduler with all the memory that it needs.
+    pub(crate) fn new(setup: Setup<A>) -> Scheduler<A> {
+        let n = setup.engine.system().tasks.len();
+        let windows = &setup.engine.system().windows;
+        Scheduler {
+            places: setup.engine.places().to_vec(),
+            sink: StepSink {
+                records: Vec::with_capacity(8 * n + 256),
+                responses: Responses::reserved(n),
+                most: vec![None; n],
+                dropped: 0,
+            },
+            // Everything that one wait can bring: a full inbox, a batch of signals, a measurement per running task.
+            inputs: Vec::with_capacity(10 * n + 2 * BATCH),
+            tolerance: windows.iter().map(|w| w.length).min(),
+            start: Span::ZERO,
+            end: setup.duration.map_or(Time::MAX, |d| Time::ZERO + d),
+            applied: Time::ZERO,
+            meters: vec![Meter::default(); n],
+            refused: vec![None; n],
+            repeat: Time::MAX,
+            metered: setup.slots.iter().any(|slot| slot.budgeted),
+            stop: false,
+            results: Results {
+                lateness: Histogram::wide(),
+                effort: Histogram::wide(),
+                failures: 0,
+                first_failure: None,
+            },
+            setup,
         }
     }
 
-    /// Sleeps until a descriptor has something to tell or until `due`, and takes in what there is.
-    ///
-    /// Usually by a timer descriptor in the same wait. On PREEMPT_RT the kernel handles such a timer in a thread of priority 1,
-    /// which a busy real-time process on that CPU keeps from running for ever; the timeout of a real-time thread's own wait
-    /// comes straight from the interrupt. It is a timeout of `poll`, because that of `epoll_wait` counts milliseconds.
-    fn wait(&mut self, due: Time, timer: Option<&Timer>, events: &mut Vec<EpollEvent>) -> Result<(), Errno> {
-        events.clear();
-        if let Some(timer) = timer {
-            if self.armed != Some(due) {
-                let at = self.start.ns().saturating_add((due - Time::ZERO).ns());
-                timer.arm(Span::from_ns(at)).map_err(|_| Errno::INVAL)?;
-                self.armed = Some(due);
-            }
-            epoll::wait(&self.setup.epoll, rustix::buffer::spare_capacity(events), None)?;
-            return Ok(());
-        }
-        let left = (due - self.now()).or_zero().ns();
-        let limit = Timespec { tv_sec: left / 1_000_000_000, tv_nsec: left % 1_000_000_000 };
-        let limit = (due != Time::MAX).then_some(&limit);
-        poll(&mut [PollFd::new(&self.setup.epoll, PollFlags::IN)], limit)?;
-        // Also after a timeout: a completion that came before the instant is handled must be seen before it.
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        epoll::wait(&self.setup.epoll, rustix::buffer::spare_capacity(events), Some(&at_once))?;
-        Ok(())
+    /// Fixes time zero, and gives it on the monotonic clock. What happened before belongs to the first instant.
+    pub(crate) fn begin(&mut self) -> Span {
+        self.start = self.setup.actuator.now() + LEAD;
+        self.messages();
+        self.start
     }
 
-    /// Takes in what the descriptors told; `true` when the run is to end.
-    fn collect(&mut self, events: &[EpollEvent]) -> bool {
-        let mut stop = false;
-        for event in events {
-            match event.data.u64() {
-                TIMER => {}
-                CONTROL => stop |= self.read_inbox(),
-                data => self.completion(data),
-            }
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO + (self.setup.actuator.now() - self.start)
+    }
+
+    /// When something is to be done next, the end of the run at the latest.
+    pub(crate) fn due(&self) -> Time {
+        // A budget in CPU time that is nearly used up is due at once. Where this thread shares the process's CPU, the process
+        // would never get to use the rest of it. Releases, deadlines and timers are not for a budget to delay.
+        let due = match self.metered {
+            true => self.setup.engine.next_due_with_budgets_from(self.now() + self.setup.actuator.grain()),
+            false => self.setup.engine.next_due(),
+        };
+        due.unwrap_or(Time::MAX).min(self.repeat).min(self.end)
+    }
+
+    /// Handles what was taken in, and what is due. At the end of the run it gives the instant of that.
+    pub(crate) fn advance(&mut self) -> Option<Time> {
+        let now = self.now().min(self.end);
+        let last = self.stop || now == self.end;
+        if now >= self.repeat {
+            self.repeat_refused();
         }
-        stop
+        self.catch_up(now, last);
+        // A task whose program has failed misses its jobs until the planned end.
+        let engine = &self.setup.engine;
+        let misses = engine.any_failed() && self.setup.duration.is_some();
+        if last || (!self.setup.slots.is_empty() && engine.all_gone() && !misses) {
+            let at = now.max(self.setup.engine.now());
+            self.close(at);
+            return Some(at);
+        }
+        None
+    }
+
+    /// The engine as it is between two instants.
+    #[cfg(test)]
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.setup.engine
+    }
+
+    #[cfg(test)]
+    pub(crate) fn slots(&self) -> &[Slot<A::Resume>] {
+        &self.setup.slots
+    }
+
+    /// Whether the last act on the task's process was refused, and waits to be repeated.
+    #[cfg(test)]
+    pub(crate) fn was_refused(&self, task: TaskId) -> bool {
+        self.refused[task.index()].is_some()
+    }
+
+    /// What is left at `end`, the result of the last [`Scheduler::advance`].
+    pub(crate) fn finish(self, end: Time) -> Outcome {
+        let Scheduler { setup, sink, results, stop, .. } = self;
+        let Results { lateness, effort, failures, first_failure } = results;
+        let StepSink { responses, mut most, dropped, .. } = sink;
+        // Of a task that is not measured only the time is known for which it had a CPU.
+        most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.budgeted).for_each(|(most, _)| *most = None);
+        Outcome {
+            engine: setup.engine,
+            responses,
+            most_used: most,
+            lateness,
+            effort,
+            end,
+            dropped,
+            failures,
+            first_failure,
+            stopped: stop,
+        }
     }
 
     /// A process has signalled. Without a process that is at a job, nothing of the schedule ends by that.
-    fn completion(&mut self, data: u64) {
-        let (task, incarnation) = completion_of(data);
+    pub(crate) fn completion(&mut self, task: TaskId, incarnation: Incarnation) {
         let slot = &mut self.setup.slots[task.index()];
         if slot.incarnation != incarnation {
             return;
@@ -348,12 +294,12 @@ impl Scheduler {
     }
 
     fn ask(&self, task: TaskId, request: Request) {
-        self.setup.requests.ask(task, self.setup.slots[task.index()].incarnation, request);
-        let _ = rustix::io::write(&self.setup.wake_supervisor, &1u64.to_ne_bytes());
+        self.setup.requests.ask(task.index(), self.setup.slots[task.index()].incarnation, request as u8);
+        self.setup.actuator.wake_supervisor();
     }
 
-    fn read_inbox(&mut self) -> bool {
-        let mut stop = false;
+    /// Takes in what the supervisor has told.
+    pub(crate) fn messages(&mut self) {
         while let Ok(message) = self.setup.inbox.pop() {
             match message {
                 Message::Exit { task, incarnation, regular, replaced } => {
@@ -391,7 +337,7 @@ impl Scheduler {
                     slot.program = if resume.is_some() { Program::Waiting } else { Program::New };
                     slot.resume = resume.map_or(Resume::Unknown, Resume::Here);
                     if slot.budgeted {
-                        self.meters[task.index()].base = self.setup.mechanism.cpu_time(slot.group).unwrap_or_default();
+                        self.meters[task.index()].base = self.setup.actuator.cpu_time(slot.group).unwrap_or_default();
                     }
                     self.inputs.push(Input::Wake { task });
                 }
@@ -401,14 +347,13 @@ impl Scheduler {
                         continue;
                     }
                     if let Resume::Asked { owed: true } = slot.resume {
-                        let _ = protocol::send_continue(&resume);
+                        let _ = self.setup.actuator.resume(&resume);
                     }
                     slot.resume = Resume::Here(resume);
                 }
-                Message::Stop => stop = true,
+                Message::Stop => self.stop = true,
             }
         }
-        stop
     }
 
     /// Steps the engine through everything that is due by `now`, and hands it what was collected. At the very end of the
@@ -421,7 +366,7 @@ impl Scheduler {
             // when a whole window has gone by is the engine told the truth, so that the table can count what it lost.
             // Online policies have no grid to keep and always get the true instant.
             // A budget in CPU time that is nearly used up comes due again and again; the true instant ends that.
-            let again = self.metered && due - before < GRAIN;
+            let again = self.metered && due - before < self.setup.actuator.grain();
             before = due;
             let on_time = !again && self.tolerance.is_some_and(|shortest| now - due < shortest);
             // What is released at the end of the run is beyond it, also when the last step comes late.
@@ -439,8 +384,8 @@ impl Scheduler {
         self.measure();
         self.step_once(at);
         // A task whose process is to be replaced has none: to the engine its jobs are blocked.
-        for index in 0..self.replaceable.len() {
-            let task = self.replaceable[index];
+        for index in 0..self.setup.replaceable.len() {
+            let task = self.setup.replaceable[index];
             if let Program::Absent { held: held @ false, .. } = &mut self.setup.slots[task.index()].program {
                 *held = true;
                 self.inputs.push(Input::Hold { task });
@@ -450,10 +395,11 @@ impl Scheduler {
             self.step_once(at);
         }
         // Only now may the supervisor touch the group: it is stopped, and is not started before the next process is there.
-        for index in 0..self.replaceable.len() {
-            let task = self.replaceable[index];
+        for index in 0..self.setup.replaceable.len() {
+            let task = self.setup.replaceable[index];
             if let Program::Absent { asked: false, .. } = self.setup.slots[task.index()].program {
-                let _ = self.setup.mechanism.freeze(self.setup.slots[task.index()].group);
+                // The supervisor kills it in any case.
+                let _ = self.setup.actuator.stop(self.setup.slots[task.index()].group);
                 self.ask(task, Request::Next);
                 let slot = &mut self.setup.slots[task.index()];
                 slot.program = Program::Absent { held: true, asked: true };
@@ -468,7 +414,7 @@ impl Scheduler {
         let Scheduler { setup, inputs, meters, .. } = self;
         for &task in setup.engine.running() {
             if setup.engine.wants_usage(task)
-                && let Some(total) = setup.mechanism.cpu_time(setup.slots[task.index()].group)
+                && let Some(total) = setup.actuator.cpu_time(setup.slots[task.index()].group)
             {
                 let consumed = (total - meters[task.index()].base).or_zero();
                 inputs.insert(0, Input::Usage { task, consumed });
@@ -477,50 +423,84 @@ impl Scheduler {
     }
 
     fn step_once(&mut self, at: Time) {
-        let Scheduler { setup, places, sink, inputs, meters, results, .. } = self;
-        let began = timer::now();
-        let acted = !setup.engine.step(at, inputs, sink).is_empty();
+        let began = self.setup.actuator.now();
+        let acted = !self.setup.engine.step(at, &self.inputs, &mut self.sink).is_empty();
         let mut started = None;
-        for index in 0..setup.engine.commands().len() {
-            let command = &setup.engine.commands()[index];
+        for index in 0..self.setup.engine.commands().len() {
+            let command = self.setup.engine.commands()[index];
             // Stops come first. Records are stamped before the first start: a process that is started may take the CPU from this
             // thread, if it has no real-time class, before it gets to look at the clock again.
             if started.is_none() && !matches!(command, Command::Stop { .. } | Command::Replace { .. }) {
-                started = Some(timer::now());
+                started = Some(self.setup.actuator.now());
             }
-            let done = match *command {
+            match command {
                 Command::Replace { task } => {
-                    let slot = &mut setup.slots[task.index()];
+                    let slot = &mut self.setup.slots[task.index()];
                     // One that is absent is being replaced already.
                     if matches!(slot.program, Program::New | Program::Waiting | Program::At { .. }) {
                         slot.program = Program::Absent { held: false, asked: false };
                     }
-                    Ok(())
                 }
-                Command::Stop { task, .. } => setup.slots[task.index()].stop(&setup.mechanism),
-                Command::Start { task, place, work } => {
-                    setup.dispatch(task, Some(&places[place.index()]), work, false, meters)
-                }
-                Command::Move { task, to, work, .. } => {
-                    setup.dispatch(task, Some(&places[to.index()]), work, true, meters)
-                }
-                Command::Continue { task, work, .. } => setup.dispatch(task, None, work, true, meters),
-            };
-            match done {
-                // The group or process is gone: its exit will be reported by the supervisor.
-                Err(e) if matches!(e.raw_os_error(), Some(GONE_DEVICE | GONE_ENTRY | GONE_PROCESS)) => {}
-                Err(e) => {
-                    results.failures += 1;
-                    results.first_failure.get_or_insert(e);
-                }
-                Ok(()) => {}
+                Command::Stop { task, .. } => self.stop(task),
+                Command::Start { task, place, work } => self.dispatch(task, Some(place), work, false),
+                Command::Move { task, to, work, .. } => self.dispatch(task, Some(to), work, true),
+                Command::Continue { task, work, .. } => self.dispatch(task, None, work, true),
             }
         }
-        let done = timer::now();
+        let done = self.setup.actuator.now();
         if acted {
-            results.effort.add(done - began);
+            self.results.effort.add(done - began);
         }
         self.report(at, Item::Step(at), Time::ZERO + (started.unwrap_or(done) - self.start));
+    }
+
+    fn stop(&mut self, task: TaskId) {
+        let done = self.setup.stop(task);
+        self.note(task, Refused::Stop, done);
+    }
+
+    /// Lets a task run, at another place if one is given, with the work that the engine has it at; `runs` says that it runs already.
+    fn dispatch(&mut self, task: TaskId, place: Option<Place>, work: Work, runs: bool) {
+        // What was refused before this has not been done: it may be at another place, and may be stopped.
+        let before = self.refused[task.index()];
+        let place = match before {
+            Some(Refused::Dispatch { place: before, .. }) => place.or(before),
+            _ => place,
+        };
+        let cpus = place.map(|place| &self.places[place.index()]);
+        let done = self.setup.dispatch(task, cpus, work, runs && before.is_none(), &mut self.meters);
+        self.note(task, Refused::Dispatch { place, work }, done);
+    }
+
+    /// Notes whether the machine below has done what it was asked for. The engine takes it as done, so it is asked again.
+    fn note(&mut self, task: TaskId, act: Refused, done: io::Result<()>) {
+        self.refused[task.index()] = None;
+        match done {
+            Ok(()) => {}
+            // Its exit will be reported by the supervisor.
+            Err(e) if is_gone(&e) => {}
+            Err(e) => {
+                self.results.failures += 1;
+                self.results.first_failure.get_or_insert(e);
+                self.refused[task.index()] = Some(act);
+                self.repeat = self.now() + REPEAT;
+            }
+        }
+    }
+
+    fn repeat_refused(&mut self) {
+        self.repeat = Time::MAX;
+        // Stops come first.
+        for task in (0..self.refused.len() as u32).map(TaskId) {
+            if let Some(Refused::Stop) = self.refused[task.index()] {
+                self.stop(task);
+            }
+        }
+        for task in (0..self.refused.len() as u32).map(TaskId) {
+            if let Some(Refused::Dispatch { place, work }) = self.refused[task.index()] {
+                self.dispatch(task, place, work, false);
+            }
+        }
     }
 
     fn close(&mut self, at: Time) {
@@ -553,12 +533,52 @@ impl Scheduler {
     }
 }
 
-const GONE_DEVICE: i32 = rustix::io::Errno::NODEV.raw_os_error();
-const GONE_ENTRY: i32 = rustix::io::Errno::NOENT.raw_os_error();
-const GONE_PROCESS: i32 = rustix::io::Errno::SRCH.raw_os_error();
+impl<A: Actuator> Setup<A> {
+    /// The scheduler of a plan whose processes are there.
+    pub(crate) fn new<P: Processes<Resume = A::Resume>>(
+        engine: Engine,
+        actuator: A,
+        plan: &Plan,
+        lives: &Lives<P>,
+        inbox: Consumer<Message<A::Resume>>,
+        outbox: Producer<Item>,
+    ) -> Setup<A> {
+        let slot = |(process, task): (&Process, TaskId)| {
+            let known = &lives.tasks[task.index()];
+            let initialised = process.init && known.life == Life::Alive;
+            // Here in time for the first window of those that have initialised.
+            let resume = if initialised { lives.fetch(task) } else { None };
+            Slot {
+                group: known.home.group,
+                partition: known.home.partition,
+                incarnation: 0,
+                program: if initialised { Program::Waiting } else { Program::New },
+                resume: resume.map_or(Resume::Unknown, Resume::Here),
+                abort_signal: process.abort_signal,
+                budgeted: engine.meters(task),
+            }
+        };
+        Setup {
+            slots: plan.processes.iter().zip((0..).map(TaskId)).map(slot).collect(),
+            replaceable: plan.replaceable().collect(),
+            requests: lives.requests(),
+            duration: plan.duration,
+            engine,
+            actuator,
+            inbox,
+            outbox,
+        }
+    }
 
-impl Setup {
-    /// Lets a task run, on other CPUs if they are given, with the work that the engine has it at; `runs` says that it runs already.
+    fn stop(&self, task: TaskId) -> io::Result<()> {
+        let slot = &self.slots[task.index()];
+        match slot.program {
+            // From the request for the next process on, the group is the supervisor's.
+            Program::Absent { asked: true, .. } | Program::Gone => Ok(()),
+            _ => self.actuator.stop(slot.group),
+        }
+    }
+
     fn dispatch(
         &mut self,
         task: TaskId,
@@ -567,56 +587,42 @@ impl Setup {
         runs: bool,
         meters: &mut [Meter],
     ) -> io::Result<()> {
-        let slot = &mut self.slots[task.index()];
+        let Setup { engine, actuator, slots, .. } = self;
+        let slot = &mut slots[task.index()];
         if slot.budgeted {
-            let job = self.engine.job(task).map(|job| (job.number, work == Work::Handler));
+            let job = engine.job(task).map(|job| (job.number, work == Work::Handler));
             let meter = &mut meters[task.index()];
             if meter.of != job || work == Work::Handler {
-                *meter = Meter { of: job, base: self.mechanism.cpu_time(slot.group).unwrap_or_default() };
+                *meter = Meter { of: job, base: actuator.cpu_time(slot.group).unwrap_or_default() };
             }
         }
         if let Some(cpus) = cpus {
-            self.mechanism.set_cpus(slot.partition, cpus)?;
+            actuator.assign(slot.partition, cpus)?;
         }
         let begins = |job| Program::At { job, notified: false };
-        // The process of the next job may be another one, which was born stopped.
-        let stopped = !runs || slot.program == Program::New;
         match slot.program {
             // The process that comes next is born stopped, and begins when it is there.
             Program::Absent { .. } | Program::Gone => return Ok(()),
-            Program::New => slot.program = self.engine.at(task).map_or(Program::New, begins),
+            Program::New => slot.program = engine.at(task).map_or(Program::New, begins),
             Program::Waiting => {
-                slot.program = self.engine.at(task).map_or(Program::Waiting, begins);
-                slot.let_continue();
+                slot.program = engine.at(task).map_or(Program::Waiting, begins);
+                match &mut slot.resume {
+                    Resume::Here(by) => drop(actuator.resume(by)),
+                    Resume::Asked { owed } => *owed = true,
+                    Resume::Unknown => {}
+                }
             }
             Program::At { job, notified } => {
                 let aborted = matches!(work, Work::Abandoned | Work::Handler);
                 // The handler of a job is at work for that job, whatever the program was at.
-                let job = self.engine.at(task).unwrap_or(job);
+                let job = engine.at(task).unwrap_or(job);
                 slot.program = Program::At { job, notified };
                 if let Some(signal) = slot.abort_signal.filter(|_| aborted && !notified) {
+                    actuator.signal(slot.group, signal)?;
                     slot.program = Program::At { job, notified: true };
-                    self.mechanism.signal_leader(slot.group, signal)?;
                 }
             }
         }
-        if stopped { self.mechanism.thaw(slot.group) } else { Ok(()) }
-    }
-}
-
-impl Slot {
-    fn stop(&self, mechanism: &Mechanism) -> io::Result<()> {
-        // From the request for the next process on, the group is the supervisor's.
-        if matches!(self.program, Program::Absent { asked: true, .. }) { Ok(()) } else { mechanism.freeze(self.group) }
-    }
-
-    /// Lets a process that has signalled continue with its next job.
-    fn let_continue(&mut self) {
-        match &mut self.resume {
-            // It can only fail when the process is gone.
-            Resume::Here(fd) => drop(protocol::send_continue(fd)),
-            Resume::Asked { owed } => *owed = true,
-            Resume::Unknown => {}
-        }
+        if runs { Ok(()) } else { actuator.start(slot.group) }
     }
 }

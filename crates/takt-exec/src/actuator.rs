@@ -1,0 +1,104 @@
+//! What the executive asks of the machine below. The two threads know no more of it, so that they run over Linux
+//! ([`crate::linux`]) and, in tests, over a machine in virtual time.
+//!
+//! The scheduler has an [`Actuator`], which neither blocks nor allocates, the supervisor [`Processes`], which may do both.
+
+use crate::life::Incarnation;
+use crate::report::{Error, TaskEnd};
+use rustix::io::Errno;
+use rustix::process::Signal;
+use std::fmt::Debug;
+use std::io;
+use takt_core::cpus::CpuSet;
+use takt_core::model::TaskId;
+use takt_core::time::Span;
+use takt_linux::rt::Class;
+use takt_linux::{Group, PartitionHandle};
+
+/// Stops, starts, moves, measures and signals processes for the scheduler. Each act is O(1) but for [`Actuator::assign`], which may
+/// cost O(threads of the partition).
+///
+/// An act that fails for another reason than that the process is gone ([`is_gone`]) is repeated until it succeeds.
+pub(crate) trait Actuator {
+    /// What lets a process continue that has signalled.
+    type Resume: Debug;
+    /// The monotonic clock.
+    fn now(&self) -> Span;
+    /// With CPU-time budgets the scheduler leaves the CPU for at least so long: several times what a step takes.
+    fn grain(&self) -> Span;
+    /// Stops the processes of a group, at the latest when each next leaves the kernel.
+    fn stop(&self, group: Group) -> io::Result<()>;
+    /// Lets the processes of a group run.
+    fn start(&self, group: Group) -> io::Result<()>;
+    /// Moves the processes of a partition to these CPUs; nothing is done when it has them.
+    fn assign(&self, partition: PartitionHandle, cpus: &CpuSet) -> io::Result<()>;
+    /// The CPU time that the process of the group has used; `None` when it is gone.
+    fn cpu_time(&self, group: Group) -> Option<Span>;
+    /// Sends a signal to the process of the group, which takes effect when it runs.
+    fn signal(&self, group: Group, signal: Signal) -> io::Result<()>;
+    /// Lets a process continue. It can only fail when the process is gone.
+    fn resume(&self, by: &Self::Resume) -> io::Result<()>;
+    /// The supervisor is to look at its requests now.
+    fn wake_supervisor(&self);
+}
+
+/// Whether an act failed because its process or group is gone: then its end is reported, and nothing is left to be done.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    const GONE: [Errno; 3] = [Errno::NODEV, Errno::NOENT, Errno::SRCH];
+    error.raw_os_error().is_some_and(|number| GONE.iter().any(|gone| gone.raw_os_error() == number))
+}
+
+/// The groups of a run, while it is set up.
+pub(crate) trait Groups {
+    /// Adds a partition with its CPUs and so many frozen groups. `moves` says that it will be assigned other CPUs.
+    ///
+    /// # Errors
+    /// When a CPU is not there; else the kernel's answer.
+    fn add(&mut self, cpus: &CpuSet, groups: usize, moves: bool) -> io::Result<PartitionHandle>;
+}
+
+/// How long the processes of a task waited for a CPU, and what they used of one, since they began; where that is known.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Times {
+    pub(crate) waited: Option<Span>,
+    pub(crate) used: Option<Span>,
+}
+
+/// Starts, ends and observes processes for the supervisor.
+pub(crate) trait Processes {
+    /// See [`Actuator::Resume`].
+    type Resume;
+    /// The monotonic clock.
+    fn now(&self) -> Span;
+    /// Starts the process of a task in its group, which is frozen, and gives its process id.
+    fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> Result<i32, Error>;
+    /// What lets the process of a task continue. `None` when it is gone, or belongs to somebody else now.
+    fn fetch(&self, task: TaskId, pid: i32) -> Option<Self::Resume>;
+    /// Stops the processes of a group.
+    fn stop(&self, group: Group) -> io::Result<()>;
+    /// Lets the processes of a group run.
+    fn start(&self, group: Group) -> io::Result<()>;
+    /// Makes an empty group ready for another process, which is then born frozen.
+    fn prepare(&self, group: Group) -> io::Result<()>;
+    /// Kills every process of a group, frozen or not; they may still be on their way out afterwards.
+    fn kill(&self, group: Group) -> io::Result<()>;
+    /// Gives the processes of a group a scheduling class.
+    fn set_class(&self, group: Group, class: Class);
+    /// Whether the group holds a process.
+    fn populated(&self, group: Group) -> io::Result<bool>;
+    /// Whether [`Processes::emptied`] tells of a group that its first process has left behind. Without, [`Processes::populated`] is
+    /// asked from time to time.
+    fn notifies(&self) -> bool;
+    /// A process that has ended, and what is known of it until [`Processes::reap`]. Each of its groups becomes empty later at most.
+    fn ended(&mut self) -> Option<i32>;
+    /// How a process has ended, which is forgotten with that.
+    fn reap(&mut self, pid: i32) -> Option<TaskEnd>;
+    /// To be called when the process that was started in a group has been reaped: whether the group is empty.
+    fn leader_exited(&self, group: Group) -> io::Result<bool>;
+    /// Reports each group that became empty after its first process, once.
+    fn emptied(&self, report: impl FnMut(Group));
+    /// What a process has waited and used so far, also one that has ended and is not reaped yet.
+    fn times(&self, pid: i32) -> Times;
+    /// Kills all processes and removes all groups.
+    fn destroy(&self) -> io::Result<()>;
+}

@@ -1,0 +1,200 @@
+//! The executive's machine on Linux: [`Mechanism`] under both threads.
+
+use crate::actuator::{Actuator, Groups, Processes, Times};
+use crate::life::{Incarnation, completion_data};
+use crate::plan::Plan;
+use crate::report::{Error, TaskEnd, What};
+use rustix::process::{Pid, Signal, WaitOptions};
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use takt_core::cpus::CpuSet;
+use takt_core::model::TaskId;
+use takt_core::time::Span;
+use takt_linux::rt::Class;
+use takt_linux::{Group, Mechanism, Output, PartitionHandle, SpawnSpec, disturbance, protocol, timer};
+
+/// The scheduler's side.
+pub(crate) struct Acts {
+    pub(crate) mechanism: Arc<Mechanism>,
+    /// Readable when the supervisor is to look at its requests.
+    pub(crate) wake: OwnedFd,
+}
+
+impl Actuator for Acts {
+    type Resume = OwnedFd;
+    fn now(&self) -> Span {
+        timer::now()
+    }
+    fn grain(&self) -> Span {
+        Span::from_us(100)
+    }
+    fn stop(&self, group: Group) -> io::Result<()> {
+        self.mechanism.freeze(group)
+    }
+    fn start(&self, group: Group) -> io::Result<()> {
+        self.mechanism.thaw(group)
+    }
+    fn assign(&self, partition: PartitionHandle, cpus: &CpuSet) -> io::Result<()> {
+        self.mechanism.set_cpus(partition, cpus)
+    }
+    fn cpu_time(&self, group: Group) -> Option<Span> {
+        self.mechanism.cpu_time(group)
+    }
+    fn signal(&self, group: Group, signal: Signal) -> io::Result<()> {
+        self.mechanism.signal_leader(group, signal)
+    }
+    fn resume(&self, by: &OwnedFd) -> io::Result<()> {
+        protocol::send_continue(by)
+    }
+    fn wake_supervisor(&self) {
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+impl Groups for Mechanism {
+    fn add(&mut self, cpus: &CpuSet, groups: usize, moves: bool) -> io::Result<PartitionHandle> {
+        let partition = self.add_partition(cpus, groups)?;
+        if moves {
+            self.expect_cpu_changes(partition)?;
+        }
+        Ok(partition)
+    }
+}
+
+/// The supervisor's side.
+pub(crate) struct Children {
+    mechanism: Arc<Mechanism>,
+    plan: Arc<Plan>,
+    /// Where completions are heard.
+    epoll: OwnedFd,
+    /// By task: where its standard output goes.
+    outputs: Vec<Option<File>>,
+    /// By task: the number of the continue descriptor in its process.
+    continue_numbers: Vec<RawFd>,
+}
+
+impl Children {
+    /// Opens the files for the processes' output.
+    pub(crate) fn new(mechanism: Arc<Mechanism>, plan: Arc<Plan>, epoll: OwnedFd) -> Result<Children, Error> {
+        let mut outputs = Vec::with_capacity(plan.processes.len());
+        for process in &plan.processes {
+            let path = process.output.as_ref();
+            let path = path.map(|path| plan.directory.as_ref().map_or_else(|| path.clone(), |dir| dir.join(path)));
+            let open = |path: &std::path::PathBuf| {
+                open_output(path).what(format!("cannot open the output of {}, {}", process.name, path.display()))
+            };
+            outputs.push(path.as_ref().map(open).transpose()?);
+        }
+        let continue_numbers = vec![-1; outputs.len()];
+        Ok(Children { mechanism, plan, epoll, outputs, continue_numbers })
+    }
+
+    fn try_spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> io::Result<i32> {
+        let (index, process) = (task.index(), &self.plan.processes[task.index()]);
+        let mut spec = SpawnSpec::shell(&process.cmd)?;
+        if let Some(directory) = &self.plan.directory {
+            use std::os::unix::ffi::OsStrExt;
+            spec.cwd = Some(CString::new(directory.as_os_str().as_bytes()).map_err(io::Error::other)?);
+        }
+        let stderr = std::io::stderr();
+        match &self.outputs[index] {
+            Some(file) => spec.stdout = Output::Fd(file.as_fd()),
+            None if self.plan.output_to_stderr => spec.stdout = Output::Fd(stderr.as_fd()),
+            None => {}
+        }
+        spec.class = class;
+        // So that a command finds `takt burn` and `takt done` wherever this program was started from.
+        if let Some(own) = std::env::current_exe().ok().as_deref().and_then(|exe| exe.parent()) {
+            let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
+            spec.set_env("PATH", &format!("{path}:{}", own.display()))?;
+        }
+        let channel = protocol::Channel::new(process.init)?;
+        if process.signals {
+            channel.register_completion(&self.epoll, completion_data(task, incarnation))?;
+            spec.set_env(protocol::VARIABLE, &channel.variable())?;
+            spec.pass_fds.extend(channel.pass_fds());
+            self.continue_numbers[index] = channel.continue_number();
+        } else {
+            // One that signalled all the same would wait to be resumed.
+            let variable = format!("{}=", protocol::VARIABLE);
+            spec.env.retain(|entry| !entry.to_bytes().starts_with(variable.as_bytes()));
+        }
+        self.mechanism.spawn(group, &spec)
+    }
+}
+
+impl Processes for Children {
+    type Resume = OwnedFd;
+    fn now(&self) -> Span {
+        timer::now()
+    }
+    fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> Result<i32, Error> {
+        let spawned = self.try_spawn(task, group, incarnation, class);
+        spawned.what(format!("cannot start {}", self.plan.processes[task.index()].name))
+    }
+    fn fetch(&self, task: TaskId, pid: i32) -> Option<OwnedFd> {
+        protocol::fetch_continue_fd(pid, self.continue_numbers[task.index()]).ok()
+    }
+    fn stop(&self, group: Group) -> io::Result<()> {
+        self.mechanism.freeze(group)
+    }
+    fn start(&self, group: Group) -> io::Result<()> {
+        self.mechanism.thaw(group)
+    }
+    fn prepare(&self, group: Group) -> io::Result<()> {
+        self.mechanism.prepare(group)
+    }
+    fn kill(&self, group: Group) -> io::Result<()> {
+        self.mechanism.kill(group)
+    }
+    fn set_class(&self, group: Group, class: Class) {
+        self.mechanism.set_class(group, class);
+    }
+    fn populated(&self, group: Group) -> io::Result<bool> {
+        self.mechanism.populated(group)
+    }
+    fn notifies(&self) -> bool {
+        self.mechanism.notifies()
+    }
+    /// Any child, since each is in a process group of its own; also those that the processes left to this subreaper.
+    fn ended(&mut self) -> Option<i32> {
+        disturbance::ended_child()
+    }
+    fn reap(&mut self, pid: i32) -> Option<TaskEnd> {
+        let status = match rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::NOHANG) {
+            Ok(Some((_, status))) => status,
+            _ => return None,
+        };
+        Some(match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => TaskEnd::Exited(code),
+            (None, signal) => TaskEnd::Signalled(signal.unwrap_or(0)),
+        })
+    }
+    fn leader_exited(&self, group: Group) -> io::Result<bool> {
+        self.mechanism.leader_exited(group)
+    }
+    fn emptied(&self, report: impl FnMut(Group)) {
+        // An unreadable queue of events is caught up with by asking.
+        let _ = self.mechanism.drain_emptied(report);
+    }
+    fn times(&self, pid: i32) -> Times {
+        Times { waited: disturbance::waited(pid), used: disturbance::used(pid) }
+    }
+    fn destroy(&self) -> io::Result<()> {
+        self.mechanism.destroy()
+    }
+}
+
+/// Opens a file for a process's output. A named pipe that nobody reads is an error instead of a wait without end.
+fn open_output(path: &std::path::Path) -> io::Result<File> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path)?;
+    let plain = fcntl_getfl(&file)?.difference(OFlags::NONBLOCK);
+    fcntl_setfl(&file, plain)?;
+    Ok(file)
+}

@@ -1,0 +1,444 @@
+//! The life cycles of all tasks' processes on the supervisor's side (`docs/protocol.md`): who is started, killed, replaced, and what
+//! the scheduler is told. It neither waits nor knows a clock but that of its [`Processes`].
+
+use crate::actuator::{Groups, Processes, Times};
+use crate::life::{Incarnation, Life, Message, Request};
+use crate::plan::{Plan, Process};
+use crate::report::{Error, TaskEnd, What};
+use crate::requests::Requests;
+use rtrb::Producer;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use takt_core::cpus::CpuSet;
+use takt_core::model::{OnExit, System, TaskId};
+use takt_core::time::Span;
+use takt_linux::rt::Class;
+use takt_linux::{Group, PartitionHandle};
+
+/// Where a task's process lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home {
+    pub(crate) group: Group,
+    pub(crate) partition: PartitionHandle,
+}
+
+/// A task's processes: the present one, and what is not yet reported of earlier ones.
+pub(crate) struct Task {
+    pub(crate) home: Home,
+    pub(crate) life: Life,
+    incarnation: Incarnation,
+    pub(crate) pid: Option<i32>,
+    /// When a replacement must have initialised.
+    init_limit: Option<Span>,
+    pub(crate) end: Option<TaskEnd>,
+    /// Whether the process that ended last ended well, and whether any did.
+    well: bool,
+    pub(crate) succeeded: bool,
+    pub(crate) failures: u64,
+    pub(crate) replaced: u64,
+    /// What the present process had waited and used before the schedule began.
+    had: Times,
+    /// What the ended processes have waited and used since then.
+    pub(crate) sum: Times,
+}
+
+impl Task {
+    fn new(home: Home) -> Task {
+        Task {
+            home,
+            life: Life::Alive,
+            incarnation: 0,
+            pid: None,
+            init_limit: None,
+            end: None,
+            well: true,
+            succeeded: false,
+            failures: 0,
+            replaced: 0,
+            had: Times::default(),
+            sum: Times::default(),
+        }
+    }
+}
+
+pub(crate) struct Lives<P: Processes> {
+    plan: Arc<Plan>,
+    pub(crate) processes: P,
+    pub(crate) tasks: Vec<Task>,
+    tasks_by_group: HashMap<Group, TaskId>,
+    tasks_by_pid: HashMap<i32, TaskId>,
+    requests: Arc<Requests>,
+    pub(crate) first_spawn_error: Option<Error>,
+    /// The schedule has begun.
+    begun: bool,
+    /// From here on processes end because the run does: that says nothing about them, and nothing follows from it.
+    closing: bool,
+    /// The process of this task has ended, and the run with it.
+    pub(crate) stopped_by: Option<TaskId>,
+    /// Messages that did not fit into the ring yet.
+    pub(crate) outgoing: VecDeque<Message<P::Resume>>,
+}
+
+impl<P: Processes> Lives<P> {
+    /// Tasks without processes so far, at home in these groups.
+    pub(crate) fn new(plan: Arc<Plan>, processes: P, homes: Vec<Home>) -> Lives<P> {
+        Lives {
+            tasks_by_group: homes.iter().map(|home| home.group).zip((0..).map(TaskId)).collect(),
+            tasks_by_pid: HashMap::with_capacity(homes.len()),
+            requests: Arc::new(Requests::new(homes.len())),
+            tasks: homes.into_iter().map(Task::new).collect(),
+            plan,
+            processes,
+            first_spawn_error: None,
+            begun: false,
+            closing: false,
+            stopped_by: None,
+            outgoing: VecDeque::new(),
+        }
+    }
+
+    /// Where the scheduler asks.
+    pub(crate) fn requests(&self) -> Arc<Requests> {
+        self.requests.clone()
+    }
+
+    /// Starts the present process of a task, which does not run yet.
+    pub(crate) fn spawn(&mut self, task: TaskId) -> Result<(), Error> {
+        let known = &self.tasks[task.index()];
+        let class = match known.life {
+            // What initialises beside the schedule gets the CPU time that it leaves.
+            Life::Initialising => Class::Idle,
+            _ => self.plan.class(),
+        };
+        let pid = self.processes.spawn(task, known.home.group, known.incarnation, class)?;
+        self.tasks_by_pid.insert(pid, task);
+        self.tasks[task.index()].pid = Some(pid);
+        Ok(())
+    }
+
+    /// Starts the process that takes the place of one that has ended. It is born frozen and waits for the next job, or it initialises
+    /// first. Without it the task has failed.
+    fn spawn_next(&mut self, task: TaskId) {
+        let process = &self.plan.processes[task.index()];
+        let (init, per_job) = (process.init, process.per_job);
+        let limit = self.processes.now() + self.plan.init_timeout;
+        let known = &mut self.tasks[task.index()];
+        let group = known.home.group;
+        known.incarnation += 1;
+        known.replaced += u64::from(!per_job);
+        known.had = Times::default();
+        known.life = if init { Life::Initialising } else { Life::Alive };
+        known.init_limit = init.then_some(limit);
+        let ready = self.processes.prepare(group).what("cannot freeze an empty group");
+        let started = ready.and_then(|()| self.spawn(task)).and_then(|()| match init {
+            true => self.processes.start(group).what("cannot start the initialisation"),
+            false => Ok(()),
+        });
+        match started {
+            Ok(()) if init => {}
+            Ok(()) => self.ready(task, None),
+            Err(e) => {
+                self.first_spawn_error.get_or_insert(e);
+                self.fail(task);
+            }
+        }
+    }
+
+    fn ready(&mut self, task: TaskId, resume: Option<P::Resume>) {
+        let incarnation = self.tasks[task.index()].incarnation;
+        self.outgoing.push_back(Message::Ready { task, incarnation, resume });
+    }
+
+    /// The task has no process, and gets no other.
+    fn fail(&mut self, task: TaskId) {
+        let known = &mut self.tasks[task.index()];
+        (known.life, known.init_limit) = (Life::Gone, None);
+        let incarnation = known.incarnation;
+        self.outgoing.push_back(Message::Exit { task, incarnation, regular: false, replaced: false });
+    }
+
+    /// A replacement has signalled the end of its initialisation.
+    fn initialised(&mut self, task: TaskId) {
+        let group = self.tasks[task.index()].home.group;
+        let frozen = self.processes.stop(group);
+        self.processes.set_class(group, self.plan.class());
+        let known = &mut self.tasks[task.index()];
+        (known.life, known.init_limit) = (Life::Alive, None);
+        match (frozen, self.fetch(task)) {
+            (Ok(()), Some(resume)) => self.ready(task, Some(resume)),
+            // It is gone, or has changed its user; then it cannot be resumed.
+            _ => self.replace(task),
+        }
+    }
+
+    /// Kills what is left of the task's process. The next one is started when the group is empty.
+    fn replace(&mut self, task: TaskId) {
+        let known = &mut self.tasks[task.index()];
+        known.life = Life::Dying;
+        let group = known.home.group;
+        if let Err(e) = self.processes.kill(group).what("cannot end a process that is to be replaced") {
+            self.first_spawn_error.get_or_insert(e);
+            self.fail(task);
+        } else if self.tasks[task.index()].pid.is_none_or(|pid| !self.tasks_by_pid.contains_key(&pid))
+            && !self.processes.populated(group).unwrap_or(false)
+        {
+            self.emptied(task);
+        }
+    }
+
+    /// Lets the processes that want it run before the schedule, all at once.
+    pub(crate) fn initialise(&mut self) -> Result<(), Error> {
+        let limit = self.processes.now() + self.plan.init_timeout;
+        for (known, _) in self.tasks.iter_mut().zip(&self.plan.processes).filter(|(_, process)| process.init) {
+            (known.life, known.init_limit) = (Life::Initialising, Some(limit));
+            self.processes.start(known.home.group).what("cannot start the initialisation")?;
+        }
+        Ok(())
+    }
+
+    /// Whether all processes have initialised that are to before the schedule begins.
+    ///
+    /// # Errors
+    /// When one of them has failed, or the limit has been reached.
+    pub(crate) fn have_initialised(&self) -> Result<bool, Error> {
+        let mut late = Vec::new();
+        for (known, process) in self.tasks.iter().zip(&self.plan.processes).filter(|(_, process)| process.init) {
+            match (known.life, known.end) {
+                (Life::Initialising, _) => late.push(process.name.as_str()),
+                // The workload may say itself that the schedule goes without it.
+                (Life::Gone, Some(end)) if process.on_exit != Some(OnExit::End) => {
+                    return Err(Error::InitFailed { name: process.name.clone(), end });
+                }
+                _ => {}
+            }
+        }
+        let now = self.processes.now();
+        if self.tasks.iter().any(|task| task.life == Life::Initialising && task.init_limit.is_some_and(|l| l <= now)) {
+            return Err(Error::InitTimeout { names: late.join(", "), timeout: self.plan.init_timeout });
+        }
+        Ok(late.is_empty())
+    }
+
+    /// A process has signalled before the schedule, which ends its initialisation.
+    pub(crate) fn signalled_early(&mut self, task: TaskId) -> Result<(), Error> {
+        let known = &mut self.tasks[task.index()];
+        if known.life == Life::Initialising {
+            (known.life, known.init_limit) = (Life::Alive, None);
+            self.processes.stop(known.home.group).what("cannot end the initialisation")?;
+        }
+        Ok(())
+    }
+
+    /// The schedule begins: what processes do from now on is counted.
+    pub(crate) fn begin(&mut self) {
+        self.begun = true;
+        for task in &mut self.tasks {
+            task.had = task.pid.map(|pid| self.processes.times(pid)).unwrap_or_default();
+        }
+    }
+
+    /// The run ends: all processes are killed and all groups removed.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        for (pid, task) in self.tasks_by_pid.clone() {
+            self.add_times(task, pid);
+        }
+        self.closing = true;
+        let destroyed = self.processes.destroy();
+        self.reap();
+        destroyed
+    }
+
+    /// Collects ended processes and emptied groups.
+    pub(crate) fn reap(&mut self) {
+        while let Some(pid) = self.processes.ended() {
+            let task = self.tasks_by_pid.remove(&pid).filter(|_| !self.closing);
+            if let Some(task) = task {
+                self.add_times(task, pid);
+            }
+            let Some(end) = self.processes.reap(pid) else { break };
+            let Some(task) = task else { continue };
+            let per_job = self.plan.processes[task.index()].per_job;
+            let known = &mut self.tasks[task.index()];
+            // One that is replaced was ended by Takt.
+            if known.life != Life::Dying {
+                known.well = end == TaskEnd::Exited(0);
+                known.succeeded |= known.well;
+                known.failures += u64::from(!known.well);
+                if !(per_job && known.well && known.end.is_some()) {
+                    known.end = Some(end);
+                }
+            }
+            // A group that cannot be read is one that is gone.
+            if self.processes.leader_exited(known.home.group).unwrap_or(true) {
+                self.emptied(task);
+            }
+        }
+        if self.closing {
+            return;
+        }
+        let mut found = Vec::new();
+        self.processes.emptied(|group| found.push(group));
+        for group in found {
+            self.emptied(self.tasks_by_group[&group]);
+        }
+        for task in (0..self.tasks.len() as u32).map(TaskId) {
+            let known = &self.tasks[task.index()];
+            let lives = matches!(known.life, Life::Alive | Life::Dying | Life::Initialising);
+            let led = known.pid.is_some_and(|pid| self.tasks_by_pid.contains_key(&pid));
+            let unnoticed = !self.processes.notifies() && lives && !led && known.pid.is_some();
+            let late = known.life == Life::Initialising && known.init_limit.is_some_and(|l| l < self.processes.now());
+            if unnoticed && !self.processes.populated(known.home.group).unwrap_or(false) {
+                self.emptied(task);
+            } else if self.begun && late {
+                // A replacement that does not initialise is none.
+                let _ = self.processes.kill(known.home.group);
+                self.fail(task);
+            }
+        }
+    }
+
+    /// Adds what a process of the task has waited for a CPU and used of one, which is then over. One that is started for a job also waits on its way
+    /// into its group, which is no part of a turn and cannot be told from that.
+    fn add_times(&mut self, task: TaskId, pid: i32) {
+        if self.plan.processes[task.index()].per_job {
+            return;
+        }
+        let now = self.processes.times(pid);
+        let known = &mut self.tasks[task.index()];
+        let had = std::mem::take(&mut known.had);
+        let add = |sum: &mut Option<Span>, now: Option<Span>, had: Option<Span>| {
+            if let Some(now) = now {
+                *sum.get_or_insert_default() += (now - had.unwrap_or_default()).or_zero();
+            }
+        };
+        add(&mut known.sum.waited, now.waited, had.waited);
+        add(&mut known.sum.used, now.used, had.used);
+    }
+
+    /// The last process of a task's group has ended.
+    fn emptied(&mut self, task: TaskId) {
+        let Process { per_job, on_exit, .. } = self.plan.processes[task.index()];
+        let known = &mut self.tasks[task.index()];
+        let (incarnation, regular) = (known.incarnation, known.well);
+        match known.life {
+            Life::Ended | Life::Gone => {}
+            Life::Dying => self.spawn_next(task),
+            // A replacement that fails in its initialisation would do so again.
+            Life::Initialising if self.begun => self.fail(task),
+            Life::Alive if per_job => {
+                known.life = Life::Ended;
+                self.outgoing.push_back(Message::JobDone { task, incarnation, regular });
+            }
+            // The scheduler asks for the next process when it leaves the group alone.
+            Life::Alive if on_exit == Some(OnExit::Restart) => {
+                known.life = Life::Ended;
+                self.outgoing.push_back(Message::Exit { task, incarnation, regular, replaced: true });
+            }
+            Life::Alive | Life::Initialising => {
+                known.life = Life::Gone;
+                self.outgoing.push_back(Message::Exit { task, incarnation, regular, replaced: false });
+                if on_exit == Some(OnExit::Stop) && self.stopped_by.is_none() {
+                    self.stopped_by = Some(task);
+                    self.outgoing.push_back(Message::Stop);
+                }
+            }
+        }
+    }
+
+    /// Does what the scheduler has asked for.
+    pub(crate) fn serve(&mut self) {
+        let mut asked = Vec::new();
+        self.requests.take(|task, incarnation, kinds| {
+            let wanted = Request::ALL.into_iter().filter(|request| kinds & *request as u8 != 0);
+            asked.extend(wanted.map(|request| (TaskId(task as u32), incarnation, request)));
+        });
+        for (task, incarnation, request) in asked {
+            let known = &self.tasks[task.index()];
+            match (request, known.life) {
+                (Request::Resume, _) if known.incarnation == incarnation => {
+                    let resume = self.fetch(task);
+                    self.outgoing.extend(resume.map(|resume| Message::Resume { task, incarnation, resume }));
+                }
+                // The scheduler has named the process that it waits for since it asked.
+                (Request::Initialised, Life::Initialising) if known.incarnation == incarnation => {
+                    self.initialised(task)
+                }
+                (Request::Next, Life::Ended) if known.incarnation == incarnation => self.spawn_next(task),
+                (Request::Next, Life::Alive | Life::Initialising) if known.incarnation == incarnation => {
+                    self.replace(task);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Hands over the messages for which there is room, and says whether there were any.
+    pub(crate) fn send(&mut self, inbox: &mut Producer<Message<P::Resume>>) -> bool {
+        let mut sent = false;
+        while let Some(message) = self.outgoing.pop_front() {
+            match inbox.push(message) {
+                Ok(()) => sent = true,
+                Err(rtrb::PushError::Full(message)) => {
+                    self.outgoing.push_front(message);
+                    break;
+                }
+            }
+        }
+        sent
+    }
+
+    /// What lets a task's process go on. Without it the process waits for ever after its first completion, which shows as overruns;
+    /// that can only be when it is gone or belongs to somebody else now.
+    pub(crate) fn fetch(&self, task: TaskId) -> Option<P::Resume> {
+        let pid = self.tasks[task.index()].pid.filter(|pid| self.tasks_by_pid.contains_key(pid))?;
+        self.processes.fetch(task, pid)
+    }
+}
+
+impl<P: Processes> Drop for Lives<P> {
+    /// Also on the way out of an error the groups go, and with them every process.
+    fn drop(&mut self) {
+        self.closing = true;
+        let _ = self.processes.destroy();
+        self.reap();
+    }
+}
+
+/// Makes the groups: one partition per `fifo` partition, and one per task where tasks are placed one by one.
+pub(crate) fn homes(system: &System, groups: &mut impl Groups) -> io::Result<Vec<Home>> {
+    let mut homes: Vec<Option<Home>> = vec![None; system.tasks.len()];
+    for (index, partition) in system.partitions.iter().enumerate() {
+        let mut sets: Vec<CpuSet> = Vec::new();
+        for slice in system.windows.iter().flat_map(|w| &w.slices) {
+            let used = [slice.sc, slice.be].iter().flatten().any(|p| p.index() == index);
+            if used && !sets.contains(&slice.cpus) {
+                sets.push(slice.cpus);
+            }
+        }
+        // The widest set that it will ever get: what it finds while it initialises.
+        let widest = sets.iter().copied().max_by_key(CpuSet::len).unwrap_or(system.cpus);
+        if partition.policy.is_none() {
+            let handle = groups.add(&widest, partition.tasks.len(), sets.len() > 1)?;
+            for (i, task) in (0..).zip(&partition.tasks) {
+                let group = Group { partition: handle, index: i };
+                homes[task.index()] = Some(Home { group, partition: handle });
+            }
+        } else {
+            for task in &partition.tasks {
+                homes[task.index()] = Some(own_partition(groups, &widest)?);
+            }
+        }
+    }
+    let rest = homes.into_iter().zip(&system.tasks);
+    rest.map(|(home, task)| match home {
+        Some(home) => Ok(home),
+        None => own_partition(groups, &task.affinity.intersection(&system.cpus)),
+    })
+    .collect()
+}
+
+fn own_partition(groups: &mut impl Groups, cpus: &CpuSet) -> io::Result<Home> {
+    let partition = groups.add(cpus, 1, cpus.len() > 1)?;
+    Ok(Home { group: Group { partition, index: 0 }, partition })
+}

@@ -1,0 +1,164 @@
+//! What a run was, and why one could not be.
+
+use std::io;
+use std::time::Duration;
+use takt_core::cpus::CpuSet;
+#[cfg(doc)]
+use takt_core::engine::Engine;
+use takt_core::model::{Invalid, TaskId};
+use takt_core::record::JobId;
+use takt_core::stats::{Counts, Histogram};
+use takt_core::time::Span;
+use takt_linux::Unavailable;
+#[cfg(doc)]
+use takt_linux::{Mechanism, disturbance};
+
+/// Why a run could not be started, or had to be given up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// This machine cannot do it.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The schedule names CPUs that are not there.
+    #[error("CPU {missing} is not available on this machine, which offers {present}")]
+    NoSuchCpu {
+        /// The missing ones.
+        missing: Box<CpuSet>,
+        /// Those that are there.
+        present: Box<CpuSet>,
+    },
+    /// The system is not valid.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Some processes did not finish their initialisation in time.
+    #[error("{names} did not signal the end of initialisation within {timeout}")]
+    InitTimeout {
+        /// Which.
+        names: String,
+        /// The limit.
+        timeout: Span,
+    },
+    /// A process ended before it was initialised.
+    #[error("{name} {end} before it had signalled the end of its initialisation")]
+    InitFailed {
+        /// The task.
+        name: String,
+        /// How its process ended.
+        end: TaskEnd,
+    },
+    /// The operating system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// The scheduler thread ended by a fault of the program.
+    #[error("the scheduler thread failed: {0}")]
+    Scheduler(String),
+}
+
+/// Says what was tried, for the operating system's answer.
+pub(crate) trait What<T> {
+    fn what(self, what: impl Into<String>) -> Result<T, Error>;
+}
+impl<T, E: Into<io::Error>> What<T> for Result<T, E> {
+    fn what(self, what: impl Into<String>) -> Result<T, Error> {
+        self.map_err(|e| Error::System { what: what.into(), source: e.into() })
+    }
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// Its time was over.
+    Duration,
+    /// All processes have ended.
+    AllExited,
+    /// A signal asked for it.
+    Signal,
+    /// The process of this task ended, and `on_exit: stop` ended the run.
+    Exit(TaskId),
+}
+
+/// How a task's process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskEnd {
+    /// By itself, with this status.
+    Exited(i32),
+    /// By this signal, not sent by Takt.
+    Signalled(i32),
+}
+
+/// `ended with status 3`.
+impl std::fmt::Display for TaskEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TaskEnd::Exited(code) => write!(f, "ended with status {code}"),
+            TaskEnd::Signalled(signal) => write!(f, "was ended by signal {signal}"),
+        }
+    }
+}
+
+/// What a run was.
+#[derive(Debug)]
+pub struct Report {
+    /// Counts by task.
+    pub counts: Vec<Counts>,
+    /// Response times by task.
+    pub responses: Vec<Histogram>,
+    /// Where CPU time is measured, because the policy or a budget needs that: the job of each task that used most, and how much.
+    pub most_used: Vec<Option<(JobId, Span)>>,
+    /// How long the processes of each task were ready to run without a CPU although they had their turn, as
+    /// [`disturbance::waited`] has it; without those that a process started itself. `None` where the kernel does not count
+    /// that, and where each job is a process.
+    pub waited: Vec<Option<Span>>,
+    /// CPU time of each task's processes since the schedule began, with that of the children that they have waited for. `None` where
+    /// each job is a process.
+    pub cpu_time: Vec<Option<Span>>,
+    /// What the host of a virtual machine took of the CPUs of the schedule ([`disturbance::stolen`]).
+    pub stolen: Option<Span>,
+    /// See [`Engine::context_switches`].
+    pub context_switches: u64,
+    /// See [`Engine::windows_lost`].
+    pub windows_lost: u64,
+    /// Length of the run.
+    pub length: Span,
+    /// Why it ended.
+    pub ended: Ended,
+    /// Every task's process has ended badly, none of them ever well.
+    pub all_failed: bool,
+    /// Why a process of a per-job task could not be started; its task has ended with it.
+    pub spawn_error: Option<Error>,
+    /// How each task's process ended by itself, if it did. For per-job tasks the last one that failed, or the last one.
+    pub ends: Vec<Option<TaskEnd>>,
+    /// Whether each task ended for good: its process ended by itself, and no other took its place.
+    pub gone: Vec<bool>,
+    /// How many processes of each task ended by themselves with another status than 0 or by a signal.
+    pub failures_of: Vec<u64>,
+    /// How many processes of each task took the place of another one during the run; processes per job are not counted.
+    pub replaced: Vec<u64>,
+    /// The mechanism that was used, and what is weaker about it than the best.
+    pub mechanism: &'static str,
+    /// See [`Mechanism::notes`].
+    pub notes: Vec<String>,
+    /// Scheduling class of the scheduler thread.
+    pub scheduler_class: &'static str,
+    /// How late planned instants were handled.
+    pub lateness: Histogram,
+    /// How long one step's stops and starts took to carry out.
+    pub effort: Histogram,
+    /// Records that did not fit into the ring.
+    pub dropped: u64,
+    /// Stops, starts or moves that the kernel refused, and its first answer.
+    pub failures: u64,
+    /// See `failures`.
+    pub first_failure: Option<io::Error>,
+    /// The observer's first error, after which it was told nothing more.
+    pub observer_error: Option<io::Error>,
+    /// From the call to the start of the schedule.
+    pub startup: Duration,
+    /// Something of the run could not be removed.
+    pub cleanup_error: Option<io::Error>,
+}

@@ -1,0 +1,143 @@
+//! The scheduler thread: its class and CPUs, and what it waits with.
+//!
+//! Nothing in here may allocate after the first instant, block on anything but its own epoll, or look at a file system.
+
+use crate::life::completion_of;
+use crate::linux::Acts;
+use crate::plan::{Hooks, SchedulerClass};
+use crate::scheduler::{BATCH, Outcome, Scheduler, Setup};
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use takt_core::cpus::CpuSet;
+use takt_core::time::{Span, Time};
+use takt_linux::rt::{self, Class};
+use takt_linux::timer::Timer;
+
+/// Data of the epoll entries that are no task's completion descriptor.
+const TIMER: u64 = u64::MAX;
+pub(crate) const CONTROL: u64 = u64::MAX - 1;
+
+/// How the thread runs, and what it shares.
+pub(crate) struct Frame {
+    pub(crate) epoll: OwnedFd,
+    pub(crate) cpus: Option<CpuSet>,
+    pub(crate) class: SchedulerClass,
+    pub(crate) hooks: Hooks,
+    /// Nanoseconds on the monotonic clock at which the schedule starts; set by the scheduler.
+    pub(crate) start: Arc<AtomicU64>,
+    /// The schedule is over: what processes do from now on is no part of it. Set by the scheduler.
+    pub(crate) over: Arc<AtomicBool>,
+    /// Wakes the supervisor at the end.
+    pub(crate) wake: OwnedFd,
+}
+
+/// The body of the thread. Its descriptors and rings are ready; it takes its scheduling class, fixes time zero and runs until the
+/// end of the run. With the outcome it says which class it had.
+pub(crate) fn run(setup: Setup<Acts>, frame: Frame) -> io::Result<(Outcome, &'static str)> {
+    let mut scheduler = Scheduler::new(setup);
+    let mut events: Vec<Event> = Vec::with_capacity(BATCH);
+    let class = take_class(&frame);
+    let by_timeout = class != "other" && rt::preempt_rt();
+    let timer = if by_timeout { None } else { Some(Timer::new()?) };
+    if let Some(timer) = &timer {
+        epoll::add(&frame.epoll, timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
+    }
+    let start = scheduler.begin();
+    frame.start.store(start.ns() as u64, Ordering::Release);
+    if let Some(enter) = frame.hooks.enter {
+        enter();
+    }
+    let ended = Waiter { epoll: &frame.epoll, timer, start, armed: None }.until_end(&mut scheduler, &mut events);
+    if let Some(leave) = frame.hooks.leave {
+        leave();
+    }
+    let _ = rt::set_class(0, Class::Other);
+    let end = ended?;
+    frame.over.store(true, Ordering::Release);
+    let _ = rustix::io::write(&frame.wake, &1u64.to_ne_bytes());
+    Ok((scheduler.finish(end), class))
+}
+
+/// Gives this thread its scheduling class and CPUs, and says which class it got.
+fn take_class(frame: &Frame) -> &'static str {
+    let (runtime, period) = (Span::from_us(200), Span::from_ms(1));
+    let deadline = Class::Deadline { runtime, deadline: period, period };
+    if frame.class == SchedulerClass::Deadline && rt::set_class(0, deadline).is_ok() {
+        return "deadline";
+    }
+    if let Some(cpus) = frame.cpus {
+        // A CPU that the caller may not use is no reason to fail: the thread then stays where it may run.
+        let _ = rt::set_affinity(0, &cpus);
+    }
+    if rt::set_class(0, Class::Fifo(80)).is_ok() {
+        return "fifo";
+    }
+    let _ = rt::set_timer_slack(Span::from_ns(1));
+    "other"
+}
+
+struct Waiter<'a> {
+    epoll: &'a OwnedFd,
+    timer: Option<Timer>,
+    start: Span,
+    /// What the timer descriptor is set to.
+    armed: Option<Time>,
+}
+
+impl Waiter<'_> {
+    fn until_end(&mut self, scheduler: &mut Scheduler<Acts>, events: &mut Vec<Event>) -> io::Result<Time> {
+        loop {
+            match self.wait(scheduler, events) {
+                Ok(()) => {}
+                Err(Errno::INTR) => continue,
+                Err(e) => return Err(e.into()),
+            }
+            for event in events.iter() {
+                match event.data.u64() {
+                    TIMER => {}
+                    CONTROL => scheduler.messages(),
+                    data => {
+                        let (task, incarnation) = completion_of(data);
+                        scheduler.completion(task, incarnation);
+                    }
+                }
+            }
+            if let Some(end) = scheduler.advance() {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Sleeps until a descriptor has something to tell or something is due, and takes in what there is. What does not fit stays ready
+    /// for the next wait of the same instant.
+    ///
+    /// Usually by a timer descriptor in the same wait. On PREEMPT_RT the kernel handles such a timer in a thread of priority 1,
+    /// which a busy real-time process on that CPU keeps from running for ever; the timeout of a real-time thread's own wait
+    /// comes straight from the interrupt. It is a timeout of `poll`, because that of `epoll_wait` counts milliseconds.
+    fn wait(&mut self, scheduler: &Scheduler<Acts>, events: &mut Vec<Event>) -> Result<(), Errno> {
+        events.clear();
+        let due = scheduler.due();
+        if let Some(timer) = &self.timer {
+            if self.armed != Some(due) {
+                let at = self.start.ns().saturating_add((due - Time::ZERO).ns());
+                timer.arm(Span::from_ns(at)).map_err(|_| Errno::INVAL)?;
+                self.armed = Some(due);
+            }
+            epoll::wait(self.epoll, rustix::buffer::spare_capacity(events), None)?;
+            return Ok(());
+        }
+        let left = (due - scheduler.now()).or_zero().ns();
+        let limit = Timespec { tv_sec: left / 1_000_000_000, tv_nsec: left % 1_000_000_000 };
+        let limit = (due != Time::MAX).then_some(&limit);
+        poll(&mut [PollFd::new(self.epoll, PollFlags::IN)], limit)?;
+        // Also after a timeout: a completion that came before the instant is handled must be seen before it.
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        epoll::wait(self.epoll, rustix::buffer::spare_capacity(events), Some(&at_once))?;
+        Ok(())
+    }
+}

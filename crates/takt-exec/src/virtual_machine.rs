@@ -1,0 +1,446 @@
+//! A machine in virtual time below the executive, for tests: processes that use CPU time, signal and end, in groups that stop and
+//! start. It counts time exactly, and does at once what it is told, unless its [`Faults`] say otherwise.
+//!
+//! Its programs do what those of `takt run` do: they initialise, signal, wait and continue, end for good or with each job. What a job
+//! needs is asked for when its program begins it.
+
+mod drive;
+mod faults;
+mod tests;
+
+use crate::actuator::{Actuator, Groups, Processes, Times};
+use crate::life::Incarnation;
+use crate::plan::Plan;
+use crate::report::{Error, TaskEnd, What};
+pub(crate) use faults::{Faults, Strike};
+use rustix::process::Signal;
+use std::cell::{RefCell, RefMut};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use takt_core::cpus::CpuSet;
+use takt_core::model::TaskId;
+use takt_core::time::Span;
+use takt_linux::rt::Class;
+use takt_linux::{Group, PartitionHandle};
+
+/// What a program is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Doing {
+    /// It needs so much more until it signals or ends; [`Span::MAX`] for ever.
+    Work(Span),
+    /// It begins a job, and what that needs is not known yet.
+    Begins,
+    /// It gives up the job that it was at.
+    GivesUp,
+    /// It has signalled, and waits.
+    Waits,
+}
+
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) task: TaskId,
+    group: Group,
+    incarnation: Incarnation,
+    pub(crate) doing: Doing,
+    /// How often it may continue.
+    credits: u32,
+    used: Span,
+    /// It ended before a process that it had started.
+    leader: bool,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct GroupState {
+    /// As it was asked for.
+    frozen: bool,
+    /// What its processes notice now, and what they will notice from an instant on.
+    stopped: bool,
+    change: Option<(Span, bool)>,
+}
+
+/// A completion signal on its way.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    at: Span,
+    task: TaskId,
+    incarnation: Incarnation,
+}
+
+pub(crate) struct World {
+    plan: Arc<Plan>,
+    pub(crate) now: Span,
+    partitions: Vec<CpuSet>,
+    groups: BTreeMap<Group, GroupState>,
+    /// By process id; alive.
+    pub(crate) processes: BTreeMap<i32, Process>,
+    next_pid: i32,
+    /// Ended and not reaped, each at its instant.
+    zombies: VecDeque<(Span, i32, Process, TaskEnd)>,
+    /// Groups that became empty after their first process.
+    emptied: Vec<Group>,
+    heard: Vec<Heard>,
+    /// The supervisor is to look at its requests.
+    pub(crate) wake: bool,
+    pub(crate) faults: Faults,
+    /// What was refused.
+    pub(crate) refusals: u64,
+}
+
+#[derive(Clone)]
+pub(crate) struct Machine(pub(crate) Rc<RefCell<World>>);
+
+impl World {
+    fn new(plan: Arc<Plan>, faults: Faults) -> World {
+        World {
+            plan,
+            now: Span::from_ms(1000),
+            partitions: Vec::new(),
+            groups: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            next_pid: 100,
+            zombies: VecDeque::new(),
+            emptied: Vec::new(),
+            heard: Vec::new(),
+            wake: false,
+            faults,
+            refusals: 0,
+        }
+    }
+
+    /// Whether a group was last asked to be stopped.
+    pub(crate) fn frozen(&self, group: Group) -> bool {
+        self.groups[&group].frozen
+    }
+
+    pub(crate) fn cpus(&self, partition: PartitionHandle) -> CpuSet {
+        self.partitions[partition.0 as usize]
+    }
+
+    /// Whether nothing is left: no process, no group.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.processes.is_empty() && self.groups.is_empty() && self.zombies.is_empty()
+    }
+
+    fn refuse(&mut self) -> io::Result<()> {
+        if self.faults.refuses() {
+            self.refusals += 1;
+            return Err(io::Error::from_raw_os_error(rustix::io::Errno::BUSY.raw_os_error()));
+        }
+        Ok(())
+    }
+
+    fn set_frozen(&mut self, group: Group, frozen: bool) -> io::Result<()> {
+        self.refuse()?;
+        let late = self.faults.effect();
+        let now = self.now;
+        let Some(state) = self.groups.get_mut(&group) else {
+            return Err(io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error()));
+        };
+        state.frozen = frozen;
+        match late {
+            None => (state.stopped, state.change) = (frozen, None),
+            Some(late) => state.change = Some((now + late, frozen)),
+        }
+        Ok(())
+    }
+
+    /// When something happens next by itself.
+    pub(crate) fn next(&self) -> Span {
+        let ends = self.processes.values().filter(|process| !self.groups[&process.group].stopped);
+        let ends = ends.filter_map(|process| match process.doing {
+            Doing::Work(Span::MAX) | Doing::Begins | Doing::GivesUp | Doing::Waits => None,
+            Doing::Work(left) => Some(self.now + left),
+        });
+        let changes = self.groups.values().filter_map(|group| group.change.map(|(at, _)| at));
+        // What was there before waits for the thread that it is for.
+        let heard = self.heard.iter().map(|heard| heard.at).filter(|at| *at > self.now);
+        let zombies = self.zombies.iter().map(|(at, ..)| *at).filter(|at| *at > self.now);
+        let first = ends.chain(changes).chain(heard).chain(zombies).chain(self.faults.next()).min();
+        first.unwrap_or(Span::MAX).max(self.now)
+    }
+
+    /// Time goes by until `to`, which is not after [`World::next`], and what happens then happens.
+    pub(crate) fn advance(&mut self, to: Span) {
+        let passed = to - self.now;
+        self.now = to;
+        let mut done = Vec::new();
+        for (pid, process) in &mut self.processes {
+            if !self.groups[&process.group].stopped
+                && let Doing::Work(left) = &mut process.doing
+            {
+                process.used += passed;
+                if *left != Span::MAX {
+                    *left -= passed;
+                    if *left == Span::ZERO {
+                        done.push(*pid);
+                    }
+                }
+            }
+        }
+        done.into_iter().for_each(|pid| self.complete(pid));
+        for group in self.groups.values_mut() {
+            if let Some((_, stopped)) = group.change.take_if(|(at, _)| *at <= to) {
+                group.stopped = stopped;
+            }
+        }
+        while let Some(strike) = self.faults.strike(to) {
+            self.struck(strike);
+        }
+    }
+
+    /// A process has done what it was at.
+    fn complete(&mut self, pid: i32) {
+        let process = self.processes.get_mut(&pid).expect("a live process");
+        let (task, incarnation) = (process.task, process.incarnation);
+        if self.plan.processes[task.index()].per_job {
+            return self.end(pid, TaskEnd::Exited(0));
+        }
+        process.doing = Doing::Waits;
+        self.signal_completion(task, incarnation);
+        self.go_on(pid);
+    }
+
+    fn signal_completion(&mut self, task: TaskId, incarnation: Incarnation) {
+        let (late, again) = self.faults.hearing();
+        self.heard.push(Heard { at: self.now + late, task, incarnation });
+        self.heard.extend(again.map(|later| Heard { at: self.now + later, task, incarnation }));
+    }
+
+    fn go_on(&mut self, pid: i32) {
+        if let Some(process) = self.processes.get_mut(&pid)
+            && process.doing == Doing::Waits
+            && process.credits > 0
+        {
+            process.credits -= 1;
+            process.doing = Doing::Begins;
+        }
+    }
+
+    /// A process ends now, and is found after a while.
+    fn end(&mut self, pid: i32, end: TaskEnd) {
+        if let Some(process) = self.processes.remove(&pid) {
+            let late = self.faults.ending();
+            self.zombies.push_back((self.now + late, pid, process, end));
+        }
+    }
+
+    fn struck(&mut self, strike: Strike) {
+        let leader = |(_, process): &(&i32, &Process)| process.leader && process.task == strike.task;
+        let Some(pid) = self.processes.iter().find(leader).map(|(pid, _)| *pid) else { return };
+        if strike.signals {
+            let incarnation = self.processes[&pid].incarnation;
+            return self.signal_completion(strike.task, incarnation);
+        }
+        if strike.leaves_child {
+            let Process { task, group, incarnation, .. } = self.processes[&pid];
+            let child = Process {
+                task,
+                group,
+                incarnation,
+                doing: Doing::Work(Span::from_ms(3)),
+                credits: 0,
+                used: Span::ZERO,
+                leader: false,
+            };
+            let number = self.new_pid();
+            self.processes.insert(number, child);
+        }
+        self.end(pid, strike.end);
+    }
+
+    fn new_pid(&mut self) -> i32 {
+        self.next_pid += 1;
+        self.next_pid
+    }
+
+    /// Completions that have been heard by now.
+    pub(crate) fn hear(&mut self) -> Vec<(TaskId, Incarnation)> {
+        let now = self.now;
+        let heard = self.heard.extract_if(.., |heard| heard.at <= now);
+        heard.map(|heard| (heard.task, heard.incarnation)).collect()
+    }
+
+    /// Whether the program of a task's process waits; `None` without that process.
+    pub(crate) fn waits(&self, task: TaskId, incarnation: Incarnation) -> Option<bool> {
+        let present = |process: &&Process| process.leader && process.task == task && process.incarnation == incarnation;
+        self.processes.values().find(present).map(|process| process.doing == Doing::Waits)
+    }
+
+    /// Whether a signal of the task's process is on its way.
+    pub(crate) fn is_signalling(&self, task: TaskId, incarnation: Incarnation) -> bool {
+        self.heard.iter().any(|heard| (heard.task, heard.incarnation) == (task, incarnation))
+    }
+
+    pub(crate) fn has_heard(&self) -> bool {
+        self.heard.iter().any(|heard| heard.at <= self.now)
+    }
+
+    /// Whether the supervisor would be woken: by a child's end, or by the scheduler.
+    pub(crate) fn wakes_supervisor(&self) -> bool {
+        self.wake || !self.emptied.is_empty() || self.zombies.iter().any(|(at, ..)| *at <= self.now)
+    }
+
+    fn populated(&self, group: Group) -> bool {
+        self.processes.values().any(|process| process.group == group)
+    }
+}
+
+impl Machine {
+    pub(crate) fn new(plan: Arc<Plan>, faults: Faults) -> Machine {
+        Machine(Rc::new(RefCell::new(World::new(plan, faults))))
+    }
+    pub(crate) fn world(&self) -> RefMut<'_, World> {
+        self.0.borrow_mut()
+    }
+}
+
+impl Groups for Machine {
+    fn add(&mut self, cpus: &CpuSet, groups: usize, _moves: bool) -> io::Result<PartitionHandle> {
+        let mut world = self.world();
+        let partition = PartitionHandle(world.partitions.len() as u32);
+        world.partitions.push(*cpus);
+        let frozen = GroupState { frozen: true, stopped: true, change: None };
+        world.groups.extend((0..groups as u32).map(|index| (Group { partition, index }, frozen)));
+        Ok(partition)
+    }
+}
+
+impl Actuator for Machine {
+    type Resume = i32;
+    fn now(&self) -> Span {
+        self.world().now
+    }
+    /// Steps take no time here.
+    fn grain(&self) -> Span {
+        Span::ZERO
+    }
+    fn stop(&self, group: Group) -> io::Result<()> {
+        self.world().set_frozen(group, true)
+    }
+    fn start(&self, group: Group) -> io::Result<()> {
+        self.world().set_frozen(group, false)
+    }
+    fn assign(&self, partition: PartitionHandle, cpus: &CpuSet) -> io::Result<()> {
+        let mut world = self.world();
+        world.refuse()?;
+        world.partitions[partition.0 as usize] = *cpus;
+        Ok(())
+    }
+    fn cpu_time(&self, group: Group) -> Option<Span> {
+        let world = self.world();
+        let used = world.processes.values().find(|process| process.leader && process.group == group);
+        used.map(|process| process.used)
+    }
+    fn signal(&self, group: Group, _signal: Signal) -> io::Result<()> {
+        let mut world = self.world();
+        world.refuse()?;
+        let process = world.processes.values_mut().find(|process| process.leader && process.group == group);
+        if let Some(process) = process.filter(|process| matches!(process.doing, Doing::Work(_) | Doing::Begins)) {
+            process.doing = Doing::GivesUp;
+        }
+        Ok(())
+    }
+    fn resume(&self, by: &i32) -> io::Result<()> {
+        let mut world = self.world();
+        if let Some(process) = world.processes.get_mut(by) {
+            process.credits += 1;
+        }
+        world.go_on(*by);
+        Ok(())
+    }
+    fn wake_supervisor(&self) {
+        self.world().wake = true;
+    }
+}
+
+impl Processes for Machine {
+    type Resume = i32;
+    fn now(&self) -> Span {
+        self.world().now
+    }
+    fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, _class: Class) -> Result<i32, Error> {
+        let mut world = self.world();
+        world.refuse().what("cannot start a process")?;
+        // One that initialises does so for a while.
+        let init = world.plan.processes[task.index()].init;
+        let doing = if init { Doing::Work(world.faults.initialisation()) } else { Doing::Begins };
+        let pid = world.new_pid();
+        let process = Process { task, group, incarnation, doing, credits: 0, used: Span::ZERO, leader: true };
+        world.processes.insert(pid, process);
+        Ok(pid)
+    }
+    fn fetch(&self, _task: TaskId, pid: i32) -> Option<i32> {
+        self.world().processes.contains_key(&pid).then_some(pid)
+    }
+    fn stop(&self, group: Group) -> io::Result<()> {
+        self.world().set_frozen(group, true)
+    }
+    fn start(&self, group: Group) -> io::Result<()> {
+        self.world().set_frozen(group, false)
+    }
+    fn prepare(&self, group: Group) -> io::Result<()> {
+        let mut world = self.world();
+        world.set_frozen(group, true)?;
+        // An empty group has nobody who could notice it later.
+        let state = world.groups.get_mut(&group).expect("a group of the run");
+        (state.stopped, state.change) = (true, None);
+        Ok(())
+    }
+    fn kill(&self, group: Group) -> io::Result<()> {
+        let mut world = self.world();
+        world.refuse()?;
+        let in_group = |(pid, process): (&i32, &Process)| (process.group == group).then_some(*pid);
+        let pids: Vec<i32> = world.processes.iter().filter_map(in_group).collect();
+        pids.into_iter().for_each(|pid| world.end(pid, TaskEnd::Signalled(9)));
+        Ok(())
+    }
+    fn set_class(&self, _group: Group, _class: Class) {}
+    fn populated(&self, group: Group) -> io::Result<bool> {
+        Ok(self.world().populated(group))
+    }
+    fn notifies(&self) -> bool {
+        self.world().faults.notifies
+    }
+    fn ended(&mut self) -> Option<i32> {
+        let mut world = self.world();
+        let now = world.now;
+        let found = world.zombies.iter().position(|(at, ..)| *at <= now)?;
+        // The order in which children are found is not that in which they ended.
+        world.zombies.rotate_left(found);
+        Some(world.zombies[0].1)
+    }
+    fn reap(&mut self, pid: i32) -> Option<TaskEnd> {
+        let mut world = self.world();
+        let found = world.zombies.iter().position(|(_, zombie, ..)| *zombie == pid)?;
+        let (_, _, process, end) = world.zombies.remove(found)?;
+        // The last of those that its first process left behind.
+        if !process.leader && world.faults.notifies && !world.populated(process.group) {
+            world.emptied.push(process.group);
+        }
+        Some(end)
+    }
+    fn leader_exited(&self, group: Group) -> io::Result<bool> {
+        Ok(!self.world().populated(group))
+    }
+    fn emptied(&self, mut report: impl FnMut(Group)) {
+        let emptied = std::mem::take(&mut self.world().emptied);
+        emptied.into_iter().for_each(&mut report);
+    }
+    fn times(&self, pid: i32) -> Times {
+        let world = self.world();
+        let alive = world.processes.get(&pid);
+        let ended = world.zombies.iter().find(|(_, zombie, ..)| *zombie == pid).map(|(_, _, process, _)| process);
+        Times { waited: None, used: alive.or(ended).map(|process| process.used) }
+    }
+    fn destroy(&self) -> io::Result<()> {
+        let mut world = self.world();
+        let now = world.now;
+        let alive = std::mem::take(&mut world.processes);
+        world.zombies.extend(alive.into_iter().map(|(pid, process)| (now, pid, process, TaskEnd::Signalled(9))));
+        world.zombies.iter_mut().for_each(|(at, ..)| *at = now);
+        world.groups.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! Both halves of the executive over a virtual machine, turn by turn on one thread.
+
+use super::{Doing, Faults, Machine};
+use crate::life::{Life, Program, Resume};
+use crate::lives::{Lives, homes};
+use crate::plan::{Observer, Plan};
+use crate::report::Error;
+use crate::scheduler::{Outcome, Scheduler, Setup};
+use crate::supervisor::Watched;
+use rtrb::RingBuffer;
+use std::io;
+use std::sync::Arc;
+use takt_core::engine::{Engine, Input};
+use takt_core::model::{Completion, Execution, TaskId, scaled};
+use takt_core::record::Record;
+use takt_core::time::{Span, Time};
+use takt_trace::Stamped;
+
+/// Time between two rounds of the supervisor, as that of the real one.
+const ROUND: Span = Span::from_ms(47);
+
+/// What was observed of a run, and what is left of it.
+pub(crate) struct Ran {
+    pub(crate) records: Vec<Record>,
+    pub(crate) steps: Vec<(Time, Vec<Input>)>,
+    pub(crate) outcome: Outcome,
+    pub(crate) refusals: u64,
+    pub(crate) replaced: u64,
+    pub(crate) ended: u64,
+}
+
+#[derive(Default)]
+struct Notes {
+    records: Vec<Record>,
+    steps: Vec<(Time, Vec<Input>)>,
+}
+
+impl Observer for Notes {
+    fn record(&mut self, record: &Stamped) -> io::Result<()> {
+        self.records.push(record.record);
+        Ok(())
+    }
+    fn step(&mut self, now: Time, inputs: &[Input]) -> io::Result<()> {
+        self.steps.push((now, inputs.to_vec()));
+        Ok(())
+    }
+}
+
+/// Runs a plan on a machine. `executions` is what the jobs of each task really need.
+///
+/// # Errors
+/// Those of a run. The machine is empty then, too.
+///
+/// # Panics
+/// When the executive and the machine disagree about who runs, or time stands still.
+pub(crate) fn run(plan: &Arc<Plan>, executions: &[Execution], machine: &mut Machine) -> Result<Ran, Error> {
+    let result = drive(plan, executions, machine);
+    assert!(machine.world().is_empty(), "something is left on the machine");
+    result
+}
+
+fn drive(plan: &Arc<Plan>, executions: &[Execution], machine: &mut Machine) -> Result<Ran, Error> {
+    let engine = Engine::with_registry(plan.system.clone(), plan.registry.clone())?;
+    let n = plan.processes.len();
+    let homes = homes(&plan.system, machine).expect("a virtual machine has room");
+    let mut lives = Lives::new(plan.clone(), machine.clone(), homes);
+    for task in (0..n as u32).map(TaskId) {
+        lives.spawn(task)?;
+    }
+    lives.initialise()?;
+    while !lives.have_initialised()? {
+        let next = machine.world().next();
+        let round = machine.world().now + ROUND;
+        machine.world().advance(next.min(round));
+        let heard = machine.world().hear();
+        for (task, _) in heard {
+            lives.signalled_early(task)?;
+        }
+        lives.reap();
+    }
+    let (mut inbox, scheduler_inbox) = RingBuffer::new(machine.world().faults.inbox().unwrap_or(4 * n + 16));
+    let (scheduler_outbox, mut outbox) = RingBuffer::new(1 << 12);
+    let setup = Setup::new(engine, machine.clone(), plan, &lives, scheduler_inbox, scheduler_outbox);
+    lives.send(&mut inbox);
+    lives.begin();
+    let mut notes = Notes::default();
+    let mut observer = Watched::new(&mut notes);
+    let mut scheduler = Scheduler::new(setup);
+    let start = scheduler.begin();
+
+    let mut agreement = Agreement::new(n);
+    let (mut control, mut round) = (false, machine.world().now);
+    // Until when each of the two does not get to run.
+    let (mut scheduler_stalls, mut supervisor_stalls) = (Span::ZERO, Span::ZERO);
+    let (mut instant, mut turns) = (Span::ZERO, 0);
+    let end = loop {
+        let due = scheduler.due();
+        let (due, now) = (Span::from_ns(start.ns().saturating_add((due - Time::ZERO).ns())), machine.world().now);
+        let called = control || machine.world().has_heard();
+        let scheduler_at = if called { now } else { due.max(now) }.max(scheduler_stalls);
+        let called = machine.world().wakes_supervisor();
+        let supervisor_at = if called { now } else { round.max(now) }.max(supervisor_stalls);
+        let next = machine.world().next().min(scheduler_at).min(supervisor_at);
+        turns = if next == instant { turns + 1 } else { 0 };
+        instant = next;
+        assert!(turns < 10_000, "time stands still at {}, the engine's next instant {due}", next - start);
+        machine.world().advance(next);
+        let supervisor_first = machine.world().faults.supervisor_first();
+        let supervisor_runs = supervisor_at <= next;
+        let mut supervise = |control: &mut bool| {
+            machine.world().wake = false;
+            round = next + ROUND;
+            lives.reap();
+            lives.serve();
+            observer.drain(&mut outbox);
+            *control |= lives.send(&mut inbox);
+            supervisor_stalls = machine.world().faults.stall().map_or(next, |stall| next + stall);
+        };
+        if supervisor_runs && supervisor_first {
+            supervise(&mut control);
+        }
+        if scheduler_at <= next || (control && scheduler_stalls <= next) {
+            let heard = machine.world().hear();
+            heard.into_iter().for_each(|(task, incarnation)| scheduler.completion(task, incarnation));
+            if std::mem::take(&mut control) {
+                scheduler.messages();
+            }
+            if let Some(end) = scheduler.advance() {
+                break end;
+            }
+            name_jobs(scheduler.engine(), executions, machine);
+            agreement.check(&scheduler, machine);
+            scheduler_stalls = machine.world().faults.stall().map_or(next, |stall| next + stall);
+        }
+        if supervisor_runs && !supervisor_first {
+            supervise(&mut control);
+        }
+    };
+    let closed = lives.close();
+    assert!(closed.is_ok());
+    observer.drain(&mut outbox);
+    let outcome = scheduler.finish(end);
+    let (replaced, ended) = lives.tasks.iter().fold((0, 0), |(replaced, ended), task| {
+        (replaced + task.replaced, ended + u64::from(matches!(task.life, Life::Ended | Life::Gone)))
+    });
+    let refusals = machine.world().refusals;
+    drop(lives);
+    Ok(Ran { records: notes.records, steps: notes.steps, outcome, refusals, replaced, ended })
+}
+
+/// Tells programs that begin a job what it needs: the scheduler knows which one it is.
+fn name_jobs(engine: &Engine, executions: &[Execution], machine: &Machine) {
+    let system = engine.system();
+    for process in machine.world().processes.values_mut() {
+        let task = process.task;
+        let described = &system.tasks[task.index()];
+        let handler = described.handler.map_or(Span::ZERO, |handler| handler.runtime);
+        process.doing = match (process.doing, engine.at(task)) {
+            (Doing::GivesUp, _) => Doing::Work(handler),
+            (Doing::Begins, Some(_)) if described.completion == Completion::None => Doing::Work(Span::MAX),
+            (Doing::Begins, Some(job)) => Doing::Work(match &executions[task.index()] {
+                Execution::Declared => engine.declared(task).unwrap_or(Span::MAX),
+                execution => {
+                    let mut drawn = described.clone();
+                    drawn.execution = execution.clone();
+                    drawn.demand(system.seed, task, job).map_or(Span::MAX, |need| scaled(need, engine.load(task)))
+                }
+            }),
+            (doing, _) => doing,
+        };
+    }
+}
+
+/// What the executive and the machine must agree on after each step.
+struct Agreement {
+    /// By task: since when it has been without a process, and since when an act has been refused.
+    absent: Vec<Option<Span>>,
+    refused: Vec<Option<Span>>,
+}
+
+/// Longer than all delays of a fault together: a round of the supervisor, stalls, a late end, an initialisation.
+const PATIENCE: Span = Span::from_ms(150);
+
+impl Agreement {
+    fn new(tasks: usize) -> Agreement {
+        Agreement { absent: vec![None; tasks], refused: vec![None; tasks] }
+    }
+
+    /// Whoever runs for the engine has been started, on its CPUs, and nobody else, but for what was refused, which does not last. Who is at
+    /// a job works at it, unless signals come twice. Who is replaced is soon there.
+    fn check(&mut self, scheduler: &Scheduler<Machine>, machine: &Machine) {
+        let (engine, world) = (scheduler.engine(), machine.world());
+        let exact = world.faults.signals_are_exact();
+        let lasts = |since: &mut Option<Span>, is: bool| {
+            *since = is.then(|| since.unwrap_or(world.now));
+            since.is_some_and(|since| world.now - since > PATIENCE)
+        };
+        for (slot, task) in scheduler.slots().iter().zip((0..).map(TaskId)) {
+            let absent = matches!(slot.program, Program::Absent { .. });
+            let refused = scheduler.was_refused(task);
+            assert!(!lasts(&mut self.absent[task.index()], absent), "task {} gets no process", task.0);
+            assert!(!lasts(&mut self.refused[task.index()], refused), "an act on task {} is not repeated", task.0);
+            if absent || slot.program == Program::Gone {
+                continue;
+            }
+            assert!(engine.job(task).is_none_or(|job| job.ready), "task {} is blocked, and has a process", task.0);
+            if !refused {
+                let (runs, frozen) = (engine.running().contains(&task), world.frozen(slot.group));
+                assert_eq!(runs, !frozen, "task {} runs for the engine: {runs}, its group is frozen: {frozen}", task.0);
+                let place = engine.place_of(task).filter(|_| runs);
+                let cpus = place.map_or(world.cpus(slot.partition), |place| engine.places()[place.index()]);
+                assert_eq!(world.cpus(slot.partition), cpus, "the CPUs of task {}", task.0);
+            }
+            if let Some(waits) = world.waits(task, slot.incarnation).filter(|_| exact) {
+                let owed = matches!(slot.resume, Resume::Asked { owed: true });
+                let known = slot.program == Program::Waiting || owed || world.is_signalling(task, slot.incarnation);
+                assert_eq!(waits, known, "the program of task {} waits: {waits}, as {:?}", task.0, slot.program);
+            }
+        }
+    }
+}
+
+/// Faults for a plan, from the start of its processes on.
+pub(crate) fn faults(plan: &Plan, seed: u64) -> Faults {
+    let length = plan.duration.expect("a planned end");
+    Faults::new(seed, plan.processes.len(), Span::from_ms(1000), length + Span::from_ms(4))
+}

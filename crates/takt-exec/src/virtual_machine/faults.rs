@@ -1,0 +1,148 @@
+//! What goes wrong on a virtual machine, by a seed.
+
+use crate::report::TaskEnd;
+use std::collections::VecDeque;
+use takt_core::model::TaskId;
+use takt_core::rng;
+use takt_core::time::Span;
+
+/// Something that a process does, or that is done to it, unasked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strike {
+    at: Span,
+    pub(crate) task: TaskId,
+    /// It signals a completion that is none, instead of ending.
+    pub(crate) signals: bool,
+    pub(crate) end: TaskEnd,
+    /// A process that it started outlives it.
+    pub(crate) leaves_child: bool,
+}
+
+/// How often each kind of fault comes, in thousandths, and which are to come.
+#[derive(Default, Debug)]
+pub(crate) struct Faults {
+    seed: u64,
+    drawn: u64,
+    refused: u64,
+    late_effects: u64,
+    late_signals: u64,
+    double_signals: u64,
+    late_ends: u64,
+    stalls: u64,
+    strikes: VecDeque<Strike>,
+    signals_unasked: bool,
+    /// The machine tells of groups that become empty.
+    pub(crate) notifies: bool,
+}
+
+impl Faults {
+    /// A machine on which nothing goes wrong.
+    pub(crate) fn none() -> Faults {
+        Faults { notifies: true, ..Faults::default() }
+    }
+
+    /// Each kind is absent in about half of the seeds. `start` and `length` bound the strikes.
+    pub(crate) fn new(seed: u64, tasks: usize, start: Span, length: Span) -> Faults {
+        let mut faults = Faults { seed, ..Faults::default() };
+        faults.refused = faults.rate(120);
+        faults.late_effects = faults.rate(300);
+        faults.late_signals = faults.rate(300);
+        faults.double_signals = faults.rate(200);
+        faults.late_ends = faults.rate(500);
+        faults.stalls = faults.rate(100);
+        faults.notifies = faults.draw(1) == 0;
+        let mut strikes: Vec<Strike> = Vec::new();
+        for _ in 0..faults.draw(4) {
+            let end = match faults.draw(3) {
+                0 => TaskEnd::Exited(0),
+                1 => TaskEnd::Exited(7),
+                _ => TaskEnd::Signalled(9),
+            };
+            strikes.push(Strike {
+                at: start + Span::from_ns(faults.draw(length.ns() as u64) as i64),
+                task: TaskId(faults.draw(tasks as u64 - 1) as u32),
+                signals: faults.draw(2) == 0,
+                end,
+                leaves_child: faults.draw(2) == 0,
+            });
+        }
+        strikes.sort_by_key(|strike| strike.at);
+        faults.signals_unasked = strikes.iter().any(|strike| strike.signals);
+        faults.strikes = strikes.into();
+        faults
+    }
+
+    /// A number from 0 to `most`.
+    fn draw(&mut self, most: u64) -> u64 {
+        self.drawn += 1;
+        rng::draw_up_to(most, self.seed, 0, self.drawn)
+    }
+
+    fn rate(&mut self, most: u64) -> u64 {
+        if self.draw(1) == 0 { 0 } else { self.draw(most) }
+    }
+
+    fn hits(&mut self, rate: u64) -> bool {
+        rate > 0 && self.draw(999) < rate
+    }
+
+    fn delay(&mut self, rate: u64, most: Span) -> Option<Span> {
+        self.hits(rate).then(|| Span::from_ns(self.draw(most.ns() as u64) as i64))
+    }
+
+    /// Whether a call fails.
+    pub(crate) fn refuses(&mut self) -> bool {
+        self.hits(self.refused)
+    }
+
+    /// How much later a stop or start takes effect.
+    pub(crate) fn effect(&mut self) -> Option<Span> {
+        self.delay(self.late_effects, Span::from_us(500))
+    }
+
+    /// How late a completion signal is heard, and how late once more.
+    pub(crate) fn hearing(&mut self) -> (Span, Option<Span>) {
+        let late = self.delay(self.late_signals, Span::from_ms(4)).unwrap_or_default();
+        (late, self.delay(self.double_signals, Span::from_ms(4)))
+    }
+
+    /// How late the end of a process is found.
+    pub(crate) fn ending(&mut self) -> Span {
+        self.delay(self.late_ends, Span::from_ms(5)).unwrap_or_default()
+    }
+
+    /// For how long a thread of the executive does not get to run.
+    pub(crate) fn stall(&mut self) -> Option<Span> {
+        self.delay(self.stalls, Span::from_ms(15))
+    }
+
+    /// For how few messages there is room.
+    pub(crate) fn inbox(&mut self) -> Option<usize> {
+        (self.seed != 0 && self.draw(1) == 0).then_some(2)
+    }
+
+    /// How long a process initialises.
+    pub(crate) fn initialisation(&mut self) -> Span {
+        Span::from_us(1 + self.draw(2000) as i64)
+    }
+
+    /// Whether the supervisor comes before the scheduler at an instant of both.
+    pub(crate) fn supervisor_first(&mut self) -> bool {
+        self.seed == 0 || self.draw(1) == 0
+    }
+
+    /// Whether each signal means a completion.
+    pub(crate) fn signals_are_exact(&self) -> bool {
+        self.double_signals == 0 && !self.signals_unasked
+    }
+
+    /// When the next strike comes.
+    pub(crate) fn next(&self) -> Option<Span> {
+        self.strikes.front().map(|strike| strike.at)
+    }
+
+    /// Takes a strike that is due.
+    pub(crate) fn strike(&mut self, now: Span) -> Option<Strike> {
+        self.strikes.pop_front_if(|strike| strike.at <= now)
+    }
+}
