@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &str, &str); 1] =
     [("crates/takt-cli/src/commands/analyze.rs", "edf", "the schedulability test of that name")];
 
 /// Where names are compared by nature: other tools' names beside ours, and the orders of policies stated a second time.
-const ROOMS: [&str; 2] = ["import", "conformance"];
+const ROOMS: [&str; 2] = ["import", "takt-conformance"];
 
 /// Functions and methods that are given a name to look it up or to compare it.
 const LOOK_UPS: [&str; 9] =

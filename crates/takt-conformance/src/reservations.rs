@@ -5,8 +5,8 @@
 //! modelled, so a deadline has two bounds: where a server may or may not have got a new budget, both cases are kept.
 
 use crate::ledger::Ledger;
-use crate::orders::{LAST, Seen, Standing};
 use crate::rules;
+use crate::standing::{LAST, Seen, Standing};
 use takt_core::engine::Engine;
 use takt_core::model::{Backlog, Reservation, TaskId};
 use takt_core::record::{JobId, Outcome, Record, What};

@@ -4,7 +4,7 @@
 //! each quantum the eligible subtasks with the earliest pseudo-deadlines run; Anderson and Srinivasan, JCSS 68(1), 2004.
 
 use crate::ledger::Ledger;
-use crate::orders::{Key, LAST, Seen, Standing};
+use crate::standing::{Key, LAST, Seen, Standing};
 use takt_core::engine::Engine;
 use takt_core::model::TaskId;
 use takt_core::record::JobId;

@@ -1,20 +1,15 @@
 //! Policies with a fault on purpose, which the checks must find: one that runs another ready job than it should, and one that
 //! leaves a CPU idle.
 
-use crate::case::{self, Case};
-use crate::orders::{self, Order};
-use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use std::sync::Mutex;
-use takt_core::engine::Engine;
-use takt_core::model::{Invalid, PolicySpec, System, TaskId, Terms};
-use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
+use crate::standing::{self, Order};
+use crate::subject;
+use takt_core::model::{Invalid, PolicySpec, TaskId, Terms};
+use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy};
 use takt_core::record::Place;
-use takt_core::registry::REGISTRY;
 
 /// What is wrong with a policy.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// Where it would start a job, the last one of its ready queue runs.
     Reversed,
     /// It leaves CPUs idle at every second instant.
@@ -90,10 +85,14 @@ impl Policy for Faulty {
 }
 
 fn faulty(build: &Build<'_>, fault: Fault) -> Result<Box<dyn Policy>, Invalid> {
-    let entry =
-        REGISTRY.iter().find(|entry| entry.profile.name == build.spec.profile.name).expect("it is of the registry");
+    let entry = entry(build.spec);
     let policy = (entry.build)(&Build { spec: PolicySpec { profile: &entry.profile, ..build.spec }, ..*build })?;
     Ok(Box::new(Faulty { policy, tasks: build.tasks.to_vec(), fault }))
+}
+
+/// The policy without a fault.
+fn entry(spec: PolicySpec) -> &'static Entry {
+    subject::with(|subject| subject.registry.entry(spec.profile.name)).expect("it is of the registry")
 }
 
 /// The policy with a fault, under the same name.
@@ -102,54 +101,15 @@ pub(crate) fn with(spec: PolicySpec, fault: Fault) -> PolicySpec {
         Fault::Reversed => |build: &Build<'_>| faulty(build, Fault::Reversed),
         Fault::Idle => |build: &Build<'_>| faulty(build, Fault::Idle),
     };
-    let entry = Registry::standard().entry(spec.profile.name).expect("it is of the registry");
-    let entry: &'static Entry = Box::leak(Box::new(Entry { build, ..*entry }));
-    MUTANTS.lock().unwrap().push(entry);
+    let entry: &'static Entry = Box::leak(Box::new(Entry { build, ..*entry(spec) }));
+    subject::add_mutant(entry);
     PolicySpec { profile: &entry.profile, ..spec }
-}
-
-static MUTANTS: Mutex<Vec<&'static Entry>> = Mutex::new(Vec::new());
-
-/// An engine for a system, whose policy may be a mutant.
-pub(crate) fn engine(system: System) -> Result<Engine, Invalid> {
-    let registry = registry(&system.policy);
-    Engine::with_registry(system, registry)
-}
-
-/// The registry that holds the policy: with its mutant, if it is one.
-fn registry(spec: &PolicySpec) -> Registry {
-    let mutants = MUTANTS.lock().unwrap();
-    match mutants.iter().find(|entry| std::ptr::eq(&raw const entry.profile, spec.profile)) {
-        Some(entry) => Registry::standard().with(entry),
-        None => Registry::standard(),
-    }
-}
-
-/// Whether one of so many cases fails with such a message; if not, what they fail with.
-pub(crate) fn is_found(
-    spec: PolicySpec,
-    (seed, count): (u64, u32),
-    play: impl Fn(&Case) -> Result<(), String>,
-    message: impl Fn(&str) -> bool,
-) -> Result<(), String> {
-    let mut bytes = *b"takttakttakttakt";
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let rng = TestRng::from_seed(RngAlgorithm::XorShift, &bytes);
-    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    let cases = case::cases(spec);
-    let mut others = String::from("nothing is found");
-    for _ in 0..count {
-        // Nothing is made smaller: that it fails is enough.
-        match play(&cases.new_tree(&mut runner).expect("no case is refused").current()) {
-            Err(found) if message(&found) => return Ok(()),
-            Err(found) => others = found,
-            Ok(()) => {}
-        }
-    }
-    Err(others)
 }
 
 /// Whether a policy leaves no CPU idle in any of its forms, so that the checks can know.
 pub(crate) fn conserves(spec: PolicySpec) -> bool {
-    !matches!(orders::order(spec.profile), Some(Order::Fair | Order::Table | Order::Guests))
+    match standing::order(spec.profile) {
+        None | Some(Order::Stated(_)) => spec.is_work_conserving(),
+        Some(order) => !matches!(order, Order::Fair | Order::Table | Order::Guests),
+    }
 }

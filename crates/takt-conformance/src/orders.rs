@@ -9,98 +9,17 @@ use crate::ledger::Ledger;
 use crate::reservations::Reservations;
 use crate::rounds::Rounds;
 use crate::rules;
+use crate::standing::{FIRST, Order, Seen, Standing, conserves, keeps_its_cpu, order};
+use crate::subject::Waiting;
 use crate::{fair, servers};
 use std::collections::BTreeMap;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Locking, PolicySpec, Profile, Scope, TaskId};
+use takt_core::model::{Locking, Scope, TaskId};
 use takt_core::policies::split::{Routes, assign::Split};
 use takt_core::policy::{Build, Registry};
 use takt_core::record::{JobId, Place, Record, What};
 use takt_core::time::{Span, Time};
-
-/// What jobs are compared by; the lowest is first. Mostly rank, release, task.
-pub(crate) type Key = [i64; 5];
-
-/// The bounds of a job's place in the order.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Standing {
-    pub(crate) least: Key,
-    pub(crate) most: Key,
-    /// The server that the job shares with others, which go by `turn` among themselves.
-    pub(crate) server: Option<u64>,
-    pub(crate) turn: (Time, TaskId),
-}
-
-pub(crate) const FIRST: Key = [i64::MIN; 5];
-pub(crate) const LAST: Key = [i64::MAX; 5];
-
-impl Standing {
-    pub(crate) fn between(least: Key, most: Key) -> Standing {
-        Standing { least, most, server: None, turn: (Time::ZERO, TaskId(0)) }
-    }
-    pub(crate) fn exactly(key: Key) -> Standing {
-        Standing::between(key, key)
-    }
-    /// Whether the job is ahead of the other one in any case.
-    fn is_ahead_of(&self, other: &Standing) -> bool {
-        match (self.server, other.server) {
-            (Some(own), Some(same)) if own == same => self.turn < other.turn,
-            _ => self.most < other.least,
-        }
-    }
-}
-
-/// How the order of a policy is stated.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Order {
-    /// Each job has a rank of its own, and inherits others' where it holds a resource.
-    Ranks,
-    /// A schedule is built at each event ([`choices`]).
-    Constructed,
-    /// By the deadlines of servers ([`Reservations`]).
-    Reservations,
-    /// By the ranks of tasks and of the servers that several may share ([`servers`]).
-    Servers,
-    /// By what jobs are still to get of their fair part ([`fair`]).
-    Fair,
-    /// Each task at most once in a round, in a fixed order ([`Rounds`]).
-    Rounds,
-    /// By deadline on the CPU of each task that is not split.
-    Split,
-    /// The processes of a partition one after the other ([`rules`]).
-    Table,
-    /// None of its own: each domain has that of its policy.
-    Guests,
-}
-
-/// The order of a policy of the registry; `None` if nobody has stated it.
-pub(crate) fn order(profile: &Profile) -> Option<Order> {
-    Some(match profile.name {
-        "fifo" | "rr" | "fp" | "rm" | "dm" | "edf" | "np-edf" | "llf" => Order::Ranks,
-        "hvdf" | "np-hvdf" | "lbesa" | "dasa" | "dasa-nd" | "gus" | "gmua" | "ng-gua" | "g-gua" => Order::Constructed,
-        "cbs" | "fcbs" | "grub" | "edf-wmr" => Order::Reservations,
-        "polling-server" | "periodic-server" | "deferrable-server" | "sporadic-server" => Order::Servers,
-        "llref" | "pd2" => Order::Fair,
-        "ipi" => Order::Rounds,
-        "edf-wm" | "edf-cd" => Order::Split,
-        "windows" => Order::Table,
-        "domains" => Order::Guests,
-        _ => return None,
-    })
-}
-
-/// Whether a job that has started keeps its CPU.
-fn keeps_its_cpu(name: &str) -> bool {
-    ["np-edf", "np-hvdf"].contains(&name)
-}
-
-/// Whether the policy of the system begins anew in a step with these records because a setting has changed. These three are told of
-/// another setting and go on.
-pub(crate) fn is_rebuilt(ledger: &Ledger, records: &[Record]) -> bool {
-    let goes_on = ["rr", "llf", "ipi"].contains(&ledger.system.policy.profile.name);
-    !goes_on && records.iter().any(|record| matches!(record.what, What::Configure { .. }))
-}
 
 /// What is known of a task's job in its ready queue.
 #[derive(Clone, Debug)]
@@ -136,18 +55,6 @@ pub(crate) struct Orders {
     split: Vec<Option<bool>>,
     /// How often a waiting job was compared with one that ran.
     pub(crate) compared: u64,
-}
-
-/// What happened to a task in a step.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Seen {
-    pub(crate) woke: bool,
-    pub(crate) blocked: bool,
-    pub(crate) yielded: bool,
-    /// A job of it ended, or stopped being ready.
-    pub(crate) left: bool,
-    /// Other terms were asked for.
-    pub(crate) retimed: u32,
 }
 
 impl Orders {
@@ -357,6 +264,15 @@ impl Orders {
         let (spec, _) = ledger.policy_of(task);
         let (_, open) = a.current()?;
         let exactly = |rank, release| Some(((rank, release), (rank, release)));
+        if let Some(Order::Stated(statement)) = order(spec.profile) {
+            let _ = engine.job(task).filter(|_| !ledger.is_metered())?;
+            let left = (engine.declared(task).unwrap_or(Span::ZERO) - engine.own_work(task)).or_zero();
+            let job =
+                Waiting { now: engine.now(), task: &a.task, release: open.release, deadline: open.deadline, left };
+            let (least, most) = statement(&job)?;
+            let release = a.yielded.unwrap_or(open.release);
+            return Some(((least, release), (most, release)));
+        }
         match spec.profile.name {
             "fifo" | "rr" => {
                 let (least, most, release) = line.queued;
@@ -396,8 +312,13 @@ impl Orders {
             let Some(cluster) = self.cluster(ledger, task, engine) else { continue };
             let group = CpuSet::from_iter(cluster.iter().copied());
             let conserves = conserves(ledger, spec, task);
-            let kind = order(spec.profile).expect("there is a test that every policy has one");
-            let line = if kind == Order::Constructed {
+            let Some(kind) = order(spec.profile) else {
+                let idle = |cpu: &usize| ledger.cpu_owner[*cpu].is_none();
+                let idle = ledger.system.tasks[task.index()].affinity.intersection(&group).iter().find(idle);
+                assert!(!conserves || idle.is_none(), "{task:?} waits and CPU {idle:?} of its queue is idle");
+                continue;
+            };
+            let line = if matches!(kind, Order::Constructed) {
                 let first = (ledger.domain_of(task), cluster.first().copied().unwrap_or(0));
                 let build = || {
                     let here = |t: &TaskId| {
@@ -413,8 +334,8 @@ impl Orders {
             };
             let standing = |task: TaskId| match kind {
                 _ if self.lines[task.index()].unsure => None,
-                Order::Ranks if ceilings => None,
-                Order::Ranks => self.by_rank(ledger, task, engine),
+                Order::Ranks | Order::Stated(_) if ceilings => None,
+                Order::Ranks | Order::Stated(_) => self.by_rank(ledger, task, engine),
                 Order::Constructed => {
                     let at = line?.iter().position(|t| *t == task)?;
                     let standing = Standing::exactly([1, at as i64, 0, 0, 0]);
@@ -447,16 +368,5 @@ impl Orders {
             }
         }
         self.compared += compared;
-    }
-}
-
-/// Whether no CPU that the task may use idles while its job is ready.
-pub(crate) fn conserves(ledger: &Ledger, spec: PolicySpec, task: TaskId) -> bool {
-    match order(spec.profile) {
-        _ if spec.is_work_conserving() => true,
-        // A task without a server waits for no budget, and one that is not split for no window.
-        Some(Order::Servers) => ledger.system.server(task).is_none(),
-        Some(Order::Reservations) => spec.splits().is_some(),
-        kind => matches!(kind, Some(Order::Split | Order::Rounds | Order::Table | Order::Guests)),
     }
 }

@@ -1,7 +1,7 @@
 //! The order of policies with servers for aperiodic work: one queue for each CPU, by the ranks of tasks and of servers.
 
 use crate::ledger::Ledger;
-use crate::orders::{LAST, Standing};
+use crate::standing::{LAST, Standing};
 use takt_core::engine::Engine;
 use takt_core::model::TaskId;
 use takt_core::time::{Span, Time};

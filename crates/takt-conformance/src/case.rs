@@ -1,5 +1,6 @@
 //! Random systems and random inputs. Times are few and small so that things coincide often.
 
+use crate::subject::specs;
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
@@ -9,7 +10,6 @@ use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::*;
 use takt_core::model::{Kind as Value, MAX_SETTINGS, Need, Placement, PolicySpec, Scope};
 use takt_core::policies::mapping::MAPPERS;
-use takt_core::registry::REGISTRY;
 use takt_core::time::Span;
 use takt_core::utility::{self, Utility};
 use takt_sim::Step;
@@ -69,15 +69,6 @@ enum Kind {
     Configure,
     /// The system or a domain has another policy, or one that does not suit it.
     Switch,
-}
-
-/// Every entry of the registry under each of its scopes.
-pub(crate) fn specs() -> Vec<PolicySpec> {
-    let spec = |entry, scope| PolicySpec::new(entry, scope);
-    REGISTRY
-        .iter()
-        .flat_map(|entry| entry.profile.scopes.iter().map(move |&scope| spec(&entry.profile, scope)))
-        .collect()
 }
 
 impl Case {
@@ -425,7 +416,7 @@ fn plain(mut spec: PolicySpec) -> PolicySpec {
 
 /// The system itself if its policies take it, or with plain settings.
 fn accepted(mut system: System) -> System {
-    if crate::mutants::engine(system.clone()).is_err() {
+    if crate::subject::engine(system.clone()).is_err() {
         system.policy = plain(system.policy);
         for guest in system.partitions.iter_mut().filter_map(|p| p.policy.as_mut()) {
             *guest = plain(*guest);

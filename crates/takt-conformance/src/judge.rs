@@ -1,123 +1,47 @@
-//! A second account of what happens, kept from commands and records alone, that panics when the two disagree, when a
-//! rule is broken, or when the engine's counters do not add up.
+//! What the ledger makes of each step: it panics when commands and records disagree, when a rule is broken, or when the engine's
+//! counters do not add up.
 
-use crate::jobs::{Account, Moment};
-use crate::orders::{self, Orders};
+use crate::jobs::Moment;
+use crate::ledger::{BEFORE, Ledger};
+use crate::orders::Orders;
 use crate::rules;
-use crate::sharing::{Next, Sharing};
-use takt_core::cpus::CpuSet;
+use crate::sharing::Next;
+use crate::standing;
 use takt_core::engine::{Command, Engine, Input};
-use takt_core::model::PolicySpec;
 use takt_core::model::*;
 use takt_core::record::{Outcome, Place, Record, StopReason, What};
 use takt_core::time::{Span, Time};
 
-/// Before the first step.
-const BEFORE: Time = Time::from_ns(-1);
+/// The ledger, and how jobs stand in the orders of their policies.
+pub(crate) struct Judge {
+    pub(crate) ledger: Ledger,
+    orders: Orders,
+}
 
-pub(crate) struct Ledger {
-    pub(crate) system: System,
-    pub(crate) places: Vec<CpuSet>,
-    pub(crate) accounts: Vec<Account>,
-    pub(crate) sharing: Sharing,
-    pub(crate) cpu_owner: Vec<Option<TaskId>>,
-    moment: Moment,
-    metered: bool,
-    /// The most by which the end of a budget is noticed late.
-    slack: Span,
-    pub(crate) window: Option<(u32, u64)>,
-    lost: u64,
-    pub(crate) partition_of: Vec<Option<usize>>,
-    /// Whether the step had one input alone, so that what it returns is decided by what was known before.
-    single: bool,
-    /// The place group that each task has run on since the policy was built.
-    pub(crate) homes: Vec<Option<usize>>,
-    /// Whether a job yielded or blocked in this step, or its policy is a new one.
-    gave_way: bool,
-    switched: bool,
-    /// The tasks whose jobs the driver gives up in this step.
-    aborted: Vec<TaskId>,
-    /// The tasks whose programs are to be replaced in this step.
-    replaced: Vec<TaskId>,
-    /// Those whose handlers have ended in this step, and which are replaced if an abort was the reason.
-    handled: Vec<TaskId>,
-    /// In a step with switches: what ruled before it, or may have ruled for a moment within it; with the domain.
-    ruled: Vec<(Option<usize>, PolicySpec)>,
-    /// By task: its policy begins anew in this step.
-    begins: Vec<bool>,
-    pub(crate) orders: Orders,
+impl Judge {
+    pub(crate) fn new(system: &System, metered: bool, skew: Span) -> Judge {
+        Judge { ledger: Ledger::new(system, metered, skew), orders: Orders::new(system.tasks.len()) }
+    }
+
+    /// Another policy has taken over between two steps.
+    pub(crate) fn switched(&mut self, to: PolicySpec, records: &[Record], engine: &Engine) {
+        self.ledger.switched(to, records);
+        self.orders.follow(&self.ledger, &[], records, engine);
+        self.orders.undecided();
+        self.ledger.begins.fill(false);
+    }
+
+    pub(crate) fn stepped(&mut self, inputs: &[Input], commands: &[Command], records: &[Record], engine: &Engine) {
+        self.ledger.stepped(inputs, commands, records, engine);
+        self.orders.follow(&self.ledger, inputs, records, engine);
+        if !self.ledger.tabled() {
+            self.orders.check(&self.ledger, records, engine);
+        }
+        self.ledger.begins.fill(false);
+    }
 }
 
 impl Ledger {
-    pub(crate) fn new(system: &System, metered: bool, skew: Span) -> Ledger {
-        let of = |t: usize| system.partitions.iter().position(|p| p.tasks.contains(&TaskId(t as u32)));
-        Ledger {
-            places: system.places(),
-            accounts: (0..system.tasks.len()).map(|i| Account::new(system, i)).collect(),
-            sharing: Sharing::new(system.resources),
-            cpu_owner: vec![None; takt_core::cpus::MAX_CPUS],
-            moment: Moment { now: BEFORE, before: BEFORE, on_time: true },
-            metered,
-            slack: skew + system.timing.lateness + system.timing.resolution,
-            window: None,
-            lost: 0,
-            partition_of: (0..system.tasks.len()).map(of).collect(),
-            single: false,
-            homes: vec![None; system.tasks.len()],
-            gave_way: false,
-            switched: false,
-            aborted: Vec::new(),
-            replaced: Vec::new(),
-            handled: Vec::new(),
-            ruled: Vec::new(),
-            begins: vec![true; system.tasks.len()],
-            orders: Orders::new(system.tasks.len()),
-            system: system.clone(),
-        }
-    }
-
-    pub(crate) fn tabled(&self) -> bool {
-        self.system.policy.profile.name == "windows"
-    }
-    /// The domain of the task, where domains have policies of their own.
-    pub(crate) fn domain_of(&self, task: TaskId) -> Option<usize> {
-        let domains = self.system.policy.profile.name == "domains";
-        self.system.domains.iter().position(|d| domains && d.tasks.contains(&task))
-    }
-    /// What may have ruled over the task besides its present policy in this step.
-    pub(crate) fn ruled(&self, task: TaskId) -> impl Iterator<Item = PolicySpec> + '_ {
-        let over = move |domain: Option<usize>| domain.is_none_or(|d| self.system.domains[d].tasks.contains(&task));
-        self.ruled.iter().filter(move |(domain, _)| over(*domain)).map(|(_, spec)| *spec)
-    }
-    /// What schedules the task, on which CPUs.
-    pub(crate) fn policy_of(&self, task: TaskId) -> (PolicySpec, CpuSet) {
-        let domain = self.domain_of(task).map(|d| &self.system.domains[d]);
-        domain.map_or((self.system.policy, self.system.cpus), |d| (d.policy, d.cpus))
-    }
-    /// Whether the table itself runs this task, one at a time in its partition.
-    pub(crate) fn in_turn(&self, task: usize) -> bool {
-        self.tabled() && self.partition_of[task].is_some_and(|p| self.system.partitions[p].policy.is_none())
-    }
-    /// Whether consumption is measured anywhere in this case.
-    pub(crate) fn is_metered(&self) -> bool {
-        self.metered
-    }
-    /// Whether the task's policy begins anew in this step.
-    pub(crate) fn begins_anew(&self, task: usize) -> bool {
-        self.begins[task]
-    }
-    /// Whether timers are noticed at the instants that they are set to.
-    pub(crate) fn is_punctual(&self) -> bool {
-        self.system.timing == Timing::default()
-    }
-    /// Whether nothing was due before this step.
-    pub(crate) fn was_on_time(&self) -> bool {
-        self.moment.on_time
-    }
-    pub(crate) fn account(&self, task: TaskId) -> &Account {
-        &self.accounts[task.index()]
-    }
-
     /// Up to `now` everything ran on as it was.
     pub(crate) fn time_passes(&mut self, now: Time, on_time: bool) {
         let passed = now - self.moment.now;
@@ -135,16 +59,11 @@ impl Ledger {
         self.moment = Moment { now, before: self.moment.now, on_time };
     }
 
-    pub(crate) fn switched(&mut self, to: PolicySpec, records: &[Record], engine: &Engine) {
+    fn switched(&mut self, to: PolicySpec, records: &[Record]) {
         self.system.policy = to;
         (0..self.accounts.len()).for_each(|task| self.taken_over(task));
         self.switched = true;
         records.iter().for_each(|r| self.record(r));
-        let mut orders = core::mem::take(&mut self.orders);
-        orders.follow(self, &[], records, engine);
-        orders.undecided();
-        self.orders = orders;
-        self.begins.fill(false);
     }
 
     /// The task has another policy.
@@ -178,7 +97,7 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn stepped(&mut self, inputs: &[Input], commands: &[Command], records: &[Record], engine: &Engine) {
+    fn stepped(&mut self, inputs: &[Input], commands: &[Command], records: &[Record], engine: &Engine) {
         let now = self.moment.now;
         self.single = inputs.len() == 1 && self.moment.on_time;
         self.gave_way = core::mem::take(&mut self.switched);
@@ -213,7 +132,7 @@ impl Ledger {
                     if self.system.policy.profile.name == engine.system().policy.profile.name {
                         self.system.policy.values = engine.system().policy.values;
                     }
-                    if orders::is_rebuilt(self, records) {
+                    if standing::is_rebuilt(self, records) {
                         (0..self.accounts.len()).for_each(|task| self.taken_over(task));
                     }
                 }
@@ -235,13 +154,6 @@ impl Ledger {
         self.compare(engine);
         self.budgets();
         rules::check(self, now);
-        let mut orders = core::mem::take(&mut self.orders);
-        orders.follow(self, inputs, records, engine);
-        if !self.tabled() {
-            orders.check(self, records, engine);
-        }
-        self.orders = orders;
-        self.begins.fill(false);
     }
 
     fn commands(&mut self, commands: &[Command]) {

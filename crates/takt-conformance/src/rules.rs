@@ -1,7 +1,7 @@
 //! What holds between jobs: who may wait while whom runs, on which CPUs, and in which windows.
 
 use crate::ledger::Ledger;
-use crate::orders;
+use crate::standing;
 use takt_core::model::*;
 use takt_core::model::{Hosts, Need, Order, PolicySpec, Scope};
 use takt_core::record::Place;
@@ -110,7 +110,7 @@ pub(crate) fn drained(ledger: &Ledger) {
         }
         let (spec, _) = ledger.policy_of(end);
         // Pieces of split tasks wait for the next window.
-        let stuck = seen.contains(&end) || spec.splits().is_some() || !orders::conserves(ledger, spec, end);
+        let stuck = seen.contains(&end) || spec.splits().is_some() || !standing::conserves(ledger, spec, end);
         let left = ledger.account(task).current();
         assert!(left.is_none() || stuck, "{task:?} is left with {left:?} behind {end:?}");
     }
