@@ -16,6 +16,7 @@ macro_rules! manual {
 
 pub mod cpus;
 pub mod engine;
+pub mod input;
 pub mod model;
 pub mod policies;
 pub mod policy;

@@ -2,7 +2,7 @@
 //!
 //! Only plain data, so that readers of files and the simulator agree on it. On Linux the real machine has costs of its own.
 
-use crate::model::TaskId;
+use crate::input::Input;
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
 
@@ -46,72 +46,6 @@ pub struct Steal {
     pub length: Span,
 }
 
-/// Something that happens to a running system at a planned instant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Happening {
-    /// The task wants another share, or is of other importance.
-    Share {
-        /// Whose.
-        task: TaskId,
-        /// In millionths.
-        share: Option<u32>,
-        /// Its importance.
-        importance: u32,
-    },
-    /// A setting of the policy gets another value ([`crate::engine::Input::Configure`]).
-    Configure {
-        /// Index of the setting.
-        setting: u8,
-        /// Its new value; `None` is the default.
-        value: Option<i64>,
-    },
-    /// From now on the ends of the task's bursts are noticed so much later, or earlier ([`crate::engine::Input::Skew`]).
-    Skew {
-        /// Whose.
-        task: TaskId,
-        /// How much.
-        by: Span,
-    },
-    /// The policy is switched to another one, for the whole system or one of its domains ([`crate::engine::Input::Switch`]).
-    Switch {
-        /// Which domain; `None` for a system without domains.
-        domain: Option<u16>,
-        /// Index in [`crate::model::System::alternatives`].
-        to: u16,
-    },
-    /// The task changes its mode ([`crate::engine::Input::Retime`]).
-    Retime {
-        /// Whose.
-        task: TaskId,
-        /// Its period from now on.
-        period: Span,
-        /// Its relative deadline from now on.
-        deadline: Option<Span>,
-        /// Its declared runtime from now on.
-        runtime: Option<Span>,
-    },
-    /// The task comes, or comes back ([`crate::engine::Input::Enter`]).
-    Enter {
-        /// Who.
-        task: TaskId,
-    },
-    /// The task goes when its present job is over ([`crate::engine::Input::Leave`]).
-    Leave {
-        /// Who.
-        task: TaskId,
-    },
-    /// The task's job blocks until it is woken.
-    Block {
-        /// Who.
-        task: TaskId,
-    },
-    /// The task's blocked job can go on.
-    Wake {
-        /// Who.
-        task: TaskId,
-    },
-}
-
 /// The surroundings of a simulated system.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Scenario {
@@ -121,6 +55,6 @@ pub struct Scenario {
     pub deciding: Deciding,
     /// What others take.
     pub steal: Option<Steal>,
-    /// What happens, in ascending order of time.
-    pub changes: Vec<(Time, Happening)>,
+    /// What happens from outside, in ascending order of time.
+    pub changes: Vec<(Time, Input)>,
 }

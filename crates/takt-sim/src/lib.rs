@@ -12,7 +12,7 @@
 //! aborted job leaves its steps and its sleep undone, and its handler runs for its runtime.
 //!
 //! # What happens to them
-//! A [`Happening::Block`] holds its task until a [`Happening::Wake`]: its ready job blocks at once; one that sleeps or waits
+//! A [`Input::Block`] holds its task until a [`Input::Wake`]: its ready job blocks at once; one that sleeps or waits
 //! for a resource then, or that comes later, blocks as soon as it could go on. A `Wake` does not end a sleep of the job's own.
 //!
 //! # What they need
@@ -75,9 +75,9 @@ mod virtual_time;
 
 pub use freeze::{MAX_FROZEN_JOBS, Unfrozen, freeze};
 pub use report::{CpuTime, Report, TaskTime};
-pub use virtual_time::{Step, replay, simulate};
+pub use virtual_time::{Simulation, Step, replay, simulate};
 
 #[cfg(doc)]
 use takt_core::engine::{Engine, Input};
 #[cfg(doc)]
-use takt_core::scenario::{Deciding, Happening, Scenario};
+use takt_core::scenario::{Deciding, Scenario};

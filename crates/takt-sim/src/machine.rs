@@ -10,7 +10,7 @@ use crate::steal::Progress;
 use takt_core::engine::{Command, Engine, Input, Work};
 use takt_core::model::{Completion, Execution, Load, OnAbort, Step, Task, TaskId, scaled};
 use takt_core::record::{JobId, Place};
-use takt_core::scenario::{Costs, Happening, Scenario};
+use takt_core::scenario::{Costs, Scenario};
 use takt_core::time::{Span, Time};
 
 /// A task's current job.
@@ -81,7 +81,7 @@ pub(crate) struct Machine {
     /// Wake-ups of sleeping jobs, the next one last.
     sleepers: Vec<(Time, TaskId)>,
     steps: Vec<Step>,
-    changes: Vec<(Time, Happening)>,
+    changes: Vec<(Time, Input)>,
     next_change: usize,
     /// The earliest instant of `slots`, unless that slot has changed since.
     first: Time,
@@ -364,25 +364,16 @@ impl Machine {
         }
     }
 
-    fn change(&mut self, change: Happening, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
-        inputs.push(match change {
-            Happening::Share { task, share, importance } => Input::Share { task, share, importance },
-            Happening::Configure { setting, value } => Input::Configure { setting, value },
-            Happening::Switch { domain, to } => Input::Switch { domain, to },
-            Happening::Skew { task, by } => Input::Skew { task, by },
-            Happening::Retime { task, period, deadline, runtime } => Input::Retime { task, period, deadline, runtime },
-            Happening::Enter { task } => {
+    /// What changes from outside, as the engine is told of it, and as the program takes part in it.
+    pub(crate) fn change(&mut self, change: Input, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
+        match change {
+            Input::Enter { task } => {
                 // A program that comes back begins anew.
                 let body = &mut self.bodies[task.index()];
                 body.turn = if engine.is_gone(task) { body.all.1 } else { body.turn };
-                Input::Enter { task }
             }
-            Happening::Leave { task } => Input::Leave { task },
-            Happening::Block { task } => {
-                self.bodies[task.index()].held = true;
-                Input::Block { task }
-            }
-            Happening::Wake { task } => {
+            Input::Block { task } => self.bodies[task.index()].held = true,
+            Input::Wake { task } => {
                 let body = &mut self.bodies[task.index()];
                 body.held = false;
                 if body.asleep {
@@ -393,9 +384,10 @@ impl Machine {
                     self.account(task, now);
                     self.arm(task, now);
                 }
-                Input::Wake { task }
             }
-        });
+            _ => {}
+        }
+        inputs.push(change);
     }
 
     /// Carries out the commands of the engine's step, which was told `inputs`.

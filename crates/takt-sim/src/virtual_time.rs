@@ -2,10 +2,130 @@
 
 use crate::machine::Machine;
 use crate::report::Report;
+use std::borrow::BorrowMut;
 use takt_core::engine::{Engine, Input};
 use takt_core::record::Sink;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
+
+/// A simulation that goes step by step, or up to an instant, and takes inputs in between.
+///
+/// ```
+/// # use takt_core::{engine::{Engine, Input}, cpus::CpuSet, model::*, record::Record, registry, scenario::Scenario, time::Time};
+/// # use takt_sim::Simulation;
+/// # let arrival = Arrival::Periodic { offset: takt_core::time::Span::ZERO, period: takt_core::time::Span::from_ms(10) };
+/// # let task = Task { arrival, runtime: Some(takt_core::time::Span::from_ms(2)), ..Task::default() };
+/// # let policy = takt_core::policy::Registry::standard().spec("fifo").unwrap();
+/// # let system = System { tasks: vec![task], ..System::new(CpuSet::first(1), policy) };
+/// # let engine = Engine::new(system).unwrap();
+/// let mut records: Vec<Record> = Vec::new();
+/// let mut simulation = Simulation::new(engine, &Scenario::default());
+/// simulation.run_until(Time::from_ns(25_000_000), &mut records);
+/// assert_eq!(simulation.engine().counts(TaskId(0)).completed, 3);
+/// simulation.input(Input::Leave { task: TaskId(0) });
+/// simulation.run_until(Time::from_ns(95_000_000), &mut records);
+/// assert_eq!(simulation.engine().counts(TaskId(0)).completed, 3);
+/// ```
+pub struct Simulation<E: BorrowMut<Engine> = Engine> {
+    engine: E,
+    machine: Machine,
+    inputs: Vec<Input>,
+    /// Up to here everything has happened, but for what happens in this very instant.
+    now: Time,
+    /// What was put in since the last step.
+    between: Vec<Input>,
+}
+
+impl<E: BorrowMut<Engine>> Simulation<E> {
+    /// A simulation at time zero, before its first step.
+    ///
+    /// # Panics
+    /// When stolen time is not a part of its period.
+    pub fn new(mut engine: E, scenario: &Scenario) -> Simulation<E> {
+        let borrowed: &mut Engine = engine.borrow_mut();
+        let most = 2 * borrowed.system().tasks.len() + scenario.changes.len() + 8;
+        let machine = Machine::new(borrowed, scenario);
+        Simulation { engine, machine, inputs: Vec::with_capacity(most), now: Time::ZERO, between: Vec::new() }
+    }
+
+    /// The engine, which tells of jobs, counts and the present assignment.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        self.engine.borrow()
+    }
+
+    /// The instant that has been reached.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When something happens next; [`Time::MAX`] if nothing does any more. O(m) for m CPUs.
+    #[must_use]
+    pub fn due(&mut self) -> Time {
+        match self.between.is_empty() {
+            true => self.engine.borrow().next_due().unwrap_or(Time::MAX).min(self.machine.next()),
+            false => self.now,
+        }
+    }
+
+    /// Something changes from outside at [`Simulation::now`], in the next step. What programs do by themselves is the simulation's
+    /// business: a completion of a job that its program has not done yet is taken as one all the same, and the program goes on.
+    pub fn input(&mut self, change: Input) {
+        self.between.push(change);
+    }
+
+    /// The next step, if anything happens any more: its instant. What is due then, and what was put in, happens. Costs what the engine's
+    /// step costs, plus O(m) for m CPUs.
+    pub fn step<S: Sink>(&mut self, sink: &mut S) -> Option<Time> {
+        self.step_before(Time::MAX, sink)
+    }
+
+    fn step_before<S: Sink>(&mut self, end: Time, sink: &mut S) -> Option<Time> {
+        loop {
+            let now = self.due();
+            if now >= end {
+                return None;
+            }
+            self.now = now;
+            self.inputs.clear();
+            if self.machine.next() <= now {
+                self.machine.inputs(now, self.engine.borrow(), &mut self.inputs);
+            }
+            for change in self.between.drain(..) {
+                self.machine.change(change, now, self.engine.borrow(), &mut self.inputs);
+            }
+            // A program may have gone on by itself, which is no step of the engine.
+            let engine = self.engine.borrow_mut();
+            if !self.inputs.is_empty() || engine.next_due().is_some_and(|due| due <= now) {
+                let _ = engine.step(now, &self.inputs, sink);
+                self.machine.apply(now, engine, &self.inputs);
+                return Some(now);
+            }
+        }
+    }
+
+    /// All steps before the instant `until`, which is then reached. Nothing happens if it is past.
+    pub fn run_until<S: Sink>(&mut self, until: Time, sink: &mut S) {
+        while self.step_before(until, sink).is_some() {}
+        self.now = self.now.max(until);
+    }
+
+    /// Ends the run at `end`: completions at that instant still count, nothing new is released or decided. What was put in and not yet
+    /// handled counts as far as it ends jobs ([`Engine::close`]).
+    ///
+    /// # Panics
+    /// When a step was made after `end`.
+    pub fn finish<S: Sink>(mut self, end: Time, sink: &mut S) -> (E, Report) {
+        let engine = self.engine.borrow_mut();
+        self.inputs.clear();
+        self.machine.last_inputs(end, engine, &mut self.inputs);
+        self.inputs.append(&mut self.between);
+        engine.close(end, &self.inputs, sink);
+        let report = self.machine.finish(end);
+        (self.engine, report)
+    }
+}
 
 /// Simulates from time zero to `duration`: releases before it, completions up to and including it.
 ///
@@ -21,8 +141,8 @@ pub fn simulate<S: Sink>(
     mut progress: impl FnMut(Time),
 ) -> Report {
     let end = Time::ZERO + duration;
-    let mut machine = Machine::new(engine, scenario);
-    let mut inputs = Vec::with_capacity(2 * engine.system().tasks.len() + scenario.changes.len() + 8);
+    let Simulation { engine, mut machine, mut inputs, now, between } = Simulation::new(engine, scenario);
+    // The loop of `Simulation::run_until` without inputs in between, and with one look at what is next for each step.
     loop {
         let (due, act) = (engine.next_due().unwrap_or(Time::MAX), machine.next());
         let now = due.min(act);
@@ -42,9 +162,7 @@ pub fn simulate<S: Sink>(
             progress(now);
         }
     }
-    machine.last_inputs(end, engine, &mut inputs);
-    engine.close(end, &inputs, sink);
-    machine.finish(end)
+    Simulation { engine, machine, inputs, now, between }.finish(end, sink).1
 }
 
 /// One step of a recorded run: its instant and what the driver saw.

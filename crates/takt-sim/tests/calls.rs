@@ -5,9 +5,10 @@
 mod told;
 
 use takt_core::engine::Engine;
+use takt_core::input::Input;
 use takt_core::model::*;
 use takt_core::record::{Outcome, Record, What};
-use takt_core::scenario::{Happening, Scenario};
+use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::{UNIT, Utility};
 use told::*;
@@ -104,7 +105,7 @@ fn a_job_that_never_ran_takes_no_steps() {
 #[test]
 fn a_task_that_comes_back_begins_its_program_anew() {
     let a = program(10, 5, &[run(1), WAIT, run(2), WAIT, run(3)]);
-    let changes = vec![(at(11), Happening::Leave { task: A }), (at(25), Happening::Enter { task: A })];
+    let changes = vec![(at(11), Input::Leave { task: A }), (at(25), Input::Enter { task: A })];
     let mut engine = Engine::new(system(1, "edf", vec![a])).expect("it is sound");
     let mut records: Vec<Record> = vec![];
     takt_sim::simulate(&mut engine, &Scenario { changes, ..Scenario::default() }, ms(40), &mut records, |_| ());

@@ -6,9 +6,10 @@ mod story;
 use proptest::prelude::*;
 use story::*;
 use takt_core::cpus::CpuSet;
+use takt_core::input::Input;
 use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::scenario::{Costs, Deciding, Happening, Scenario};
+use takt_core::scenario::{Costs, Deciding, Scenario};
 use takt_core::time::Span;
 
 /// A run of the scheduler takes 2 and its lock 3, so that a call takes 5; an interrupt takes 7.
@@ -185,7 +186,7 @@ fn domains_and_switches() {
     // Task a runs the scheduler of CPU 0 twice a period. In the other domain the release of c and the completion of b each find
     // the other CPU busy or make it so; the release of b and the completion of c do not.
     assert_eq!(counted(&still), (20 + 8, 4, 4));
-    let changes = vec![(at(45), Happening::Switch { domain: Some(1), to: 0 })];
+    let changes = vec![(at(45), Input::Switch { domain: Some(1), to: 0 })];
     let switched = tell(described, &Scenario { changes, ..Scenario::default() }, 100);
     assert_eq!((switched.report.interrupts, switched.report.blocked_entries), (2, 2));
 }
@@ -200,7 +201,7 @@ fn a_switch_to_partitions_ends_the_interrupts() {
         Task { arrival: again(101), affinity: CpuSet::single(1), ..plain(0, 1, 20) },
     ];
     let described = System { alternatives: vec![p_fp], ..system(2, "g-fp", tasks) };
-    let changes = vec![(at(50), Happening::Switch { domain: None, to: 0 })];
+    let changes = vec![(at(50), Input::Switch { domain: None, to: 0 })];
     let told = tell(described.clone(), &Scenario { changes, costs: COSTS, ..Scenario::default() }, 200);
     // Before it b is interrupted at 0 and when a completes; after it each pays for its own scheduler.
     expect(

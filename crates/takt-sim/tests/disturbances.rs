@@ -6,24 +6,25 @@ use std::alloc::{GlobalAlloc, Layout, System as Heap};
 use std::cell::Cell;
 use story::*;
 use takt_core::engine::Engine;
+use takt_core::input::Input;
 use takt_core::model::*;
 use takt_core::record::{Record, Sink, What};
-use takt_core::scenario::{Costs, Deciding, Happening, Scenario, Steal};
+use takt_core::scenario::{Costs, Deciding, Scenario, Steal};
 use takt_core::time::{Span, Time};
 
 const A: TaskId = TaskId(0);
 const R: ResourceId = ResourceId(0);
 
-fn changes(changes: &[(i64, Happening)]) -> Scenario {
+fn changes(changes: &[(i64, Input)]) -> Scenario {
     Scenario { changes: changes.iter().map(|&(t, change)| (at(t), change)).collect(), ..Scenario::default() }
 }
 
-fn block(task: TaskId) -> Happening {
-    Happening::Block { task }
+fn block(task: TaskId) -> Input {
+    Input::Block { task }
 }
 
-fn wake(task: TaskId) -> Happening {
-    Happening::Wake { task }
+fn wake(task: TaskId) -> Input {
+    Input::Wake { task }
 }
 
 #[test]
@@ -126,8 +127,8 @@ fn tasks_change_go_and_come_back() {
         deadline: Some(ns(20)),
         ..plain(0, 1, 5)
     };
-    let retime = Happening::Retime { task: A, period: ns(10), deadline: Some(ns(10)), runtime: Some(ns(7)) };
-    let scenario = changes(&[(22, retime), (52, Happening::Leave { task: A }), (80, Happening::Enter { task: A })]);
+    let retime = Input::Retime { task: A, period: ns(10), deadline: Some(ns(10)), runtime: Some(ns(7)) };
+    let scenario = changes(&[(22, retime), (52, Input::Leave { task: A }), (80, Input::Enter { task: A })]);
     let told = tell(system(1, "edf", vec![a]), &scenario, 90);
     expect(
         &told,
@@ -149,7 +150,7 @@ fn tasks_change_go_and_come_back() {
 fn a_task_that_goes_in_its_sleep() {
     let a =
         Task { arrival: Arrival::Periodic { offset: Span::ZERO, period: ns(30) }, ..once(0, 1, &[run(2), sleep(20)]) };
-    let told = tell(system(1, "fp", vec![a]), &changes(&[(10, Happening::Leave { task: A })]), 70);
+    let told = tell(system(1, "fp", vec![a]), &changes(&[(10, Input::Leave { task: A })]), 70);
     expect(
         &told,
         "0 start a 0

@@ -10,10 +10,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
+use takt_core::input::Input;
 use takt_core::model::PolicySpec;
 use takt_core::model::*;
 use takt_core::record::{Outcome, Record, What};
-use takt_core::scenario::{Happening, Scenario};
+use takt_core::scenario::Scenario;
 use takt_core::time::Time;
 use takt_core::utility::{UNIT, Utility};
 use told::*;
@@ -39,7 +40,7 @@ fn switched(mut system: System, switches: &[(i64, Option<u16>, PolicySpec)], unt
     for (at, domain, to) in switches {
         let index = system.alternatives.len() as u16;
         system.alternatives.push(*to);
-        scenario.changes.push((Time::ZERO + ms(*at), Happening::Switch { domain: *domain, to: index }));
+        scenario.changes.push((Time::ZERO + ms(*at), Input::Switch { domain: *domain, to: index }));
     }
     let mut engine = Engine::new(system).unwrap_or_else(|e| panic!("{e}"));
     let mut records = vec![];

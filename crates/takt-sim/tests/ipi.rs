@@ -7,9 +7,10 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
+use takt_core::input::Input;
 use takt_core::model::{Arrival, Backlog, PolicySpec, Step, System, Task, TaskId, Timing};
 use takt_core::record::{Record, What};
-use takt_core::scenario::{Costs, Happening, Scenario};
+use takt_core::scenario::{Costs, Scenario};
 use takt_core::time::{Span, Time};
 use takt_sim::{Report, simulate};
 
@@ -166,7 +167,7 @@ fn under_late_timers_the_closed_loop_holds_the_round_and_the_open_one_does_not()
 #[test]
 fn a_task_that_cannot_be_preempted_keeps_its_share_only_under_feedback() {
     // From 1 s on the bursts of task 0 end 2 ms late: a critical section.
-    let late = Happening::Skew { task: TaskId(0), by: Span::from_ms(2) };
+    let late = Input::Skew { task: TaskId(0), by: Span::from_ms(2) };
     let scenario = Scenario { changes: vec![(Time::ZERO + Span::from_ms(1000), late)], ..Scenario::default() };
     let received = |settings: &[(&str, i64)]| {
         let tasks = vec![batch(250_000); 4];
@@ -301,7 +302,7 @@ fn several_cpus_come_to_rest_when_one_move_makes_the_load_feasible() {
         let task = TaskId(0);
         let grown = Some(Span::from_ms(runtime));
         let change =
-            (Time::from_ns(1_010_000_000), Happening::Retime { task, period, deadline: Some(period), runtime: grown });
+            (Time::from_ns(1_010_000_000), Input::Retime { task, period, deadline: Some(period), runtime: grown });
         let (records, engine, _) =
             self::run(&system, &Scenario { changes: vec![change], ..Scenario::default() }, 20_000);
         assert!(engine.totals().completed > 1_000);

@@ -4,8 +4,9 @@ mod story;
 
 use proptest::prelude::*;
 use story::*;
+use takt_core::input::Input;
 use takt_core::model::*;
-use takt_core::scenario::{Happening, Scenario};
+use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 use takt_core::utility::{UNIT, Utility};
 
@@ -146,8 +147,7 @@ fn the_planned_release_counts_and_a_mode_is_that_of_jobs_that_have_not_run() {
     let a = Task { priority: 1, ..periodic(20, 6) };
     let b = once(10, 2, &[run(15)]);
     let c = once(39, 2, &[run(10)]);
-    let retime =
-        |n| Happening::Retime { task: TaskId(0), period: ns(20), deadline: Some(ns(20)), runtime: Some(ns(n)) };
+    let retime = |n| Input::Retime { task: TaskId(0), period: ns(20), deadline: Some(ns(20)), runtime: Some(ns(n)) };
     let described =
         System { load: load(&[(0, 100), (20, 100), (20, 200), (21, 100)], None), ..system(1, "fp", vec![a, b, c]) };
     let scenario = Scenario { changes: vec![(at(42), retime(2)), (at(61), retime(9))], ..Scenario::default() };

@@ -10,10 +10,11 @@ use crate::value::{duration_text, parse_bool, ratio_text};
 use crate::{DEFAULT_INIT_TIMEOUT, OnCrash, Realtime, Settings, Spawn, Workload};
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
+use takt_core::input::Input;
 use takt_core::model::{
     Arrival, Backlog, BestEffortStart, Execution, Late, Locking, PartitionId, Placement, PolicySpec, Server, Task,
 };
-use takt_core::scenario::{Costs, Deciding, Happening};
+use takt_core::scenario::{Costs, Deciding};
 use takt_core::time::{Span, Time};
 use takt_core::utility::UNIT;
 
@@ -167,24 +168,24 @@ fn write_changes(out: &mut String, workload: &Workload) {
     line!(out, "changes:");
     // The settings are those of the policy at that time.
     let mut policy = &workload.system.policy;
-    for (at, happening) in &workload.scenario.changes {
+    for (at, change) in &workload.scenario.changes {
         let name = |task: &takt_core::model::TaskId| scalar(&workload.tasks[task.index()].name);
-        let what = match happening {
-            Happening::Share { task, share, importance } => {
+        let what = match change {
+            Input::Share { task, share, importance } => {
                 let share = share.map_or(String::new(), |s| format!(", share: {}", ratio_text(i64::from(s))));
                 format!("task: {}{share}, importance: {importance}", name(task))
             }
-            Happening::Retime { task, period, deadline, runtime } => {
+            Input::Retime { task, period, deadline, runtime } => {
                 let deadline = deadline.map_or("none".to_owned(), duration_text);
                 let runtime = runtime.map_or(String::new(), |r| format!(", runtime: {}", duration_text(r)));
                 format!("task: {}, period: {}, deadline: {deadline}{runtime}", name(task), duration_text(*period))
             }
-            Happening::Configure { setting, value } => {
+            Input::Configure { setting, value } => {
                 let setting = &policy.profile.settings[usize::from(*setting)];
                 let value = value.map_or("default".to_owned(), |value| value_text(setting, value));
                 format!("policy: {{{}: {value}}}", setting.name)
             }
-            Happening::Switch { domain, to } => {
+            Input::Switch { domain, to } => {
                 let to = &workload.system.alternatives[usize::from(*to)];
                 let domain = match domain {
                     Some(domain) => format!("domain: {}, ", scalar(&workload.domains[usize::from(*domain)])),
@@ -195,11 +196,13 @@ fn write_changes(out: &mut String, workload: &Workload) {
                 };
                 format!("{domain}policy: {}", scalar(&policy_text(to)))
             }
-            Happening::Skew { task, by } => format!("task: {}, skew: {}", name(task), duration_text(*by)),
-            Happening::Block { task } => format!("task: {}, block: yes", name(task)),
-            Happening::Wake { task } => format!("task: {}, wake: yes", name(task)),
-            Happening::Enter { task } => format!("task: {}, enter: yes", name(task)),
-            Happening::Leave { task } => format!("task: {}, leave: yes", name(task)),
+            Input::Skew { task, by } => format!("task: {}, skew: {}", name(task), duration_text(*by)),
+            Input::Block { task } => format!("task: {}, block: yes", name(task)),
+            Input::Wake { task } => format!("task: {}, wake: yes", name(task)),
+            Input::Enter { task } => format!("task: {}, enter: yes", name(task)),
+            Input::Leave { task } => format!("task: {}, leave: yes", name(task)),
+            // No key of a file says anything else.
+            _ => continue,
         };
         line!(out, "  - {{at: {}, {what}}}", duration_text(*at - Time::ZERO));
     }

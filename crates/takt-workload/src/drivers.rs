@@ -6,8 +6,8 @@
 use crate::Workload;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;
+use takt_core::input::Input;
 use takt_core::model::{Backlog, Late, Step};
-use takt_core::scenario::Happening;
 
 /// What carries a workload out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,7 +130,7 @@ fn conditional(workload: &Workload, key: &str, driver: Driver) -> Use {
         "preset" if matches!(system.backlog, Backlog::Chronos | Backlog::Hartstone) => of_policies(),
         "load" if driver == Driver::Run => differs(system.load.is_some()),
         // A clock that is late is one of the simulated machine.
-        "changes" => differs(workload.scenario.changes.iter().any(|(_, what)| !matches!(what, Happening::Skew { .. }))),
+        "changes" => differs(workload.scenario.changes.iter().any(|(_, what)| !matches!(what, Input::Skew { .. }))),
         // Steps describe what a program does. Its calls change what is agreed about its task.
         "steps" => differs(!callers(workload).is_empty()),
         _ => Honoured,

@@ -6,8 +6,9 @@ use crate::node::{Entry, Kind, Node};
 use crate::reader::{Bare, Reader, bounded};
 use crate::utility::{in_order, point};
 use crate::value::{choices, duration_text, parse_ratio, ratio_text};
+use takt_core::input::Input;
 use takt_core::model::{Load, System, scaled};
-use takt_core::scenario::{Happening, Scenario};
+use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 
 /// The highest factor: with it a runtime of a year still fits the clock.
@@ -32,7 +33,7 @@ const SHAPES: [(&str, &[&str], &[&str]); 3] = [
 pub fn scale(system: &mut System, scenario: &mut Scenario, factor: u32) {
     system.tasks.iter_mut().for_each(|task| task.scale(factor));
     for (_, change) in &mut scenario.changes {
-        if let Happening::Retime { runtime: Some(runtime), .. } = change {
+        if let Input::Retime { runtime: Some(runtime), .. } = change {
             *runtime = scaled(*runtime, factor);
         }
     }

@@ -8,8 +8,9 @@ use crate::text::clipped;
 use crate::value::{MAX_DURATION, choices, nearest, parse_signed};
 use crate::{MAX_DIAGNOSTICS, MAX_ENTRIES, Workload, domains, steps};
 use std::collections::HashMap;
+use takt_core::input::Input;
 use takt_core::model::{Backlog, PolicySpec, System, TaskId, Timing};
-use takt_core::scenario::{Costs, Deciding, Happening, Scenario, Steal};
+use takt_core::scenario::{Costs, Deciding, Scenario, Steal};
 use takt_core::time::{Span, Time};
 
 pub(crate) const COST_KEYS: [&str; 7] =
@@ -101,7 +102,7 @@ pub(crate) fn steal(reader: &mut Reader, entry: &Entry) -> Option<Steal> {
 enum Wish<'n> {
     Share { task: TaskId, share: Option<u32>, importance: Option<u32> },
     Mode { task: TaskId, period: Option<Span>, deadline: Option<Option<Span>>, runtime: Option<Span>, place: Place },
-    Other(Happening),
+    Other(Input),
     Policy { entry: &'n Entry, domain: Option<(u16, Place)> },
 }
 
@@ -159,15 +160,15 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
     let mut shares: HashMap<TaskId, (Option<u32>, u32)> = HashMap::new();
     let mut modes: HashMap<TaskId, Mode> = HashMap::new();
     let mut policies = Policies::new(workload.system.policy, own);
-    let mut changes: Vec<(Time, Happening)> = Vec::new();
+    let mut changes: Vec<(Time, Input)> = Vec::new();
     for (at, wish) in wishes {
-        let happening = match wish {
-            Wish::Other(happening) => happening,
+        let change = match wish {
+            Wish::Other(change) => change,
             Wish::Share { task, share, importance } => {
                 let of = &workload.system.tasks[task.index()];
                 let now = shares.entry(task).or_insert((of.share, of.importance));
                 *now = (share.or(now.0), importance.unwrap_or(now.1));
-                Happening::Share { task, share: now.0, importance: now.1 }
+                Input::Share { task, share: now.0, importance: now.1 }
             }
             Wish::Mode { task, period, deadline, runtime, place } => {
                 let (of, name) = (&workload.system.tasks[task.index()], &workload.tasks[task.index()].name);
@@ -184,15 +185,15 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
                 mode.change(period, deadline, runtime);
                 mode.check(reader, name, &place, workload.system.backlog);
                 let Mode { period, deadline, runtime } = *mode;
-                Happening::Retime { task, period, deadline, runtime }
+                Input::Retime { task, period, deadline, runtime }
             }
             Wish::Policy { entry: policy, domain } => {
-                let happenings = policies.change(reader, policy, domain, entry, workload);
-                changes.extend(happenings.into_iter().map(|happening| (Time::ZERO + at, happening)));
+                let found = policies.change(reader, policy, domain, entry, workload);
+                changes.extend(found.into_iter().map(|change| (Time::ZERO + at, change)));
                 continue;
             }
         };
-        changes.push((Time::ZERO + at, happening));
+        changes.push((Time::ZERO + at, change));
     }
     workload.scenario.changes = changes;
 }
@@ -258,11 +259,11 @@ fn change<'n>(
     }
     let Some(task) = task else { return };
     let wish = match (said.first().copied(), skew.flatten()) {
-        (Some("block"), _) => Wish::Other(Happening::Block { task }),
-        (Some("wake"), _) => Wish::Other(Happening::Wake { task }),
-        (Some("enter"), _) => Wish::Other(Happening::Enter { task }),
-        (Some(_), _) => Wish::Other(Happening::Leave { task }),
-        (None, Some(by)) => Wish::Other(Happening::Skew { task, by }),
+        (Some("block"), _) => Wish::Other(Input::Block { task }),
+        (Some("wake"), _) => Wish::Other(Input::Wake { task }),
+        (Some("enter"), _) => Wish::Other(Input::Enter { task }),
+        (Some(_), _) => Wish::Other(Input::Leave { task }),
+        (None, Some(by)) => Wish::Other(Input::Skew { task, by }),
         (None, None) if mode => {
             let (period, deadline, runtime) = (period.flatten(), deadline.flatten(), runtime.flatten());
             Wish::Mode { task, period, deadline, runtime, place: node.head() }

@@ -8,9 +8,9 @@ use crate::reader::Reader;
 use crate::text::{clipped, cpus_text};
 use crate::{Workload, rules, task};
 use std::collections::HashSet;
+use takt_core::input::Input;
 use takt_core::model::{CLUSTER, Invalid, PolicySpec, Scope, Setting, TaskId};
 use takt_core::policies::mapping::MAPPER;
-use takt_core::scenario::Happening;
 
 /// The most different policies that a file may switch to: each is built beforehand.
 const MAX_ALTERNATIVES: usize = 1000;
@@ -44,7 +44,7 @@ impl Policies {
         domain: Option<(u16, Place)>,
         all: &Entry,
         workload: &mut Workload,
-    ) -> Vec<Happening> {
+    ) -> Vec<Input> {
         let node = &entry.value;
         let is_settings = matches!(node.kind, Kind::Map(_)) && node.get("name").is_none();
         if !workload.system.windows.is_empty() && !is_settings {
@@ -68,7 +68,7 @@ impl Policies {
         entry: &Entry,
         domain: Option<(u16, Place)>,
         workload: &mut Workload,
-    ) -> Option<Happening> {
+    ) -> Option<Input> {
         let domains = &workload.system.domains;
         if domain.is_none() && !domains.is_empty() {
             let names = workload.domains.iter().map(String::as_str);
@@ -115,12 +115,12 @@ impl Policies {
         if domain.is_none() {
             (self.spec, self.named, self.stable) = (to, to, true);
         }
-        Some(Happening::Switch { domain, to: index as u16 })
+        Some(Input::Switch { domain, to: index as u16 })
     }
 
     /// The settings under `policy` of a change.
-    fn settings(&mut self, reader: &mut Reader, entry: &Entry, all: &Entry, workload: &Workload) -> Vec<Happening> {
-        let (node, mut happenings) = (&entry.value, Vec::new());
+    fn settings(&mut self, reader: &mut Reader, entry: &Entry, all: &Entry, workload: &Workload) -> Vec<Input> {
+        let (node, mut changes) = (&entry.value, Vec::new());
         if node.entries().is_empty() {
             let fault = Diagnostic::error(&node.head(), "a change of the policy must be settings, or another policy");
             reader.push(
@@ -128,14 +128,14 @@ impl Policies {
                     .label("nothing is set")
                     .hint("write settings, as in `policy: {nominal: 6ms}`, or another policy, as in `policy: g-edf`"),
             );
-            return happenings;
+            return changes;
         }
         if !workload.system.domains.is_empty() {
             let fault = Diagnostic::error(&node.head(), "settings of a domain cannot be changed one by one");
             reader.push(fault.label("of which policy?").hint(
                 "name the whole policy, as in `policy: {name: rr, quantum: 2ms}`: that switches the domain to it",
             ));
-            return happenings;
+            return changes;
         }
         for entry in node.entries() {
             if [CLUSTER.name, MAPPER.name].contains(&entry.key.as_str()) {
@@ -160,9 +160,9 @@ impl Policies {
                     None => continue,
                 },
             };
-            happenings.extend(self.set(reader, setting, value, &entry.value.span, all));
+            changes.extend(self.set(reader, setting, value, &entry.value.span, all));
         }
-        happenings
+        changes
     }
 
     fn set(
@@ -172,7 +172,7 @@ impl Policies {
         value: Option<i64>,
         place: &Place,
         all: &Entry,
-    ) -> Option<Happening> {
+    ) -> Option<Input> {
         let same = |s: &Setting| s.name == setting.name && s.kind == setting.kind;
         let Some(index) = self.spec.profile.settings.iter().position(same) else {
             // The file was written for another policy than the command line's.
@@ -189,7 +189,7 @@ impl Policies {
             self.stable = false;
             reader.push(fault.diagnostic(place).also(&all.key_span, "with the changes up to this one"));
         }
-        Some(Happening::Configure { setting: index as u8, value })
+        Some(Input::Configure { setting: index as u8, value })
     }
 }
 

@@ -4,8 +4,8 @@ mod common;
 
 use common::{fault, load_with, ms, ok, source};
 use takt_core::cpus::CpuSet;
+use takt_core::input::Input;
 use takt_core::model::{Domain, PolicySpec, TaskId};
-use takt_core::scenario::Happening;
 use takt_core::time::{Span, Time};
 use takt_workload::{Options, Source, Workload, canonical, load, policy_from_text};
 
@@ -95,8 +95,8 @@ tasks: [{name: a, period: 10ms, runtime: 1ms}]
     let rr = spec("g-rr:quantum=2ms,grid=yes");
     assert_eq!(w.system.alternatives, [spec("g-llf"), rr]);
     let quantum = rr.profile.settings.iter().position(|s| s.name == "quantum").unwrap() as u8;
-    let switch = |to| Happening::Switch { domain: None, to };
-    let configure = Happening::Configure { setting: quantum, value: Some(ms(5).ns()) };
+    let switch = |to| Input::Switch { domain: None, to };
+    let configure = Input::Configure { setting: quantum, value: Some(ms(5).ns()) };
     let at = |seconds, what| (Time::ZERO + Span::from_secs(seconds), what);
     // The settings are those of the policy at that time.
     let all = [at(1, switch(0)), at(2, switch(1)), at(3, configure), at(4, switch(1)), at(5, switch(0))];
@@ -126,7 +126,7 @@ changes:
     fp.placement = w.system.domains[1].policy.placement;
     assert_eq!(w.system.alternatives, [spec("edf"), fp, spec("dasa-nd")]);
     let switches: Vec<_> = w.scenario.changes.iter().map(|(_, what)| *what).collect();
-    let switch = |domain, to| Happening::Switch { domain: Some(domain), to };
+    let switch = |domain, to| Input::Switch { domain: Some(domain), to };
     assert_eq!(switches, [switch(0, 0), switch(1, 1), switch(0, 2), switch(0, 0)]);
     round_trip(&w);
 }

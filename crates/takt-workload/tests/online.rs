@@ -3,12 +3,13 @@
 mod common;
 
 use common::{fault, load_with, ms, ok, source};
+use takt_core::input::Input;
 use takt_core::model::{
     Arrival, Backlog, Execution, Handler, Kind, Late, Load, Locking, PolicySpec, ResourceId, Scope, Step, Task, TaskId,
     Timing,
 };
 use takt_core::registry::REGISTRY;
-use takt_core::scenario::{Costs, Deciding, Happening, Scenario, Steal};
+use takt_core::scenario::{Costs, Deciding, Scenario, Steal};
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
 use takt_workload::{MAX_ENTRIES, Options, Source, canonical, load, policy_from_text, policy_text};
@@ -304,24 +305,24 @@ fn a_scenario_is_sorted_and_keeps_what_it_does_not_name() {
     let (a, b, c) = (TaskId(0), TaskId(1), TaskId(2));
     let setting = |name: &str| w.system.policy.profile.settings.iter().position(|s| s.name == name).unwrap() as u8;
     let (nominal, kpi) = (setting("nominal"), setting("kpi"));
-    let retime = |task, period, deadline: Option<i64>, runtime| Happening::Retime {
+    let retime = |task, period, deadline: Option<i64>, runtime| Input::Retime {
         task,
         period: ms(period),
         deadline: deadline.map(ms),
         runtime: Some(ms(runtime)),
     };
     let expected = [
-        (0, Happening::Leave { task: b }),
-        (10, Happening::Enter { task: b }),
-        (1000, Happening::Share { task: a, share: Some(300_000), importance: 1 }),
-        (1000, Happening::Share { task: b, share: None, importance: 4 }),
-        (2000, Happening::Configure { setting: nominal, value: Some(6_000_000) }),
-        (2000, Happening::Configure { setting: kpi, value: Some(250_000) }),
-        (2000, Happening::Configure { setting: nominal, value: None }),
-        (3000, Happening::Skew { task: a, by: ms(-2) }),
-        (4000, Happening::Share { task: a, share: Some(300_000), importance: 2 }),
-        (5000, Happening::Block { task: c }),
-        (6000, Happening::Wake { task: c }),
+        (0, Input::Leave { task: b }),
+        (10, Input::Enter { task: b }),
+        (1000, Input::Share { task: a, share: Some(300_000), importance: 1 }),
+        (1000, Input::Share { task: b, share: None, importance: 4 }),
+        (2000, Input::Configure { setting: nominal, value: Some(6_000_000) }),
+        (2000, Input::Configure { setting: kpi, value: Some(250_000) }),
+        (2000, Input::Configure { setting: nominal, value: None }),
+        (3000, Input::Skew { task: a, by: ms(-2) }),
+        (4000, Input::Share { task: a, share: Some(300_000), importance: 2 }),
+        (5000, Input::Block { task: c }),
+        (6000, Input::Wake { task: c }),
         // A deadline that is the period follows it; one of its own stays, as does a runtime.
         (7000, retime(a, 5, Some(5), 1)),
         (7000, retime(b, 60, Some(20), 2)),
@@ -366,7 +367,7 @@ fn changes_of_another_policys_settings_are_left_out() {
     let options = Options { policy: Some(spec("rm")), ..Options::default() };
     let text = SURROUNDINGS.replace("batch: yes", "period: 1s, runtime: 1ms");
     let w = load_with(&text, &options);
-    assert!(w.scenario.changes.iter().all(|(_, what)| !matches!(what, Happening::Configure { .. })));
+    assert!(w.scenario.changes.iter().all(|(_, what)| !matches!(what, Input::Configure { .. })));
     assert_eq!((w.scenario.changes.len(), w.warnings.len()), (13, 3));
     assert_eq!(w.warnings[0].message, "the policy `rm` has no such setting `nominal`");
     // Of the same name, but of another kind.

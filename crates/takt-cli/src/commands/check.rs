@@ -13,8 +13,8 @@ use takt_analysis::online::Verdict;
 use takt_analysis::placement::{self, Home};
 use takt_analysis::table::{Shortage, TableReport};
 use takt_analysis::{online, supply, table as windows, tardiness};
+use takt_core::input::Input as Change;
 use takt_core::model::{Domain, PartitionId, Task};
-use takt_core::scenario::Happening;
 use takt_core::time::Span;
 use takt_core::utility::Utility;
 use takt_workload::{Driver, Severity, Workload};
@@ -237,7 +237,7 @@ fn named(mut verdict: Verdict, workload: &Workload) -> Verdict {
 fn in_scenario(verdict: Verdict, workload: &Workload) -> Verdict {
     let changes = &workload.scenario.changes;
     // Without deadlines only what sets one, or sends a task away from its waiting jobs, can make a miss.
-    let harms = |h: &Happening| matches!(h, Happening::Leave { .. } | Happening::Retime { deadline: Some(_), .. });
+    let harms = |h: &Change| matches!(h, Change::Leave { .. } | Change::Retime { deadline: Some(_), .. });
     match verdict.schedulable {
         online::Answer::Unknown => return verdict,
         _ if verdict.test == "no-deadlines" && !changes.iter().any(|(_, h)| harms(h)) => return verdict,

@@ -12,8 +12,8 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
+use takt_core::input::Input as Change;
 use takt_core::model::{PolicySpec, Step, Task};
-use takt_core::scenario::Happening;
 use takt_core::time::{Span, Time};
 use takt_trace::check::Finding;
 use takt_trace::diff::{Diff, Point};
@@ -324,8 +324,7 @@ fn copies(trace: &Trace, workload: &Workload) -> Vec<(String, usize)> {
 
 /// Whether tasks come, go or change their periods, so that their releases are not planned from the start.
 fn changes_releases(workload: &Workload) -> bool {
-    let moves =
-        |what: &Happening| matches!(what, Happening::Retime { .. } | Happening::Enter { .. } | Happening::Leave { .. });
+    let moves = |what: &Change| matches!(what, Change::Retime { .. } | Change::Enter { .. } | Change::Leave { .. });
     let calls = |task: &Task| task.steps.iter().any(|step| matches!(step, Step::Call(_)));
     workload.scenario.changes.iter().any(|(_, what)| moves(what)) || workload.system.tasks.iter().any(calls)
 }

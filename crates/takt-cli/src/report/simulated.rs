@@ -4,9 +4,10 @@ use super::tables::{percent, table};
 use crate::header::header;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
+use takt_core::input::Input;
 use takt_core::model::{Arrival, ResourceId, Step, System, Task, TaskId};
 use takt_core::record::{Record, Sink, What};
-use takt_core::scenario::{Costs, Deciding, Happening};
+use takt_core::scenario::{Costs, Deciding};
 use takt_core::time::{Span, Time};
 use takt_sim::Report;
 use takt_trace::rounds::Rounds;
@@ -54,7 +55,7 @@ impl Notes {
             wanted: rounds
                 || system.resources > 0
                 || !system.alternatives.is_empty()
-                || workload.scenario.changes.iter().any(|(_, what)| matches!(what, Happening::Configure { .. }))
+                || workload.scenario.changes.iter().any(|(_, what)| matches!(what, Input::Configure { .. }))
                 || system.tasks.iter().any(|t| t.steps.iter().any(|step| matches!(step, Step::Call(_)))),
         }
     }

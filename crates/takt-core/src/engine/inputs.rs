@@ -1,6 +1,6 @@
 //! What happens within a step: what the driver saw, and what is due.
 
-use super::messages::{Ending, Input};
+use crate::input::{Ending, Input};
 use crate::model::{TaskId, scaled};
 use crate::policy::state::{Departure, Mode, Phase, State};
 use crate::policy::{Clock, Event};

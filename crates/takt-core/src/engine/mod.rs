@@ -25,5 +25,6 @@ mod timers;
 mod view;
 mod waiting;
 
-pub use messages::{Command, Ending, Input, Work};
+pub use crate::input::{Ending, Input};
+pub use messages::{Command, Work};
 pub use step::Engine;

@@ -1,6 +1,7 @@
 //! The engine itself: what it consists of, and one step.
 
-use super::messages::{Command, Input};
+use super::messages::Command;
+use crate::input::Input;
 use crate::model::{Backlog, Invalid, Late, ResourceId, Step, System, Task, TaskId};
 use crate::policy::state::{Cpu, Resource, Run, State, Timer, slot_release};
 use crate::policy::{Build, Context, Decision, Policy, Registry};

@@ -2,10 +2,10 @@
 //! ([`Engine::home`]).
 
 use super::messages::Command;
-#[cfg(doc)]
-use super::messages::Input;
 use super::step::Engine;
 use crate::cpus::CpuSet;
+#[cfg(doc)]
+use crate::input::Input;
 use crate::model::{Arrival, System, TaskId};
 use crate::policy::{Clock, Job};
 #[cfg(doc)]

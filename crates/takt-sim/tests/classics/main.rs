@@ -12,10 +12,11 @@ mod told;
 
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
+use takt_core::input::Input;
 use takt_core::model::PolicySpec;
 use takt_core::model::*;
 use takt_core::record::What;
-use takt_core::scenario::{Happening, Scenario};
+use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use told::*;
 

@@ -71,7 +71,7 @@ fn deadline_monotonic_goes_by_deadlines_and_not_by_periods() {
 fn jobs_without_a_deadline_come_last() {
     // From its second job on a has none.
     let a = Task { arrival: Arrival::Periodic { offset: ms(0), period: ms(10) }, ..once(0, 2, 5) };
-    let freed = Happening::Retime { task: TaskId(0), period: ms(10), deadline: None, runtime: Some(ms(2)) };
+    let freed = Input::Retime { task: TaskId(0), period: ms(10), deadline: None, runtime: Some(ms(2)) };
     let scenario = Scenario { changes: vec![(Time::ZERO + ms(1), freed)], ..Scenario::default() };
     for name in ["edf", "dm", "np-edf", "llf"] {
         let described = system(1, name, vec![a.clone(), once(10, 3, 100)]);

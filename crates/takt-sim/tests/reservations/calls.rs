@@ -5,10 +5,11 @@ use super::told::*;
 use super::{periodic, reservation};
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
+use takt_core::input::Input;
 use takt_core::model::*;
 use takt_core::record::What;
 use takt_core::rng::draw_up_to;
-use takt_core::scenario::{Happening, Scenario};
+use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 
 const SOUND: [(&str, Option<i64>); 5] =
@@ -51,7 +52,7 @@ fn who_leaves_keeps_its_reservation() {
     let steps = vec![run(1), Step::Sleep(ms(30)), Step::Call(Call::Runtime(ms(15))), run(1000)];
     let b = Task { deadline: None, reservation: Some(reservation((5, 20))), steps, ..periodic(5, 20) };
     let at = |t: i64| Time::ZERO + ms(t);
-    let changes = vec![(at(1), Happening::Leave { task: TaskId(0) }), (at(100), Happening::Enter { task: TaskId(0) })];
+    let changes = vec![(at(1), Input::Leave { task: TaskId(0) }), (at(100), Input::Enter { task: TaskId(0) })];
     for (name, enforcement) in SOUND {
         let tasks = vec![a.clone(), b.clone(), periodic(5, 20)];
         let system = System { policy: policy(name, &[enforcement]), ..system(1, "cbs", tasks) };
@@ -62,7 +63,7 @@ fn who_leaves_keeps_its_reservation() {
 }
 
 /// Servers that fill a CPU. Every other one needs what it likes, and asks for what it likes.
-fn restless(seed: u64) -> (Vec<Task>, Vec<(Time, Happening)>) {
+fn restless(seed: u64) -> (Vec<Task>, Vec<(Time, Input)>) {
     let draw = |most: u64, what: u64, which: u64| draw_up_to(most, seed, what, which) as i64;
     let n = 3 + draw(3, 0, 0) as u64;
     let mut cuts: Vec<i64> = (1..n).map(|k| 1 + draw(118, 1, k)).chain([0, 120]).collect();
@@ -93,8 +94,8 @@ fn restless(seed: u64) -> (Vec<Task>, Vec<(Time, Happening)>) {
         if draw(2, 9, which) == 0 {
             let leave = ms(draw(600, 10, which));
             let task = TaskId(k as u32);
-            changes.push((Time::ZERO + leave, Happening::Leave { task }));
-            changes.push((Time::ZERO + leave + ms(1 + draw(600, 11, which)), Happening::Enter { task }));
+            changes.push((Time::ZERO + leave, Input::Leave { task }));
+            changes.push((Time::ZERO + leave + ms(1 + draw(600, 11, which)), Input::Enter { task }));
         }
         tasks.push(Task { steps, deadline: None, ..task });
     }

@@ -2,7 +2,8 @@
 
 use super::*;
 use takt_core::cpus::CpuSet;
-use takt_core::scenario::{Happening, Scenario};
+use takt_core::input::Input;
+use takt_core::scenario::Scenario;
 
 const POSIX: Option<i64> = Some(1);
 
@@ -133,7 +134,7 @@ fn a_switch_to_a_server_is_like_work_that_comes_then() {
     let switched = |name: &str, at: i64| {
         let tasks = vec![served(&[1], &[at + 2], (2, 5)), periodic(0, 1, 20)];
         let system = System { alternatives: vec![policy(name, &[])], ..with("fifo", &[], tasks) };
-        let to = Happening::Switch { domain: None, to: 0 };
+        let to = Input::Switch { domain: None, to: 0 };
         let changes = vec![(takt_core::time::Time::ZERO + ms(at), to)];
         tell_with(system, &Scenario { changes, ..Scenario::default() }, 20)
     };

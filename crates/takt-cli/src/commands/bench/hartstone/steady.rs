@@ -5,9 +5,10 @@
 
 use super::trial::Machine;
 use takt_core::cpus::CpuSet;
+use takt_core::input::Input;
 use takt_core::model::{Arrival, Invalid, PolicySpec, System, Task, TaskId};
 use takt_core::record::{Record, Sink, What};
-use takt_core::scenario::{Happening, Scenario};
+use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 
 /// Wanted shares, in millionths.
@@ -51,7 +52,7 @@ pub(super) fn run(machine: &Machine, policy: PolicySpec) -> Result<Steady, Inval
         seed: machine.seed,
         ..System::new(CpuSet::first(1), policy)
     };
-    let skews = (0..SHARES.len() as u32).map(|i| (Time::ZERO, Happening::Skew { task: TaskId(i), by: machine.skew }));
+    let skews = (0..SHARES.len() as u32).map(|i| (Time::ZERO, Input::Skew { task: TaskId(i), by: machine.skew }));
     let scenario =
         Scenario { costs: machine.costs, steal: machine.steal, changes: skews.collect(), ..Scenario::default() };
     let mut engine = crate::input::engine(system)?;

@@ -1,16 +1,17 @@
 //! One trial: one experiment under one policy from one set of phases, in virtual time.
 //!
 //! The whole series is one run of one engine. The border of an iteration is a list of mode changes
-//! ([`Happening::Retime`], [`Happening::Enter`], [`Happening::Leave`]), so jobs that are under way, the order of a round and
+//! ([`Input::Retime`], [`Input::Enter`], [`Input::Leave`]), so jobs that are under way, the order of a round and
 //! what a regulator remembers pass from one iteration to the next, as they do where the benchmark runs on a real kernel. As
 //! in its task loop, a period is fixed when the job before it ends, and a load when the job begins.
 
 use super::series::{EXTENDED, Experiment, Growth, ITERATION, OVERLOAD, RECOVERY, STEP, Set, WARM_UP};
 use takt_core::cpus::CpuSet;
+use takt_core::input::Input;
 use takt_core::model::{Arrival, Backlog, Invalid, PolicySpec, System, Task, TaskId, Timing};
 use takt_core::record::{Outcome, Record, Sink, What};
 use takt_core::rng::draw_up_to;
-use takt_core::scenario::{Costs, Happening, Scenario, Steal};
+use takt_core::scenario::{Costs, Scenario, Steal};
 use takt_core::time::{Span, Time};
 
 // Phases and the engine's own draws must not be the same numbers.
@@ -106,23 +107,23 @@ impl Conditions {
             tasks.push(Task { arrival, share: Some(MAIN), ..Task::default() });
         }
         let ids = || (0..tasks.len() as u32).map(TaskId);
-        let mut changes: Vec<(Time, Happening)> = Vec::new();
+        let mut changes: Vec<(Time, Input)> = Vec::new();
         if machine.skew != Span::ZERO {
-            changes.extend(ids().map(|task| (Time::ZERO, Happening::Skew { task, by: machine.skew })));
+            changes.extend(ids().map(|task| (Time::ZERO, Input::Skew { task, by: machine.skew })));
         }
         let mut before: &[Task] = most;
         for (stage, now) in stages.iter().zip(&grown) {
             for (i, task) in ids().enumerate().take(most.len()) {
-                let happening = match (before.get(i), now.get(i)) {
-                    (Some(_), None) => Happening::Leave { task },
-                    (None, Some(_)) => Happening::Enter { task },
+                let change = match (before.get(i), now.get(i)) {
+                    (Some(_), None) => Input::Leave { task },
+                    (None, Some(_)) => Input::Enter { task },
                     (Some(old), Some(new)) if old != new && stage.from > Time::ZERO => {
                         let period = new.arrival.period().unwrap_or(Span::MAX);
-                        Happening::Retime { task, period, deadline: new.deadline, runtime: new.runtime }
+                        Input::Retime { task, period, deadline: new.deadline, runtime: new.runtime }
                     }
                     _ => continue,
                 };
-                changes.push((stage.from, happening));
+                changes.push((stage.from, change));
             }
             before = now;
         }

@@ -1,0 +1,181 @@
+//! What goes into the engine: what a driver saw, and what is to change from outside.
+
+use crate::model::{Call, ResourceId, TaskId};
+#[cfg(doc)]
+use crate::policy::Policy;
+use crate::record::JobId;
+use crate::time::Span;
+
+/// What a driver saw happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// A measurement: the CPU time that the task's current job has used. It comes before the other inputs of its instant.
+    /// From the first one on, the engine takes the task's CPU-clock consumption from these and no longer from elapsed time.
+    Usage {
+        /// Whose.
+        task: TaskId,
+        /// Since the job's release.
+        consumed: Span,
+    },
+    /// The task's program has done the work of a job. If that job is over, the signal ends nothing else: it is recorded, and the
+    /// work of the current job begins. A signal that names a job which the program is not at is recorded, too.
+    Complete {
+        /// The task.
+        task: TaskId,
+        /// The job whose work is done; in a window table it has the number of its first activation.
+        job: JobId,
+    },
+    /// The task waits for something other than a CPU.
+    Block {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task has no program for now. Nothing is at work, and its jobs wait, blocked, until [`Input::Wake`].
+    Hold {
+        /// The task.
+        task: TaskId,
+    },
+    /// The task can go on.
+    Wake {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task asks for a resource and blocks if another has it. Who gets it next is a matter of
+    /// [`Locking`](crate::model::Locking).
+    Request {
+        /// Who.
+        task: TaskId,
+        /// What.
+        resource: ResourceId,
+    },
+    /// The task gives a resource back. Returning what it does not hold changes nothing.
+    Return {
+        /// Who.
+        task: TaskId,
+        /// What.
+        resource: ResourceId,
+    },
+    /// The running task lets others run and stays ready.
+    Yield {
+        /// Who.
+        task: TaskId,
+    },
+    /// From now on the ends of the task's budgets are noticed so much later, or earlier: a late timer, a stretch of code that
+    /// cannot be preempted, a task that gives up the rest of its burst. A budget lasts for half of what it is at least, however
+    /// early its end is noticed.
+    Skew {
+        /// Whose.
+        task: TaskId,
+        /// How much.
+        by: Span,
+    },
+    /// The task's wanted share of a CPU and its importance change.
+    Share {
+        /// Whose.
+        task: TaskId,
+        /// In millionths.
+        share: Option<u32>,
+        /// Its importance.
+        importance: u32,
+    },
+    /// A mode change. The declared runtime is changed at once, but not that of a job that has run already; period and relative
+    /// deadline when the task's present job ends, or the next one if it has none, and from the release on that follows then. (They
+    /// wait for as long as released jobs of the task wait for their turn.) A task whose releases are a list or its policy's
+    /// business keeps them. Nothing changes if one of the times is not above zero.
+    Retime {
+        /// Whose.
+        task: TaskId,
+        /// Above zero.
+        period: Span,
+        /// Above zero.
+        deadline: Option<Span>,
+        /// Above zero.
+        runtime: Option<Span>,
+    },
+    /// The task's job asks for other terms. If the policy admits them ([`Policy::admits`]), the runtime and the
+    /// reservation hold at once, for the next job and the next budget; period and deadline from the next release on, which is
+    /// one period after the last one, but not before now. (While released jobs of the task wait for their turn, these two wait,
+    /// too.) Without a job, and in a handler, nothing happens.
+    Call {
+        /// Who.
+        task: TaskId,
+        /// What it asks for.
+        call: Call,
+    },
+    /// A task that is gone ([`Input::Leave`], [`Input::Exit`]) begins anew: its first job comes after its offset, or at the next
+    /// instant of its list.
+    Enter {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task is gone as soon as its present job is over, at once if it has none.
+    Leave {
+        /// Who.
+        task: TaskId,
+    },
+    /// A setting of the policy changes. A policy that cannot take it over is built anew, which allocates; one that has no such
+    /// setting goes on as it is.
+    Configure {
+        /// Index of the setting in [`crate::model::Profile::settings`].
+        setting: u8,
+        /// Its new value; `None` is the default.
+        value: Option<i64>,
+    },
+    /// Another policy takes over, in the whole system or in one of its domains, with every job in its present state. This
+    /// allocates. A policy that cannot schedule what it is to take over leaves everything as it is.
+    Switch {
+        /// Which domain; `None` for a system without domains.
+        domain: Option<u16>,
+        /// Index in [`crate::model::System::alternatives`].
+        to: u16,
+    },
+    /// The current job of the task is given up; if it has a handler, that follows.
+    Abort {
+        /// Who.
+        task: TaskId,
+    },
+    /// The task's program has ended.
+    Exit {
+        /// The task.
+        task: TaskId,
+        /// How it ended, and what follows.
+        ending: Ending,
+    },
+}
+
+/// The end of a task's program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ending {
+    /// It ended regularly (status 0). The job in which a program that signals its completions ends is not counted; of a program
+    /// that has never signalled it is completed. Otherwise the current job is aborted.
+    pub regular: bool,
+    /// Another instance takes its place, so the task stays. Otherwise it has no further jobs after a regular end, and misses all of
+    /// them after another one.
+    pub replaced: bool,
+}
+
+impl Input {
+    /// The task that it is about.
+    #[must_use]
+    pub const fn task(&self) -> Option<TaskId> {
+        match *self {
+            Input::Usage { task, .. }
+            | Input::Complete { task, .. }
+            | Input::Block { task }
+            | Input::Hold { task }
+            | Input::Wake { task }
+            | Input::Request { task, .. }
+            | Input::Return { task, .. }
+            | Input::Yield { task }
+            | Input::Skew { task, .. }
+            | Input::Share { task, .. }
+            | Input::Retime { task, .. }
+            | Input::Call { task, .. }
+            | Input::Enter { task }
+            | Input::Leave { task }
+            | Input::Abort { task }
+            | Input::Exit { task, .. } => Some(task),
+            Input::Configure { .. } | Input::Switch { .. } => None,
+        }
+    }
+}
