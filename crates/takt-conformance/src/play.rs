@@ -95,7 +95,7 @@ pub(crate) fn play_and(case: &Case, drains: bool) -> (Vec<Step>, Vec<Record>) {
         log.most = before + RECORDS_PER_STEP;
         let on_time = engine.next_due().is_none_or(|due| due >= step.now);
         judge.ledger.time_passes(step.now, on_time);
-        let commands = engine.step(step.now, &step.inputs, log).to_vec();
+        let commands = engine.step(step.now, &step.inputs, log).commands.to_vec();
         note(&step, &log.records[before..]);
         judge.stepped(&step.inputs, &commands, &log.records[before..], engine);
         steps.push(step);

@@ -1,4 +1,4 @@
-//! What goes into the engine: what a driver saw, and what is to change from outside.
+//! What goes into the engine: what a driver saw, and what is to change from outside. And what the engine answers to programs.
 
 use crate::model::{Call, ResourceId, TaskId};
 #[cfg(doc)]
@@ -178,4 +178,36 @@ impl Input {
             Input::Configure { .. } | Input::Switch { .. } => None,
         }
     }
+}
+
+/// What a program asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Question {
+    /// Other terms ([`Input::Call`]).
+    Terms(Call),
+    /// A resource ([`Input::Request`]).
+    Resource(ResourceId),
+}
+
+/// What the engine, or its policy, says to that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The task has it.
+    Granted,
+    /// Another task has the resource. It is answered again when it gets the resource, and not at all if its job is over before that.
+    Waits,
+    /// The policy does not admit it. Or nobody could ask: the task has no job, its handler asks for terms, or it waits for a resource
+    /// already.
+    Refused,
+}
+
+/// The answer to a program's question, in the step of the question or, after [`Answer::Waits`], in a later one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// Who asked.
+    pub task: TaskId,
+    /// What it asked for.
+    pub question: Question,
+    /// What it is told.
+    pub answer: Answer,
 }

@@ -117,7 +117,7 @@ fn play(engine: &mut Engine, inputs: &[(i64, Input)], end: i64) -> Story {
         let (seen, later) = rest.split_at(rest.partition_point(|i| i.0 <= now.ns()));
         rest = later;
         let seen: Vec<Input> = seen.iter().map(|i| named(engine, i.1)).collect();
-        let commands = engine.step(now, &seen, &mut story).to_vec();
+        let commands = engine.step(now, &seen, &mut story).commands.to_vec();
         story.obey(now, &commands);
     }
     let last: Vec<Input> = rest.iter().map(|i| named(engine, i.1)).collect();

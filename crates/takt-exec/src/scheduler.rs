@@ -424,7 +424,7 @@ impl<A: Actuator> Scheduler<A> {
 
     fn step_once(&mut self, at: Time) {
         let began = self.setup.actuator.now();
-        let acted = !self.setup.engine.step(at, &self.inputs, &mut self.sink).is_empty();
+        let acted = !self.setup.engine.step(at, &self.inputs, &mut self.sink).commands.is_empty();
         let mut started = None;
         for index in 0..self.setup.engine.commands().len() {
             let command = self.setup.engine.commands()[index];

@@ -6,6 +6,7 @@
 //! of the task wait for their turn these two wait, too, since those jobs have been announced with their deadlines.
 
 use super::step::{Engine, deliver};
+use crate::input::{Answer, Question, Reply};
 use crate::model::{Arrival, Call, TaskId, Terms};
 #[cfg(doc)]
 use crate::policy::Policy;
@@ -18,14 +19,17 @@ impl Engine {
     pub(super) fn call<S: Sink>(&mut self, task: TaskId, call: Call, sink: &mut S) {
         let Engine { state, policy, .. } = self;
         let run = &state.runs[task.index()];
+        let mut reply = |answer| state.replies.push(Reply { task, question: Question::Terms(call), answer });
         if !run.has_job() || run.handler {
-            return;
+            return reply(Answer::Refused);
         }
         let job = run.job;
         // The period of a process in a window table is that of the table.
         let activated = state.system.tasks[task.index()].arrival == Arrival::Activated;
         let wanted = state.terms(task).after(call).filter(|_| !activated);
         let granted = wanted.filter(|terms| policy.admits(task, terms, &Context { state, sink }));
+        let answer = if granted.is_some() { Answer::Granted } else { Answer::Refused };
+        state.replies.push(Reply { task, question: Question::Terms(call), answer });
         state.record(sink, What::Call { task, job, call, granted: granted.is_some() });
         if let Some(terms) = granted {
             state.agree(task, &terms);

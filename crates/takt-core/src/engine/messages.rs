@@ -1,5 +1,6 @@
-//! What comes out of the engine: what its driver must do.
+//! What comes out of the engine: what its driver must do, and what programs are answered.
 
+use crate::input::Reply;
 use crate::model::TaskId;
 use crate::record::Place;
 
@@ -60,4 +61,13 @@ pub enum Command {
         /// What it goes on with.
         work: Work,
     },
+}
+
+/// What comes of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reaction<'a> {
+    /// What the driver must do, in this order.
+    pub commands: &'a [Command],
+    /// What programs are to be told, in the order of their questions.
+    pub replies: &'a [Reply],
 }

@@ -25,6 +25,6 @@ mod timers;
 mod view;
 mod waiting;
 
-pub use crate::input::{Ending, Input};
-pub use messages::{Command, Work};
+pub use crate::input::{Answer, Ending, Input, Question, Reply};
+pub use messages::{Command, Reaction, Work};
 pub use step::Engine;

@@ -1,6 +1,6 @@
 //! The engine itself: what it consists of, and one step.
 
-use super::messages::Command;
+use super::messages::{Command, Reaction};
 use crate::input::Input;
 use crate::model::{Backlog, Invalid, Late, ResourceId, Step, System, Task, TaskId};
 use crate::policy::state::{Cpu, Resource, Run, State, Timer, slot_release};
@@ -79,6 +79,7 @@ impl Engine {
             due: Vec::with_capacity(n),
             replace: Vec::with_capacity(n),
             held: Vec::with_capacity(n),
+            replies: Vec::with_capacity(2 * n + 16),
             own_work_begins: false,
             events: Vec::with_capacity(most_events),
             resources: (0..system.resources)
@@ -132,14 +133,15 @@ impl Engine {
     }
 
     /// Lets everything of the instant `now` happen: `inputs`, then all that is due by `now`, then one decision.
-    /// Returns what the driver must do, in this order.
+    /// Returns what the driver must do, and what it is to tell programs. For more questions in one step than 2 n + 16 it allocates.
     ///
     /// # Panics
     /// When time runs backwards, or when the policy puts one job on two places, two jobs on one CPU, or a job where it
     /// may not run: these are faults of the program, not of its input.
     #[inline]
-    pub fn step<S: Sink>(&mut self, now: Time, inputs: &[Input], sink: &mut S) -> &[Command] {
+    pub fn step<S: Sink>(&mut self, now: Time, inputs: &[Input], sink: &mut S) -> Reaction<'_> {
         let state = &mut self.state;
+        state.replies.clear();
         assert!(now >= state.now, "time runs backwards: {now} after {}", state.now);
         state.now = now;
         state.visited = 0;
@@ -196,7 +198,8 @@ impl Engine {
                 break;
             }
         }
-        self.decide(sink)
+        self.decide(sink);
+        Reaction { commands: &self.commands, replies: &self.state.replies }
     }
 
     /// Ends the run: `inputs` that arrive at its very end still count, and so do budgets, deadlines and windows that end
@@ -255,7 +258,7 @@ impl Engine {
     }
 
     #[inline]
-    fn decide<S: Sink>(&mut self, sink: &mut S) -> &[Command] {
+    fn decide<S: Sink>(&mut self, sink: &mut S) {
         let Engine { state, policy, lent, decision, commands, .. } = self;
         decision.clear();
         commands.clear();
@@ -265,7 +268,6 @@ impl Engine {
         policy.decide(lent, &mut Context { state, sink }, decision);
         assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
         state.apply(decision, commands, sink);
-        commands
     }
 }
 

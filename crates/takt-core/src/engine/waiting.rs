@@ -1,5 +1,6 @@
 //! Jobs that wait: for themselves, for a resource, and for each other.
 
+use crate::input::{Answer, Question, Reply};
 use crate::model::{Locking, ResourceId, TaskId};
 use crate::policy::Event;
 use crate::policy::state::{Phase, State};
@@ -74,11 +75,13 @@ impl State {
     /// back with its job.
     pub(super) fn request(&mut self, task: TaskId, resource: ResourceId, sink: &mut dyn Sink) {
         let run = &self.runs[task.index()];
+        let mut reply = |answer| self.replies.push(Reply { task, question: Question::Resource(resource), answer });
         if !run.has_job() || run.waits_for.is_some() {
-            return;
+            return reply(Answer::Refused);
         }
         let held = &mut self.resources[usize::from(resource.0)];
         let granted = *held.owner.get_or_insert(task) == task;
+        reply(if granted { Answer::Granted } else { Answer::Waits });
         if !granted {
             held.waiters.push_back(task);
             self.runs[task.index()].waits_for = Some(resource);
@@ -114,6 +117,7 @@ impl State {
         self.events.push(Event::Return { task, resource });
         if let Some(next) = next {
             self.runs[next.index()].waits_for = None;
+            self.replies.push(Reply { task: next, question: Question::Resource(resource), answer: Answer::Granted });
             self.record(sink, What::Request { task: next, resource, granted: true });
             self.events.push(Event::Request { task: next, resource, granted: true });
             self.wake(next, sink);

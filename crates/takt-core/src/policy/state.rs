@@ -4,6 +4,7 @@
 use super::decision::Clock;
 use super::event::Event;
 use crate::cpus::CpuSet;
+use crate::input::Reply;
 use crate::model::{Arrival, Completion, Load, ResourceId, System, TaskId};
 use crate::queue::Agenda;
 use crate::record::{JobId, Place, Record, Sink, What};
@@ -287,6 +288,8 @@ pub(crate) struct State {
     pub(crate) replace: Vec<TaskId>,
     /// The tasks that have no program ([`Input::Hold`](crate::engine::Input::Hold)).
     pub(crate) held: Vec<TaskId>,
+    /// What programs are to be told after this step.
+    pub(crate) replies: Vec<Reply>,
     /// Since the last decision, abandoned work was done while its task was dispatched.
     pub(crate) own_work_begins: bool,
     pub(crate) events: Vec<Event>,

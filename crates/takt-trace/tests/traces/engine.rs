@@ -68,7 +68,7 @@ fn run(system: &System, acts: &[(Time, TaskId, Act)], end: Time) -> (Engine, Tra
                 Work::Resumed | Work::Abandoned => return,
             }
         };
-        for command in engine.step(now, &inputs, &mut sink) {
+        for command in engine.step(now, &inputs, &mut sink).commands {
             match *command {
                 Command::Move { task, work, .. }
                 | Command::Start { task, work, .. }
