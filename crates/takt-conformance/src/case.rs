@@ -351,7 +351,7 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
             }
         }
         // Servers for aperiodic work need nobody to serve.
-        if spec.profile.name.ends_with("-server") && task.importance > 1 && task.server.is_none() {
+        if spec.servers().is_some() && task.importance > 1 && task.server.is_none() {
             let budget = units(i64::from(task.importance));
             task.reservation = task.reservation.or(Some(Reservation::new(budget, units(6 + i64::from(task.priority)))));
         }
@@ -365,8 +365,7 @@ fn provide(spec: PolicySpec, tasks: &mut [Task], cpus: CpuSet) {
 
 /// Gives reservations deadlines of their own where every policy that goes by reservations knows them.
 fn constrain(specs: &[PolicySpec], system: &mut System) {
-    let reserves =
-        |spec: &PolicySpec| spec.profile.name.ends_with("-server") || spec.profile.needs.contains(&Need::Reservation);
+    let reserves = |spec: &PolicySpec| spec.servers().is_some() || spec.profile.needs.contains(&Need::Reservation);
     if specs.iter().all(|spec| spec.profile.name == "cbs" || !reserves(spec)) {
         for task in system.tasks.iter_mut().filter(|task| task.importance > 1) {
             let within = |r: Reservation| r.budget + (r.period - r.budget) / i64::from(task.importance);
@@ -377,7 +376,7 @@ fn constrain(specs: &[PolicySpec], system: &mut System) {
 
 /// Has tasks that have a reservation, if not all of them do, share one server where policies have such.
 fn share(specs: &[PolicySpec], system: &mut System) {
-    let serves = |spec: &PolicySpec| spec.profile.name.ends_with("-server");
+    let serves = |spec: &PolicySpec| spec.servers().is_some();
     let relies = |spec: &PolicySpec| spec.profile.needs.contains(&Need::Reservation);
     if !specs.iter().any(serves) || specs.iter().any(relies) {
         return;
@@ -563,11 +562,11 @@ fn inner_policies() -> Vec<PolicySpec> {
 }
 
 fn tabled(spec: PolicySpec) -> bool {
-    spec.profile.name == "windows"
+    spec.hosts() == Some(Hosts::Windows)
 }
 
 fn in_domains(spec: PolicySpec) -> bool {
-    spec.profile.name == "domains"
+    spec.hosts() == Some(Hosts::Domains)
 }
 
 /// Systems for one policy.

@@ -82,7 +82,7 @@ impl Ledger {
         }
         let now = match domain {
             None => Some(engine.system().policy),
-            Some(_) if engine.system().policy.profile.name != "domains" => None,
+            Some(_) if engine.system().policy.hosts() != Some(Hosts::Domains) => None,
             Some(d) => engine.system().domains.get(d).map(|d| d.policy),
         };
         // Its settings may have changed since, in the same step.

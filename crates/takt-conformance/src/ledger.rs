@@ -70,11 +70,11 @@ impl Ledger {
     }
 
     pub(crate) fn tabled(&self) -> bool {
-        self.system.policy.profile.name == "windows"
+        self.system.policy.hosts() == Some(Hosts::Windows)
     }
     /// The domain of the task, where domains have policies of their own.
     pub(crate) fn domain_of(&self, task: TaskId) -> Option<usize> {
-        let domains = self.system.policy.profile.name == "domains";
+        let domains = self.system.policy.hosts() == Some(Hosts::Domains);
         self.system.domains.iter().position(|d| domains && d.tasks.contains(&task))
     }
     /// What may have ruled over the task besides its present policy in this step.

@@ -2,7 +2,7 @@
 
 use crate::ledger::Ledger;
 use crate::subject::{self, Statement};
-use takt_core::model::{PolicySpec, Profile, TaskId};
+use takt_core::model::{Fact, PolicySpec, Profile, TaskId};
 use takt_core::record::{Record, What};
 use takt_core::time::Time;
 
@@ -72,12 +72,12 @@ pub(crate) fn order(profile: &Profile) -> Option<Order> {
         "fifo" | "rr" | "fp" | "rm" | "dm" | "edf" | "np-edf" | "llf" => Order::Ranks,
         "hvdf" | "np-hvdf" | "lbesa" | "dasa" | "dasa-nd" | "gus" | "gmua" | "ng-gua" | "g-gua" => Order::Constructed,
         "cbs" | "fcbs" | "grub" | "edf-wmr" => Order::Reservations,
-        "polling-server" | "periodic-server" | "deferrable-server" | "sporadic-server" => Order::Servers,
         "llref" | "pd2" => Order::Fair,
         "ipi" => Order::Rounds,
         "edf-wm" | "edf-cd" => Order::Split,
         "windows" => Order::Table,
         "domains" => Order::Guests,
+        _ if profile.facts.iter().any(|fact| matches!(fact, Fact::Servers(_))) => Order::Servers,
         _ => return None,
     })
 }

@@ -26,62 +26,67 @@ use core::cmp::Ordering;
 
 /// A job that could be scheduled now: it is ready, or waits for a resource and the chain of holders ends in one that is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidate {
-    pub(crate) task: TaskId,
+pub struct Candidate {
+    /// Whose.
+    pub task: TaskId,
     /// What it still needs by its declaration; at least a nanosecond.
-    pub(crate) left: Span,
+    pub left: Span,
     /// Its absolute deadline; [`Time::MAX`] without one.
-    pub(crate) deadline: Time,
+    pub deadline: Time,
     /// What it is worth if it runs from now on without a break, in millionths.
-    pub(crate) potential: u64,
+    pub potential: u64,
     /// Who holds what it waits for, as an index into the candidates; `None` if it is ready. There are no circles.
-    pub(crate) owner: Option<usize>,
+    pub owner: Option<usize>,
 }
 
 impl Candidate {
     /// Its potential utility density.
-    pub(crate) fn density(&self) -> Density {
+    pub fn density(&self) -> Density {
         Density { utility: u128::from(self.potential), left: self.left.ns().max(1) as u128 }
     }
 }
 
 /// A potential utility density: utility per time still needed, of one job or summed over several. It is never divided.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Density {
-    pub(crate) utility: u128,
-    pub(crate) left: u128,
+pub struct Density {
+    /// In millionths.
+    pub utility: u128,
+    /// In nanoseconds.
+    pub left: u128,
 }
 
 impl Density {
     /// Nothing: the sum over no jobs.
-    pub(crate) const NONE: Density = Density { utility: 0, left: 0 };
+    pub const NONE: Density = Density { utility: 0, left: 0 };
 
     /// The density of both together.
-    pub(crate) fn plus(self, other: Density) -> Density {
+    pub fn plus(self, other: Density) -> Density {
         Density { utility: self.utility + other.utility, left: self.left + other.left }
     }
 
     /// `Less` if this one is denser, so that a stable sort puts the densest first. O(1). Exact while the
     /// products are below 2^128; one above counts as that.
-    pub(crate) fn densest_first(&self, other: &Density) -> Ordering {
+    pub fn densest_first(&self, other: &Density) -> Ordering {
         (other.utility.saturating_mul(self.left)).cmp(&self.utility.saturating_mul(other.left))
     }
 }
 
 /// What a construction sees.
-pub(crate) struct View<'a, 'b> {
+pub struct View<'a, 'b> {
     /// The candidates by release, then by task: a stable sort keeps the tie rule.
-    pub(crate) jobs: &'a [Candidate],
-    pub(crate) now: Time,
+    pub jobs: &'a [Candidate],
+    /// The present instant.
+    pub now: Time,
     /// CPUs of the cluster.
-    pub(crate) cpus: usize,
-    pub(crate) cx: &'a Context<'b>,
+    pub cpus: usize,
+    /// What else is known of the system.
+    pub cx: &'a Context<'b>,
 }
 
 impl View<'_, '_> {
     /// Fills `order` with all candidates, the densest first; among equals the earlier release, then the lower task.
     /// O(n log n).
-    pub(crate) fn densest_first(&self, order: &mut Vec<usize>) {
+    pub fn densest_first(&self, order: &mut Vec<usize>) {
         order.clear();
         order.extend(0..self.jobs.len());
         // An unstable sort does not allocate; the index stands for the tie rule.
@@ -89,7 +94,7 @@ impl View<'_, '_> {
     }
 
     /// Whether each of these jobs completes by its deadline if they run from now on in this order. O(n).
-    pub(crate) fn in_time(&self, order: impl IntoIterator<Item = usize>) -> bool {
+    pub fn in_time(&self, order: impl IntoIterator<Item = usize>) -> bool {
         let mut end = self.now;
         order.into_iter().all(|job| {
             end = end.saturating_add(self.jobs[job].left);
@@ -98,13 +103,13 @@ impl View<'_, '_> {
     }
 
     /// The dependency chain of a job: itself, who holds what it waits for, who holds what that one waits for, and so on.
-    pub(crate) fn chain(&self, job: usize) -> impl Iterator<Item = usize> + '_ {
+    pub fn chain(&self, job: usize) -> impl Iterator<Item = usize> + '_ {
         core::iter::successors(Some(job), |&link| self.jobs[link].owner)
     }
 
     /// The utility density of a job together with those of its chain that are not `done`, if they run from `start` on, owners
     /// first, and each is worth `worth` when it ends. Whoever holds what one that is done waited for is done, too. O(chain).
-    pub(crate) fn chain_density(
+    pub fn chain_density(
         &self,
         job: usize,
         start: Time,
@@ -125,7 +130,7 @@ impl View<'_, '_> {
 }
 
 /// One way to build a schedule.
-pub(crate) trait Construction: Send + Sized + 'static {
+pub trait Construction: Send + Sized + 'static {
     /// Whether a job that has started may lose its CPU to another one.
     const PREEMPTIVE: bool = true;
     /// Whether it knows what to do about candidates that wait for a resource. If not, who holds what such a job waits for runs
@@ -145,7 +150,7 @@ pub(crate) trait Construction: Send + Sized + 'static {
 ///
 /// # Errors
 /// Those of [`scope::check`].
-pub(crate) fn build<C: Construction>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+pub fn build<C: Construction>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     scope::check(build)?;
     Ok(Box::new(Accrual::<C>::new(build)))
 }

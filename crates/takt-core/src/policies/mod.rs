@@ -1,7 +1,7 @@
 //! The policies, one file each, and what they share: [`scope`] spreads an ordering over CPUs, and
 //! [`mapping`] chooses the CPU of each job that a global policy has chosen.
 
-mod accrual;
+pub mod accrual;
 pub mod aperiodic;
 pub mod dasa;
 pub mod dasa_nd;

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 ///
 /// # Errors
 /// Those of [`scope::check`], and tasks that cannot stand behind one server.
-pub(super) fn build<R: Rule>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
+pub fn build<R: Rule>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     scope::check(build)?;
     build.knows_whole_periods()?;
     together(build)?;

@@ -6,7 +6,7 @@
 //!
 //! The host ranks everything on one CPU in one queue: tasks of their own by period, priority or deadline, the jobs of a server
 //! by those of the server, first come first served. When a budget comes, and what becomes of it while there is no work, is a
-//! `Rule`: [`polling_server`] loses it, in [`periodic_server`] it shrinks with time, [`deferrable_server`] keeps it until the next
+//! [`Rule`]: [`polling_server`] loses it, in [`periodic_server`] it shrinks with time, [`deferrable_server`] keeps it until the next
 //! one, and [`sporadic_server`] gets back what was used, a period after it could be used.
 
 pub mod deferrable_server;
@@ -20,5 +20,7 @@ mod refills;
 mod rule;
 pub mod sporadic_server;
 
-use host::{build, shared};
-use rule::{BACKGROUND, BY, By, CONSERVING, RANKED_BY, Rule, SCOPES, SERVED_LAST};
+pub use host::build;
+use host::shared;
+use rule::By;
+pub use rule::{BACKGROUND, BY, CONSERVING, RANKED_BY, Rule, SCOPES, SERVED_LAST};

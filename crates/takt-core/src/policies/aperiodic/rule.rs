@@ -4,7 +4,7 @@ use crate::model::{Fact, Kind, Order, PolicySpec, Reservation, Scope, Setting, W
 use crate::time::{Span, Time};
 
 /// When a server has which budget.
-pub(super) trait Rule: Send + Sized + 'static {
+pub trait Rule: Send + Sized + 'static {
     /// Whether the budget shrinks with time, too ([`Rule::stands_by`]).
     const DRAINS: bool = false;
 
@@ -54,7 +54,7 @@ pub(super) enum By {
 }
 
 /// The setting `by` of all servers.
-pub(super) const BY: Setting = Setting {
+pub const BY: Setting = Setting {
     name: "by",
     kind: Kind::Choice(&["period", "priority", "deadline"]),
     default: "period",
@@ -62,10 +62,10 @@ pub(super) const BY: Setting = Setting {
 };
 
 /// The order for each value of [`BY`].
-pub(super) const RANKED_BY: (&str, &[Order]) = (BY.name, &[Order::Period, Order::Priority, Order::AbsoluteDeadline]);
+pub const RANKED_BY: (&str, &[Order]) = (BY.name, &[Order::Period, Order::Priority, Order::AbsoluteDeadline]);
 
 /// The setting `background` of all servers.
-pub(super) const BACKGROUND: Setting = Setting {
+pub const BACKGROUND: Setting = Setting {
     name: "background",
     kind: Kind::Choice(&["no", "yes"]),
     default: "no",
@@ -73,10 +73,10 @@ pub(super) const BACKGROUND: Setting = Setting {
 };
 
 /// Servers without a budget are served under one value of [`BACKGROUND`].
-pub(super) const SERVED_LAST: When = When::Is(BACKGROUND.name, 1);
+pub const SERVED_LAST: When = When::Is(BACKGROUND.name, 1);
 
 /// No CPU idles while jobs wait under the same value.
-pub(super) const CONSERVING: Fact = Fact::WorkConserving(SERVED_LAST);
+pub const CONSERVING: Fact = Fact::WorkConserving(SERVED_LAST);
 
 impl By {
     pub(super) fn new(spec: &PolicySpec) -> By {
@@ -89,4 +89,4 @@ impl By {
 }
 
 /// The forms of all servers: what their budgets mean for others is known for one CPU.
-pub(super) const SCOPES: &[Scope] = &[Scope::Uniprocessor, Scope::Partitioned];
+pub const SCOPES: &[Scope] = &[Scope::Uniprocessor, Scope::Partitioned];

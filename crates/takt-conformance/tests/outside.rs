@@ -1,0 +1,168 @@
+//! A construction and a server rule from outside of the core keep what every policy must keep.
+
+use takt_conformance::Suite;
+use takt_core::cpus::CpuSet;
+use takt_core::engine::Engine;
+use takt_core::model::*;
+use takt_core::policies::accrual::{self, Construction, View};
+use takt_core::policies::aperiodic::{self, BACKGROUND, BY, CONSERVING, RANKED_BY, Rule, SCOPES, SERVED_LAST};
+use takt_core::policy::{Build, Entry, Registry};
+use takt_core::record::{Record, What};
+use takt_core::scenario::Scenario;
+use takt_core::time::{Span, Time};
+use takt_core::utility::Utility;
+
+/// Jobs by deadline; while one of them would be late, the one that is worth least is left out.
+struct Shed;
+
+impl Construction for Shed {
+    fn new(_: &Build<'_>) -> Self {
+        Shed
+    }
+    fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>) {
+        schedule.extend(0..view.jobs.len());
+        schedule.sort_unstable_by_key(|job| (view.jobs[*job].deadline, *job));
+        while !view.in_time(schedule.iter().copied()) {
+            let worth = |at: &usize| (view.jobs[schedule[*at]].potential, std::cmp::Reverse(*at));
+            let least = (0..schedule.len()).min_by_key(worth).expect("no job is late in an empty schedule");
+            schedule.remove(least);
+        }
+    }
+}
+
+static SHED: Entry = Entry {
+    profile: Profile {
+        name: "shed",
+        summary: "by deadline, without the jobs that are worth least",
+        scopes: &[Scope::Uniprocessor, Scope::Partitioned, Scope::Global],
+        needs: &[Need::Deadline, Need::Runtime, Need::Utility],
+        facts: &[Fact::WorkConserving(When::Always)],
+        test: CpuTest::Demand,
+        settings: &[],
+    },
+    manual: "",
+    build: accrual::build::<Shed>,
+};
+
+/// A budget at each multiple of the period, lost unless there is work in its first half.
+struct Morning {
+    reserved: Reservation,
+    period: Time,
+    left: Span,
+    works: bool,
+}
+
+impl Morning {
+    fn noon(&self) -> Time {
+        self.period + self.reserved.period / 2
+    }
+    fn lose(&mut self, now: Time) {
+        if !self.works && now >= self.noon() {
+            self.left = Span::ZERO;
+        }
+    }
+}
+
+impl Rule for Morning {
+    fn new(reserved: Reservation, _: &PolicySpec) -> Self {
+        Morning { reserved, period: Time::ZERO, left: reserved.budget, works: false }
+    }
+    fn restart(&mut self, reserved: Reservation, now: Time) {
+        *self = Morning { reserved, period: now.round_down(reserved.period), left: reserved.budget, works: false };
+        self.lose(now);
+    }
+    fn advance(&mut self, now: Time) {
+        let period = now.round_down(self.reserved.period);
+        if period > self.period {
+            (self.period, self.left) = (period, self.reserved.budget);
+        }
+        self.lose(now);
+    }
+    fn wakes(&mut self, now: Time) {
+        self.lose(now);
+        self.works = true;
+    }
+    fn idles(&mut self, _: Time) {
+        self.works = false;
+    }
+    fn consume(&mut self, amount: Span) {
+        self.left -= amount;
+    }
+    fn left(&self, _: Time) -> Span {
+        self.left
+    }
+    fn next(&self, _: Time) -> Option<Time> {
+        Some(self.deadline())
+    }
+    fn deadline(&self) -> Time {
+        self.period + self.reserved.period
+    }
+}
+
+static MORNING: Entry = Entry {
+    profile: Profile {
+        name: "morning",
+        summary: "servers whose budgets are lost at noon",
+        scopes: SCOPES,
+        needs: &[],
+        facts: &[
+            Fact::Servers(Servers {
+                ranked_by: RANKED_BY,
+                back_to_back: false,
+                premature: When::Never,
+                background: SERVED_LAST,
+            }),
+            CONSERVING,
+        ],
+        test: CpuTest::Utilisation,
+        settings: &[BY, BACKGROUND],
+    },
+    manual: "",
+    build: aperiodic::build::<Morning>,
+};
+
+fn registry() -> Registry {
+    Registry::standard().with(&SHED).with(&MORNING)
+}
+
+/// When jobs end, as (task, instant, whether completed), of tasks with one job each.
+fn ends(policy: &str, tasks: Vec<Task>) -> Vec<(u32, i64, bool)> {
+    let policy = registry().spec(policy).expect("it is in the registry");
+    let system = System { tasks, late: Late::Abort, ..System::new(CpuSet::first(1), policy) };
+    let mut engine = Engine::with_registry(system, registry()).expect("a system that runs");
+    let mut records: Vec<Record> = Vec::new();
+    takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ns(40), &mut records, |_| ());
+    let end = |record: &Record| match record.what {
+        What::Finish { task, outcome, .. } => {
+            Some((task.0, record.at.ns(), outcome == takt_core::record::Outcome::Completed))
+        }
+        _ => None,
+    };
+    records.iter().filter_map(end).collect()
+}
+
+fn once(at: i64, runtime: i64) -> Task {
+    let instants = vec![Span::from_ns(at)];
+    Task { arrival: Arrival::Listed { instants }, runtime: Some(Span::from_ns(runtime)), ..Task::default() }
+}
+
+#[test]
+fn a_construction_from_outside_schedules_and_conforms() {
+    let job = |runtime, deadline, worth| Task {
+        deadline: Some(Span::from_ns(deadline)),
+        utility: Some(Utility::Step(worth)),
+        ..once(0, runtime)
+    };
+    let tasks = vec![job(3, 4, 3), job(3, 5, 9), job(2, 7, 4)];
+    assert_eq!(ends("shed", tasks), [(1, 3, true), (0, 4, false), (2, 5, true)]);
+    Suite::new(registry()).check("shed").unwrap();
+}
+
+#[test]
+fn a_server_rule_from_outside_serves_and_conforms() {
+    let served = |at| Task { reservation: Some(Reservation::new(Span::from_ns(2), Span::from_ns(10))), ..once(at, 3) };
+    // In the morning at once, and the rest in the next period; in the afternoon in the next period, and the rest after that.
+    assert_eq!(ends("morning", vec![served(3)]), [(0, 11, true)]);
+    assert_eq!(ends("morning", vec![served(6)]), [(0, 21, true)]);
+    Suite::new(registry()).check("morning").unwrap();
+}
