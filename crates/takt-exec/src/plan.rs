@@ -5,25 +5,20 @@ use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
 use takt_core::model::{OnAbort, OnExit, System, Task, TaskId};
-use takt_core::policy::Registry;
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
 use takt_linux::{Choice, Signal};
 use takt_trace::Stamped;
 
-/// A system and the processes behind its tasks.
+/// The processes behind the tasks of a system, and how they are run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The workload's name, reported to other runs that ask for the same CPUs.
     pub name: String,
     /// Whether it takes CPUs that another run has.
     pub share_cpus: bool,
-    /// What is scheduled.
-    pub system: System,
-    /// Where its policies are found.
-    pub registry: Registry,
-    /// One process per task, in the same order.
+    /// One process per task of the system, in the same order.
     pub processes: Vec<Process>,
     /// Working directory of the processes; `None` is the caller's.
     pub directory: Option<PathBuf>,
@@ -52,8 +47,8 @@ const PROCESS_PRIORITY: u8 = 10;
 
 impl Plan {
     /// The tasks whose processes can be replaced during the run.
-    pub(crate) fn replaceable(&self) -> impl Iterator<Item = TaskId> + '_ {
-        let tasks = self.system.tasks.iter().zip(&self.processes).zip((0..).map(TaskId));
+    pub(crate) fn replaceable<'a>(&'a self, system: &'a System) -> impl Iterator<Item = TaskId> + 'a {
+        let tasks = system.tasks.iter().zip(&self.processes).zip((0..).map(TaskId));
         let replaced = |task: &Task, process: &Process| {
             process.per_job || process.on_exit == Some(OnExit::Restart) || task.on_abort == OnAbort::Restart
         };
@@ -61,8 +56,8 @@ impl Plan {
     }
 
     /// Whether processes can be started while others are scheduled.
-    pub(crate) fn starts_processes(&self) -> bool {
-        self.replaceable().next().is_some()
+    pub(crate) fn starts_processes(&self, system: &System) -> bool {
+        self.replaceable(system).next().is_some()
     }
 
     /// Scheduling class of the processes.

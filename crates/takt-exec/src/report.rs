@@ -5,7 +5,7 @@ use std::time::Duration;
 use takt_core::cpus::CpuSet;
 #[cfg(doc)]
 use takt_core::engine::Engine;
-use takt_core::model::{Invalid, TaskId};
+use takt_core::model::TaskId;
 use takt_core::record::JobId;
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
@@ -27,9 +27,6 @@ pub enum Error {
         /// Those that are there.
         present: Box<CpuSet>,
     },
-    /// The system is not valid.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
     /// Some processes did not finish their initialisation in time.
     #[error("{names} did not signal the end of initialisation within {timeout}")]
     InitTimeout {

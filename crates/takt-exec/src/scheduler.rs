@@ -560,7 +560,7 @@ impl<A: Actuator> Setup<A> {
         };
         Setup {
             slots: plan.processes.iter().zip((0..).map(TaskId)).map(slot).collect(),
-            replaceable: plan.replaceable().collect(),
+            replaceable: plan.replaceable(engine.system()).collect(),
             requests: lives.requests(),
             duration: plan.duration,
             engine,

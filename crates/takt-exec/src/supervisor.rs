@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::TaskId;
+use takt_core::model::{System, TaskId};
 use takt_core::time::{Span, Time};
 use takt_linux::{CpuLock, Mechanism, RunId, disturbance, leftovers, watcher};
 
@@ -29,21 +29,21 @@ const RING: usize = 1 << 16;
 /// Not a round number, so that its wake-ups do not fall on the same windows again and again.
 const ROUND: Duration = Duration::from_millis(47);
 
-/// Runs a plan to its end. Whatever happens, when this returns no process of the run is left and no group.
+/// Runs the processes of a plan under an engine, to the end. Whatever happens, when this returns no process of the run is left and no group.
 ///
 /// # Errors
 /// See [`Error`]. Nothing is left running then either.
-pub fn run(plan: Plan, observer: &mut dyn Observer) -> Result<Report, Error> {
+pub fn run(engine: Engine, plan: Plan, observer: &mut dyn Observer) -> Result<Report, Error> {
     let began = Instant::now();
     let signals = Signals::new().what("cannot watch for signals")?;
-    let engine = Engine::with_registry(plan.system.clone(), plan.registry.clone())?;
     let id = RunId::new().what("cannot name the run")?;
     // What dead runs left is removed if it can be; this run does not depend on it.
     let _ = leftovers::clean(plan.on_crash);
     watcher::spawn_watcher(&id, plan.on_crash).what("cannot start the watcher")?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).what("cannot become a subreaper")?;
     let mut lock = None;
-    let result = Supervisor::set_up(plan, id, signals, &mut lock).and_then(|s| s.run(engine, began, observer));
+    let result =
+        Supervisor::set_up(engine.system(), plan, id, signals, &mut lock).and_then(|s| s.run(engine, began, observer));
     let _ = rustix::process::set_child_subreaper(None);
     result.map(|mut report| {
         let shared = lock.iter().flat_map(CpuLock::shared_with);
@@ -73,11 +73,11 @@ fn unheard() -> &'static AtomicBool {
 struct StayAway(Option<CpuSet>);
 
 impl StayAway {
-    fn from(plan: &Plan) -> StayAway {
+    fn from(plan: &Plan, system: &System) -> StayAway {
         // A process that is started later would inherit the restriction.
-        let spawns = plan.starts_processes();
+        let spawns = plan.starts_processes(system);
         let allowed = takt_linux::rt::affinity(0).ok().filter(|_| !spawns);
-        let others = allowed.map(|all| all.difference(&plan.system.cpus)).filter(|others| !others.is_empty());
+        let others = allowed.map(|all| all.difference(&system.cpus)).filter(|others| !others.is_empty());
         let moved = others.is_some_and(|others| takt_linux::rt::set_affinity(0, &others).is_ok());
         StayAway(allowed.filter(|_| moved))
     }
@@ -141,17 +141,23 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn set_up(plan: Plan, id: RunId, signals: Signals, lock: &mut Option<CpuLock>) -> Result<Supervisor, Error> {
-        let n = plan.system.tasks.len();
-        let open = if plan.starts_processes() { Mechanism::open_for_starts } else { Mechanism::open };
+    fn set_up(
+        system: &System,
+        plan: Plan,
+        id: RunId,
+        signals: Signals,
+        lock: &mut Option<CpuLock>,
+    ) -> Result<Supervisor, Error> {
+        let n = system.tasks.len();
+        let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open };
         let mut mechanism = open(plan.mechanism, &id)?;
         let present = mechanism.cpus();
-        if !plan.system.cpus.is_subset(&present) {
-            let missing = Box::new(plan.system.cpus.difference(&present));
+        if !system.cpus.is_subset(&present) {
+            let missing = Box::new(system.cpus.difference(&present));
             return Err(Error::NoSuchCpu { missing, present: Box::new(present) });
         }
-        *lock = Some(CpuLock::acquire(&id, &plan.system.cpus, &plan.name, plan.share_cpus)?);
-        let homes = homes(&plan.system, &mut mechanism).what("cannot create the groups of the processes")?;
+        *lock = Some(CpuLock::acquire(&id, &system.cpus, &plan.name, plan.share_cpus)?);
+        let homes = homes(system, &mut mechanism).what("cannot create the groups of the processes")?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).what("epoll")?;
         let control = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
@@ -208,11 +214,11 @@ impl Supervisor {
     }
 
     fn run(mut self, engine: Engine, began: Instant, observer: &mut dyn Observer) -> Result<Report, Error> {
-        let n = self.plan.system.tasks.len();
+        let (n, system) = (engine.system().tasks.len(), engine.system().clone());
         let (mut inbox, scheduler_inbox) = RingBuffer::new(4 * n + 16);
         let (scheduler_outbox, mut outbox) = RingBuffer::new(RING + 16 * n);
         let (start, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let single = (self.plan.system.cpus.len() == 1).then_some(self.plan.system.cpus);
+        let single = (system.cpus.len() == 1).then_some(system.cpus);
         let acts = Acts { mechanism: self.mechanism.clone(), wake: self.wake.try_clone().what("eventfd")? };
         let frame = Frame {
             epoll: self.epoll.try_clone().what("epoll")?,
@@ -228,7 +234,7 @@ impl Supervisor {
         self.lives.send(&mut inbox);
         let mut observer = Watched::new(observer);
         self.lives.begin();
-        let stolen_before = disturbance::stolen(&self.plan.system.cpus);
+        let stolen_before = disturbance::stolen(&system.cpus);
         // Memory is locked only now: a fork of locked memory would copy it.
         let locked = takt_linux::rt::lock_memory();
         let thread: JoinHandle<io::Result<(Outcome, &'static str)>> = std::thread::Builder::new()
@@ -242,7 +248,7 @@ impl Supervisor {
         let startup = began.elapsed();
         let pids: Vec<Option<i32>> = self.lives.tasks.iter().map(|task| task.pid).collect();
         observer.call(|o| o.started(start, &pids));
-        let away = StayAway::from(&self.plan);
+        let away = StayAway::from(&self.plan, &system);
         let mut stopping = self.signals.stop();
         if stopping {
             // Asked to stop while it was still starting processes.
@@ -268,7 +274,7 @@ impl Supervisor {
         }
         drop(away);
         let joined = thread.join();
-        let stolen = disturbance::stolen(&self.plan.system.cpus);
+        let stolen = disturbance::stolen(&system.cpus);
         let destroyed = self.lives.close();
         observer.drain(&mut outbox);
         let (outcome, class) = match joined {

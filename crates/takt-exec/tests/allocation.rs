@@ -215,12 +215,12 @@ fn run(text: &str, mechanism: Choice) -> Report {
         abort_signal: None,
         output: None,
     };
+    let registry = takt_core::policy::Registry::standard();
+    let engine = takt_core::engine::Engine::with_registry(workload.system, registry).unwrap();
     let plan = Plan {
-        registry: takt_core::policy::Registry::standard(),
         name: "allocation".into(),
         share_cpus: false,
         processes: workload.tasks.iter().map(process).collect(),
-        system: workload.system,
         directory: None,
         scheduler_cpus: None,
         scheduler_class: SchedulerClass::default(),
@@ -233,7 +233,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         hooks: Hooks { enter: Some(enter), leave: Some(leave) },
     };
     let mut watch = Watch::default();
-    let report = takt_exec::run(plan, &mut watch).unwrap();
+    let report = takt_exec::run(engine, plan, &mut watch).unwrap();
     assert!(report.observer_error.is_none() && report.dropped == 0 && watch.records > 0);
     assert!(report.cleanup_error.is_none(), "{:?}", report.cleanup_error);
     report

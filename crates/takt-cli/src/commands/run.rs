@@ -13,7 +13,7 @@ use crate::report::{Summary, figures, short};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
-use takt_core::engine::Input as EngineInput;
+use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
 use takt_core::time::{Span, Time};
 use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
@@ -83,15 +83,15 @@ impl MechanismName {
 pub(crate) fn run(args: &Args) -> Outcome {
     let machine = takt_linux::rt::affinity(0).ok();
     let workload = args.input.load(machine)?;
-    let plan = plan(args, &workload)?;
+    let (engine, plan) = plan(args, &workload)?;
     files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
     ignored(&workload, Driver::Run, args.allow_differences)?;
     let (length, realtime) = (plan.duration, plan.realtime);
     let mut recorder = Recorder::new(&args.output, header::header(&workload, "run", length))?;
-    let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, &plan.system);
+    let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, engine.system());
     let mut watch =
         Watch { recorder: &mut recorder, steps: &mut steps, length, bar: Bar::new(args.output.for_people()) };
-    let report = takt_exec::run(plan, &mut watch);
+    let report = takt_exec::run(engine, plan, &mut watch);
     watch.bar.clear();
     let report = report.map_err(|e| failure(&workload, e))?;
     let counts = report.counts.clone();
@@ -128,7 +128,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if report.all_failed || stopped || strict { Verdict::No } else { Verdict::Done })
 }
 
-fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
+/// The engine, and the processes that it is to schedule.
+fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
     let mut processes = Vec::with_capacity(workload.tasks.len());
     for (task, id) in workload.tasks.iter().zip((0..).map(TaskId)) {
         let Some(cmd) = task.cmd.clone() else {
@@ -148,10 +149,8 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
             output: task.output.clone(),
         });
     }
-    // Invalid systems are the file's fault and not the machine's, so they are found before anything is tried on it.
     let mut real = workload.clone();
     real.clear_simulated();
-    crate::input::engine(real.system.clone()).map_err(|e| unsuitable(workload, &e))?;
     // What is only simulated, such as a load, says nothing of the room that the real jobs leave.
     let realtime = realtime(&real);
     let duration = args.duration.or(workload.settings.duration);
@@ -159,11 +158,11 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
     if real.system.backlog == Backlog::Chronos {
         real.system.horizon = duration.map(|duration| Time::ZERO + duration);
     }
-    Ok(Plan {
-        registry: takt_workload::registry().clone(),
+    // Invalid systems are the file's fault and not the machine's, so they are found before anything is tried on it.
+    let engine = crate::input::engine(real.system).map_err(|e| unsuitable(workload, &e))?;
+    let plan = Plan {
         name: workload.source.name.clone(),
         share_cpus: args.share_cpus,
-        system: real.system,
         processes,
         directory: workload.settings.directory.clone(),
         scheduler_cpus: workload.settings.scheduler_cpus,
@@ -181,7 +180,8 @@ fn plan(args: &Args, workload: &Workload) -> Result<Plan, Failure> {
         mechanism: args.mechanism.choice(),
         output_to_stderr: !args.output.for_people(),
         hooks: takt_exec::Hooks::default(),
-    })
+    };
+    Ok((engine, plan))
 }
 
 /// The signal of this name, which a file may use in `on_abort: signal=NAME`.
@@ -244,7 +244,6 @@ fn failure(workload: &Workload, error: takt_exec::Error) -> Failure {
             let fix = takt_workload::number_not_count(&workload.system.cpus).unwrap_or_else(other);
             Failure::machine(format!("{}: {error}", workload.source.name), &fix)
         }
-        E::Invalid(e) => unsuitable(workload, &e),
         E::InitTimeout { .. } => {
             let hint = "a process with `init: yes` must signal (`takt done`); or raise `init_timeout`";
             Failure::status(1, format!("{}: {error}\nhint: {hint}", workload.source.name))

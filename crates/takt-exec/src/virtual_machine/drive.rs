@@ -53,16 +53,20 @@ impl Observer for Notes {
 ///
 /// # Panics
 /// When the executive and the machine disagree about who runs, or time stands still.
-pub(crate) fn run(plan: &Arc<Plan>, executions: &[Execution], machine: &mut Machine) -> Result<Ran, Error> {
-    let result = drive(plan, executions, machine);
+pub(crate) fn run(
+    engine: Engine,
+    plan: &Arc<Plan>,
+    executions: &[Execution],
+    machine: &mut Machine,
+) -> Result<Ran, Error> {
+    let result = drive(engine, plan, executions, machine);
     assert!(machine.world().is_empty(), "something is left on the machine");
     result
 }
 
-fn drive(plan: &Arc<Plan>, executions: &[Execution], machine: &mut Machine) -> Result<Ran, Error> {
-    let engine = Engine::with_registry(plan.system.clone(), plan.registry.clone())?;
+fn drive(engine: Engine, plan: &Arc<Plan>, executions: &[Execution], machine: &mut Machine) -> Result<Ran, Error> {
     let n = plan.processes.len();
-    let homes = homes(&plan.system, machine).expect("a virtual machine has room");
+    let homes = homes(engine.system(), machine).expect("a virtual machine has room");
     let mut lives = Lives::new(plan.clone(), machine.clone(), homes);
     for task in (0..n as u32).map(TaskId) {
         lives.spawn(task)?;

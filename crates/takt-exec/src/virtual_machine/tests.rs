@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use takt_core::engine::Engine;
-use takt_core::model::{Backlog, Completion, Execution, OnAbort, TaskId};
+use takt_core::model::{Backlog, Completion, Execution, OnAbort, System, TaskId};
 use takt_core::record::{Record, Sink};
 use takt_core::rng;
 use takt_core::scenario::Scenario;
@@ -18,7 +18,7 @@ use takt_linux::leftovers::OnCrash;
 use takt_workload::{Options, Source, Spawn, TaskInfo, Workload};
 
 /// What `takt run` makes of a workload, and what its jobs need, for a run of at most `limit`.
-fn plan(workload: &Workload, limit: Span) -> (Arc<Plan>, Vec<Execution>) {
+fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Execution>) {
     let executions = workload.system.tasks.iter().map(|task| task.execution.clone()).collect();
     let mut real = workload.clone();
     real.clear_simulated();
@@ -45,8 +45,6 @@ fn plan(workload: &Workload, limit: Span) -> (Arc<Plan>, Vec<Execution>) {
     let plan = Plan {
         name: workload.source.name.clone(),
         share_cpus: false,
-        system: real.system,
-        registry: takt_workload::registry().clone(),
         processes,
         directory: None,
         scheduler_cpus: None,
@@ -59,7 +57,7 @@ fn plan(workload: &Workload, limit: Span) -> (Arc<Plan>, Vec<Execution>) {
         output_to_stderr: false,
         hooks: Hooks::default(),
     };
-    (Arc::new(plan), executions)
+    (real.system, Arc::new(plan), executions)
 }
 
 #[derive(Default)]
@@ -72,13 +70,16 @@ impl Sink for Records {
     fn response(&mut self, _: TaskId, _: Span) {}
 }
 
+fn engine(system: System) -> Engine {
+    Engine::with_registry(system, takt_workload::registry().clone()).expect("a system that runs")
+}
+
 /// What a simulation of the same plan records.
-fn simulated(plan: &Plan, executions: &[Execution]) -> Vec<Record> {
-    let mut system = plan.system.clone();
+fn simulated(mut system: System, plan: &Plan, executions: &[Execution]) -> Vec<Record> {
     for (task, execution) in system.tasks.iter_mut().zip(executions) {
         task.execution = execution.clone();
     }
-    let mut engine = Engine::with_registry(system, plan.registry.clone()).expect("a system that runs");
+    let mut engine = engine(system);
     let mut records = Records::default();
     let length = plan.duration.expect("a planned end");
     takt_sim::simulate(&mut engine, &Scenario::default(), length, &mut records, |_| {});
@@ -110,10 +111,10 @@ fn workloads_run_in_the_order_of_the_simulator() {
     let mut differ = Vec::new();
     for path in paths {
         let workload = load(Source::read(&path).expect("a file"));
-        let (plan, executions) = plan(&workload, Span::from_ms(2000));
+        let (system, plan, executions) = plan(&workload, Span::from_ms(2000));
         let mut machine = Machine::new(plan.clone(), Faults::none());
-        let ran = drive::run(&plan, &executions, &mut machine).expect("a run");
-        let simulated = simulated(&plan, &executions);
+        let ran = drive::run(engine(system.clone()), &plan, &executions, &mut machine).expect("a run");
+        let simulated = simulated(system, &plan, &executions);
         let first = ran.records.iter().zip(&simulated).position(|(ran, simulated)| ran != simulated);
         if first.is_some() || ran.records.len() != simulated.len() {
             let at = first.unwrap_or(ran.records.len().min(simulated.len()));
@@ -192,10 +193,10 @@ fn runs_with_faults_end_with_nothing_frozen_and_nothing_lost() {
     for seed in seeds.clone() {
         let again = || format!("seed {seed}; again: TAKT_FAULT_SEED={seed} cargo test -p takt-exec --lib faults");
         let source = Source { name: "drawn.yaml".into(), text: drawn(seed) };
-        let (plan, executions) = plan(&load(source), Span::from_ms(400));
+        let (system, plan, executions) = plan(&load(source), Span::from_ms(400));
         let run = std::panic::catch_unwind(|| {
             let mut machine = Machine::new(plan.clone(), drive::faults(&plan, seed));
-            drive::run(&plan, &executions, &mut machine)
+            drive::run(engine(system.clone()), &plan, &executions, &mut machine)
         });
         let run = run.unwrap_or_else(|_| panic!("{}\n{}", again(), drawn(seed)));
         let Ok(ran) = run else {
@@ -204,7 +205,7 @@ fn runs_with_faults_end_with_nothing_frozen_and_nothing_lost() {
         };
         assert_eq!(ran.outcome.dropped, 0, "{}", again());
         // Nothing is lost: what was recorded is what the engine does with what the scheduler saw.
-        let mut engine = Engine::with_registry(plan.system.clone(), plan.registry.clone()).expect("a system that runs");
+        let mut engine = engine(system);
         let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });
         let mut replayed = Records::default();
         takt_sim::replay(&mut engine, &steps.collect::<Vec<_>>(), &mut replayed);
