@@ -243,6 +243,37 @@ fn nothing_is_allocated_while_the_engine_runs() {
     assert!(engines >= 2 * REGISTRY.len());
 }
 
+/// In the middle of a run, under each policy, another one is installed that was prepared before.
+#[test]
+fn a_prepared_policy_is_installed_without_the_allocator() {
+    let mut installed = 0;
+    for (number, from) in specs().filter(|spec| spec.scope != Scope::Table).enumerate() {
+        let cpus = if from.scope == Scope::Uniprocessor { 1 } else { 4 };
+        let mut system = online(from, cpus, RULES[number % RULES.len()]);
+        system.tasks.iter_mut().for_each(|t| t.affinity = CpuSet::first(MAX_CPUS));
+        let mut engine = Engine::new(system).unwrap_or_else(|e| panic!("{}: {e}", from.profile.name));
+        let mut turn = 0;
+        for to in specs().filter(|to| to.scope != Scope::Table) {
+            let Ok(prepared) = engine.prepare(to) else { continue };
+            engine.make_room(&prepared);
+            for _ in 0..20 {
+                turn += 1;
+                let now = engine.next_due().unwrap_or(Time::MAX).min(engine.now() + us(30));
+                let running = engine.running().first().copied().filter(|_| turn % 3 == 0);
+                let done = running.map(|task| Input::Complete { task, job: engine.at(task).unwrap_or(0) });
+                let _ = engine.step(now, done.as_slice(), &mut ());
+            }
+            let before = CALLS.with(Cell::get);
+            let old = engine.install(prepared, &mut ());
+            let _ = engine.step(engine.now(), &[], &mut ());
+            assert_eq!(CALLS.with(Cell::get) - before, 0, "from {:?} to {to:?}", old.spec());
+            assert_eq!(engine.system().policy, to);
+            installed += 1;
+        }
+    }
+    assert!(installed > 500, "{installed}");
+}
+
 #[test]
 fn statistics_that_are_reserved_allocate_nothing_and_others_little() {
     let values = |n: u64| Span::from_ns((draw_up_to(u64::MAX >> 1, 1, n, 0) >> draw_up_to(62, 2, n, 0)) as i64);

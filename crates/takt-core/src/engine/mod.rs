@@ -28,3 +28,4 @@ mod waiting;
 pub use crate::input::{Answer, Ending, Input, Question, Reply};
 pub use messages::{Command, Reaction, Work};
 pub use step::Engine;
+pub use switching::Prepared;

@@ -3,32 +3,63 @@
 use super::step::{Engine, deliver};
 use crate::model::{Invalid, PolicySpec, TaskId};
 use crate::policy::state::Timer;
-use crate::policy::{Build, Context};
+use crate::policy::{Build, Context, Policy};
 use crate::record::{Sink, What};
+use alloc::boxed::Box;
+
+/// A policy that was built for the system of an engine, to be installed in it.
+pub struct Prepared {
+    spec: PolicySpec,
+    policy: Box<dyn Policy>,
+}
+
+impl Prepared {
+    /// Which policy it is.
+    #[must_use]
+    pub fn spec(&self) -> PolicySpec {
+        self.spec
+    }
+}
 
 impl Engine {
-    /// Replaces the policy in the middle of a run. The new one takes over every job in its present state; the change
-    /// shows with the next decision. This allocates.
+    /// Builds a policy for the system as it is now, where allocation is allowed. To be installed in this engine, or in one of the
+    /// same system ([`Engine::install`]).
     ///
     /// # Errors
-    /// When the new policy cannot schedule the system; the old one goes on.
-    pub fn switch_policy<S: Sink>(&mut self, spec: PolicySpec, sink: &mut S) -> Result<(), Invalid> {
-        self.take_over(spec, None, sink)
+    /// When the registry does not hold the policy, or it cannot schedule the system.
+    pub fn prepare(&self, spec: PolicySpec) -> Result<Prepared, Invalid> {
+        let policy = Build::whole(&self.state.system, &self.registry, |build| Build { spec, ..*build }.policy())?;
+        Ok(Prepared { spec, policy })
     }
 
-    /// [`Engine::switch_policy`], and what is to be told of it as a record.
-    fn take_over<S: Sink>(&mut self, spec: PolicySpec, told: Option<What>, sink: &mut S) -> Result<(), Invalid> {
-        self.state.recording = sink.wants_records();
-        let policy = Build::whole(&self.state.system, &self.registry, |build| Build { spec, ..*build }.policy())?;
-        let first = 2 * self.state.runs.len();
+    /// Makes room for the timers of a policy. Allocates if it has more than any before.
+    pub fn make_room(&mut self, prepared: &Prepared) {
         let timers = self.state.timers.len();
-        let more = usize::from(policy.timers()).saturating_sub(timers);
-        self.state.agenda.insert_slots(first + timers, more);
-        self.state.timers.resize(timers + more, Timer::default());
-        (0..timers + more).for_each(|t| self.state.agenda.remove(first + t));
-        self.decision.takes_changes = policy.passes_changes();
-        self.policy = policy;
-        self.state.system.policy = spec;
+        let more = usize::from(prepared.policy.timers()).saturating_sub(timers);
+        if more > 0 {
+            self.state.agenda.insert_slots(2 * self.state.runs.len() + timers, more);
+            self.state.timers.resize(timers + more, Timer::default());
+        }
+    }
+
+    /// Installs a policy in place of the present one, and gives that back, to be dropped where deallocation is allowed. It takes over
+    /// every job in its present state; the change shows with the next decision. It allocates nothing where there is room
+    /// ([`Engine::make_room`]).
+    ///
+    /// Terms of tasks that have changed since it was prepared are those by which it was built: it may have promised more than it
+    /// can keep. Whoever changes terms in between prepares it again.
+    pub fn install<S: Sink>(&mut self, prepared: Prepared, sink: &mut S) -> Prepared {
+        self.install_and_tell(prepared, None, sink)
+    }
+
+    fn install_and_tell<S: Sink>(&mut self, prepared: Prepared, told: Option<What>, sink: &mut S) -> Prepared {
+        self.state.recording = sink.wants_records();
+        self.make_room(&prepared);
+        let first = 2 * self.state.runs.len();
+        (0..self.state.timers.len()).for_each(|t| self.state.agenda.remove(first + t));
+        self.decision.takes_changes = prepared.policy.passes_changes();
+        let policy = core::mem::replace(&mut self.policy, prepared.policy);
+        let spec = core::mem::replace(&mut self.state.system.policy, prepared.spec);
         if let Some(what) = told {
             self.state.record(sink, what);
         }
@@ -39,6 +70,21 @@ impl Engine {
             self.policy.start(&mut Context { state: &mut self.state, sink });
             deliver(&mut self.state, &mut *self.policy, sink);
         }
+        Prepared { spec, policy }
+    }
+
+    /// Replaces the policy in the middle of a run: [`Engine::prepare`] and [`Engine::install`] in one. This allocates.
+    ///
+    /// # Errors
+    /// When the new policy cannot schedule the system; the old one goes on.
+    pub fn switch_policy<S: Sink>(&mut self, spec: PolicySpec, sink: &mut S) -> Result<(), Invalid> {
+        self.take_over(spec, None, sink)
+    }
+
+    /// [`Engine::switch_policy`], and what is to be told of it as a record.
+    fn take_over<S: Sink>(&mut self, spec: PolicySpec, told: Option<What>, sink: &mut S) -> Result<(), Invalid> {
+        let prepared = self.prepare(spec)?;
+        drop(self.install_and_tell(prepared, told, sink));
         Ok(())
     }
 
