@@ -226,10 +226,49 @@ pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u128 {
     u128::from(a) * u128::from(b) / u128::from(c)
 }
 
+/// `a / b`, rounded down, for `b` above zero: [`i128::div_euclid`], but without a division of 128 bits where `b` is a power of two or
+/// fits 32 bits. On a processor of 32 bits that is a fraction of the instructions (schoolbook division; Knuth, The Art of Computer
+/// Programming, volume 2, section 4.3.1).
+pub(crate) fn divide(a: i128, b: i128) -> i128 {
+    if b & (b - 1) == 0 {
+        return a >> b.trailing_zeros();
+    }
+    let Ok(b) = u32::try_from(b) else { return a.div_euclid(b) };
+    // Rounded down, the quotient of -n is the complement of that of n - 1.
+    let sign = a >> 127;
+    let magnitude = (a ^ sign) as u128;
+    let (mut quotient, mut rest) = (0u128, 0u64);
+    for digit in (0..4).rev() {
+        let part = rest << 32 | u64::from((magnitude >> (32 * digit)) as u32);
+        if part >= u64::from(b) {
+            quotient |= u128::from((part / u64::from(b)) as u32) << (32 * digit);
+            rest = part % u64::from(b);
+        } else {
+            rest = part;
+        }
+    }
+    quotient as i128 ^ sign
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::string::ToString;
+
+    #[test]
+    fn a_division_by_digits_is_a_division() {
+        let draw = |n: u64| crate::rng::draw(7, n, 0);
+        for n in 0..200_000 {
+            let wide = (u128::from(draw(4 * n)) << 64 | u128::from(draw(4 * n + 1))) as i128;
+            let a = wide >> (draw(4 * n + 2) % 128);
+            let b = i128::from(draw(4 * n + 3) >> (n % 64)).max(1);
+            for b in [b, 1 << (n % 126), 1_000_000] {
+                for a in [a, a - a % b, i128::MIN, i128::MAX, 0, -1] {
+                    assert_eq!(divide(a, b), a.div_euclid(b), "{a} / {b}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn multiples_that_are_too_long_are_none() {

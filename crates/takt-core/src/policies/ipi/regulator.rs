@@ -5,7 +5,7 @@
 //! each part is below one unit.
 
 use super::parameters::{Parameters, UNIT};
-use crate::time::Span;
+use crate::time::{Span, divide};
 
 /// Binary digits below the nanosecond.
 pub const FRACTION: u32 = 16;
@@ -36,7 +36,7 @@ impl Split {
     /// What the next part gets. O(1).
     pub fn next(&mut self, part: i128) -> i64 {
         self.sum += part;
-        let upto = (2 * self.whole * self.sum + self.of).div_euclid(2 * self.of);
+        let upto = divide(2 * self.whole * self.sum + self.of, 2 * self.of);
         let next = upto - self.given;
         self.given = upto;
         next as i64
@@ -60,7 +60,7 @@ impl Outer {
         let error = (set_point - measured).ns();
         let unit = i128::from(UNIT);
         let change = i128::from(p.krr) * (i128::from(error) * unit - i128::from(p.zrr) * i128::from(self.error));
-        let change = (change << FRACTION).div_euclid(unit * unit);
+        let change = divide(divide(change << FRACTION, unit), unit);
         let mut next = i128::from(self.correction) + change;
         if saturated {
             next = next.min(i128::from(self.correction));
@@ -94,7 +94,7 @@ impl<'a> Inner<'a> {
     pub fn step(&mut self, alpha: i64, measured: Span, state: &mut i64) -> Span {
         let error = fine(Span::from_ns(self.set_points.next(i128::from(alpha))) - measured);
         self.errors += i128::from(error);
-        let moved = (self.errors * i128::from(self.p.kpi)).div_euclid(i128::from(UNIT));
+        let moved = divide(self.errors * i128::from(self.p.kpi), i128::from(UNIT));
         let next = i128::from(*state) + moved - self.moved;
         self.moved = moved;
         *state = next.clamp(i128::from(fine(self.p.least)), i128::from(fine(self.p.most))) as i64;
