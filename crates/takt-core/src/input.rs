@@ -3,8 +3,8 @@
 use crate::model::{Call, ResourceId, TaskId};
 #[cfg(doc)]
 use crate::policy::Policy;
-use crate::record::JobId;
-use crate::time::Span;
+use crate::record::{JobId, Place};
+use crate::time::{Span, Time};
 
 /// What a driver saw happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +16,17 @@ pub enum Input {
         task: TaskId,
         /// Since the job's release.
         consumed: Span,
+    },
+    /// The task runs at the place to which the last decision has put it, since this instant: for a driver whose decisions take effect
+    /// later. The job has consumed nothing before, as far as that was not accounted for in a step in between, and its budget lasts so
+    /// much longer. It changes nothing when the task has been put elsewhere since.
+    Dispatched {
+        /// Whose job.
+        task: TaskId,
+        /// Where.
+        place: Place,
+        /// Since when; not in the future.
+        at: Time,
     },
     /// The task's program has done the work of a job. If that job is over, the signal ends nothing else: it is recorded, and the
     /// work of the current job begins. A signal that names a job which the program is not at is recorded, too.
@@ -160,6 +171,7 @@ impl Input {
     pub const fn task(&self) -> Option<TaskId> {
         match *self {
             Input::Usage { task, .. }
+            | Input::Dispatched { task, .. }
             | Input::Complete { task, .. }
             | Input::Block { task }
             | Input::Hold { task }

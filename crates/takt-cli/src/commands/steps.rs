@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Input};
 use takt_core::model::{Call, MAX_SETTINGS, ResourceId, System, TaskId};
+use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 use takt_sim::Step;
 use takt_workload::{MAX_DURATION, Workload};
@@ -305,6 +306,7 @@ fn absent_task(step: &Value, tasks: usize) -> Option<u64> {
 fn to_json(input: &Input) -> Value {
     match *input {
         Input::Usage { task, consumed } => json!(["usage", task.0, consumed.ns()]),
+        Input::Dispatched { task, place, at } => json!(["dispatched", task.0, place.0, (at - Time::ZERO).ns()]),
         Input::Complete { task, job } => json!(["complete", task.0, job]),
         Input::Block { task } => json!(["block", task.0]),
         Input::Hold { task } => json!(["hold", task.0]),
@@ -345,6 +347,7 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
     let length = |value: &Value| span(value, 1);
     Some(match value[0].as_str()? {
         "usage" => Input::Usage { task, consumed: span(&value[2], 0)? },
+        "dispatched" => Input::Dispatched { task, place: Place(u16(&value[2])?), at: Time::ZERO + span(&value[3], 0)? },
         "complete" => Input::Complete { task, job: value[2].as_u64()? },
         "block" => Input::Block { task },
         "hold" => Input::Hold { task },
@@ -385,6 +388,7 @@ mod tests {
         let (task, resource) = (TaskId(3), ResourceId(1));
         let inputs = [
             Input::Usage { task, consumed: Span::from_us(5) },
+            Input::Dispatched { task, place: Place(2), at: Time::ZERO + Span::from_us(9) },
             Input::Complete { task, job: 7 },
             Input::Block { task },
             Input::Hold { task },

@@ -20,6 +20,14 @@ impl State {
                     self.arm_budget(task, now, Span::ZERO);
                 }
             }
+            Input::Dispatched { task, place, at } => {
+                let now = self.now;
+                let run = &mut self.runs[task.index()];
+                if run.place == Some(place) && (run.since..=now).contains(&at) {
+                    run.since = at;
+                    self.arm_budget(task, now, Span::ZERO);
+                }
+            }
             Input::Complete { task, job } => self.complete(task, job, sink),
             Input::Block { task } => self.block(task, sink),
             Input::Hold { task } => self.hold(task, sink),
