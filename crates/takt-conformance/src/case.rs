@@ -120,8 +120,8 @@ impl Turn {
                     let consumed = engine.job(task).map_or(Span::ZERO, |j| j.consumed);
                     Input::Usage { task, consumed: consumed - units(1).min(consumed) }
                 }
-                Kind::Request => Input::Request { task, resource },
-                Kind::Return => Input::Return { task, resource },
+                Kind::Request => Input::Lock { task, resource },
+                Kind::Return => Input::Unlock { task, resource },
                 Kind::Yield => Input::Yield { task },
                 Kind::Skew => Input::Skew { task, by: units(amount) },
                 Kind::Share => {

@@ -121,8 +121,8 @@ fn decides(ledger: &Ledger, domain: Option<usize>, records: &[Record]) -> bool {
         let (task, told) = match record.what {
             What::Block { task, .. }
             | What::Wake { task, .. }
-            | What::Request { task, .. }
-            | What::Return { task, .. }
+            | What::Lock { task, .. }
+            | What::Unlock { task, .. }
             | What::Yield { task, .. }
             | What::Handler { task, .. }
             | What::HandlerEnd { task, .. }

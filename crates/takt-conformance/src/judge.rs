@@ -210,7 +210,7 @@ impl Ledger {
         assert!(record.at <= now, "a record from the future: {record:?} at {now}");
         match (record.what, &self.sharing.next) {
             (_, None) | (What::Deadlock { .. }, Some(Next::Deadlock(..))) => {}
-            (What::Request { granted: true, .. }, Some(Next::Grant(..))) => {}
+            (What::Lock { granted: true, .. }, Some(Next::Grant(..))) => {}
             (_, Some(next)) => panic!("{record:?} instead of {next:?}"),
         }
         let moment = self.moment;
@@ -282,8 +282,8 @@ impl Ledger {
                 (a.blocked, a.yielded) = (false, None);
                 a.resumes(self.slack);
             }
-            What::Request { task, resource, granted } => self.sharing.requested(task, resource, granted),
-            What::Return { task, resource } => self.returned(task, resource, record),
+            What::Lock { task, resource, granted } => self.sharing.requested(task, resource, granted),
+            What::Unlock { task, resource } => self.returned(task, resource, record),
             What::Deadlock { task, resource } => self.sharing.deadlocked(task, resource),
             What::Yield { task, job } => {
                 let a = &mut self.accounts[task.index()];

@@ -53,14 +53,14 @@ pub enum Input {
     },
     /// The task asks for a resource and blocks if another has it. Who gets it next is a matter of
     /// [`Locking`](crate::model::Locking).
-    Request {
+    Lock {
         /// Who.
         task: TaskId,
         /// What.
         resource: ResourceId,
     },
     /// The task gives a resource back. Returning what it does not hold changes nothing.
-    Return {
+    Unlock {
         /// Who.
         task: TaskId,
         /// What.
@@ -176,8 +176,8 @@ impl Input {
             | Input::Block { task }
             | Input::Hold { task }
             | Input::Wake { task }
-            | Input::Request { task, .. }
-            | Input::Return { task, .. }
+            | Input::Lock { task, .. }
+            | Input::Unlock { task, .. }
             | Input::Yield { task }
             | Input::Skew { task, .. }
             | Input::Share { task, .. }
@@ -197,7 +197,7 @@ impl Input {
 pub enum Question {
     /// Other terms ([`Input::Call`]).
     Terms(Call),
-    /// A resource ([`Input::Request`]).
+    /// A resource ([`Input::Lock`]).
     Resource(ResourceId),
 }
 

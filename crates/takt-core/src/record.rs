@@ -108,7 +108,7 @@ pub enum What {
         job: JobId,
     },
     /// A job asks for a shared resource.
-    Request {
+    Lock {
         /// Its task.
         task: TaskId,
         /// What it asks for.
@@ -117,7 +117,7 @@ pub enum What {
         granted: bool,
     },
     /// A job gives a shared resource back.
-    Return {
+    Unlock {
         /// Its task.
         task: TaskId,
         /// What it gives back.

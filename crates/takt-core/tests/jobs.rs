@@ -24,11 +24,11 @@ fn done(task: TaskId) -> Input {
 }
 
 fn ask(task: TaskId, resource: ResourceId) -> Input {
-    Input::Request { task, resource }
+    Input::Lock { task, resource }
 }
 
 fn give(task: TaskId, resource: ResourceId) -> Input {
-    Input::Return { task, resource }
+    Input::Unlock { task, resource }
 }
 
 fn periodic(period: i64, deadline: i64, priority: u32) -> Task {
@@ -83,9 +83,9 @@ impl Sink for Story {
             What::Finish { task, job, outcome, .. } => format!("finish {}{job} {outcome:?}", name(task)),
             What::Handler { task, job, deadline } => format!("handler {}{job} by {}", name(task), at(deadline)),
             What::HandlerEnd { task, job, consumed } => format!("handled {}{job} after {}", name(task), consumed.ns()),
-            What::Request { task, resource: r, granted: true } => format!("{} has {}", name(task), resource(r)),
-            What::Request { task, resource: r, .. } => format!("{} wants {}", name(task), resource(r)),
-            What::Return { task, resource: r } => format!("{} returns {}", name(task), resource(r)),
+            What::Lock { task, resource: r, granted: true } => format!("{} has {}", name(task), resource(r)),
+            What::Lock { task, resource: r, .. } => format!("{} wants {}", name(task), resource(r)),
+            What::Unlock { task, resource: r } => format!("{} returns {}", name(task), resource(r)),
             What::Deadlock { task, resource: r } => format!("deadlock: {} wants {}", name(task), resource(r)),
             What::LateSignal { task, job } => format!("late signal {}{job}", name(task)),
             What::Exit { task, failed: false } => format!("exit {}", name(task)),

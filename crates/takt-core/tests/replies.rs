@@ -40,11 +40,11 @@ fn resource(task: TaskId, answer: Answer) -> Reply {
 fn who_asks_for_a_resource_has_it_or_waits_for_it() {
     let mut engine = engine("g-edf", 2);
     assert_eq!(step(&mut engine, 0, &[]), []);
-    let ask = |task| Input::Request { task, resource: R };
+    let ask = |task| Input::Lock { task, resource: R };
     assert_eq!(step(&mut engine, 1, &[ask(A)]), [resource(A, Answer::Granted)]);
     assert_eq!(step(&mut engine, 2, &[ask(B)]), [resource(B, Answer::Waits)]);
     assert_eq!(step(&mut engine, 3, &[ask(B)]), [resource(B, Answer::Refused)], "it waits already");
-    let back = Input::Return { task: A, resource: R };
+    let back = Input::Unlock { task: A, resource: R };
     assert_eq!(step(&mut engine, 4, &[back, ask(A)]), [resource(B, Answer::Granted), resource(A, Answer::Waits)]);
     // What a job holds goes back with it.
     assert_eq!(step(&mut engine, 5, &[Input::Complete { task: B, job: 0 }]), [resource(A, Answer::Granted)]);

@@ -246,7 +246,7 @@ impl Machine {
             if !body.stuck() && rest.iter().all(|step| matches!(step, Step::Unlock(_) | Step::Yield | Step::Call(_))) {
                 for step in rest {
                     inputs.push(match *step {
-                        Step::Unlock(resource) => Input::Return { task, resource },
+                        Step::Unlock(resource) => Input::Unlock { task, resource },
                         Step::Call(call) => Input::Call { task, call },
                         _ => Input::Yield { task },
                     });
@@ -301,7 +301,7 @@ impl Machine {
         let completing: Vec<TaskId> = inputs.iter().filter_map(complete).collect();
         inputs.retain(|input| match input {
             Input::Complete { task, .. }
-            | Input::Return { task, .. }
+            | Input::Unlock { task, .. }
             | Input::Yield { task }
             | Input::Wake { task } => completing.contains(task),
             _ => false,
@@ -327,8 +327,8 @@ impl Machine {
                     self.sleepers.insert(at, wake);
                     self.others = self.others.min(wake.0);
                 }
-                Step::Lock(resource) => inputs.push(Input::Request { task, resource }),
-                Step::Unlock(resource) => inputs.push(Input::Return { task, resource }),
+                Step::Lock(resource) => inputs.push(Input::Lock { task, resource }),
+                Step::Unlock(resource) => inputs.push(Input::Unlock { task, resource }),
                 Step::Yield => inputs.push(Input::Yield { task }),
                 Step::Call(call) => inputs.push(Input::Call { task, call }),
                 Step::WaitPeriod => unreachable!("it is the end of a job's steps and none of them"),

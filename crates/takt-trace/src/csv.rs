@@ -72,10 +72,10 @@ impl Writer for Csv {
             What::Start { place: p, .. } => place = Some(p),
             What::Stop { place: p, reason, .. } => (place, detail) = (Some(p), names::reason(reason)),
             What::Finish { outcome, consumed, .. } => (detail, amount) = (names::outcome(outcome), Some(consumed)),
-            What::Request { resource, granted, .. } => {
+            What::Lock { resource, granted, .. } => {
                 (detail, number) = (if granted { GRANTED } else { BLOCKED }, Some(resource.0.into()));
             }
-            What::Return { resource, .. } | What::Deadlock { resource, .. } => number = Some(resource.0.into()),
+            What::Unlock { resource, .. } | What::Deadlock { resource, .. } => number = Some(resource.0.into()),
             What::HandlerEnd { consumed, .. } => amount = Some(consumed),
             What::Round { place: p, set_point, measured, correction } => {
                 (place, regulated) = (Some(p), Some([set_point, measured, correction]));

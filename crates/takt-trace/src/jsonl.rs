@@ -76,11 +76,11 @@ impl Writer for JsonLines {
                 self.word(",\"outcome\":", names::outcome(outcome));
                 self.number(",\"consumed\":", consumed.ns());
             }
-            What::Request { resource, granted, .. } => {
+            What::Lock { resource, granted, .. } => {
                 self.number(",\"resource\":", resource.0);
                 self.out.text(if granted { ",\"granted\":true" } else { ",\"granted\":false" });
             }
-            What::Return { resource, .. } | What::Deadlock { resource, .. } => {
+            What::Unlock { resource, .. } | What::Deadlock { resource, .. } => {
                 self.number(",\"resource\":", resource.0);
             }
             What::HandlerEnd { consumed, .. } => self.number(",\"consumed\":", consumed.ns()),
@@ -150,8 +150,8 @@ pub(crate) fn split(what: &What) -> (&'static str, Option<usize>, Option<u64>) {
         What::Finish { task, job, .. } => ("finish", Some(task.index()), Some(job)),
         What::Block { task, job } => ("block", Some(task.index()), Some(job)),
         What::Wake { task, job } => ("wake", Some(task.index()), Some(job)),
-        What::Request { task, .. } => ("request", Some(task.index()), None),
-        What::Return { task, .. } => ("return", Some(task.index()), None),
+        What::Lock { task, .. } => ("request", Some(task.index()), None),
+        What::Unlock { task, .. } => ("return", Some(task.index()), None),
         What::Handler { task, job, .. } => ("handler", Some(task.index()), Some(job)),
         What::HandlerEnd { task, job, .. } => ("handler_end", Some(task.index()), Some(job)),
         What::Yield { task, job } => ("yield", Some(task.index()), Some(job)),

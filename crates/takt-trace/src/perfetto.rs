@@ -569,11 +569,11 @@ impl Writer for Perfetto {
                 }
                 self.instant(task.index(), event::WAKE, &[job_note(job)]);
             }
-            What::Request { task, resource, granted } => {
+            What::Lock { task, resource, granted } => {
                 let notes = [(key::RESOURCE, Note::Int(resource.0.into())), (key::GRANTED, Note::Bool(granted))];
                 self.instant(task.index(), event::REQUEST, &notes);
             }
-            What::Return { task, resource } => {
+            What::Unlock { task, resource } => {
                 self.instant(task.index(), event::RETURN, &[(key::RESOURCE, Note::Int(resource.0.into()))]);
             }
             What::Behind { task, job, abandoned } => {

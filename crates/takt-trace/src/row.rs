@@ -151,9 +151,9 @@ impl Rows {
             "wake" => What::Wake { task: task()?, job: job()? },
             "request" => {
                 let granted = need(row.granted, "granted", row)?;
-                What::Request { task: task()?, resource: resource()?, granted }
+                What::Lock { task: task()?, resource: resource()?, granted }
             }
-            "return" => What::Return { task: task()?, resource: resource()? },
+            "return" => What::Unlock { task: task()?, resource: resource()? },
             "handler" => What::Handler { task: task()?, job: job()?, deadline: row.deadline.map(Time::from_ns) },
             "handler_end" => What::HandlerEnd { task: task()?, job: job()?, consumed: amount("consumed")? },
             "yield" => What::Yield { task: task()?, job: job()? },

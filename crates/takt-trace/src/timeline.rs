@@ -284,14 +284,14 @@ impl Timeline {
                     line.waits.push(Wait { task, resource, from, to: end.max(from) });
                 }
                 What::Wake { task, .. } => line.end_wait(&mut waiting[task.index()], r.applied),
-                What::Request { task, resource, granted } => {
+                What::Lock { task, resource, granted } => {
                     asked[task.index()] = (!granted).then_some(resource);
                     if granted {
                         let (from, to) = (r.applied, end.max(r.applied));
                         line.holds.push(Hold { task, resource, from, to });
                     }
                 }
-                What::Return { task, resource } => {
+                What::Unlock { task, resource } => {
                     let held = |h: &&mut Hold| (h.task, h.resource) == (task, resource);
                     if let Some(hold) = line.holds.iter_mut().rev().find(held) {
                         hold.to = r.applied.max(hold.from);

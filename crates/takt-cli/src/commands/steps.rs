@@ -311,8 +311,8 @@ fn to_json(input: &Input) -> Value {
         Input::Block { task } => json!(["block", task.0]),
         Input::Hold { task } => json!(["hold", task.0]),
         Input::Wake { task } => json!(["wake", task.0]),
-        Input::Request { task, resource } => json!(["request", task.0, resource.0]),
-        Input::Return { task, resource } => json!(["return", task.0, resource.0]),
+        Input::Lock { task, resource } => json!(["request", task.0, resource.0]),
+        Input::Unlock { task, resource } => json!(["return", task.0, resource.0]),
         Input::Yield { task } => json!(["yield", task.0]),
         Input::Skew { task, by } => json!(["skew", task.0, by.ns()]),
         Input::Share { task, share, importance } => json!(["share", task.0, share, importance]),
@@ -352,8 +352,8 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
         "block" => Input::Block { task },
         "hold" => Input::Hold { task },
         "wake" => Input::Wake { task },
-        "request" => Input::Request { task, resource: resource()? },
-        "return" => Input::Return { task, resource: resource()? },
+        "request" => Input::Lock { task, resource: resource()? },
+        "return" => Input::Unlock { task, resource: resource()? },
         "yield" => Input::Yield { task },
         "skew" => Input::Skew { task, by: span(&value[2], -MAX_DURATION.ns())? },
         "share" => {
@@ -393,8 +393,8 @@ mod tests {
             Input::Block { task },
             Input::Hold { task },
             Input::Wake { task },
-            Input::Request { task, resource },
-            Input::Return { task, resource },
+            Input::Lock { task, resource },
+            Input::Unlock { task, resource },
             Input::Yield { task },
             Input::Skew { task, by: Span::from_ms(-2) },
             Input::Share { task, share: Some(250_000), importance: 3 },
@@ -419,7 +419,7 @@ mod tests {
             assert_eq!(from_json(&to_json(&input), &with_it), Some(input));
             let there = input.task().is_none().then_some(input);
             assert_eq!(from_json(&to_json(&input), &without), there, "a task that is not there");
-            let shares = matches!(input, Input::Request { .. } | Input::Return { .. });
+            let shares = matches!(input, Input::Lock { .. } | Input::Unlock { .. });
             assert_eq!(from_json(&to_json(&input), &nothing_shared).is_none(), shares, "{input:?}");
         }
     }

@@ -78,12 +78,12 @@ impl Notes {
 impl Sink for Notes {
     fn record(&mut self, record: Record) {
         match record.what {
-            What::Request { task, resource, granted: true } => {
+            What::Lock { task, resource, granted: true } => {
                 self.owners[usize::from(resource.0)] = Some(task);
                 self.asked[task.index()] = None;
             }
-            What::Request { task, resource, granted: false } => self.asked[task.index()] = Some(resource),
-            What::Return { resource, .. } => self.owners[usize::from(resource.0)] = None,
+            What::Lock { task, resource, granted: false } => self.asked[task.index()] = Some(resource),
+            What::Unlock { resource, .. } => self.owners[usize::from(resource.0)] = None,
             What::Deadlock { task, .. } if self.deadlocks.len() < TOLD_MAX => {
                 self.deadlocks.push(Deadlock { at: record.at, circle: self.circle(task) });
             }

@@ -41,7 +41,7 @@ impl Context<'_> {
     /// wait for each other: what a policy that breaks circles asks for when it takes over from one that does not.
     pub(crate) fn remind_of_circle(&mut self, task: TaskId) {
         if let Some(resource) = self.waits_for(task).filter(|_| self.state.closes_circle(task)) {
-            self.state.events.push(Event::Request { task, resource, granted: false });
+            self.state.events.push(Event::Lock { task, resource, granted: false });
         }
     }
     /// A domain has another policy from now on; what that one makes known comes after it.

@@ -35,8 +35,8 @@ impl State {
                 self.held.retain(|held| *held != task);
                 self.wake(task, sink);
             }
-            Input::Request { task, resource } => self.request(task, resource, sink),
-            Input::Return { task, resource } => self.give_back(task, resource, sink),
+            Input::Lock { task, resource } => self.request(task, resource, sink),
+            Input::Unlock { task, resource } => self.give_back(task, resource, sink),
             Input::Yield { task } => {
                 let now = self.now;
                 let run = &mut self.runs[task.index()];

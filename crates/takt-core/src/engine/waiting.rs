@@ -86,12 +86,12 @@ impl State {
             held.waiters.push_back(task);
             self.runs[task.index()].waits_for = Some(resource);
         }
-        self.record(sink, What::Request { task, resource, granted });
+        self.record(sink, What::Lock { task, resource, granted });
         if !granted && self.closes_circle(task) {
             self.deadlocks += 1;
             self.record(sink, What::Deadlock { task, resource });
         }
-        self.events.push(Event::Request { task, resource, granted });
+        self.events.push(Event::Lock { task, resource, granted });
         if !granted {
             self.block(task, sink);
         }
@@ -113,13 +113,13 @@ impl State {
         };
         held.owner = held.waiters.remove(next);
         let next = held.owner;
-        self.record(sink, What::Return { task, resource });
-        self.events.push(Event::Return { task, resource });
+        self.record(sink, What::Unlock { task, resource });
+        self.events.push(Event::Unlock { task, resource });
         if let Some(next) = next {
             self.runs[next.index()].waits_for = None;
             self.replies.push(Reply { task: next, question: Question::Resource(resource), answer: Answer::Granted });
-            self.record(sink, What::Request { task: next, resource, granted: true });
-            self.events.push(Event::Request { task: next, resource, granted: true });
+            self.record(sink, What::Lock { task: next, resource, granted: true });
+            self.events.push(Event::Lock { task: next, resource, granted: true });
             self.wake(next, sink);
         }
     }

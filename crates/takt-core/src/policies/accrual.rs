@@ -387,12 +387,12 @@ impl<C: Construction> Policy for Accrual<C> {
                 cx.finish(task, Outcome::Aborted);
             }
             // A job that is blocked already asks, too, and then does not block again.
-            Event::Request { granted: false, .. } => self.break_circle(task, cx),
+            Event::Lock { granted: false, .. } => self.break_circle(task, cx),
             Event::Block { .. } | Event::Yield { .. } => self.started[task.index()] = false,
             Event::Wake { .. }
             | Event::Deadline { .. }
-            | Event::Request { .. }
-            | Event::Return { .. }
+            | Event::Lock { .. }
+            | Event::Unlock { .. }
             | Event::Changed { .. }
             | Event::Exit { .. }
             | Event::Timer { .. } => {}

@@ -586,8 +586,8 @@ impl<O: Ordering> Policy for Scoped<O> {
                 let urgency = self.ordering.requeue(task, cx);
                 self.rank_anew(task, urgency, cx);
             }
-            Event::Request { task, resource, granted } => self.request(task, resource, granted, cx),
-            Event::Return { task, resource } => {
+            Event::Lock { task, resource, granted } => self.request(task, resource, granted, cx),
+            Event::Unlock { task, resource } => {
                 if let Some(sharing) = &mut self.sharing {
                     sharing.set_ceiling(resource, None);
                     self.settle(task, cx);

@@ -51,7 +51,7 @@ pub enum Event {
         job: JobId,
     },
     /// A job asks for a resource; `granted` says whether it has it. If not, [`Event::Block`] follows.
-    Request {
+    Lock {
         /// Its task.
         task: TaskId,
         /// What it asks for.
@@ -60,7 +60,7 @@ pub enum Event {
         granted: bool,
     },
     /// A job gives a resource back.
-    Return {
+    Unlock {
         /// Its task.
         task: TaskId,
         /// What it gives back.
@@ -114,8 +114,8 @@ impl Event {
             | Event::Block { task, .. }
             | Event::Wake { task }
             | Event::Deadline { task, .. }
-            | Event::Request { task, .. }
-            | Event::Return { task, .. }
+            | Event::Lock { task, .. }
+            | Event::Unlock { task, .. }
             | Event::Handler { task, .. }
             | Event::Yield { task, .. }
             | Event::Changed { task }

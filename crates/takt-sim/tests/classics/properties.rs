@@ -129,7 +129,7 @@ fn under_the_ceiling_nobody_is_ever_refused_a_resource() {
     for name in ["fp", "rm", "dm", "edf", "llf", "fifo", "rr", "np-edf"] {
         for_all(100, sharing_tasks(false), |tasks| {
             let told = tell(System { locking: Locking::Ceiling, ..system(1, name, tasks) }, 300);
-            let refused = told.records.iter().find(|r| matches!(r.what, What::Request { granted: false, .. }));
+            let refused = told.records.iter().find(|r| matches!(r.what, What::Lock { granted: false, .. }));
             prop_assert_eq!(refused, None, "{}", name);
             prop_assert_eq!(told.engine.deadlocks(), 0, "{}", name);
             Ok(())

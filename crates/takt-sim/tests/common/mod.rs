@@ -151,8 +151,8 @@ pub(crate) fn scene(text: &str) -> Scene {
                         let ending = Ending { regular: words[2] == "exit", replaced: words.get(4) == Some(&"restart") };
                         Input::Exit { task, ending }
                     }
-                    "request" => Input::Request { task, resource: resource() },
-                    "return" => Input::Return { task, resource: resource() },
+                    "request" => Input::Lock { task, resource: resource() },
+                    "return" => Input::Unlock { task, resource: resource() },
                     other => panic!("{other}"),
                 };
                 s.inputs.push((time(1), input));
@@ -223,9 +223,9 @@ impl Scene {
             }
             What::Block { task, .. } => format!("block {}", name(task)),
             What::Wake { task, .. } => format!("wake {}", name(task)),
-            What::Request { task, granted: true, .. } => format!("grant {}", name(task)),
-            What::Request { task, .. } => format!("wait {}", name(task)),
-            What::Return { task, .. } => format!("return {}", name(task)),
+            What::Lock { task, granted: true, .. } => format!("grant {}", name(task)),
+            What::Lock { task, .. } => format!("wait {}", name(task)),
+            What::Unlock { task, .. } => format!("return {}", name(task)),
             What::LateSignal { task, job } => format!("late-signal {} of job {job}", name(task)),
             What::Exit { task, failed: false } => format!("exit {}", name(task)),
             What::Exit { task, failed: true } => format!("exit {} failed", name(task)),

@@ -94,10 +94,10 @@ fn line(record: &Record) -> Option<String> {
         What::Finish { task, outcome, .. } => format!("{} {}", format!("{outcome:?}").to_lowercase(), name(task)),
         What::Block { task, .. } => format!("block {}", name(task)),
         What::Wake { task, .. } => format!("wake {}", name(task)),
-        What::Request { task, resource, granted } => {
+        What::Lock { task, resource, granted } => {
             format!("{} {} {}", if granted { "grant" } else { "refuse" }, name(task), resource.0)
         }
-        What::Return { task, resource } => format!("return {} {}", name(task), resource.0),
+        What::Unlock { task, resource } => format!("return {} {}", name(task), resource.0),
         What::Yield { task, .. } => format!("yield {}", name(task)),
         What::Handler { task, .. } => format!("handler {}", name(task)),
         What::HandlerEnd { task, .. } => format!("handled {}", name(task)),

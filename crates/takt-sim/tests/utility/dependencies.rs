@@ -109,7 +109,7 @@ fn does(engine: &mut Engine, records: &mut Vec<Record>, at: i64, inputs: &[Input
 }
 
 fn wants(task: TaskId, resource: ResourceId) -> Input {
-    Input::Request { task, resource }
+    Input::Lock { task, resource }
 }
 
 fn aborted(records: &[Record]) -> Vec<TaskId> {
@@ -202,7 +202,7 @@ fn a_resource_given_back_by_another_stays_where_it_is() {
         does(&mut engine, &mut records, 0, &[wants(A, R)]);
         does(&mut engine, &mut records, 0, &[wants(B, R)]);
         let before = records.len();
-        does(&mut engine, &mut records, 1, &[Input::Return { task: B, resource: R }]);
+        does(&mut engine, &mut records, 1, &[Input::Unlock { task: B, resource: R }]);
         assert_eq!((&records[before..], engine.waits(B), engine.running()), (&[][..], true, &[A][..]), "{name}");
     }
 }

@@ -165,8 +165,8 @@ impl<'a> Checker<'a> {
             What::Finish { task, job, outcome, consumed } => self.finish(task, job, outcome, consumed),
             What::Handler { task, job, .. } => self.handler(task, job),
             What::HandlerEnd { task, job, consumed } => self.handler_end(task, job, consumed),
-            What::Request { task, resource, granted } => self.request(task, resource, granted),
-            What::Return { task, resource } => self.give_back(task, resource),
+            What::Lock { task, resource, granted } => self.request(task, resource, granted),
+            What::Unlock { task, resource } => self.give_back(task, resource),
             What::Round { place, measured, .. } => {
                 self.round = Some(Round { at: self.at, place, measured, bursts: Span::ZERO, tasks: Vec::new() });
             }

@@ -66,10 +66,10 @@ impl Story {
         self.push(at, What::Stop { task: TaskId(task), job, place: Place(place), reason })
     }
     pub(crate) fn request(&mut self, at: i64, task: u32, resource: u16, granted: bool) -> &mut Self {
-        self.push(at, What::Request { task: TaskId(task), resource: ResourceId(resource), granted })
+        self.push(at, What::Lock { task: TaskId(task), resource: ResourceId(resource), granted })
     }
     pub(crate) fn give_back(&mut self, at: i64, task: u32, resource: u16) -> &mut Self {
-        self.push(at, What::Return { task: TaskId(task), resource: ResourceId(resource) })
+        self.push(at, What::Unlock { task: TaskId(task), resource: ResourceId(resource) })
     }
     pub(crate) fn round(&mut self, at: i64, place: u16, set_point: i64, measured: i64, correction: i64) -> &mut Self {
         let [set_point, measured, correction] = [set_point, measured, correction].map(Span::from_ms);
@@ -355,7 +355,7 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                     continue;
                 }
                 for resource in (0..RESOURCES).filter(|r| owner[*r] == Some(index)).collect::<Vec<_>>() {
-                    push(What::Return { task, resource: ResourceId(resource as u16) });
+                    push(What::Unlock { task, resource: ResourceId(resource as u16) });
                     owner[resource] = None;
                 }
             }
@@ -383,7 +383,7 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
             (8, Some((number, ..)), place) if waits[index].is_none() => {
                 let wanted = usize::from(how) % RESOURCES;
                 let granted = owner[wanted].is_none_or(|o| o == index);
-                push(What::Request { task, resource: ResourceId(wanted as u16), granted });
+                push(What::Lock { task, resource: ResourceId(wanted as u16), granted });
                 if granted {
                     owner[wanted] = Some(index);
                     continue;
@@ -401,11 +401,11 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
             }
             (9, ..) => {
                 let Some(resource) = (0..RESOURCES).find(|r| owner[*r] == Some(index)) else { continue };
-                push(What::Return { task, resource: ResourceId(resource as u16) });
+                push(What::Unlock { task, resource: ResourceId(resource as u16) });
                 owner[resource] = (0..n).find(|t| waits[*t] == Some(resource));
                 if let Some(heir) = owner[resource] {
                     waits[heir] = None;
-                    push(What::Request {
+                    push(What::Lock {
                         task: TaskId(heir as u32),
                         resource: ResourceId(resource as u16),
                         granted: true,

@@ -250,8 +250,8 @@ fn play(entry: &'static Entry, case: Case) {
             let resource = ResourceId(resource);
             match what {
                 0..=2 => Input::Complete { task: running, job: engine.at(running).unwrap_or(0) },
-                3..=6 => Input::Request { task, resource },
-                7 | 8 => Input::Return { task, resource },
+                3..=6 => Input::Lock { task, resource },
+                7 | 8 => Input::Unlock { task, resource },
                 9 => Input::Block { task },
                 10 => Input::Wake { task },
                 _ => Input::Abort { task },

@@ -95,7 +95,7 @@ impl<R: Rule> Policy for Aperiodic<R> {
             Event::Timer { timer, .. } => self.0.timer(timer, cx),
             Event::Changed { task } => self.0.place(task, cx),
             // Who holds a resource is no more urgent by it.
-            Event::Request { .. } | Event::Return { .. } | Event::Deadline { .. } | Event::Exit { .. } => return,
+            Event::Lock { .. } | Event::Unlock { .. } | Event::Deadline { .. } | Event::Exit { .. } => return,
         }
         self.0.arm_timers(cx);
     }

@@ -282,7 +282,7 @@ impl<R: Rule> Policy for Reservations<R> {
                 self.servers.retune(task, self.rule.latest(task, &self.servers), cx);
                 self.rule.retuned(&mut self.servers, cx);
             }
-            Event::Request { .. } | Event::Return { .. } | Event::Deadline { .. } | Event::Exit { .. } => return,
+            Event::Lock { .. } | Event::Unlock { .. } | Event::Deadline { .. } | Event::Exit { .. } => return,
         }
         self.servers.arm_timers(cx);
     }

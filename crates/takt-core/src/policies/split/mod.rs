@@ -349,7 +349,7 @@ impl Policy for SemiPartitioned {
                 }
             }
             Event::Timer { .. } => self.move_on(cx),
-            Event::Request { .. } | Event::Return { .. } | Event::Deadline { .. } | Event::Changed { .. } => return,
+            Event::Lock { .. } | Event::Unlock { .. } | Event::Deadline { .. } | Event::Changed { .. } => return,
         }
         self.arm(cx);
     }

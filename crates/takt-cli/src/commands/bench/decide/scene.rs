@@ -82,7 +82,7 @@ impl Scene {
         let mut engine = crate::input::engine(system)?;
         let _ = engine.step(Time::ZERO, &[], &mut ());
         if chained {
-            let request = |task: usize, resource: usize| Input::Request {
+            let request = |task: usize, resource: usize| Input::Lock {
                 task: TaskId(task as u32),
                 resource: ResourceId(resource as u16),
             };
