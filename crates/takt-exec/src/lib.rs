@@ -17,14 +17,10 @@ mod report;
 mod requests;
 mod scheduler;
 mod supervisor;
+mod sync;
 mod thread;
 #[cfg(test)]
 mod virtual_machine;
-
-/// A model test puts others in their place.
-mod sync {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-}
 
 pub use plan::{Hooks, Observer, Plan, Process, SchedulerClass};
 /// Whether writing a little to this descriptor would not block now.

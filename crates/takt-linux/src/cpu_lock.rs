@@ -8,7 +8,7 @@
 //! `/proc/net/unix`. Names of both kinds can be taken by any program of the machine. So a refusal can be forced by a malicious
 //! user, and `share` is the way around.
 
-use crate::mechanism::Unavailable;
+use crate::group::Unavailable;
 use crate::run_id::RunId;
 use std::fmt;
 use std::io;

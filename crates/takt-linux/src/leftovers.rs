@@ -4,8 +4,8 @@
 //! or, where it used no cgroups and for daemons that left theirs, by the variable `TAKT_RUN` in their environment.
 
 use crate::control;
+use crate::freezer::{v1, v2};
 use crate::layout::Layout;
-use crate::mechanism::{kill_v1, kill_v2, thaw_v1};
 use crate::rt::{self, Class};
 use crate::run_id::RUN_VARIABLE;
 use crate::run_id::{PREFIX, RunId, start_time};
@@ -170,11 +170,11 @@ fn is_v1_freezer(dir: &Path) -> bool {
 fn kill(tops: &[PathBuf], members: &[i32]) -> io::Result<()> {
     for top in tops {
         if top.join("cgroup.events").exists() {
-            kill_v2(top)?;
+            v2::kill_all(top)?;
         }
         let occupied = |dir: &&PathBuf| is_v1_freezer(dir) && !control::pids(&dir.join("cgroup.procs")).is_empty();
         for dir in control::tree(top).iter().filter(occupied) {
-            kill_v1(dir)?;
+            v1::kill(dir)?;
         }
     }
     for pid in members.iter().filter_map(|pid| Pid::from_raw(*pid)) {
@@ -190,7 +190,7 @@ fn release(tops: &[PathBuf], members: &[i32]) -> io::Result<()> {
         let Some(parent) = top.parent() else { continue };
         for dir in control::tree(top) {
             if is_v1_freezer(&dir) && dir != *top {
-                result = result.and(thaw_v1(&dir));
+                result = result.and(v1::thaw(&dir));
             }
             if dir.join("cgroup.freeze").exists() {
                 result = result.and(control::write(&dir.join("cgroup.freeze"), "0"));

@@ -9,12 +9,17 @@
 //!
 //! There is no policy, no engine and no printing here.
 
+mod binder;
 mod control;
 mod cpu_lock;
+mod freezer;
+mod group;
 mod layout;
 mod mechanism;
 mod run_id;
+mod shared_cpus;
 mod spawn;
+mod sync;
 mod sys;
 
 pub mod count;
@@ -27,8 +32,9 @@ pub mod timer;
 pub mod watcher;
 
 pub use cpu_lock::{CpuLock, Holder};
+pub use group::{Group, PartitionHandle, Unavailable};
 pub use layout::{Hierarchy, Layout, LayoutKind};
-pub use mechanism::{Choice, Group, Mechanism, PartitionHandle, Unavailable};
+pub use mechanism::{Choice, Mechanism};
 pub use run_id::RunId;
 pub use rustix::process::Signal;
 pub use spawn::{Output, SpawnSpec};

@@ -3,37 +3,28 @@
 //! One group per process: `takt-RUN/p<i>/t<k>` in every hierarchy that is used. The CPU set belongs to the
 //! partition `p<i>`.
 //!
-//! What the kernel does that shaped this:
-//! * v1: freezing something while nothing is frozen, and thawing the last frozen thing, patches kernel code (0.2 ms
-//!   on both CPUs of the machine it was measured on), so an empty group `keep` stays frozen for the whole run.
-//! * A process on its way into the v2 freezer can miss that the v1 freezer wants it, and then runs on once v2 lets go. So
-//!   the two are never combined: under v1, a new process waits for a descriptor until it is in its frozen group.
-//! * v1: a frozen process survives SIGKILL until it is thawed. v2: it dies at once.
-//! * v2: from Linux 6.14 on, a process that is born into a group that was ever killed by `cgroup.kill` dies at once: its parent's count
-//!   of kills is compared with that of the group (`cgroup_css_set_fork`). So a group that is used again is killed process by process.
-//! * v2: freezing takes the lock that every creation, move and removal of any group takes.
+//! How it is done is a [`Freezer`] and a [`CpuBinder`], each with what the kernel does that shaped it.
 
-use crate::control::{self, Text};
-use crate::layout::{Hierarchy, Layout};
+use crate::binder::{self, CpuBinder, v1::open_cpuset};
+use crate::control;
+use crate::freezer::{self, Freezer};
+use crate::group::{Group, Member, PartitionHandle, Tree, Unavailable};
+use crate::layout::Layout;
 use crate::rt;
 use crate::run_id::{RunId, stat};
+use crate::shared_cpus::SharedCpus;
 use crate::spawn::SpawnSpec;
 use crate::sys;
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{Mode, OFlags, inotify};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitOptions, getrlimit, kill_process, kill_process_group,
-    setpgid, setrlimit, waitid, waitpid,
-};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::Ordering::*;
+use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
@@ -60,136 +51,23 @@ pub enum Choice {
     Signal,
 }
 
-/// This machine cannot do what was asked.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{reason}")]
-pub struct Unavailable {
-    /// What is missing.
-    pub reason: String,
-    /// What to do about it, as an exact command where there is one.
-    pub fix: String,
-}
-
-/// A partition of a run, in the order in which they were added.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct PartitionHandle(pub u32);
-
-/// A process group of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Group {
-    /// Its partition.
-    pub partition: PartitionHandle,
-    /// Its place in the partition.
-    pub index: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Freezer {
-    V2,
-    V1,
-    Signal,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum CpusBy {
-    V2,
-    V1,
-    Affinity,
-}
-
-/// The run's directory in one hierarchy. Dropping it removes the directory if it is empty.
-#[derive(Debug)]
-struct Tree {
-    path: PathBuf,
-    dir: OwnedFd,
-}
-
-impl Tree {
-    fn create(hierarchy: &Hierarchy, name: &str) -> Result<Tree, Unavailable> {
-        let path = hierarchy.own.join(name);
-        let made = fs::create_dir(&path).and_then(|()| control::open_dir(&path));
-        made.map(|dir| Tree { path: path.clone(), dir }).map_err(|e| Unavailable {
-            reason: format!("cannot create a group in {}: {e}", hierarchy.own.display()),
-            fix: match e.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes takt …".into()
-                }
-                _ => format!("mkdir {} must succeed", path.display()),
-            },
-        })
-    }
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.path);
-    }
-}
-
-/// A CPU set that one thread writes and others read without ever holding it up: readers repeat when the version moved.
-#[derive(Default)]
-struct SharedCpus {
-    version: AtomicU32,
-    words: [AtomicU64; takt_core::cpus::MAX_CPUS / 64],
-}
-
-impl SharedCpus {
-    fn words(cpus: &CpuSet) -> [u64; takt_core::cpus::MAX_CPUS / 64] {
-        let mut words = [0; takt_core::cpus::MAX_CPUS / 64];
-        cpus.iter().for_each(|cpu| words[cpu / 64] |= 1 << (cpu % 64));
-        words
-    }
-    /// Stores the set and says whether it is another one. One writer at a time.
-    fn replace(&self, cpus: &CpuSet) -> bool {
-        let words = Self::words(cpus);
-        if self.words.iter().zip(&words).all(|(old, new)| old.load(Relaxed) == *new) {
-            return false;
-        }
-        self.version.fetch_add(1, AcqRel);
-        self.words.iter().zip(&words).for_each(|(old, new)| old.store(*new, Release));
-        self.version.fetch_add(1, Release);
-        true
-    }
-    /// Makes the next [`SharedCpus::replace`] see a change.
-    fn forget(&self) {
-        self.version.fetch_add(1, AcqRel);
-        self.words.iter().for_each(|word| word.store(0, Release));
-        self.version.fetch_add(1, Release);
-    }
-    fn load(&self) -> (u32, CpuSet) {
-        loop {
-            let version = self.version.load(Acquire);
-            let words = self.words.each_ref().map(|word| word.load(Acquire));
-            if version.is_multiple_of(2) && self.version.load(Acquire) == version {
-                let in_word = |(i, word): (usize, &u64)| {
-                    let word = *word;
-                    (0..64).filter(move |bit| word & (1 << bit) != 0).map(move |bit| i * 64 + bit)
-                };
-                return (version, words.iter().enumerate().flat_map(in_word).collect());
-            }
-            std::thread::yield_now();
-        }
-    }
-}
-
-#[derive(Default)]
-struct Member {
-    /// Process id of the process that was started, 0 when there is none (any more).
-    leader: AtomicI32,
-    /// Process group for signals; outlives the leader as long as the group is populated.
-    process_group: AtomicI32,
-    /// Set once the group is being killed: freezing it again would keep its processes alive under v1.
-    killed: AtomicBool,
-    /// Its open freezer file in small runs.
-    file: Option<OwnedFd>,
-}
-
 struct Partition {
     cpus: SharedCpus,
     cpu_file: Option<OwnedFd>,
     members: Vec<Member>,
     /// In large runs the freezer file used last. Only ever tried, never waited for.
     cached: Mutex<Option<(u32, OwnedFd)>>,
+}
+
+/// What a mechanism is opened with.
+#[derive(Default)]
+struct Trees {
+    unified: Option<Arc<Tree>>,
+    /// The cpuset controller of the unified tree is this run's.
+    delegated: bool,
+    /// That of the v1 freezer.
+    frozen: Option<Arc<Tree>>,
+    cpuset: Option<Arc<Tree>>,
 }
 
 /// The process groups of one run.
@@ -200,11 +78,14 @@ struct Partition {
 /// ordinary thread. Dropping it destroys what is left of the run.
 pub struct Mechanism {
     run: RunId,
-    freezer: Freezer,
-    cpus_by: CpusBy,
-    unified: Option<Tree>,
-    v1_freezer: Option<Tree>,
-    cpuset: Option<Tree>,
+    freezer: Box<dyn Freezer>,
+    binder: Box<dyn CpuBinder>,
+    /// The tree of cgroup v2, which lists processes and tells of empty groups, whatever freezes.
+    unified: Option<Arc<Tree>>,
+    /// The cpuset of cgroup v1, if that binds.
+    cpuset: Option<Arc<Tree>>,
+    /// All trees, in the order in which they are removed.
+    trees: Vec<Arc<Tree>>,
     cpus: CpuSet,
     partitions: Vec<Partition>,
     processes: usize,
@@ -238,9 +119,10 @@ impl Mechanism {
     /// As for [`Mechanism::open`].
     pub fn open_for_starts(choice: Choice, run: &RunId) -> Result<Mechanism, Unavailable> {
         let mut mechanism = Mechanism::open(choice, run)?;
-        if mechanism.freezer == Freezer::V2 && mechanism.cpus_by == CpusBy::V1 {
-            mechanism.cpuset = None;
-            mechanism.cpus_by = CpusBy::Affinity;
+        let slow = mechanism.cpuset.take_if(|_| mechanism.freezer.name() == "v2");
+        if let Some(slow) = slow {
+            mechanism.trees.retain(|tree| !Arc::ptr_eq(tree, &slow));
+            mechanism.binder = Box::new(binder::affinity::Affinity { tree: mechanism.unified.clone() });
             mechanism.notes.push(
                 "CPU sets are set by sched_setaffinity, thread by thread (processes are started during the run, and a v1 cpuset would \
                  hold up the scheduler with each)"
@@ -300,12 +182,10 @@ impl Mechanism {
         } else {
             open_cpuset(layout, run, &mut notes)
         };
-        let cpus_by = match (delegated, &cpuset) {
-            (true, _) => CpusBy::V2,
-            (false, Some(_)) => CpusBy::V1,
-            (false, None) => CpusBy::Affinity,
-        };
-        Mechanism::new(run, Freezer::V2, cpus_by, [Some(tree), None, cpuset], cpus, notes)
+        let unified = Arc::new(tree);
+        let freezer = Box::new(freezer::v2::V2 { tree: unified.clone() });
+        let trees = Trees { unified: Some(unified), delegated, frozen: None, cpuset };
+        Mechanism::new(run, freezer, trees, cpus, notes)
     }
 
     fn open_v1(layout: &Layout, run: &RunId) -> Result<Mechanism, Unavailable> {
@@ -336,8 +216,10 @@ impl Mechanism {
             }
         };
         let (cpuset, cpus) = open_cpuset(layout, run, &mut notes);
-        let cpus_by = if cpuset.is_some() { CpusBy::V1 } else { CpusBy::Affinity };
-        let opened = Mechanism::new(run, Freezer::V1, cpus_by, [unified, Some(tree), cpuset], cpus, notes);
+        let tree = Arc::new(tree);
+        let freezer = Box::new(freezer::v1::V1 { tree: tree.clone() });
+        let trees = Trees { unified: unified.map(Arc::new), delegated: false, frozen: Some(tree), cpuset };
+        let opened = Mechanism::new(run, freezer, trees, cpus, notes);
         if opened.is_err() {
             let _ = fs::remove_dir(&keep);
         }
@@ -350,14 +232,13 @@ impl Mechanism {
             "signal: anybody may continue a stopped process, and its parent sees that it stopped".into(),
             "CPU sets are set by sched_setaffinity, thread by thread; a process can change its own".into(),
         ];
-        Mechanism::new(run, Freezer::Signal, CpusBy::Affinity, [None, None, None], None, notes)
+        Mechanism::new(run, Box::new(freezer::signal::Signal), Trees::default(), None, notes)
     }
 
     fn new(
         run: &RunId,
-        freezer: Freezer,
-        cpus_by: CpusBy,
-        [unified, v1_freezer, cpuset]: [Option<Tree>; 3],
+        freezer: Box<dyn Freezer>,
+        Trees { unified, delegated, frozen, cpuset }: Trees,
         cpus: Option<CpuSet>,
         notes: Vec<String>,
     ) -> Result<Mechanism, Unavailable> {
@@ -374,10 +255,14 @@ impl Mechanism {
         let raised = setrlimit(Resource::Nofile, Rlimit { current: old.maximum, maximum: old.maximum });
         Ok(Mechanism {
             run: *run,
+            binder: match (&unified, &cpuset) {
+                (_, Some(tree)) => Box::new(binder::v1::V1 { tree: tree.clone() }),
+                (Some(tree), None) if delegated => Box::new(binder::v2::V2 { tree: tree.clone() }),
+                (tree, None) => Box::new(binder::affinity::Affinity { tree: tree.clone() }),
+            },
             freezer,
-            cpus_by,
+            trees: [&unified, &frozen, &cpuset].into_iter().flatten().cloned().collect(),
             unified,
-            v1_freezer,
             cpuset,
             cpus,
             partitions: Vec::new(),
@@ -394,11 +279,7 @@ impl Mechanism {
     /// `v2`, `v1` or `signal`.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match self.freezer {
-            Freezer::V2 => "v2",
-            Freezer::V1 => "v1",
-            Freezer::Signal => "signal",
-        }
+        self.freezer.name()
     }
     /// In what this is weaker than the best, a line each.
     #[must_use]
@@ -432,34 +313,19 @@ impl Mechanism {
             let what = format!("CPUs {cpus} asked for, CPUs {} are there", self.cpus);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        let name = format!("p{number}");
-        for tree in [&self.unified, &self.v1_freezer, &self.cpuset].into_iter().flatten() {
-            fs::create_dir(tree.path.join(&name))?;
+        for tree in &self.trees {
+            fs::create_dir(tree.partition(number))?;
         }
-        match (self.cpus_by, &self.cpuset, &self.unified) {
-            (CpusBy::V1, Some(tree), _) => {
-                let dir = tree.path.join(&name);
-                prepare_cpuset(&dir, &control::read(&tree.path.join("cpuset.mems"))?, cpus)?;
-            }
-            (CpusBy::V2, _, Some(tree)) => {
-                control::write(&tree.path.join(&name).join("cpuset.cpus"), &cpus.to_string())?;
-            }
-            _ => {}
-        }
-        for index in 0..processes {
-            let group = format!("p{number}/t{index}");
+        self.binder.add(number, cpus)?;
+        let partition = PartitionHandle(number as u32);
+        for index in 0..processes as u32 {
+            let group = Group { partition, index };
             if let Some(tree) = &self.unified {
-                fs::create_dir(tree.path.join(&group))?;
-                if self.freezer == Freezer::V2 {
-                    control::write(&tree.path.join(&group).join("cgroup.freeze"), "1")?;
-                }
+                fs::create_dir(tree.group(group))?;
             }
-            if let Some(tree) = &self.v1_freezer {
-                fs::create_dir(tree.path.join(&group))?;
-                control::write(&tree.path.join(&group).join("freezer.state"), "FROZEN")?;
-            }
+            self.freezer.add(group)?;
         }
-        let shared = SharedCpus::default();
+        let shared = SharedCpus::new();
         shared.replace(cpus);
         self.partitions.push(Partition {
             cpus: shared,
@@ -471,7 +337,7 @@ impl Mechanism {
         let handle = PartitionHandle(number as u32);
         if self.processes <= FILES_MAX {
             for index in 0..processes {
-                let file = self.open_freezer(self.group(handle, index))?;
+                let file = self.freezer.open(self.group(handle, index))?;
                 self.partitions[number].members[index].file = file;
             }
         } else {
@@ -480,7 +346,7 @@ impl Mechanism {
                 partition.members.iter_mut().for_each(|member| member.file = None);
             }
             if processes > 0 {
-                let file = self.open_freezer(self.group(handle, 0))?;
+                let file = self.freezer.open(self.group(handle, 0))?;
                 self.partitions[number].cached = Mutex::new(file.map(|file| (0, file)));
             }
         }
@@ -494,7 +360,7 @@ impl Mechanism {
     /// When the control file cannot be opened.
     pub fn expect_cpu_changes(&mut self, partition: PartitionHandle) -> io::Result<()> {
         if self.cpu_files < CPU_FILES_MAX && self.partitions[partition.0 as usize].cpu_file.is_none() {
-            self.partitions[partition.0 as usize].cpu_file = self.open_cpus(partition)?;
+            self.partitions[partition.0 as usize].cpu_file = self.binder.open(partition)?;
             self.cpu_files += 1;
         }
         Ok(())
@@ -514,30 +380,6 @@ impl Mechanism {
         &self.partitions[group.partition.0 as usize].members[group.index as usize]
     }
 
-    fn path(&self, tree: &Tree, group: Group) -> PathBuf {
-        tree.path.join(format!("p{}/t{}", group.partition.0, group.index))
-    }
-
-    /// Opens the control file that freezes the group; `None` for signals.
-    fn open_freezer(&self, group: Group) -> Result<Option<OwnedFd>, Errno> {
-        let (tree, name) = match (self.freezer, &self.unified, &self.v1_freezer) {
-            (Freezer::V2, Some(tree), _) => (tree, "cgroup.freeze"),
-            (Freezer::V1, _, Some(tree)) => (tree, "freezer.state"),
-            _ => return Ok(None),
-        };
-        let path = Text::<64>::format(format_args!("p{}/t{}/{name}", group.partition.0, group.index))?;
-        control::open_below(&tree.dir, path.c_str()?).map(Some)
-    }
-
-    fn open_cpus(&self, partition: PartitionHandle) -> Result<Option<OwnedFd>, Errno> {
-        let tree = match (self.cpus_by, &self.unified, &self.cpuset) {
-            (CpusBy::V2, Some(tree), _) | (CpusBy::V1, _, Some(tree)) => tree,
-            _ => return Ok(None),
-        };
-        let path = Text::<64>::format(format_args!("p{}/cpuset.cpus", partition.0))?;
-        control::open_below(&tree.dir, path.c_str()?).map(Some)
-    }
-
     /// Starts a process in its group, which should be frozen: then its program has not run one instruction when this
     /// returns, and will not before the group's first [`Mechanism::thaw`]. Returns the process id; the caller reaps it and then
     /// calls [`Mechanism::leader_exited`]. A program that cannot be run ends with status 127 (not found) or 126 after
@@ -553,15 +395,8 @@ impl Mechanism {
         let name = format!("p{}/t{}", group.partition.0, group.index);
         let env = spec.marked_env(&self.run.to_string(), &name)?;
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
-        let gate = match self.freezer {
-            Freezer::V1 => Some(eventfd(0, EventfdFlags::CLOEXEC)?),
-            Freezer::V2 | Freezer::Signal => None,
-        };
-        let hold = match (&gate, self.freezer) {
-            (Some(gate), _) => sys::Hold::Gate(gate.as_fd()),
-            (None, Freezer::Signal) => sys::Hold::Stop,
-            (None, _) => sys::Hold::Frozen,
-        };
+        let gate = self.freezer.gate()?;
+        let hold = self.freezer.hold(gate.as_ref());
         let child = sys::Child {
             programs: &programs,
             argv: &spec.argv,
@@ -576,7 +411,7 @@ impl Mechanism {
             nofile: self.nofile.as_ref().map(|l| (l.current.unwrap_or(u64::MAX), l.maximum.unwrap_or(u64::MAX))),
             hold,
         };
-        let place = self.unified.as_ref().map(|tree| self.path(tree, group));
+        let place = self.unified.as_ref().map(|tree| tree.group(group));
         let birth = place.as_deref().map(control::open_dir).transpose()?;
         let pid = sys::spawn(&child, birth.as_ref().map(AsFd::as_fd))?;
         let placed = self.settle(group, spec, pid, gate.as_ref());
@@ -589,19 +424,8 @@ impl Mechanism {
     /// Puts a held child into its place.
     fn settle(&self, group: Group, spec: &SpawnSpec<'_>, pid: i32, gate: Option<&OwnedFd>) -> io::Result<()> {
         let id = pid_of(pid)?;
-        if self.freezer != Freezer::Signal {
-            setpgid(Some(id), Some(id))?;
-        }
-        if let Some(tree) = &self.cpuset {
-            control::write(&tree.path.join(format!("p{}/cgroup.procs", group.partition.0)), &pid.to_string())?;
-        }
-        if let Some(tree) = &self.v1_freezer {
-            control::write(&self.path(tree, group).join("cgroup.procs"), &pid.to_string())?;
-        }
-        if self.freezer == Freezer::Signal {
-            let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            rustix::io::retry_on_intr(|| waitid(WaitId::Pid(id), options))?;
-        }
+        self.binder.take_in(group.partition, pid)?;
+        self.freezer.take_in(group, id)?;
         if spec.class != rt::Class::Other {
             rt::set_class(pid, spec.class)?;
         }
@@ -615,11 +439,11 @@ impl Mechanism {
             if let Some(own) = &spec.cpus {
                 cpus = cpus.intersection(own);
             }
-            if self.cpus_by == CpusBy::Affinity || spec.cpus.is_some() {
+            if self.binder.binds_threads() || spec.cpus.is_some() {
                 rt::set_affinity(pid, &cpus)?;
             }
             // The scheduler may have moved the partition meanwhile.
-            if self.cpus_by != CpusBy::Affinity || partition.cpus.load().0 == version {
+            if !self.binder.binds_threads() || partition.cpus.load().0 == version {
                 break;
             }
         }
@@ -636,14 +460,7 @@ impl Mechanism {
         member.process_group.store(0, Release);
         let Ok(id) = pid_of(pid) else { return };
         let _ = kill_process(id, Signal::KILL);
-        if let Some(tree) = &self.v1_freezer {
-            let state = self.path(tree, group).join("freezer.state");
-            let _ = control::write(&state, "THAWED");
-            let _ = waitpid(Some(id), WaitOptions::empty());
-            let _ = control::write(&state, "FROZEN");
-        } else {
-            let _ = waitpid(Some(id), WaitOptions::empty());
-        }
+        self.freezer.discard(group, id);
     }
 
     /// Lets the processes of a group run.
@@ -651,11 +468,7 @@ impl Mechanism {
     /// # Errors
     /// The kernel's answer. A group without processes is no error.
     pub fn thaw(&self, group: Group) -> io::Result<()> {
-        match self.freezer {
-            Freezer::V2 => self.set_frozen(group, b"0"),
-            Freezer::V1 => self.set_frozen(group, b"THAWED"),
-            Freezer::Signal => self.signal(group, Signal::CONT),
-        }
+        self.set_frozen(group, false)
     }
 
     /// Stops the processes of a group. It takes effect at the latest when each next leaves the kernel.
@@ -666,25 +479,23 @@ impl Mechanism {
         if self.member(group).killed.load(Acquire) {
             return Ok(());
         }
-        match self.freezer {
-            Freezer::V2 => self.set_frozen(group, b"1"),
-            Freezer::V1 => self.set_frozen(group, b"FROZEN"),
-            Freezer::Signal => self.signal(group, Signal::STOP),
-        }
+        self.set_frozen(group, true)
     }
 
-    fn set_frozen(&self, group: Group, value: &[u8]) -> io::Result<()> {
-        if let Some(file) = &self.member(group).file {
-            return Ok(control::put(file, value)?);
+    fn set_frozen(&self, group: Group, frozen: bool) -> io::Result<()> {
+        let member = self.member(group);
+        let set = |file: Option<&OwnedFd>| self.freezer.set(file, member.process_group.load(Acquire), frozen);
+        if member.file.is_some() || self.freezer.tree().is_none() {
+            return set(member.file.as_ref());
         }
         // Never wait here: whoever holds the lock may be a thread that the caller keeps from running.
         let Ok(mut cached) = self.partitions[group.partition.0 as usize].cached.try_lock() else {
-            return Ok(self.open_freezer(group)?.map_or(Ok(()), |file| control::put(file, value))?);
+            return set(self.freezer.open(group)?.as_ref());
         };
         if cached.as_ref().is_none_or(|(index, _)| *index != group.index) {
-            *cached = self.open_freezer(group)?.map(|file| (group.index, file));
+            *cached = self.freezer.open(group)?.map(|file| (group.index, file));
         }
-        Ok(cached.as_ref().map_or(Ok(()), |(_, file)| control::put(file, value))?)
+        set(cached.as_ref().map(|(_, file)| file))
     }
 
     /// Sends a signal to the process that was started in the group, and to none that it started. It takes effect when the group is
@@ -702,9 +513,9 @@ impl Mechanism {
 
     /// Gives every thread of a group, as far as it can be found, a scheduling class. Not for the scheduler thread.
     pub fn set_class(&self, group: Group, class: rt::Class) {
-        let pids = match (&self.unified, &self.v1_freezer) {
-            (Some(tree), _) | (None, Some(tree)) => control::pids(&self.path(tree, group).join("cgroup.procs")),
-            (None, None) => self.members_by_search(group),
+        let pids = match self.listing() {
+            Some(tree) => control::pids(&tree.group(group).join("cgroup.procs")),
+            None => self.members_by_search(group),
         };
         for pid in pids {
             let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -724,14 +535,9 @@ impl Mechanism {
         self.freeze(group)
     }
 
-    fn signal(&self, group: Group, signal: Signal) -> io::Result<()> {
-        let Some(process_group) = Pid::from_raw(self.member(group).process_group.load(Acquire)) else {
-            return Ok(());
-        };
-        match kill_process_group(process_group, signal) {
-            Ok(()) | Err(Errno::SRCH) => Ok(()),
-            Err(e) => Err(e.into()),
-        }
+    /// The tree in which each group lists its processes.
+    fn listing(&self) -> Option<&Tree> {
+        self.unified.as_deref().or(self.freezer.tree())
     }
 
     /// Moves a partition to other CPUs; does nothing when they are the ones it has. To be called by one thread.
@@ -746,48 +552,11 @@ impl Mechanism {
         if !state.cpus.replace(cpus) {
             return Ok(());
         }
-        let done = match (self.cpus_by, &state.cpu_file) {
-            (CpusBy::Affinity, _) => self.set_affinities(partition, cpus),
-            (_, Some(file)) => put_cpus(file, cpus),
-            (_, None) => self.open_cpus(partition).and_then(|file| file.map_or(Ok(()), |file| put_cpus(file, cpus))),
-        };
+        let done = self.binder.set(partition, state.cpu_file.as_ref(), &state.members, cpus);
         if done.is_err() {
             state.cpus.forget();
         }
         Ok(done?)
-    }
-
-    /// Sets the affinity of every thread that can be found without searching the whole machine: those of the group in
-    /// v2, else those of the process that was started.
-    fn set_affinities(&self, partition: PartitionHandle, cpus: &CpuSet) -> Result<(), Errno> {
-        let mut set = rustix::thread::CpuSet::new();
-        cpus.iter().for_each(|cpu| set.set(cpu));
-        // A thread that is gone is no error, nor one that was restricted to other CPUs by the kernel.
-        let apply = |thread: i32| {
-            if let Some(id) = Pid::from_raw(thread) {
-                let _ = rustix::thread::sched_setaffinity(Some(id), &set);
-            }
-        };
-        for (index, member) in self.partitions[partition.0 as usize].members.iter().enumerate() {
-            if let Some(tree) = &self.unified {
-                let path = Text::<64>::format(format_args!("p{}/t{index}/cgroup.threads", partition.0))?;
-                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-                let file = rustix::fs::openat(&tree.dir, path.c_str()?, flags, Mode::empty())?;
-                each_number(&file, apply)?;
-            } else if let leader @ 1.. = member.leader.load(Acquire) {
-                let path = Text::<64>::format(format_args!("/proc/{leader}/task"))?;
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                let Ok(dir) = rustix::fs::open(path.c_str()?, flags, Mode::empty()) else { continue };
-                let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-                let mut threads = rustix::fs::RawDir::new(dir, &mut buffer);
-                while let Some(Ok(entry)) = threads.next() {
-                    if let Some(thread) = entry.file_name().to_str().ok().and_then(|name| name.parse().ok()) {
-                        apply(thread);
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 
     /// CPU time used so far by the process that was started in the group (all its threads, not its children); `None`
@@ -811,7 +580,7 @@ impl Mechanism {
         if self.populated(group)? {
             let Some(tree) = &self.unified else { return Ok(false) };
             // Watched only now: a v2 freeze writes to the same file, and would wake the supervisor at every switch.
-            let file = self.path(tree, group).join("cgroup.events");
+            let file = tree.group(group).join("cgroup.events");
             let watch = inotify::add_watch(&self.inotify, &file, inotify::WatchFlags::MODIFY)?;
             self.watched.lock().unwrap_or_else(|e| e.into_inner()).insert(watch, group);
             // It may have become empty before the watch was there.
@@ -864,9 +633,9 @@ impl Mechanism {
     /// # Errors
     /// When the group cannot be read.
     pub fn populated(&self, group: Group) -> io::Result<bool> {
-        match (&self.unified, &self.v1_freezer) {
-            (Some(tree), _) => control::populated(&self.path(tree, group)),
-            (None, Some(tree)) => Ok(!control::pids(&self.path(tree, group).join("cgroup.procs")).is_empty()),
+        match (&self.unified, self.freezer.tree()) {
+            (Some(tree), _) => control::populated(&tree.group(group)),
+            (None, Some(tree)) => Ok(!control::pids(&tree.group(group).join("cgroup.procs")).is_empty()),
             (None, None) => {
                 // A process that is just becoming another program has no environment to be found by, for a moment.
                 let found = || !self.members_by_search(group).is_empty();
@@ -902,14 +671,9 @@ impl Mechanism {
     /// The kernel's answer; an empty group is no error.
     pub fn kill(&self, group: Group) -> io::Result<()> {
         self.member(group).killed.store(true, Release);
-        if let Some(tree) = &self.v1_freezer {
-            return kill_v1(&self.path(tree, group));
+        if !self.freezer.kill(group, self.member(group).process_group.load(Acquire))? {
+            kill_found(|| self.members_by_search(group), Instant::now() + Duration::from_secs(1));
         }
-        if let Some(tree) = &self.unified {
-            return kill_frozen_v2(&self.path(tree, group));
-        }
-        self.signal(group, Signal::KILL)?;
-        kill_found(|| self.members_by_search(group), Instant::now() + Duration::from_secs(1));
         Ok(())
     }
 
@@ -927,30 +691,23 @@ impl Mechanism {
         let groups = handles.flat_map(|(partition, state)| {
             (0..state.members.len() as u32).map(move |index| Group { partition, index })
         });
-        match (&self.unified, &self.v1_freezer) {
-            (Some(tree), freezer) => {
-                kill_v2(&tree.path)?;
-                if let Some(freezer) = freezer {
-                    groups.into_iter().try_for_each(|group| thaw_v1(&self.path(freezer, group)))?;
+        if let Some(tree) = &self.unified {
+            freezer::v2::kill_all(&tree.path)?;
+            groups.into_iter().try_for_each(|group| self.freezer.release(group))?;
+        } else {
+            let mut searched = HashSet::new();
+            for group in groups {
+                let process_group = self.member(group).process_group.load(Acquire);
+                if !self.freezer.kill(group, process_group)? {
+                    searched.insert(process_group);
                 }
             }
-            (None, Some(freezer)) => groups.into_iter().try_for_each(|group| kill_v1(&self.path(freezer, group)))?,
-            (None, None) => {
-                let process_groups: HashSet<i32> = groups
-                    .map(|group| {
-                        self.signal(group, Signal::KILL)?;
-                        Ok(self.member(group).process_group.load(Acquire))
-                    })
-                    .collect::<io::Result<_>>()?;
-                let found =
-                    || self.search(None, |process_group| process_group > 0 && process_groups.contains(&process_group));
-                if !kill_found(found, deadline) {
-                    return Err(io::Error::other("some processes could not be killed"));
-                }
+            let found = || self.search(None, |process_group| process_group > 0 && searched.contains(&process_group));
+            if self.freezer.tree().is_none() && !kill_found(found, deadline) {
+                return Err(io::Error::other("some processes could not be killed"));
             }
         }
-        let trees = [&self.unified, &self.v1_freezer, &self.cpuset];
-        trees.into_iter().flatten().try_for_each(|tree| control::remove_tree(&tree.path, deadline))
+        self.trees.iter().try_for_each(|tree| control::remove_tree(&tree.path, deadline))
     }
 }
 
@@ -975,140 +732,6 @@ fn kill_found(search: impl Fn() -> Vec<i32>, deadline: Instant) -> bool {
     }
 }
 
-/// Creates the run's v1 cpuset if that is possible, and tells the CPUs in it.
-fn open_cpuset(layout: &Layout, run: &RunId, notes: &mut Vec<String>) -> (Option<Tree>, Option<CpuSet>) {
-    let made =
-        layout.cpuset.as_ref().ok_or_else(|| "no cpuset controller can be used".to_string()).and_then(|parent| {
-            let cpus = control::read(&parent.own.join("cpuset.cpus")).map_err(|e| e.to_string())?;
-            let mems = control::read(&parent.own.join("cpuset.mems")).map_err(|e| e.to_string())?;
-            let mut cpus = control::parse_cpus(&cpus);
-            for (name, taken) in exclusive_siblings(&parent.own) {
-                if !taken.is_disjoint(&cpus) {
-                    notes.push(format!("CPUs {taken} belong exclusively to the cpuset {name}"));
-                    cpus = cpus.difference(&taken);
-                }
-            }
-            let tree = Tree::create(parent, &run.group_name()).map_err(|e| e.reason)?;
-            prepare_cpuset(&tree.path, &mems, &cpus).map_err(|e| e.to_string())?;
-            Ok((tree, cpus))
-        });
-    match made {
-        Ok((tree, cpus)) => (Some(tree), Some(cpus)),
-        Err(why) => {
-            notes.push(format!("CPU sets are set by sched_setaffinity, thread by thread ({why})"));
-            (None, None)
-        }
-    }
-}
-
-fn prepare_cpuset(dir: &Path, mems: &str, cpus: &CpuSet) -> io::Result<()> {
-    // First, while the set is empty: a balanced v1 cpuset makes the kernel rebuild its scheduling domains at each change
-    // of its CPUs. Tasks are still balanced, in the parent's domain.
-    control::write(&dir.join("cpuset.sched_load_balance"), "0")?;
-    // Without memory nodes no task can enter.
-    control::write(&dir.join("cpuset.mems"), mems)?;
-    control::write(&dir.join("cpuset.cpus"), &cpus.to_string())
-}
-
-/// Child cpusets of `parent` that exclude others from their CPUs.
-fn exclusive_siblings(parent: &Path) -> Vec<(String, CpuSet)> {
-    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    let exclusive = |dir: &Path| control::read(&dir.join("cpuset.cpu_exclusive")).is_ok_and(|flag| flag == "1");
-    entries
-        .filter(|entry| exclusive(&entry.path()))
-        .filter_map(|entry| {
-            let cpus = control::read(&entry.path().join("cpuset.cpus")).ok()?;
-            Some((entry.file_name().to_string_lossy().into_owned(), control::parse_cpus(&cpus)))
-        })
-        .collect()
-}
-
-fn put_cpus(file: impl AsFd, cpus: &CpuSet) -> Result<(), Errno> {
-    // The longest list of 1024 CPUs names every second one.
-    control::put(file, Text::<4096>::format(format_args!("{cpus}"))?.bytes())
-}
-
-/// Calls `f` for each number in a file of one number per line, without allocating.
-fn each_number(file: &OwnedFd, f: impl Fn(i32)) -> Result<(), Errno> {
-    let mut buffer = [0u8; 1024];
-    let mut number = 0;
-    loop {
-        let len = rustix::io::retry_on_intr(|| rustix::io::read(file, &mut buffer))?;
-        if len == 0 {
-            return Ok(());
-        }
-        for byte in &buffer[..len] {
-            match byte {
-                b'0'..=b'9' => number = number * 10 + i32::from(byte - b'0'),
-                _ => f(std::mem::take(&mut number)),
-            }
-        }
-    }
-}
-
 fn pid_of(pid: i32) -> io::Result<Pid> {
     Pid::from_raw(pid).ok_or_else(|| Errno::SRCH.into())
-}
-
-/// Kills all below a v2 group, forks included.
-pub(crate) fn kill_v2(group: &Path) -> io::Result<()> {
-    match control::write(&group.join("cgroup.kill"), "1") {
-        // Before Linux 5.14.
-        Err(e) if e.kind() == io::ErrorKind::NotFound && group.exists() => {
-            kill_frozen_v2(group)?;
-            control::write(&group.join("cgroup.freeze"), "0")
-        }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
-}
-
-/// Kills all below a v2 group process by process: a frozen group cannot fork, so none is missed, and in v2 a frozen process dies.
-fn kill_frozen_v2(group: &Path) -> io::Result<()> {
-    let frozen = |_: &u32| {
-        let frozen = control::read(&group.join("cgroup.events")).map_or(true, |e| !e.contains("frozen 0"));
-        if !frozen {
-            sleep(Duration::from_millis(1));
-        }
-        frozen
-    };
-    control::write(&group.join("cgroup.freeze"), "1")?;
-    // A process in an uninterruptible wait keeps the group from getting frozen; then it cannot fork either.
-    (0..200).find(frozen);
-    for dir in control::tree(group) {
-        for pid in control::pids(&dir.join("cgroup.procs")).into_iter().filter_map(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-    }
-    Ok(())
-}
-
-/// Kills all in one v1 freezer group: frozen processes cannot fork, so none is missed; the signal waits for the thaw.
-pub(crate) fn kill_v1(group: &Path) -> io::Result<()> {
-    let state = group.join("freezer.state");
-    let frozen = |_: &u32| {
-        let frozen = control::read(&state).map_or(true, |s| s == "FROZEN");
-        if !frozen {
-            sleep(Duration::from_millis(1));
-        }
-        frozen
-    };
-    match control::write(&state, "FROZEN") {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        done => done?,
-    }
-    // A process in an uninterruptible wait keeps the group from getting frozen; then it cannot fork either.
-    (0..200).find(frozen);
-    for pid in control::pids(&group.join("cgroup.procs")).into_iter().filter_map(Pid::from_raw) {
-        let _ = kill_process(pid, Signal::KILL);
-    }
-    thaw_v1(group)
-}
-
-/// Thaws one v1 freezer group; one that is gone is no error.
-pub(crate) fn thaw_v1(group: &Path) -> io::Result<()> {
-    match control::write(&group.join("freezer.state"), "THAWED") {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
 }

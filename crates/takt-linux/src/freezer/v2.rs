@@ -1,0 +1,84 @@
+//! `cgroup.freeze` of cgroup v2.
+//!
+//! * A frozen process that is killed dies at once.
+//! * From Linux 6.14 on, a process that is born into a group that was ever killed by `cgroup.kill` dies at once: its parent's count
+//!   of kills is compared with that of the group (`cgroup_css_set_fork`). So a group that is used again is killed process by process.
+//! * Freezing takes the lock that every creation, move and removal of any group takes.
+
+use super::{Freezer, wait_until_frozen};
+use crate::control::{self, Text};
+use crate::group::{Group, Tree};
+use crate::sys::Hold;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, setpgid, waitpid};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) struct V2 {
+    /// In which groups are made by whoever makes partitions, for other freezers, too.
+    pub(crate) tree: Arc<Tree>,
+}
+
+impl Freezer for V2 {
+    fn name(&self) -> &'static str {
+        "v2"
+    }
+    fn add(&self, group: Group) -> io::Result<()> {
+        control::write(&self.tree.group(group).join("cgroup.freeze"), "1")
+    }
+    fn open(&self, group: Group) -> Result<Option<OwnedFd>, Errno> {
+        let path = Text::<64>::format(format_args!("p{}/t{}/cgroup.freeze", group.partition.0, group.index))?;
+        control::open_below(&self.tree.dir, path.c_str()?).map(Some)
+    }
+    fn set(&self, file: Option<&OwnedFd>, _: i32, frozen: bool) -> io::Result<()> {
+        Ok(file.map_or(Ok(()), |file| control::put(file, if frozen { b"1" } else { b"0" }))?)
+    }
+    fn gate(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
+    }
+    fn hold<'a>(&self, _: Option<&'a OwnedFd>) -> Hold<'a> {
+        Hold::Frozen
+    }
+    fn take_in(&self, _: Group, child: Pid) -> io::Result<()> {
+        Ok(setpgid(Some(child), Some(child))?)
+    }
+    fn discard(&self, _: Group, child: Pid) {
+        let _ = waitpid(Some(child), WaitOptions::empty());
+    }
+    fn kill(&self, group: Group, _: i32) -> io::Result<bool> {
+        kill_one_by_one(&self.tree.group(group)).map(|()| true)
+    }
+    fn release(&self, _: Group) -> io::Result<()> {
+        Ok(())
+    }
+    fn tree(&self) -> Option<&Tree> {
+        Some(&self.tree)
+    }
+}
+
+/// Kills all below a v2 group, forks included.
+pub(crate) fn kill_all(group: &Path) -> io::Result<()> {
+    match control::write(&group.join("cgroup.kill"), "1") {
+        // Before Linux 5.14.
+        Err(e) if e.kind() == io::ErrorKind::NotFound && group.exists() => {
+            kill_one_by_one(group)?;
+            control::write(&group.join("cgroup.freeze"), "0")
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Kills all below a v2 group process by process: a frozen group cannot fork, so none is missed, and in v2 a frozen process dies.
+pub(crate) fn kill_one_by_one(group: &Path) -> io::Result<()> {
+    control::write(&group.join("cgroup.freeze"), "1")?;
+    wait_until_frozen(&group.join("cgroup.events"), |events| !events.contains("frozen 0"));
+    for dir in control::tree(group) {
+        for pid in control::pids(&dir.join("cgroup.procs")).into_iter().filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    Ok(())
+}
