@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-/// The highest number of CPUs a set can hold; CPU numbers go to 1023.
-pub const MAX_CPUS: usize = 1024;
+/// The number of CPUs that a set can hold, from number 0 on: 1024, and 64 on processors of 32 bits, whose memory is small.
+pub const MAX_CPUS: usize = if cfg!(target_pointer_width = "64") { 1024 } else { 64 };
 const WORDS: usize = MAX_CPUS / 64;
 
-/// A set of CPU numbers 0 to 1023. Copying and comparing cost a constant 128 bytes.
+/// A set of CPU numbers below [`MAX_CPUS`]. Copying and comparing cost a constant 128 bytes, or 8.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CpuSet([u64; WORDS]);
 
@@ -17,7 +17,7 @@ impl CpuSet {
     /// The set of one CPU.
     ///
     /// # Panics
-    /// When `cpu` is above 1023.
+    /// When `cpu` is not below [`MAX_CPUS`].
     #[must_use]
     pub fn single(cpu: usize) -> CpuSet {
         let mut set = CpuSet::EMPTY;
@@ -32,7 +32,7 @@ impl CpuSet {
     /// Adds a CPU.
     ///
     /// # Panics
-    /// When `cpu` is above 1023.
+    /// When `cpu` is not below [`MAX_CPUS`].
     pub fn insert(&mut self, cpu: usize) {
         self.0[cpu / 64] |= 1 << (cpu % 64);
     }
