@@ -25,6 +25,24 @@ fn count(records: &[Record], wanted: impl Fn(&What) -> bool) -> usize {
     records.iter().filter(|r| wanted(&r.what)).count()
 }
 
+/// `tests/records` holds what version 0.1.0 recorded before the core had layers: workloads, the steps of a run of each, and its trace.
+#[test]
+fn records_of_an_earlier_version_replay_bit_for_bit() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/records");
+    for name in ["edf", "windows"] {
+        let room = Room::with("");
+        for file in ["yaml", "steps", "jsonl"].map(|ending| format!("{name}.{ending}")) {
+            fs::copy(folder.join(&file), room.path(&file)).expect("a file of the records");
+        }
+        let (workload, steps) = (format!("{name}.yaml"), format!("{name}.steps"));
+        room.takt(&["sim", &workload, "--replay", &steps, "--trace", "sim.jsonl"]).expect(0);
+        let records = |name: &str| room.trace(name).records.iter().map(|r| r.record).collect::<Vec<_>>();
+        let run = records(&format!("{name}.jsonl"));
+        assert!(run.len() > 40, "{name}");
+        assert!(run == records("sim.jsonl"), "{name}");
+    }
+}
+
 #[test]
 fn a_window_table_with_signals_and_overruns_replays() {
     on_cpus(|| {
