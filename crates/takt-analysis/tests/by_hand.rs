@@ -415,7 +415,7 @@ fn a_skipped_release_is_missed_behind_a_server_too() {
             (s.tasks[0].reservation, s.tasks[1].deadline) = (None, None);
             if policy != "cbs" {
                 let at = s.policy.profile.settings.iter().position(|setting| setting.name == "by").unwrap();
-                s.policy.values[at] = Some(by);
+                s.policy.values.set(at, Some(by));
             }
             for arrival in [s.tasks[1].arrival.clone(), listed.clone()] {
                 s.tasks[1].arrival = arrival;
@@ -482,7 +482,7 @@ fn global_policies_that_shed_jobs_are_global_edf_while_that_meets_all() {
     // G-GUA may miss what global EDF meets, and so may NG-GUA by declared loads.
     let mut declared = valued("ng-gua", 2, &set);
     let load = declared.policy.profile.settings.iter().position(|s| s.name == "load").unwrap();
-    declared.policy.values[load] = Some(1);
+    declared.policy.values.set(load, Some(1));
     assert_eq!(verdict(&declared).schedulable, Answer::Unknown);
     assert_eq!(verdict(&valued("g-gua", 2, &set)).schedulable, Answer::Unknown);
 }
@@ -677,7 +677,7 @@ fn servers_with_deadlines_before_the_ends_of_their_periods() {
     // A hard one that has used up its budget may have less of the next, unless its jobs come just when its periods begin.
     let hard = |tasks: &[_], servers: &[_]| {
         let mut system = told("cbs", 1, tasks, servers);
-        system.policy.values[0] = Some(1);
+        system.policy.values.set(0, Some(1));
         system
     };
     yes(&hard(&[(4, 5, 12)], &[(4, 5, 12)]), "reservation");
@@ -759,7 +759,7 @@ fn listed_releases_count_by_the_densest_second_or_by_a_server_that_keeps_to_its_
         s.tasks[1].runtime = None;
         if hard {
             let at = s.policy.profile.settings.iter().position(|setting| setting.name == "enforcement").unwrap();
-            s.policy.values[at] = Some(1);
+            s.policy.values.set(at, Some(1));
         }
         assert_eq!(verdict(&s).idle_10_percent, bounded, "{policy}");
         let blamed = obstacle(&s);
@@ -821,7 +821,7 @@ fn what_tasks_take_through_one_server_counts_once() {
     };
     assert_eq!(obstacle(&unknown("polling-server", 1)), None);
     let mut background = unknown("polling-server", 1);
-    background.policy.values[1] = Some(1);
+    background.policy.values.set(1, Some(1));
     assert_eq!(obstacle(&background).and_then(|o| o.task), Some(TaskId(0)));
     // As much as that for each of them is more than the CPU.
     let mut two = unknown("polling-server", 1);

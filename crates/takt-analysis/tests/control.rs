@@ -22,7 +22,7 @@ fn spec(settings: &[(&str, i64)]) -> PolicySpec {
     let mut spec = PolicySpec::from_name("ipi").expect("ipi");
     for (name, value) in settings {
         let index = spec.profile.settings.iter().position(|s| s.name == *name).expect("a setting");
-        spec.values[index] = Some(*value);
+        spec.values.set(index, Some(*value));
     }
     spec
 }

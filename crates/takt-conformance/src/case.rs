@@ -398,8 +398,10 @@ fn tuned(spec: PolicySpec) -> impl Strategy<Value = PolicySpec> {
     let mapper = 0..MAPPERS.len() as u8;
     (values, 1u16..4, mapper, select(&Placement::ALL[..])).prop_map(move |(values, cluster, mapper, placement)| {
         let mut spec = PolicySpec { cluster, mapper, placement: placement.1, ..plain(spec) };
-        for ((slot, setting), n) in spec.values.iter_mut().zip(spec.profile.settings).zip(values) {
-            *slot = n.map_or(*slot, |n| Some(value(setting.kind, n)));
+        for ((index, setting), n) in spec.profile.settings.iter().enumerate().zip(values) {
+            if let Some(n) = n {
+                spec.values.set(index, Some(value(setting.kind, n)));
+            }
         }
         spec
     })
@@ -407,8 +409,8 @@ fn tuned(spec: PolicySpec) -> impl Strategy<Value = PolicySpec> {
 
 /// The policy with short durations: it takes every system that has what it needs.
 fn plain(mut spec: PolicySpec) -> PolicySpec {
-    for (slot, setting) in spec.values.iter_mut().zip(spec.profile.settings) {
-        *slot = matches!(setting.kind, Value::Duration(..)).then(|| value(setting.kind, 0));
+    for (index, setting) in spec.profile.settings.iter().enumerate() {
+        spec.values.set(index, matches!(setting.kind, Value::Duration(..)).then(|| value(setting.kind, 0)));
     }
     spec
 }

@@ -22,6 +22,8 @@ pub use ids::{PartitionId, ResourceId, ServerId, TaskId};
 pub use invalid::Invalid;
 pub use load::{Load, scaled};
 pub use reservation::{Reservation, Server};
-pub use spec::{CLUSTER, CpuTest, Fit, Kind, MAX_SETTINGS, Need, Placement, PolicySpec, Profile, Scope, Setting};
+pub use spec::{
+    CLUSTER, CpuTest, Fit, Kind, MAX_SETTINGS, Need, Placement, PolicySpec, Profile, Scope, Setting, Values,
+};
 pub use system::{Backlog, BestEffortStart, Domain, Late, Locking, Partition, Slice, System, Timing, Window};
 pub use task::{Completion, Execution, Handler, OnAbort, OnExit, Step, Task};

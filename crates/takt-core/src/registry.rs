@@ -184,21 +184,21 @@ mod tests {
     fn facts_follow_the_settings() {
         let mut pd2 = PolicySpec::from_name("pd2").unwrap();
         assert_eq!(pd2.grid(), Some(Span::from_ms(1)));
-        pd2.values[0] = Some(100_000);
+        pd2.values.set(0, Some(100_000));
         assert_eq!((pd2.grid(), pd2.ranks_by_priority()), (Some(Span::from_us(100)), false));
         let mut server = PolicySpec::from_name("sporadic-server").unwrap();
         assert_eq!((server.server_order(), server.is_work_conserving()), (Some(Order::Period), false));
-        server.values[..2].copy_from_slice(&[Some(1), Some(1)]);
+        (0..2).for_each(|index| server.values.set(index, Some(1)));
         assert_eq!((server.server_order(), server.is_work_conserving()), (Some(Order::Priority), true));
         assert!(server.ranks_by_priority() && PolicySpec::from_name("p-fp").unwrap().ranks_by_priority());
         assert_eq!(PolicySpec::from_name("llref").unwrap().grid(), None);
         let mut cbs = PolicySpec::from_name("cbs").unwrap();
         assert!(cbs.is_work_conserving());
-        cbs.values[0] = Some(1);
+        cbs.values.set(0, Some(1));
         assert!(!cbs.is_work_conserving() && cbs.holds(cbs.reservations().unwrap().hard));
         let mut ng_gua = PolicySpec::from_name("ng-gua").unwrap();
         assert!(ng_gua.is_underload_edf(true));
-        ng_gua.values[0] = Some(1);
+        ng_gua.values.set(0, Some(1));
         assert!(!ng_gua.is_underload_edf(false));
         assert!(PolicySpec::from_name("p-edf").unwrap().is_edf() && !PolicySpec::from_name("np-edf").unwrap().is_edf());
     }

@@ -20,7 +20,7 @@ fn spec(name: &str, settings: &[(&str, &str)]) -> PolicySpec {
     let mut spec = PolicySpec::from_name(name).expect("a policy");
     for (name, text) in settings {
         let index = index(name);
-        spec.values[index] = Some(value(index, text));
+        spec.values.set(index, Some(value(index, text)));
     }
     spec
 }
@@ -549,7 +549,7 @@ fn a_task_stays_where_its_affinity_wants_it() {
 fn settings_that_make_no_sense_are_refused() {
     let refused = |name, value| {
         let mut spec = spec("ipi", &[]);
-        spec.values[index(name)] = Some(value);
+        spec.values.set(index(name), Some(value));
         Engine::new(System { tasks: vec![batch(1.0)], ..System::new(CpuSet::first(1), spec) }).err()
     };
     for (name, value) in

@@ -488,7 +488,7 @@ fn a_policy_that_takes_over_ranks_all_jobs_that_ran() {
     let _ = engine.step(Time::from_ns(1_000), &[], &mut ());
     assert_eq!(engine.running().len(), 2);
     let mut llf = PolicySpec::from_name("p-llf").expect("p-llf");
-    llf.values[0] = Some(1_000);
+    llf.values.set(0, Some(1_000));
     engine.switch_policy(llf, &mut ()).expect("a suitable policy");
     let _ = engine.step(Time::from_ns(1_000), &[], &mut ());
     // a must start by 18000 at the latest, and b by 17500: b is ahead, although by less than the threshold.

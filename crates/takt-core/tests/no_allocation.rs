@@ -46,9 +46,9 @@ const RESOURCES: u16 = 40;
 fn specs() -> impl Iterator<Item = PolicySpec> {
     let spec = |entry: &'static Entry, scope| {
         let mut spec = PolicySpec::new(&entry.profile, scope);
-        for (value, setting) in spec.values.iter_mut().zip(entry.profile.settings) {
+        for (index, setting) in entry.profile.settings.iter().enumerate() {
             if let Kind::Duration(least, _) = setting.kind {
-                *value = Some(least.ns());
+                spec.values.set(index, Some(least.ns()));
             }
         }
         spec

@@ -33,7 +33,7 @@ fn system(policy: &str, settings: &[(&str, i64)], m: usize, set: &[T], unit: i64
     let mut spec = PolicySpec::from_name(policy).expect("a policy");
     for (name, value) in settings {
         let index = spec.profile.settings.iter().position(|s: &Setting| s.name == *name).expect("a setting");
-        spec.values[index] = Some(*value);
+        spec.values.set(index, Some(*value));
     }
     System { tasks: set.iter().map(task).collect(), ..System::new(CpuSet::first(m), spec) }
 }

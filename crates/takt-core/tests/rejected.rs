@@ -47,7 +47,7 @@ fn refusal(system: System) -> Option<Invalid> {
 fn a_setting_out_of_its_range_is_refused_and_later_on_changes_nothing() {
     let with = |name: &str, value: i64| {
         let mut policy = spec(name);
-        policy.values[0] = Some(value);
+        policy.values.set(0, Some(value));
         System { policy, ..table(Some("edf")) }
     };
     assert_eq!(refusal(with("pd2", 0)), Some(Invalid::Setting("quantum")));

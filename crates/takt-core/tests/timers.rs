@@ -35,7 +35,7 @@ fn policy(name: &str, settings: &[(&str, i64)]) -> PolicySpec {
     let mut spec = PolicySpec::from_name(name).unwrap();
     for (setting, value) in settings {
         let index = spec.profile.settings.iter().position(|s| s.name == *setting).unwrap();
-        spec.values[index] = Some(*value);
+        spec.values.set(index, Some(*value));
     }
     spec
 }

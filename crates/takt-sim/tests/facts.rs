@@ -33,7 +33,7 @@ fn policies() -> Vec<PolicySpec> {
                 let Kind::Choice(words) = setting.kind else { continue };
                 all.extend((0..words.len() as i64).map(|value| {
                     let mut spec = plain;
-                    spec.values[index] = Some(value);
+                    spec.values.set(index, Some(value));
                     spec
                 }));
             }

@@ -28,7 +28,7 @@ fn policy(name: &str, settings: &[(&str, i64)]) -> PolicySpec {
     let mut spec = PolicySpec::from_name(name).expect("it is in the registry");
     for (setting, value) in settings {
         let index = spec.profile.settings.iter().position(|s| s.name == *setting).expect("it has this setting");
-        spec.values[index] = Some(*value);
+        spec.values.set(index, Some(*value));
     }
     spec
 }

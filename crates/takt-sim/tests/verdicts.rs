@@ -284,7 +284,7 @@ proptest! {
         let mut pd2 = named("pd2");
         let quantum = pd2.profile.settings.iter().position(|s| s.name == "quantum").expect("PD² has a quantum");
         let unit = if quanta { 1_000 } else { 300 };
-        pd2.values[quantum] = Some(1_000);
+        pd2.values.set(quantum, Some(1_000));
         let timing = Timing { lateness: Span::from_ns(late), ..Timing::default() };
         for policy in [named("llref"), pd2] {
             agree(&System { timing, ..system(policy, cpus, unit, &rows, offsets) }, unit)?;
@@ -351,7 +351,7 @@ proptest! {
         (offsets, close) in any::<(bool, bool)>(),
     ) {
         let mut policy = named(name);
-        policy.values[0] = Some(i64::from(hard));
+        policy.values.set(0, Some(i64::from(hard)));
         policy.cluster = 2;
         let mut system = system(policy, cpus, 100, &rows, offsets);
         for (task, (budget, period, within)) in system.tasks.iter_mut().zip(&reserved) {

@@ -157,7 +157,7 @@ fn store(policy: &mut PolicySpec, setting: &Setting, value: i64) {
     } else if setting.name == MAPPER.name {
         policy.mapper = value as u8;
     } else if let Some(index) = policy.profile.settings.iter().position(|s| s.name == setting.name) {
-        policy.values[index] = Some(value);
+        policy.values.set(index, Some(value));
     }
 }
 
@@ -233,7 +233,7 @@ pub fn policy_from_text(text: &str) -> Result<PolicySpec, String> {
 #[must_use]
 pub fn policy_text(policy: &PolicySpec) -> String {
     let mut text = policy_name(policy);
-    let own = policy.profile.settings.iter().zip(policy.values).filter_map(|(s, v)| Some((s, v?)));
+    let own = policy.profile.settings.iter().zip(policy.values.iter()).filter_map(|(s, v)| Some((s, v?)));
     let size = policy.cluster != PolicySpec::new(policy.profile, policy.scope).cluster;
     let cluster = (policy.scope == Scope::Clustered && size).then_some((&CLUSTER, i64::from(policy.cluster)));
     let mapper = (policy.maps() && policy.mapper > 0).then_some((&MAPPER, i64::from(policy.mapper)));

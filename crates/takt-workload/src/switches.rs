@@ -184,7 +184,7 @@ impl Policies {
             );
             return None;
         };
-        self.spec.values[index] = value;
+        self.spec.values.set(index, value);
         if let Some(fault) = policy::check(&self.spec).filter(|_| self.stable) {
             self.stable = false;
             reader.push(fault.diagnostic(place).also(&all.key_span, "with the changes up to this one"));

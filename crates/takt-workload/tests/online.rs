@@ -28,7 +28,7 @@ fn task(keys: &str) -> Task {
 /// The policy `ipi` with a gain in millionths, whether that is stable or not.
 fn ipi_with(gain: &str, value: i64) -> PolicySpec {
     let mut ipi = spec("ipi");
-    ipi.values[ipi.profile.settings.iter().position(|s| s.name == gain).unwrap()] = Some(value);
+    ipi.values.set(ipi.profile.settings.iter().position(|s| s.name == gain).unwrap(), Some(value));
     ipi
 }
 
@@ -51,8 +51,8 @@ fn every_policy_and_each_of_its_settings_reads_back() {
             let mut all = plain;
             for (n, value) in values(entry).into_iter().enumerate() {
                 let mut one = plain;
-                one.values[n] = Some(value);
-                all.values[n] = Some(value);
+                one.values.set(n, Some(value));
+                all.values.set(n, Some(value));
                 assert_eq!(spec(&policy_text(&one)), one, "{}", policy_text(&one));
             }
             all.cluster = if scope == Scope::Clustered { 7 } else { all.cluster };

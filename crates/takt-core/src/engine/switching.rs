@@ -111,7 +111,7 @@ impl Engine {
         if usize::from(setting) >= spec.profile.settings.len() {
             return;
         }
-        spec.values[usize::from(setting)] = value;
+        spec.values.set(usize::from(setting), value);
         if spec.check_values().is_err() {
             return;
         }

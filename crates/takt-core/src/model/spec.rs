@@ -129,6 +129,50 @@ pub const CLUSTER: Setting = Setting {
     summary: "CPUs of a cluster, for the clustered form (c-)",
 };
 
+/// The values of a policy's settings, by their index; none is the default. Eight bytes for each, and a bit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Values {
+    given: u32,
+    /// Zero where none is given.
+    values: [i64; MAX_SETTINGS],
+}
+
+const _: () = assert!(MAX_SETTINGS <= u32::BITS as usize);
+
+impl Values {
+    /// All settings have their defaults.
+    pub const NONE: Values = Values { given: 0, values: [0; MAX_SETTINGS] };
+
+    /// The value of the setting with this index.
+    ///
+    /// # Panics
+    /// When there can be no such setting.
+    #[must_use]
+    pub const fn get(&self, index: usize) -> Option<i64> {
+        if self.given & 1 << index == 0 { None } else { Some(self.values[index]) }
+    }
+
+    /// Gives a setting another value, or its default.
+    ///
+    /// # Panics
+    /// When there can be no such setting.
+    pub fn set(&mut self, index: usize, value: Option<i64>) {
+        self.values[index] = value.unwrap_or(0);
+        self.given = self.given & !(1 << index) | u32::from(value.is_some()) << index;
+    }
+
+    /// All of them, in the order of the settings, and for those that there could be.
+    pub fn iter(&self) -> impl Iterator<Item = Option<i64>> + '_ {
+        (0..MAX_SETTINGS).map(|index| self.get(index))
+    }
+}
+
+impl core::fmt::Debug for Values {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
 /// A policy as a workload or the command line names it.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicySpec {
@@ -139,7 +183,7 @@ pub struct PolicySpec {
     /// The placement rule of a partitioned or clustered scope.
     pub placement: Placement,
     /// Its settings, in the order of [`Profile::settings`]; `None` is the default.
-    pub values: [Option<i64>; MAX_SETTINGS],
+    pub values: Values,
     /// CPUs of a cluster under [`Scope::Clustered`].
     pub cluster: u16,
     /// Index in the list of mappers, where [`PolicySpec::maps`].
@@ -158,14 +202,7 @@ impl PolicySpec {
     /// The policy under this scope with default placement and settings.
     #[must_use]
     pub const fn new(profile: &'static Profile, scope: Scope) -> PolicySpec {
-        PolicySpec {
-            profile,
-            scope,
-            placement: Placement::DEFAULT,
-            values: [None; MAX_SETTINGS],
-            cluster: 2,
-            mapper: 0,
-        }
+        PolicySpec { profile, scope, placement: Placement::DEFAULT, values: Values::NONE, cluster: 2, mapper: 0 }
     }
 
     /// Whether it has several CPUs for one queue, so that a mapper matters.
@@ -361,7 +398,7 @@ impl PolicySpec {
     /// The first that has not.
     pub fn check_values(&self) -> Result<(), Invalid> {
         let wrong = |(setting, value): &(&Setting, Option<i64>)| value.is_some_and(|value| !setting.kind.takes(value));
-        match self.profile.settings.iter().zip(self.values).find(wrong) {
+        match self.profile.settings.iter().zip(self.values.iter()).find(wrong) {
             Some((setting, _)) => Err(Invalid::Setting(setting.name)),
             None => Ok(()),
         }
@@ -374,7 +411,7 @@ impl PolicySpec {
     #[must_use]
     pub fn value(&self, name: &str) -> Option<i64> {
         let index = self.profile.settings.iter().position(|s| s.name == name);
-        self.values[index.expect("a policy asks for its own settings")]
+        self.values.get(index.expect("a policy asks for its own settings"))
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn once(release: i64, runtime: i64, deadline: i64) -> Task {
 /// A policy by name, with settings in the order of its entry.
 pub(crate) fn policy(name: &str, values: &[Option<i64>]) -> PolicySpec {
     let mut spec = PolicySpec::from_name(name).unwrap_or_else(|| panic!("no policy is called {name}"));
-    spec.values[..values.len()].copy_from_slice(values);
+    values.iter().enumerate().for_each(|(index, value)| spec.values.set(index, *value));
     spec
 }
 

@@ -104,7 +104,7 @@ fn who_stays_within_its_reservation_meets_its_deadlines_whatever_others_do() {
         let servers = servers(seed, true);
         for spec in sound() {
             let (engine, _) = simulated(spec, &servers.tasks, ms(1000), seed);
-            prop_assert_eq!(misses(&engine, &servers), 0, "{} {:?}", spec.profile.name, spec.values[0]);
+            prop_assert_eq!(misses(&engine, &servers), 0, "{} {:?}", spec.profile.name, spec.values.get(0));
         }
         Ok(())
     });

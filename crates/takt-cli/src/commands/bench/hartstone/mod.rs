@@ -139,7 +139,7 @@ pub(super) fn split(list: &str) -> Vec<String> {
 fn open(policy: &PolicySpec) -> Option<PolicySpec> {
     let index = policy.profile.settings.iter().position(|s| s.name == "feedback")?;
     let mut open = *policy;
-    open.values[index] = Some(1);
+    open.values.set(index, Some(1));
     Some(open)
 }
 
