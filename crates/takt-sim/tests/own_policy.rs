@@ -3,8 +3,8 @@
 // begin
 use takt_core::model::{CpuTest, Need, Scope};
 use takt_core::model::{Invalid, Profile, TaskId};
-use takt_core::policy::{Budget, Build, Clock, Context, Decision, Entry, Event, Policy};
-use takt_core::record::{Outcome, Place};
+use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy};
+use takt_core::record::Place;
 
 /// Shortest remaining time first, on one CPU.
 struct ShortestFirst {
@@ -16,15 +16,9 @@ impl Policy for ShortestFirst {
     fn start(&mut self, _: &mut Context<'_>) {}
 
     fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
-        match *event {
-            // A task's own budget is a limit for each of its jobs.
-            Event::Release { task, .. } => {
-                if let Some(amount) = cx.job_budget(task) {
-                    cx.replenish(task, Budget { amount, clock: Clock::Cpu });
-                }
-            }
-            Event::BudgetExpired { task, .. } => cx.finish(task, Outcome::Aborted),
-            _ => {}
+        // A task's own budget is a limit for each of its jobs, which the engine enforces.
+        if let Event::Release { task, .. } = *event {
+            cx.grant_own(task);
         }
     }
 
@@ -62,7 +56,7 @@ use takt_core::engine::Engine;
 use takt_core::model::PolicySpec;
 use takt_core::model::{Arrival, System, Task};
 use takt_core::policy::Registry;
-use takt_core::record::{Record, What};
+use takt_core::record::{Outcome, Record, What};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 

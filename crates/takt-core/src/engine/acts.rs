@@ -2,7 +2,7 @@
 
 use crate::model::{PolicySpec, TaskId};
 use crate::policy::state::Phase;
-use crate::policy::{Budget, Clock, Context, Event};
+use crate::policy::{Budget, Context, Event};
 use crate::record::{JobId, Outcome, What};
 use crate::time::{Span, Time};
 
@@ -109,14 +109,15 @@ impl Context<'_> {
         self.state.windows_lost += count;
         self.state.record(self.sink, What::WindowsLost { count });
     }
-    /// Grants the task's present job what its own budget allows it of CPU time, if it has one.
+    /// Grants the task's present job what its own budget allows it of CPU time, if it has one. When that is used up the engine gives the
+    /// job up, so that it delays nobody else, and the policy hears of its end ([`Event::Finish`], or [`Event::Handler`]).
     #[inline]
-    pub(crate) fn grant_own(&mut self, task: TaskId) {
+    pub fn grant_own(&mut self, task: TaskId) {
         if self.task(task).budget.is_none() {
             return;
         }
         if let Some(amount) = self.job_budget(task) {
-            self.replenish(task, Budget { amount, clock: Clock::Cpu });
+            self.state.grant_own(task, amount, self.sink);
         }
     }
 }

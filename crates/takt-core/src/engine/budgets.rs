@@ -27,9 +27,15 @@ impl State {
         let left = own.map(|own| (own - run.consumed).max(Span::from_ns(1)));
         self.agenda.remove(task.index());
         match left {
-            Some(amount) => self.grant(task, Budget { amount, clock: Clock::Cpu }, sink),
+            Some(amount) => self.grant_own(task, amount, sink),
             None => self.record(sink, What::Budget { task, job, amount: None }),
         }
+    }
+
+    /// Grants the task's present job what is left of its own budget, in CPU time.
+    pub(super) fn grant_own(&mut self, task: TaskId, amount: Span, sink: &mut dyn Sink) {
+        self.grant(task, Budget { amount, clock: Clock::Cpu }, sink);
+        self.runs[task.index()].own = true;
     }
 
     /// Puts the end of a running task's budget on the agenda, but not before the task has run for `soonest`: nothing while the
@@ -54,6 +60,7 @@ impl State {
         let run = &mut self.runs[task.index()];
         run.account(now);
         run.budget = Some(budget.amount);
+        run.own = false;
         run.granted = budget.amount;
         run.clock = budget.clock;
         run.grants += 1;

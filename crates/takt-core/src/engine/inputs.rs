@@ -193,6 +193,9 @@ impl State {
                 return;
             }
             self.agenda.remove(slot);
+            if self.runs[slot].own {
+                return self.end_job(task, Outcome::Aborted, true, sink);
+            }
             let consumed = self.runs[slot].consumed;
             self.events.push(Event::BudgetExpired { task, consumed });
         } else if slot < 2 * n {

@@ -381,15 +381,11 @@ impl<C: Construction> Policy for Accrual<C> {
                 self.started[task.index()] = false;
                 self.enter(task, cx);
             }
-            Event::BudgetExpired { .. } => {
-                // The budget of an online task is a limit: a job that needs more is given up, so that it delays nobody else.
-                self.leave(task);
-                cx.finish(task, Outcome::Aborted);
-            }
             // A job that is blocked already asks, too, and then does not block again.
             Event::Lock { granted: false, .. } => self.break_circle(task, cx),
             Event::Block { .. } | Event::Yield { .. } => self.started[task.index()] = false,
             Event::Wake { .. }
+            | Event::BudgetExpired { .. }
             | Event::Deadline { .. }
             | Event::Lock { .. }
             | Event::Unlock { .. }

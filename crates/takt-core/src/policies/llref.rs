@@ -16,7 +16,7 @@ use crate::model::{CpuTest, Fact, Invalid, Need, Profile, Scope, TaskId};
 use crate::policies::mapping::Mapper;
 use crate::policies::pfair::{self, Urgency, Window};
 use crate::policy::{Build, Context, Decision, Entry, Event, Policy};
-use crate::record::{Outcome, Place};
+use crate::record::Place;
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -241,10 +241,6 @@ impl Policy for Llref {
             }
             Event::Wake { .. } | Event::Changed { .. } => self.stale = true,
             Event::Finish { .. } | Event::Block { .. } | Event::Timer { .. } => self.again = true,
-            Event::BudgetExpired { task, .. } => {
-                cx.finish(task, Outcome::Aborted);
-                self.again = true;
-            }
             _ => {}
         }
     }

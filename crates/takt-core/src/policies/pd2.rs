@@ -8,7 +8,7 @@ use crate::model::{CpuTest, Fact, Invalid, Kind, Need, PolicySpec, Profile, Scop
 use crate::policies::mapping::Mapper;
 use crate::policies::pfair::{self, Urgency, Window};
 use crate::policy::{Build, Context, Decision, Entry, Event, Policy};
-use crate::record::{Outcome, Place};
+use crate::record::Place;
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -188,10 +188,6 @@ impl Policy for Pd2 {
             }
             Event::Wake { task } => self.arrive(task, cx),
             Event::Finish { task, .. } | Event::Block { task, .. } => self.chosen.retain(|t| *t != task),
-            Event::BudgetExpired { task, .. } => {
-                self.chosen.retain(|t| *t != task);
-                cx.finish(task, Outcome::Aborted);
-            }
             Event::Timer { .. } => (self.boundary, self.next) = (true, i64::MAX),
             _ => {}
         }

@@ -25,7 +25,7 @@ use crate::model::{Invalid, Kind, PolicySpec, ResourceId, Scope, Setting, TaskId
 use crate::policies::mapping::Mapper;
 use crate::policy::{Alarm, Assignment, Build, Context, Decision, Event, Policy};
 use crate::queue::ReadyQueue;
-use crate::record::{Outcome, Place};
+use crate::record::Place;
 use crate::time::Time;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -568,12 +568,6 @@ impl<O: Ordering> Policy for Scoped<O> {
                     self.rank_anew(task, urgency, cx);
                 }
             }
-            Event::BudgetExpired { task, .. } => {
-                // The budget of an online task is a limit: a job that needs more is given up, so that it delays nobody else.
-                self.leave(task);
-                cx.finish(task, Outcome::Aborted);
-                self.waits_no_longer(task, cx);
-            }
             Event::Handler { task, .. } => {
                 self.leave(task);
                 self.waits_no_longer(task, cx);
@@ -600,7 +594,7 @@ impl<O: Ordering> Policy for Scoped<O> {
                     self.rank_anew(task, Urgency { rank, ..own }, cx);
                 }
             }
-            Event::Deadline { .. } | Event::Changed { .. } | Event::Exit { .. } => {}
+            Event::BudgetExpired { .. } | Event::Deadline { .. } | Event::Changed { .. } | Event::Exit { .. } => {}
         }
     }
 

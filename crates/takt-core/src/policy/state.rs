@@ -101,6 +101,8 @@ pub(crate) struct Run {
     pub(crate) budget: Option<Span>,
     pub(crate) clock: Clock,
     pub(crate) metered: bool,
+    /// The present budget is the task's own: when it is used up, the job is given up, and the policy is not asked.
+    pub(crate) own: bool,
     /// How many budgets it was granted, and how much later than planned the end of the present one is noticed.
     pub(crate) grants: u64,
     pub(crate) lateness: Span,
@@ -159,6 +161,7 @@ impl Run {
             budget: None,
             clock: Clock::Elapsed,
             metered: false,
+            own: false,
             grants: 0,
             lateness: Span::ZERO,
             skew: Span::ZERO,
