@@ -89,9 +89,9 @@ pub(crate) trait Processes {
     /// Whether [`Processes::emptied`] tells of a group that its first process has left behind. Without, [`Processes::populated`] is
     /// asked from time to time.
     fn notifies(&self) -> bool;
-    /// A process that has ended, and what is known of it until [`Processes::reap`]. Each of its groups becomes empty later at most.
+    /// The process id of one that has ended and has not been reaped, if there is one; [`Processes::times`] still knows it.
     fn ended(&mut self) -> Option<i32>;
-    /// How a process has ended, which is forgotten with that.
+    /// Reaps a process that has ended, and says how it ended.
     fn reap(&mut self, pid: i32) -> Option<TaskEnd>;
     /// To be called when the process that was started in a group has been reaped: whether the group is empty.
     fn leader_exited(&self, group: Group) -> io::Result<bool>;

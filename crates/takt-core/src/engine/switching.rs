@@ -46,8 +46,8 @@ impl Engine {
     /// every job in its present state; the change shows with the next decision. It allocates nothing where there is room
     /// ([`Engine::make_room`]).
     ///
-    /// Terms of tasks that have changed since it was prepared are those by which it was built: it may have promised more than it
-    /// can keep. Whoever changes terms in between prepares it again.
+    /// The policy was built from the terms that tasks had when it was prepared. If terms change in between, it may not be able to
+    /// schedule the system; then it has to be prepared again.
     pub fn install<S: Sink>(&mut self, prepared: Prepared, sink: &mut S) -> Prepared {
         self.install_and_tell(prepared, None, sink)
     }

@@ -3,7 +3,7 @@
 //!
 //! Such a policy keeps nothing between events: at each scheduling event (a release, a completion, a block or wake-up, a request or
 //! return of a resource, an abort) the schedule is built anew from the jobs that are there. Clusters, homes and the tie rule are
-//! those of [`scope`](crate::policies::scope). Invariants: a CPU idles only if no job that it may run is ready, since CPUs
+//! those of [`scope`]. Invariants: a CPU idles only if no job that it may run is ready, since CPUs
 //! that a schedule leaves over take the densest of the other jobs; and no circle of jobs that wait for each other outlives the
 //! event that closed it, since its least dense member is aborted.
 //!
@@ -149,7 +149,7 @@ pub trait Construction: Send + Sized + 'static {
 /// Builds the policy for a construction under the scope that `build` names.
 ///
 /// # Errors
-/// Those of [`scope::check`].
+/// A uniprocessor scope over several CPUs, and a task that may run on none of the CPUs lent where each task has a home.
 pub fn build<C: Construction>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     scope::check(build)?;
     Ok(Box::new(Accrual::<C>::new(build)))

@@ -15,7 +15,8 @@ use alloc::vec::Vec;
 /// Builds the policy that goes by this rule.
 ///
 /// # Errors
-/// Those of [`scope::check`], and tasks that cannot stand behind one server.
+/// A uniprocessor scope over several CPUs, a task that may run on none of the CPUs lent, and tasks that cannot stand behind one
+/// server.
 pub fn build<R: Rule>(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
     scope::check(build)?;
     build.knows_whole_periods()?;
