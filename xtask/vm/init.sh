@@ -53,24 +53,38 @@ clean_after() {
 tolerance=1s
 [ "$mode" = exact ] && tolerance=1ms
 
-# Simulates and runs a workload, and compares.
+# Simulates and runs a workload, and compares. Two CPUs that take turns can hold up one of them for more than a second, once in
+# hundreds of runs: the best of three runs counts there, and how many there were is told.
 workload() {
+    name="$(basename "$1" .yaml) ($2)" tries=1
+    [ "$mode" = order ] && tries=3
+    for try in $(seq $tries); do
+        : > out
+        why=$(compared "$1" "$2") && break
+    done
+    [ -z "$why" ] || { bad "$name" "$why" out; return; }
+    [ "$try" = 1 ] || name="$name, attempt $try"
+    ok "$name"
+}
+
+# Says what differs, with more about it in the file `out`.
+compared() {
     file=$1 mechanism=$2
-    name="$(basename "$file" .yaml) ($mechanism)"
-    takt sim "$file" --json > sim.json 2> out || { bad "$name" "takt sim: $?" out; return; }
+    differs() { echo "$1"; exit 1; }
+    takt sim "$file" --json > sim.json 2> out || differs "takt sim: $?"
     # On a machine with fewer CPUs than the file names, takt says so.
     if [ "$(totals sim.json cpus)" -gt "$cpus" ]; then
-        expect 3 "$name: too few CPUs" takt run "$file" --duration 100ms --mechanism "$mechanism"
+        takt run "$file" --duration 100ms --mechanism "$mechanism" > out 2>&1
+        [ $? = 3 ] || differs "too few CPUs were no reason to refuse it"
         return
     fi
     length=$(totals sim.json duration_ns)
     [ "$length" -ge 100000000 ] || length=100000000
-    takt sim "$file" --json --duration "${length}ns" --trace sim.jsonl > sim.json 2> out ||
-        { bad "$name" "takt sim: $?" out; return; }
+    takt sim "$file" --json --duration "${length}ns" --trace sim.jsonl > sim.json 2> out || differs "takt sim: $?"
     takt run "$file" --json --duration "${length}ns" --mechanism "$mechanism" --trace run.jsonl > run.json 2> out ||
-        { bad "$name" "takt run: $?" out; return; }
+        differs "takt run: $?"
     refused=$(sed -n 's/.*"refused":\([0-9]*\).*/\1/p' run.json)
-    [ "$refused" = 0 ] || { bad "$name" "the kernel refused $refused stops or starts"; return; }
+    [ "$refused" = 0 ] || differs "the kernel refused $refused stops or starts"
     # What has run up to a job's end depends on the process where it says itself that it is done; a plan of windows and
     # budgets alone is kept to the letter. Two CPUs that take turns are late by up to some 10 ms, which is more than whole
     # windows of the file with microseconds.
@@ -78,20 +92,19 @@ workload() {
         : # Simulated processes do not end.
     elif grep -Eq 'policy:|init: yes|--runtime|takt done' "$file"; then
         simulated=$(totals sim.json activations) run=$(totals run.json activations)
-        [ "$simulated" = "$run" ] || { bad "$name" "$simulated activations in the simulation, $run in the run"; return; }
+        [ "$simulated" = "$run" ] || differs "$simulated activations in the simulation, $run in the run"
         # A job of a table without a policy is what a signal ends, and when that comes depends on the process.
         if grep -q 'policy:' "$file"; then
             simulated=$(totals sim.json released) run=$(totals run.json released)
-            [ "$simulated" = "$run" ] || { bad "$name" "$simulated jobs in the simulation, $run in the run"; return; }
+            [ "$simulated" = "$run" ] || differs "$simulated jobs in the simulation, $run in the run"
         fi
     elif [ "$mode" = exact ] || { [ "$mode" = order ] && ! grep -q '[0-9]us' "$file"; }; then
         takt trace diff sim.jsonl run.jsonl --tolerance $tolerance > out 2>&1 ||
-            { bad "$name" "the run differs from the simulation" out; return; }
+            differs "the run differs from the simulation"
     fi
     if [ "$mode" != multi ]; then
-        takt trace check run.jsonl "$file" --tolerance $tolerance > out 2>&1 || { bad "$name" "its trace" out; return; }
+        takt trace check run.jsonl "$file" --tolerance $tolerance > out 2>&1 || differs "its trace breaks a rule"
     fi
-    ok "$name"
 }
 
 # Runs a workload, and compares its trace with what the kernel saw: account FILE TOLERANCE.
@@ -181,7 +194,9 @@ if [ "$mode" = exact ]; then
         if [ $status = 0 ]; then ok "$name"; else bad "outcomes equal the simulation" "status $status" outcomes.txt; fi
         clean_after "outcomes"
     fi
-    ground_truth 1ms "/workloads/features/sc-budget.yaml /workloads/features/rm.yaml"
+    # A process that becomes another program stops when that is done, so these are other programs before they have jobs.
+    sed 's/cmd: exec/init: yes, cmd: exec/' /workloads/features/rm.yaml > rm.yaml
+    ground_truth 1ms "/workloads/features/sc-budget.yaml rm.yaml"
 else
     # A process can be handed a CPU whose turn is over; 22 ms until it ran were seen.
     [ "$mode" = order ] && ground_truth 40ms "/workloads/demos-example.yaml /workloads/features/two-sc-slices.yaml"
