@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System as Heap};
 use std::cell::Cell;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
-use takt_core::engine::{Ending, Engine, Input};
+use takt_core::engine::{Ending, Engine, Input, Room};
 use takt_core::model::*;
 use takt_core::model::{Kind, Need, PolicySpec, Scope};
 use takt_core::policy::Entry;
@@ -264,7 +264,8 @@ fn a_prepared_policy_is_installed_without_the_allocator() {
                 let _ = engine.step(now, done.as_slice(), &mut ());
             }
             let before = CALLS.with(Cell::get);
-            let old = engine.install(prepared, &mut ());
+            let old =
+                engine.install(engine.now(), prepared, &mut ()).unwrap_or_else(|_| panic!("the tasks are the same"));
             let _ = engine.step(engine.now(), &[], &mut ());
             assert_eq!(CALLS.with(Cell::get) - before, 0, "from {:?} to {to:?}", old.spec());
             assert_eq!(engine.system().policy, to);
@@ -272,6 +273,57 @@ fn a_prepared_policy_is_installed_without_the_allocator() {
         }
     }
     assert!(installed > 500, "{installed}");
+}
+
+/// A task that was prepared comes, works, leaves and is removed.
+#[test]
+fn tasks_come_and_go_without_the_allocator() {
+    let mut installed = 0;
+    for (number, spec) in specs().filter(|spec| spec.scope != Scope::Table).enumerate() {
+        let cpus = if spec.scope == Scope::Uniprocessor { 1 } else { 4 };
+        let mut system = online(spec, cpus, RULES[number % RULES.len()]);
+        system.tasks.iter_mut().for_each(|t| t.affinity = CpuSet::first(MAX_CPUS));
+        let late = system.tasks[0].clone();
+        let mut engine = Engine::new(system).unwrap_or_else(|e| panic!("{}: {e}", spec.profile.name));
+        let room = engine.system().tasks.len() + 1;
+        engine.reserve(Room { tasks: room, timers: 0 });
+        let mut turn = 0;
+        let mut drive = |engine: &mut Engine, steps: u64| {
+            for _ in 0..steps {
+                turn += 1;
+                let now = engine.next_due().unwrap_or(Time::MAX).min(engine.now() + us(30));
+                let running = engine.running().first().copied().filter(|_| turn % 3 == 0);
+                let done = running.map(|task| Input::Complete { task, job: engine.at(task).unwrap_or(0) });
+                let _ = engine.step(now, done.as_slice(), &mut ());
+            }
+        };
+        drive(&mut engine, 20);
+        for _ in 0..2 {
+            // A partition may have no place for it.
+            let Ok(prepared) = engine.prepare_task(late.clone(), None) else { break };
+            let task = prepared.added().expect("a task was to be added");
+            engine.make_room(&prepared);
+            let before = CALLS.with(Cell::get);
+            let old = engine.install(engine.now(), prepared, &mut ());
+            let _ = engine.step(engine.now(), &[Input::Enter { task }], &mut ());
+            drive(&mut engine, 200);
+            let ending = Ending { regular: false, replaced: false };
+            let _ = engine.step(engine.now(), &[Input::Exit { task, ending }], &mut ());
+            drive(&mut engine, 20);
+            let allocated = CALLS.with(Cell::get) - before;
+            assert_eq!(allocated, 0, "{}{}: coming and working", spec.prefix(), spec.profile.name);
+            assert!(old.is_ok());
+            let removal = engine.prepare_removal(task).expect("it is gone");
+            let before = CALLS.with(Cell::get);
+            let old = engine.install(engine.now(), removal, &mut ());
+            drive(&mut engine, 20);
+            let allocated = CALLS.with(Cell::get) - before;
+            assert_eq!(allocated, 0, "{}{}: its removal", spec.prefix(), spec.profile.name);
+            assert!(old.is_ok());
+            installed += 1;
+        }
+    }
+    assert!(installed > 60, "{installed}");
 }
 
 #[test]

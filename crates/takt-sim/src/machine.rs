@@ -57,6 +57,33 @@ impl Body {
         self.since = now;
     }
 
+    /// The program of a task before its first job; its steps are added to those of the others.
+    fn new(task: &Task, steps: &mut Vec<Step>) -> Body {
+        let described = &task.steps;
+        let first = steps.len() as u32;
+        let last = described.last().is_some_and(|step| *step == Step::WaitPeriod);
+        steps.extend_from_slice(&described[..described.len() - usize::from(last)]);
+        Body {
+            overhead: Span::ZERO,
+            left: Span::ZERO,
+            since: Time::ZERO,
+            place: Place(0),
+            time: TaskTime::default(),
+            next: 0,
+            end: 0,
+            all: (first, steps.len() as u32),
+            turn: steps.len() as u32,
+            load: Load::ONE,
+            job: 0,
+            asleep: false,
+            preempted: false,
+            held: false,
+            plain: task.execution == Execution::Declared
+                && task.completion != Completion::None
+                && first as usize == steps.len(),
+        }
+    }
+
     /// It cannot make progress, so that its job blocks whenever it is dispatched.
     #[inline]
     fn stuck(&self) -> bool {
@@ -112,32 +139,7 @@ impl Machine {
         let system = engine.system();
         let (n, m) = (system.tasks.len(), system.cpus.len());
         let mut steps = Vec::new();
-        let mut body = |task: &Task| {
-            let described = &task.steps;
-            let first = steps.len() as u32;
-            let last = described.last().is_some_and(|step| *step == Step::WaitPeriod);
-            steps.extend_from_slice(&described[..described.len() - usize::from(last)]);
-            Body {
-                overhead: Span::ZERO,
-                left: Span::ZERO,
-                since: Time::ZERO,
-                place: Place(0),
-                time: TaskTime::default(),
-                next: 0,
-                end: 0,
-                all: (first, steps.len() as u32),
-                turn: steps.len() as u32,
-                load: Load::ONE,
-                job: 0,
-                asleep: false,
-                preempted: false,
-                held: false,
-                plain: task.execution == Execution::Declared
-                    && task.completion != Completion::None
-                    && first as usize == steps.len(),
-            }
-        };
-        let bodies: Vec<Body> = system.tasks.iter().map(&mut body).collect();
+        let bodies: Vec<Body> = system.tasks.iter().map(|task| Body::new(task, &mut steps)).collect();
         let indexes = |place: &takt_core::cpus::CpuSet| {
             system.cpus.iter().enumerate().filter(|(_, cpu)| place.contains(*cpu)).map(|(i, _)| i as u16).collect()
         };
@@ -175,6 +177,22 @@ impl Machine {
         };
         machine.regroup(engine);
         machine
+    }
+
+    /// Another policy has taken over, and a task may have been added: its program is new, even if its number is not.
+    pub(crate) fn taken_over(&mut self, added: Option<TaskId>, engine: &Engine) {
+        if let Some(task) = added {
+            let body = Body::new(&engine.system().tasks[task.index()], &mut self.steps);
+            if task.index() < self.bodies.len() {
+                self.give_up(task);
+                let time = self.bodies[task.index()].time;
+                self.bodies[task.index()] = Body { time, ..body };
+            } else {
+                self.bodies.push(body);
+                self.report.tasks.push(TaskTime::default());
+            }
+        }
+        self.regroup(engine);
     }
 
     /// Finds out which CPUs share a ready queue, and where a task belongs that has not run.

@@ -3,7 +3,7 @@
 use crate::machine::Machine;
 use crate::report::Report;
 use std::borrow::BorrowMut;
-use takt_core::engine::{Engine, Input};
+use takt_core::engine::{Engine, Input, Prepared, Room};
 use takt_core::record::Sink;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
@@ -73,6 +73,25 @@ impl<E: BorrowMut<Engine>> Simulation<E> {
     /// business: a completion of a job that its program has not done yet is taken as one all the same, and the program goes on.
     pub fn input(&mut self, change: Input) {
         self.between.push(change);
+    }
+
+    /// Installs what was prepared ([`Engine::prepare`], [`Engine::prepare_task`], [`Engine::prepare_removal`]) at [`Simulation::now`], and
+    /// gives back what was there before. A task that was added begins with [`Input::Enter`].
+    ///
+    /// # Errors
+    /// As [`Engine::install`].
+    #[expect(clippy::result_large_err, reason = "it is given back as it came")]
+    pub fn install<S: Sink>(&mut self, prepared: Prepared, sink: &mut S) -> Result<Prepared, Prepared> {
+        let engine = self.engine.borrow_mut();
+        let added = prepared.added();
+        let before = engine.install(self.now, prepared, sink)?;
+        self.machine.taken_over(added, engine);
+        Ok(before)
+    }
+
+    /// Makes room for so many tasks and timers ([`Engine::reserve`]).
+    pub fn reserve(&mut self, room: Room) {
+        self.engine.borrow_mut().reserve(room);
     }
 
     /// The next step, if anything happens any more: its instant. What is due then, and what was put in, happens. Costs what the engine's

@@ -27,7 +27,7 @@ impl Context<'_> {
     }
     /// Cancels a timer.
     pub fn cancel_timer(&mut self, timer: u16) {
-        let slot = 2 * self.state.runs.len() + usize::from(timer);
+        let slot = 2 * self.state.room + usize::from(timer);
         self.state.agenda.remove(slot);
     }
     /// The budgets that another policy has granted these tasks are none of the new one's; those of the tasks themselves stay.

@@ -178,8 +178,7 @@ impl State {
     /// Handles one entry of the agenda.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) fn due(&mut self, at: Time, slot: usize, sink: &mut dyn Sink) {
-        let n = self.runs.len();
-        let timers = self.timers.len();
+        let (n, timers) = (self.room, self.timers.len());
         if slot < n {
             let task = TaskId(slot as u32);
             self.note_due(task);

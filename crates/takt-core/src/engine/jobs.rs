@@ -11,7 +11,7 @@ impl State {
     /// Puts the task's next release on the agenda.
     #[inline]
     pub(super) fn plan(&mut self, task: TaskId, next: Option<Time>) {
-        let slot = slot_release(self.runs.len(), self.timers.len() as u16, task.index());
+        let slot = slot_release(self.room, self.timers.len() as u16, task.index());
         self.runs[task.index()].next_release = next;
         match next {
             Some(at) => self.agenda.set(slot, at.round_up(self.system.timing.tick)),
@@ -84,8 +84,8 @@ impl State {
     /// The same, for the usual case.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn begin_job_here(&mut self, task: TaskId, release: Time, planned: Time, deadline: Time) {
-        let State { runs, system, agenda, events, now, .. } = self;
-        let (index, n) = (task.index(), runs.len());
+        let State { runs, system, agenda, events, now, room: n, .. } = self;
+        let index = task.index();
         let (run, described) = (&mut runs[index], &system.tasks[index]);
         run.phase = Phase::Ready;
         run.release = release;
@@ -101,7 +101,7 @@ impl State {
         run.metered = false;
         run.fresh = true;
         if system.late == Late::Abort && deadline < Time::MAX && !run.activated {
-            agenda.set(n + index, deadline.max(*now).round_up(system.timing.tick));
+            agenda.set(*n + index, deadline.max(*now).round_up(system.timing.tick));
         }
         events.push(Event::Release { task, job: run.job });
     }
@@ -126,7 +126,7 @@ impl State {
     /// The current job is over. `tell` says whether the policy learns of it (it does not when it ended the job itself).
     #[inline]
     pub(super) fn end_job(&mut self, task: TaskId, outcome: Outcome, tell: bool, sink: &mut dyn Sink) {
-        let (index, now, n) = (task.index(), self.now, self.runs.len());
+        let (index, now, n) = (task.index(), self.now, self.room);
         let activated = self.is_activated(task);
         let rule = self.system.backlog;
         let judged = if rule == Backlog::Hartstone { now.round_down(self.system.timing.tick) } else { now };
@@ -342,8 +342,7 @@ impl State {
             self.retime(task);
         }
         if departure != Departure::Failed {
-            let n = self.runs.len();
-            self.agenda.remove(slot_release(n, self.timers.len() as u16, task.index()));
+            self.agenda.remove(slot_release(self.room, self.timers.len() as u16, task.index()));
         } else {
             self.failed += 1;
         }

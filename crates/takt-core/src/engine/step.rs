@@ -2,7 +2,7 @@
 
 use super::messages::{Command, Reaction};
 use crate::input::Input;
-use crate::model::{Backlog, Invalid, Late, ResourceId, Step, System, Task, TaskId};
+use crate::model::{Backlog, Invalid, Late, System, TaskId};
 use crate::policy::state::{Cpu, Resource, Run, State, Timer, slot_release};
 use crate::policy::{Build, Context, Decision, Policy, Registry};
 use crate::queue::Agenda;
@@ -23,6 +23,8 @@ pub struct Engine {
     pub(super) decision: Decision,
     pub(super) commands: Vec<Command>,
     pub(super) started: bool,
+    /// Whether the last decision is that of the present policy.
+    pub(super) decided: bool,
 }
 
 impl Engine {
@@ -66,27 +68,28 @@ impl Engine {
         let place_cpus =
             places.iter().map(|set| (0..cpus.len()).filter(|&i| set.contains(cpus[i])).map(|i| i as u16).collect());
         let most = n.min(cpus.len());
-        let locks = |task: &Task, r: u16| task.steps.contains(&Step::Lock(ResourceId(r)));
-        let users = |r: u16| tasks.iter().copied().filter(|t| locks(&system.tasks[t.index()], r)).collect();
-        let most_events = 4 * n + 3 * usize::from(system.resources) + 16;
-        let state = State {
+        let users = |r| tasks.iter().copied().filter(|t| system.tasks[t.index()].locks(r)).collect();
+        let mut state = State {
             place_cpus: place_cpus.collect(),
             places,
             runs: system.tasks.iter().map(|t| Run::new(&t.arrival)).collect(),
             agenda,
             timers: vec![Timer::default(); usize::from(policy.timers())],
             now: Time::ZERO,
-            due: Vec::with_capacity(n),
-            replace: Vec::with_capacity(n),
-            held: Vec::with_capacity(n),
-            replies: Vec::with_capacity(2 * n + 16),
+            due: Vec::new(),
+            replace: Vec::new(),
+            held: Vec::new(),
+            replies: Vec::new(),
             own_work_begins: false,
-            events: Vec::with_capacity(most_events),
-            resources: (0..system.resources)
-                .map(|r| Resource { owner: None, waiters: VecDeque::with_capacity(n), users: users(r) })
+            events: Vec::new(),
+            resources: (0..usize::from(system.resources))
+                .map(|r| Resource { owner: None, waiters: VecDeque::new(), users: users(r) })
                 .collect(),
             cpus: vec![Cpu::default(); cpus.len()],
-            running: Vec::with_capacity(most),
+            running: Vec::new(),
+            room: n,
+            generation: 0,
+            departed: None,
             round: 0,
             context_switches: 0,
             windows_lost: 0,
@@ -98,6 +101,7 @@ impl Engine {
             closing: false,
             system,
         };
+        state.make_lists(n);
         Engine {
             state,
             policy,
@@ -106,14 +110,15 @@ impl Engine {
             decision: Decision { takes_changes, ..Decision::with_capacity(cpus.len()) },
             commands: Vec::with_capacity(2 * most + n),
             started: false,
+            decided: false,
         }
     }
 
     /// The next instant at which the engine has something to do by itself. O(1).
     #[must_use]
     pub fn next_due(&self) -> Option<Time> {
-        if !self.started {
-            return Some(Time::ZERO);
+        if !self.decided {
+            return Some(self.state.now);
         }
         self.state.agenda.first().map(|(at, _)| at)
     }
@@ -122,11 +127,11 @@ impl Engine {
     /// the jobs that it measures. Everything else is due when it is due. O(log tasks).
     #[must_use]
     pub fn next_due_with_budgets_from(&self, earliest: Time) -> Option<Time> {
-        let first = self.state.agenda.first().filter(|_| self.started);
+        let first = self.state.agenda.first().filter(|_| self.decided);
         match first {
             // The slots of budgets come first.
-            Some((at, slot)) if slot < self.state.runs.len() => {
-                Some(at.max(earliest).min(self.state.agenda.first_from(self.state.runs.len())))
+            Some((at, slot)) if slot < self.state.room => {
+                Some(at.max(earliest).min(self.state.agenda.first_from(self.state.room)))
             }
             _ => self.next_due(),
         }
@@ -147,10 +152,13 @@ impl Engine {
         state.visited = 0;
         state.due.clear();
         state.recording = sink.wants_records();
-        if !self.started {
-            self.started = true;
-            self.policy.start(&mut Context { state, sink });
-            deliver(state, &mut *self.policy, sink);
+        if !self.decided {
+            self.decided = true;
+            if !self.started {
+                self.started = true;
+                self.policy.start(&mut Context { state, sink });
+                deliver(state, &mut *self.policy, sink);
+            }
         }
         for input in inputs {
             match *input {
@@ -221,16 +229,15 @@ impl Engine {
             // The policy learns of a budget that ends now, and must know by then which jobs are over.
             deliver(state, &mut *self.policy, sink);
         }
-        let n = state.runs.len();
         while let Some((at, slot)) = state.agenda.first().filter(|(at, _)| *at <= end) {
-            if slot < 2 * n {
+            if slot < 2 * state.room {
                 state.due(at, slot, sink);
                 deliver(state, &mut *self.policy, sink);
             } else {
                 state.agenda.remove(slot);
             }
         }
-        for i in 0..n {
+        for i in 0..state.runs.len() {
             let activated = state.is_activated(TaskId(i as u32));
             if activated && state.runs[i].has_job() && state.runs[i].deadline <= end {
                 state.end_job(TaskId(i as u32), Outcome::Overrun, false, sink);

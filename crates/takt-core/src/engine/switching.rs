@@ -1,16 +1,21 @@
 //! The change of one policy for another, or of a setting, in the middle of a run.
 
 use super::step::{Engine, deliver};
-use crate::model::{Invalid, PolicySpec, TaskId};
-use crate::policy::state::Timer;
+use super::task_set::{Room, TaskSet};
+use crate::model::{Invalid, PolicySpec, Task, TaskId};
+use crate::policy::state::Run;
 use crate::policy::{Build, Context, Policy};
 use crate::record::{Sink, What};
+use crate::time::Time;
 use alloc::boxed::Box;
 
-/// A policy that was built for the system of an engine, to be installed in it.
+/// A policy that was built for the system of an engine, to be installed in it, alone or with another set of tasks.
 pub struct Prepared {
-    spec: PolicySpec,
-    policy: Box<dyn Policy>,
+    pub(super) spec: PolicySpec,
+    pub(super) policy: Box<dyn Policy>,
+    /// The set of tasks that it was built for ([`State::generation`](crate::policy::state::State::generation)).
+    pub(super) generation: u64,
+    pub(super) task_set: Option<Box<TaskSet>>,
 }
 
 impl Prepared {
@@ -18,6 +23,12 @@ impl Prepared {
     #[must_use]
     pub fn spec(&self) -> PolicySpec {
         self.spec
+    }
+
+    /// The number of the task that comes with it, if one does ([`Engine::prepare_task`]).
+    #[must_use]
+    pub fn added(&self) -> Option<TaskId> {
+        self.task_set.as_ref().and_then(|set| set.added())
     }
 }
 
@@ -29,33 +40,74 @@ impl Engine {
     /// When the registry does not hold the policy, or it cannot schedule the system.
     pub fn prepare(&self, spec: PolicySpec) -> Result<Prepared, Invalid> {
         let policy = Build::whole(&self.state.system, &self.registry, |build| Build { spec, ..*build }.policy())?;
-        Ok(Prepared { spec, policy })
+        Ok(Prepared { spec, policy, generation: self.state.generation, task_set: None })
+    }
+
+    /// Prepares another task, in a system with domains as the last one of `domain`. It has the lowest number that is free
+    /// ([`Prepared::added`]), keeps the CPUs and resources of the system, and is gone until it enters. As with every prepared policy, the
+    /// one that it is installed with takes over the jobs as they are, and begins anew with what it kept itself.
+    ///
+    /// # Errors
+    /// When there is no room for it ([`Engine::reserve`]), the system with it breaks a rule of [`System::validate`](crate::model::System::validate), or the policy cannot
+    /// schedule that. Tasks of window tables come with their tables.
+    pub fn prepare_task(&self, task: Task, domain: Option<u16>) -> Result<Prepared, Invalid> {
+        self.prepare_set(TaskSet::with(&self.state.system, self.state.room, task, domain)?)
+    }
+
+    /// Prepares the system without this task. Its number is free then, and what it was counted stays in the totals.
+    ///
+    /// # Errors
+    /// When the task is not gone, belongs to a window table, or was removed before.
+    pub fn prepare_removal(&self, task: TaskId) -> Result<Prepared, Invalid> {
+        if !self.state.runs.get(task.index()).is_some_and(Run::is_gone) {
+            return Err(Invalid::Unsuitable("a task is removed when it is gone"));
+        }
+        self.prepare_set(TaskSet::without(&self.state.system, task)?)
+    }
+
+    fn prepare_set(&self, set: TaskSet) -> Result<Prepared, Invalid> {
+        let policy = Build::whole(set.system(), &self.registry, |build| build.policy())?;
+        let spec = set.system().policy;
+        Ok(Prepared { spec, policy, generation: self.state.generation, task_set: Some(Box::new(set)) })
     }
 
     /// Makes room for the timers of a policy. Allocates if it has more than any before.
     pub fn make_room(&mut self, prepared: &Prepared) {
-        let timers = self.state.timers.len();
-        let more = usize::from(prepared.policy.timers()).saturating_sub(timers);
-        if more > 0 {
-            self.state.agenda.insert_slots(2 * self.state.runs.len() + timers, more);
-            self.state.timers.resize(timers + more, Timer::default());
-        }
+        self.reserve(Room { timers: prepared.policy.timers(), ..self.room() });
     }
 
     /// Installs a policy in place of the present one, and gives that back, to be dropped where deallocation is allowed. It takes over
-    /// every job in its present state; the change shows with the next decision. It allocates nothing where there is room
+    /// every job in its state at `now`, and decides in the next step, which is due at once. It allocates nothing where there is room
     /// ([`Engine::make_room`]).
     ///
     /// The policy was built from the terms that tasks had when it was prepared. If terms change in between, it may not be able to
     /// schedule the system; then it has to be prepared again.
-    pub fn install<S: Sink>(&mut self, prepared: Prepared, sink: &mut S) -> Prepared {
-        self.install_and_tell(prepared, None, sink)
+    ///
+    /// # Errors
+    /// What was prepared is given back, and nothing changes, when a task has been added or removed since. With a task of its own, also
+    /// when another policy has taken over since, or the task to be removed is back.
+    ///
+    /// # Panics
+    /// When time runs backwards.
+    #[expect(clippy::result_large_err, reason = "it is given back as it came, without the allocator")]
+    pub fn install<S: Sink>(&mut self, now: Time, prepared: Prepared, sink: &mut S) -> Result<Prepared, Prepared> {
+        assert!(now >= self.state.now, "time runs backwards: {now} after {}", self.state.now);
+        let fits = prepared.task_set.as_ref().is_none_or(|set| self.state.accepts(set));
+        if prepared.generation != self.state.generation || !fits {
+            return Err(prepared);
+        }
+        (self.state.now, self.decided) = (now, false);
+        Ok(self.install_and_tell(prepared, None, sink))
     }
 
-    fn install_and_tell<S: Sink>(&mut self, prepared: Prepared, told: Option<What>, sink: &mut S) -> Prepared {
+    fn install_and_tell<S: Sink>(&mut self, mut prepared: Prepared, told: Option<What>, sink: &mut S) -> Prepared {
         self.state.recording = sink.wants_records();
         self.make_room(&prepared);
-        let first = 2 * self.state.runs.len();
+        let generation = self.state.generation;
+        if let Some(set) = &mut prepared.task_set {
+            self.state.take_task_set(set);
+        }
+        let first = 2 * self.state.room;
         (0..self.state.timers.len()).for_each(|t| self.state.agenda.remove(first + t));
         self.decision.takes_changes = prepared.policy.passes_changes();
         let policy = core::mem::replace(&mut self.policy, prepared.policy);
@@ -70,10 +122,10 @@ impl Engine {
             self.policy.start(&mut Context { state: &mut self.state, sink });
             deliver(&mut self.state, &mut *self.policy, sink);
         }
-        Prepared { spec, policy }
+        Prepared { spec, policy, generation, task_set: prepared.task_set }
     }
 
-    /// Replaces the policy in the middle of a run: [`Engine::prepare`] and [`Engine::install`] in one. This allocates.
+    /// Replaces the policy at the instant of the last step: [`Engine::prepare`] and [`Engine::install`] in one. This allocates.
     ///
     /// # Errors
     /// When the new policy cannot schedule the system; the old one goes on.

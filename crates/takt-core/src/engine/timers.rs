@@ -28,6 +28,6 @@ impl State {
             }
             noticed = noticed.round_up(timing.resolution);
         }
-        self.agenda.set(2 * self.runs.len() + index, noticed);
+        self.agenda.set(2 * self.room + index, noticed);
     }
 }

@@ -84,10 +84,11 @@ impl Engine {
         let counts = self.state.runs[task.index()].counts;
         if self.state.is_activated(task) && !self.state.signals(task) { counts.without_jobs() } else { counts }
     }
-    /// Counts summed over all tasks. O(tasks).
+    /// Counts summed over all tasks, those included whose numbers other tasks have now. O(tasks).
     #[must_use]
     pub fn totals(&self) -> Counts {
-        (0..self.state.runs.len()).map(|task| self.counts(TaskId(task as u32))).sum()
+        let present = (0..self.state.runs.len()).map(|task| self.counts(TaskId(task as u32)));
+        present.chain(self.state.departed).sum()
     }
     /// How much of what the task's current job has consumed went into its own work, and not into that of an aborted job.
     #[must_use]

@@ -49,6 +49,10 @@ pub enum Invalid {
     Setting(&'static str),
     /// The policy needs a key that the task does not have.
     Needs(TaskId, &'static str),
+    /// A list of removed tasks that is out of order or names one that does not exist.
+    Removed,
+    /// There is room for so many tasks only.
+    NoRoom(usize),
     /// The policy cannot work on this machine or system.
     Unsuitable(&'static str),
 }
@@ -98,6 +102,8 @@ impl core::fmt::Display for Invalid {
             Invalid::Timing => write!(f, "a tick, timer resolution or timer lateness is negative"),
             Invalid::Setting(name) => write!(f, "the policy's setting `{name}` is out of range"),
             Invalid::Needs(t, what) => write!(f, "task {}: the policy needs its {what}", t.0),
+            Invalid::Removed => write!(f, "the removed tasks are out of order, or one does not exist"),
+            Invalid::NoRoom(most) => write!(f, "there is room for {most} tasks"),
             Invalid::Unsuitable(why) => write!(f, "{why}"),
         }
     }

@@ -126,6 +126,8 @@ pub struct System {
     pub cpus: CpuSet,
     /// All tasks.
     pub tasks: Vec<Task>,
+    /// Those of them that are none any more: they were removed from a running engine, and nobody schedules them. In order.
+    pub removed: Vec<TaskId>,
     /// Partitions of the window table; empty without windows.
     pub partitions: Vec<Partition>,
     /// The major frame; empty for a purely online system.
@@ -175,6 +177,7 @@ impl System {
         System {
             cpus,
             tasks: Vec::new(),
+            removed: Vec::new(),
             partitions: Vec::new(),
             windows: Vec::new(),
             servers: Vec::new(),
@@ -277,6 +280,10 @@ impl System {
         });
         sure(load, Invalid::Load)?;
         let (mut cpus, mut placed) = (CpuSet::EMPTY, alloc::vec![false; self.tasks.len()]);
+        for task in &self.removed {
+            *placed.get_mut(task.index()).ok_or(Invalid::Removed)? = true;
+        }
+        sure(self.removed.is_sorted(), Invalid::Removed)?;
         for domain in &self.domains {
             let free = domain.cpus.is_disjoint(&cpus) && domain.cpus.is_subset(&self.cpus) && !domain.cpus.is_empty();
             cpus = cpus.union(&domain.cpus);

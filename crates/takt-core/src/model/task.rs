@@ -181,6 +181,11 @@ impl Task {
         self.utility.as_ref().map_or(UNIT, Utility::height)
     }
 
+    /// Whether its steps lock this resource. O(steps).
+    pub(crate) fn locks(&self, resource: usize) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Lock(r) if usize::from(r.0) == resource))
+    }
+
     /// What is agreed about it.
     #[must_use]
     pub fn terms(&self) -> Terms {

@@ -284,6 +284,12 @@ pub(crate) struct State {
     pub(crate) runs: Vec<Run>,
     pub(crate) agenda: Agenda,
     pub(crate) timers: Vec<Timer>,
+    /// How many tasks there is room for.
+    pub(crate) room: usize,
+    /// How often the set of tasks has changed.
+    pub(crate) generation: u64,
+    /// What tasks were counted whose numbers others have now.
+    pub(crate) departed: Option<Counts>,
     pub(crate) now: Time,
     /// Of which tasks something was due in this step.
     pub(crate) due: Vec<TaskId>,

@@ -32,6 +32,7 @@ pub(crate) fn of(workload: &Workload) -> Value {
     let System {
         cpus,
         tasks,
+        removed: _,
         partitions,
         windows,
         servers,

@@ -1,0 +1,187 @@
+//! Tasks that are added to a running engine, and removed from it.
+//!
+//! Both take two acts, as a change of the policy does. What allocates, and what may be refused, is done before: a system with the task,
+//! or without it, and its policy. What remains allocates nothing where there is room ([`Engine::reserve`]). Nobody learns of a task in
+//! one act: one that was added is gone until [`Input::Enter`](crate::engine::Input::Enter), and one that is removed was gone before.
+
+use super::step::Engine;
+use crate::model::{Arrival, Invalid, System, Task, TaskId};
+use crate::policy::state::{Phase, Run, State, Timer, slot_release};
+
+/// What an engine has room for. An engine that nobody reserved anything for has the tasks of its system and the timers of its policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Tasks, those of its system included.
+    pub tasks: usize,
+    /// Timers of the policy.
+    pub timers: u16,
+}
+
+/// A system with another set of tasks, and what is new in it.
+pub(super) struct TaskSet {
+    system: System,
+    change: Change,
+}
+
+#[derive(Clone, Copy)]
+enum Change {
+    Added(TaskId),
+    Removed(TaskId),
+}
+
+impl Engine {
+    /// What there is room for.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        Room { tasks: self.state.room, timers: self.state.timers.len() as u16 }
+    }
+
+    /// Makes room for so many tasks and timers, where it has less. This allocates. O(tasks + timers).
+    pub fn reserve(&mut self, room: Room) {
+        let state = &mut self.state;
+        let more = room.tasks.saturating_sub(state.room);
+        if more > 0 {
+            let (n, timers) = (state.room, state.timers.len());
+            // Behind the budgets, the deadlines, and the releases.
+            for at in [n, 2 * n + more, 3 * n + 2 * more + timers] {
+                state.agenda.insert_slots(at, more);
+            }
+            state.make_lists(room.tasks);
+            let most = room.tasks.min(state.cpus.len());
+            self.commands.reserve(2 * most + room.tasks);
+        }
+        let state = &mut self.state;
+        let timers = state.timers.len();
+        let more = usize::from(room.timers).saturating_sub(timers);
+        if more > 0 {
+            state.agenda.insert_slots(2 * state.room + timers, more);
+            state.timers.resize(timers + more, Timer::default());
+        }
+    }
+}
+
+impl TaskSet {
+    /// That of a system with another task. O(size of the system).
+    pub(super) fn with(system: &System, room: usize, task: Task, domain: Option<u16>) -> Result<TaskSet, Invalid> {
+        if !system.windows.is_empty() || task.arrival == Arrival::Activated {
+            return Err(Invalid::Unsuitable("a process of a window table is added with another table"));
+        }
+        let mut system = system.clone();
+        let id = if system.removed.is_empty() {
+            system.tasks.push(task);
+            TaskId(system.tasks.len() as u32 - 1)
+        } else {
+            let id = system.removed.remove(0);
+            system.tasks[id.index()] = task;
+            id
+        };
+        if system.tasks.len() > room {
+            return Err(Invalid::NoRoom(room));
+        }
+        let domain = domain.map(|domain| system.domains.get_mut(usize::from(domain)).ok_or(Invalid::Domains));
+        if let Some(domain) = domain.transpose()? {
+            domain.tasks.push(id);
+        }
+        system.validate()?;
+        Ok(TaskSet { system, change: Change::Added(id) })
+    }
+
+    /// That of a system without this task, which is gone. O(size of the system).
+    pub(super) fn without(system: &System, task: TaskId) -> Result<TaskSet, Invalid> {
+        let place = system.removed.binary_search(&task).err();
+        let Some(place) = place.filter(|_| system.windows.is_empty()) else {
+            return Err(Invalid::Unsuitable("a task of a window table is removed with that table, and any task once"));
+        };
+        let mut system = system.clone();
+        system.removed.insert(place, task);
+        system.domains.iter_mut().for_each(|domain| domain.tasks.retain(|t| *t != task));
+        system.validate()?;
+        Ok(TaskSet { system, change: Change::Removed(task) })
+    }
+
+    pub(super) fn system(&self) -> &System {
+        &self.system
+    }
+
+    pub(super) fn added(&self) -> Option<TaskId> {
+        match self.change {
+            Change::Added(task) => Some(task),
+            Change::Removed(_) => None,
+        }
+    }
+}
+
+impl State {
+    /// Allocates the lists that a step fills, for so many tasks.
+    pub(super) fn make_lists(&mut self, tasks: usize) {
+        self.room = tasks;
+        let events = 4 * tasks + 3 * self.resources.len() + 16;
+        let most = tasks.min(self.cpus.len());
+        // Between two steps, those that are filled in one are empty.
+        self.runs.reserve_exact(tasks - self.runs.len());
+        [&mut self.due, &mut self.replace].into_iter().for_each(|list| list.reserve_exact(tasks - list.len()));
+        self.held.reserve_exact(tasks - self.held.len());
+        self.replies.reserve_exact(2 * tasks + 16 - self.replies.len());
+        self.events.reserve_exact(events - self.events.len());
+        self.running.reserve_exact(most - self.running.len());
+        for resource in &mut self.resources {
+            resource.waiters.reserve_exact(tasks - resource.waiters.len());
+            resource.users.reserve_exact(tasks - resource.users.len());
+        }
+    }
+
+    /// Whether the set can be taken over: nothing that it was made from has changed but terms of tasks, and who was to be removed is
+    /// still gone.
+    pub(super) fn accepts(&self, set: &TaskSet) -> bool {
+        let same = |old: &System, new: &System| {
+            let domains = old.domains.iter().zip(&new.domains).all(|(old, new)| old.policy == new.policy);
+            old.policy == new.policy && domains
+        };
+        let gone = match set.change {
+            Change::Added(_) => true,
+            Change::Removed(task) => self.runs[task.index()].is_gone(),
+        };
+        gone && same(&self.system, &set.system)
+    }
+
+    /// Takes over another set of tasks; the system of before stays in `set`. O(tasks).
+    pub(super) fn take_task_set(&mut self, set: &mut TaskSet) {
+        self.generation += 1;
+        let added = set.added();
+        for (index, (new, old)) in set.system.tasks.iter_mut().zip(&mut self.system.tasks).enumerate() {
+            // Its terms may have changed since the set was made.
+            if added != Some(TaskId(index as u32)) {
+                core::mem::swap(new, old);
+            }
+        }
+        core::mem::swap(&mut self.system, &mut set.system);
+        match set.change {
+            Change::Added(task) => {
+                let described = &self.system.tasks[task.index()];
+                let run = Run { phase: Phase::Gone, next_release: None, ..Run::new(&described.arrival) };
+                for (r, resource) in self.resources.iter_mut().enumerate() {
+                    if described.locks(r) {
+                        let place = resource.users.partition_point(|user| *user < task);
+                        resource.users.insert(place, task);
+                    }
+                }
+                match self.runs.get_mut(task.index()) {
+                    Some(old) => {
+                        let before = core::mem::replace(old, run).counts;
+                        *self.departed.get_or_insert_default() += before;
+                    }
+                    None => self.runs.push(run),
+                }
+            }
+            Change::Removed(task) => {
+                let slot = slot_release(self.room, self.timers.len() as u16, task.index());
+                self.agenda.remove(slot);
+                let run = &mut self.runs[task.index()];
+                // One whose program has failed missed its jobs; it has none any more.
+                self.failed -= usize::from(run.phase == Phase::Failed);
+                run.phase = Phase::Gone;
+                self.resources.iter_mut().for_each(|resource| resource.users.retain(|user| *user != task));
+            }
+        }
+    }
+}
