@@ -12,6 +12,7 @@ use takt_core::model::{Kind as Value, MAX_SETTINGS, Need, Placement, PolicySpec,
 use takt_core::policies::mapping::MAPPERS;
 use takt_core::time::Span;
 use takt_core::utility::{self, Utility};
+use takt_core::work::Work;
 use takt_sim::Step;
 
 const RESOURCES: u16 = 3;
@@ -117,8 +118,8 @@ impl Turn {
                 Kind::Leave => Input::Leave { task: any },
                 Kind::Enter => Input::Enter { task: any },
                 Kind::Usage => {
-                    let consumed = engine.job(task).map_or(Span::ZERO, |j| j.consumed);
-                    Input::Usage { task, consumed: consumed - units(1).min(consumed) }
+                    let consumed = engine.job(task).map_or(Span::ZERO, |j| j.consumed.nominal_time());
+                    Input::Usage { task, consumed: Work::nominal(consumed - units(1).min(consumed)) }
                 }
                 Kind::Request => Input::Lock { task, resource },
                 Kind::Return => Input::Unlock { task, resource },

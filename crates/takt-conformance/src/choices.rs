@@ -9,6 +9,7 @@ use takt_core::model::TaskId;
 use takt_core::record::{Outcome, Record, What};
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
+use takt_core::work::Work;
 
 /// A ready job.
 #[derive(Clone, Copy, Debug)]
@@ -153,8 +154,8 @@ fn worth(ledger: &Ledger, task: TaskId, open: &Open, end: Time) -> (u64, u64) {
 fn ready(ledger: &Ledger, engine: &Engine, task: TaskId) -> Option<Job> {
     let job = engine.job(task).filter(|job| job.ready)?;
     let (_, open) = ledger.account(task).current()?;
-    let declared = engine.declared(task).unwrap_or(Span::ZERO);
-    let left = (declared - engine.own_work(task)).max(Span::from_ns(1));
+    let declared = engine.declared(task).map_or(Span::ZERO, Work::nominal_time);
+    let left = (declared - engine.own_work(task).nominal_time()).max(Span::from_ns(1));
     let (utility, accrues) = worth(ledger, task, open, engine.now().saturating_add(left));
     Some(Job { task, release: job.release, deadline: job.deadline, left, utility, accrues, declared })
 }

@@ -9,6 +9,7 @@ use takt_core::engine::Engine;
 use takt_core::model::TaskId;
 use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
+use takt_core::work::Work;
 
 /// A task under PD²: e quanta in p, and the quantum in which the windows of its job begin.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +63,7 @@ impl Fair {
             }
             own.unsure |= seen.retimed > 0 && (begins[index] || came[index]);
             if let (Some(job), true) = (job.filter(|job| job.ready), came[index]) {
-                let i = subtask(job.consumed, quantum).min(own.e - 1);
+                let i = subtask(job.consumed.nominal_time(), quantum).min(own.e - 1);
                 own.base = own.base.max(now_quantum - own.p * i / own.e);
             }
         }
@@ -83,7 +84,7 @@ impl Fair {
         if now.ns() % quantum.ns() != 0 || unsure {
             return None;
         }
-        let i = subtask(job.consumed, quantum);
+        let i = subtask(job.consumed.nominal_time(), quantum);
         let number = i64::from(task.0);
         if i >= e {
             return Some(Standing::exactly([1, job.deadline.ns(), job.release.ns(), number, 0]));
@@ -117,10 +118,7 @@ impl Fair {
             let successor = job.release + engine.system().tasks[t.index()].arrival.period()?;
             Some(if successor > now { job.deadline.min(successor) } else { job.deadline })
         };
-        let left = |t: TaskId| {
-            let consumed = engine.own_work(t);
-            (engine.declared(t).unwrap_or(Span::ZERO) - consumed).or_zero()
-        };
+        let left = |t: TaskId| (engine.declared(t).unwrap_or(Work::ZERO) - engine.own_work(t)).or_zero().nominal_time();
         let ends = mine().flat_map(|t| [due(t), ledger.account(t).next_release()]).flatten().filter(|at| *at > now);
         let length = ends.min().map_or(0, |end| (end - now).ns());
         let local = |t: TaskId| {

@@ -245,7 +245,7 @@ impl Ledger {
                 if self.account(task).handler.is_none() && self.account(task).is_current(job) {
                     self.sharing.over(task);
                 }
-                self.accounts[task.index()].finish(job, outcome, consumed, record.at, moment, elapsed);
+                self.accounts[task.index()].finish(job, outcome, consumed.nominal_time(), record.at, moment, elapsed);
                 let a = &mut self.accounts[task.index()];
                 match a.task.on_abort {
                     _ if outcome == Outcome::Completed || outcome == Outcome::Exited => a.program = None,
@@ -263,7 +263,7 @@ impl Ledger {
                 let elapsed = elapsed(task);
                 self.sharing.over(task);
                 let a = &mut self.accounts[task.index()];
-                a.handler_ends(job, consumed, moment, elapsed);
+                a.handler_ends(job, consumed.nominal_time(), moment, elapsed);
                 a.handled = true;
                 if a.task.on_abort == OnAbort::Restart {
                     self.handled.push(task);
@@ -400,7 +400,12 @@ impl Ledger {
                 assert_eq!((job.release, job.ready), (open.release, !a.blocked), "{task:?} at {now}");
                 assert_eq!(job.deadline, open.deadline.unwrap_or(Time::MAX), "{task:?} at {now}");
                 let elapsed = self.in_turn(index) || !self.metered;
-                assert!(!elapsed || job.consumed == a.ran_for, "{task:?} ran for {}, not {}", a.ran_for, job.consumed);
+                assert!(
+                    !elapsed || job.consumed.nominal_time() == a.ran_for,
+                    "{task:?} ran for {}, not {}",
+                    a.ran_for,
+                    job.consumed
+                );
             }
         }
         assert_eq!(running, engine.running().len());

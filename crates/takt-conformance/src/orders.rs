@@ -20,6 +20,7 @@ use takt_core::policies::split::{Routes, assign::Split};
 use takt_core::policy::{Build, Registry};
 use takt_core::record::{JobId, Place, Record, What};
 use takt_core::time::{Span, Time};
+use takt_core::work::Work;
 
 /// What is known of a task's job in its ready queue.
 #[derive(Clone, Debug)]
@@ -266,7 +267,7 @@ impl Orders {
         let exactly = |rank, release| Some(((rank, release), (rank, release)));
         if let Some(Order::Stated(statement)) = order(spec.profile) {
             let _ = engine.job(task).filter(|_| !ledger.is_metered())?;
-            let left = (engine.declared(task).unwrap_or(Span::ZERO) - engine.own_work(task)).or_zero();
+            let left = (engine.declared(task).unwrap_or(Work::ZERO) - engine.own_work(task)).or_zero().nominal_time();
             let job =
                 Waiting { now: engine.now(), task: &a.task, release: open.release, deadline: open.deadline, left };
             let (least, most) = statement(&job)?;
@@ -281,7 +282,8 @@ impl Orders {
             "np-edf" => exactly(open.deadline.unwrap_or(Time::MAX).ns(), a.yielded.unwrap_or(open.release)),
             "llf" => {
                 let _ = engine.job(task).filter(|_| !ledger.is_metered())?;
-                let left = (engine.declared(task).unwrap_or(Span::ZERO) - engine.own_work(task)).or_zero();
+                let left =
+                    (engine.declared(task).unwrap_or(Work::ZERO) - engine.own_work(task)).or_zero().nominal_time();
                 let latest = open.deadline.map_or(i64::MAX, |deadline| deadline.ns() - left.ns());
                 let threshold = spec.value("threshold").map_or(Span::from_ms(1), Span::from_ns);
                 let waits = (latest, line.behind.unwrap_or(open.release));

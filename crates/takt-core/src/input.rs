@@ -5,17 +5,18 @@ use crate::model::{Call, ResourceId, TaskId};
 use crate::policy::Policy;
 use crate::record::{JobId, Place};
 use crate::time::{Span, Time};
+use crate::work::Work;
 
 /// What a driver saw happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Input {
-    /// A measurement: the CPU time that the task's current job has used. It comes before the other inputs of its instant.
+    /// A measurement: the work that the CPU time of the task's current job was. It comes before the other inputs of its instant.
     /// From the first one on, the engine takes the task's CPU-clock consumption from these and no longer from elapsed time.
     Usage {
         /// Whose.
         task: TaskId,
         /// Since the job's release.
-        consumed: Span,
+        consumed: Work,
     },
     /// The task runs at the place to which the last decision has put it, since this instant: for a driver whose decisions take effect
     /// later. The job has consumed nothing before, as far as that was not accounted for in a step in between, and its budget lasts so

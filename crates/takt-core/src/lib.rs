@@ -29,3 +29,4 @@ pub mod scenario;
 pub mod stats;
 pub mod time;
 pub mod utility;
+pub mod work;

@@ -2,6 +2,7 @@
 
 use crate::model::{Call, ResourceId, TaskId};
 use crate::time::{Span, Time};
+use crate::work::Work;
 
 /// A set of CPUs of the system, as an index into [`crate::model::System::places`].
 ///
@@ -91,7 +92,7 @@ pub enum What {
         /// How it ended.
         outcome: Outcome,
         /// Time it was given, in the clock of its budget.
-        consumed: Span,
+        consumed: Work,
     },
     /// A job waits for something other than a CPU.
     Block {
@@ -139,7 +140,7 @@ pub enum What {
         /// Its number.
         job: JobId,
         /// Time it was given.
-        consumed: Span,
+        consumed: Work,
     },
     /// A job lets others run.
     Yield {

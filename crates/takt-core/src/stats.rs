@@ -197,12 +197,13 @@ impl Sink for Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::Work;
 
     #[test]
     fn rates_count_what_completed_within_an_interval() {
         let mut rates = Rates::new(1..3, Span::from_ms(10), Span::from_ms(35));
         let mut finish = |task, ms, outcome| {
-            let what = What::Finish { task: TaskId(task), job: 0, outcome, consumed: Span::ZERO };
+            let what = What::Finish { task: TaskId(task), job: 0, outcome, consumed: Work::ZERO };
             rates.record(Record { at: Time::ZERO + Span::from_ms(ms), what });
         };
         for (task, ms) in [(1, 0), (1, 10), (1, 11), (2, 20), (2, 30), (0, 5), (3, 5), (1, 35)] {

@@ -36,7 +36,7 @@ fn a_job_consumes_from_the_instant_at_which_it_is_dispatched() {
     let Command::Start { task: A, place, .. } = reaction.commands[0] else { panic!("{reaction:?}") };
     assert_eq!(engine.next_due(), Some(at(20)), "the end of the budget");
     let _ = engine.step(at(7), &[Input::Dispatched { task: A, place, at: at(5) }], &mut ());
-    assert_eq!(engine.job(A).map(|job| job.consumed), Some(ns(2)));
+    assert_eq!(engine.job(A).map(|job| job.consumed.nominal_time()), Some(ns(2)));
     // The other task's budget ends first.
     assert_eq!(engine.next_due(), Some(at(20)));
     let _ = engine.step(at(20), &[], &mut ());
@@ -54,7 +54,7 @@ fn what_is_not_about_the_last_decision_changes_nothing() {
     let other = Place(1 - place.0);
     let said = [(other, 5), (place, 9)].map(|(place, when)| Input::Dispatched { task: A, place, at: at(when) });
     let _ = engine.step(at(7), &said, &mut ());
-    assert_eq!(engine.job(A).map(|job| job.consumed), Some(ns(7)), "elsewhere, and in the future");
+    assert_eq!(engine.job(A).map(|job| job.consumed.nominal_time()), Some(ns(7)), "elsewhere, and in the future");
     let done = Input::Complete { task: A, job: 0 };
     let _ = engine.step(at(8), &[done, Input::Dispatched { task: A, place, at: at(1) }], &mut ());
     assert_eq!(engine.counts(A).completed, 1);

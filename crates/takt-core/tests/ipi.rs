@@ -10,6 +10,7 @@ use takt_core::model::{Arrival, Handler, Invalid, PolicySpec, Scope, System, Tas
 use takt_core::policies::ipi::regulator::{Split, WHOLE};
 use takt_core::record::{Outcome, Place, Record, What};
 use takt_core::time::{Span, Time};
+use takt_core::work::Work;
 
 fn ms(ms: f64) -> Span {
     Span::from_ns((ms * 1e6).round() as i64)
@@ -382,7 +383,7 @@ fn a_job_that_uses_up_its_own_budget_is_aborted_across_bursts() {
     let over: Vec<Record> = plant.records.iter().filter(over).copied().collect();
     // Bursts of 4 ms: it is at 10 ms in its third one.
     let consumed = ms(10.0);
-    let what = What::Finish { task: T1, job: 0, outcome: Outcome::Aborted, consumed };
+    let what = What::Finish { task: T1, job: 0, outcome: Outcome::Aborted, consumed: Work::nominal(consumed) };
     assert_eq!(over, [Record { at: Time::from_ns(22_000_000), what }]);
     assert_eq!(plant.rounds[2].measured, ms(6.0));
     // Its handler is work in the same burst, and has no limit.
@@ -420,7 +421,7 @@ fn measured_cpu_time_is_the_sensor() {
         now += quantum;
         let task = plant.engine.running()[0];
         used[task.index()] += quantum / 2;
-        plant.step(now, &[Input::Usage { task, consumed: used[task.index()] }]);
+        plant.step(now, &[Input::Usage { task, consumed: Work::nominal(used[task.index()]) }]);
     }
     let last = &plant.rounds[50..];
     assert!(last.iter().all(|r| r.measured == ms(8.0)), "{last:?}");
@@ -457,7 +458,7 @@ fn a_burst_binds_only_its_own_policy() {
         plant.step(due, &[]);
     }
     let over: Vec<_> = plant.records.iter().filter(|r| matches!(r.what, What::Finish { .. })).collect();
-    let what = What::Finish { task: T2, job: 0, outcome: Outcome::Aborted, consumed: ms(9.0) };
+    let what = What::Finish { task: T2, job: 0, outcome: Outcome::Aborted, consumed: Work::nominal(ms(9.0)) };
     assert_eq!(over, [&Record { at: Time::from_ns(13_000_000), what }]);
     assert_eq!(plant.engine.running(), [T1]);
 }

@@ -1,7 +1,7 @@
 //! How jobs come, end, are aborted and share resources, each in an example by hand. All times are nanoseconds.
 
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Command, Ending, Engine, Input, Work};
+use takt_core::engine::{Activity, Command, Ending, Engine, Input};
 use takt_core::model::*;
 use takt_core::model::{CpuTest, PolicySpec, Profile, Scope};
 use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
@@ -66,7 +66,7 @@ impl Story {
                 Command::Replace { task } => (task, None),
                 Command::Stop { .. } => continue,
             };
-            let work = work.map_or("replaced".to_owned(), |work: Work| format!("{work:?}"));
+            let work = work.map_or("replaced".to_owned(), |work: Activity| format!("{work:?}"));
             self.works.push(format!("{} {} {work}", now.ns(), char::from(b'a' + task.0 as u8)));
         }
     }
@@ -382,7 +382,7 @@ fn aborted(policy: &str, jitter: Span, seed: u64) -> Vec<u64> {
     let end = Time::ZERO + period * 50;
     loop {
         // When the running job is through.
-        let left = engine.job(A).map(|job| need - job.consumed);
+        let left = engine.job(A).map(|job| need - job.consumed.nominal_time());
         let over = left.filter(|_| !engine.running().is_empty()).map(|left| engine.now() + left);
         let Some(now) = engine.next_due().into_iter().chain(over).min().filter(|now| *now < end) else { break };
         let inputs: &[Input] = if over == Some(now) { &[named(&engine, done(A))] } else { &[] };

@@ -5,6 +5,7 @@ use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::{Arrival, Backlog, Late, PolicySpec, System, Task, TaskId, Timing};
 use takt_core::record::{Outcome, Record, What};
 use takt_core::time::{Span, Time};
+use takt_core::work::Work;
 
 const TASK: TaskId = TaskId(0);
 
@@ -210,7 +211,7 @@ fn a_new_runtime_is_that_of_a_job_that_has_not_run() {
         let _ = engine.step(Time::from_ns(1), &[retime(10, 5)], &mut ());
         engine.declared(TASK)
     };
-    assert_eq!((declared(true), declared(false)), (Some(ns(5)), Some(ns(3))));
+    assert_eq!((declared(true), declared(false)), (Some(Work::nominal(ns(5))), Some(Work::nominal(ns(3)))));
 }
 
 #[test]

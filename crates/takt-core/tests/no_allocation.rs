@@ -12,6 +12,7 @@ use takt_core::rng::draw_up_to;
 use takt_core::stats::Histogram;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
+use takt_core::work::Work;
 
 struct Counting;
 
@@ -178,7 +179,7 @@ fn calls_while_driven(engine: &mut Engine, steps: u64) -> u64 {
                 23..=32 => Input::Lock { task, resource },
                 33..=35 => Input::Unlock { task, resource },
                 36..=37 => Input::Abort { task: any },
-                38..=39 => Input::Usage { task, consumed: engine.job(task).map_or(Span::ZERO, |j| j.consumed) },
+                38..=39 => Input::Usage { task, consumed: engine.job(task).map_or(Work::ZERO, |j| j.consumed) },
                 40..=41 => Input::Yield { task },
                 42 => Input::Skew { task, by: us(pick(at + 1, 6) as i64 - 3) },
                 43 => Input::Share { task, share: Some(pick(at + 1, 900_000) as u32), importance: 1 + i as u32 },

@@ -47,7 +47,7 @@ fn run<S: Sink>(system: System, end: Time, sink: &mut S, mut seen: impl FnMut(&E
         let done = |e: &Engine, task: TaskId| {
             let job = e.job(task).expect("it runs");
             let need = e.system().tasks[task.index()].demand(0, task, job.number).expect("it has a runtime");
-            e.now() + (need - job.consumed)
+            e.now() + (need - job.consumed.nominal_time())
         };
         let completions = engine.running().iter().map(|&t| done(&engine, t));
         let Some(now) = completions.chain(engine.next_due()).min().filter(|now| *now <= end) else { break };

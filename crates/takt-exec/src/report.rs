@@ -9,6 +9,7 @@ use takt_core::model::TaskId;
 use takt_core::record::JobId;
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
+use takt_core::work::Work;
 use takt_linux::Unavailable;
 #[cfg(doc)]
 use takt_linux::{Mechanism, disturbance};
@@ -106,7 +107,7 @@ pub struct Report {
     /// Response times by task.
     pub responses: Vec<Histogram>,
     /// Where CPU time is measured, because the policy or a budget needs that: the job of each task that used most, and how much.
-    pub most_used: Vec<Option<(JobId, Span)>>,
+    pub most_used: Vec<Option<(JobId, Work)>>,
     /// How long the processes of each task were ready to run without a CPU although they had their turn, as
     /// [`disturbance::waited`] has it; without those that a process started itself. `None` where the kernel does not count
     /// that, and where each job is a process.

@@ -12,11 +12,12 @@ use rustix::process::Signal;
 use std::io;
 use std::sync::Arc;
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Command, Ending, Engine, Input, Work};
+use takt_core::engine::{Activity, Command, Ending, Engine, Input};
 use takt_core::model::TaskId;
 use takt_core::record::{JobId, Place, Record, Sink, What};
 use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
+use takt_core::work::Work;
 use takt_linux::{Group, PartitionHandle};
 use takt_trace::Stamped;
 
@@ -60,7 +61,7 @@ pub(crate) struct Slot<R> {
 #[derive(Clone, Copy, Debug)]
 enum Refused {
     Stop,
-    Dispatch { place: Option<Place>, work: Work },
+    Dispatch { place: Option<Place>, work: Activity },
 }
 
 pub(crate) struct Setup<A: Actuator> {
@@ -80,7 +81,7 @@ pub(crate) struct Outcome {
     pub(crate) engine: Engine,
     pub(crate) responses: Responses,
     /// See [`crate::Report::most_used`].
-    pub(crate) most_used: Vec<Option<(JobId, Span)>>,
+    pub(crate) most_used: Vec<Option<(JobId, Work)>>,
     /// How late planned instants were handled.
     pub(crate) lateness: Histogram,
     /// How long stopping and starting took per step that did so.
@@ -98,7 +99,7 @@ struct StepSink {
     records: Vec<Record>,
     responses: Responses,
     /// By task: the job that consumed most, and how much.
-    most: Vec<Option<(JobId, Span)>>,
+    most: Vec<Option<(JobId, Work)>>,
     dropped: u64,
 }
 
@@ -416,7 +417,8 @@ impl<A: Actuator> Scheduler<A> {
             if setup.engine.wants_usage(task)
                 && let Some(total) = setup.actuator.cpu_time(setup.slots[task.index()].group)
             {
-                let consumed = (total - meters[task.index()].base).or_zero();
+                // Every CPU counts as one of nominal speed.
+                let consumed = Work::nominal(total - meters[task.index()].base).or_zero();
                 inputs.insert(0, Input::Usage { task, consumed });
             }
         }
@@ -460,7 +462,7 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     /// Lets a task run, at another place if one is given, with the work that the engine has it at; `runs` says that it runs already.
-    fn dispatch(&mut self, task: TaskId, place: Option<Place>, work: Work, runs: bool) {
+    fn dispatch(&mut self, task: TaskId, place: Option<Place>, work: Activity, runs: bool) {
         // What was refused before this has not been done: it may be at another place, and may be stopped.
         let before = self.refused[task.index()];
         let place = match before {
@@ -583,16 +585,16 @@ impl<A: Actuator> Setup<A> {
         &mut self,
         task: TaskId,
         cpus: Option<&CpuSet>,
-        work: Work,
+        work: Activity,
         runs: bool,
         meters: &mut [Meter],
     ) -> io::Result<()> {
         let Setup { engine, actuator, slots, .. } = self;
         let slot = &mut slots[task.index()];
         if slot.budgeted {
-            let job = engine.job(task).map(|job| (job.number, work == Work::Handler));
+            let job = engine.job(task).map(|job| (job.number, work == Activity::Handler));
             let meter = &mut meters[task.index()];
-            if meter.of != job || work == Work::Handler {
+            if meter.of != job || work == Activity::Handler {
                 *meter = Meter { of: job, base: actuator.cpu_time(slot.group).unwrap_or_default() };
             }
         }
@@ -613,7 +615,7 @@ impl<A: Actuator> Setup<A> {
                 }
             }
             Program::At { job, notified } => {
-                let aborted = matches!(work, Work::Abandoned | Work::Handler);
+                let aborted = matches!(work, Activity::Abandoned | Activity::Handler);
                 // The handler of a job is at work for that job, whatever the program was at.
                 let job = engine.at(task).unwrap_or(job);
                 slot.program = Program::At { job, notified };

@@ -7,19 +7,20 @@
 use crate::entries::{Entries, Entry};
 use crate::report::{CpuTime, Report, TaskTime};
 use crate::steal::Progress;
-use takt_core::engine::{Command, Engine, Input, Work};
+use takt_core::engine::{Activity, Command, Engine, Input};
 use takt_core::model::{Completion, Execution, Load, OnAbort, Step, Task, TaskId, scaled};
 use takt_core::record::{JobId, Place};
 use takt_core::scenario::{Costs, Scenario};
 use takt_core::time::{Span, Time};
+use takt_core::work::{Speed, Work};
 
 /// A task's current job.
 #[derive(Clone, Copy)]
 struct Body {
     /// What is paid before progress.
     overhead: Span,
-    /// What the present step still needs; [`Span::MAX`] for ever.
-    left: Span,
+    /// What the present step still needs; [`Work::MAX`] for ever.
+    left: Work,
     /// Accounted for up to here while it runs.
     since: Time,
     /// Where it runs, or ran last; before that the first CPU of its ready queue.
@@ -46,11 +47,11 @@ struct Body {
 }
 
 impl Body {
-    /// It has worked so long until `now`.
+    /// It has worked so long until `now`, at this speed.
     #[inline]
-    fn advance(&mut self, now: Time, worked: Span) {
-        if self.left != Span::MAX {
-            self.left -= worked;
+    fn advance(&mut self, now: Time, worked: Span, speed: Speed) {
+        if self.left != Work::MAX {
+            self.left -= speed.work_in(worked);
         }
         self.time.received += now - self.since;
         self.time.worked += worked;
@@ -65,7 +66,7 @@ impl Body {
         steps.extend_from_slice(&described[..described.len() - usize::from(last)]);
         Body {
             overhead: Span::ZERO,
-            left: Span::ZERO,
+            left: Work::ZERO,
             since: Time::ZERO,
             place: Place(0),
             time: TaskTime::default(),
@@ -119,7 +120,9 @@ pub(crate) struct Machine {
     costs: Costs,
     /// Whether anything costs anything.
     charges: bool,
-    /// Whether who holds a CPU always makes progress: nothing is charged and nothing stolen.
+    /// By place; empty if all have the nominal one.
+    speeds: Vec<Speed>,
+    /// Whether who holds a CPU always makes progress at nominal speed: nothing is charged and nothing stolen.
     smooth: bool,
     /// For each place the indexes of its CPUs; the first places are the single CPUs.
     place_cpus: Vec<Vec<u16>>,
@@ -145,6 +148,8 @@ impl Machine {
         };
         let place_cpus: Vec<Vec<u16>> = engine.places().iter().map(indexes).collect();
         let charges = scenario.costs != Costs::default();
+        let speeds: Vec<Speed> = (0..engine.places().len()).map(|place| engine.speed(Place(place as u16))).collect();
+        let speeds = if speeds.iter().all(|speed| *speed == Speed::NOMINAL) { Vec::new() } else { speeds };
         let progress = Progress::new(scenario.steal);
         let mut machine = Machine {
             bodies,
@@ -156,7 +161,8 @@ impl Machine {
             first: Time::MAX,
             first_changed: false,
             others: scenario.changes.first().map_or(Time::MAX, |(at, _)| *at),
-            smooth: !charges && progress.is_steady(),
+            smooth: !charges && progress.is_steady() && speeds.is_empty(),
+            speeds,
             progress,
             costs: scenario.costs,
             charges,
@@ -364,7 +370,7 @@ impl Machine {
     fn go_on(&mut self, task: TaskId) {
         let body = &mut self.bodies[task.index()];
         while let Some(&Step::Run(span)) = self.steps[..body.end as usize].get(body.next as usize) {
-            body.left += scaled(span, body.load);
+            body.left += Work::nominal(scaled(span, body.load));
             body.next += 1;
         }
     }
@@ -376,7 +382,7 @@ impl Machine {
         let there = engine.at(task) == Some(body.job) && engine.job(task).is_some_and(|job| !job.ready);
         if there && !body.held {
             inputs.push(Input::Wake { task });
-            if body.next == body.end && body.left == Span::ZERO {
+            if body.next == body.end && body.left == Work::ZERO {
                 inputs.push(Input::Complete { task, job: body.job });
             }
         }
@@ -458,16 +464,16 @@ impl Machine {
 
     /// A task that runs goes on elsewhere, or with something else.
     #[inline(never)]
-    fn restart(&mut self, task: TaskId, place: Place, work: Work, now: Time, engine: &Engine) {
+    fn restart(&mut self, task: TaskId, place: Place, work: Activity, now: Time, engine: &Engine) {
         self.stop(task, now);
         self.start(task, place, work, now, engine);
     }
 
     #[inline(always)]
-    fn start(&mut self, task: TaskId, place: Place, work: Work, now: Time, engine: &Engine) {
-        if work == Work::Fresh {
+    fn start(&mut self, task: TaskId, place: Place, work: Activity, now: Time, engine: &Engine) {
+        if work == Activity::Fresh {
             self.begin(task, work, engine);
-        } else if work != Work::Resumed {
+        } else if work != Activity::Resumed {
             self.begin_other(task, work, engine);
         }
         if self.charges {
@@ -481,8 +487,8 @@ impl Machine {
 
     /// The program begins the handler of its job, or is behind.
     #[cold]
-    fn begin_other(&mut self, task: TaskId, work: Work, engine: &Engine) {
-        if work == Work::Handler {
+    fn begin_other(&mut self, task: TaskId, work: Activity, engine: &Engine) {
+        if work == Activity::Handler {
             self.begin(task, work, engine);
         } else if engine.system().tasks[task.index()].on_abort == OnAbort::Signal {
             self.give_up(task);
@@ -493,7 +499,7 @@ impl Machine {
     #[inline(always)]
     fn give_up(&mut self, task: TaskId) {
         let body = &mut self.bodies[task.index()];
-        (body.overhead, body.left) = (Span::ZERO, Span::ZERO);
+        (body.overhead, body.left) = (Span::ZERO, Work::ZERO);
         body.preempted = false;
         (body.next, body.end) = (0, 0);
         if core::mem::take(&mut body.asleep) {
@@ -503,39 +509,39 @@ impl Machine {
     }
 
     #[inline(always)]
-    fn begin(&mut self, task: TaskId, work: Work, engine: &Engine) {
+    fn begin(&mut self, task: TaskId, work: Activity, engine: &Engine) {
         let body = &mut self.bodies[task.index()];
-        if body.plain && work == Work::Fresh && !body.asleep {
+        if body.plain && work == Activity::Fresh && !body.asleep {
             (body.overhead, body.preempted) = (Span::ZERO, false);
             body.job = engine.at(task).unwrap_or(body.job);
-            body.left = engine.declared(task).unwrap_or(Span::MAX);
+            body.left = engine.declared(task).unwrap_or(Work::MAX);
             return;
         }
         self.begin_any(task, work, engine);
     }
 
     #[inline(never)]
-    fn begin_any(&mut self, task: TaskId, work: Work, engine: &Engine) {
+    fn begin_any(&mut self, task: TaskId, work: Activity, engine: &Engine) {
         self.give_up(task);
         let described = &engine.system().tasks[task.index()];
         let body = &mut self.bodies[task.index()];
         body.job = engine.at(task).unwrap_or(body.job);
-        if work == Work::Handler {
-            body.left = described.handler.map_or(Span::MAX, |h| h.runtime);
+        if work == Activity::Handler {
+            body.left = described.handler.map_or(Work::MAX, |h| Work::nominal(h.runtime));
         } else if described.completion == Completion::None {
-            body.left = Span::MAX;
+            body.left = Work::MAX;
         } else if body.all.0 == body.all.1 {
             let needed = match described.execution {
                 Execution::Declared => engine.declared(task),
                 _ => {
                     let needed = described.demand(engine.system().seed, task, body.job);
-                    needed.map(|needed| scaled(needed, engine.load(task)))
+                    needed.map(|needed| Work::nominal(scaled(needed, engine.load(task))))
                 }
             };
-            body.left = needed.unwrap_or(Span::MAX);
+            body.left = needed.unwrap_or(Work::MAX);
         } else {
             body.load = engine.load(task);
-            body.left = Span::ZERO;
+            body.left = Work::ZERO;
             let from = if body.turn < body.all.1 { body.turn + 1 } else { body.all.0 };
             let rest = &self.steps[from as usize..body.all.1 as usize];
             let length = rest.iter().position(|step| *step == Step::WaitPeriod).unwrap_or(rest.len());
@@ -562,7 +568,7 @@ impl Machine {
         match self.report.cpus.get_mut(body.place.index()) {
             Some(cpu) if self.smooth => {
                 let held = now - body.since;
-                body.advance(now, held);
+                body.advance(now, held, Speed::NOMINAL);
                 cpu.worked += held;
             }
             _ => self.account_any(task, now),
@@ -570,13 +576,14 @@ impl Machine {
     }
 
     fn account_any(&mut self, task: TaskId, now: Time) {
+        let speed = self.speed(self.bodies[task.index()].place);
         let body = &mut self.bodies[task.index()];
         let held = now - body.since;
         let progress = self.progress.between(body.since, now);
         let paid = progress.min(body.overhead);
         body.overhead -= paid;
         let worked = progress - paid;
-        body.advance(now, worked);
+        body.advance(now, worked, speed);
         let place = body.place.index();
         let spent = CpuTime { worked, overhead: paid, stolen: held - progress, idle: Span::ZERO };
         match self.report.cpus.get_mut(place) {
@@ -585,14 +592,21 @@ impl Machine {
         }
     }
 
+    fn speed(&self, place: Place) -> Speed {
+        self.speeds.get(place.index()).copied().unwrap_or_default()
+    }
+
     /// When a body acts that goes on now.
     #[inline]
     fn acts(&self, body: &Body, now: Time) -> Time {
         match body.left {
             _ if body.stuck() => now,
-            left if self.smooth => now.saturating_add(left),
-            Span::MAX => Time::MAX,
-            left => self.progress.done(now, body.overhead + left),
+            left if self.smooth => now.saturating_add(left.nominal_time()),
+            Work::MAX => Time::MAX,
+            left => {
+                let takes = self.speed(body.place).time_for(left);
+                self.progress.done(now, Span::from_ns(body.overhead.ns().saturating_add(takes.ns())))
+            }
         }
     }
 
@@ -651,7 +665,7 @@ impl Machine {
     }
 
     /// Charges a job that starts, moves or begins at `place`.
-    fn charge_start(&mut self, task: TaskId, place: Place, work: Work) {
+    fn charge_start(&mut self, task: TaskId, place: Place, work: Activity) {
         let mut due = Span::ZERO;
         let mut switch = false;
         for &cpu in &self.place_cpus[place.index()] {
@@ -664,7 +678,7 @@ impl Machine {
             due += self.costs.context_switch;
             charged.context_switch += self.costs.context_switch;
         }
-        if matches!(work, Work::Resumed | Work::Abandoned) && body.place != place {
+        if matches!(work, Activity::Resumed | Activity::Abandoned) && body.place != place {
             due += self.costs.migration;
             charged.migration += self.costs.migration;
         }

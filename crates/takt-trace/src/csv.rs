@@ -71,12 +71,14 @@ impl Writer for Csv {
             What::Budget { amount: a, .. } => amount = a,
             What::Start { place: p, .. } => place = Some(p),
             What::Stop { place: p, reason, .. } => (place, detail) = (Some(p), names::reason(reason)),
-            What::Finish { outcome, consumed, .. } => (detail, amount) = (names::outcome(outcome), Some(consumed)),
+            What::Finish { outcome, consumed, .. } => {
+                (detail, amount) = (names::outcome(outcome), Some(consumed.nominal_time()))
+            }
             What::Lock { resource, granted, .. } => {
                 (detail, number) = (if granted { GRANTED } else { BLOCKED }, Some(resource.0.into()));
             }
             What::Unlock { resource, .. } | What::Deadlock { resource, .. } => number = Some(resource.0.into()),
-            What::HandlerEnd { consumed, .. } => amount = Some(consumed),
+            What::HandlerEnd { consumed, .. } => amount = Some(consumed.nominal_time()),
             What::Round { place: p, set_point, measured, correction } => {
                 (place, regulated) = (Some(p), Some([set_point, measured, correction]));
             }

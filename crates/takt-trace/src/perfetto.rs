@@ -357,11 +357,11 @@ impl Perfetto {
         self.tasks[task].handler = deadline;
     }
 
-    fn end_handler(&mut self, at: Time, task: usize, job: JobId, consumed: Span) {
+    fn end_handler(&mut self, at: Time, task: usize, job: JobId, consumed: i64) {
         let late = self.tasks[task].handler.take().filter(|d| at > *d);
         if self.tasks[task].job_open == Some(job) {
             let lateness = late.map_or(0, |d| (at - d).ns());
-            let notes = [(key::CONSUMED, Note::Int(consumed.ns())), (key::LATENESS, Note::Int(lateness))];
+            let notes = [(key::CONSUMED, Note::Int(consumed)), (key::LATENESS, Note::Int(lateness))];
             self.end_job(task, if late.is_some() { &notes } else { &notes[..1] });
         }
     }
@@ -585,7 +585,7 @@ impl Writer for Perfetto {
                 self.instant(task.index(), event::LATE_SIGNAL, &[job_note(job)]);
             }
             What::Handler { task, job, deadline } => self.begin_handler(task.index(), job, deadline),
-            What::HandlerEnd { task, job, consumed } => self.end_handler(r.record.at, task.index(), job, consumed),
+            What::HandlerEnd { task, job, consumed } => self.end_handler(r.record.at, task.index(), job, consumed.ns()),
             What::Yield { task, job } => self.instant(task.index(), event::YIELD, &[job_note(job)]),
             What::Deadlock { task, resource } => {
                 self.instant(task.index(), event::DEADLOCK, &[(key::RESOURCE, Note::Int(resource.0.into()))]);

@@ -9,6 +9,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{Call, ResourceId, TaskId};
 use takt_core::record::{Place, Record, What};
 use takt_core::time::{Span, Time};
+use takt_core::work::Work;
 
 /// One line of a trace before its words are understood. Times are nanoseconds.
 #[derive(Deserialize, Default)]
@@ -145,7 +146,7 @@ impl Rows {
             "finish" => {
                 let name = need(row.detail.as_deref(), "outcome", row)?;
                 let outcome = names::outcome_from(name).ok_or_else(|| format!("`{name}` is not an outcome"))?;
-                What::Finish { task: task()?, job: job()?, outcome, consumed: amount("consumed")? }
+                What::Finish { task: task()?, job: job()?, outcome, consumed: Work::nominal(amount("consumed")?) }
             }
             "block" => What::Block { task: task()?, job: job()? },
             "wake" => What::Wake { task: task()?, job: job()? },
@@ -155,7 +156,9 @@ impl Rows {
             }
             "return" => What::Unlock { task: task()?, resource: resource()? },
             "handler" => What::Handler { task: task()?, job: job()?, deadline: row.deadline.map(Time::from_ns) },
-            "handler_end" => What::HandlerEnd { task: task()?, job: job()?, consumed: amount("consumed")? },
+            "handler_end" => {
+                What::HandlerEnd { task: task()?, job: job()?, consumed: Work::nominal(amount("consumed")?) }
+            }
             "yield" => What::Yield { task: task()?, job: job()? },
             "deadlock" => What::Deadlock { task: task()?, resource: resource()? },
             "round" => What::Round {

@@ -16,7 +16,7 @@ struct Edzl;
 /// The last instant at which the task's job could start, or go on, and still meet its deadline.
 fn latest_start(task: TaskId, cx: &Context<'_>) -> Time {
     let deadline = cx.deadline_of(task).unwrap_or(Time::MAX);
-    if deadline == Time::MAX { deadline } else { deadline - cx.remaining(task).unwrap_or(Span::ZERO) }
+    if deadline == Time::MAX { deadline } else { deadline - cx.time_left(task).unwrap_or(Span::ZERO) }
 }
 
 impl Ordering for Edzl {

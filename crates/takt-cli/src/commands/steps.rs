@@ -17,6 +17,7 @@ use takt_core::engine::{Ending, Input};
 use takt_core::model::{Call, MAX_SETTINGS, ResourceId, System, TaskId};
 use takt_core::record::Place;
 use takt_core::time::{Span, Time};
+use takt_core::work::Work;
 use takt_sim::Step;
 use takt_workload::{MAX_DURATION, Workload};
 
@@ -346,7 +347,7 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
     let resource = || u16(&value[2]).filter(|r| *r < system.resources).map(ResourceId);
     let length = |value: &Value| span(value, 1);
     Some(match value[0].as_str()? {
-        "usage" => Input::Usage { task, consumed: span(&value[2], 0)? },
+        "usage" => Input::Usage { task, consumed: Work::nominal(span(&value[2], 0)?) },
         "dispatched" => Input::Dispatched { task, place: Place(u16(&value[2])?), at: Time::ZERO + span(&value[3], 0)? },
         "complete" => Input::Complete { task, job: value[2].as_u64()? },
         "block" => Input::Block { task },
@@ -387,7 +388,7 @@ mod tests {
     fn every_input_survives_the_file() {
         let (task, resource) = (TaskId(3), ResourceId(1));
         let inputs = [
-            Input::Usage { task, consumed: Span::from_us(5) },
+            Input::Usage { task, consumed: Work::nominal(Span::from_us(5)) },
             Input::Dispatched { task, place: Place(2), at: Time::ZERO + Span::from_us(9) },
             Input::Complete { task, job: 7 },
             Input::Block { task },

@@ -196,7 +196,7 @@ fn a_signal_tells_a_program_of_the_abort() {
         let all = counts(task, ["released", "handlers", "behind", "late_signals"]);
         let records = room.trace("t.jsonl").records;
         let handled = records.iter().filter_map(|r| match r.record.what {
-            What::HandlerEnd { consumed, .. } => Some(consumed),
+            What::HandlerEnd { consumed, .. } => Some(consumed.nominal_time()),
             _ => None,
         });
         let handled: Vec<Span> = handled.collect();

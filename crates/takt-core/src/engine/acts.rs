@@ -4,7 +4,8 @@ use crate::model::{PolicySpec, TaskId};
 use crate::policy::state::Phase;
 use crate::policy::{Budget, Context, Event};
 use crate::record::{JobId, Outcome, What};
-use crate::time::{Span, Time};
+use crate::time::Time;
+use crate::work::Work;
 
 impl Context<'_> {
     /// The policy has looked at `tasks` tasks one by one, as a regulator does once per round. A simulator may charge for it.
@@ -88,7 +89,7 @@ impl Context<'_> {
             state.open_job(task, deadline);
             state.record(self.sink, What::Release { task, job, deadline });
             state.count_activation(task, Outcome::Skipped, self.sink);
-            let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO };
+            let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Work::ZERO };
             state.record(self.sink, what);
         }
     }

@@ -1,6 +1,6 @@
 //! From a decision to commands: the smallest difference between two assignments.
 
-use super::messages::{Command, Work};
+use super::messages::{Activity, Command};
 use crate::model::TaskId;
 use crate::policy::state::{Phase, State};
 use crate::policy::{Assignment, Decision};
@@ -88,25 +88,25 @@ impl State {
     }
 
     /// The work that a program begins or continues when its task is dispatched now.
-    fn work(&self, task: TaskId) -> Work {
+    fn work(&self, task: TaskId) -> Activity {
         let run = &self.runs[task.index()];
         match (run.at, run.fresh) {
-            (_, true) if run.handler => Work::Handler,
-            (None, _) => Work::Fresh,
-            (Some(_), true) if !self.is_activated(task) => Work::Abandoned,
-            (Some(_), _) => Work::Resumed,
+            (_, true) if run.handler => Activity::Handler,
+            (None, _) => Activity::Fresh,
+            (Some(_), true) if !self.is_activated(task) => Activity::Abandoned,
+            (Some(_), _) => Activity::Resumed,
         }
     }
 
     /// A job, or a handler, is dispatched for the first time while the program is at some work. Returns with what it continues.
     #[cold]
-    fn begin_behind(&mut self, task: TaskId, sink: &mut dyn Sink) -> Work {
+    fn begin_behind(&mut self, task: TaskId, sink: &mut dyn Sink) -> Activity {
         let work = self.work(task);
         let run = &mut self.runs[task.index()];
         let job = run.job;
         match (work, run.at) {
-            (Work::Handler, _) => run.at = Some(job),
-            (Work::Abandoned, Some(abandoned)) => {
+            (Activity::Handler, _) => run.at = Some(job),
+            (Activity::Abandoned, Some(abandoned)) => {
                 run.counts.behind += 1;
                 self.record(sink, What::Behind { task, job, abandoned });
             }
@@ -198,7 +198,7 @@ impl State {
             } else {
                 if run.at.is_none() {
                     run.at = Some(run.job);
-                    commands.push(Command::Continue { task, place: to, work: Work::Fresh });
+                    commands.push(Command::Continue { task, place: to, work: Activity::Fresh });
                 }
                 if let Some(budget) = a.budget {
                     self.grant(task, budget, sink);
@@ -212,7 +212,7 @@ impl State {
     fn dispatch(&mut self, a: &Assignment, before: Option<Place>, commands: &mut Vec<Command>, sink: &mut dyn Sink) {
         let (now, cpus, task, to) = (self.now, self.cpus.len(), a.task, a.place);
         let run = &self.runs[task.index()];
-        let mut work = Work::Resumed;
+        let mut work = Activity::Resumed;
         if run.fresh && run.at.is_some() {
             work = self.begin_behind(task, sink);
         }
@@ -220,7 +220,7 @@ impl State {
         let (job, fresh) = (run.job, run.fresh);
         if run.at.is_none() {
             // The usual case: the program begins with the job.
-            work = if run.handler { Work::Handler } else { Work::Fresh };
+            work = if run.handler { Activity::Handler } else { Activity::Fresh };
             run.at = Some(job);
         }
         match before {
@@ -228,6 +228,9 @@ impl State {
             Some(_) => run.account(now),
         }
         run.place = Some(to);
+        if let Some(speed) = self.speeds.get(to.index()) {
+            run.speed = *speed;
+        }
         run.fresh = false;
         run.stop_recorded = false;
         run.counts.dispatches += 1;

@@ -24,7 +24,7 @@ impl State {
         run.account(now);
         run.budget = None;
         let job = run.job;
-        let left = own.map(|own| (own - run.consumed).max(Span::from_ns(1)));
+        let left = own.map(|own| (own - run.consumed.nominal_time()).max(Span::from_ns(1)));
         self.agenda.remove(task.index());
         match left {
             Some(amount) => self.grant_own(task, amount, sink),
@@ -46,7 +46,7 @@ impl State {
         let run = &self.runs[task.index()];
         match run.budget {
             Some(left) if run.place.is_some() && run.phase == Phase::Ready => {
-                let end = (left + run.notice()).max(soonest);
+                let end = (run.lasts(left) + run.notice()).max(soonest);
                 let at = now.max(run.since + end);
                 self.agenda.set(task.index(), at.round_up(self.system.timing.resolution));
             }

@@ -6,6 +6,7 @@ use crate::policy::state::{Departure, Mode, Phase, State};
 use crate::policy::{Clock, Event};
 use crate::record::{JobId, Outcome, Sink, What};
 use crate::time::{Span, Time};
+use crate::work::Work;
 
 impl State {
     pub(super) fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
@@ -169,7 +170,7 @@ impl State {
         let run = &mut self.runs[task.index()];
         run.mode = Some(Mode { period, deadline, called: false });
         if run.has_job() && run.fresh && !run.handler {
-            run.declared = runtime.map(|r| scaled(r, run.load));
+            run.declared = runtime.map(|r| Work::nominal(scaled(r, run.load)));
         }
         self.system.tasks[task.index()].runtime = runtime;
         self.events.push(Event::Changed { task });

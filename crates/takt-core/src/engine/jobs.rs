@@ -6,6 +6,7 @@ use crate::policy::state::{Departure, Open, Phase, State, slot_release};
 use crate::record::{JobId, Outcome, Sink, StopReason, What};
 use crate::time::{Span, Time};
 use crate::utility::Utility;
+use crate::work::Work;
 
 impl State {
     /// Puts the task's next release on the agenda.
@@ -72,7 +73,7 @@ impl State {
     /// A job that was released never runs, which is told as of `at`.
     fn skip(&mut self, at: Time, task: TaskId, job: JobId, deadline: Option<Time>, sink: &mut dyn Sink) {
         self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
-        self.record_at(at, sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Span::ZERO });
+        self.record_at(at, sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Work::ZERO });
     }
 
     /// Job number `run.job`, which was to come at `planned`, becomes the task's current job as if it came at `release`.
@@ -94,8 +95,8 @@ impl State {
         run.relative = described.deadline;
         run.handler = false;
         run.load = system.load.as_ref().map_or(Load::ONE, |load| load.factor(planned));
-        run.declared = described.runtime.map(|r| scaled(r, run.load));
-        (run.consumed, run.abandoned) = (Span::ZERO, Span::ZERO);
+        run.declared = described.runtime.map(|r| Work::nominal(scaled(r, run.load)));
+        (run.consumed, run.abandoned) = (Work::ZERO, Work::ZERO);
         run.since = *now;
         run.budget = None;
         run.metered = false;
@@ -107,15 +108,15 @@ impl State {
     }
 
     /// The job of the task that was just aborted, after `consumed`, goes on with its handler.
-    fn begin_handler(&mut self, task: TaskId, handler: Handler, consumed: Span, sink: &mut dyn Sink) {
+    fn begin_handler(&mut self, task: TaskId, handler: Handler, consumed: Work, sink: &mut dyn Sink) {
         let deadline = handler.deadline.map(|d| self.now + d);
         let run = &mut self.runs[task.index()];
         run.phase = Phase::Ready;
         run.handler = true;
         run.fresh = true;
         run.deadline = deadline.unwrap_or(Time::MAX);
-        run.declared = Some(handler.runtime);
-        (run.consumed, run.abandoned) = (Span::ZERO, Span::ZERO);
+        run.declared = Some(Work::nominal(handler.runtime));
+        (run.consumed, run.abandoned) = (Work::ZERO, Work::ZERO);
         run.metered = false;
         run.counts.handlers += 1;
         let job = run.job;
@@ -331,7 +332,7 @@ impl State {
                 if self.counted(deadline) {
                     self.uncount(task);
                 }
-                let what = What::Finish { task, job, outcome: Outcome::Exited, consumed: Span::ZERO };
+                let what = What::Finish { task, job, outcome: Outcome::Exited, consumed: Work::ZERO };
                 self.record(sink, what);
             } else {
                 self.skip(self.now, task, job, deadline, sink);

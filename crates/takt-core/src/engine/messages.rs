@@ -6,7 +6,7 @@ use crate::record::Place;
 
 /// The work that a program begins or continues when its task is dispatched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Work {
+pub enum Activity {
     /// The work of the current job, which has not begun yet.
     Fresh,
     /// The work that the program was at.
@@ -41,7 +41,7 @@ pub enum Command {
         /// Where it goes on.
         to: Place,
         /// What it goes on with.
-        work: Work,
+        work: Activity,
     },
     /// Let the task run.
     Start {
@@ -50,7 +50,7 @@ pub enum Command {
         /// Where.
         place: Place,
         /// What it goes on with.
-        work: Work,
+        work: Activity,
     },
     /// The running task stays where it is and begins its next job, or the handler of the one that was aborted.
     Continue {
@@ -59,7 +59,7 @@ pub enum Command {
         /// Where it runs.
         place: Place,
         /// What it goes on with.
-        work: Work,
+        work: Activity,
     },
 }
 

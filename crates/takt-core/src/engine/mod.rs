@@ -27,7 +27,7 @@ mod view;
 mod waiting;
 
 pub use crate::input::{Answer, Ending, Input, Question, Reply};
-pub use messages::{Command, Reaction, Work};
+pub use messages::{Activity, Command, Reaction};
 pub use step::Engine;
 pub use switching::Prepared;
 pub use task_set::Room;

@@ -1,6 +1,7 @@
 //! The engine itself: what it consists of, and one step.
 
 use super::messages::{Command, Reaction};
+use crate::cpus::CpuSet;
 use crate::input::Input;
 use crate::model::{Backlog, Invalid, Late, System, TaskId};
 use crate::policy::state::{Cpu, Resource, Run, State, Timer, slot_release};
@@ -8,6 +9,7 @@ use crate::policy::{Build, Context, Decision, Policy, Registry};
 use crate::queue::Agenda;
 use crate::record::{Outcome, Place, Sink, StopReason, What};
 use crate::time::Time;
+use crate::work::Speed;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -71,6 +73,7 @@ impl Engine {
         let users = |r| tasks.iter().copied().filter(|t| system.tasks[t.index()].locks(r)).collect();
         let mut state = State {
             place_cpus: place_cpus.collect(),
+            speeds: speeds(&system, &places),
             places,
             runs: system.tasks.iter().map(|t| Run::new(&t.arrival)).collect(),
             agenda,
@@ -276,6 +279,18 @@ impl Engine {
         assert!(state.events.is_empty(), "a policy ends jobs when it is told of events, not while it decides");
         state.apply(decision, commands, sink);
     }
+}
+
+/// The speed of each place: that of its slowest CPU. Empty if all have the nominal one.
+fn speeds(system: &System, places: &[CpuSet]) -> Vec<Speed> {
+    if system.speeds.iter().all(|speed| *speed == Speed::NOMINAL) {
+        return Vec::new();
+    }
+    let slowest = |place: &CpuSet| {
+        let cpus = system.cpus.iter().zip(&system.speeds).filter(|(cpu, _)| place.contains(*cpu));
+        cpus.map(|(_, speed)| *speed).min().unwrap_or_default()
+    };
+    places.iter().map(slowest).collect()
 }
 
 /// Blocks the jobs of tasks that have no program, and asks for the programs that are to be replaced.

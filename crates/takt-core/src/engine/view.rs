@@ -13,6 +13,7 @@ use crate::policy::{Context, Policy};
 use crate::record::{JobId, Place};
 use crate::stats::Counts;
 use crate::time::{Span, Time};
+use crate::work::{Speed, Work};
 
 impl Engine {
     /// The system that is scheduled.
@@ -29,6 +30,12 @@ impl Engine {
     #[must_use]
     pub fn places(&self) -> &[CpuSet] {
         &self.state.places
+    }
+    /// The speed of a place: that of its slowest CPU.
+    #[must_use]
+    #[inline]
+    pub fn speed(&self, place: Place) -> Speed {
+        self.state.speed(place)
     }
     /// The instant of the last step.
     #[must_use]
@@ -92,7 +99,7 @@ impl Engine {
     }
     /// How much of what the task's current job has consumed went into its own work, and not into that of an aborted job.
     #[must_use]
-    pub fn own_work(&self, task: TaskId) -> Span {
+    pub fn own_work(&self, task: TaskId) -> Work {
         let run = &self.state.runs[task.index()];
         run.own(run.unaccounted(self.state.now))
     }
@@ -137,7 +144,7 @@ impl Engine {
     }
     /// CPU time that the task's current job, or its handler, was declared to need when it began, its load included.
     #[must_use]
-    pub fn declared(&self, task: TaskId) -> Option<Span> {
+    pub fn declared(&self, task: TaskId) -> Option<Work> {
         self.state.runs[task.index()].declared
     }
     /// What is left of the task's budget; `None` when it has none.

@@ -7,6 +7,8 @@ use super::ids::TaskId;
 pub enum Invalid {
     /// The machine has no CPU.
     NoCpu,
+    /// Not as many speeds as there are CPUs.
+    Speeds,
     /// A period of zero or a negative offset.
     Period(TaskId),
     /// A deadline, runtime, budget or execution time (of a job or its handler) that is not above zero, execution times without
@@ -61,6 +63,7 @@ impl core::fmt::Display for Invalid {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Invalid::NoCpu => write!(f, "the machine has no CPU"),
+            Invalid::Speeds => write!(f, "each CPU has a speed, or none has"),
             Invalid::Period(t) => write!(f, "task {}: a period must be above zero, an offset not negative", t.0),
             Invalid::Length(t) => write!(
                 f,

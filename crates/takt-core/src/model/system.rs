@@ -10,6 +10,7 @@ use super::task::{Execution, Step, Task};
 use crate::cpus::CpuSet;
 use crate::time::{Span, Time};
 use crate::utility::Utility;
+use crate::work::Speed;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -124,6 +125,9 @@ pub struct Domain {
 pub struct System {
     /// The CPUs of the machine, by number.
     pub cpus: CpuSet,
+    /// The speeds of these CPUs, in the order of their numbers; empty if all have the nominal one. Jobs, budgets and laxities go by them.
+    /// What is settled before the first job goes by nominal speeds still: which CPU a task is placed on, whether a reservation is admitted.
+    pub speeds: Vec<Speed>,
     /// All tasks.
     pub tasks: Vec<Task>,
     /// Those of them that are none any more: they were removed from a running engine, and nobody schedules them. In order.
@@ -176,6 +180,7 @@ impl System {
     pub fn new(cpus: CpuSet, policy: PolicySpec) -> System {
         System {
             cpus,
+            speeds: Vec::new(),
             tasks: Vec::new(),
             removed: Vec::new(),
             partitions: Vec::new(),
@@ -218,6 +223,7 @@ impl System {
     pub fn validate(&self) -> Result<(), Invalid> {
         let sure = |holds: bool, error: Invalid| if holds { Ok(()) } else { Err(error) };
         sure(!self.cpus.is_empty(), Invalid::NoCpu)?;
+        sure(self.speeds.is_empty() || self.speeds.len() == self.cpus.len(), Invalid::Speeds)?;
         for (i, task) in self.tasks.iter().enumerate() {
             let id = TaskId(i as u32);
             match &task.arrival {

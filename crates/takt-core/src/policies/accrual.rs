@@ -337,7 +337,7 @@ impl<C: Construction> Accrual<C> {
 
 /// The task's present job as a candidate that waits for nothing.
 fn candidate(task: TaskId, cx: &Context<'_>) -> Candidate {
-    let left = cx.remaining(task).unwrap_or(Span::ZERO).max(Span::from_ns(1));
+    let left = cx.time_left(task).unwrap_or(Span::ZERO).max(Span::from_ns(1));
     let deadline = cx.job(task).map_or(Time::MAX, |job| job.deadline);
     Candidate { task, left, deadline, potential: cx.potential(task, cx.now().saturating_add(left)), owner: None }
 }

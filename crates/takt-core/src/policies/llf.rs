@@ -21,7 +21,7 @@ struct LeastLaxity {
 /// The last instant at which the task's job could start, or go on, and still meet its deadline.
 fn latest_start(task: TaskId, cx: &Context<'_>) -> i64 {
     let deadline = cx.job(task).map_or(Time::MAX, |job| job.deadline);
-    if deadline == Time::MAX { i64::MAX } else { deadline.ns() - cx.remaining(task).unwrap_or(Span::ZERO).ns() }
+    if deadline == Time::MAX { i64::MAX } else { deadline.ns() - cx.time_left(task).unwrap_or(Span::ZERO).ns() }
 }
 
 impl LeastLaxity {
@@ -69,7 +69,7 @@ impl Ordering for LeastLaxity {
             let later = &ready[ready.partition_point(|key| key.rank <= behind)..];
             let next = later.iter().find(|key| !running.contains(&key.task))?;
             let gap = Span::from_ns(next.rank.saturating_sub(behind));
-            (gap <= cx.remaining(*task)?).then(|| cx.now() + gap)
+            (gap <= cx.time_left(*task)?).then(|| cx.now() + gap)
         };
         running.iter().filter_map(crossing).min()
     }

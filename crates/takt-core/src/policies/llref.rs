@@ -104,10 +104,10 @@ impl Llref {
             }
             let track = &mut self.tracks[task.index()];
             track.local = Span::ZERO;
-            track.before = cx.job(task).map_or(Span::ZERO, |job| job.consumed);
+            track.before = cx.job(task).map_or(Span::ZERO, |job| job.consumed.nominal_time());
             if let (Some(job), Some(due)) = (cx.job(task).filter(|job| job.ready), Self::due(task, cx)) {
                 self.end = self.end.min(due);
-                let left = cx.remaining(task).unwrap_or(Span::ZERO);
+                let left = cx.time_left(task).unwrap_or(Span::ZERO);
                 track.follow(now, due, left);
                 if left > Span::ZERO {
                     self.jobs.push((due, job.release, task));
@@ -146,7 +146,7 @@ impl Llref {
     /// What is left of the local time of a task's job.
     fn local(&self, task: TaskId, cx: &Context<'_>) -> Span {
         let track = &self.tracks[task.index()];
-        cx.job(task).map_or(Span::ZERO, |job| (track.local - (job.consumed - track.before)).or_zero())
+        cx.job(task).map_or(Span::ZERO, |job| (track.local - (job.consumed.nominal_time() - track.before)).or_zero())
     }
 
     /// Chooses the jobs with the largest local times, and sets the timer to when that may change.
@@ -159,7 +159,7 @@ impl Llref {
             let local = self.local(task, cx);
             // CPUs that no local time needs go to jobs that the planes have no place for: those that are past their
             // deadline or have none, and those that need more than they declared.
-            let outside = Self::due(task, cx).is_none() || cx.remaining(task).is_none_or(|left| left == Span::ZERO);
+            let outside = Self::due(task, cx).is_none() || cx.time_left(task).is_none_or(|left| left == Span::ZERO);
             if local > Span::ZERO {
                 self.waiting.push((Reverse(local), job.release, Time::ZERO, task));
             } else if outside {
@@ -231,7 +231,7 @@ impl Policy for Llref {
                 cx.grant_own(task);
                 let release = cx.job(task).map_or(Time::ZERO, |job| job.release);
                 let due = Self::due(task, cx).unwrap_or(Time::ZERO);
-                let work = cx.remaining(task).unwrap_or(Span::ZERO);
+                let work = cx.time_left(task).unwrap_or(Span::ZERO);
                 self.tracks[task.index()] = Track { since: release, due, work, ..NO_TRACK };
                 self.stale = true;
             }

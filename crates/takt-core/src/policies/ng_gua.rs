@@ -9,6 +9,7 @@ use crate::policies::accrual::{self, Construction, View};
 use crate::policies::forest::{Forest, Lists};
 use crate::policy::{Build, Entry};
 use crate::time::Span;
+use crate::work::Work;
 use alloc::vec::Vec;
 
 struct NgGua {
@@ -35,7 +36,7 @@ impl Construction for NgGua {
     }
 
     fn construct(&mut self, view: &View<'_, '_>, schedule: &mut Vec<usize>) {
-        let declared = |job: usize| view.cx.declared(view.jobs[job].task).unwrap_or(Span::ZERO);
+        let declared = |job: usize| view.cx.declared(view.jobs[job].task).map_or(Span::ZERO, Work::nominal_time);
         let roots = self.forest.roots(view);
         let by_declaration = self.by_declaration;
         self.lists.balance(

@@ -5,6 +5,7 @@ use crate::model::{Locking, ResourceId, System, Task, TaskId};
 use crate::record::{JobId, Place, Sink};
 use crate::time::{Span, Time};
 use crate::utility::Utility;
+use crate::work::Work;
 
 /// A timer of a policy, and what it is set to.
 #[derive(Clone, Copy, Debug)]
@@ -131,14 +132,30 @@ impl Context<'_> {
     /// CPU time that the task's current job still needs by its declaration, or its handler: zero when it has overrun it,
     /// `None` when nothing was declared or there is no job.
     #[must_use]
-    pub fn remaining(&self, task: TaskId) -> Option<Span> {
+    pub fn remaining(&self, task: TaskId) -> Option<Work> {
         let run = &self.state.runs[task.index()];
         let declared = run.declared.filter(|_| run.has_job())?;
-        Some((declared - run.own(run.unaccounted(self.state.now))).max(Span::ZERO))
+        Some((declared - run.own(run.unaccounted(self.state.now))).or_zero())
     }
-    /// CPU time that the task's current job was declared to need when it began, or its handler.
+    /// How long what is left of its job's declared work takes, at the speed of the CPU on which the task runs or ran last. `None` when
+    /// nothing was declared or there is no job.
     #[must_use]
-    pub fn declared(&self, task: TaskId) -> Option<Span> {
+    #[inline]
+    pub fn time_left(&self, task: TaskId) -> Option<Span> {
+        let left = self.remaining(task)?;
+        Some(self.state.runs[task.index()].speed.time_for(left))
+    }
+
+    /// What the task's own budget leaves its job, in CPU time at nominal speed; a handler has no such limit, nor has a task without a
+    /// budget.
+    #[must_use]
+    pub fn own_budget_left(&self, task: TaskId) -> Option<Span> {
+        self.state.own_budget_left(task)
+    }
+
+    /// The work that the task's current job was declared to need when it began, or its handler.
+    #[must_use]
+    pub fn declared(&self, task: TaskId) -> Option<Work> {
         let run = &self.state.runs[task.index()];
         run.declared.filter(|_| run.has_job())
     }

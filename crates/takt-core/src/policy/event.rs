@@ -2,7 +2,8 @@
 
 use crate::model::{ResourceId, TaskId};
 use crate::record::JobId;
-use crate::time::{Span, Time};
+use crate::time::Time;
+use crate::work::Work;
 
 /// What a policy is told. All events of one instant arrive before the one call of [`Policy::decide`](crate::policy::Policy::decide).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,21 +23,21 @@ pub enum Event {
         /// Its number.
         job: JobId,
         /// What it consumed, measured by its budget's clock.
-        consumed: Span,
+        consumed: Work,
     },
     /// A budget is used up. The policy replenishes it, ends the job, or lets it wait.
     BudgetExpired {
         /// The task.
         task: TaskId,
         /// What the job has consumed so far.
-        consumed: Span,
+        consumed: Work,
     },
     /// A job waits for something other than a CPU.
     Block {
         /// Its task.
         task: TaskId,
         /// What the job has consumed so far.
-        consumed: Span,
+        consumed: Work,
     },
     /// A blocked job can go on.
     Wake {
@@ -74,14 +75,14 @@ pub enum Event {
         /// Its number.
         job: JobId,
         /// What it had consumed until then.
-        consumed: Span,
+        consumed: Work,
     },
     /// A running job lets others run; it stays ready.
     Yield {
         /// Its task.
         task: TaskId,
         /// What the job has consumed so far.
-        consumed: Span,
+        consumed: Work,
     },
     /// The task's share, importance, period, deadline, runtime or reservation has changed, or it came back after its
     /// [`Event::Exit`].

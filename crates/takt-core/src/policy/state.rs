@@ -11,6 +11,7 @@ use crate::record::{JobId, Place, Record, Sink, What};
 use crate::rng;
 use crate::stats::Counts;
 use crate::time::{Span, Time};
+use crate::work::{Speed, Work};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -23,8 +24,8 @@ pub struct Job {
     pub release: Time,
     /// Its absolute deadline; [`Time::MAX`] without one.
     pub deadline: Time,
-    /// What it has consumed so far.
-    pub consumed: Span,
+    /// The work that it has done so far.
+    pub consumed: Work,
     /// Whether it could run now (it is not blocked).
     pub ready: bool,
 }
@@ -83,13 +84,14 @@ pub(crate) struct Run {
     pub(crate) handler: bool,
     /// The factor on what the current job needs, and what it is declared to need, or its handler.
     pub(crate) load: u32,
-    pub(crate) declared: Option<Span>,
-    pub(crate) consumed: Span,
+    pub(crate) declared: Option<Work>,
+    /// The work that the current job has done, as it was accounted for.
+    pub(crate) consumed: Work,
     /// The job whose work the program is at; `None` between two jobs. While it is an earlier job than the current one, the task is
     /// behind; in a window table it is the number of the job's first activation.
     pub(crate) at: Option<JobId>,
     /// How much of `consumed` went into the work of an earlier job.
-    pub(crate) abandoned: Span,
+    pub(crate) abandoned: Work,
     /// In a window table, the job that the present activation belongs to.
     pub(crate) open: Option<Open>,
     /// The task is a process of a window table.
@@ -111,6 +113,8 @@ pub(crate) struct Run {
     /// How much the present budget was.
     pub(crate) granted: Span,
     pub(crate) place: Option<Place>,
+    /// The speed of that place.
+    pub(crate) speed: Speed,
     pub(crate) last_place: Option<Place>,
     /// The job has not run yet.
     pub(crate) fresh: bool,
@@ -151,9 +155,9 @@ impl Run {
             handler: false,
             load: Load::ONE,
             declared: None,
-            consumed: Span::ZERO,
+            consumed: Work::ZERO,
             at: None,
-            abandoned: Span::ZERO,
+            abandoned: Work::ZERO,
             open: None,
             activated: matches!(arrival, Arrival::Activated),
             signals: false,
@@ -167,6 +171,7 @@ impl Run {
             skew: Span::ZERO,
             granted: Span::ZERO,
             place: None,
+            speed: Speed::NOMINAL,
             last_place: None,
             fresh: true,
             stop_recorded: false,
@@ -194,21 +199,59 @@ impl Run {
     /// Brings consumption and budget up to `now`.
     #[inline]
     pub(crate) fn account(&mut self, now: Time) {
-        self.spend(self.unaccounted(now));
-        self.since = now;
-    }
-    /// What it has consumed since it was last brought up to date, unless a driver measures that.
-    #[inline]
-    pub(crate) fn unaccounted(&self, now: Time) -> Span {
-        let runs = self.place.is_some() && self.phase == Phase::Ready;
-        if runs && !(self.metered && self.clock == Clock::Cpu) { now - self.since } else { Span::ZERO }
-    }
-    #[inline]
-    pub(crate) fn spend(&mut self, span: Span) {
-        self.consumed += span;
-        if let Some(left) = &mut self.budget {
-            *left -= span;
+        let since = core::mem::replace(&mut self.since, now);
+        if !self.is_counted() {
+            return;
         }
+        let held = now - since;
+        if self.speed != Speed::NOMINAL {
+            return self.account_at_speed(held);
+        }
+        self.spend(Work::nominal(held));
+    }
+    #[cold]
+    fn account_at_speed(&mut self, held: Span) {
+        let work = self.speed.work_in(held);
+        self.consumed += work;
+        let used = if self.clock == Clock::Cpu { work.nominal_time() } else { held };
+        self.budget = self.budget.map(|left| left - used);
+    }
+    /// Whether the time that it holds its place is what it does: it runs, and no driver measures it.
+    #[inline]
+    fn is_counted(&self) -> bool {
+        self.place.is_some() && self.phase == Phase::Ready && !(self.metered && self.clock == Clock::Cpu)
+    }
+    /// For how long it has held its place since it was last brought up to date, unless a driver measures what it does.
+    #[inline]
+    fn held(&self, now: Time) -> Span {
+        if self.is_counted() { now - self.since } else { Span::ZERO }
+    }
+    /// The work that it has done since it was last brought up to date, unless a driver measures that.
+    #[inline]
+    pub(crate) fn unaccounted(&self, now: Time) -> Work {
+        self.speed.work_in(self.held(now))
+    }
+    /// The job has done so much work, or less, beyond what was known, and has used as much of its budget.
+    #[inline]
+    pub(crate) fn spend(&mut self, work: Work) {
+        self.consumed += work;
+        if let Some(left) = &mut self.budget {
+            *left -= work.nominal_time();
+        }
+    }
+    /// What is left of its budget.
+    #[inline]
+    pub(crate) fn left(&self, now: Time) -> Option<Span> {
+        let held = self.held(now);
+        let scaled = self.speed != Speed::NOMINAL && self.clock == Clock::Cpu;
+        let used = if scaled { self.speed.work_in(held).nominal_time() } else { held };
+        self.budget.map(|left| left - used)
+    }
+    /// How long what is left of a budget, and so much more, lasts where it is.
+    #[inline]
+    pub(crate) fn lasts(&self, left: Span) -> Span {
+        let scaled = self.speed != Speed::NOMINAL && self.clock == Clock::Cpu;
+        if scaled { self.speed.time_for(Work::nominal(left)) } else { left }
     }
     /// How much later than its budget is used up that is noticed; below zero it is earlier, but by no more than half of it, or
     /// the rest of a burst could be granted again and again in ever shorter pieces.
@@ -232,8 +275,8 @@ impl Run {
     }
     /// What of `consumed`, and of `unaccounted` besides, was the current job's own work.
     #[inline]
-    pub(crate) fn own(&self, unaccounted: Span) -> Span {
-        if self.is_behind() { Span::ZERO } else { self.consumed + unaccounted - self.abandoned }
+    pub(crate) fn own(&self, unaccounted: Work) -> Work {
+        if self.is_behind() { Work::ZERO } else { self.consumed + unaccounted - self.abandoned }
     }
 }
 
@@ -279,6 +322,8 @@ pub(crate) struct Cpu {
 pub(crate) struct State {
     pub(crate) system: System,
     pub(crate) places: Vec<CpuSet>,
+    /// The speeds of the places; empty if all have the nominal one.
+    pub(crate) speeds: Vec<Speed>,
     /// For each place the indexes of its CPUs; the first places are the single CPUs.
     pub(crate) place_cpus: Vec<Vec<u16>>,
     pub(crate) runs: Vec<Run>,
@@ -336,6 +381,12 @@ impl State {
         }
     }
 
+    #[inline]
+    pub(crate) fn speed(&self, place: Place) -> Speed {
+        // The usual machine has none.
+        self.speeds.get(place.index()).copied().unwrap_or_default()
+    }
+
     pub(crate) fn job(&self, task: TaskId) -> Option<Job> {
         let run = &self.runs[task.index()];
         run.has_job().then(|| Job {
@@ -360,8 +411,7 @@ impl State {
     }
 
     pub(crate) fn budget_left(&self, task: TaskId) -> Option<Span> {
-        let run = &self.runs[task.index()];
-        run.budget.map(|left| left - run.unaccounted(self.now))
+        self.runs[task.index()].left(self.now)
     }
 
     /// Whether a job with this deadline is counted.
@@ -392,6 +442,12 @@ impl State {
         }
         let drawn = rng::draw_up_to(t.jitter.ns() as u64, self.system.seed, u64::from(task.0), job);
         budget - t.jitter / 2 + Span::from_ns(drawn as i64)
+    }
+
+    /// What the task's own budget leaves its present job, below zero after an overrun.
+    pub(crate) fn own_budget_left(&self, task: TaskId) -> Option<Span> {
+        let run = &self.runs[task.index()];
+        self.job_budget(task).map(|own| own - (run.consumed + run.unaccounted(self.now)).nominal_time())
     }
 
     /// What the task's own budget allows its present job; a handler has no such limit.

@@ -14,6 +14,7 @@ use takt_core::engine::{Engine, Input};
 use takt_core::model::{Completion, Execution, TaskId, scaled};
 use takt_core::record::Record;
 use takt_core::time::{Span, Time};
+use takt_core::work::Work;
 use takt_trace::Stamped;
 
 /// Time between two rounds of the supervisor, as that of the real one.
@@ -163,7 +164,7 @@ fn name_jobs(engine: &Engine, executions: &[Execution], machine: &Machine) {
             (Doing::GivesUp, _) => Doing::Work(handler),
             (Doing::Begins, Some(_)) if described.completion == Completion::None => Doing::Work(Span::MAX),
             (Doing::Begins, Some(job)) => Doing::Work(match &executions[task.index()] {
-                Execution::Declared => engine.declared(task).unwrap_or(Span::MAX),
+                Execution::Declared => engine.declared(task).map_or(Span::MAX, Work::nominal_time),
                 execution => {
                     let mut drawn = described.clone();
                     drawn.execution = execution.clone();

@@ -262,7 +262,7 @@ fn gifts_are_what_others_have_left() {
                     (0..n).try_for_each(|t| ledger.account(TaskId(t as u32), *at))?;
                     if let [stop] = routes.of(task) {
                         let left = &mut ledger.left[stop.place.index()];
-                        *left += stop.piece - consumed;
+                        *left += stop.piece - consumed.nominal_time();
                     }
                 }
                 _ => {}

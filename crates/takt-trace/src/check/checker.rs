@@ -162,9 +162,9 @@ impl<'a> Checker<'a> {
             }
             What::Start { task, job, place } => self.start(task, job, place, applied),
             What::Stop { task, job, place, .. } => self.stop(task, job, place, applied),
-            What::Finish { task, job, outcome, consumed } => self.finish(task, job, outcome, consumed),
+            What::Finish { task, job, outcome, consumed } => self.finish(task, job, outcome, consumed.nominal_time()),
             What::Handler { task, job, .. } => self.handler(task, job),
-            What::HandlerEnd { task, job, consumed } => self.handler_end(task, job, consumed),
+            What::HandlerEnd { task, job, consumed } => self.handler_end(task, job, consumed.nominal_time()),
             What::Lock { task, resource, granted } => self.request(task, resource, granted),
             What::Unlock { task, resource } => self.give_back(task, resource),
             What::Round { place, measured, .. } => {

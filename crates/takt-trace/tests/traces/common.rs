@@ -5,6 +5,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{Call, Completion, ResourceId, TaskId};
 use takt_core::record::{Outcome, Place, Record, StopReason, What};
 use takt_core::time::{Span, Time};
+use takt_core::work::Work;
 use takt_trace::{DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace};
 
 pub(crate) fn ms(ms: i64) -> Time {
@@ -80,7 +81,10 @@ impl Story {
         self.push(at, What::Burst { task: TaskId(task), set_point, measured, next })
     }
     pub(crate) fn finish(&mut self, at: i64, task: u32, job: u64, outcome: Outcome, consumed: i64) -> &mut Self {
-        self.push(at, What::Finish { task: TaskId(task), job, outcome, consumed: Span::from_ms(consumed) })
+        self.push(
+            at,
+            What::Finish { task: TaskId(task), job, outcome, consumed: Work::nominal(Span::from_ms(consumed)) },
+        )
     }
     /// Ends a running job: the end and the stop that follows.
     pub(crate) fn done(
@@ -188,13 +192,13 @@ pub(crate) fn rounds() -> Trace {
     s.push(8, block(2, 0)).stop(8, 2, 0, 0, StopReason::Blocked);
     s.finish(10, 0, 0, Aborted, 3).push(10, What::Handler { task: TaskId(0), job: 0, deadline: Some(ms(13)) });
     s.budget(10, 0, 0, 2).start(10, 0, 0, 0);
-    s.push(11, What::HandlerEnd { task: TaskId(0), job: 0, consumed: Span::from_ms(1) });
+    s.push(11, What::HandlerEnd { task: TaskId(0), job: 0, consumed: Work::nominal(Span::from_ms(1)) });
     s.stop(11, 0, 0, 0, StopReason::Finished);
     s.give_back(11, 0, 0).request(11, 1, 0, true).push(11, What::Wake { task: TaskId(1), job: 0 });
     s.start(11, 1, 0, 0).round(11, 0, 7, 4, 2).burst(11, 0, 3, 2, 3).burst(11, 2, 4, 2, 4);
     s.done(12, 1, 0, 0, Aborted, 3).push(12, What::Handler { task: TaskId(1), job: 0, deadline: Some(ms(13)) });
     s.push(12, What::Wake { task: TaskId(2), job: 0 }).budget(12, 1, 0, 3).start(12, 1, 0, 0);
-    s.push(14, What::HandlerEnd { task: TaskId(1), job: 0, consumed: Span::from_ms(2) });
+    s.push(14, What::HandlerEnd { task: TaskId(1), job: 0, consumed: Work::nominal(Span::from_ms(2)) });
     s.stop(14, 1, 0, 0, StopReason::Finished).give_back(14, 1, 0).give_back(14, 1, 1);
     s.budget(14, 2, 0, 4).start(14, 2, 0, 0).done(16, 2, 0, 0, Completed, 5);
     s.end(16)
@@ -341,8 +345,8 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 };
                 let (outcome, consumed) = (outcomes[usize::from(how) % outcomes.len()], Span::from_ns(late));
                 push(match handler {
-                    true => What::HandlerEnd { task, job: number, consumed },
-                    false => What::Finish { task, job: number, outcome, consumed },
+                    true => What::HandlerEnd { task, job: number, consumed: Work::nominal(consumed) },
+                    false => What::Finish { task, job: number, outcome, consumed: Work::nominal(consumed) },
                 });
                 if let Some(place) = place {
                     push(What::Stop { task, job: number, place: Place(place), reason: StopReason::Finished });

@@ -3,7 +3,7 @@
 use crate::common::write;
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Command, Ending, Engine, Input, Work};
+use takt_core::engine::{Activity, Command, Ending, Engine, Input};
 use takt_core::model::{
     Arrival, Backlog, BestEffortStart, Completion, Handler, Late, Locking, OnAbort, Partition, PartitionId, PolicySpec,
     ResourceId, Slice, Step, System, Task, TaskId, Window,
@@ -58,14 +58,14 @@ fn run(system: &System, acts: &[(Time, TaskId, Act)], end: Time) -> (Engine, Tra
             engine.close(end, &inputs, &mut sink);
             break;
         }
-        let mut renew = |task: TaskId, work: Work| {
+        let mut renew = |task: TaskId, work: Activity| {
             let described = &system.tasks[task.index()];
             left[task.index()] = match work {
-                Work::Fresh if described.completion == Completion::None => Span::MAX,
-                Work::Abandoned if described.on_abort == OnAbort::Signal => Span::ZERO,
-                Work::Fresh => described.runtime.unwrap_or(Span::MAX),
-                Work::Handler => described.handler.expect("it has one").runtime,
-                Work::Resumed | Work::Abandoned => return,
+                Activity::Fresh if described.completion == Completion::None => Span::MAX,
+                Activity::Abandoned if described.on_abort == OnAbort::Signal => Span::ZERO,
+                Activity::Fresh => described.runtime.unwrap_or(Span::MAX),
+                Activity::Handler => described.handler.expect("it has one").runtime,
+                Activity::Resumed | Activity::Abandoned => return,
             }
         };
         for command in engine.step(now, &inputs, &mut sink).commands {

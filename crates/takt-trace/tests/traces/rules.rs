@@ -6,6 +6,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{Partition, PartitionId, PolicySpec, ResourceId, Slice, System, Task, TaskId, Window};
 use takt_core::record::{Outcome, Place, Record, StopReason, What};
 use takt_core::time::Span;
+use takt_core::work::Work;
 use takt_trace::check::check;
 use takt_trace::{Footer, Stamped, Trace};
 
@@ -127,7 +128,8 @@ fn each_fault_is_found() {
     case("is aborted while it is behind, and its program is replaced", s.end(8), None);
 
     let handler = |task: u32, job| What::Handler { task: TaskId(task), job, deadline: None };
-    let handler_end = |task: u32, job| What::HandlerEnd { task: TaskId(task), job, consumed: Span::from_ms(1) };
+    let handler_end =
+        |task: u32, job| What::HandlerEnd { task: TaskId(task), job, consumed: Work::nominal(Span::from_ms(1)) };
     let mut s = one();
     s.release(0, 0, 0, None).start(0, 0, 0, 0).done(1, 0, 0, 0, Completed, 1).push(1, handler(0, 0));
     case("a handler of a job that completed", s.end(5), None);
@@ -231,7 +233,12 @@ fn each_fault_is_found() {
         table(&|r| {
             let i = index(
                 r,
-                What::Finish { task: TaskId(2), job: 0, outcome: Outcome::BudgetUsed, consumed: Span::from_ms(6) },
+                What::Finish {
+                    task: TaskId(2),
+                    job: 0,
+                    outcome: Outcome::BudgetUsed,
+                    consumed: Work::nominal(Span::from_ms(6)),
+                },
             );
             for mut record in r.drain(i..i + 2).collect::<Vec<_>>() {
                 (record.record.at, record.applied) = (ms(7), ms(7));

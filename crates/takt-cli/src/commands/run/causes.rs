@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use takt_core::model::Task;
 use takt_core::record::JobId;
 use takt_core::time::Span;
+use takt_core::work::Work;
 use takt_exec::{Report, TaskEnd};
 use takt_workload::{TaskInfo, Workload};
 
@@ -73,8 +74,9 @@ fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
 /// Tasks whose jobs used more CPU time than was declared or reserved for them.
 fn needy(workload: &Workload, report: &Report) -> Vec<String> {
     let tasks = workload.tasks.iter().zip(&workload.system.tasks).zip(&report.most_used);
-    let needy = |((info, task), most): ((&TaskInfo, &Task), &Option<(JobId, Span)>)| {
+    let needy = |((info, task), most): ((&TaskInfo, &Task), &Option<(JobId, Work)>)| {
         let (job, used) = (*most)?;
+        let used = used.nominal_time();
         let (what, most) = match (task.runtime, task.reservation) {
             (Some(runtime), _) => ("`runtime`", runtime),
             (None, Some(reservation)) => ("`reservation`", reservation.budget),

@@ -31,6 +31,8 @@ pub(crate) fn of(workload: &Workload) -> Value {
     // No `..` here and below: a new field of the model has to be judged, too.
     let System {
         cpus,
+        // No file has any.
+        speeds: _,
         tasks,
         removed: _,
         partitions,

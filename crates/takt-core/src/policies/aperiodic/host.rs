@@ -7,7 +7,7 @@ use crate::model::{Invalid, TaskId, Terms};
 use crate::policies::scope;
 use crate::policy::{Build, Context, Decision, Event, Policy};
 use crate::record::{Outcome, Place};
-use crate::time::Span;
+use crate::work::Work;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -55,10 +55,10 @@ struct Aperiodic<R>(Queues<R>);
 
 impl<R: Rule> Aperiodic<R> {
     /// The end of a budget was noticed: that of the server, or that of the job itself.
-    fn budget_expired(&mut self, task: TaskId, consumed: Span, cx: &mut Context<'_>) {
+    fn budget_expired(&mut self, task: TaskId, consumed: Work, cx: &mut Context<'_>) {
         self.0.charge(task, consumed);
         self.0.told(task);
-        if cx.job_budget(task).is_some_and(|own| consumed >= own) {
+        if cx.job_budget(task).is_some_and(|own| consumed >= Work::nominal(own)) {
             cx.finish(task, Outcome::Aborted);
             self.0.over(task, cx);
         } else {

@@ -9,6 +9,7 @@ use crate::policy::{Alarm, Budget, Build, Clock, Context, Decision};
 use crate::queue::{Agenda, Key, ReadyQueue};
 use crate::record::Place;
 use crate::time::{Span, Time};
+use crate::work::Work;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -29,14 +30,14 @@ struct Member {
     /// It has a job that could run, which queues behind earlier ones.
     since: Option<Time>,
     /// What the present job had consumed when that was last charged.
-    mark: Span,
+    mark: Work,
     /// What it consumes is charged to its server, as of the last decision.
     charged: bool,
     /// The engine has said that the budget is used up; it needs to be told what is left.
     told: bool,
 }
 
-const IDLE: Member = Member { server: None, since: None, mark: Span::ZERO, charged: false, told: false };
+const IDLE: Member = Member { server: None, since: None, mark: Work::ZERO, charged: false, told: false };
 
 /// How the jobs of a server are queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -226,7 +227,7 @@ impl<R: Rule> Queues<R> {
     /// A job is over, and what it consumed is charged.
     pub(super) fn over(&mut self, task: TaskId, cx: &mut Context<'_>) {
         self.leave(task, cx);
-        self.members[task.index()].mark = Span::ZERO;
+        self.members[task.index()].mark = Work::ZERO;
     }
 
     /// The job lets others of the same rank run.
@@ -241,9 +242,9 @@ impl<R: Rule> Queues<R> {
     }
 
     /// The task's job has consumed so much by now.
-    pub(super) fn charge(&mut self, task: TaskId, consumed: Span) {
+    pub(super) fn charge(&mut self, task: TaskId, consumed: Work) {
         let member = &mut self.members[task.index()];
-        let spent = consumed - member.mark;
+        let spent = (consumed - member.mark).nominal_time();
         // Less than before is the next job, or the handler, of which the policy is yet to be told.
         if spent > Span::ZERO {
             member.mark = consumed;
@@ -359,10 +360,10 @@ impl<R: Rule> Queues<R> {
 
     /// How long the chosen task may run, if that is limited and news to the engine.
     fn lasts(&mut self, task: TaskId, cx: &Context<'_>) -> Option<Span> {
-        let (now, consumed) = (cx.now(), cx.job(task).map_or(Span::ZERO, |job| job.consumed));
+        let now = cx.now();
         let member = &mut self.members[task.index()];
         let told = core::mem::take(&mut member.told);
-        let own = cx.job_budget(task).map(|own| own - consumed);
+        let own = cx.own_budget_left(task);
         let limit = member.server.and_then(|s| {
             let Server { rule, standing, .. } = &self.servers[s];
             member.charged = matches!(standing, Standing::Served(_));

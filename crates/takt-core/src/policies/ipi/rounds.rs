@@ -8,6 +8,7 @@ use crate::model::{Invalid, PolicySpec, Scope, TaskId};
 use crate::policy::{Budget, Build, Clock, Context, Decision, Event, Policy};
 use crate::record::{Outcome, Place, What};
 use crate::time::Span;
+use crate::work::Work;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -33,7 +34,7 @@ pub(super) struct Member {
     /// What it has used in the present round.
     pub(super) used: Span,
     /// How much of its job's consumption has been counted.
-    pub(super) counted: Span,
+    pub(super) counted: Work,
     /// It is to run out of turn.
     pub(super) woken: bool,
 }
@@ -104,7 +105,7 @@ pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
         target: Span::ZERO,
         burst: Span::ZERO,
         used: Span::ZERO,
-        counted: Span::ZERO,
+        counted: Work::ZERO,
         woken: false,
     };
     let core = |_| Core {
@@ -135,9 +136,9 @@ pub(super) fn build(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
 
 impl Ipi {
     /// Counts what the task has used since it was last asked: the sensor. O(1).
-    fn measure(&mut self, task: TaskId, consumed: Span) {
+    fn measure(&mut self, task: TaskId, consumed: Work) {
         let m = &mut self.members[task.index()];
-        m.used = (m.used + consumed - m.counted).or_zero();
+        m.used = (m.used + (consumed - m.counted).nominal_time()).or_zero();
         m.counted = consumed;
     }
 
@@ -381,10 +382,8 @@ impl Ipi {
     /// What the task may use before it is asked again: the rest of its burst, and no more than its own limit leaves. O(1).
     fn grant(&self, task: TaskId, cx: &Context<'_>) -> Budget {
         let m = &self.members[task.index()];
-        let limit = cx.job_budget(task);
         let rest = m.burst - m.used;
-        let consumed = cx.job(task).map_or(Span::ZERO, |job| job.consumed);
-        let amount = limit.map_or(rest, |limit| rest.min(limit - consumed));
+        let amount = cx.own_budget_left(task).map_or(rest, |own| rest.min(own));
         // Measurements may have come late and show more than there was; the next one ends it.
         Budget { amount: amount.max(Span::from_ns(1)), clock: Clock::Cpu }
     }
@@ -407,7 +406,7 @@ impl Policy for Ipi {
             m.destination = None;
             m.woken = false;
             m.used = Span::ZERO;
-            m.counted = cx.job(task).map_or(Span::ZERO, |job| job.consumed);
+            m.counted = cx.job(task).map_or(Work::ZERO, |job| job.consumed);
             m.ready = cx.is_ready(task);
             let Some(home) = m.home.filter(|_| !cx.is_gone(task)) else { continue };
             let core = &mut self.cores[usize::from(home)];
@@ -432,9 +431,9 @@ impl Policy for Ipi {
         match *event {
             Event::Finish { consumed, .. } => {
                 self.measure(task, consumed);
-                self.members[task.index()].counted = Span::ZERO;
+                self.members[task.index()].counted = Work::ZERO;
             }
-            Event::Release { .. } => self.members[task.index()].counted = Span::ZERO,
+            Event::Release { .. } => self.members[task.index()].counted = Work::ZERO,
             Event::Block { .. } => {
                 if let Some(job) = cx.job(task) {
                     self.measure(task, job.consumed);
@@ -447,7 +446,7 @@ impl Policy for Ipi {
             Event::BudgetExpired { consumed, .. } => {
                 let now = cx.job(task).map_or(consumed, |job| job.consumed.max(consumed));
                 self.measure(task, now);
-                if cx.job_budget(task).is_some_and(|limit| now >= limit) {
+                if cx.job_budget(task).is_some_and(|limit| now >= Work::nominal(limit)) {
                     cx.finish(task, Outcome::Aborted);
                 } else {
                     self.cores[home].over |= current;
@@ -456,7 +455,7 @@ impl Policy for Ipi {
             // The handler is new work in the same burst.
             Event::Handler { consumed, .. } => {
                 self.measure(task, consumed);
-                self.members[task.index()].counted = Span::ZERO;
+                self.members[task.index()].counted = Work::ZERO;
             }
             Event::Changed { .. } => {
                 // Either what it wants is different, or it came back.

@@ -21,7 +21,8 @@ use crate::model::{Invalid, Reservation, TaskId, Terms};
 use crate::policies::scope;
 use crate::policy::{Budget, Build, Clock, Context, Decision, Event, Policy};
 use crate::record::{Outcome, Place};
-use crate::time::{Span, Time};
+use crate::time::Time;
+use crate::work::Work;
 use alloc::boxed::Box;
 use server::Server;
 use servers::Servers;
@@ -128,7 +129,7 @@ struct Reservations<R> {
 impl<R: Rule> Reservations<R> {
     /// A job has come for a server that had none, or its job goes on.
     fn wakes(&mut self, task: TaskId, released: bool, cx: &mut Context<'_>) {
-        let consumed = cx.job(task).map_or(Span::ZERO, |job| job.consumed);
+        let consumed = cx.job(task).map_or(Work::ZERO, |job| job.consumed);
         let server = self.servers.get_mut(task);
         (server.busy, server.mark) = (true, consumed);
         if server.throttled {
@@ -147,7 +148,7 @@ impl<R: Rule> Reservations<R> {
     /// The next job of a server that is busy begins, or its job goes on with its handler: with the budget and the deadline that
     /// are there.
     fn goes_on(&mut self, task: TaskId, cx: &mut Context<'_>) {
-        self.servers.get_mut(task).mark = Span::ZERO;
+        self.servers.get_mut(task).mark = Work::ZERO;
         if !self.servers.get(task).throttled {
             self.queue(task, cx);
         }
@@ -180,9 +181,9 @@ impl<R: Rule> Reservations<R> {
     }
 
     /// A job is over; it consumed so much.
-    fn over(&mut self, task: TaskId, consumed: Span, cx: &mut Context<'_>) {
+    fn over(&mut self, task: TaskId, consumed: Work, cx: &mut Context<'_>) {
         self.servers.charge(task, consumed);
-        self.servers.get_mut(task).mark = Span::ZERO;
+        self.servers.get_mut(task).mark = Work::ZERO;
         if cx.job(task).is_none() {
             self.idles(task, true, cx);
         } else {
@@ -192,10 +193,10 @@ impl<R: Rule> Reservations<R> {
     }
 
     /// The end of a budget was noticed: that of the server, or that of the job itself.
-    fn budget_expired(&mut self, task: TaskId, consumed: Span, cx: &mut Context<'_>) {
+    fn budget_expired(&mut self, task: TaskId, consumed: Work, cx: &mut Context<'_>) {
         self.servers.charge(task, consumed);
         self.servers.get_mut(task).told = true;
-        if cx.job_budget(task).is_some_and(|own| consumed >= own) {
+        if cx.job_budget(task).is_some_and(|own| consumed >= Work::nominal(own)) {
             cx.finish(task, Outcome::Aborted);
             self.over(task, consumed, cx);
         } else {

@@ -3,6 +3,7 @@
 use crate::model::Reservation;
 use crate::policies::scope::share;
 use crate::time::{Span, Time};
+use crate::work::Work;
 
 /// The server of one task. Its jobs queue in the order of their release and run with the deadline of the server.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +20,7 @@ pub(super) struct Server {
     /// What its jobs are ranked by.
     pub(super) deadline: Time,
     /// What the present job had consumed when `left` was brought up to date.
-    pub(super) mark: Span,
+    pub(super) mark: Work,
     /// It has a job that is not blocked.
     pub(super) busy: bool,
     /// It must not run before its next period.
@@ -42,7 +43,7 @@ impl Server {
         relative: Span::ZERO,
         left: 0,
         deadline: Time::ZERO,
-        mark: Span::ZERO,
+        mark: Work::ZERO,
         busy: false,
         throttled: false,
         told: false,

@@ -8,6 +8,7 @@ use crate::policy::{Alarm, Build, Context, Decision};
 use crate::queue::{Agenda, Key, ReadyQueue};
 use crate::record::Place;
 use crate::time::{Span, Time};
+use crate::work::Work;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -172,7 +173,7 @@ impl Servers {
     }
 
     /// The task's job has consumed so much by now.
-    pub(super) fn charge(&mut self, task: TaskId, consumed: Span) {
+    pub(super) fn charge(&mut self, task: TaskId, consumed: Work) {
         let spent = i128::from((consumed - self.get(task).mark).ns()) * self.rate(task);
         // Less than before is the next job, or the handler, of which the policy is yet to be told.
         if spent > 0 {
@@ -300,8 +301,7 @@ impl Servers {
         self.sync(task, cx);
         let (left, rate) = (self.get(task).left, self.rate(task));
         let whole = Span::from_ns(i64::try_from(left / rate).unwrap_or(i64::MAX));
-        let consumed = cx.job(task).map_or(Span::ZERO, |job| job.consumed);
-        let own = cx.job_budget(task).map_or(Span::MAX, |own| own - consumed);
+        let own = cx.own_budget_left(task).unwrap_or(Span::MAX);
         // A budget that is used up already is noticed a moment later.
         let amount = whole.min(own).max(Span::from_ns(1));
         let told = core::mem::take(&mut self.get_mut(task).told);

@@ -235,8 +235,7 @@ impl SemiPartitioned {
     /// the task itself has.
     fn grant(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let Journey { stop, stays, .. } = self.journeys[task.index()];
-        let consumed = cx.job(task).map_or(Span::ZERO, |job| job.consumed);
-        let own = cx.job_budget(task).map(|own| (own - consumed).max(Span::from_ns(1)));
+        let own = cx.own_budget_left(task).map(|own| own.max(Span::from_ns(1)));
         let piece = self.routes.of(task).get(stop).filter(|_| self.is_split(task) && !stays).map(|stop| stop.piece);
         self.journeys[task.index()].last_budget = own.is_some_and(|own| piece.is_none_or(|piece| own <= piece));
         if let Some(amount) = [own, piece].into_iter().flatten().min() {
