@@ -110,15 +110,13 @@ impl Context<'_> {
         self.state.windows_lost += count;
         self.state.record(self.sink, What::WindowsLost { count });
     }
-    /// Grants the task's present job what its own budget allows it of CPU time, if it has one. When that is used up the engine gives the
-    /// job up, so that it delays nobody else, and the policy hears of its end ([`Event::Finish`], or [`Event::Handler`]).
+    /// Grants the task's present job what its own budget leaves it of CPU time, if it has one. When that is used up the engine gives the
+    /// job up, so that it delays nobody else, and the policy hears of its end ([`Event::Finish`], or [`Event::Handler`]). So it does when
+    /// that is found at the end of another budget, which a policy grants in place of it: a smaller one.
     #[inline]
     pub fn grant_own(&mut self, task: TaskId) {
-        if self.task(task).budget.is_none() {
-            return;
-        }
-        if let Some(amount) = self.job_budget(task) {
-            self.state.grant_own(task, amount, self.sink);
+        if self.task(task).budget.is_some() {
+            self.state.grant_own(task, self.sink);
         }
     }
 }

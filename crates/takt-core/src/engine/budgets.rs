@@ -1,6 +1,6 @@
 //! Budgets: how they are granted, and when their end is noticed.
 
-use crate::model::{Arrival, TaskId};
+use crate::model::TaskId;
 use crate::policy::state::{Phase, State};
 use crate::policy::{Budget, Clock};
 use crate::record::{Sink, What};
@@ -15,8 +15,7 @@ impl State {
     /// itself stays a limit. A job that its policy releases has the budget of its window, which stays too.
     pub(super) fn forget_grant(&mut self, task: TaskId, sink: &mut dyn Sink) {
         let now = self.now;
-        let activated = self.system.tasks[task.index()].arrival == Arrival::Activated;
-        let own = self.job_budget(task);
+        let activated = self.is_activated(task);
         let run = &mut self.runs[task.index()];
         if !run.has_job() || activated || run.budget.is_none() {
             return;
@@ -24,18 +23,19 @@ impl State {
         run.account(now);
         run.budget = None;
         let job = run.job;
-        let left = own.map(|own| (own - run.consumed.nominal_time()).max(Span::from_ns(1)));
         self.agenda.remove(task.index());
-        match left {
-            Some(amount) => self.grant_own(task, amount, sink),
-            None => self.record(sink, What::Budget { task, job, amount: None }),
+        if !self.grant_own(task, sink) {
+            self.record(sink, What::Budget { task, job, amount: None });
         }
     }
 
-    /// Grants the task's present job what is left of its own budget, in CPU time.
-    pub(super) fn grant_own(&mut self, task: TaskId, amount: Span, sink: &mut dyn Sink) {
-        self.grant(task, Budget { amount, clock: Clock::Cpu }, sink);
+    /// Grants the task's present job what is left of its own budget, in CPU time; whether it has one. One that is used up is noticed a
+    /// moment later.
+    pub(super) fn grant_own(&mut self, task: TaskId, sink: &mut dyn Sink) -> bool {
+        let Some(left) = self.own_budget_left(task) else { return false };
+        self.grant(task, Budget { amount: left.max(Span::from_ns(1)), clock: Clock::Cpu }, sink);
         self.runs[task.index()].own = true;
+        true
     }
 
     /// Puts the end of a running task's budget on the agenda, but not before the task has run for `soonest`: nothing while the

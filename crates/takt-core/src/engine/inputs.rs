@@ -193,7 +193,10 @@ impl State {
                 return;
             }
             self.agenda.remove(slot);
-            if self.runs[slot].own {
+            let run = &self.runs[slot];
+            // What a policy has granted in place of the task's own budget may have been the rest of that.
+            let used_up = || self.own_budget_left(task).is_some_and(|left| left <= Span::ZERO);
+            if run.own || run.clock == Clock::Cpu && used_up() {
                 return self.end_job(task, Outcome::Aborted, true, sink);
             }
             let consumed = self.runs[slot].consumed;

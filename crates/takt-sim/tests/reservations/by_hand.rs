@@ -254,3 +254,17 @@ fn shares_whose_periods_have_no_common_multiple_are_rounded_up() {
     ];
     expect(&tell(with("grub", HARD, tasks), 2_000), "a0-100 b100-300 c1000-1100", "");
 }
+
+#[test]
+fn a_job_that_its_own_budget_ends_is_charged_once() {
+    // At 4 both budgets of the film are used up. Its handler goes on with the next one of the server, whose deadline is 20.
+    let film = Task {
+        reservation: Some(reservation((4, 10))),
+        execution: Execution::Series(vec![ms(9)]),
+        budget: Some(ms(4)),
+        handler: Some(Handler { runtime: ms(1), deadline: None, utility: 0 }),
+        ..once(0, 4, 30)
+    };
+    let told = tell(with("cbs", &[], vec![film, periodic(5, 25)]), 25);
+    assert_eq!(told.chart(), "a0-4x a4-5 b5-10");
+}

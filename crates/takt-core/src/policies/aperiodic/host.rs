@@ -6,8 +6,7 @@ use crate::cpus::CpuSet;
 use crate::model::{Invalid, TaskId, Terms};
 use crate::policies::scope;
 use crate::policy::{Build, Context, Decision, Event, Policy};
-use crate::record::{Outcome, Place};
-use crate::work::Work;
+use crate::record::Place;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -53,20 +52,6 @@ fn together(build: &Build<'_>) -> Result<(), Invalid> {
 
 struct Aperiodic<R>(Queues<R>);
 
-impl<R: Rule> Aperiodic<R> {
-    /// The end of a budget was noticed: that of the server, or that of the job itself.
-    fn budget_expired(&mut self, task: TaskId, consumed: Work, cx: &mut Context<'_>) {
-        self.0.charge(task, consumed);
-        self.0.told(task);
-        if cx.job_budget(task).is_some_and(|own| consumed >= Work::nominal(own)) {
-            cx.finish(task, Outcome::Aborted);
-            self.0.over(task, cx);
-        } else {
-            self.0.settle_of(task, cx);
-        }
-    }
-}
-
 impl<R: Rule> Policy for Aperiodic<R> {
     fn start(&mut self, cx: &mut Context<'_>) {
         self.0.reset(cx);
@@ -83,7 +68,11 @@ impl<R: Rule> Policy for Aperiodic<R> {
                 self.0.charge(task, consumed);
                 self.0.leave(task, cx);
             }
-            Event::BudgetExpired { task, consumed } => self.budget_expired(task, consumed, cx),
+            Event::BudgetExpired { task, consumed } => {
+                self.0.charge(task, consumed);
+                self.0.told(task);
+                self.0.settle_of(task, cx);
+            }
             Event::Handler { task, consumed, .. } => {
                 self.0.charge(task, consumed);
                 self.0.over(task, cx);

@@ -6,7 +6,7 @@ use super::regulator::{Inner, Outer, Split, WHOLE, fine};
 use super::{regulator, setpoints};
 use crate::model::{Invalid, PolicySpec, Scope, TaskId};
 use crate::policy::{Budget, Build, Clock, Context, Decision, Event, Policy};
-use crate::record::{Outcome, Place, What};
+use crate::record::{Place, What};
 use crate::time::Span;
 use crate::work::Work;
 use alloc::boxed::Box;
@@ -446,11 +446,7 @@ impl Policy for Ipi {
             Event::BudgetExpired { consumed, .. } => {
                 let now = cx.job(task).map_or(consumed, |job| job.consumed.max(consumed));
                 self.measure(task, now);
-                if cx.job_budget(task).is_some_and(|limit| now >= Work::nominal(limit)) {
-                    cx.finish(task, Outcome::Aborted);
-                } else {
-                    self.cores[home].over |= current;
-                }
+                self.cores[home].over |= current;
             }
             // The handler is new work in the same burst.
             Event::Handler { consumed, .. } => {

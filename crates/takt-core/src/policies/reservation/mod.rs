@@ -20,7 +20,7 @@ mod servers;
 use crate::model::{Invalid, Reservation, TaskId, Terms};
 use crate::policies::scope;
 use crate::policy::{Budget, Build, Clock, Context, Decision, Event, Policy};
-use crate::record::{Outcome, Place};
+use crate::record::Place;
 use crate::time::Time;
 use crate::work::Work;
 use alloc::boxed::Box;
@@ -192,18 +192,6 @@ impl<R: Rule> Reservations<R> {
         }
     }
 
-    /// The end of a budget was noticed: that of the server, or that of the job itself.
-    fn budget_expired(&mut self, task: TaskId, consumed: Work, cx: &mut Context<'_>) {
-        self.servers.charge(task, consumed);
-        self.servers.get_mut(task).told = true;
-        if cx.job_budget(task).is_some_and(|own| consumed >= Work::nominal(own)) {
-            cx.finish(task, Outcome::Aborted);
-            self.over(task, consumed, cx);
-        } else {
-            self.settle(task, cx);
-        }
-    }
-
     /// Another budget, if that of a server that would run is used up. One whose job has blocked waits for its waking up.
     fn settle(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let server = self.servers.get(task);
@@ -268,7 +256,11 @@ impl<R: Rule> Policy for Reservations<R> {
                 self.servers.charge(task, consumed);
                 self.idles(task, false, cx);
             }
-            Event::BudgetExpired { task, consumed } => self.budget_expired(task, consumed, cx),
+            Event::BudgetExpired { task, consumed } => {
+                self.servers.charge(task, consumed);
+                self.servers.get_mut(task).told = true;
+                self.settle(task, cx);
+            }
             Event::Handler { task, consumed, .. } => {
                 self.servers.charge(task, consumed);
                 self.servers.leave(task);

@@ -23,7 +23,7 @@ use crate::model::{Invalid, Need, Task, TaskId, Terms};
 use crate::policies::scope;
 use crate::policy::{Alarm, Budget, Build, Clock, Context, Decision, Event, Policy};
 use crate::queue::{Agenda, Key, ReadyQueue};
-use crate::record::{Outcome, Place};
+use crate::record::Place;
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -157,13 +157,10 @@ struct Journey {
     waits: bool,
     /// The handler of an aborted job stays where it is.
     stays: bool,
-    /// The budget that the job has now ends with that of the task itself, and not with a piece.
-    last_budget: bool,
 }
 
 /// A task that has never had a job.
-const FRESH: Journey =
-    Journey { start: None, ended: Time::ZERO, stop: 0, waits: false, stays: false, last_budget: false };
+const FRESH: Journey = Journey { start: None, ended: Time::ZERO, stop: 0, waits: false, stays: false };
 
 struct SemiPartitioned {
     tasks: Vec<TaskId>,
@@ -235,11 +232,13 @@ impl SemiPartitioned {
     /// the task itself has.
     fn grant(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let Journey { stop, stays, .. } = self.journeys[task.index()];
-        let own = cx.own_budget_left(task).map(|own| own.max(Span::from_ns(1)));
+        let own = cx.own_budget_left(task);
         let piece = self.routes.of(task).get(stop).filter(|_| self.is_split(task) && !stays).map(|stop| stop.piece);
-        self.journeys[task.index()].last_budget = own.is_some_and(|own| piece.is_none_or(|piece| own <= piece));
-        if let Some(amount) = [own, piece].into_iter().flatten().min() {
-            cx.replenish(task, Budget { amount, clock: Clock::Cpu });
+        match piece {
+            Some(amount) if own.is_none_or(|own| amount < own) => {
+                cx.replenish(task, Budget { amount, clock: Clock::Cpu });
+            }
+            _ => cx.grant_own(task),
         }
     }
 
@@ -277,13 +276,9 @@ impl SemiPartitioned {
         *journey = Journey { start: journey.start, ended: now, ..FRESH };
     }
 
-    /// A budget is used up: that of the task itself, or the piece of this stop.
+    /// The piece of this stop is used up.
     fn budget_expired(&mut self, task: TaskId, cx: &mut Context<'_>) {
-        if self.journeys[task.index()].last_budget {
-            // Before its successor is told of, which may be ready at once.
-            self.over(task, cx.now());
-            cx.finish(task, Outcome::Aborted);
-        } else if self.has_next(task) {
+        if self.has_next(task) {
             self.leave(task);
             self.journeys[task.index()].waits = true;
         } else {
@@ -339,7 +334,7 @@ impl Policy for SemiPartitioned {
                 self.leave(task);
                 self.borders.remove(task.index());
                 let journey = &mut self.journeys[task.index()];
-                *journey = Journey { stays: true, waits: false, last_budget: false, ..*journey };
+                *journey = Journey { stays: true, waits: false, ..*journey };
                 self.enter(task, cx);
             }
             Event::Yield { task, .. } => {
