@@ -5,10 +5,10 @@ use takt_core::time::Span;
 
 /// CPU time that a job of the task needs at most; `None` when it never completes by itself.
 pub(crate) fn most(task: &Task) -> Option<Span> {
-    if !task.steps.is_empty() {
+    if !task.program.steps.is_empty() {
         return runs(task).max();
     }
-    match &task.execution {
+    match &task.program.execution {
         Execution::Declared => task.runtime,
         Execution::Uniform { most, .. } => Some(*most),
         Execution::Series(spans) => spans.iter().copied().max().or(task.runtime),
@@ -18,8 +18,8 @@ pub(crate) fn most(task: &Task) -> Option<Span> {
 /// CPU time that every job of the task needs at least.
 pub(crate) fn least(system: &System, task: TaskId) -> i128 {
     let task = &system.tasks[task.index()];
-    let least = match &task.execution {
-        _ if !task.steps.is_empty() => runs(task).min(),
+    let least = match &task.program.execution {
+        _ if !task.program.steps.is_empty() => runs(task).min(),
         Execution::Declared => task.runtime,
         Execution::Uniform { least, .. } => Some(*least),
         Execution::Series(spans) => spans.iter().copied().min().or(task.runtime),
@@ -30,13 +30,13 @@ pub(crate) fn least(system: &System, task: TaskId) -> i128 {
 /// CPU time of the jobs of a task with steps, which take turns.
 pub(crate) fn runs(task: &Task) -> impl Iterator<Item = Span> {
     let run = |step: &Step| if let Step::Run(span) = *step { span } else { Span::ZERO };
-    task.turns().map(move |turn| turn.iter().map(run).fold(Span::ZERO, |a, b| a + b))
+    task.program.turns().map(move |turn| turn.iter().map(run).fold(Span::ZERO, |a, b| a + b))
 }
 
 /// Whether its jobs need less CPU time at some times than at others.
 pub(crate) fn varies_by_itself(task: &Task) -> bool {
-    match task.steps.is_empty() {
-        true => task.execution != Execution::Declared,
+    match task.program.steps.is_empty() {
+        true => task.program.execution != Execution::Declared,
         false => {
             let mut runs = runs(task);
             let first = runs.next();
@@ -47,14 +47,15 @@ pub(crate) fn varies_by_itself(task: &Task) -> bool {
 
 /// Whether jobs may need other times than they declare.
 pub(crate) fn varies(system: &System) -> bool {
-    let differs =
-        |t: &Task| if t.steps.is_empty() { varies_by_itself(t) } else { runs(t).any(|run| t.runtime != Some(run)) };
+    let differs = |t: &Task| {
+        if t.program.steps.is_empty() { varies_by_itself(t) } else { runs(t).any(|run| t.runtime != Some(run)) }
+    };
     system.tasks.iter().any(differs)
 }
 
 /// Whether its jobs do nothing but use the CPU.
 pub(crate) fn only_runs(task: &Task) -> bool {
-    task.steps.iter().all(|step| matches!(step, Step::Run(_) | Step::WaitPeriod))
+    task.program.steps.iter().all(|step| matches!(step, Step::Run(_) | Step::WaitPeriod))
 }
 
 /// How long a job sleeps at most; it wakes up at a tick.
@@ -62,14 +63,14 @@ pub(crate) fn slept(system: &System, task: TaskId) -> i128 {
     let sleep = |step: &Step| {
         if let Step::Sleep(span) = *step { i128::from((span + system.timing.tick).ns()) } else { 0 }
     };
-    let turns = system.tasks[task.index()].turns();
+    let turns = system.tasks[task.index()].program.turns();
     turns.map(|turn| turn.iter().map(sleep).sum()).max().unwrap_or(0)
 }
 
 /// CPU time of the longest stretch of a job in which it holds something.
 pub(crate) fn longest_section(task: &Task) -> Span {
     let (mut held, mut present, mut longest) = (0, Span::ZERO, Span::ZERO);
-    for step in &task.steps {
+    for step in &task.program.steps {
         match *step {
             Step::Lock(_) => held += 1,
             Step::Unlock(_) => held -= 1,
@@ -86,7 +87,7 @@ pub(crate) fn longest_section(task: &Task) -> Span {
 
 pub(crate) fn holds_two(task: &Task) -> bool {
     let mut held = 0;
-    task.steps.iter().any(|step| {
+    task.program.steps.iter().any(|step| {
         match step {
             Step::Lock(_) => held += 1,
             Step::Unlock(_) => held -= 1,

@@ -247,7 +247,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
 
 /// What of the system takes from an exact test its `no`, and as an error what no test covers.
 fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
-    let any = |wanted: fn(&Step) -> bool| system.tasks.iter().any(|t| t.steps.iter().any(wanted));
+    let any = |wanted: fn(&Step) -> bool| system.tasks.iter().any(|t| t.program.steps.iter().any(wanted));
     let sleeps = any(|s| matches!(s, Step::Sleep(_)));
     let locks = any(|s| matches!(s, Step::Lock(_)));
     let one_cpu = system.cpus.len() == 1;
@@ -318,7 +318,7 @@ fn disturbs_nobody(system: &System, task: &Task) -> bool {
     match system.policy.preemptive_order() {
         // A server contains whatever its jobs do.
         _ if reserved::isolates(&system.policy) => true,
-        _ if task.steps.iter().any(|s| matches!(s, Step::Lock(_))) => false,
+        _ if task.program.steps.iter().any(|s| matches!(s, Step::Lock(_))) => false,
         Some(Order::AbsoluteDeadline) => task.deadline.is_none(),
         Some(Order::RelativeDeadline) => task.deadline.is_none_or(|own| dated().all(|t| t.deadline < Some(own))),
         Some(Order::Priority) => dated().all(|t| t.priority > task.priority),

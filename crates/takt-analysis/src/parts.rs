@@ -37,7 +37,7 @@ pub(crate) fn domains(system: &System) -> Vec<System> {
 pub(crate) fn shared(system: &System) -> bool {
     let locks = |task: &TaskId, r: u16| {
         let lock = |s: &Step| matches!(s, Step::Lock(resource) if resource.0 == r);
-        system.tasks[task.index()].steps.iter().any(lock)
+        system.tasks[task.index()].program.steps.iter().any(lock)
     };
     let users = |r: u16| system.domains.iter().filter(move |d| d.tasks.iter().any(|t| locks(t, r))).count();
     (0..system.resources).any(|r| users(r) > 1)

@@ -117,7 +117,7 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
         let test = if splits { name } else { "reservation" };
         (test, Finding::new(Answer::Unknown, Kind::Sufficient, why))
     };
-    if system.tasks.iter().any(|t| t.steps.iter().any(|s| matches!(s, Step::Lock(_)))) {
+    if system.tasks.iter().any(|t| t.program.steps.iter().any(|s| matches!(s, Step::Lock(_)))) {
         return beyond("the guarantee of servers is for jobs that do not wait for each other");
     }
     if system.timing != Timing::default() {

@@ -82,7 +82,7 @@ pub(crate) fn verdict(
 
 /// Why the tests say nothing about these servers.
 fn unknown(system: &System, by: By) -> Option<String> {
-    let locks = |t: &Task| t.steps.iter().any(|s| matches!(s, Step::Lock(_)));
+    let locks = |t: &Task| t.program.steps.iter().any(|s| matches!(s, Step::Lock(_)));
     let policy = &system.policy;
     let why = if system.tasks.iter().any(locks) {
         "under this policy holders of resources inherit nothing"
@@ -142,7 +142,7 @@ impl Behind {
         };
         let fault = match most(task) {
             None => Some("has no runtime"),
-            _ if task.steps.iter().any(|s| !matches!(s, Step::Run(_))) => {
+            _ if task.program.steps.iter().any(|s| !matches!(s, Step::Run(_))) => {
                 Some("is served and sleeps or yields, which is beyond the tests")
             }
             _ if task.arrival == Arrival::Activated => Some("is released by its policy"),

@@ -64,7 +64,7 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], way: S
     if let Some(demand) = tasks.iter().find(beyond) {
         return Err(format!("task {} may need more than the runtime by which it was placed", demand.task.0));
     }
-    let any = |wanted: fn(&Step) -> bool| system.tasks.iter().any(|t| t.steps.iter().any(wanted));
+    let any = |wanted: fn(&Step) -> bool| system.tasks.iter().any(|t| t.program.steps.iter().any(wanted));
     if any(|s| matches!(s, Step::Lock(_))) {
         return Err("under this policy holders of resources inherit nothing".to_owned());
     }

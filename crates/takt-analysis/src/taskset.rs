@@ -110,7 +110,7 @@ impl TaskSet {
         let varies = lowest != highest;
         let system = at_most.as_ref().unwrap_or(system);
         let mut set = TaskSet::from_tasks(&system.tasks)?;
-        let any = |what: fn(&Step) -> bool| system.tasks.iter().any(|t| t.steps.iter().any(what));
+        let any = |what: fn(&Step) -> bool| system.tasks.iter().any(|t| t.program.steps.iter().any(what));
         let short = |t: &model::Task| budgets(t).is_some_and(|(least, _)| most(t).is_some_and(|c| c > least));
         set.beyond = if any(|s| matches!(s, Step::Lock(_))) {
             Some("tasks share resources")

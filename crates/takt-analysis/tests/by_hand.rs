@@ -176,7 +176,7 @@ fn a_verdict_names_the_test_that_it_is_of() {
     fifo.resources = 1;
     fifo.locking = Locking::Fifo;
     let held = ResourceId(0);
-    fifo.tasks[0].steps = vec![Step::Lock(held), Step::Run(Span::from_ms(1)), Step::Unlock(held)];
+    fifo.tasks[0].program.steps = vec![Step::Lock(held), Step::Run(Span::from_ms(1)), Step::Unlock(held)];
     assert_eq!(told(&fifo), none);
     // The optimal policies' test is asked where it applies, and only there.
     let tight = |mut system: System| {
@@ -190,7 +190,7 @@ fn a_verdict_names_the_test_that_it_is_of() {
     assert_eq!(told(&late), none);
     // A no that varying needs put in doubt stays one of a test that proves nothing else.
     let mut less = system("fifo", 1, &[(6, 10, 10), (6, 10, 10)]);
-    less.tasks[0].execution = Execution::Uniform { least: Span::from_ms(1), most: Span::from_ms(6) };
+    less.tasks[0].program.execution = Execution::Uniform { least: Span::from_ms(1), most: Span::from_ms(6) };
     assert_eq!(told(&less), (Answer::Unknown, "utilisation", Kind::Necessary));
 }
 
@@ -230,8 +230,8 @@ fn a_critical_section_of_a_less_important_task_is_waited_for_once() {
     // 1 + 2 + 1 of its own and 4 of the last one's section; the second needs 5 and waits for 4 and 4; the last for 4 and 5.
     let mut s = system("fp", 1, &[(4, 20, 20), (5, 20, 20), (6, 20, 20)]);
     s.resources = 1;
-    s.tasks[0].steps = locking([1, 2, 1]);
-    s.tasks[2].steps = locking([1, 4, 1]);
+    s.tasks[0].program.steps = locking([1, 2, 1]);
+    s.tasks[2].program.steps = locking([1, 4, 1]);
     for protocol in [Locking::Ceiling, Locking::Inheritance] {
         s.locking = protocol;
         let v = verdict(&s);
@@ -240,7 +240,7 @@ fn a_critical_section_of_a_less_important_task_is_waited_for_once() {
     s.locking = Locking::Fifo;
     assert_eq!(verdict(&s).schedulable, Answer::Unknown);
     // With inheritance one section of each may come in between, under the ceiling only one of all.
-    s.tasks[1].steps = locking([1, 3, 1]);
+    s.tasks[1].program.steps = locking([1, 3, 1]);
     for (protocol, response) in [(Locking::Ceiling, 8), (Locking::Inheritance, 11)] {
         s.locking = protocol;
         assert_eq!(verdict(&s).responses[0], ms(response));
@@ -250,7 +250,8 @@ fn a_critical_section_of_a_less_important_task_is_waited_for_once() {
 #[test]
 fn sleeping_counts_as_running_and_is_no_proof_of_a_miss() {
     let mut s = system("rm", 1, &[(3, 10, 10), (4, 20, 20)]);
-    s.tasks[0].steps = vec![Step::Run(Span::from_ms(1)), Step::Sleep(Span::from_ms(3)), Step::Run(Span::from_ms(2))];
+    s.tasks[0].program.steps =
+        vec![Step::Run(Span::from_ms(1)), Step::Sleep(Span::from_ms(3)), Step::Run(Span::from_ms(2))];
     let v = verdict(&s);
     assert_eq!((v.schedulable, v.kind, v.responses), (Answer::Yes, Kind::Sufficient, vec![ms(6), ms(10)]));
     assert_eq!(v.utilisation.fraction(), Some((1, 2)));
@@ -309,7 +310,8 @@ fn who_wakes_up_is_held_up_again_where_nobody_is_preempted() {
     let mut s = system("np-edf", 1, &[(2, 10, 50), (5, 50, 50), (5, 50, 50)]);
     later(&mut s.tasks[0], 1);
     assert_eq!(verdict(&s).schedulable, Answer::Yes);
-    s.tasks[0].steps = vec![Step::Run(Span::from_ms(1)), Step::Sleep(Span::from_ms(1)), Step::Run(Span::from_ms(1))];
+    s.tasks[0].program.steps =
+        vec![Step::Run(Span::from_ms(1)), Step::Sleep(Span::from_ms(1)), Step::Run(Span::from_ms(1))];
     assert_eq!(verdict(&s).schedulable, Answer::Unknown);
     s.policy = PolicySpec::from_name("edf").unwrap();
     assert_eq!(verdict(&s).schedulable, Answer::Yes);
@@ -320,12 +322,12 @@ fn one_cpu_is_judged_the_same_whatever_the_scope() {
     // The first waits for 8 ms of the second's section, and needs 3 ms for its deadline of 10 ms.
     let mut s = system("edf", 1, &[(3, 10, 20), (8, 20, 20)]);
     s.resources = 1;
-    s.tasks[0].steps = locking([1, 1, 1]);
+    s.tasks[0].program.steps = locking([1, 1, 1]);
     for locking_protocol in [Locking::Inheritance, Locking::Ceiling] {
         s.locking = locking_protocol;
         for (inside, answer) in [(8, Answer::Unknown), (7, Answer::Yes)] {
             let section = Step::Run(Span::from_ms(inside));
-            s.tasks[1].steps = vec![Step::Lock(ResourceId(0)), section, Step::Unlock(ResourceId(0))];
+            s.tasks[1].program.steps = vec![Step::Lock(ResourceId(0)), section, Step::Unlock(ResourceId(0))];
             for policy in ["edf", "g-edf", "c-edf", "g-fp", "p-fp"] {
                 s.policy = PolicySpec::from_name(policy).unwrap();
                 let v = verdict(&s);
@@ -343,9 +345,9 @@ fn a_batch_job_disturbs_nobody_unless_it_holds_what_others_need() {
         later(&mut s.tasks[0], 1);
         s.tasks.push(batch(50, 0));
         s.resources = 1;
-        s.tasks[0].steps = locking([1, 1, 1]);
+        s.tasks[0].program.steps = locking([1, 1, 1]);
         assert_eq!(verdict(&s).schedulable, Answer::Yes, "{policy}");
-        s.tasks[1].steps = locking([1, 50, 1]);
+        s.tasks[1].program.steps = locking([1, 50, 1]);
         assert_eq!(verdict(&s).schedulable, Answer::Unknown, "{policy}");
     }
 }
@@ -442,7 +444,7 @@ fn fair_policies_need_an_exact_clock_and_know_no_protocol_for_resources() {
         }
         s.timing = Timing::default();
         s.resources = 1;
-        s.tasks[0].steps = locking([1, 1, 1]);
+        s.tasks[0].program.steps = locking([1, 1, 1]);
         let v = verdict(&s);
         assert_eq!(v.schedulable, Answer::Unknown);
         assert!(v.reason.contains("in the order of asking, whatever `locking` says"), "{v}");
@@ -491,14 +493,15 @@ fn global_policies_that_shed_jobs_are_global_edf_while_that_meets_all() {
 fn what_is_declared_counts_where_the_policy_goes_by_it() {
     // Jobs need 1 + 1 ms of every 4; they declare 3 + 3.
     let mut system = valued("dasa", 1, &[(3, 4, 4), (3, 4, 4)]);
-    system.tasks.iter_mut().for_each(|t| t.steps = vec![Step::Run(Span::from_ms(1))]);
+    system.tasks.iter_mut().for_each(|t| t.program.steps = vec![Step::Run(Span::from_ms(1))]);
     let said = verdict(&system);
     assert_eq!((said.schedulable, said.kind), (Answer::Unknown, Kind::Sufficient), "{said}");
     system.policy = PolicySpec::from_name("edf").unwrap();
     assert_eq!(verdict(&system).schedulable, Answer::Yes);
     let mut locks = valued("dasa", 1, &[(1, 4, 4)]);
     locks.resources = 1;
-    locks.tasks[0].steps = vec![Step::Lock(ResourceId(0)), Step::Run(Span::from_ms(1)), Step::Unlock(ResourceId(0))];
+    locks.tasks[0].program.steps =
+        vec![Step::Lock(ResourceId(0)), Step::Run(Span::from_ms(1)), Step::Unlock(ResourceId(0))];
     assert_eq!(verdict(&locks).schedulable, Answer::Unknown);
 }
 
@@ -550,7 +553,7 @@ fn domains_are_judged_one_by_one() {
     both.resources = 1;
     for index in [0, 2] {
         let locked = [Step::Lock(ResourceId(0)), Step::Run(Span::from_ms(1)), Step::Unlock(ResourceId(0))];
-        both.tasks[index].steps = locked.to_vec();
+        both.tasks[index].program.steps = locked.to_vec();
     }
     assert_eq!(verdict(&both).schedulable, Answer::Unknown);
 }
@@ -702,16 +705,16 @@ fn servers_with_deadlines_before_the_ends_of_their_periods() {
 fn jobs_in_turn_and_calls() {
     let mut turns = system("edf", 1, &[(9, 10, 10)]);
     let run = |ms| Step::Run(Span::from_ms(ms));
-    turns.tasks[0].steps = vec![run(4), Step::WaitPeriod, run(9)];
+    turns.tasks[0].program.steps = vec![run(4), Step::WaitPeriod, run(9)];
     let v = verdict(&turns);
     assert_eq!((v.schedulable, v.kind), (Answer::Yes, Kind::Sufficient), "{v}");
     assert!(TaskSet::from_system(&turns).unwrap().lighter);
     // The longer turn is too long, and the shorter one is not.
-    turns.tasks[0].steps = vec![run(4), Step::WaitPeriod, run(11)];
+    turns.tasks[0].program.steps = vec![run(4), Step::WaitPeriod, run(11)];
     assert_eq!(verdict(&turns).schedulable, Answer::Unknown);
-    turns.tasks[0].steps = vec![run(11), Step::WaitPeriod];
+    turns.tasks[0].program.steps = vec![run(11), Step::WaitPeriod];
     assert_eq!(verdict(&turns).schedulable, Answer::No);
-    turns.tasks[0].steps = vec![run(1), Step::Call(Call::Runtime(Span::from_ms(2)))];
+    turns.tasks[0].program.steps = vec![run(1), Step::Call(Call::Runtime(Span::from_ms(2)))];
     assert_eq!(verdict(&turns).reason, "jobs that ask for other terms are beyond the tests");
     assert!(TaskSet::from_system(&turns).unwrap().beyond.is_some());
 }

@@ -79,7 +79,10 @@ fn resources_that_are_granted_in_turn_are_beyond_the_test_of_an_order() {
     const DEAF: &[Fact] = &[Fact::Order { by: Order::AbsoluteDeadline, preemptive: true }, Fact::IgnoresLocking];
     let lock = Step::Lock(ResourceId(0));
     let steps = vec![lock, Step::Run(Span::from_ms(1)), Step::Unlock(ResourceId(0))];
-    let tasks = vec![Task { steps: steps.clone(), ..task(1, 10) }, Task { steps, ..task(1, 20) }];
+    let tasks = vec![
+        Task { program: Program::doing(steps.clone()), ..task(1, 10) },
+        Task { program: Program::doing(steps), ..task(1, 20) },
+    ];
     let found = |facts| {
         let policy = foreign(&[Scope::Uniprocessor], facts, CpuTest::Demand);
         let system = System {

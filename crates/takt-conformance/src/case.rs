@@ -308,10 +308,9 @@ fn timed(cpus: usize) -> impl Strategy<Value = Task> {
         // In thousandths of the budget.
         let jitter = budget.and_then(|(b, j)| Some(b * j? / 1000)).unwrap_or(Span::ZERO);
         let budget = budget.map(|(b, _)| b);
-        let execution = Execution::default();
         #[rustfmt::skip]
         let task = Task {
-            arrival, deadline, runtime, steps, execution, handler, utility, budget, jitter, priority, share, importance, affinity,
+            arrival, deadline, runtime, program: Program::doing(steps), handler, utility, budget, jitter, priority, share, importance, affinity,
             reservation: None, server: None, on_abort, completion: Completion::Undeclared,
         };
         task

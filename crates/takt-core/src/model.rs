@@ -9,6 +9,7 @@ mod facts;
 mod ids;
 mod invalid;
 mod load;
+mod program;
 mod reservation;
 mod servers;
 mod spec;
@@ -21,9 +22,10 @@ pub use facts::{Fact, Hosts, Order, Reservations, Servers, Split, When};
 pub use ids::{PartitionId, ResourceId, ServerId, TaskId};
 pub use invalid::Invalid;
 pub use load::{Load, scaled};
+pub use program::{Behaviour, Execution, Program, Step};
 pub use reservation::{Reservation, Server};
 pub use spec::{
     CLUSTER, CpuTest, Fit, Kind, MAX_SETTINGS, Need, Placement, PolicySpec, Profile, Scope, Setting, Values,
 };
 pub use system::{Backlog, BestEffortStart, Domain, Late, Locking, Partition, Slice, System, Timing, Window};
-pub use task::{Completion, Execution, Handler, OnAbort, OnExit, Step, Task};
+pub use task::{Completion, Handler, OnAbort, OnExit, Task};

@@ -90,7 +90,7 @@ fn online(spec: PolicySpec, cpus: usize, (late, backlog, locking): Rules) -> Sys
     };
     let task = |i: u32| Task {
         arrival: arrival(i),
-        steps: steps(i),
+        program: Program::doing(steps(i)),
         handler: (i % 3 == 1).then(|| Handler {
             runtime: us(2),
             deadline: i.is_multiple_of(2).then(|| us(9)),
@@ -128,7 +128,7 @@ fn windows(table: PolicySpec, guest: PolicySpec, rules: Rules) -> System {
         task.affinity = CpuSet::first(4);
         if i < 8 {
             (task.arrival, task.deadline, task.budget, task.jitter) = (Arrival::Activated, None, Some(us(9)), us(18));
-            task.steps.clear();
+            task.program.steps.clear();
         }
     }
     let partition = |tasks: std::ops::Range<u32>, policy| Partition { tasks: tasks.map(TaskId).collect(), policy };

@@ -106,7 +106,7 @@ fn every_tie_break_of_pd2_is_needed() {
 fn an_overrun_is_the_task_s_own_loss() {
     for (policy, settings) in [("llref", &[][..]), ("pd2", &[]), ("pd2", &[("early", 1)])] {
         let mut system = system(policy, settings, 2, &EXAMPLE, MS);
-        system.tasks[0].execution = Execution::Series(vec![Span::from_ms(2), Span::from_ms(3)]);
+        system.tasks[0].program.execution = Execution::Series(vec![Span::from_ms(2), Span::from_ms(3)]);
         let engine = run(system, Time::from_ns(60 * MS), &mut (), |_| ());
         let [first, second, third] = [0, 1, 2].map(|t| engine.counts(TaskId(t)));
         assert_eq!((second.missed, third.missed), (0, 0), "{policy} {settings:?}");
@@ -125,7 +125,7 @@ fn jobs_that_end_early_do_no_harm() {
             let mut system = system(policy, settings, m as usize, &set, 1);
             for task in &mut system.tasks {
                 let (least, most) = (Span::from_ns(1), task.runtime.expect("it has one"));
-                task.execution = Execution::Uniform { least, most };
+                task.program.execution = Execution::Uniform { least, most };
             }
             let engine = run(system, Time::from_ns(2 * HYPERPERIOD), &mut (), |_| ());
             let seed = dice.seed;

@@ -131,18 +131,21 @@ fn what_jobs_declare_follows_the_load() {
 fn all_that_a_job_needs_is_scaled() {
     let handler = Some(Handler { runtime: ns(4), deadline: None, utility: 0 });
     let mut task = Task {
-        steps: vec![Step::Run(ns(20)), Step::Sleep(ns(30)), Step::Run(ns(1))],
-        execution: Execution::Uniform { least: ns(10), most: ns(40) },
+        program: Program::new(
+            vec![Step::Run(ns(20)), Step::Sleep(ns(30)), Step::Run(ns(1))],
+            Execution::Uniform { least: ns(10), most: ns(40) },
+        ),
         handler,
         ..task(None)
     };
     task.scale(1_500_000);
     assert_eq!((task.runtime, task.handler), (Some(ns(6)), handler));
-    assert_eq!(task.steps, [Step::Run(ns(30)), Step::Sleep(ns(30)), Step::Run(ns(1))]);
-    assert_eq!(task.execution, Execution::Uniform { least: ns(15), most: ns(60) });
-    let mut listed = Task { runtime: None, execution: Execution::Series(vec![ns(8), ns(1)]), ..Task::default() };
+    assert_eq!(task.program.steps, [Step::Run(ns(30)), Step::Sleep(ns(30)), Step::Run(ns(1))]);
+    assert_eq!(task.program.execution, Execution::Uniform { least: ns(15), most: ns(60) });
+    let mut listed =
+        Task { runtime: None, program: Program::needing(Execution::Series(vec![ns(8), ns(1)])), ..Task::default() };
     listed.scale(250_000);
-    assert_eq!((listed.runtime, listed.execution), (None, Execution::Series(vec![ns(2), ns(1)])));
+    assert_eq!((listed.runtime, &listed.program.execution), (None, &Execution::Series(vec![ns(2), ns(1)])));
 }
 
 #[test]

@@ -138,7 +138,8 @@ fn periodic(system: &System) -> Result<(Span, Span), Unfrozen> {
     let (mut hyperperiod, mut last) = (Span::from_ns(1), Span::ZERO);
     for (id, task) in (0..).map(TaskId).zip(&system.tasks) {
         let Arrival::Periodic { offset, period } = task.arrival else { return Err(Unfrozen::NotPeriodic(id)) };
-        let plain = task.steps.is_empty() && task.execution == Execution::Declared && task.handler.is_none();
+        let plain =
+            task.program.steps.is_empty() && task.program.execution == Execution::Declared && task.handler.is_none();
         if !plain || task.runtime.is_none() || task.jitter != Span::ZERO {
             return Err(Unfrozen::Unknown(id));
         }

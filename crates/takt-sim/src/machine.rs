@@ -60,7 +60,7 @@ impl Body {
 
     /// The program of a task before its first job; its steps are added to those of the others.
     fn new(task: &Task, steps: &mut Vec<Step>) -> Body {
-        let described = &task.steps;
+        let described = &task.program.steps;
         let first = steps.len() as u32;
         let last = described.last().is_some_and(|step| *step == Step::WaitPeriod);
         steps.extend_from_slice(&described[..described.len() - usize::from(last)]);
@@ -79,7 +79,7 @@ impl Body {
             asleep: false,
             preempted: false,
             held: false,
-            plain: task.execution == Execution::Declared
+            plain: task.program.execution == Execution::Declared
                 && task.completion != Completion::None
                 && first as usize == steps.len(),
         }
@@ -531,7 +531,7 @@ impl Machine {
         } else if described.completion == Completion::None {
             body.left = Work::MAX;
         } else if body.all.0 == body.all.1 {
-            let needed = match described.execution {
+            let needed = match described.program.execution {
                 Execution::Declared => engine.declared(task),
                 _ => {
                     let needed = described.demand(engine.system().seed, task, body.job);

@@ -36,7 +36,7 @@ fn program(period: i64, runtime: i64, steps: &[Step]) -> Task {
         arrival: Arrival::Periodic { offset: Span::ZERO, period: ms(period) },
         deadline: Some(ms(period)),
         runtime: Some(ms(runtime)),
-        steps: steps.to_vec(),
+        program: Program::doing(steps.to_vec()),
         ..Task::default()
     }
 }

@@ -65,7 +65,7 @@ fn task(cpus: usize) -> impl Strategy<Value = Task> {
         move |(mut task, lock, bound, budget)| {
             if let Some((resource, length)) = lock {
                 let resource = ResourceId(resource);
-                task.steps.extend([Step::Lock(resource), run(length), Step::Unlock(resource), Step::Yield]);
+                task.program.steps.extend([Step::Lock(resource), run(length), Step::Unlock(resource), Step::Yield]);
             }
             task.affinity = match bound {
                 Some(cpu) => takt_core::cpus::CpuSet::single(cpu),

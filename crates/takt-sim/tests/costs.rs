@@ -220,7 +220,7 @@ prop_compose! {
             arrival: Arrival::Periodic { offset: ns(offset), period: ns(period) },
             deadline: Some(ns(late)),
             runtime: runtime.map(ns),
-            steps,
+            program: Program::doing(steps),
             priority,
             budget: budget.map(ns),
             ..Task::default()

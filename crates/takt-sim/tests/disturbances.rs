@@ -212,8 +212,10 @@ fn memory_does_not_grow_with_the_simulated_time() {
         arrival: Arrival::Sporadic { offset: ns(i64::from(i)), period: ns(20 + 7 * i64::from(i)), spread: ns(9) },
         deadline: Some(ns(25)),
         runtime: Some(ns(6)),
-        execution: Execution::Uniform { least: ns(3), most: ns(9) },
-        steps: if i.is_multiple_of(2) { steps.to_vec() } else { vec![] },
+        program: Program::new(
+            if i.is_multiple_of(2) { steps.to_vec() } else { vec![] },
+            Execution::Uniform { least: ns(3), most: ns(9) },
+        ),
         priority: i,
         ..Task::default()
     };

@@ -219,7 +219,7 @@ const S: ResourceId = ResourceId(1);
 fn takes(first: ResourceId, second: ResourceId, release: i64, deadline: i64) -> Task {
     use Step::{Lock, Unlock};
     let steps = vec![Lock(first), run(2), Lock(second), run(1), Unlock(second), Unlock(first)];
-    Task { steps, ..once(release, 3, deadline) }
+    Task { program: Program::doing(steps), ..once(release, 3, deadline) }
 }
 
 #[test]

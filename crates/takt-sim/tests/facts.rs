@@ -212,9 +212,9 @@ fn policies_that_ignore_locking_schedule_alike_under_every_protocol() {
     };
     for spec in policies() {
         let schedule = |locking| {
-            let low = Task { steps: holds([1, 6, 1]), priority: 1, ..task(8, 60) };
+            let low = Task { program: Program::doing(holds([1, 6, 1])), priority: 1, ..task(8, 60) };
             let middle = Task { priority: 2, ..late(task(9, 40), 3) };
-            let high = Task { steps: holds([1, 1, 1]), priority: 3, ..late(task(3, 20), 2) };
+            let high = Task { program: Program::doing(holds([1, 1, 1])), priority: 3, ..late(task(3, 20), 2) };
             let described = system(spec, 1, vec![low, middle, high]);
             starts(&run(System { locking, resources: 1, ..described }, 60).0)
         };
@@ -274,7 +274,11 @@ fn hard_servers_wait_and_others_do_not() {
     for spec in policies() {
         let Some(stated) = spec.reservations() else { continue };
         let reservation = Reservation { budget: ms(2), period: ms(10), deadline: None };
-        let tasks = vec![Task { reservation: Some(reservation), execution: Execution::Declared, ..task(5, 50) }];
+        let tasks = vec![Task {
+            reservation: Some(reservation),
+            program: Program::needing(Execution::Declared),
+            ..task(5, 50)
+        }];
         let (records, _) = run(system(spec, 1, tasks), 50);
         let end = ends(&records, TaskId(0))[0];
         let waits = end > Time::ZERO + ms(5);

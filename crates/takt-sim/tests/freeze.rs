@@ -141,7 +141,7 @@ fn what_cannot_be_frozen_is_refused() {
     };
     assert_eq!(change(|s| s.tasks[1].arrival = Arrival::Activated), Unfrozen::NotPeriodic(TaskId(1)));
     assert_eq!(change(|s| s.tasks[0].runtime = None), Unfrozen::Unknown(TaskId(0)));
-    assert_eq!(change(|s| s.tasks[0].execution = Execution::Series(vec![ms(1)])), Unfrozen::Unknown(TaskId(0)));
+    assert_eq!(change(|s| s.tasks[0].program.execution = Execution::Series(vec![ms(1)])), Unfrozen::Unknown(TaskId(0)));
     assert_eq!(change(|s| s.timing.tick = ms(1)), Unfrozen::Machine);
     let load = Load { points: vec![(Span::ZERO, 500_000)], repeat: None };
     assert_eq!(unfrozen(&System { load: Some(load), ..sound }), Unfrozen::Machine);

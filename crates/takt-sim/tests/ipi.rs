@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::input::Input;
-use takt_core::model::{Arrival, Backlog, PolicySpec, Step, System, Task, TaskId, Timing};
+use takt_core::model::{Arrival, Backlog, PolicySpec, Program, Step, System, Task, TaskId, Timing};
 use takt_core::record::{Record, What};
 use takt_core::scenario::{Costs, Scenario};
 use takt_core::time::{Span, Time};
@@ -358,7 +358,7 @@ fn tasks() -> impl Strategy<Value = Vec<Task>> {
         },
         deadline: Some(Span::from_ms(period)),
         runtime: Some(us(runtime)),
-        steps,
+        program: Program::doing(steps),
         share,
         importance,
         budget: budget.map(us),
@@ -408,7 +408,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let received: i64 = report.tasks.iter().map(|t| t.received.ns()).sum();
     prop_assert!(measured <= received, "{measured} > {received}");
     // It keeps the CPU busy: as much is done by the same instant as under EDF, if jobs neither sleep nor are aborted.
-    let plain = case.tasks.iter().all(|t| t.steps.is_empty() && t.budget.is_none());
+    let plain = case.tasks.iter().all(|t| t.program.steps.is_empty() && t.budget.is_none());
     if plain && case.cpus == 1 {
         let queue = |policy| System { policy, backlog: Backlog::Queue, ..system.clone() };
         let (.., other) = run(&queue(spec("edf", &[])), &Scenario::default(), 200);

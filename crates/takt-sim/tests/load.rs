@@ -82,7 +82,7 @@ fn steps_are_scaled_but_not_sleeps() {
 
 #[test]
 fn what_is_drawn_or_listed_is_scaled_and_handlers_are_not() {
-    let listed = Task { execution: Execution::Series(vec![ns(6), ns(20)]), ..periodic(30, 9) };
+    let listed = Task { program: Program::needing(Execution::Series(vec![ns(6), ns(20)])), ..periodic(30, 9) };
     let handler = Some(Handler { runtime: ns(4), deadline: None, utility: 0 });
     let described = System {
         load: load(&[(0, 200)], None),
@@ -186,9 +186,8 @@ fn described_task() -> impl Strategy<Value = Task> {
             arrival: Arrival::Periodic { offset: ns(offset), period: ns(period) },
             deadline: Some(ns(late)),
             runtime: Some(ns(runtime)),
-            steps: steps.concat(),
+            program: Program::new(steps.concat(), execution),
             priority,
-            execution,
             utility: Some(Utility::Step(UNIT)),
             ..Task::default()
         },
@@ -217,11 +216,13 @@ proptest! {
         };
         let longer = |task: &Task| Task {
             runtime: task.runtime.map(times),
-            steps: task.steps.iter().map(step).collect(),
-            execution: match &task.execution {
-                Execution::Series(spans) => Execution::Series(spans.iter().copied().map(times).collect()),
-                other => other.clone(),
-            },
+            program: Program::new(
+                task.program.steps.iter().map(step).collect(),
+                match &task.program.execution {
+                    Execution::Series(spans) => Execution::Series(spans.iter().copied().map(times).collect()),
+                    other => other.clone(),
+                },
+            ),
             ..task.clone()
         };
         let otherwise = tasks.iter().map(longer).collect();

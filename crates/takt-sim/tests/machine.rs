@@ -214,7 +214,7 @@ fn demands_follow_the_series_whatever_is_declared() {
     let a = Task {
         arrival: Arrival::Periodic { offset: Span::ZERO, period: ns(20) },
         runtime: Some(ns(9)),
-        execution: Execution::Series(vec![ns(3), ns(12)]),
+        program: Program::needing(Execution::Series(vec![ns(3), ns(12)])),
         ..Task::default()
     };
     expect(

@@ -15,7 +15,7 @@ use takt_analysis::taskset::{self, Task, TaskSet};
 use takt_analysis::tests::{self, TESTS, Test, Verdict, Why};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, Execution, PolicySpec, System, Task as Described};
+use takt_core::model::{Arrival, Execution, PolicySpec, Program, System, Task as Described};
 use takt_core::scenario::Scenario;
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
@@ -80,10 +80,10 @@ fn run_for(tasks: &[Task], cpus: usize, policy: &str, releases: Releases<'_>, le
                 Arrival::Sporadic { offset: Span::ZERO, period: ns(task.period), spread: Span::from_ns(1_700) }
             }
         },
-        execution: match releases {
+        program: Program::needing(match releases {
             Releases::Wild(_) => Execution::Uniform { least: ns(task.runtime / 2), most: ns(task.runtime) },
             _ => Execution::Declared,
-        },
+        }),
         deadline: Some(ns(task.deadline)),
         runtime: Some(ns(task.runtime)),
         ..Described::default()

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, Invalid, Late, Reservation, Step, System, Task, TaskId};
+use takt_core::model::{Arrival, Invalid, Late, Program, Reservation, Step, System, Task, TaskId};
 use takt_core::policy::Registry;
 use takt_core::record::{Outcome, Record, What};
 use takt_core::scenario::{Costs, Scenario};
@@ -139,7 +139,7 @@ proptest! {
                 let steps = if sleeps { vec![half, Step::Sleep(us(3)), half] } else { vec![] };
                 let budget = budget.map(|budget| us(budget * factor));
                 let reservation = (policy == "cbs").then(|| Reservation::new(us(factor), us(period)));
-                Task { steps, budget, reservation, ..periodic(period, 2 * runtime * factor) }
+                Task { program: Program::doing(steps), budget, reservation, ..periodic(period, 2 * runtime * factor) }
             };
             let late = if aborts { Late::Abort } else { Late::Continue };
             let speeds = vec![if factor == 1 { 500_000 } else { 1_000_000 }; cpus];

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Arrival, Late, Step, System, Task, TaskId};
+use takt_core::model::{Arrival, Late, Program, Step, System, Task, TaskId};
 use takt_core::policy::Registry;
 use takt_core::record::Record;
 use takt_core::scenario::{Costs, Scenario};
@@ -23,7 +23,7 @@ fn system(policy: &str, cpus: usize, tasks: &[(i64, i64, bool)]) -> System {
             arrival: Arrival::Periodic { offset: Span::ZERO, period: Span::from_ns(period) },
             deadline: Some(Span::from_ns(period)),
             runtime: Some(Span::from_ns(runtime)),
-            steps: if sleeps { vec![half, Step::Sleep(Span::from_ns(3)), half] } else { vec![] },
+            program: Program::doing(if sleeps { vec![half, Step::Sleep(Span::from_ns(3)), half] } else { vec![] }),
             ..Task::default()
         }
     };

@@ -52,7 +52,8 @@ fn verdicts_hold_in_the_simulator() {
                 // Shorter jobs are in time, too.
                 let mut lighter = system.clone();
                 for task in &mut lighter.tasks {
-                    task.execution = Execution::Uniform { least: Span::from_ns(1), most: task.runtime.unwrap() };
+                    task.program.execution =
+                        Execution::Uniform { least: Span::from_ns(1), most: task.runtime.unwrap() };
                 }
                 prop_assert_eq!((verdicts(&lighter)[0].schedulable, missed(&lighter)), (Answer::Yes, 0), "{}", verdict);
             }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input, Room};
-use takt_core::model::{Arrival, Domain, Invalid, Scope, Step, System, Task, TaskId};
+use takt_core::model::{Arrival, Domain, Invalid, Program, Scope, Step, System, Task, TaskId};
 use takt_core::policy::Registry;
 use takt_core::record::{Record, What};
 use takt_core::registry::REGISTRY;
@@ -34,7 +34,10 @@ fn periodic(period: i64, runtime: i64) -> Task {
 fn sharing(task: Task) -> Task {
     let third = Step::Run(task.runtime.expect("it was given").min(ms(2)));
     let resource = takt_core::model::ResourceId(0);
-    Task { steps: vec![Step::Lock(resource), third, Step::Unlock(resource), Step::Sleep(ms(3)), third], ..task }
+    Task {
+        program: Program::doing(vec![Step::Lock(resource), third, Step::Unlock(resource), Step::Sleep(ms(3)), third]),
+        ..task
+    }
 }
 
 fn system(policy: &str, cpus: usize, tasks: Vec<Task>) -> System {

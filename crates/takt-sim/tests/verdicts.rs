@@ -83,17 +83,17 @@ fn system(policy: PolicySpec, cpus: usize, unit: i64, rows: &[Row], offsets: boo
             Shape::Locked(r) if rest > Span::ZERO => {
                 let resource = ResourceId(r);
                 let locked = [Step::Lock(resource), Step::Run(rest), Step::Unlock(resource)];
-                task.steps = [&[Step::Run(third)][..], &locked].concat();
+                task.program.steps = [&[Step::Run(third)][..], &locked].concat();
             }
             Shape::Asleep(by) if rest > Span::ZERO => {
-                task.steps = vec![Step::Run(third), Step::Sleep(units(by)), Step::Run(rest)];
+                task.program.steps = vec![Step::Run(third), Step::Sleep(units(by)), Step::Run(rest)];
             }
-            Shape::Uniform => task.execution = Execution::Uniform { least: Span::from_ns(1), most: length },
+            Shape::Uniform => task.program.execution = Execution::Uniform { least: Span::from_ns(1), most: length },
             Shape::Sporadic(by) => task.arrival = Arrival::Sporadic { offset, period, spread: units(by) },
             Shape::Nested(r) if rest > Span::ZERO => {
                 let [outer, inner] = [ResourceId(r), ResourceId(1 - r)];
                 let locked = [Step::Lock(inner), Step::Run(rest), Step::Unlock(inner), Step::Unlock(outer)];
-                task.steps = [&[Step::Lock(outer), Step::Run(third)][..], &locked].concat();
+                task.program.steps = [&[Step::Lock(outer), Step::Run(third)][..], &locked].concat();
             }
             Shape::Undated => task.deadline = None,
             Shape::Budgeted(more, jitter) => {
@@ -110,7 +110,8 @@ fn system(policy: PolicySpec, cpus: usize, unit: i64, rows: &[Row], offsets: boo
                     task.jitter = units(jitter);
                 }
                 if let Shape::BatchLocked(r) = *shape {
-                    task.steps = vec![Step::Lock(ResourceId(r)), Step::Run(length * 3), Step::Unlock(ResourceId(r))];
+                    task.program.steps =
+                        vec![Step::Lock(ResourceId(r)), Step::Run(length * 3), Step::Unlock(ResourceId(r))];
                 }
             }
             _ => {}
@@ -253,7 +254,7 @@ proptest! {
             // Those with deadlines use what a batch job may hold.
             for task in system.tasks.iter_mut().filter(|t| t.deadline.is_some()) {
                 let run = Step::Run(task.runtime.expect("all have one"));
-                task.steps = vec![Step::Lock(ResourceId(0)), run, Step::Unlock(ResourceId(0))];
+                task.program.steps = vec![Step::Lock(ResourceId(0)), run, Step::Unlock(ResourceId(0))];
             }
         }
         let [resolution, lateness] = [late.0, late.1].map(Span::from_ns);
@@ -308,8 +309,8 @@ proptest! {
             // They go by what is declared, which may be more or less than what a job needs.
             for task in &mut system.tasks {
                 let need = task.runtime.expect("all have one");
-                if task.steps.is_empty() && task.execution == Execution::Declared && task.budget.is_none() {
-                    task.steps = vec![Step::Run(need)];
+                if task.program.steps.is_empty() && task.program.execution == Execution::Declared && task.budget.is_none() {
+                    task.program.steps = vec![Step::Run(need)];
                 }
                 task.runtime = Some(need * declared / 100);
             }
@@ -377,7 +378,7 @@ proptest! {
                 let (deadline, period) = (reserved.relative_deadline(), reserved.period);
                 // One that has just used its budget up, and comes late, has only part of the next one.
                 let part = hard && deadline < period && task.runtime == Some(reserved.budget);
-                let stays = task.steps.is_empty() && task.runtime.unwrap() <= reserved.budget && task.deadline >= Some(deadline);
+                let stays = task.program.steps.is_empty() && task.runtime.unwrap() <= reserved.budget && task.deadline >= Some(deadline);
                 let kept = stays && !part && task.arrival.period().is_some_and(|every| every >= period);
                 prop_assert!(!kept || engine.counts(id).missed == 0, "task {}: {}", id.0, found);
             }

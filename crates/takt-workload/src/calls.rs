@@ -20,7 +20,7 @@ pub(crate) struct Places<'p> {
 
 /// Whether its jobs differ, or may meet different terms: then each of them is judged by itself, here.
 pub(crate) fn is_program(task: &Task) -> bool {
-    task.steps.iter().any(|step| matches!(step, Step::Call(_) | Step::WaitPeriod))
+    task.program.steps.iter().any(|step| matches!(step, Step::Call(_) | Step::WaitPeriod))
 }
 
 /// Follows what is agreed about a task through its program, which begins again with what it agreed to last. The first fault is
@@ -42,7 +42,7 @@ pub(crate) fn check(reader: &mut Reader, name: &str, task: &Task, places: &Place
         let (mut at, mut begin) = (places.calls.iter(), places.steps);
         // What the jobs of a round run for, and how long it is from the release of the first to that of the next round.
         let (mut needed, mut time) = (Span::ZERO, Some(Span::ZERO));
-        for (turn, number) in task.turns().zip(round * task.turns().count()..) {
+        for (turn, number) in task.program.turns().zip(round * task.program.turns().count()..) {
             let job = Job { begin, asked, deadline: terms.deadline, steps: turn };
             if number < jobs && !job.fits(reader, name, terms.runtime) {
                 return;
@@ -173,9 +173,12 @@ fn lasts(reader: &mut Reader, name: &str, terms: &Terms, called: Option<&Place>)
 /// A wait for a job that never comes.
 fn comes(reader: &mut Reader, name: &str, task: &Task, places: &[Place]) {
     let Arrival::Listed { instants } = &task.arrival else { return };
-    let waits = || task.steps.iter().filter(|step| matches!(step, Step::Call(_) | Step::WaitPeriod)).zip(places);
+    let waits =
+        || task.program.steps.iter().filter(|step| matches!(step, Step::Call(_) | Step::WaitPeriod)).zip(places);
     let mut waits = waits().filter(|(step, _)| **step == Step::WaitPeriod).map(|(_, place)| place);
-    if let Some(place) = waits.nth(instants.len().saturating_sub(1)).filter(|_| task.turns().count() > instants.len()) {
+    if let Some(place) =
+        waits.nth(instants.len().saturating_sub(1)).filter(|_| task.program.turns().count() > instants.len())
+    {
         let message = format!("task `{}` waits for a job that never comes", clipped(name));
         let jobs = if instants.len() == 1 { "one job".to_owned() } else { format!("{} jobs", instants.len()) };
         let fault = Diagnostic::warning(place, message).label(format!("it has {jobs}"));

@@ -258,11 +258,11 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
     write_arrival(&mut fields, task);
     fields.extend(task.runtime.map(|r| ("runtime", duration_text(r))));
     let list = |items: Vec<String>| format!("[{}]", items.join(", "));
-    if !task.steps.is_empty() {
-        let steps = task.steps.iter().map(|step| step_text(step, &workload.resources, scalar));
+    if !task.program.steps.is_empty() {
+        let steps = task.program.steps.iter().map(|step| step_text(step, &workload.resources, scalar));
         fields.push(("steps", list(steps.collect())));
     }
-    match &task.execution {
+    match &task.program.execution {
         Execution::Declared => {}
         Execution::Uniform { least, most } => {
             fields.push(("execution", format!("{{least: {}, most: {}}}", duration_text(*least), duration_text(*most))));

@@ -36,7 +36,7 @@ pub fn shift(task: &mut Task, later: Span, entries: u64) {
         Arrival::Listed { instants } => instants.iter_mut().for_each(|instant| *instant += later),
         Arrival::Activated => {}
     }
-    if let Execution::Series(spans) = &mut task.execution
+    if let Execution::Series(spans) = &mut task.program.execution
         && !spans.is_empty()
     {
         let by = (entries % spans.len() as u64) as usize;

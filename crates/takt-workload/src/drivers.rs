@@ -139,7 +139,7 @@ fn conditional(workload: &Workload, key: &str, driver: Driver) -> Use {
 
 /// The places of tasks whose steps call for other terms.
 fn callers(workload: &Workload) -> Vec<Place> {
-    let calls = |task: &takt_core::model::Task| task.steps.iter().any(|step| matches!(step, Step::Call(_)));
+    let calls = |task: &takt_core::model::Task| task.program.steps.iter().any(|step| matches!(step, Step::Call(_)));
     let tasks = workload.system.tasks.iter().zip(&workload.places);
     tasks.filter(|(task, _)| calls(task)).map(|(_, place)| place.clone()).collect()
 }

@@ -102,7 +102,7 @@ fn protocol(reader: &mut Reader, place: &Place, workload: &Workload) {
     let policies = policies.chain([system.policy]).chain(system.domains.iter().map(|d| d.policy));
     let policies = policies.chain(system.alternatives.iter().copied());
     let Some(deaf) = policies.into_iter().find(|p| p.ignores_locking()) else { return };
-    let locks = system.tasks.iter().any(|t| t.steps.iter().any(|s| matches!(s, Step::Lock(_))));
+    let locks = system.tasks.iter().any(|t| t.program.steps.iter().any(|s| matches!(s, Step::Lock(_))));
     if locks && system.locking != Locking::Fifo {
         let name = policy_name(&deaf);
         reader.push(

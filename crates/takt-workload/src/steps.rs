@@ -250,8 +250,8 @@ fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
 /// declared. O(steps).
 #[must_use]
 pub fn runtime_of_steps(task: &Task) -> Option<Span> {
-    let (runs, _) = times(&task.steps);
-    task.runtime.filter(|runtime| !task.steps.is_empty() && *runtime == runs)
+    let (runs, _) = times(&task.program.steps);
+    task.runtime.filter(|runtime| !task.program.steps.is_empty() && *runtime == runs)
 }
 
 /// How long a job of the program runs at most, and how long it takes when nobody is in the way.

@@ -10,7 +10,7 @@ use crate::{Spawn, TaskInfo, calls, servers, steps, utility};
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Completion, Execution, Need, OnAbort, OnExit, PolicySpec, Scope, Task};
+use takt_core::model::{Arrival, Completion, Execution, Need, OnAbort, OnExit, PolicySpec, Program, Scope, Task};
 use takt_core::time::Span;
 
 const COMPLETION: [(&str, Completion); 3] =
@@ -183,7 +183,7 @@ impl RawTask {
                 self.runtime = reader.span(value, key, Bare::Refused, false).map(|r| (r, "runtime", place()));
             }
             "steps" => self.steps = steps::steps(reader, value),
-            "execution" => self.plain.execution = steps::execution(reader, value).unwrap_or_default(),
+            "execution" => self.plain.program.execution = steps::execution(reader, value).unwrap_or_default(),
             "handler" => self.plain.handler = steps::handler(reader, value),
             "utility" => {
                 self.plain.utility = utility::utility(reader, value);
@@ -358,11 +358,12 @@ impl RawTask {
             (None, None) => Arrival::Listed { instants: vec![offset] },
         };
         let default = if online { self.period } else { None };
+        let steps = self.steps.as_ref().map(|s| s.steps.clone()).unwrap_or_default();
         Task {
             arrival,
             deadline: self.deadline.as_ref().map_or(default, |(deadline, _)| *deadline),
             runtime: self.runtime.as_ref().map(|(runtime, ..)| *runtime),
-            steps: self.steps.as_ref().map(|s| s.steps.clone()).unwrap_or_default(),
+            program: Program::new(steps, self.plain.program.execution.clone()),
             budget,
             jitter: self.jitter.as_ref().map_or(Span::ZERO, |(jitter, _)| *jitter),
             affinity,
@@ -456,7 +457,7 @@ pub(crate) fn check_runtime(
         && given < needed
     {
         // What is declared is the most that a job may need; a simulated one can need less.
-        let least = match &task.execution {
+        let least = match &task.program.execution {
             Execution::Declared => needed,
             Execution::Uniform { least, .. } => *least,
             Execution::Series(entries) => entries.iter().copied().min().unwrap_or(needed),
@@ -488,7 +489,7 @@ pub(crate) fn check_runtime(
                 .label(format!("longer than its period of {period}"))
                 .hint(format!("its jobs will queue up without end: {less} or raise `period`")),
         );
-    } else if let (_, taken) = steps::times(&task.steps)
+    } else if let (_, taken) = steps::times(&task.program.steps)
         && let Some(given) = task.deadline.filter(|d| *d < taken)
     {
         reader.push(
@@ -552,8 +553,8 @@ pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task,
 
 /// Keys of a task that only a simulation carries out.
 pub(crate) fn simulated_keys(task: &Task) -> impl Iterator<Item = &'static str> {
-    let steps = (!task.steps.is_empty()).then_some("steps");
-    let execution = (task.execution != Execution::Declared).then_some("execution");
+    let steps = (!task.program.steps.is_empty()).then_some("steps");
+    let execution = (task.program.execution != Execution::Declared).then_some("execution");
     [steps, execution].into_iter().flatten()
 }
 

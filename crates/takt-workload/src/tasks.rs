@@ -153,7 +153,7 @@ impl TaskList {
             if sound && (domains.is_none() || domain.is_some()) {
                 task::check_needs(reader, policy, &task, name, &raw.head);
             }
-            if let (Some(copies), Execution::Series(entries)) = (copies, &task.execution) {
+            if let (Some(copies), Execution::Series(entries)) = (copies, &task.program.execution) {
                 series::more(reader, entries.len().saturating_mul(copies.count - 1), &raw.head);
                 if reader.entries > MAX_SERIES {
                     break;

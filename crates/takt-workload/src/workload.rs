@@ -5,7 +5,7 @@ use crate::process::TaskInfo;
 use crate::settings::Settings;
 use crate::source::Source;
 use std::ops::Range;
-use takt_core::model::{Arrival, Completion, Execution, OnAbort, System, TaskId, Timing};
+use takt_core::model::{Arrival, Completion, Execution, OnAbort, Program, System, TaskId, Timing};
 use takt_core::scenario::Scenario;
 
 /// A workload, ready to be simulated or run.
@@ -89,7 +89,9 @@ impl Workload {
                 task.on_abort = rule;
             }
             if task.arrival == Arrival::Activated {
-                let needs = task.runtime.is_some() || task.execution != Execution::Declared || !task.steps.is_empty();
+                let needs = task.runtime.is_some()
+                    || task.program.execution != Execution::Declared
+                    || !task.program.steps.is_empty();
                 let default = if needs { Completion::Signal } else { Completion::None };
                 task.completion = info.completion.unwrap_or(default);
             }
@@ -100,8 +102,7 @@ impl Workload {
     /// run schedules, and what its replay must schedule to decide alike.
     pub fn clear_simulated(&mut self) {
         for task in &mut self.system.tasks {
-            task.steps.clear();
-            task.execution = Execution::Declared;
+            task.program = Program::AS_DECLARED;
         }
         self.system.timing = Timing::default();
         self.system.load = None;

@@ -65,7 +65,10 @@ fn periods_are_deadlines_and_utilities_steps() {
     let [first, ..] = &w.system.tasks[..] else { panic!("tasks") };
     assert_eq!(first.arrival, Arrival::Periodic { offset: Span::ZERO, period: us(500_000) });
     assert_eq!((first.deadline, first.runtime), (Some(us(500_000)), Some(us(150_000))));
-    assert_eq!((&first.utility, &first.steps[..], first.handler), (&Some(Utility::Step(17 * UNIT)), &[][..], None));
+    assert_eq!(
+        (&first.utility, &first.program.steps[..], first.handler),
+        (&Some(Utility::Step(17 * UNIT)), &[][..], None)
+    );
     assert_eq!(w.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["T1", "T2", "T3"]);
     // The locks are left out, and that is said.
     assert_eq!((w.system.resources, w.warnings.len()), (0, 1));
@@ -91,10 +94,10 @@ fn each_lock_is_held_for_the_whole_critical_section() {
     let [a, b, c] = &w.system.tasks[..] else { panic!("tasks") };
     let [lock, unlock] = [|n| Step::Lock(ResourceId(n)), |n| Step::Unlock(ResourceId(n))];
     let cs = Step::Run(us(15_000));
-    assert_eq!(a.steps, [lock(1), cs, unlock(1), lock(2), cs, unlock(2), Step::Run(us(135_000))]);
+    assert_eq!(a.program.steps, [lock(1), cs, unlock(1), lock(2), cs, unlock(2), Step::Run(us(135_000))]);
     assert_eq!(a.runtime, Some(us(150_000)), "declared as if there were one critical section");
-    assert_eq!(b.steps, [lock(0), Step::Run(us(22_700)), unlock(0), Step::Run(us(204_300))]);
-    assert_eq!(c.steps, [Step::Run(us(369_000))], "without a lock there is no critical section");
+    assert_eq!(b.program.steps, [lock(0), Step::Run(us(22_700)), unlock(0), Step::Run(us(204_300))]);
+    assert_eq!(c.program.steps, [Step::Run(us(369_000))], "without a lock there is no critical section");
     assert_eq!((w.system.resources, w.system.locking), (5, Locking::Inheritance));
     assert_eq!(w.resources, ["L0", "L1", "L2", "L3", "L4"]);
     // The time for a lock, for each lock of the set; only who has a utility for it.
@@ -107,8 +110,8 @@ fn nested_locks_are_held_together() {
     let run = Run { locks: Some(100), nested: true, ..Run::default() };
     let w = imported(LOCKS, &run, &under("edf"));
     let [lock, unlock] = [|n| Step::Lock(ResourceId(n)), |n| Step::Unlock(ResourceId(n))];
-    assert_eq!(w.system.tasks[0].steps, [lock(1), lock(2), Step::Run(us(150_000)), unlock(2), unlock(1)]);
-    assert_eq!(w.system.tasks[2].steps, [Step::Run(us(410_000))]);
+    assert_eq!(w.system.tasks[0].program.steps, [lock(1), lock(2), Step::Run(us(150_000)), unlock(2), unlock(1)]);
+    assert_eq!(w.system.tasks[2].program.steps, [Step::Run(us(410_000))]);
     assert_eq!(w.system.locking, Locking::Fifo);
 }
 
@@ -229,13 +232,13 @@ fn calls_of_rtspin_are_tasks() {
     assert_eq!((a.runtime, a.deadline, a.priority), (Some(us(490)), Some(us(5_000)), 508));
     let [before, after] = [Span::from_ns(132_750); 2];
     let lock = [Step::Lock(ResourceId(0)), Step::Run(us(200)), Step::Unlock(ResourceId(0))];
-    assert_eq!(a.steps, [&[Step::Run(before)][..], &lock, &[Step::Run(after)]].concat());
+    assert_eq!(a.program.steps, [&[Step::Run(before)][..], &lock, &[Step::Run(after)]].concat());
     assert_eq!((&w.resources[..], w.system.locking), (&["R3".to_owned()][..], Locking::Ceiling));
     assert_eq!((b.deadline, b.affinity, b.budget), (Some(us(8_000)), CpuSet::single(1), None));
-    assert_eq!(b.execution, Execution::Uniform { least: us(1_250), most: us(1_500) });
+    assert_eq!(b.program.execution, Execution::Uniform { least: us(1_250), most: us(1_500) });
     assert_eq!(c.arrival, Arrival::Sporadic { offset: Span::ZERO, period: us(20_000), spread: us(30_500) });
     assert_eq!((c.deadline, c.budget), (Some(us(40_000)), Some(us(2_000))));
-    assert_eq!(c.execution, Execution::Series(vec![us(1_900)]));
+    assert_eq!(c.program.execution, Execution::Series(vec![us(1_900)]));
     // rt_launch enforces budgets unless told otherwise.
     assert_eq!((d.budget, d.priority, d.affinity), (Some(us(10_000)), 511, CpuSet::single(2)));
     assert_eq!(w.tasks[3].cmd.as_deref(), Some("exec /opt/bin/camera --mode 'day light' -p 3"));
@@ -281,7 +284,7 @@ rtspin 1 10 $1
     });
     // A critical section that is longer than the job is all of it.
     let lock = [Step::Lock(ResourceId(0)), Step::Run(us(5_000)), Step::Unlock(ResourceId(0))];
-    assert_eq!((w.system.tasks.len(), &w.system.tasks[2].steps[..]), (4, &lock[..]));
+    assert_eq!((w.system.tasks.len(), &w.system.tasks[2].program.steps[..]), (4, &lock[..]));
 }
 
 /// Lines of a set with four locks, in the newer or the older form.

@@ -170,7 +170,7 @@ tasks:
     assert_eq!((w.system.resources, w.system.locking), (2, Locking::Ceiling));
     let [a, b] = &w.system.tasks[..] else { panic!("two tasks") };
     assert_eq!(
-        a.steps,
+        a.program.steps,
         [
             Step::Run(ms(2)),
             Step::Lock(bus),
@@ -182,21 +182,24 @@ tasks:
         ]
     );
     assert_eq!((a.runtime, b.runtime), (Some(Span::from_us(4_500)), Some(ms(3))));
-    assert_eq!(b.steps[1..3], [Step::Lock(log), Step::Lock(bus)]);
-    assert_eq!(b.steps[5..], [Step::Yield, Step::Unlock(bus)]);
+    assert_eq!(b.program.steps[1..3], [Step::Lock(log), Step::Lock(bus)]);
+    assert_eq!(b.program.steps[5..], [Step::Yield, Step::Unlock(bus)]);
     // A list fixes the numbers, and may hold what nobody uses.
     let w = ok(&format!("resources: [spare, the log, bus]\n{text}"));
     assert_eq!((w.resources.len(), w.system.resources), (3, 3));
-    assert_eq!(w.system.tasks[0].steps[1], Step::Lock(ResourceId(2)));
+    assert_eq!(w.system.tasks[0].program.steps[1], Step::Lock(ResourceId(2)));
 }
 
 #[test]
 fn what_jobs_need_may_differ_from_what_they_declare() {
-    assert_eq!(task("period: 10ms, runtime: 1ms").execution, Execution::Declared);
-    assert_eq!(task("period: 10ms, execution: 3ms").execution, Execution::Series(vec![ms(3)]));
-    assert_eq!(task("period: 10ms, execution: [2ms, 3ms]").execution, Execution::Series(vec![ms(2), ms(3)]));
+    assert_eq!(task("period: 10ms, runtime: 1ms").program.execution, Execution::Declared);
+    assert_eq!(task("period: 10ms, execution: 3ms").program.execution, Execution::Series(vec![ms(3)]));
+    assert_eq!(task("period: 10ms, execution: [2ms, 3ms]").program.execution, Execution::Series(vec![ms(2), ms(3)]));
     let drawn = task("period: 10ms, runtime: 2ms, execution: {least: 1ms, most: 4ms}");
-    assert_eq!((drawn.runtime, drawn.execution), (Some(ms(2)), Execution::Uniform { least: ms(1), most: ms(4) }));
+    assert_eq!(
+        (drawn.runtime, drawn.program.execution.clone()),
+        (Some(ms(2)), Execution::Uniform { least: ms(1), most: ms(4) })
+    );
     assert_eq!(
         task("period: 10ms, handler: 1ms").handler,
         Some(Handler { runtime: ms(1), deadline: None, utility: 1_000_000 })
@@ -225,10 +228,10 @@ windows: [{length: 100, cpu: 0, sc_partition: mixed, be_partition: plain}]");
     let [a, b, c, d, e] = &w.system.tasks[..] else { panic!("five tasks") };
     assert_eq!(a.arrival, Arrival::Sporadic { offset: Span::ZERO, period: ms(10), spread: ms(5) });
     assert_eq!((a.share, a.importance, a.deadline, a.handler.is_some()), (Some(200_000), 3, None, true));
-    assert_eq!((b.runtime, b.steps.len()), (Some(ms(1)), 3));
+    assert_eq!((b.runtime, b.program.steps.len()), (Some(ms(1)), 3));
     assert_eq!(c.arrival, Arrival::Listed { instants: vec![Span::ZERO] });
-    assert_eq!((d.arrival.clone(), d.runtime, d.steps.len()), (Arrival::Activated, Some(ms(2)), 3));
-    assert_eq!(e.execution, Execution::Series(vec![ms(1)]));
+    assert_eq!((d.arrival.clone(), d.runtime, d.program.steps.len()), (Arrival::Activated, Some(ms(2)), 3));
+    assert_eq!(e.program.execution, Execution::Series(vec![ms(1)]));
     let again = ok(&canonical(&w));
     assert_eq!((again.system, again.resources), (w.system, w.resources));
 }
@@ -546,7 +549,7 @@ fn execution_times_come_from_a_file_beside_the_workload() {
     let from = |execution: &str| {
         let text = format!("policy: edf\ntasks:\n  - {{name: a, period: 10ms, execution: {execution}}}\n");
         let source = Source { name: format!("{directory}w.yaml"), text };
-        load(source, &Options::default()).expect("a sound workload").system.tasks.remove(0).execution
+        load(source, &Options::default()).expect("a sound workload").system.tasks[0].program.execution.clone()
     };
     let us = |all: &[i64]| Execution::Series(all.iter().map(|n| Span::from_us(*n)).collect());
     assert_eq!(from("{file: two.csv}"), us(&[3_000, 4_500]));
@@ -568,7 +571,7 @@ fn copies_differ_in_when_they_begin_and_where_they_are() {
     assert_eq!(names, ["a-1", "a-2", "a-3", "b"]);
     for (task, (offset, series)) in w.system.tasks.iter().zip([(1, [1, 2, 3]), (5, [3, 1, 2]), (9, [2, 3, 1])]) {
         assert_eq!(task.arrival, Arrival::Periodic { offset: ms(offset), period: ms(10) });
-        assert_eq!(task.execution, Execution::Series(series.iter().map(|n| ms(*n)).collect()));
+        assert_eq!(task.program.execution, Execution::Series(series.iter().map(|n| ms(*n)).collect()));
     }
     // The command line wins, and makes copies of a task that has none in the file.
     let w = with(&[("a", 1), ("b", 2)]).expect("a sound workload");

@@ -172,7 +172,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// Whether a simulation changes no task, so that the engine needs no copy of them.
 fn stays(workload: &Workload) -> bool {
-    let calls = |task: &Task| task.steps.iter().any(|step| matches!(step, Step::Call(_)));
+    let calls = |task: &Task| task.program.steps.iter().any(|step| matches!(step, Step::Call(_)));
     workload.scenario.changes.is_empty() && !workload.system.tasks.iter().any(calls)
 }
 

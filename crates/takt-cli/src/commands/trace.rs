@@ -325,7 +325,7 @@ fn copies(trace: &Trace, workload: &Workload) -> Vec<(String, usize)> {
 /// Whether tasks come, go or change their periods, so that their releases are not planned from the start.
 fn changes_releases(workload: &Workload) -> bool {
     let moves = |what: &Change| matches!(what, Change::Retime { .. } | Change::Enter { .. } | Change::Leave { .. });
-    let calls = |task: &Task| task.steps.iter().any(|step| matches!(step, Step::Call(_)));
+    let calls = |task: &Task| task.program.steps.iter().any(|step| matches!(step, Step::Call(_)));
     workload.scenario.changes.iter().any(|(_, what)| moves(what)) || workload.system.tasks.iter().any(calls)
 }
 

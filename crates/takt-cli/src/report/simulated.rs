@@ -56,7 +56,7 @@ impl Notes {
                 || system.resources > 0
                 || !system.alternatives.is_empty()
                 || workload.scenario.changes.iter().any(|(_, what)| matches!(what, Input::Configure { .. }))
-                || system.tasks.iter().any(|t| t.steps.iter().any(|step| matches!(step, Step::Call(_)))),
+                || system.tasks.iter().any(|t| t.program.steps.iter().any(|step| matches!(step, Step::Call(_)))),
         }
     }
 

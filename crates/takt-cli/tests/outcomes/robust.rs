@@ -101,7 +101,7 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
     for task in &mut system.tasks {
         if let Some(need) = need(task) {
             let least = (need + longer + need * slower / 1000).max(Span::from_ns(1));
-            task.execution = Execution::Uniform { least, most: least + varies };
+            task.program.execution = Execution::Uniform { least, most: least + varies };
         }
         if task.on_abort == OnAbort::Signal && task.handler.is_none() {
             task.handler = Some(Handler { runtime: Span::from_ns(1) + returns, deadline: None, utility: 0 });
@@ -144,7 +144,7 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
 
 /// What each job of the task needs, if that is said.
 fn need(task: &Task) -> Option<Span> {
-    match &task.execution {
+    match &task.program.execution {
         _ if task.completion == Completion::None => None,
         Execution::Uniform { least, .. } => Some(*least),
         Execution::Series(spans) => spans.first().copied(),

@@ -70,7 +70,7 @@ impl Engine {
         let place_cpus =
             places.iter().map(|set| (0..cpus.len()).filter(|&i| set.contains(cpus[i])).map(|i| i as u16).collect());
         let most = n.min(cpus.len());
-        let users = |r| tasks.iter().copied().filter(|t| system.tasks[t.index()].locks(r)).collect();
+        let users = |r| tasks.iter().copied().filter(|t| system.tasks[t.index()].program.locks(r)).collect();
         let mut state = State {
             place_cpus: place_cpus.collect(),
             speeds: speeds(&system, &places),

@@ -160,7 +160,7 @@ impl State {
                 let described = &self.system.tasks[task.index()];
                 let run = Run { phase: Phase::Gone, next_release: None, ..Run::new(&described.arrival) };
                 for (r, resource) in self.resources.iter_mut().enumerate() {
-                    if described.locks(r) {
+                    if described.program.locks(r) {
                         let place = resource.users.partition_point(|user| *user < task);
                         resource.users.insert(place, task);
                     }

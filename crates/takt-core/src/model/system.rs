@@ -4,9 +4,10 @@ use super::arrival::Arrival;
 use super::ids::{PartitionId, ResourceId, TaskId};
 use super::invalid::Invalid;
 use super::load::Load;
+use super::program::{Execution, Step};
 use super::reservation::Server;
 use super::spec::PolicySpec;
-use super::task::{Execution, Step, Task};
+use super::task::Task;
 use crate::cpus::CpuSet;
 use crate::time::{Span, Time};
 use crate::utility::Utility;
@@ -241,7 +242,7 @@ impl System {
                 Arrival::Activated => {}
             }
             sure(self.sound_steps(task), Invalid::Steps(id))?;
-            match &task.execution {
+            match &task.program.execution {
                 Execution::Declared => {}
                 Execution::Uniform { least, most } => sure(*least > Span::ZERO && least <= most, Invalid::Length(id))?,
                 Execution::Series(spans) => {
@@ -307,7 +308,7 @@ impl System {
     /// Whether the runs and sleeps are above zero, the resources exist, and locks and unlocks of each job come in pairs.
     fn sound_steps(&self, task: &Task) -> bool {
         let mut held: Vec<ResourceId> = Vec::new();
-        let sound = task.steps.iter().all(|step| match *step {
+        let sound = task.program.steps.iter().all(|step| match *step {
             Step::Run(span) | Step::Sleep(span) => span > Span::ZERO,
             Step::Lock(r) => {
                 let free = r.0 < self.resources && !held.contains(&r);

@@ -1,54 +1,14 @@
 //! Tasks: what is scheduled, and what their programs do.
 
 use super::arrival::Arrival;
-use super::calls::{Call, Terms};
-use super::ids::{ResourceId, ServerId, TaskId};
+use super::calls::Terms;
+use super::ids::{ServerId, TaskId};
 use super::load::scaled;
+use super::program::Program;
 use super::reservation::Reservation;
 use crate::cpus::CpuSet;
-use crate::rng;
 use crate::time::Span;
 use crate::utility::{UNIT, Utility};
-use alloc::vec::Vec;
-
-// What is drawn for different purposes must not be the same numbers.
-const EXECUTION: u64 = 0x4558_4543_5554_494f;
-
-/// One thing that a program does; the simulator carries it out. On Linux a job does what its program does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// It needs the CPU for so long.
-    Run(Span),
-    /// It blocks itself for so long: it sleeps or waits for a device.
-    Sleep(Span),
-    /// It asks for a resource and blocks until it has it.
-    Lock(ResourceId),
-    /// It gives a resource back.
-    Unlock(ResourceId),
-    /// It lets others run and stays ready.
-    Yield,
-    /// It asks for other terms, and goes on with those that it has if it does not get them.
-    Call(Call),
-    /// Its job is done, and it goes on with the next one (AIRS: `wait_period`).
-    WaitPeriod,
-}
-
-/// How much CPU time jobs really need, whatever is declared. A job that needs more than its task's runtime overruns it.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub enum Execution {
-    /// The declared runtime.
-    #[default]
-    Declared,
-    /// Drawn evenly by (seed, task, job).
-    Uniform {
-        /// The least; above zero.
-        least: Span,
-        /// The most.
-        most: Span,
-    },
-    /// Job k needs entry k, again from the start after the last one.
-    Series(Vec<Span>),
-}
 
 /// What is left to do when a job is aborted: its exception handler, work like any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,15 +72,11 @@ pub struct Task {
     pub arrival: Arrival,
     /// Relative deadline. `None`: none is ever missed.
     pub deadline: Option<Span>,
-    /// CPU time one job needs, as declared. The simulator lets a job complete after it (but see `steps` and `execution`);
+    /// CPU time one job needs, as declared. The simulator lets a job complete after it (but see `program`);
     /// without it an activation uses its whole budget, and a job never completes.
     pub runtime: Option<Span>,
-    /// What the simulated program does, in order and again from the start after the end; empty is to run for its runtime. Each
-    /// job does the steps up to the next [`Step::WaitPeriod`] or the end. The sum of its runs is what a job really needs and may
-    /// differ from `runtime`.
-    pub steps: Vec<Step>,
-    /// What simulated jobs without `steps` really need.
-    pub execution: Execution,
+    /// What its simulated program does. On Linux a job does what its program does.
+    pub program: Program,
     /// What an aborted job still has to do.
     pub handler: Option<Handler>,
     /// What becomes of the work of an aborted job.
@@ -155,8 +111,7 @@ impl Default for Task {
             arrival: Arrival::Activated,
             deadline: None,
             runtime: None,
-            steps: Vec::new(),
-            execution: Execution::Declared,
+            program: Program::AS_DECLARED,
             handler: None,
             on_abort: OnAbort::default(),
             completion: Completion::default(),
@@ -181,11 +136,6 @@ impl Task {
         self.utility.as_ref().map_or(UNIT, Utility::height)
     }
 
-    /// Whether its steps lock this resource. O(steps).
-    pub(crate) fn locks(&self, resource: usize) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Lock(r) if usize::from(r.0) == resource))
-    }
-
     /// What is agreed about it.
     #[must_use]
     pub fn terms(&self) -> Terms {
@@ -199,50 +149,22 @@ impl Task {
         self.terms().reserved()
     }
 
-    /// The steps of its jobs in turn: one list, unless a [`Step::WaitPeriod`] lets the program go on with the next job.
-    pub fn turns(&self) -> impl Iterator<Item = &[Step]> {
-        let steps = match self.steps.split_last() {
-            // The end of a program ends a job anyway.
-            Some((Step::WaitPeriod, others)) => others,
-            _ => &self.steps,
-        };
-        steps.split(|step| *step == Step::WaitPeriod)
-    }
-
     /// What job number `job` of the task really needs when it has no `steps`; `None` when it never completes by itself.
     #[must_use]
     pub fn demand(&self, seed: u64, task: TaskId, job: u64) -> Option<Span> {
         if self.completion == Completion::None {
             return None;
         }
-        match &self.execution {
-            Execution::Declared => self.runtime,
-            Execution::Uniform { least, most } => {
-                let spread = (*most - *least).ns().max(0) as u64;
-                let drawn = rng::draw_up_to(spread, seed ^ EXECUTION, u64::from(task.0), job);
-                Some(*least + Span::from_ns(drawn as i64))
-            }
-            Execution::Series(spans) => spans.get((job % spans.len().max(1) as u64) as usize).copied().or(self.runtime),
-        }
+        self.program.demand(self.runtime, seed, task, job)
     }
 
     /// Multiplies what its jobs need by a factor in millionths, each of the times by itself ([`scaled`]). O(steps).
     pub fn scale(&mut self, factor: u32) {
         let times = |span: &mut Span| *span = scaled(*span, factor);
         self.runtime.iter_mut().for_each(times);
-        let reserves = self.reservation.is_some();
-        for step in &mut self.steps {
-            match step {
-                Step::Run(span) => times(span),
-                // What is reserved is no need.
-                Step::Call(Call::Runtime(span)) if !reserves => times(span),
-                _ => {}
-            }
-        }
-        match &mut self.execution {
-            Execution::Declared => {}
-            Execution::Uniform { least, most } => [least, most].into_iter().for_each(times),
-            Execution::Series(spans) => spans.iter_mut().for_each(times),
+        // Writing allocates, and there may be nothing to write.
+        if self.program != Program::AS_DECLARED {
+            self.program.scale(factor, self.reservation.is_some());
         }
     }
 }

@@ -167,7 +167,7 @@ fn name_jobs(engine: &Engine, executions: &[Execution], machine: &Machine) {
                 Execution::Declared => engine.declared(task).map_or(Span::MAX, Work::nominal_time),
                 execution => {
                     let mut drawn = described.clone();
-                    drawn.execution = execution.clone();
+                    drawn.program.execution = execution.clone();
                     drawn.demand(system.seed, task, job).map_or(Span::MAX, |need| scaled(need, engine.load(task)))
                 }
             }),

@@ -19,7 +19,7 @@ use takt_workload::{Options, Source, Spawn, TaskInfo, Workload};
 
 /// What `takt run` makes of a workload, and what its jobs need, for a run of at most `limit`.
 fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Execution>) {
-    let executions = workload.system.tasks.iter().map(|task| task.execution.clone()).collect();
+    let executions = workload.system.tasks.iter().map(|task| task.program.execution.clone()).collect();
     let mut real = workload.clone();
     real.clear_simulated();
     // A file for a simulation names no commands; here all its tasks have programs.
@@ -77,7 +77,7 @@ fn engine(system: System) -> Engine {
 /// What a simulation of the same plan records.
 fn simulated(mut system: System, plan: &Plan, executions: &[Execution]) -> Vec<Record> {
     for (task, execution) in system.tasks.iter_mut().zip(executions) {
-        task.execution = execution.clone();
+        task.program.execution = execution.clone();
     }
     let mut engine = engine(system);
     let mut records = Records::default();

@@ -22,7 +22,7 @@ use told::*;
 
 /// One job that does these steps; the deadline is far.
 fn doing(release: i64, steps: &[Step]) -> Task {
-    Task { runtime: None, steps: steps.to_vec(), ..once(release, 1, 1_000) }
+    Task { runtime: None, program: Program::doing(steps.to_vec()), ..once(release, 1, 1_000) }
 }
 
 fn periodic(runtime: i64, period: i64) -> Task {

@@ -179,7 +179,7 @@ fn a_job_with_less_laxity_preempts_by_the_threshold_only() {
 fn an_overrun_job_has_the_laxity_of_one_that_needs_nothing_more() {
     // a was to take 2 ms and takes 6: from 2 on it must go on by 10, its deadline. b must by 9 and, at 4, by 11. While a is in
     // overrun its latest start does not change any more, and it keeps the CPU.
-    let overruns = Task { execution: Execution::Series(vec![ms(6)]), ..once(0, 2, 10) };
+    let overruns = Task { program: Program::needing(Execution::Series(vec![ms(6)])), ..once(0, 2, 10) };
     let told = tell(llf(1, vec![overruns, once(1, 4, 12)]), 30);
     expect(&told, "a0-2 b2-4 a4-8 b8-10", "");
 }

@@ -116,7 +116,7 @@ fn sharing_tasks(sleeps: bool) -> impl Strategy<Value = Vec<Task>> {
         deadline: Some(ms(period)),
         runtime: Some(ms(5)),
         utility: Some(Utility::DEFAULT),
-        steps,
+        program: Program::doing(steps),
         priority,
         ..Task::default()
     });

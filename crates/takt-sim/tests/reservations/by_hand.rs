@@ -11,7 +11,7 @@ fn served(release: i64, runtime: i64, deadline: i64, reserved: (i64, i64)) -> Ta
 fn jobs(releases: &[i64], lengths: &[i64], deadline: i64, reserved: (i64, i64)) -> Task {
     Task {
         arrival: Arrival::Listed { instants: releases.iter().map(|r| ms(*r)).collect() },
-        execution: Execution::Series(lengths.iter().map(|l| ms(*l)).collect()),
+        program: Program::needing(Execution::Series(lengths.iter().map(|l| ms(*l)).collect())),
         ..served(0, 1, deadline, reserved)
     }
 }
@@ -61,7 +61,7 @@ fn who_wakes_up_with_just_its_share_begins_anew_or_not() {
 
 #[test]
 fn a_job_that_slept_wakes_its_server_up_as_a_new_one_does() {
-    let sleeps = Task { steps: vec![run(2), Step::Sleep(ms(2)), run(3)], ..served(0, 5, 20, (4, 8)) };
+    let sleeps = Task { program: Program::doing(vec![run(2), Step::Sleep(ms(2)), run(3)]), ..served(0, 5, 20, (4, 8)) };
     let tasks = || vec![sleeps.clone(), served(4, 1, 20, (1, 9))];
     expect(&tell(with("cbs", &[], tasks()), 20), "a0-2 a4-7 b7-8", "");
     expect(&tell(with("cbs", &[None, Some(2)], tasks()), 20), "a0-2 a4-6 b6-7 a7-8", "");
@@ -71,7 +71,7 @@ fn a_job_that_slept_wakes_its_server_up_as_a_new_one_does() {
 fn a_job_that_sleeps_loses_its_gift() {
     // b lags with a deadline of 20 when a leaves 3 ms at 5, with a deadline of 12. It sleeps from 6 on, and at 7 has its own
     // deadline again, which is behind that of c.
-    let b = Task { steps: vec![run(3), Step::Sleep(ms(1)), run(2)], ..served(0, 5, 20, (2, 10)) };
+    let b = Task { program: Program::doing(vec![run(3), Step::Sleep(ms(1)), run(2)]), ..served(0, 5, 20, (2, 10)) };
     let tasks = || vec![served(2, 3, 20, (6, 10)), b.clone(), served(2, 3, 20, (3, 15))];
     expect(&tell(with("fcbs", &[], tasks()), 40), "b0-2 a2-5 b5-6 c6-9 b9-11", "");
 }
@@ -118,7 +118,8 @@ fn an_overrun_is_paid_for_by_the_budget_that_came_while_the_server_had_no_job() 
 #[test]
 fn who_yields_gives_up_the_budget_of_a_hard_server() {
     let steps = vec![run(1), Step::Yield, run(2)];
-    let tasks = || vec![Task { steps: steps.clone(), ..served(0, 3, 30, (4, 8)) }, served(0, 2, 20, (4, 9))];
+    let tasks =
+        || vec![Task { program: Program::doing(steps.clone()), ..served(0, 3, 30, (4, 8)) }, served(0, 2, 20, (4, 9))];
     expect(&tell(with("cbs", HARD, tasks()), 20), "a0-1 b1-3 a8-10", "");
     // A soft one stays the first of all.
     expect(&tell(with("cbs", &[], tasks()), 20), "a0-3 b3-5", "");
@@ -152,8 +153,8 @@ fn a_bonus_shrinks_while_its_cpu_is_idle() {
 #[test]
 fn a_server_that_wakes_up_as_a_job_ends_gets_what_that_leaves() {
     // b preempts a at 1 and blocks. a is aborted at 4 and leaves 2 ms until 12; b wakes up with 2 ms until 13, and has 4 with these.
-    let a = Task { steps: locks(9), ..served(0, 9, 4, (6, 12)) };
-    let b = Task { steps: locks(4), ..served(1, 4, 20, (2, 9)) };
+    let a = Task { program: Program::doing(locks(9)), ..served(0, 9, 4, (6, 12)) };
+    let b = Task { program: Program::doing(locks(4)), ..served(1, 4, 20, (2, 9)) };
     let tasks = || vec![a.clone(), b.clone(), served(5, 2, 20, (2, 9))];
     let told = |name| tell(System { late: Late::Abort, ..with(name, &[], tasks()) }, 20);
     expect(&told("fcbs"), "a0-1 a1-4x b4-8 c8-10", "a");
@@ -222,8 +223,8 @@ fn who_wakes_up_before_its_0_lag_time_goes_on_and_after_it_begins_anew() {
 
 #[test]
 fn a_job_that_ends_with_a_resource_is_charged_at_the_rate_before_the_next_holder_wakes() {
-    let a = Task { steps: locks(9), ..jobs(&[0, 5], &[9, 9], 4, (4, 8)) };
-    let b = Task { steps: locks(1), ..served(1, 1, 20, (1, 4)) };
+    let a = Task { program: Program::doing(locks(9)), ..jobs(&[0, 5], &[9, 9], 4, (4, 8)) };
+    let b = Task { program: Program::doing(locks(1)), ..served(1, 1, 20, (1, 4)) };
     let tasks = vec![a, b, served(0, 3, 20, (4, 16))];
     let told = tell(System { late: Late::Abort, ..with("grub", HARD, tasks) }, 20);
     // At 1 b preempts a and blocks, and is inactive from then on: its whole budget is its share of the time until 5. The rate is
@@ -260,7 +261,7 @@ fn a_job_that_its_own_budget_ends_is_charged_once() {
     // At 4 both budgets of the film are used up. Its handler goes on with the next one of the server, whose deadline is 20.
     let film = Task {
         reservation: Some(reservation((4, 10))),
-        execution: Execution::Series(vec![ms(9)]),
+        program: Program::needing(Execution::Series(vec![ms(9)])),
         budget: Some(ms(4)),
         handler: Some(Handler { runtime: ms(1), deadline: None, utility: 0 }),
         ..once(0, 4, 30)

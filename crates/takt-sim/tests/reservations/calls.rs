@@ -17,12 +17,13 @@ const SOUND: [(&str, Option<i64>); 5] =
 
 fn lowers_early(asks: i64) -> Vec<Task> {
     let program = |steps: &[Step]| steps.to_vec();
-    let a = Task { steps: program(&[run(90), Step::Call(Call::Runtime(ms(10)))]), ..periodic(90, 200) };
+    let a =
+        Task { program: Program::doing(program(&[run(90), Step::Call(Call::Runtime(ms(10)))])), ..periodic(90, 200) };
     let b = Task {
         arrival: Arrival::Periodic { offset: ms(asks), period: ms(200) },
         deadline: None,
         reservation: Some(reservation((1, 20))),
-        steps: program(&[Step::Run(Span::from_us(10)), Step::Call(Call::Runtime(ms(9))), run(100)]),
+        program: Program::doing(program(&[Step::Run(Span::from_us(10)), Step::Call(Call::Runtime(ms(9))), run(100)])),
         ..Task::default()
     };
     vec![a, b, periodic(100, 200)]
@@ -50,7 +51,12 @@ fn what_a_server_gives_up_is_there_for_others_from_its_deadline_on() {
 fn who_leaves_keeps_its_reservation() {
     let a = Task { deadline: None, ..periodic(10, 20) };
     let steps = vec![run(1), Step::Sleep(ms(30)), Step::Call(Call::Runtime(ms(15))), run(1000)];
-    let b = Task { deadline: None, reservation: Some(reservation((5, 20))), steps, ..periodic(5, 20) };
+    let b = Task {
+        deadline: None,
+        reservation: Some(reservation((5, 20))),
+        program: Program::doing(steps),
+        ..periodic(5, 20)
+    };
     let at = |t: i64| Time::ZERO + ms(t);
     let changes = vec![(at(1), Input::Leave { task: TaskId(0) }), (at(100), Input::Enter { task: TaskId(0) })];
     for (name, enforcement) in SOUND {
@@ -97,7 +103,7 @@ fn restless(seed: u64) -> (Vec<Task>, Vec<(Time, Input)>) {
             changes.push((Time::ZERO + leave, Input::Leave { task }));
             changes.push((Time::ZERO + leave + ms(1 + draw(600, 11, which)), Input::Enter { task }));
         }
-        tasks.push(Task { steps, deadline: None, ..task });
+        tasks.push(Task { program: Program::doing(steps), deadline: None, ..task });
     }
     changes.sort_by_key(|(at, _)| *at);
     (tasks, changes)

@@ -17,7 +17,7 @@ fn reserved((budget, deadline, period): (i64, i64, i64)) -> Reservation {
 fn jobs(releases: &[i64], lengths: &[i64], reservation: (i64, i64, i64)) -> Task {
     Task {
         arrival: Arrival::Listed { instants: releases.iter().map(|r| ms(*r)).collect() },
-        execution: Execution::Series(lengths.iter().map(|l| ms(*l)).collect()),
+        program: Program::needing(Execution::Series(lengths.iter().map(|l| ms(*l)).collect())),
         reservation: Some(reserved(reservation)),
         runtime: Some(ms(1)),
         ..Task::default()
@@ -66,7 +66,8 @@ fn who_wakes_up_with_too_much_for_its_deadline_keeps_less() {
     let just = jobs(&[0, 2], &[1, 3], (4, 8, 20));
     assert_eq!(charts(&[just]), ["a0-1 a2-5"; 2]);
     // Sleeping is the same: 3 of 4 left at 6, with 2 ms to go, are 1.
-    let sleeper = Task { steps: vec![run(1), Step::Sleep(ms(5)), run(3)], ..jobs(&[0], &[4], (4, 8, 20)) };
+    let sleeper =
+        Task { program: Program::doing(vec![run(1), Step::Sleep(ms(5)), run(3)]), ..jobs(&[0], &[4], (4, 8, 20)) };
     assert_eq!(charts(&[sleeper]), ["a0-1 a6-9", "a0-1 a6-7 a20-22"]);
 }
 
@@ -85,7 +86,7 @@ fn a_budget_that_comes_while_there_is_no_job_gets_out_of_date() {
 
 #[test]
 fn a_yielding_hard_server_is_back_in_its_next_period() {
-    let yields = Task { steps: vec![run(1), Step::Yield, run(2)], ..jobs(&[0], &[3], (3, 5, 12)) };
+    let yields = Task { program: Program::doing(vec![run(1), Step::Yield, run(2)]), ..jobs(&[0], &[3], (3, 5, 12)) };
     assert_eq!(charts(&[yields]), ["a0-3", "a0-1 a12-14"]);
 }
 
@@ -109,7 +110,8 @@ fn a_share_of_the_period_says_little_of_deadlines() {
 #[test]
 fn who_wakes_up_in_the_middle_of_a_budget_is_reckoned_with() {
     // At 2 it has 1 of 2 left until 4, and another task comes that is to be done by 4, too.
-    let sleeper = Task { steps: vec![run(1), Step::Sleep(ms(1)), run(1)], ..jobs(&[0], &[2], (2, 4, 10)) };
+    let sleeper =
+        Task { program: Program::doing(vec![run(1), Step::Sleep(ms(1)), run(1)]), ..jobs(&[0], &[2], (2, 4, 10)) };
     let beside = |runtime| Task {
         arrival: Arrival::Periodic { offset: ms(2), period: ms(10) },
         deadline: Some(ms(2)),
@@ -131,10 +133,13 @@ fn a_call_for_another_deadline_is_that_of_the_reservation_too() {
     // From 1 on a deadline is 6 after the beginning of its period, so that the period after the deadline of 5 begins at 9. The job that
     // comes at 10 has what is left of its budget.
     let steps = vec![run(1), Step::Call(Call::Deadline(ms(6))), run(2), Step::WaitPeriod, run(1)];
-    let [_, hard] = both(&[Task { steps, ..jobs(&[0, 10], &[1], (2, 5, 10)) }]);
+    let [_, hard] = both(&[Task { program: Program::doing(steps), ..jobs(&[0, 10], &[1], (2, 5, 10)) }]);
     assert_eq!(hard.chart(), "a0-2 a9-11");
     // 2 in 4 and 2 in 5 are 9/10; for 3 there is no room beside them, as a share of the time until the deadline.
-    let asks = Task { steps: vec![Step::Call(Call::Runtime(ms(3))), run(1)], ..jobs(&[0], &[1], (2, 5, 10)) };
+    let asks = Task {
+        program: Program::doing(vec![Step::Call(Call::Runtime(ms(3))), run(1)]),
+        ..jobs(&[0], &[1], (2, 5, 10))
+    };
     let granted = |tasks: &[Task]| {
         let [told, _] = both(tasks);
         told.records.iter().find_map(|r| if let What::Call { granted, .. } = r.what { Some(granted) } else { None })

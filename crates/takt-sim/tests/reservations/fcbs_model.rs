@@ -196,7 +196,7 @@ fn cases() -> impl Strategy<Value = Case> {
 fn schedule(case: &Case) -> String {
     let task = |(budget, period, jobs): &(i64, i64, Jobs)| Task {
         arrival: Arrival::Listed { instants: jobs.iter().map(|job| ms(job.0)).collect() },
-        execution: Execution::Series(jobs.iter().map(|job| ms(job.1)).collect()),
+        program: Program::needing(Execution::Series(jobs.iter().map(|job| ms(job.1)).collect())),
         reservation: Some(super::reservation((*budget, *period))),
         ..Task::default()
     };

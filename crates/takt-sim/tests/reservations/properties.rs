@@ -53,7 +53,7 @@ fn servers(seed: u64, sporadic: bool) -> Servers {
             arrival,
             runtime: Some(budget),
             deadline: Some(period),
-            execution: Execution::Series((0..40).map(length).collect()),
+            program: Program::needing(Execution::Series((0..40).map(length).collect())),
             ..Task::default()
         });
         soft.push(is_soft);
@@ -166,7 +166,7 @@ fn a_hard_server_never_has_more_than_its_budget_in_a_period() {
             // From zero on there is always work.
             let period = task.arrival.period().unwrap();
             task.arrival = Arrival::Periodic { offset: ms(0), period };
-            task.execution = Execution::Series(vec![period * 2]);
+            task.program.execution = Execution::Series(vec![period * 2]);
         }
         let (_, records) = simulated(policy("cbs", &[Some(1)]), &servers.tasks, ms(500), seed);
         for (index, task) in servers.tasks.iter().enumerate() {
@@ -190,7 +190,7 @@ fn with_jobs_within_their_budgets_servers_are_edf() {
     for_all(60, any::<u64>(), |seed| {
         let mut servers = servers(seed, true);
         for task in &mut servers.tasks {
-            let Execution::Series(lengths) = &mut task.execution else { unreachable!() };
+            let Execution::Series(lengths) = &mut task.program.execution else { unreachable!() };
             lengths.iter_mut().for_each(|l| *l = (*l).min(task.runtime.unwrap()));
         }
         let (_, edf) = simulated(policy("edf", &[]), &servers.tasks, ms(500), seed);
@@ -200,7 +200,7 @@ fn with_jobs_within_their_budgets_servers_are_edf() {
         }
         // Where nothing is left over there is nothing to give.
         for task in &mut servers.tasks {
-            task.execution = Execution::Declared;
+            task.program.execution = Execution::Declared;
         }
         let (_, cbs) = simulated(policy("cbs", &[]), &servers.tasks, ms(500), seed);
         let (_, fcbs) = simulated(policy("fcbs", &[]), &servers.tasks, ms(500), seed);

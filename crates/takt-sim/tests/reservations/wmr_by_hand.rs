@@ -5,7 +5,10 @@ use takt_analysis::online::{Answer, verdict};
 
 /// A periodic task with a server of its own runtime and period, whose jobs need these times, and the last of them from then on.
 fn film(budget: i64, period: i64, lengths: &[i64]) -> Task {
-    Task { execution: Execution::Series(lengths.iter().map(|l| ms(*l)).collect()), ..periodic(budget, period) }
+    Task {
+        program: Program::needing(Execution::Series(lengths.iter().map(|l| ms(*l)).collect())),
+        ..periodic(budget, period)
+    }
 }
 
 /// Jobs at these instants.
@@ -129,7 +132,11 @@ fn who_sleeps_does_not_keep_its_budget_for_later() {
     // c fills both CPUs in its windows from 7 on. If a went on at 7 with its last millisecond and the deadline of 10, as CBS has
     // it, c would be late at 12 and at 17.
     let bound = |cpu: usize, task: Task| Task { affinity: CpuSet::single(cpu), ..task };
-    let sleeps = Task { steps: vec![run(4), Step::Sleep(ms(3)), run(2)], deadline: Some(ms(30)), ..periodic(5, 10) };
+    let sleeps = Task {
+        program: Program::doing(vec![run(4), Step::Sleep(ms(3)), run(2)]),
+        deadline: Some(ms(30)),
+        ..periodic(5, 10)
+    };
     let tasks = vec![bound(0, at(&[0], sleeps)), bound(1, at(&[0], film(5, 10, &[5]))), at(&[7], film(10, 10, &[10]))];
     expect(&tell(two(&[], tasks), 30), "a0-4 c7-12 a12-14\nb0-5 c12-17", "");
 }

@@ -66,17 +66,17 @@ fn task(kind: Kind, budget: Span, period: Span, seed: u64) -> Task {
     let hard = Task { runtime: Some(budget), deadline: Some(period), reservation, ..Task::default() };
     match kind {
         Kind::Full => Task { arrival: steadily, ..hard },
-        Kind::Short => Task { arrival: steadily, execution: series(budget.ns()), ..hard },
-        Kind::Overruns => Task { arrival: steadily, execution: series(3 * budget.ns()), ..hard },
+        Kind::Short => Task { arrival: steadily, program: Program::needing(series(budget.ns())), ..hard },
+        Kind::Overruns => Task { arrival: steadily, program: Program::needing(series(3 * budget.ns())), ..hard },
         Kind::Hurries => {
             let often = Arrival::Sporadic { offset, period: period / 2, spread: period };
-            Task { arrival: often, execution: series(budget.ns()), ..hard }
+            Task { arrival: often, program: Program::needing(series(budget.ns())), ..hard }
         }
         Kind::Sleeps => {
             let part = |which: u64| Span::from_ns(1) + draw(budget.ns(), 4, which);
             let sleep = |which: u64| Step::Sleep(Span::from_ns(1) + draw(period.ns() / 2, 5, which));
             let steps = vec![Step::Run(part(0)), sleep(0), Step::Run(part(1)), sleep(1), Step::Run(part(2))];
-            Task { arrival: steadily, steps, ..hard }
+            Task { arrival: steadily, program: Program::doing(steps), ..hard }
         }
     }
 }
@@ -236,7 +236,7 @@ fn gifts_are_what_others_have_left() {
         // Split servers always have work.
         for (index, task) in tasks.iter_mut().enumerate() {
             if routes.of(TaskId(index as u32)).len() > 1 {
-                task.execution = Execution::Series(vec![task.arrival.period().unwrap()]);
+                task.program.execution = Execution::Series(vec![task.arrival.period().unwrap()]);
             }
         }
         let found = System { tasks: tasks.clone(), ..found };
@@ -292,7 +292,7 @@ fn a_split_server_that_always_has_work_gets_its_budget_for_every_period() {
         let is_split = |t: &usize| routes.of(TaskId(*t as u32)).len() > 1;
         for index in (0..tasks.len()).filter(is_split) {
             let task = &mut found.tasks[index];
-            task.execution = Execution::Series(vec![task.arrival.period().unwrap() * 2]);
+            task.program.execution = Execution::Series(vec![task.arrival.period().unwrap() * 2]);
         }
         let (_, records) = run(found.clone(), Span::from_secs(1));
         for index in (0..tasks.len()).filter(is_split) {

@@ -121,7 +121,8 @@ fn a_server_whose_replenishments_run_out_has_no_budget() {
 
 #[test]
 fn who_sleeps_leaves_its_server_without_work() {
-    let sleeps = Task { steps: vec![run(1), Step::Sleep(ms(2)), run(1)], ..served(&[0], &[2], (3, 10)) };
+    let sleeps =
+        Task { program: Program::doing(vec![run(1), Step::Sleep(ms(2)), run(1)]), ..served(&[0], &[2], (3, 10)) };
     let charts = ["a0-1 a10-11", "a0-1 a10-11", "a0-1 a3-4", "a0-1 a3-4"];
     for (name, chart) in ALL.into_iter().zip(charts) {
         expect(&tell(with(name, &[], vec![sleeps.clone()]), 20), chart, "");

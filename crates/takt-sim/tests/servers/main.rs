@@ -20,7 +20,7 @@ fn served(releases: &[i64], lengths: &[i64], (budget, period): (i64, i64)) -> Ta
     Task {
         arrival: Arrival::Listed { instants: releases.iter().map(|r| ms(*r)).collect() },
         runtime: lengths.iter().map(|l| ms(*l)).max(),
-        execution: Execution::Series(lengths.iter().map(|l| ms(*l)).collect()),
+        program: Program::needing(Execution::Series(lengths.iter().map(|l| ms(*l)).collect())),
         reservation: Some(Reservation::new(ms(budget), ms(period))),
         ..Task::default()
     }

@@ -42,7 +42,13 @@ pub(crate) fn set(seed: u64, fill: u64) -> Vec<Task> {
         let arrival = Arrival::Listed { instants: instants.collect() };
         let lengths = (0..60).map(|job| span(1 + draw(3 * runtime.ns() as u64 - 1, 7, 1_000 * k + job)));
         let reservation = Some(Reservation::new(runtime, period));
-        Task { arrival, execution: Execution::Series(lengths.collect()), reservation, runtime: None, ..base }
+        Task {
+            arrival,
+            program: Program::needing(Execution::Series(lengths.collect())),
+            reservation,
+            runtime: None,
+            ..base
+        }
     };
     (0..n).map(task).collect()
 }
@@ -117,7 +123,7 @@ fn served_jobs_that_come_one_at_a_time_are_done_within_their_bound() {
             let spread = span(draw_up_to(period.ns() as u64, seed, 8, k as u64));
             task.arrival = Arrival::Sporadic { offset: spread, period: apart, spread };
             task.deadline = Some(apart);
-            task.execution = Execution::Uniform { least: Span::from_ns(1), most: budget * 3 };
+            task.program.execution = Execution::Uniform { least: Span::from_ns(1), most: budget * 3 };
         }
         for name in ALL {
             let system = System { seed, ..with(name, &[], tasks.clone()) };

@@ -56,7 +56,7 @@ fn a_budget_is_one_piece_as_long_as_any_of_the_tasks_has_work() {
 
 #[test]
 fn who_sleeps_lets_the_next_one_run_and_comes_back_ahead() {
-    let sleeps = Task { steps: vec![run(1), Step::Sleep(ms(2)), run(1)], ..behind(&[0], &[2]) };
+    let sleeps = Task { program: Program::doing(vec![run(1), Step::Sleep(ms(2)), run(1)]), ..behind(&[0], &[2]) };
     for name in ALL {
         let told = tell(sharing(name, &[], server(6, 10), vec![sleeps.clone(), behind(&[0], &[3])]), 20);
         expect(&told, "a0-1 b1-3 a3-4 b4-5", "");
@@ -126,7 +126,7 @@ fn handed_out(seed: u64, tasks: &[Task]) -> (Vec<Task>, Vec<Server>) {
             all.push(task.clone());
             continue;
         };
-        let Execution::Series(lengths) = &task.execution else { panic!("each job has a length") };
+        let Execution::Series(lengths) = &task.program.execution else { panic!("each job has a length") };
         let server = Some(ServerId(servers.len() as u32));
         servers.push(Server { reservation, priority: task.priority });
         let parts = 1 + draw_up_to(2, seed, 20, k);
@@ -136,7 +136,7 @@ fn handed_out(seed: u64, tasks: &[Task]) -> (Vec<Task>, Vec<Server>) {
             let pick = |from: &[Span]| jobs.iter().map(|job| from[*job]).collect::<Vec<_>>();
             let execution = if jobs.is_empty() { Execution::Declared } else { Execution::Series(pick(lengths)) };
             let arrival = Arrival::Listed { instants: pick(instants) };
-            all.push(Task { server, reservation: None, arrival, execution, ..task.clone() });
+            all.push(Task { server, reservation: None, arrival, program: Program::needing(execution), ..task.clone() });
         }
     }
     (all, servers)
@@ -217,7 +217,7 @@ fn what_is_shown_of_tasks_that_share_a_server_holds() {
             let apart = period * (3 + draw_up_to(4, seed, 31, k as u64) as i64);
             task.arrival = Arrival::Sporadic { offset: spread, period: apart, spread };
             task.deadline = Some(apart);
-            task.execution = Execution::Uniform { least: Span::from_ns(1), most: budget };
+            task.program.execution = Execution::Uniform { least: Span::from_ns(1), most: budget };
         }
         for name in ALL {
             let system = System { seed, servers: servers.clone(), ..with(name, &[], tasks.clone()) };

@@ -33,15 +33,15 @@ fn tight_pieces() {
 fn a_piece_that_is_used_up_waits_for_its_border() {
     // `a` leaves its CPU idle at once, and still `c` does not run from 4 to 5: only on the other CPU, from its window on.
     let mut tasks = three();
-    tasks[0].execution = Execution::Series(vec![ms(1)]);
-    tasks[1].execution = Execution::Series(vec![ms(1)]);
+    tasks[0].program.execution = Execution::Series(vec![ms(1)]);
+    tasks[1].program.execution = Execution::Series(vec![ms(1)]);
     expect(&tell(placed(2, "edf-wm", "ff", tasks), 10), "c0-4 a4-5\nb0-1 c5-7", "");
 }
 
 #[test]
 fn who_is_done_early_stays_on_the_first_cpu() {
     let mut tasks = three();
-    tasks[2].execution = Execution::Series(vec![ms(3), ms(4), ms(6)]);
+    tasks[2].program.execution = Execution::Series(vec![ms(3), ms(4), ms(6)]);
     let told = tell(placed(2, "edf-wm", "ff", tasks), 30);
     expect(&told, "c0-3 a3-9 c10-14 a14-20 c20-24 a24-30\nb0-6 b10-16 b20-26 c26-28", "");
 }
@@ -51,7 +51,7 @@ fn the_windows_of_a_late_job_delay_those_of_the_next() {
     // c's first job needs 16 ms and gets the rest of them after its last piece, with the deadline of that: until 18. So the
     // windows of the second begin at 18, and those of the third at 28, though it may start at 26: with the deadline 33 behind a's.
     let mut tasks = three();
-    tasks[2].execution = Execution::Series(vec![ms(16), ms(6), ms(6), ms(6)]);
+    tasks[2].program.execution = Execution::Series(vec![ms(16), ms(6), ms(6), ms(6)]);
     let told = tell(placed(2, "edf-wm", "ff", tasks), 40);
     let chart = "c0-4 a4-16 c18-22 a22-28 c28-32 a32-38 c38-40\nb0-6 c6-18 b18-24 c24-26 b26-33 c33-35 b35-40";
     assert_eq!(told.chart(), chart);

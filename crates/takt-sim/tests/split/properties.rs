@@ -76,7 +76,13 @@ fn task((load, period, offset, tight, (sporadic, varies)): Row) -> Task {
         Arrival::Periodic { offset, period }
     };
     let execution = if varies { Execution::Uniform { least: ns(1), most: ns(runtime) } } else { Execution::Declared };
-    Task { arrival, runtime: Some(ns(runtime)), deadline: Some(ns(deadline)), execution, ..Task::default() }
+    Task {
+        arrival,
+        runtime: Some(ns(runtime)),
+        deadline: Some(ns(deadline)),
+        program: Program::needing(execution),
+        ..Task::default()
+    }
 }
 
 #[test]

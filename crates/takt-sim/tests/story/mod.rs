@@ -8,7 +8,7 @@ pub(crate) mod reference;
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
-use takt_core::model::{Arrival, PolicySpec, Step, System, Task};
+use takt_core::model::{Arrival, PolicySpec, Program, Step, System, Task};
 use takt_core::record::{Outcome, Record, StopReason, What};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
@@ -35,7 +35,7 @@ pub(crate) fn once(release: i64, priority: u32, steps: &[Step]) -> Task {
     Task {
         arrival: Arrival::Listed { instants: vec![ns(release)] },
         priority,
-        steps: steps.to_vec(),
+        program: Program::doing(steps.to_vec()),
         ..Task::default()
     }
 }
@@ -60,7 +60,7 @@ prop_compose! {
             arrival: Arrival::Periodic { offset: ns(offset), period: ns(period) },
             deadline: Some(ns(late)),
             runtime: Some(ns(runtime)),
-            steps,
+            program: Program::doing(steps),
             priority,
             ..Task::default()
         }

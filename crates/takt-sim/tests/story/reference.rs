@@ -42,9 +42,9 @@ pub(crate) fn reference(system: &System, scenario: &Scenario, until: i64) -> Ref
                     task: i,
                     release: now,
                     rank: if edf { now + task.deadline.unwrap().ns() } else { -i64::from(task.priority) },
-                    steps: match task.steps.is_empty() {
+                    steps: match task.program.steps.is_empty() {
                         true => VecDeque::from([Step::Run(task.runtime.unwrap())]),
-                        false => task.steps.clone().into(),
+                        false => task.program.steps.clone().into(),
                     },
                     wakes: 0,
                     overhead: 0,

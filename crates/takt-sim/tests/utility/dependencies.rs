@@ -17,8 +17,8 @@ const EVERY: [&str; 6] = ["hvdf", "np-hvdf", "lbesa", "dasa-nd", "dasa", "gus"];
 /// At 2 T1 (a) holds R and needs 2 ms (deadline 22, utility 1), T2 (b) has waited for R since 1 and needs 2 ms (7, 20), and
 /// T3 (c) comes, which needs 2 ms and nothing else (6, 6).
 fn waiting() -> Vec<Task> {
-    let t1 = Task { steps: vec![Lock(R), run(4), Unlock(R)], ..once(0, 4, 22) };
-    let t2 = Task { steps: vec![Lock(R), run(2), Unlock(R)], ..once(1, 2, 6) };
+    let t1 = Task { program: Program::doing(vec![Lock(R), run(4), Unlock(R)]), ..once(0, 4, 22) };
+    let t2 = Task { program: Program::doing(vec![Lock(R), run(2), Unlock(R)]), ..once(1, 2, 6) };
     vec![worth(1, t1), worth(20, t2), worth(6, once(2, 2, 4))]
 }
 
@@ -74,9 +74,21 @@ fn an_owner_inherits_along_a_chain_of_three() {
     // c holds S, b holds R and waits for S, a waits for R and is worth much; d comes at 3 and would be in time alone.
     let tasks = || {
         vec![
-            worth(60, Task { steps: vec![Lock(R), run(1), Unlock(R)], ..once(2, 1, 6) }),
-            worth(2, Task { steps: vec![Lock(R), run(1), Lock(S), run(1), Unlock(S), Unlock(R)], ..once(0, 2, 40) }),
-            worth(9, Task { steps: vec![Lock(S), Step::Sleep(ms(1)), run(3), Unlock(S)], ..once(0, 3, 40) }),
+            worth(60, Task { program: Program::doing(vec![Lock(R), run(1), Unlock(R)]), ..once(2, 1, 6) }),
+            worth(
+                2,
+                Task {
+                    program: Program::doing(vec![Lock(R), run(1), Lock(S), run(1), Unlock(S), Unlock(R)]),
+                    ..once(0, 2, 40)
+                },
+            ),
+            worth(
+                9,
+                Task {
+                    program: Program::doing(vec![Lock(S), Step::Sleep(ms(1)), run(3), Unlock(S)]),
+                    ..once(0, 3, 40)
+                },
+            ),
             worth(8, once(3, 3, 4)),
         ]
     };
@@ -91,7 +103,7 @@ fn an_owner_inherits_along_a_chain_of_three() {
 fn chains_are_left_out_as_one_when_they_do_not_fit() {
     // T1 needs so long that T2 cannot be in time any more: T3 goes first.
     let mut tasks = waiting();
-    (tasks[0].steps, tasks[0].runtime) = (vec![Lock(R), run(6), Unlock(R)], Some(ms(6)));
+    (tasks[0].program.steps, tasks[0].runtime) = (vec![Lock(R), run(6), Unlock(R)], Some(ms(6)));
     let told = tell(System { late: Late::Abort, ..system(1, "dasa", tasks) }, 50);
     expect(&told, "a0-2 c2-4 a4-8", "b");
 }
@@ -211,7 +223,7 @@ fn a_resource_given_back_by_another_stays_where_it_is() {
 #[test]
 fn late_jobs_are_aborted_one_after_the_other_at_an_event() {
     for name in EVERY.into_iter().chain(["edf"]) {
-        let locks = |task: Task| Task { steps: vec![Lock(R), run(9), Unlock(R)], ..task };
+        let locks = |task: Task| Task { program: Program::doing(vec![Lock(R), run(9), Unlock(R)]), ..task };
         let tasks = vec![worth(1, locks(once(0, 9, 4))), worth(2, locks(once(0, 9, 4))), worth(1, once(6, 1, 5))];
         let mut engine = Engine::new(System { late: Late::AbortAtEvent, ..system(1, name, tasks) })
             .unwrap_or_else(|e| panic!("{e}"));
@@ -226,8 +238,8 @@ fn late_jobs_are_aborted_one_after_the_other_at_an_event() {
 /// T1 needs 8 ms more, so that the chain of T2 is worth 7 for 9 ms; T3 is worth 3 for 2 ms. By itself T2 is worth 6 for 1 ms.
 #[test]
 fn dasa_goes_by_the_density_of_the_chain() {
-    let t1 = Task { steps: vec![Lock(R), run(10), Unlock(R)], ..once(0, 10, 40) };
-    let t2 = Task { steps: vec![Lock(R), run(1), Unlock(R)], ..once(1, 1, 10) };
+    let t1 = Task { program: Program::doing(vec![Lock(R), run(10), Unlock(R)]), ..once(0, 10, 40) };
+    let t2 = Task { program: Program::doing(vec![Lock(R), run(1), Unlock(R)]), ..once(1, 1, 10) };
     let tasks = vec![worth(1, t1), worth(6, t2), worth(3, once(2, 2, 4))];
     let told = tell(System { late: Late::Abort, ..system(1, "dasa", tasks) }, 50);
     expect(&told, "a0-2 c2-4 a4-12", "b");
@@ -238,9 +250,9 @@ fn a_holder_inherits_on_its_own_cpu_from_a_waiter_on_another() {
     let on = |cpu, task: Task| Task { affinity: takt_core::cpus::CpuSet::single(cpu), ..task };
     let tasks = || {
         vec![
-            on(0, worth(20, Task { steps: vec![Lock(R), run(1), Unlock(R)], ..once(1, 1, 20) })),
+            on(0, worth(20, Task { program: Program::doing(vec![Lock(R), run(1), Unlock(R)]), ..once(1, 1, 20) })),
             on(1, worth(6, once(2, 5, 40))),
-            on(1, worth(1, Task { steps: vec![Lock(R), run(4), Unlock(R)], ..once(0, 4, 50) })),
+            on(1, worth(1, Task { program: Program::doing(vec![Lock(R), run(4), Unlock(R)]), ..once(0, 4, 50) })),
         ]
     };
     for name in ["p-hvdf", "c-hvdf", "p-dasa", "p-gus"] {
@@ -263,9 +275,9 @@ fn a_request_is_an_event_of_the_cpu_of_who_holds() {
     let on = |cpu, task: Task| Task { affinity: takt_core::cpus::CpuSet::single(cpu), ..task };
     for name in ["p-hvdf", "c-hvdf", "p-dasa", "p-gus"] {
         let tasks = vec![
-            on(0, worth(20, Task { steps: vec![Lock(R), run(1), Unlock(R)], ..once(2, 1, 20) })),
+            on(0, worth(20, Task { program: Program::doing(vec![Lock(R), run(1), Unlock(R)]), ..once(2, 1, 20) })),
             on(1, worth(6, once(1, 5, 40))),
-            on(1, worth(1, Task { steps: vec![Lock(R), run(4), Unlock(R)], ..once(0, 4, 50) })),
+            on(1, worth(1, Task { program: Program::doing(vec![Lock(R), run(4), Unlock(R)]), ..once(0, 4, 50) })),
         ];
         let mut described = system(2, name, tasks);
         described.policy.cluster = 1;
@@ -278,7 +290,7 @@ fn a_request_is_an_event_of_the_cpu_of_who_holds() {
 fn what_is_returned_goes_to_the_most_urgent() {
     let locks = |utility, task: Task, work| {
         let steps = [vec![Lock(R)], work, vec![Unlock(R)]].concat();
-        worth(utility, Task { steps, ..task })
+        worth(utility, Task { program: Program::doing(steps), ..task })
     };
     for name in EVERY {
         let chart = |locking| {
@@ -302,9 +314,9 @@ fn the_tie_rule_holds_among_jobs_of_several_cpus() {
     for name in ["p-hvdf", "c-hvdf"] {
         let chart = |released| {
             let tasks = vec![
-                on(0, worth(4, Task { steps: vec![Lock(R), run(1), Unlock(R)], ..once(2, 1, 50) })),
+                on(0, worth(4, Task { program: Program::doing(vec![Lock(R), run(1), Unlock(R)]), ..once(2, 1, 50) })),
                 on(1, worth(4, once(released, 3 - released, 50))),
-                on(1, worth(1, Task { steps: vec![Lock(R), run(4), Unlock(R)], ..once(0, 4, 50) })),
+                on(1, worth(1, Task { program: Program::doing(vec![Lock(R), run(4), Unlock(R)]), ..once(0, 4, 50) })),
             ];
             let mut described = system(2, name, tasks);
             described.policy.cluster = 1;

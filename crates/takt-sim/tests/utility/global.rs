@@ -68,8 +68,8 @@ fn the_greedy_one_misses_what_global_edf_meets() {
 fn dependent() -> Vec<Task> {
     let (lock, unlock) = (Step::Lock(ResourceId(0)), Step::Unlock(ResourceId(0)));
     vec![
-        worth(1, Task { steps: vec![lock, run(3), unlock], ..once(0, 3, 21) }),
-        worth(20, Task { steps: vec![lock, run(2), unlock], ..once(1, 2, 5) }),
+        worth(1, Task { program: Program::doing(vec![lock, run(3), unlock]), ..once(0, 3, 21) }),
+        worth(20, Task { program: Program::doing(vec![lock, run(2), unlock]), ..once(1, 2, 5) }),
         worth(6, once(1, 3, 6)),
         worth(2, once(1, 4, 8)),
     ]
@@ -95,9 +95,9 @@ fn a_chain_counts_as_a_whole() {
     let nested = vec![Step::Lock(s), run(1), Step::Lock(r), run(1), Step::Unlock(r), Step::Unlock(s)];
     let tasks = || {
         vec![
-            worth(1, Task { steps: held(r, 4), ..once(0, 4, 50) }),
-            worth(1, Task { steps: nested.clone(), ..once(1, 2, 40) }),
-            worth(30, Task { steps: held(s, 2), ..once(3, 2, 5) }),
+            worth(1, Task { program: Program::doing(held(r, 4)), ..once(0, 4, 50) }),
+            worth(1, Task { program: Program::doing(nested.clone()), ..once(1, 2, 40) }),
+            worth(30, Task { program: Program::doing(held(s, 2)), ..once(3, 2, 5) }),
             worth(10, once(3, 5, 6)),
         ]
     };
@@ -111,8 +111,8 @@ fn who_waits_in_vain_counts_no_more() {
     let held = |length| vec![Step::Lock(ResourceId(0)), run(length), Step::Unlock(ResourceId(0))];
     let tasks = || {
         vec![
-            worth(1, Task { steps: held(6), ..once(0, 6, 100) }),
-            worth(100, Task { steps: held(2), ..once(1, 2, 3) }),
+            worth(1, Task { program: Program::doing(held(6)), ..once(0, 6, 100) }),
+            worth(100, Task { program: Program::doing(held(2)), ..once(1, 2, 3) }),
             worth(2, once(5, 3, 4)),
         ]
     };
@@ -131,8 +131,8 @@ fn of_jobs_that_wait_for_each_other_the_least_dense_is_aborted() {
     // At 1 each holds what the other wants: a is worth 4 for 2 ms more, b 4 for 4 ms by its declaration.
     let tasks = || {
         vec![
-            worth(4, Task { steps: crossed(0, 1), ..once(0, 3, 100) }),
-            worth(4, Task { steps: crossed(1, 0), ..once(0, 5, 100) }),
+            worth(4, Task { program: Program::doing(crossed(0, 1)), ..once(0, 3, 100) }),
+            worth(4, Task { program: Program::doing(crossed(1, 0)), ..once(0, 5, 100) }),
         ]
     };
     for name in ACCRUING {

@@ -71,7 +71,7 @@ fn without_preemption_a_dense_job_waits() {
 
 #[test]
 fn a_free_cpu_takes_the_densest_and_a_job_that_slept_competes_anew() {
-    let sleeps = Task { steps: vec![run(1), Step::Sleep(ms(1)), run(3)], ..once(0, 4, 50) };
+    let sleeps = Task { program: Program::doing(vec![run(1), Step::Sleep(ms(1)), run(3)]), ..once(0, 4, 50) };
     let tasks = vec![worth(4, sleeps), worth(2, once(0, 2, 50)), worth(6, once(2, 2, 50))];
     // At 1 a sleeps and b starts; a wakes at 2, when c comes. At 3 c is the densest with 3, then a with 4/3.
     earns(&continues("np-hvdf", tasks), "a0-1 b1-3 c3-5 a5-8", "", (12, 12));
@@ -165,7 +165,11 @@ fn a_handler_that_would_be_late_is_worth_nothing() {
 fn without_preemption_a_job_that_yields_competes_anew() {
     let parted = |pause| {
         let steps = [vec![run(2)], pause, vec![run(2)]].concat();
-        aborts("np-hvdf", vec![worth(1, Task { steps, ..once(0, 4, 20) }), worth(9, once(1, 1, 20))]).chart()
+        aborts(
+            "np-hvdf",
+            vec![worth(1, Task { program: Program::doing(steps), ..once(0, 4, 20) }), worth(9, once(1, 1, 20))],
+        )
+        .chart()
     };
     assert_eq!(parted(vec![]), "a0-4 b4-5");
     assert_eq!(parted(vec![Step::Yield]), "a0-2 b2-3 a3-5");

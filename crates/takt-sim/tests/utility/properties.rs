@@ -139,7 +139,10 @@ fn sharing() -> impl Strategy<Value = Vec<Task>> {
         let runs = steps.iter().map(|s| if let Step::Run(span) = s { *span } else { Span::ZERO });
         let runtime = Some(runs.fold(Span::ZERO, |sum, span| sum + span));
         let arrival = Arrival::Periodic { offset: ms(offset), period: ms(period) };
-        worth(utility, Task { arrival, deadline: Some(ms(period)), runtime, steps, ..Task::default() })
+        worth(
+            utility,
+            Task { arrival, deadline: Some(ms(period)), runtime, program: Program::doing(steps), ..Task::default() },
+        )
     });
     vec(task, 2..6)
 }

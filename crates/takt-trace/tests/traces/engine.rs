@@ -6,7 +6,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Activity, Command, Ending, Engine, Input};
 use takt_core::model::{
     Arrival, Backlog, BestEffortStart, Completion, Handler, Late, Locking, OnAbort, Partition, PartitionId, PolicySpec,
-    ResourceId, Slice, Step, System, Task, TaskId, Window,
+    Program, ResourceId, Slice, Step, System, Task, TaskId, Window,
 };
 use takt_core::record::Record;
 use takt_core::scenario::Scenario;
@@ -240,7 +240,7 @@ fn busy(cpus: usize) -> impl Strategy<Value = Task> {
         let runtime = task.runtime.expect("a periodic task has one");
         let half = Span::from_ns((runtime.ns() / 2).max(1));
         let steps = [&[Step::Run(half)][..], &middle, &[Step::Run(half)]].concat();
-        Task { steps, share, ..task }
+        Task { program: Program::doing(steps), share, ..task }
     })
 }
 

@@ -31,7 +31,8 @@ use crate::value::{MAX_DURATION, parse_cpus};
 use crate::{MAX_TASKS, Options, Settings, Source, Workload, steps, task};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{
-    Arrival, Backlog, Domain, Handler, Late, Locking, Need, PolicySpec, ResourceId, Scope, Step, System, Task, TaskId,
+    Arrival, Backlog, Domain, Handler, Late, Locking, Need, PolicySpec, Program, ResourceId, Scope, Step, System, Task,
+    TaskId,
 };
 use takt_core::time::Span;
 use takt_core::utility::{MOST, UNIT, Utility};
@@ -556,7 +557,7 @@ fn row_task(
         arrival: Arrival::Periodic { offset: Span::ZERO, period },
         deadline: Some(period),
         runtime: Some(runtime),
-        steps,
+        program: Program::doing(steps),
         handler,
         utility: Some(Utility::Step(row.utility * UNIT)),
         affinity: row.cpus.unwrap_or(*machine),

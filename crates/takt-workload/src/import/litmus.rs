@@ -520,7 +520,7 @@ impl Call {
         let least = part((wcet - slack).or_zero(), scale).max(NANOSECOND);
         let most = part(wcet, scale).max(NANOSECOND);
         let Some(protocol) = self.option('X') else {
-            task.execution = match (least, most) {
+            task.program.execution = match (least, most) {
                 _ if least < most => Execution::Uniform { least, most },
                 _ if most == wcet => Execution::Declared,
                 _ => Execution::Series(vec![most]),
@@ -552,7 +552,7 @@ impl Call {
         let after = (most - section).or_zero() - before;
         let runs = |span: Span| (span > Span::ZERO).then_some(Step::Run(span));
         let inner = [Step::Lock(resource), Step::Run(section), Step::Unlock(resource)];
-        task.steps = runs(before).into_iter().chain(inner).chain(runs(after)).collect();
+        task.program.steps = runs(before).into_iter().chain(inner).chain(runs(after)).collect();
         Some(before + section + after)
     }
 }

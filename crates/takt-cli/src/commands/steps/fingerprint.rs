@@ -211,9 +211,8 @@ fn task(task: &Task, name: &str, workload: &Workload) -> Value {
         arrival,
         deadline,
         runtime,
-        // The processes do the work, so the two are cleared before a run and before its replay.
-        steps: _,
-        execution: _,
+        // The processes do the work, so it is cleared before a run and before its replay.
+        program: _,
         handler,
         on_abort,
         completion,

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use takt_analysis::online::{self, Answer};
 use takt_core::cpus::MAX_CPUS;
-use takt_core::model::{Arrival, Execution, Placement, System, Task};
+use takt_core::model::{Arrival, Execution, Placement, Program, System, Task};
 use takt_core::rng;
 use takt_core::stats::Rates;
 use takt_core::time::{Span, Time};
@@ -142,8 +142,7 @@ fn proven(system: &System) -> bool {
     let mut system = system.clone();
     for task in &mut system.tasks {
         task.runtime = task.reservation.map(|reserved| reserved.budget).or(task.runtime);
-        task.execution = Execution::Declared;
-        task.steps.clear();
+        task.program = Program::AS_DECLARED;
     }
     online::verdict(&system).schedulable == Answer::Yes
 }
@@ -230,7 +229,7 @@ impl Cases<'_> {
         let mut system = System { seed, horizon: Some(Time::ZERO + length), ..case.workload.system.clone() };
         for (copy, task) in system.tasks[range(&case.copies)].iter_mut().enumerate() {
             let period = task.arrival.period().unwrap_or(Span::from_ns(1)).ns() as u64;
-            let entries = match &task.execution {
+            let entries = match &task.program.execution {
                 Execution::Series(entries) => entries.len() as u64,
                 _ => 1,
             };

@@ -4,7 +4,7 @@
 //! Real-Time Systems 4, 1992; in the form of Terraneo, "Control based design of OS components" (thesis, Politecnico di
 //! Milano, 2011), whose load of one kilo-Whetstone is a busy wait of 1.25 ms.
 
-use takt_core::model::{Arrival, Execution, Task};
+use takt_core::model::{Arrival, Program, Task};
 use takt_core::time::{Span, Time};
 
 /// One kilo-Whetstone.
@@ -76,11 +76,12 @@ impl Set {
     /// Tasks of a file, without their budgets and CPUs: each job needs its declared runtime. `None` if one of them is not
     /// periodic, does not say what it needs, or has steps; a task without a deadline has its period as one.
     pub(super) fn custom(name: &str, names: Vec<String>, tasks: &[Task]) -> Option<Set> {
-        let sound =
-            |t: &Task| matches!(t.arrival, Arrival::Periodic { .. }) && t.runtime.is_some() && t.steps.is_empty();
+        let sound = |t: &Task| {
+            matches!(t.arrival, Arrival::Periodic { .. }) && t.runtime.is_some() && t.program.steps.is_empty()
+        };
         let implicit = |t: &Task| Task {
             deadline: t.deadline.or(t.arrival.period()),
-            execution: Execution::Declared,
+            program: Program::AS_DECLARED,
             budget: None,
             affinity: Task::default().affinity,
             ..t.clone()

@@ -134,7 +134,7 @@ impl Cases<'_> {
     fn alike(&self) -> bool {
         let draws = |task: &Task| {
             let comes = matches!(task.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO);
-            let needs = matches!(task.execution, Execution::Uniform { least, most } if least != most);
+            let needs = matches!(task.program.execution, Execution::Uniform { least, most } if least != most);
             comes || needs || task.jitter > Span::ZERO
         };
         let still = |w: &Workload| w.system.timing.lateness == Span::ZERO && !w.system.tasks.iter().any(draws);
