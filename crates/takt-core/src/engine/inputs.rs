@@ -1,12 +1,11 @@
 //! What happens within a step: what the driver saw, and what is due.
 
 use crate::input::{Ending, Input};
-use crate::model::{TaskId, scaled};
-use crate::policy::state::{Departure, Mode, Phase, State};
+use crate::model::TaskId;
+use crate::policy::state::{Departure, Phase, State};
 use crate::policy::{Clock, Event};
 use crate::record::{JobId, Outcome, Sink, What};
 use crate::time::{Span, Time};
-use crate::work::Work;
 
 impl State {
     pub(super) fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
@@ -159,21 +158,6 @@ impl State {
             return self.end_job(task, outcome, true, sink);
         }
         self.depart(task, departure, sink);
-    }
-
-    /// Changes the runtime, and has the other two wait for the end of the present job ([`State::retime`]).
-    fn change_mode(&mut self, task: TaskId, period: Span, deadline: Option<Span>, runtime: Option<Span>) {
-        let lengths = [Some(period), deadline, runtime];
-        if lengths.into_iter().flatten().any(|length| length <= Span::ZERO) {
-            return;
-        }
-        let run = &mut self.runs[task.index()];
-        run.mode = Some(Mode { period, deadline, called: false });
-        if run.has_job() && run.fresh && !run.handler {
-            run.declared = runtime.map(|r| Work::nominal(scaled(r, run.load)));
-        }
-        self.system.tasks[task.index()].runtime = runtime;
-        self.events.push(Event::Changed { task });
     }
 
     /// Handles one entry of the agenda.

@@ -4,7 +4,7 @@ use crate::model::{Arrival, Backlog, Handler, Late, Load, OnAbort, ResourceId, T
 use crate::policy::Event;
 use crate::policy::state::{Departure, Open, Phase, State, slot_release};
 use crate::record::{JobId, Outcome, Sink, StopReason, What};
-use crate::time::{Span, Time};
+use crate::time::Time;
 use crate::utility::Utility;
 use crate::work::Work;
 
@@ -350,51 +350,6 @@ impl State {
         self.alive -= 1;
         self.record(sink, What::Exit { task, failed: departure == Departure::Failed });
         self.events.push(Event::Exit { task });
-    }
-
-    /// Carries out a mode change at the end of a job or at a call, unless others wait that were released before it. The release
-    /// that is planned next stays where it is, even if it is due and only not told yet, unless a call asked for the change; those
-    /// after it have the new period.
-    pub(super) fn retime(&mut self, task: TaskId) {
-        let (index, hartstone) = (task.index(), self.system.backlog == Backlog::Hartstone);
-        let run = &self.runs[index];
-        let passed = run.pending > 0;
-        let Some(mode) = run.mode.filter(|_| !passed || hartstone) else { return };
-        // By Hartstone's rule those that wait were no releases: the first of them is the next one.
-        let end = if passed { self.next_release(task, run.job, run.base) } else { run.next_release };
-        self.runs[index].mode = None;
-        let described = &mut self.system.tasks[index];
-        described.deadline = mode.deadline;
-        if let Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } = &mut described.arrival {
-            let before = core::mem::replace(period, mode.period);
-            if mode.called && !passed {
-                if before != mode.period {
-                    self.replan(task);
-                }
-            } else if let Some(end) = end.filter(|_| hartstone) {
-                self.reckon_anew(task, end);
-            }
-        }
-        self.events.push(Event::Changed { task });
-    }
-
-    /// Reckons the periods that have passed by Hartstone's rule anew, by the present period from the `end` of the last job's
-    /// own. One whose release is due at this instant has not passed: it is released. O(periods passed).
-    fn reckon_anew(&mut self, task: TaskId, end: Time) {
-        let (index, seed, tick) = (task.index(), self.system.seed, self.system.timing.tick);
-        let run = &mut self.runs[index];
-        // Successors are reckoned from the planned release of the last job.
-        let gap = self.system.tasks[index].arrival.next(seed, task, run.job, Time::ZERO);
-        run.base = end - gap.map_or(Span::ZERO, |next| next - Time::ZERO);
-        (run.pending, run.next_job) = (0, run.job + 1);
-        let mut next = end;
-        while next.round_up(tick) < self.now {
-            let run = &mut self.runs[index];
-            let job = run.next_job;
-            (run.pending, run.next_job) = (run.pending + 1, job + 1);
-            next = self.next_release(task, job, next).expect("such releases never end");
-        }
-        self.plan(task, Some(next));
     }
 
     pub(super) fn enter(&mut self, task: TaskId) {

@@ -15,13 +15,13 @@
 mod acts;
 mod assignment;
 mod budgets;
-mod calls;
 mod inputs;
 mod jobs;
 mod messages;
 mod step;
 mod switching;
 mod task_set;
+mod terms;
 mod timers;
 mod view;
 mod waiting;
