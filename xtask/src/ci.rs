@@ -1,12 +1,17 @@
-//! `cargo xtask ci`: exactly what continuous integration runs.
+//! `cargo xtask test` and `cargo xtask ci`: the tests in two tiers, exactly what continuous integration runs.
 
 use crate::workspace::{Outcome, cargo};
 use crate::{metal, tidy, vm};
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// What all steps together may take. The virtual machines, which come last, do not begin what would take longer.
-const TIME: Duration = Duration::from_secs(36 * 60);
+/// What all steps of a tier together may take. The virtual machines, which come last, do not begin what would take longer.
+const TIME: Duration = Duration::from_secs(30 * 60);
+
+/// The test that compares the outcomes of drawn workloads over real processes with their simulation: minutes.
+const OUTCOMES: &str = "real_runs_have_the_outcomes_of_the_simulation";
 
 struct Step {
     name: &'static str,
@@ -14,14 +19,23 @@ struct Step {
     run: fn(Instant) -> Outcome,
 }
 
-const STEPS: &[Step] = &[
+/// What anybody can wait for.
+const TEST: &[Step] = &[
     Step { name: "format", run: |_| command(&["fmt", "--all", "--check"], &[]) },
     Step { name: "tidy", run: |_| tidy::run() },
     Step {
         name: "clippy",
         run: |_| command(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
     },
-    Step { name: "tests", run: |_| tests() },
+    Step { name: "tests", run: |_| tests(&["--", "--skip", OUTCOMES]) },
+];
+
+/// What takes longer: many real runs, and machines that are built first.
+const CI: &[Step] = &[
+    Step {
+        name: "outcomes of real runs",
+        run: |_| tests(&["--package", "takt-cli", "--test", "outcomes", "--", OUTCOMES, "--nocapture"]),
+    },
     Step { name: "the core on bare metal", run: |_| metal::run() },
     Step {
         name: "documentation",
@@ -30,11 +44,21 @@ const STEPS: &[Step] = &[
     Step { name: "virtual machines", run: |until| vm::run(&vm::Options::until(until)) },
 ];
 
+/// The tests that need neither long nor another machine.
+pub(crate) fn test() -> ExitCode {
+    run(TEST)
+}
+
+/// Those besides.
+pub(crate) fn ci() -> ExitCode {
+    run(CI)
+}
+
 /// Runs the steps up to the first failure.
-pub(crate) fn run() -> ExitCode {
+fn run(steps: &[Step]) -> ExitCode {
     let (mut passed, mut failed, mut skipped) = (0, None, Vec::new());
     let until = Instant::now() + TIME;
-    for step in STEPS {
+    for step in steps {
         println!("== {}", step.name);
         let start = Instant::now();
         let outcome = (step.run)(until);
@@ -60,7 +84,7 @@ pub(crate) fn run() -> ExitCode {
         println!("SKIPPED: {name}: {why}");
     }
     if let Some(name) = failed {
-        let rest: Vec<&str> = STEPS.iter().map(|s| s.name).skip_while(|n| *n != name).skip(1).collect();
+        let rest: Vec<&str> = steps.iter().map(|s| s.name).skip_while(|n| *n != name).skip(1).collect();
         println!("FAILED: {name}; not run: {}", if rest.is_empty() { "none".into() } else { rest.join(", ") });
     }
     println!("{passed} passed, {} failed, {} skipped", usize::from(failed.is_some()), skipped.len());
@@ -75,17 +99,60 @@ fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     }
 }
 
-/// All tests. Those that could not be carried out here are told at the end, one by one; the others count.
-fn tests() -> Outcome {
-    let skipped = std::env::temp_dir().join(format!("takt-skipped-{}", std::process::id()));
+/// The tests that these arguments of `cargo test` choose. Those that could not be carried out here are told at the end, one by one; the
+/// others count.
+fn tests(chosen: &[&str]) -> Outcome {
+    let file = |what: &str| std::env::temp_dir().join(format!("takt-{what}-{}", std::process::id()));
+    let (skipped, attempts) = (file("skipped"), file("attempts"));
+    let path = |file: &'_ Path| file.to_str().expect("a directory for temporary files").to_owned();
+    let (skipped_path, attempts_path) = (path(&skipped), path(&attempts));
     let environment = [
-        ("TAKT_TESTS_SKIPPED", skipped.to_str().expect("a directory for temporary files")),
+        ("TAKT_TESTS_SKIPPED", skipped_path.as_str()),
+        ("TAKT_TESTS_ATTEMPTS", attempts_path.as_str()),
         // Properties are tried on the same cases in each run here, so that a failure is one of the change; `cargo test` draws others.
         ("PROPTEST_RNG_SEED", "1"),
     ];
-    let outcome = command(&["test", "--locked", "--workspace", "--no-fail-fast"], &environment);
-    let list = std::fs::read_to_string(&skipped).unwrap_or_default();
-    let _ = std::fs::remove_file(skipped);
-    list.lines().for_each(|line| println!("SKIPPED: {line}"));
+    let all = ["test", "--locked", "--no-fail-fast"];
+    let workspace = if chosen.contains(&"--package") { &[][..] } else { &["--workspace"] };
+    let outcome = command(&[&all, workspace, chosen].concat(), &environment);
+    let take = |file: PathBuf| {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let _ = std::fs::remove_file(file);
+        text
+    };
+    print!("{}", table_of_attempts(&take(attempts)));
+    take(skipped).lines().for_each(|line| println!("SKIPPED: {line}"));
     outcome
+}
+
+/// How many attempts the tests over real processes needed, those with the most first. Each line has a number, a tab, and a name.
+fn table_of_attempts(lines: &str) -> String {
+    let mut rows: Vec<(usize, &str)> = lines
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .filter_map(|(n, name)| Some((n.parse().ok()?, name)))
+        .collect();
+    rows.sort_by_key(|(n, name)| (Reverse(*n), *name));
+    let once = rows.iter().filter(|(n, _)| *n == 1).count();
+    let head = format!("attempts of {} tests over real processes, {once} of them at the first:\n", rows.len());
+    let rows = rows.iter().map(|(n, name)| format!("{n:>8}  {name}\n"));
+    if lines.is_empty() { String::new() } else { head + &rows.collect::<String>() }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_test_of_outcomes_has_this_name() {
+        // By another name it would be skipped in neither tier, and chosen in none.
+        let tests = include_str!("../../crates/takt-cli/tests/outcomes/main.rs");
+        assert!(tests.contains(&format!("fn {}()", super::OUTCOMES)));
+    }
+
+    #[test]
+    fn attempts_are_one_table() {
+        let table = super::table_of_attempts("1\tb::one\n3\ta::many\n1\ta::one\n");
+        let head = "attempts of 3 tests over real processes, 2 of them at the first:\n";
+        assert_eq!(table, format!("{head}       3  a::many\n       1  a::one\n       1  b::one\n"));
+        assert_eq!(super::table_of_attempts(""), "");
+    }
 }

@@ -15,7 +15,8 @@ use workspace::Outcome;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci                 all that continuous integration runs, in its order, up to the first failure
+  test               format, rules of the source, clippy, and all tests that take seconds, up to the first failure
+  ci                 what continuous integration runs besides: many real runs, the core on bare metal, virtual machines
   tidy               the map in ARCHITECTURE.md against the crates, and the rules of the source
   vm [OPTIONS]       the tests in virtual machines with a unified cgroup v2 tree
      --kernel NAME   cloud (ordinary), rt (PREEMPT_RT) or all, the default
@@ -30,7 +31,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments[..] {
-        ["ci"] => return ci::run(),
+        ["test"] => return ci::test(),
+        ["ci"] => return ci::ci(),
         ["tidy"] => tidy::run(),
         ["vm", ref options @ ..] => match vm::Options::parse(options) {
             Some(options) => vm::run(&options),

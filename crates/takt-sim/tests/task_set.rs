@@ -195,6 +195,33 @@ fn a_change_of_the_tasks_is_refused_when_something_else_came_first() {
 }
 
 #[test]
+fn a_task_that_was_removed_does_not_return_and_leaves_nothing_to_the_next() {
+    let engine = Engine::new(system("edf", 1, vec![periodic(10, 2), periodic(20, 2)])).expect("a light load");
+    let mut simulation = Simulation::new(engine, &Scenario::default());
+    let mut records: Vec<Record> = Vec::new();
+    let task = TaskId(1);
+    simulation.run_until(at(15), &mut records);
+    simulation.input(Input::Hold { task });
+    simulation.input(Input::Leave { task });
+    simulation.run_until(at(18), &mut records);
+    let removal = simulation.engine().prepare_removal(task).expect("it is gone");
+    assert!(simulation.install(removal, &mut records).is_ok());
+    simulation.input(Input::Enter { task });
+    simulation.run_until(at(60), &mut records);
+    assert!(simulation.engine().is_gone(task));
+    assert_eq!(simulation.engine().counts(task).released, 1);
+    // The next one has its number, and a program.
+    let next = simulation.engine().prepare_task(periodic(20, 3), None).expect("a number is free");
+    assert_eq!(next.added(), Some(task));
+    assert!(simulation.install(next, &mut records).is_ok());
+    simulation.input(Input::Enter { task });
+    simulation.run_until(at(99), &mut records);
+    let counts = simulation.engine().counts(task);
+    assert_eq!((counts.released, counts.completed), (2, 2));
+    assert_eq!(simulation.engine().totals().released, 10 + 1 + 2);
+}
+
+#[test]
 fn terms_that_change_in_between_are_kept() {
     let engine = Engine::new(system("edf", 1, vec![periodic(10, 2)])).expect("a light load");
     let mut simulation = Simulation::new(engine, &Scenario::default());

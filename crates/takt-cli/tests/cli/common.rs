@@ -1,6 +1,6 @@
 //! Starting `takt` under a bounded wait, and looking for what it may have left.
 
-use crate::machine::{always, calm, skip};
+use crate::machine::{always, another_attempt, calm, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -210,6 +210,7 @@ pub(crate) fn pause(ms: u64) {
 pub(crate) fn attempts<T>(times: usize, mut once: impl FnMut() -> Result<T, String>) -> T {
     for attempt in 1.. {
         if attempt > 1 {
+            another_attempt();
             calm();
         }
         match once() {

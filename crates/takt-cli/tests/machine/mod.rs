@@ -8,6 +8,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::io::Write;
@@ -39,12 +40,14 @@ pub(crate) fn on_cpus(test: impl Fn()) {
     static REPEATED: Mutex<Duration> = Mutex::new(Duration::ZERO);
     let _alone = alone();
     let mut excused = true;
+    ATTEMPTS.set(1);
     for attempt in 1.. {
         calm();
         let (began, watch) = (Instant::now(), Watch::begin());
         let result = catch_unwind(AssertUnwindSafe(&test));
         let stalls = watch.end();
-        let Err(why) = result else { return };
+        let Err(why) = result else { return tell_attempts() };
+        another_attempt();
         let mut repeated = REPEATED.lock().unwrap();
         *repeated += began.elapsed();
         excused &= stalls.total * ONE_IN > began.elapsed();
@@ -60,6 +63,29 @@ pub(crate) fn on_cpus(test: impl Fn()) {
     }
 }
 
+thread_local! {
+    /// How many attempts the test of this thread has made, at all of it or at a part.
+    static ATTEMPTS: Cell<usize> = const { Cell::new(1) };
+}
+
+/// The test of this thread tries something once more.
+pub(crate) fn another_attempt() {
+    ATTEMPTS.set(ATTEMPTS.get() + 1);
+}
+
+/// Tells continuous integration, which gives a file for it, how many attempts the test of this thread needed.
+fn tell_attempts() {
+    let line = format!("{}\t{}\n", ATTEMPTS.get(), std::thread::current().name().unwrap_or("main"));
+    append("TAKT_TESTS_ATTEMPTS", &line);
+}
+
+/// Appends to the file that this variable names, if there is one.
+fn append(variable: &str, line: &str) {
+    if let Some(path) = std::env::var_os(variable) {
+        File::options().create(true).append(true).open(path).unwrap().write_all(line.as_bytes()).unwrap();
+    }
+}
+
 /// What a panic said.
 fn text(why: &(dyn Any + Send)) -> &str {
     let line = why.downcast_ref::<String>().map(String::as_str).or_else(|| why.downcast_ref().copied());
@@ -71,9 +97,7 @@ fn text(why: &(dyn Any + Send)) -> &str {
 pub(crate) fn skip(why: &str) {
     let line = format!("{}: {why}\n", std::thread::current().name().unwrap_or("main"));
     let _ = std::io::stderr().write_all(format!("skipped: {line}").as_bytes());
-    if let Some(path) = std::env::var_os("TAKT_TESTS_SKIPPED") {
-        File::options().create(true).append(true).open(path).unwrap().write_all(line.as_bytes()).unwrap();
-    }
+    append("TAKT_TESTS_SKIPPED", &line);
 }
 
 /// A failure that no delay explains.

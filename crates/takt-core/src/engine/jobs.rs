@@ -353,7 +353,8 @@ impl State {
     }
 
     pub(super) fn enter(&mut self, task: TaskId) {
-        if self.runs[task.index()].phase != Phase::Gone {
+        // One that was removed is no task any more, and no policy knows it.
+        if self.runs[task.index()].phase != Phase::Gone || self.system.removed.contains(&task) {
             return;
         }
         let now = self.now;

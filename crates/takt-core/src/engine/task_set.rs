@@ -165,6 +165,9 @@ impl State {
                         resource.users.insert(place, task);
                     }
                 }
+                // The task that had the number before may have left without a program.
+                self.held.retain(|held| *held != task);
+                self.replace.retain(|replaced| *replaced != task);
                 match self.runs.get_mut(task.index()) {
                     Some(old) => {
                         let before = core::mem::replace(old, run).counts;
