@@ -53,8 +53,8 @@ clean_after() {
 tolerance=1s
 [ "$mode" = exact ] && tolerance=1ms
 
-# Simulates and runs a workload, and compares. Two CPUs that take turns can hold up one of them for more than a second, once in
-# hundreds of runs: the best of three runs counts there, and how many there were is told.
+# Simulates and runs a workload, and compares. With two emulated CPUs that take turns, one of them was once held up for more than a
+# second in hundreds of runs. A difference there counts when three runs in a row differ; the attempts are reported.
 workload() {
     name="$(basename "$1" .yaml) ($2)" tries=1
     [ "$mode" = order ] && tries=3
@@ -194,7 +194,7 @@ if [ "$mode" = exact ]; then
         if [ $status = 0 ]; then ok "$name"; else bad "outcomes equal the simulation" "status $status" outcomes.txt; fi
         clean_after "outcomes"
     fi
-    # A process that becomes another program stops when that is done, so these are other programs before they have jobs.
+    # A process is not frozen within execve, which takes more than the tolerance here: `init: yes` puts it before the schedule.
     sed 's/cmd: exec/init: yes, cmd: exec/' /workloads/features/rm.yaml > rm.yaml
     ground_truth 1ms "/workloads/features/sc-budget.yaml rm.yaml"
 else

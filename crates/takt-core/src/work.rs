@@ -1,9 +1,9 @@
-//! Work, and the speeds at which CPUs do it.
+//! Work, and the speeds of CPUs.
 //!
-//! A job needs work, and a CPU gives time. At [`Speed::NOMINAL`] a nanosecond of time does a nanosecond of work; a CPU that is slower, by
-//! its kind or by its present frequency, does less. Linux scales the runtimes of its SCHED_DEADLINE tasks by the same rule
-//! (`Documentation/scheduler/sched-deadline.rst`, section 2.3, and `sched-capacity.rst`). Declared and drawn execution times, reservations and budgets of
-//! CPU time are work; whatever a clock shows is time.
+//! Work is execution time at nominal speed. A CPU at [`Speed::NOMINAL`] does a nanosecond of work per nanosecond; a CPU of smaller capacity, or at
+//! a lower frequency, does less. Linux scales the runtimes of SCHED_DEADLINE tasks by the same rule
+//! (`Documentation/scheduler/sched-deadline.rst`, section 2.3, and `sched-capacity.rst`). Execution times, reservations and budgets of
+//! CPU time are work; clocks show time.
 
 use crate::time::{Span, multiply_divide};
 use core::fmt;

@@ -353,7 +353,7 @@ impl State {
     }
 
     pub(super) fn enter(&mut self, task: TaskId) {
-        // One that was removed is no task any more, and no policy knows it.
+        // No policy schedules a removed task.
         if self.runs[task.index()].phase != Phase::Gone || self.system.removed.contains(&task) {
             return;
         }

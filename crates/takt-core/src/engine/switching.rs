@@ -43,21 +43,21 @@ impl Engine {
         Ok(Prepared { spec, policy, generation: self.state.generation, task_set: None })
     }
 
-    /// Prepares another task, in a system with domains as the last one of `domain`. It has the lowest number that is free
-    /// ([`Prepared::added`]), keeps the CPUs and resources of the system, and is gone until it enters. As with every prepared policy, the
-    /// one that it is installed with takes over the jobs as they are, and begins anew with what it kept itself.
+    /// Prepares the system with one more task; in a system with domains it becomes the last task of `domain`. The task receives the lowest
+    /// free number ([`Prepared::added`]), and has left until [`Input::Enter`](crate::engine::Input::Enter). The policy that is installed with
+    /// it takes over all jobs, and restarts its internal state.
     ///
     /// # Errors
-    /// When there is no room for it ([`Engine::reserve`]), the system with it breaks a rule of [`System::validate`](crate::model::System::validate), or the policy cannot
+    /// When there is no room ([`Engine::reserve`]), the changed system breaks a rule of [`System::validate`](crate::model::System::validate), or the policy cannot
     /// schedule that. Tasks of window tables come with their tables.
     pub fn prepare_task(&self, task: Task, domain: Option<u16>) -> Result<Prepared, Invalid> {
         self.prepare_set(TaskSet::with(&self.state.system, self.state.room, task, domain)?)
     }
 
-    /// Prepares the system without this task. Its number is free then, and what it was counted stays in the totals.
+    /// Prepares the system without this task. Its number becomes free; the totals keep its counts.
     ///
     /// # Errors
-    /// When the task is not gone, belongs to a window table, or was removed before.
+    /// When the task has not left, belongs to a window table, or was removed before.
     pub fn prepare_removal(&self, task: TaskId) -> Result<Prepared, Invalid> {
         if !self.state.runs.get(task.index()).is_some_and(Run::is_gone) {
             return Err(Invalid::Unsuitable("a task is removed when it is gone"));

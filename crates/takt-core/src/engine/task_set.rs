@@ -1,14 +1,14 @@
 //! Tasks that are added to a running engine, and removed from it.
 //!
-//! Both take two acts, as a change of the policy does. What allocates, and what may be refused, is done before: a system with the task,
-//! or without it, and its policy. What remains allocates nothing where there is room ([`Engine::reserve`]). Nobody learns of a task in
-//! one act: one that was added is gone until [`Input::Enter`](crate::engine::Input::Enter), and one that is removed was gone before.
+//! Both take two steps, like a switch of the policy. Preparation allocates and may fail: it builds the changed system and its policy.
+//! Installation does not allocate while there is room ([`Engine::reserve`]). An added task has left until
+//! [`Input::Enter`](crate::engine::Input::Enter), and only a task that has left can be removed, so neither step ends a job.
 
 use super::step::Engine;
 use crate::model::{Arrival, Invalid, System, Task, TaskId};
 use crate::policy::state::{Phase, Run, State, Timer, slot_release};
 
-/// What an engine has room for. An engine that nobody reserved anything for has the tasks of its system and the timers of its policy.
+/// The capacity of an engine. Without [`Engine::reserve`] it is the tasks of its system and the timers of its policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
     /// Tasks, those of its system included.
@@ -30,13 +30,13 @@ enum Change {
 }
 
 impl Engine {
-    /// What there is room for.
+    /// The present capacity.
     #[must_use]
     pub fn room(&self) -> Room {
         Room { tasks: self.state.room, timers: self.state.timers.len() as u16 }
     }
 
-    /// Makes room for so many tasks and timers, where it has less. This allocates. O(tasks + timers).
+    /// Raises the capacity to so many tasks and timers; it never shrinks. This allocates. O(tasks + timers).
     pub fn reserve(&mut self, room: Room) {
         let state = &mut self.state;
         let more = room.tasks.saturating_sub(state.room);
@@ -165,7 +165,7 @@ impl State {
                         resource.users.insert(place, task);
                     }
                 }
-                // The task that had the number before may have left without a program.
+                // The earlier task of this number may have left while it was held.
                 self.held.retain(|held| *held != task);
                 self.replace.retain(|replaced| *replaced != task);
                 match self.runs.get_mut(task.index()) {
