@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::engine::Engine;
+use takt_core::engine::{Engine, Input};
 use takt_core::model::{Arrival, Invalid, Late, Program, Reservation, Step, System, Task, TaskId};
 use takt_core::policy::Registry;
 use takt_core::record::{Outcome, Record, What};
@@ -104,6 +104,21 @@ fn a_job_that_moves_goes_on_at_the_other_speed() {
     let (_, records, _) = run(system("g-edf", &[1_000_000, 500_000], vec![long, only]), &Scenario::default(), us(50));
     let of_long = ends(&records).into_iter().find(|end| end.0 == 0);
     assert_eq!(of_long, Some((0, at(10), Outcome::Completed, work(6))));
+}
+
+#[test]
+fn the_end_of_a_budget_is_noticed_late_once() {
+    let limited = || Task { budget: Some(us(3)), ..periodic(20, 9) };
+    for (millionths, ends_at) in [(500_000, 6_000), (1_000_000, 3_000), (2_000_000, 1_500)] {
+        for by in [1, 700, -200] {
+            let skew = Input::Skew { task: TaskId(0), by: Span::from_ns(by) };
+            let scenario = Scenario { changes: vec![(Time::ZERO, skew)], ..Scenario::default() };
+            let (_, records, report) = run(system("edf", &[millionths], vec![limited()]), &scenario, us(15));
+            let end = ends(&records).first().map(|end| (end.1, end.2));
+            assert_eq!(end, Some((Time::from_ns(ends_at + by), Outcome::Aborted)), "{millionths} {by}");
+            assert!(report.steps < 10, "{}", report.steps);
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::policy::state::{Departure, Phase, State};
 use crate::policy::{Clock, Event};
 use crate::record::{JobId, Outcome, Sink, What};
 use crate::time::{Span, Time};
+use crate::work::Speed;
 
 impl State {
     pub(super) fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
@@ -171,7 +172,10 @@ impl State {
             // Counted at the planned instant and not when a late timer fired: what ran on in between is the driver's lateness.
             let run = &mut self.runs[slot];
             run.account(at.max(run.since).min(now));
-            if run.budget.is_some_and(|left| left + run.notice() > Span::ZERO) {
+            // At another than nominal speed the remaining budget and the delay of its notice are no sum: without a measurement the
+            // planned instant counts.
+            let by_amount = run.speed == Speed::NOMINAL || run.metered;
+            if by_amount && run.budget.is_some_and(|left| left + run.notice() > Span::ZERO) {
                 // A measurement said that less was consumed than time has passed.
                 self.arm_budget(task, now, Span::ZERO);
                 return;
