@@ -3,7 +3,7 @@
 
 use crate::standing::{self, Order};
 use crate::subject;
-use takt_core::model::{Invalid, PolicySpec, TaskId, Terms};
+use takt_core::model::{Invalid, PolicySpec, System, TaskId, Terms};
 use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy};
 use takt_core::record::Place;
 
@@ -79,8 +79,16 @@ impl Policy for Faulty {
     fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
         self.policy.admits(task, terms, cx)
     }
-    fn switch(&mut self, domain: usize, to: &PolicySpec, cx: &mut Context<'_>) -> Result<(), Invalid> {
-        self.policy.switch(domain, to, cx)
+    fn prepare_domain(&self, domain: usize, to: &PolicySpec, system: &System) -> Result<Box<dyn Policy>, Invalid> {
+        self.policy.prepare_domain(domain, to, system)
+    }
+    fn replace_domain(
+        &mut self,
+        domain: usize,
+        with: (PolicySpec, Box<dyn Policy>),
+        cx: &mut Context<'_>,
+    ) -> Result<Box<dyn Policy>, Box<dyn Policy>> {
+        self.policy.replace_domain(domain, with, cx)
     }
 }
 

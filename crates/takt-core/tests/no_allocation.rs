@@ -276,6 +276,40 @@ fn a_prepared_policy_is_installed_without_the_allocator() {
     assert!(installed > 500, "{installed}");
 }
 
+/// In the middle of a run one domain of two receives each policy in turn.
+#[test]
+fn a_domain_receives_a_prepared_policy_without_the_allocator() {
+    let hosts = specs().find(|spec| spec.profile.name == "domains").expect("a policy of Takt");
+    let mut installed = 0;
+    for (number, from) in specs().filter(|spec| spec.scope != Scope::Table).enumerate() {
+        let mut system = domains(hosts, from, RULES[number % RULES.len()]);
+        system.alternatives = specs().filter(|to| to.scope != Scope::Table).collect();
+        let to = system.alternatives.clone();
+        let mut engine = Engine::new(system).unwrap_or_else(|e| panic!("{}: {e}", from.profile.name));
+        let mut turn = 0;
+        for to in to {
+            let domain = (turn / 20 % 2) as u16;
+            let Ok(prepared) = engine.prepare_domain(domain, to) else { continue };
+            for _ in 0..20 {
+                turn += 1;
+                let now = engine.next_due().unwrap_or(Time::MAX).min(engine.now() + us(30));
+                let running = engine.running().first().copied().filter(|_| turn % 3 == 0);
+                let done = running.map(|task| Input::Complete { task, job: engine.at(task).unwrap_or(0) });
+                let _ = engine.step(now, done.as_slice(), &mut ());
+            }
+            let other = engine.system().domains[1 - usize::from(domain)].policy;
+            let before = CALLS.with(Cell::get);
+            let old = engine.install(engine.now(), prepared, &mut ()).unwrap_or_else(|_| panic!("nothing has changed"));
+            let _ = engine.step(engine.now(), &[], &mut ());
+            assert_eq!(CALLS.with(Cell::get) - before, 0, "from {:?} to {to:?}", old.spec());
+            let policies: Vec<PolicySpec> = engine.system().domains.iter().map(|domain| domain.policy).collect();
+            assert_eq!((policies[usize::from(domain)], policies[1 - usize::from(domain)]), (to, other));
+            installed += 1;
+        }
+    }
+    assert!(installed > 500, "{installed}");
+}
+
 /// A task that was prepared comes, works, leaves and is removed.
 #[test]
 fn tasks_come_and_go_without_the_allocator() {

@@ -44,8 +44,16 @@ impl Policy for Host {
     fn admits(&self, task: TaskId, terms: &Terms, cx: &Context<'_>) -> bool {
         self.guest.admits(task, terms, cx)
     }
-    fn switch(&mut self, domain: usize, to: &PolicySpec, cx: &mut Context<'_>) -> Result<(), Invalid> {
-        self.guest.switch(domain, to, cx)
+    fn prepare_domain(&self, domain: usize, to: &PolicySpec, system: &System) -> Result<Box<dyn Policy>, Invalid> {
+        self.guest.prepare_domain(domain, to, system)
+    }
+    fn replace_domain(
+        &mut self,
+        domain: usize,
+        with: (PolicySpec, Box<dyn Policy>),
+        cx: &mut Context<'_>,
+    ) -> Result<Box<dyn Policy>, Box<dyn Policy>> {
+        self.guest.replace_domain(domain, with, cx)
     }
 }
 

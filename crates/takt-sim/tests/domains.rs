@@ -15,8 +15,9 @@ use takt_core::model::PolicySpec;
 use takt_core::model::*;
 use takt_core::record::{Outcome, Record, What};
 use takt_core::scenario::Scenario;
-use takt_core::time::Time;
+use takt_core::time::{Span, Time};
 use takt_core::utility::{UNIT, Utility};
+use takt_sim::Simulation;
 use told::*;
 
 /// Parts of a machine: the first CPU of each, how many follow each other, the policy, and the tasks.
@@ -352,4 +353,62 @@ fn a_switch_to_the_same_policy_changes_nothing() {
         prop_assert_eq!(&without_switches(again), &plain);
         Ok(())
     });
+}
+
+/// A policy that is prepared and installed does what the input does that builds it at once.
+#[test]
+fn a_prepared_policy_is_the_one_of_the_input() {
+    let case =
+        (select(&ON_ONE[..]), tasks(), select(&ON_ONE[..]), tasks(), select(&ON_ONE[..]), any::<bool>(), 1i64..50);
+    for_all(300, case, |(one, first, two, second, to, domain, at)| {
+        let of = domain.then_some(1);
+        let to = if domain { policy(to, &[]) } else { policy("g-edf", &[]) };
+        let alternatives = vec![to];
+        let system = System { alternatives, ..parts([(0, 1, one, first), (1, 1, two, second)]) };
+        // Between two instants at which jobs end: an installation comes before those of its own instant, an input after them.
+        let at = Time::ZERO + ms(at) + Span::from_us(500);
+        let engine = || Simulation::new(Engine::new(system.clone()).expect("it runs"), &Scenario::default());
+        let (mut by_input, mut expected) = (engine(), Vec::<Record>::new());
+        by_input.run_until(at, &mut expected);
+        by_input.input(Input::Switch { domain: of, to: 0 });
+        by_input.run_until(Time::ZERO + ms(60), &mut expected);
+
+        let (mut installed, mut records) = (engine(), Vec::<Record>::new());
+        let prepared = match of {
+            Some(domain) => installed.engine().prepare_domain(domain, to),
+            None => installed.engine().prepare(to),
+        };
+        let prepared = prepared.expect("it suits");
+        installed.run_until(at, &mut records);
+        prop_assert!(installed.install(prepared, &mut records).is_ok());
+        installed.run_until(Time::ZERO + ms(60), &mut records);
+        prop_assert_eq!(records, expected);
+        prop_assert_eq!(installed.engine().totals(), by_input.engine().totals());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_preparation_from_before_another_domains_switch_fits_that_domain_only() {
+    let system = parts([(0, 1, "edf", vec![once(0, 3, 9)]), (1, 1, "fifo", vec![once(0, 3, 9)])]);
+    let host = system.policy;
+    let mut engine = Engine::new(system).expect("it runs");
+    let _ = engine.step(Time::ZERO, &[], &mut ());
+    let whole = engine.prepare(host).expect("it is the present one");
+    let domain = engine.prepare_domain(0, policy("rm", &[])).err();
+    assert!(domain.is_some(), "`rm` needs periods");
+    assert!(engine.prepare_domain(2, policy("fp", &[])).is_err(), "there are two");
+    let first = engine.prepare_domain(0, policy("fp", &[])).expect("it suits");
+    let second = engine.prepare_domain(1, policy("fp", &[])).expect("it suits");
+    let old = engine.install(Time::ZERO, first, &mut ()).unwrap_or_else(|_| panic!("nothing has changed"));
+    assert_eq!(old.spec(), policy("edf", &[]));
+    assert!(engine.install(Time::ZERO, second, &mut ()).is_ok());
+    // It was built with `edf` and `fifo` inside.
+    assert!(engine.install(Time::ZERO, whole, &mut ()).is_err());
+    let names: Vec<_> = engine.system().domains.iter().map(|domain| domain.policy.profile.name).collect();
+    assert_eq!(names, ["fp", "fp"]);
+    let whole = engine.prepare(policy("g-edf", &[])).expect("it suits");
+    let domain = engine.prepare_domain(1, policy("edf", &[])).expect("it suits");
+    assert!(engine.install(Time::ZERO, whole, &mut ()).is_ok());
+    assert!(engine.install(Time::ZERO, domain, &mut ()).is_err(), "the policy has no domains");
 }

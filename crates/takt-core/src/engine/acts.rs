@@ -48,6 +48,7 @@ impl Context<'_> {
     /// A domain has another policy from now on; what that one makes known comes after it.
     pub(crate) fn domain_policy(&mut self, domain: usize, policy: PolicySpec) {
         self.state.system.domains[domain].policy = policy;
+        self.state.domain_switches += 1;
         // Which of several equal ones it was makes no difference.
         if let Some(to) = self.state.system.alternatives.iter().position(|other| *other == policy) {
             self.state.record(self.sink, What::Switch { domain: Some(domain as u16), to: to as u16 });

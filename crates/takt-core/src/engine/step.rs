@@ -92,6 +92,7 @@ impl Engine {
             running: Vec::new(),
             room: n,
             generation: 0,
+            domain_switches: 0,
             departed: None,
             round: 0,
             context_switches: 0,

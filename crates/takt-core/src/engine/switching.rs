@@ -3,7 +3,7 @@
 use super::step::{Engine, deliver};
 use super::task_set::{Room, TaskSet};
 use crate::model::{Invalid, PolicySpec, Task, TaskId};
-use crate::policy::state::Run;
+use crate::policy::state::{Run, State};
 use crate::policy::{Build, Context, Policy};
 use crate::record::{Sink, What};
 use crate::time::Time;
@@ -12,9 +12,13 @@ use alloc::boxed::Box;
 /// A policy that was built for the system of an engine, to be installed in it, alone or with another set of tasks.
 pub struct Prepared {
     pub(super) spec: PolicySpec,
+    /// The domain that it was built for, if not for the whole machine.
+    pub(super) domain: Option<usize>,
     pub(super) policy: Box<dyn Policy>,
     /// The set of tasks that it was built for ([`State::generation`](crate::policy::state::State::generation)).
     pub(super) generation: u64,
+    /// How often a domain had received another policy by then.
+    domain_switches: u64,
     pub(super) task_set: Option<Box<TaskSet>>,
 }
 
@@ -40,7 +44,22 @@ impl Engine {
     /// When the registry does not hold the policy, or it cannot schedule the system.
     pub fn prepare(&self, spec: PolicySpec) -> Result<Prepared, Invalid> {
         let policy = Build::whole(&self.state.system, &self.registry, |build| Build { spec, ..*build }.policy())?;
-        Ok(Prepared { spec, policy, generation: self.state.generation, task_set: None })
+        Ok(self.prepared(spec, None, policy))
+    }
+
+    /// As [`Engine::prepare`], for one domain. The policies of the other domains keep their state when it is installed.
+    ///
+    /// # Errors
+    /// When there is no such domain, the registry does not hold the policy, or it cannot schedule the domain. A policy that needs more timers
+    /// than the alternatives of the system has to be one of these ([`System::alternatives`](crate::model::System::alternatives)).
+    pub fn prepare_domain(&self, domain: u16, spec: PolicySpec) -> Result<Prepared, Invalid> {
+        let policy = self.policy.prepare_domain(usize::from(domain), &spec, &self.state.system)?;
+        Ok(self.prepared(spec, Some(usize::from(domain)), policy))
+    }
+
+    fn prepared(&self, spec: PolicySpec, domain: Option<usize>, policy: Box<dyn Policy>) -> Prepared {
+        let State { generation, domain_switches, .. } = self.state;
+        Prepared { spec, domain, policy, generation, domain_switches, task_set: None }
     }
 
     /// Prepares the system with one more task; in a system with domains it becomes the last task of `domain`. The task receives the lowest
@@ -68,7 +87,7 @@ impl Engine {
     fn prepare_set(&self, set: TaskSet) -> Result<Prepared, Invalid> {
         let policy = Build::whole(set.system(), &self.registry, |build| build.policy())?;
         let spec = set.system().policy;
-        Ok(Prepared { spec, policy, generation: self.state.generation, task_set: Some(Box::new(set)) })
+        Ok(Prepared { task_set: Some(Box::new(set)), ..self.prepared(spec, None, policy) })
     }
 
     /// Makes room for the timers of a policy. Allocates if it has more than any before.
@@ -84,7 +103,8 @@ impl Engine {
     /// schedule the system; then it has to be prepared again.
     ///
     /// # Errors
-    /// What was prepared is given back, and nothing changes, when a task has been added or removed since. With a task of its own, also
+    /// What was prepared is given back, and nothing changes, when a task has been added or removed since. A policy for the whole machine is
+    /// also outdated when a domain has received another policy. With a task of its own, also
     /// when another policy has taken over since, or the task to be removed is back.
     ///
     /// # Panics
@@ -93,17 +113,47 @@ impl Engine {
     pub fn install<S: Sink>(&mut self, now: Time, prepared: Prepared, sink: &mut S) -> Result<Prepared, Prepared> {
         assert!(now >= self.state.now, "time runs backwards: {now} after {}", self.state.now);
         let fits = prepared.task_set.as_ref().is_none_or(|set| self.state.accepts(set));
-        if prepared.generation != self.state.generation || !fits {
+        let same_domains = prepared.domain.is_some() || prepared.domain_switches == self.state.domain_switches;
+        if prepared.generation != self.state.generation || !fits || !same_domains {
             return Err(prepared);
         }
-        (self.state.now, self.decided) = (now, false);
-        Ok(self.install_and_tell(prepared, None, sink))
+        self.state.now = now;
+        let installed = match prepared.domain {
+            Some(domain) => self.install_in_domain(domain, prepared, sink)?,
+            None => {
+                let same = |other: &PolicySpec| *other == prepared.spec && prepared.task_set.is_none();
+                let to = self.state.system.alternatives.iter().position(same);
+                self.install_and_tell(prepared, to.map(|to| What::Switch { domain: None, to: to as u16 }), sink)
+            }
+        };
+        self.decided = false;
+        Ok(installed)
+    }
+
+    #[expect(clippy::result_large_err, reason = "it is given back as it came, without the allocator")]
+    fn install_in_domain<S: Sink>(
+        &mut self,
+        domain: usize,
+        prepared: Prepared,
+        sink: &mut S,
+    ) -> Result<Prepared, Prepared> {
+        let before = self.state.system.domains.get(domain).map_or(prepared.spec, |domain| domain.policy);
+        self.state.recording = sink.wants_records();
+        let Prepared { spec, policy, .. } = prepared;
+        let cx = &mut Context { state: &mut self.state, sink };
+        match self.policy.replace_domain(domain, (spec, policy), cx) {
+            Ok(policy) => {
+                deliver(&mut self.state, &mut *self.policy, sink);
+                Ok(Prepared { spec: before, policy, ..prepared })
+            }
+            Err(policy) => Err(Prepared { policy, ..prepared }),
+        }
     }
 
     fn install_and_tell<S: Sink>(&mut self, mut prepared: Prepared, told: Option<What>, sink: &mut S) -> Prepared {
         self.state.recording = sink.wants_records();
         self.make_room(&prepared);
-        let generation = self.state.generation;
+        let (generation, domain_switches) = (self.state.generation, self.state.domain_switches);
         if let Some(set) = &mut prepared.task_set {
             self.state.take_task_set(set);
         }
@@ -122,7 +172,7 @@ impl Engine {
             self.policy.start(&mut Context { state: &mut self.state, sink });
             deliver(&mut self.state, &mut *self.policy, sink);
         }
-        Prepared { spec, policy, generation, task_set: prepared.task_set }
+        Prepared { spec, domain: None, policy, generation, domain_switches, task_set: prepared.task_set }
     }
 
     /// Replaces the policy at the instant of the last step: [`Engine::prepare`] and [`Engine::install`] in one. This allocates.
@@ -143,17 +193,13 @@ impl Engine {
     /// Another policy takes over the system or a domain, if it can.
     pub(super) fn switch<S: Sink>(&mut self, domain: Option<u16>, to: u16, sink: &mut S) {
         let Some(spec) = self.state.system.alternatives.get(usize::from(to)).copied() else { return };
-        let Some(domain) = domain.map(usize::from) else {
-            // One that cannot changes nothing: whoever makes the input checks it.
-            let _ = self.take_over(spec, Some(What::Switch { domain: None, to }), sink);
-            return;
+        // One that cannot changes nothing: whoever makes the input checks it.
+        let _ = match domain {
+            None => self.take_over(spec, Some(What::Switch { domain: None, to }), sink),
+            Some(domain) => self.prepare_domain(domain, spec).map(|prepared| {
+                drop(self.install_in_domain(usize::from(domain), prepared, sink));
+            }),
         };
-        let before = self.state.system.policy;
-        let cx = &mut Context { state: &mut self.state, sink };
-        if self.policy.switch(domain, &spec, cx).is_ok() {
-            debug_assert_eq!(before, self.state.system.policy, "only the domain has another policy");
-            deliver(&mut self.state, &mut *self.policy, sink);
-        }
     }
 
     /// Changes a setting of the policy, in place if it can take that over. A setting that it does not have and a value out of

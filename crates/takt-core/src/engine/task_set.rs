@@ -115,7 +115,8 @@ impl State {
     /// Allocates the lists that a step fills, for so many tasks.
     pub(super) fn make_lists(&mut self, tasks: usize) {
         self.room = tasks;
-        let events = 4 * tasks + 3 * self.resources.len() + 16;
+        // In one delivery a task's job ends at most once, its next job is released, and the task receives the one resource that it waits for.
+        let events = 3 * tasks + 16;
         let most = tasks.min(self.cpus.len());
         // Between two steps, those that are filled in one are empty.
         self.runs.reserve_exact(tasks - self.runs.len());

@@ -4,7 +4,7 @@
 //! DAC 2011, section 5, where each CPU set of an application has its own scheduler. Invariants: a task runs on CPUs of its own
 //! domain only, and what happens in one domain changes nothing in another one, unless their jobs share resources.
 
-use crate::model::{CpuTest, Fact, Hosts, Invalid, PolicySpec, Profile, Scope, TaskId, Terms};
+use crate::model::{CpuTest, Fact, Hosts, Invalid, PolicySpec, Profile, Scope, System, TaskId, Terms};
 use crate::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
 use crate::record::Place;
 use alloc::boxed::Box;
@@ -25,6 +25,8 @@ struct Domains {
     /// By task.
     domain_of: Vec<usize>,
     timers: u16,
+    /// Whether its policies have taken over the jobs of their tasks.
+    started: bool,
     /// The policies that a domain may be switched to.
     registry: Registry,
 }
@@ -58,7 +60,7 @@ impl Domains {
             timers += most;
             domains.push(Domain { tasks, places, guest, first_timer, timers: most });
         }
-        Ok(Domains { domains, domain_of, timers, registry: build.registry.clone() })
+        Ok(Domains { domains, domain_of, timers, started: false, registry: build.registry.clone() })
     }
 }
 
@@ -72,6 +74,7 @@ fn guest(build: &Build<'_>) -> Result<Box<dyn Policy>, Invalid> {
 
 impl Policy for Domains {
     fn start(&mut self, cx: &mut Context<'_>) {
+        self.started = true;
         self.domains.iter_mut().for_each(|d| d.guest.start(cx));
     }
 
@@ -114,10 +117,10 @@ impl Policy for Domains {
         self.domains.get(self.domain_of[task.index()]).is_none_or(|domain| domain.guest.admits(task, terms, cx))
     }
 
-    fn switch(&mut self, domain: usize, to: &PolicySpec, cx: &mut Context<'_>) -> Result<(), Invalid> {
-        let own = self.domains.get_mut(domain).ok_or(Invalid::Unsuitable("there is no such domain"))?;
+    fn prepare_domain(&self, domain: usize, to: &PolicySpec, system: &System) -> Result<Box<dyn Policy>, Invalid> {
+        let own = self.domains.get(domain).ok_or(Invalid::Unsuitable("there is no such domain"))?;
         let guest = guest(&Build {
-            system: cx.system(),
+            system,
             tasks: &own.tasks,
             places: &own.places,
             spec: *to,
@@ -127,12 +130,26 @@ impl Policy for Domains {
         if guest.timers() > own.timers {
             return Err(Invalid::Unsuitable("this policy needs timers; name it among the alternatives"));
         }
-        cx.domain_policy(domain, *to);
+        Ok(guest)
+    }
+
+    fn replace_domain(
+        &mut self,
+        domain: usize,
+        (spec, guest): (PolicySpec, Box<dyn Policy>),
+        cx: &mut Context<'_>,
+    ) -> Result<Box<dyn Policy>, Box<dyn Policy>> {
+        let Some(own) = self.domains.get_mut(domain).filter(|own| guest.timers() <= own.timers) else {
+            return Err(guest);
+        };
+        cx.domain_policy(domain, spec);
         (own.first_timer..own.first_timer + own.timers).for_each(|timer| cx.cancel_timer(timer));
         cx.forget_grants(&own.tasks);
-        own.guest = guest;
-        own.guest.start(cx);
-        Ok(())
+        let before = core::mem::replace(&mut own.guest, guest);
+        if self.started {
+            own.guest.start(cx);
+        }
+        Ok(before)
     }
 }
 

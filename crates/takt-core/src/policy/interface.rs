@@ -3,8 +3,9 @@
 use super::context::Context;
 use super::decision::Decision;
 use super::event::Event;
-use crate::model::{Invalid, PolicySpec, TaskId, Terms};
+use crate::model::{Invalid, PolicySpec, System, TaskId, Terms};
 use crate::record::Place;
+use alloc::boxed::Box;
 
 /// A scheduling policy.
 ///
@@ -59,12 +60,27 @@ pub trait Policy: Send {
         true
     }
 
-    /// Has another policy take over one of its domains ([`crate::model::System::domains`]); this may allocate.
+    /// Builds another policy for one of its domains ([`crate::model::System::domains`]) in this system; this may allocate.
     ///
     /// # Errors
-    /// When that policy cannot schedule the domain, or this one has no domains: the old one goes on.
-    fn switch(&mut self, domain: usize, to: &PolicySpec, cx: &mut Context<'_>) -> Result<(), Invalid> {
-        let _ = (domain, to, cx);
+    /// When that policy cannot schedule the domain, or this one has no such domain.
+    fn prepare_domain(&self, domain: usize, to: &PolicySpec, system: &System) -> Result<Box<dyn Policy>, Invalid> {
+        let _ = (domain, to, system);
         Err(Invalid::Unsuitable("this policy has no domains"))
+    }
+
+    /// Replaces the policy of one of its domains by `with`, which [`Policy::prepare_domain`] built, and returns the previous policy.
+    /// Allocates nothing.
+    ///
+    /// # Errors
+    /// Returns `with`, and changes nothing, when it does not fit here.
+    fn replace_domain(
+        &mut self,
+        domain: usize,
+        with: (PolicySpec, Box<dyn Policy>),
+        cx: &mut Context<'_>,
+    ) -> Result<Box<dyn Policy>, Box<dyn Policy>> {
+        let _ = (domain, cx);
+        Err(with.1)
     }
 }

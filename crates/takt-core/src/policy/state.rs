@@ -333,6 +333,8 @@ pub(crate) struct State {
     pub(crate) room: usize,
     /// How often the set of tasks has changed.
     pub(crate) generation: u64,
+    /// How often a domain has received another policy.
+    pub(crate) domain_switches: u64,
     /// What tasks were counted whose numbers others have now.
     pub(crate) departed: Option<Counts>,
     pub(crate) now: Time,
