@@ -93,7 +93,10 @@ fn add(file: &Path, dir: &Path, items: Vec<Item>, parent: Option<usize>, modules
 
 /// Whether an item is built for tests only.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
-    let is_test = |a: &Attribute| a.path().is_ident("cfg") && a.to_token_stream().to_string().contains("(test)");
+    let is_test = |a: &Attribute| {
+        let text = a.to_token_stream().to_string().replace(' ', "");
+        a.path().is_ident("cfg") && text.contains("(test)") && !text.contains("not(test)")
+    };
     attributes.iter().any(is_test)
 }
 

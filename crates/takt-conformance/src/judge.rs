@@ -422,6 +422,11 @@ impl Ledger {
             if let (Some((job, _)), false) = (a.started, a.ran.contains(&a.started.map_or(0, |s| s.0))) {
                 a.ran.push(job);
             }
+            let limited = a.granted.is_some() || a.task.budget.is_none() || a.handler.is_some();
+            assert!(
+                a.place.is_none() || limited,
+                "task {index} runs without a budget at {now}, but has one of its own"
+            );
             assert!(!in_turn || a.ran.len() <= 1, "task {index} has jobs {:?} in one window", a.ran);
             if let (Some(place), Some(granted), true) = (a.place, a.granted, in_turn) {
                 assert!(

@@ -58,7 +58,13 @@ impl Policy for Faulty {
             };
             let taken = |t: TaskId| decision.assignments().iter().any(|a| a.task == t);
             match (other.filter(|t| !taken(*t)), assignment.budget) {
-                (Some(other), _) => decision.run(other, place),
+                (Some(other), _) => {
+                    // Its budget is not the fault.
+                    if cx.budget_left(other).is_none() {
+                        cx.grant_own(other);
+                    }
+                    decision.run(other, place);
+                }
                 (None, Some(budget)) => decision.run_with(task, place, budget),
                 (None, None) => decision.run(task, place),
             }

@@ -269,7 +269,7 @@ impl Reservations {
         for (index, seen) in seen.iter().enumerate() {
             let task = TaskId(index as u32);
             let rule = self.rule(ledger, task);
-            let reserved = engine.system().tasks[index].reserved();
+            let reserved = engine.agreed(task).reserved();
             let server = &mut self.servers[index];
             let (jobs, handler, busy) = (server.jobs.clone(), server.handler, server.busy);
             let retimed = seen.retimed > 0 || server.reserved.is_some_and(|before| Some(before) != reserved);

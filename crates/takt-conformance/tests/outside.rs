@@ -6,8 +6,8 @@ use takt_core::engine::Engine;
 use takt_core::model::*;
 use takt_core::policies::accrual::{self, Construction, View};
 use takt_core::policies::aperiodic::{self, BACKGROUND, BY, CONSERVING, RANKED_BY, Rule, SCOPES, SERVED_LAST};
-use takt_core::policy::{Build, Entry, Registry};
-use takt_core::record::{Record, What};
+use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
+use takt_core::record::{Place, Record, What};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
@@ -120,6 +120,54 @@ static MORNING: Entry = Entry {
     manual: "",
     build: aperiodic::build::<Morning>,
 };
+
+/// First come, first served, on one CPU.
+struct Forgetful {
+    tasks: Vec<TaskId>,
+    remembers: bool,
+}
+
+impl Policy for Forgetful {
+    fn start(&mut self, _: &mut Context<'_>) {}
+    fn event(&mut self, event: &Event, cx: &mut Context<'_>) {
+        if let (Event::Release { task, .. }, true) = (*event, self.remembers) {
+            cx.grant_own(task);
+        }
+    }
+    fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
+        let ready = self.tasks.iter().copied().filter(|task| cx.is_ready(*task));
+        let first = ready.min_by_key(|task| (cx.job(*task).map(|job| job.release), *task));
+        if let (Some(task), Some(cpu)) = (first, lent.first()) {
+            decision.run(task, *cpu);
+        }
+    }
+}
+
+const fn forgetful(name: &'static str, build: fn(&Build<'_>) -> Result<Box<dyn Policy>, Invalid>) -> Entry {
+    let profile = Profile {
+        name,
+        summary: "first come, first served",
+        scopes: &[Scope::Uniprocessor],
+        needs: &[],
+        facts: &[],
+        test: CpuTest::Utilisation,
+        settings: &[],
+    };
+    Entry { profile, manual: "", build }
+}
+
+static FORGETS: Entry =
+    forgetful("forgets", |build| Ok(Box::new(Forgetful { tasks: build.tasks.to_vec(), remembers: false })));
+static REMEMBERS: Entry =
+    forgetful("remembers", |build| Ok(Box::new(Forgetful { tasks: build.tasks.to_vec(), remembers: true })));
+
+#[test]
+fn a_policy_that_grants_no_task_its_own_budget_does_not_conform() {
+    // Each alone, or one could be switched to the other.
+    Suite::new(Registry::standard().with(&REMEMBERS)).check("remembers").unwrap();
+    let fault = Suite::new(Registry::standard().with(&FORGETS)).check("forgets").expect_err("budgets limit nothing");
+    assert!(fault.to_string().contains("runs without a budget"), "{fault}");
+}
 
 fn registry() -> Registry {
     Registry::standard().with(&SHED).with(&MORNING)

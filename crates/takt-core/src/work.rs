@@ -3,7 +3,7 @@
 //! Work is execution time at nominal speed. A CPU at [`Speed::NOMINAL`] does a nanosecond of work per nanosecond; a CPU of smaller capacity, or at
 //! a lower frequency, does less. Linux scales the runtimes of SCHED_DEADLINE tasks by the same rule
 //! (`Documentation/scheduler/sched-deadline.rst`, section 2.3, and `sched-capacity.rst`). Execution times, reservations and budgets of
-//! CPU time are work; clocks show time.
+//! CPU time are work; clocks show time. At another than the nominal speed, each update of a consumption loses less than a nanosecond of work.
 
 use crate::time::{Span, multiply_divide};
 use core::fmt;

@@ -485,7 +485,8 @@ impl<A: Actuator> Scheduler<A> {
                 self.results.failures += 1;
                 self.results.first_failure.get_or_insert(e);
                 self.refused[task.index()] = Some(act);
-                self.repeat = self.now() + REPEAT;
+                // A later refusal does not put off what was refused before.
+                self.repeat = self.repeat.min(self.now() + REPEAT);
             }
         }
     }

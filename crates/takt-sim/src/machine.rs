@@ -191,8 +191,9 @@ impl Machine {
             let body = Body::new(&engine.system().tasks[task.index()], &mut self.steps);
             if task.index() < self.bodies.len() {
                 self.give_up(task);
-                let time = self.bodies[task.index()].time;
-                self.bodies[task.index()] = Body { time, ..body };
+                // The report counts what all tasks of this number received.
+                let before = core::mem::replace(&mut self.bodies[task.index()], body);
+                self.report.tasks[task.index()] += before.time;
             } else {
                 self.bodies.push(body);
                 self.report.tasks.push(TaskTime::default());
@@ -717,7 +718,9 @@ impl Machine {
         let report = &mut self.report;
         (report.scheduler_runs, report.interrupts, report.blocked_entries) =
             self.entries.as_ref().map_or((report.steps, 0, 0), |e| (e.runs, e.interrupts, e.blocked));
-        self.report.tasks.iter_mut().zip(&self.bodies).for_each(|(time, body)| *time = body.time);
+        for (time, body) in self.report.tasks.iter_mut().zip(&self.bodies) {
+            *time += body.time;
+        }
         self.report
     }
 }

@@ -53,3 +53,10 @@ pub struct TaskTime {
     /// The part of it in which they made progress.
     pub worked: Span,
 }
+
+impl core::ops::AddAssign for TaskTime {
+    fn add_assign(&mut self, other: TaskTime) {
+        self.received += other.received;
+        self.worked += other.worked;
+    }
+}

@@ -2,14 +2,15 @@
 
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Engine, Input, Room};
-use takt_core::model::{Arrival, Domain, Invalid, Program, Scope, Step, System, Task, TaskId};
+use takt_core::engine::{Ending, Engine, Input, Room};
+use takt_core::model::{Arrival, Call, Domain, Invalid, Program, Scope, Step, System, Task, TaskId};
 use takt_core::policy::Registry;
-use takt_core::record::{Record, What};
+use takt_core::record::{Place, Record, What};
 use takt_core::registry::REGISTRY;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
+use takt_core::work::Work;
 use takt_sim::Simulation;
 
 fn ms(n: i64) -> Span {
@@ -50,6 +51,12 @@ fn of(records: &[Record], task: TaskId) -> usize {
         .iter()
         .filter(|r| matches!(r.what, What::Release { task: t, .. } | What::Start { task: t, .. } if t == task))
         .count()
+}
+
+/// Those that name the task.
+fn of_any(records: &[Record], task: TaskId) -> Vec<&Record> {
+    let name = format!("TaskId({})", task.0);
+    records.iter().filter(|record| format!("{record:?}").contains(&name)).collect()
 }
 
 proptest! {
@@ -278,4 +285,101 @@ fn tasks_of_window_tables_stay() {
     engine.reserve(Room { tasks: 2, timers: 0 });
     assert!(matches!(engine.prepare_task(periodic(10, 2), None), Err(Invalid::Unsuitable(_))));
     assert!(matches!(engine.prepare_removal(TaskId(0)), Err(Invalid::Unsuitable(_))));
+}
+
+/// Every input about the task, and all inputs for a resource that it could lock.
+fn all_about(task: TaskId) -> Vec<Input> {
+    let resource = takt_core::model::ResourceId(0);
+    let ending = Ending { regular: true, replaced: false };
+    vec![
+        Input::Usage { task, consumed: Work::nominal(ms(1)) },
+        Input::Dispatched { task, place: Place(0), at: Time::ZERO },
+        Input::Complete { task, job: 0 },
+        Input::Block { task },
+        Input::Hold { task },
+        Input::Wake { task },
+        Input::Lock { task, resource },
+        Input::Unlock { task, resource },
+        Input::Yield { task },
+        Input::Skew { task, by: ms(1) },
+        Input::Share { task, share: Some(500_000), importance: 3 },
+        Input::Retime { task, period: ms(9), deadline: Some(ms(9)), runtime: Some(ms(1)) },
+        Input::Call { task, call: Call::Period(ms(9)) },
+        Input::Enter { task },
+        Input::Leave { task },
+        Input::Abort { task },
+        Input::Exit { task, ending },
+        Input::Exit { task, ending: Ending { regular: false, replaced: true } },
+    ]
+}
+
+/// Under every policy.
+#[test]
+fn nothing_happens_to_a_removed_task() {
+    let task = |period: i64| Task { priority: period as u32, share: Some(10_000), ..periodic(period, 2) };
+    let removed = TaskId(1);
+    for entry in REGISTRY {
+        for &scope in entry.profile.scopes.iter().filter(|scope| **scope != Scope::Table) {
+            let policy = takt_core::model::PolicySpec::new(&entry.profile, scope);
+            let cpus = if scope == Scope::Uniprocessor { 1 } else { 2 };
+            let tasks = vec![task(20), task(30), task(40)];
+            let start = System { tasks, resources: 1, ..System::new(CpuSet::first(cpus), policy) };
+            let mut engine = Engine::new(start).expect("a light load");
+            let mut records: Vec<Record> = Vec::new();
+            let _ = engine.step(Time::ZERO, &[Input::Leave { task: removed }], &mut records);
+            let ending = Ending { regular: true, replaced: false };
+            let _ = engine.step(at(1), &[Input::Exit { task: removed, ending }], &mut records);
+            let removal = engine.prepare_removal(removed).expect("it is gone");
+            assert!(engine.install(at(1), removal, &mut records).is_ok());
+            let _ = engine.step(at(1), &[], &mut records);
+            let count = records.len();
+            let name = format!("{:?} {}", scope, entry.profile.name);
+            for input in all_about(removed) {
+                let _ = engine.step(at(1), &[input], &mut records);
+            }
+            assert_eq!(of_any(&records[count..], removed), Vec::<&Record>::new(), "{name}");
+
+            // A system with a free number is one to begin with, too.
+            let engine = Engine::new(engine.into_system()).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let mut simulation = Simulation::new(engine, &Scenario::default());
+            all_about(removed).into_iter().for_each(|input| simulation.input(input));
+            let mut records: Vec<Record> = Vec::new();
+            simulation.run_until(at(200), &mut records);
+            assert_eq!(of_any(&records, removed), Vec::<&Record>::new(), "{name}");
+            assert!(of(&records, TaskId(0)) >= 10 && of(&records, TaskId(2)) >= 5, "{name}");
+            simulation.reserve(Room { tasks: 3, timers: 0 });
+            let prepared = simulation.engine().prepare_task(task(30), None).expect("there is room");
+            assert_eq!(prepared.added(), Some(removed), "{name}");
+        }
+    }
+}
+
+#[test]
+fn room_is_made_after_a_step_with_more_questions_than_it_was_for() {
+    let mut engine = Engine::new(system("edf", 1, vec![sharing(periodic(10, 3))])).expect("a light load");
+    let ask = Input::Call { task: TaskId(0), call: Call::Period(ms(20)) };
+    assert_eq!(engine.step(Time::ZERO, &[ask; 30], &mut ()).replies.len(), 30);
+    engine.reserve(Room { tasks: 2, timers: 0 });
+    assert!(engine.prepare_task(periodic(10, 1), None).is_ok());
+}
+
+#[test]
+fn jobs_of_a_number_that_is_used_again_go_on_counting() {
+    let engine = Engine::new(system("edf", 1, vec![periodic(10, 2), periodic(20, 2)])).expect("a light load");
+    let mut simulation = Simulation::new(engine, &Scenario::default());
+    let (task, mut records) = (TaskId(1), Vec::<Record>::new());
+    simulation.run_until(at(45), &mut records);
+    simulation.input(Input::Leave { task });
+    simulation.run_until(at(50), &mut records);
+    let removal = simulation.engine().prepare_removal(task).expect("it is gone");
+    assert!(simulation.install(removal, &mut records).is_ok());
+    let addition = simulation.engine().prepare_task(periodic(20, 1), None).expect("there is room");
+    assert!(simulation.install(addition, &mut records).is_ok());
+    simulation.input(Input::Enter { task });
+    simulation.run_until(at(85), &mut records);
+    let jobs = records.iter().filter_map(|r| match r.what {
+        What::Release { task: t, job, .. } if t == task => Some(job),
+        _ => None,
+    });
+    assert_eq!(jobs.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
 }

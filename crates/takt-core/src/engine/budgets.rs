@@ -12,19 +12,20 @@ const LATENESS: u64 = 0x4c41_5445_4e45_5353;
 
 impl State {
     /// What one policy has granted the task, a burst or a quantum, is not for the next one to enforce. The budget of the task
-    /// itself stays a limit. A job that its policy releases has the budget of its window, which stays too.
+    /// itself stays a limit, or becomes one: a policy that grants budgets when it dispatches may not have come to this job. A job that
+    /// its policy releases has the budget of its window, which stays too.
     pub(super) fn forget_grant(&mut self, task: TaskId, sink: &mut dyn Sink) {
         let now = self.now;
         let activated = self.is_activated(task);
         let run = &mut self.runs[task.index()];
-        if !run.has_job() || activated || run.budget.is_none() {
+        if !run.has_job() || activated {
             return;
         }
         run.account(now);
-        run.budget = None;
+        let granted = run.budget.take().is_some();
         let job = run.job;
         self.agenda.remove(task.index());
-        if !self.grant_own(task, sink) {
+        if !self.grant_own(task, sink) && granted {
             self.record(sink, What::Budget { task, job, amount: None });
         }
     }

@@ -10,6 +10,10 @@ use crate::work::Speed;
 
 impl State {
     pub(super) fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
+        // The policy does not know a removed task.
+        if !self.system.removed.is_empty() && input.task().is_some_and(|task| self.system.removed.contains(&task)) {
+            return;
+        }
         match *input {
             Input::Usage { task, consumed } => {
                 let now = self.now;

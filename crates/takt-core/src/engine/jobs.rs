@@ -353,8 +353,7 @@ impl State {
     }
 
     pub(super) fn enter(&mut self, task: TaskId) {
-        // No policy schedules a removed task.
-        if self.runs[task.index()].phase != Phase::Gone || self.system.removed.contains(&task) {
+        if self.runs[task.index()].phase != Phase::Gone {
             return;
         }
         let now = self.now;

@@ -44,8 +44,9 @@ impl Engine {
         Ok(Engine::assemble(system, policy, registry))
     }
 
-    /// Builds the engine around a policy that has been built ([`Build::whole`]). It has no registry: [`Input::Switch`] changes
-    /// nothing, nor does [`Input::Configure`] where the policy does not take the setting over itself.
+    /// Builds the engine around a policy that has been built ([`Build::whole`]). It has no registry. [`Input::Switch`] changes
+    /// nothing, nor does [`Input::Configure`] where the policy does not take the setting over itself; [`Engine::prepare`] and
+    /// [`Engine::prepare_task`] are refused. A registry of one entry allows all of that ([`Engine::with_registry`]).
     ///
     /// # Errors
     /// When the system breaks a rule of [`System::validate`].
@@ -61,7 +62,8 @@ impl Engine {
         let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|i| TaskId(i as u32)).collect();
         let n = system.tasks.len();
         let mut agenda = Agenda::new(3 * n + usize::from(policy.timers()));
-        for (i, task) in system.tasks.iter().enumerate() {
+        let is_there = |i: usize| !system.removed.contains(&TaskId(i as u32));
+        for (i, task) in system.tasks.iter().enumerate().filter(|(i, _)| is_there(*i)) {
             if let Some(first) = task.arrival.first() {
                 agenda.set(slot_release(n, policy.timers(), i), first.round_up(system.timing.tick));
             }
@@ -75,7 +77,7 @@ impl Engine {
             place_cpus: place_cpus.collect(),
             speeds: speeds(&system, &places),
             places,
-            runs: system.tasks.iter().map(|t| Run::new(&t.arrival)).collect(),
+            runs: system.tasks.iter().enumerate().map(|(i, t)| Run::at_start(&t.arrival, is_there(i))).collect(),
             agenda,
             timers: vec![Timer::default(); usize::from(policy.timers())],
             now: Time::ZERO,
@@ -99,7 +101,7 @@ impl Engine {
             windows_lost: 0,
             deadlocks: 0,
             visited: 0,
-            alive: n,
+            alive: n - system.removed.len(),
             failed: 0,
             recording: true,
             closing: false,
@@ -145,8 +147,8 @@ impl Engine {
     /// Returns what the driver must do, and what it is to tell programs. For more questions in one step than 2 n + 16 it allocates.
     ///
     /// # Panics
-    /// When time runs backwards, or when the policy puts one job on two places, two jobs on one CPU, or a job where it
-    /// may not run: these are faults of the program, not of its input.
+    /// When time runs backwards, an input names a task or a resource that the system does not have, or the policy puts one job on two
+    /// places, two jobs on one CPU, or a job where it may not run: these are faults of the program.
     #[inline]
     pub fn step<S: Sink>(&mut self, now: Time, inputs: &[Input], sink: &mut S) -> Reaction<'_> {
         let state = &mut self.state;
@@ -225,6 +227,8 @@ impl Engine {
         assert!(end >= state.now, "time runs backwards: {end} after {}", state.now);
         state.now = end;
         state.closing = true;
+        state.due.clear();
+        state.replies.clear();
         state.recording = sink.wants_records();
         // Nobody decides by a setting, or by other terms, any more.
         let passed = |i: &&Input| matches!(i, Input::Configure { .. } | Input::Switch { .. } | Input::Call { .. });

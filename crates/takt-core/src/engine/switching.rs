@@ -64,7 +64,8 @@ impl Engine {
 
     /// Prepares the system with one more task; in a system with domains it becomes the last task of `domain`. The task receives the lowest
     /// free number ([`Prepared::added`]), and has left until [`Input::Enter`](crate::engine::Input::Enter). The policy that is installed with
-    /// it takes over all jobs, and restarts its internal state.
+    /// it takes over all jobs, and restarts its internal state. Numbers of jobs continue those of the earlier task, except where arrivals
+    /// are listed.
     ///
     /// # Errors
     /// When there is no room ([`Engine::reserve`]), the changed system breaks a rule of [`System::validate`](crate::model::System::validate), or the policy cannot
@@ -117,9 +118,15 @@ impl Engine {
         if prepared.generation != self.state.generation || !fits || !same_domains {
             return Err(prepared);
         }
-        self.state.now = now;
+        let before = core::mem::replace(&mut self.state.now, now);
         let installed = match prepared.domain {
-            Some(domain) => self.install_in_domain(domain, prepared, sink)?,
+            Some(domain) => match self.install_in_domain(domain, prepared, sink) {
+                Ok(replaced) => replaced,
+                Err(prepared) => {
+                    self.state.now = before;
+                    return Err(prepared);
+                }
+            },
             None => {
                 let same = |other: &PolicySpec| *other == prepared.spec && prepared.task_set.is_none();
                 let to = self.state.system.alternatives.iter().position(same);

@@ -118,11 +118,13 @@ impl State {
         // In one delivery a task's job ends at most once, its next job is released, and the task receives the one resource that it waits for.
         let events = 3 * tasks + 16;
         let most = tasks.min(self.cpus.len());
-        // Between two steps, those that are filled in one are empty.
+        // Between two steps nobody reads what the last one left here.
+        self.due.clear();
+        self.replies.clear();
         self.runs.reserve_exact(tasks - self.runs.len());
-        [&mut self.due, &mut self.replace].into_iter().for_each(|list| list.reserve_exact(tasks - list.len()));
-        self.held.reserve_exact(tasks - self.held.len());
-        self.replies.reserve_exact(2 * tasks + 16 - self.replies.len());
+        let lists = [&mut self.due, &mut self.replace, &mut self.held];
+        lists.into_iter().for_each(|list| list.reserve_exact(tasks - list.len()));
+        self.replies.reserve_exact(2 * tasks + 16);
         self.events.reserve_exact(events - self.events.len());
         self.running.reserve_exact(most - self.running.len());
         for resource in &mut self.resources {
@@ -159,7 +161,7 @@ impl State {
         match set.change {
             Change::Added(task) => {
                 let described = &self.system.tasks[task.index()];
-                let run = Run { phase: Phase::Gone, next_release: None, ..Run::new(&described.arrival) };
+                let run = Run::at_start(&described.arrival, false);
                 for (r, resource) in self.resources.iter_mut().enumerate() {
                     if described.program.locks(r) {
                         let place = resource.users.partition_point(|user| *user < task);
@@ -171,7 +173,10 @@ impl State {
                 self.replace.retain(|replaced| *replaced != task);
                 match self.runs.get_mut(task.index()) {
                     Some(old) => {
-                        let before = core::mem::replace(old, run).counts;
+                        // A late signal about the earlier task names none of the new one's jobs. Jobs of a list are numbered by it.
+                        let listed = matches!(described.arrival, Arrival::Listed { .. });
+                        let next_job = if listed { 0 } else { old.next_job };
+                        let before = core::mem::replace(old, Run { next_job, ..run }).counts;
                         *self.departed.get_or_insert_default() += before;
                     }
                     None => self.runs.push(run),

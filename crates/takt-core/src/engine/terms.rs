@@ -33,7 +33,7 @@ impl Engine {
         let job = run.job;
         // The period of a process in a window table is that of the table.
         let activated = state.system.tasks[task.index()].arrival == Arrival::Activated;
-        let wanted = state.terms(task).after(call).filter(|_| !activated);
+        let wanted = state.agreed(task).after(call).filter(|_| !activated);
         let granted = wanted.filter(|terms| policy.admits(task, terms, &Context { state, sink }));
         let answer = if granted.is_some() { Answer::Granted } else { Answer::Refused };
         state.replies.push(Reply { task, question: Question::Terms(call), answer });
@@ -46,15 +46,6 @@ impl Engine {
 }
 
 impl State {
-    /// What was agreed last, whether it holds already or waits.
-    fn terms(&self, task: TaskId) -> Terms {
-        let terms = self.system.tasks[task.index()].terms();
-        match self.runs[task.index()].mode {
-            None => terms,
-            Some(mode) => Terms { period: terms.period.map(|_| mode.period), deadline: mode.deadline, ..terms },
-        }
-    }
-
     fn agree(&mut self, task: TaskId, terms: &Terms) {
         let described = &mut self.system.tasks[task.index()];
         (described.runtime, described.reservation) = (terms.runtime, terms.reservation);

@@ -6,7 +6,7 @@ use super::step::Engine;
 use crate::cpus::CpuSet;
 #[cfg(doc)]
 use crate::input::Input;
-use crate::model::{Arrival, System, TaskId};
+use crate::model::{Arrival, System, TaskId, Terms};
 use crate::policy::{Clock, Job};
 #[cfg(doc)]
 use crate::policy::{Context, Policy};
@@ -25,6 +25,11 @@ impl Engine {
     #[must_use]
     pub fn into_system(self) -> System {
         self.state.system
+    }
+    /// The terms that hold for the task, or will hold from a later release on ([`Context::agreed`](crate::policy::Context::agreed)).
+    #[must_use]
+    pub fn agreed(&self, task: TaskId) -> Terms {
+        self.state.agreed(task)
     }
     /// The interned CPU sets.
     #[must_use]
@@ -47,7 +52,7 @@ impl Engine {
     pub fn commands(&self) -> &[Command] {
         &self.commands
     }
-    /// The tasks that run now.
+    /// The tasks that run now. Their order has no meaning.
     #[must_use]
     pub fn running(&self) -> &[TaskId] {
         &self.state.running

@@ -40,9 +40,9 @@ pub trait Ordering: Send + Sized + 'static {
     const FOLLOWS: bool = false;
     /// Whether jobs are ranked by the period or deadline of their task, so that a call changes the rank of the present one.
     const BY_TERMS: bool = false;
-    /// Whether it has a timer (one for each cluster). It must know who runs ([`Ordering::FOLLOWS`]).
+    /// Whether it has a timer (one for each cluster). It requires [`Ordering::FOLLOWS`]; without that it does not compile.
     const TIMED: bool = false;
-    /// Whether a job that waits is ranked anew when its timer goes off ([`Ordering::promoted`]).
+    /// Whether a job that waits is ranked anew when its timer goes off ([`Ordering::promoted`]). It requires [`Ordering::TIMED`].
     const PROMOTES: bool = false;
 
     /// An ordering with the settings of `build`.
@@ -282,7 +282,16 @@ struct Scoped<O> {
 }
 
 impl<O: Ordering> Scoped<O> {
+    const CONSISTENT: () = {
+        assert!(
+            O::FOLLOWS || (O::PREEMPTIVE && !O::TIMED),
+            "an ordering that is not preemptive or has a timer FOLLOWS"
+        );
+        assert!(O::TIMED || !O::PROMOTES, "an ordering that PROMOTES is TIMED");
+    };
+
     fn new(build: &Build<'_>, clusters: Clusters<Cluster>) -> Self {
+        let () = Self::CONSISTENT;
         Scoped {
             ordering: O::new(build),
             tasks: build.tasks.to_vec(),

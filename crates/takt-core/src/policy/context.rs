@@ -1,7 +1,7 @@
 //! What a policy sees of the engine. What it does there is in `engine::acts`.
 
 use super::state::{Job, Phase, State};
-use crate::model::{Locking, ResourceId, System, Task, TaskId};
+use crate::model::{Locking, ResourceId, System, Task, TaskId, Terms};
 use crate::record::{JobId, Place, Sink};
 use crate::time::{Span, Time};
 use crate::utility::Utility;
@@ -62,6 +62,12 @@ impl Context<'_> {
     #[must_use]
     pub fn task(&self, task: TaskId) -> &Task {
         &self.state.system.tasks[task.index()]
+    }
+    /// The terms that hold for the task, or will hold from a later release on. A server takes them over at once: its period is not that of the
+    /// releases, and a new runtime in an old period would be more than was admitted.
+    #[must_use]
+    pub fn agreed(&self, task: TaskId) -> Terms {
+        self.state.agreed(task)
     }
     /// The task's current job, if it has one.
     #[must_use]

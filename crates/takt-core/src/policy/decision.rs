@@ -17,9 +17,9 @@ pub enum Clock {
 /// An amount of time that a task may consume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// How much.
+    /// How much: elapsed time, or CPU time at nominal speed.
     pub amount: Span,
-    /// Of what.
+    /// Which of the two.
     pub clock: Clock,
 }
 

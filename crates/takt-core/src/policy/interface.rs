@@ -9,6 +9,9 @@ use alloc::boxed::Box;
 
 /// A scheduling policy.
 ///
+/// A policy that grants no budgets of its own grants each released job that of its task ([`Context::grant_own`]); the engine enforces it.
+/// Conformance finds a policy that forgets.
+///
 /// It allocates nothing after it is built, keeps no clock, and bases every decision on the events and on
 /// what [`Context`] shows. Policies compose: one that hosts others passes on the events of their tasks and
 /// asks them to decide over the CPUs it lends them.

@@ -5,7 +5,7 @@ use super::decision::Clock;
 use super::event::Event;
 use crate::cpus::CpuSet;
 use crate::input::Reply;
-use crate::model::{Arrival, Completion, Load, ResourceId, System, TaskId};
+use crate::model::{Arrival, Completion, Load, ResourceId, System, TaskId, Terms};
 use crate::queue::Agenda;
 use crate::record::{JobId, Place, Record, Sink, What};
 use crate::rng;
@@ -187,6 +187,11 @@ impl Run {
             due: u64::MAX,
             counts: Counts::default(),
         }
+    }
+    /// The state of a task that is in the system from the beginning, or whose number is free.
+    pub(crate) fn at_start(arrival: &Arrival, is_there: bool) -> Run {
+        let there = Run::new(arrival);
+        if is_there { there } else { Run { phase: Phase::Gone, next_release: None, ..there } }
     }
     /// Something of this task, whose state it is, is due in the step before decision `round`: it is in the list once.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
@@ -404,6 +409,15 @@ impl State {
     #[inline]
     pub(crate) fn is_activated(&self, task: TaskId) -> bool {
         self.runs[task.index()].activated
+    }
+
+    /// What was agreed last, whether it holds already or waits.
+    pub(crate) fn agreed(&self, task: TaskId) -> Terms {
+        let terms = self.system.tasks[task.index()].terms();
+        match self.runs[task.index()].mode {
+            None => terms,
+            Some(mode) => Terms { period: terms.period.map(|_| mode.period), deadline: mode.deadline, ..terms },
+        }
     }
 
     /// Whether the completions of the task's jobs are signalled, as far as is known.

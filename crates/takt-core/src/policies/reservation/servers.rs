@@ -130,7 +130,7 @@ impl Servers {
     pub(super) fn reset(&mut self, cx: &Context<'_>) {
         for index in 0..self.tasks.len() {
             let (task, unit) = (self.tasks[index], self.unit);
-            if let Some(reserved) = cx.task(task).reserved() {
+            if let Some(reserved) = cx.agreed(task).reserved() {
                 self.get_mut(task).reset(reserved, unit);
             }
         }
@@ -144,7 +144,7 @@ impl Servers {
 
     /// Takes over what is reserved for the task now, for its next budget. Those that it has have deadlines `until` then.
     pub(super) fn retune(&mut self, task: TaskId, until: Time, cx: &Context<'_>) {
-        if let Some(reserved) = cx.task(task).reserved() {
+        if let Some(reserved) = cx.agreed(task).reserved() {
             self.get_mut(task).retune(reserved, until, cx.now());
         }
     }
