@@ -1,4 +1,4 @@
-//! The scheduler: steps the engine and carries out its commands. Who waits for it is in [`crate::thread`].
+//! The scheduler: steps the engine and carries out its commands. What it waits with on Linux is in [`crate::thread`].
 //!
 //! Nothing in here may allocate after [`Scheduler::new`], block, or look at a file system.
 
@@ -41,6 +41,26 @@ pub(crate) enum Item {
     Step(Time),
     /// The end of the run: the last step.
     Close(Time),
+}
+
+/// What ends a wait of the scheduler before it is due.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Heard {
+    /// The process has signalled the completion of a job.
+    Completion(TaskId, Incarnation),
+    /// The supervisor has sent messages.
+    Messages,
+}
+
+/// What the scheduler waits with: descriptors and a timer on Linux, the machine and its clock in virtual time.
+pub(crate) trait Waiting<A: Actuator> {
+    /// Sleeps until something is heard, or until the scheduler is due ([`Scheduler::due`]).
+    ///
+    /// # Errors
+    /// When the machine below cannot wait. The run ends then.
+    fn wait(&mut self, scheduler: &Scheduler<A>) -> io::Result<()>;
+    /// Takes the next of what was heard in the last wait.
+    fn heard(&mut self) -> Option<Heard>;
 }
 
 /// A task and its process.
@@ -216,8 +236,27 @@ impl<A: Actuator> Scheduler<A> {
         due.unwrap_or(Time::MAX).min(self.repeat).min(self.end)
     }
 
+    /// Waits, takes in what is heard, and handles it with what is due, until the end of the run. Returns its instant.
+    ///
+    /// # Errors
+    /// Those of [`Waiting::wait`].
+    pub(crate) fn run(&mut self, waiting: &mut impl Waiting<A>) -> io::Result<Time> {
+        loop {
+            waiting.wait(self)?;
+            while let Some(heard) = waiting.heard() {
+                match heard {
+                    Heard::Completion(task, incarnation) => self.completion(task, incarnation),
+                    Heard::Messages => self.messages(),
+                }
+            }
+            if let Some(end) = self.advance() {
+                return Ok(end);
+            }
+        }
+    }
+
     /// Handles what was taken in, and what is due. At the end of the run it gives the instant of that.
-    pub(crate) fn advance(&mut self) -> Option<Time> {
+    fn advance(&mut self) -> Option<Time> {
         let now = self.now().min(self.end);
         let last = self.stop || now == self.end;
         if now >= self.repeat {
@@ -274,7 +313,7 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     /// A process has signalled. Without a process that is at a job, nothing of the schedule ends by that.
-    pub(crate) fn completion(&mut self, task: TaskId, incarnation: Incarnation) {
+    fn completion(&mut self, task: TaskId, incarnation: Incarnation) {
         let slot = &mut self.setup.slots[task.index()];
         if slot.incarnation != incarnation {
             return;
@@ -300,7 +339,7 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     /// Takes in what the supervisor has told.
-    pub(crate) fn messages(&mut self) {
+    fn messages(&mut self) {
         while let Ok(message) = self.setup.inbox.pop() {
             match message {
                 Message::Exit { task, incarnation, regular, replaced } => {

@@ -5,7 +5,7 @@
 use crate::life::completion_of;
 use crate::linux::Acts;
 use crate::plan::{Hooks, SchedulerClass};
-use crate::scheduler::{BATCH, Outcome, Scheduler, Setup};
+use crate::scheduler::{BATCH, Heard, Outcome, Scheduler, Setup, Waiting};
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -40,19 +40,21 @@ pub(crate) struct Frame {
 /// end of the run. With the outcome it says which class it had.
 pub(crate) fn run(setup: Setup<Acts>, frame: Frame) -> io::Result<(Outcome, &'static str)> {
     let mut scheduler = Scheduler::new(setup);
-    let mut events: Vec<Event> = Vec::with_capacity(BATCH);
+    let events: Vec<Event> = Vec::with_capacity(BATCH);
     let class = take_class(&frame);
     let by_timeout = class != "other" && rt::preempt_rt();
     let timer = if by_timeout { None } else { Some(Timer::new()?) };
     if let Some(timer) = &timer {
         epoll::add(&frame.epoll, timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
     }
+    let mut waiter = Waiter { epoll: &frame.epoll, timer, start: Span::ZERO, armed: None, events, next: 0 };
     let start = scheduler.begin();
+    waiter.start = start;
     frame.start.store(start.ns() as u64, Ordering::Release);
     if let Some(enter) = frame.hooks.enter {
         enter();
     }
-    let ended = Waiter { epoll: &frame.epoll, timer, start, armed: None }.until_end(&mut scheduler, &mut events);
+    let ended = scheduler.run(&mut waiter);
     if let Some(leave) = frame.hooks.leave {
         leave();
     }
@@ -87,40 +89,47 @@ struct Waiter<'a> {
     start: Span,
     /// What the timer descriptor is set to.
     armed: Option<Time>,
+    /// What the last wait took in, of which the first `next` were given out.
+    events: Vec<Event>,
+    next: usize,
 }
 
-impl Waiter<'_> {
-    fn until_end(&mut self, scheduler: &mut Scheduler<Acts>, events: &mut Vec<Event>) -> io::Result<Time> {
+impl Waiting<Acts> for Waiter<'_> {
+    fn wait(&mut self, scheduler: &Scheduler<Acts>) -> io::Result<()> {
         loop {
-            match self.wait(scheduler, events) {
-                Ok(()) => {}
-                Err(Errno::INTR) => continue,
-                Err(e) => return Err(e.into()),
-            }
-            for event in events.iter() {
-                match event.data.u64() {
-                    TIMER => {}
-                    CONTROL => scheduler.messages(),
-                    data => {
-                        let (task, incarnation) = completion_of(data);
-                        scheduler.completion(task, incarnation);
-                    }
-                }
-            }
-            if let Some(end) = scheduler.advance() {
-                return Ok(end);
+            match self.sleep(scheduler) {
+                Err(Errno::INTR) => {}
+                slept => return Ok(slept?),
             }
         }
     }
 
+    fn heard(&mut self) -> Option<Heard> {
+        loop {
+            let event = self.events.get(self.next)?;
+            self.next += 1;
+            match event.data.u64() {
+                TIMER => {}
+                CONTROL => return Some(Heard::Messages),
+                data => {
+                    let (task, incarnation) = completion_of(data);
+                    return Some(Heard::Completion(task, incarnation));
+                }
+            }
+        }
+    }
+}
+
+impl Waiter<'_> {
     /// Sleeps until a descriptor has something to tell or something is due, and takes in what there is. What does not fit stays ready
     /// for the next wait of the same instant.
     ///
     /// Usually by a timer descriptor in the same wait. On PREEMPT_RT the kernel handles such a timer in a thread of priority 1,
     /// which a busy real-time process on that CPU keeps from running for ever; the timeout of a real-time thread's own wait
     /// comes straight from the interrupt. It is a timeout of `poll`, because that of `epoll_wait` counts milliseconds.
-    fn wait(&mut self, scheduler: &Scheduler<Acts>, events: &mut Vec<Event>) -> Result<(), Errno> {
-        events.clear();
+    fn sleep(&mut self, scheduler: &Scheduler<Acts>) -> Result<(), Errno> {
+        self.events.clear();
+        self.next = 0;
         let due = scheduler.due();
         if let Some(timer) = &self.timer {
             if self.armed != Some(due) {
@@ -128,7 +137,7 @@ impl Waiter<'_> {
                 timer.arm(Span::from_ns(at)).map_err(|_| Errno::INVAL)?;
                 self.armed = Some(due);
             }
-            epoll::wait(self.epoll, rustix::buffer::spare_capacity(events), None)?;
+            epoll::wait(self.epoll, rustix::buffer::spare_capacity(&mut self.events), None)?;
             return Ok(());
         }
         let left = (due - scheduler.now()).or_zero().ns();
@@ -137,7 +146,7 @@ impl Waiter<'_> {
         poll(&mut [PollFd::new(self.epoll, PollFlags::IN)], limit)?;
         // Also after a timeout: a completion that came before the instant is handled must be seen before it.
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        epoll::wait(self.epoll, rustix::buffer::spare_capacity(events), Some(&at_once))?;
+        epoll::wait(self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&at_once))?;
         Ok(())
     }
 }

@@ -1,13 +1,15 @@
-//! Both halves of the executive over a virtual machine, turn by turn on one thread.
+//! Both halves of the executive over a virtual machine, turn by turn on one thread: the supervisor gets its turns while the scheduler waits.
 
 use super::{Doing, Faults, Machine};
-use crate::life::{Life, Program, Resume};
+use crate::actuator::Actuator;
+use crate::life::{Life, Message, Program, Resume};
 use crate::lives::{Lives, homes};
 use crate::plan::{Observer, Plan};
 use crate::report::Error;
-use crate::scheduler::{Outcome, Scheduler, Setup};
+use crate::scheduler::{Heard, Item, Outcome, Scheduler, Setup, Waiting};
 use crate::supervisor::Watched;
-use rtrb::RingBuffer;
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use takt_core::engine::{Engine, Input};
@@ -93,54 +95,25 @@ fn drive(engine: Engine, plan: &Arc<Plan>, executions: &[Execution], machine: &m
     let mut scheduler = Scheduler::new(setup);
     let start = scheduler.begin();
 
-    let mut agreement = Agreement::new(n);
-    let (mut control, mut round) = (false, machine.world().now);
-    // Until when each of the two does not get to run.
-    let (mut scheduler_stalls, mut supervisor_stalls) = (Span::ZERO, Span::ZERO);
-    let (mut instant, mut turns) = (Span::ZERO, 0);
-    let end = loop {
-        let due = scheduler.due();
-        let (due, now) = (Span::from_ns(start.ns().saturating_add((due - Time::ZERO).ns())), machine.world().now);
-        let called = control || machine.world().has_heard();
-        let scheduler_at = if called { now } else { due.max(now) }.max(scheduler_stalls);
-        let called = machine.world().wakes_supervisor();
-        let supervisor_at = if called { now } else { round.max(now) }.max(supervisor_stalls);
-        let next = machine.world().next().min(scheduler_at).min(supervisor_at);
-        turns = if next == instant { turns + 1 } else { 0 };
-        instant = next;
-        assert!(turns < 10_000, "time stands still at {}, the engine's next instant {due}", next - start);
-        machine.world().advance(next);
-        let supervisor_first = machine.world().faults.supervisor_first();
-        let supervisor_runs = supervisor_at <= next;
-        let mut supervise = |control: &mut bool| {
-            machine.world().wake = false;
-            round = next + ROUND;
-            lives.reap();
-            lives.serve();
-            observer.drain(&mut outbox);
-            *control |= lives.send(&mut inbox);
-            supervisor_stalls = machine.world().faults.stall().map_or(next, |stall| next + stall);
-        };
-        if supervisor_runs && supervisor_first {
-            supervise(&mut control);
-        }
-        if scheduler_at <= next || (control && scheduler_stalls <= next) {
-            let heard = machine.world().hear();
-            heard.into_iter().for_each(|(task, incarnation)| scheduler.completion(task, incarnation));
-            if std::mem::take(&mut control) {
-                scheduler.messages();
-            }
-            if let Some(end) = scheduler.advance() {
-                break end;
-            }
-            name_jobs(scheduler.engine(), executions, machine);
-            agreement.check(&scheduler, machine);
-            scheduler_stalls = machine.world().faults.stall().map_or(next, |stall| next + stall);
-        }
-        if supervisor_runs && !supervisor_first {
-            supervise(&mut control);
-        }
+    let mut turns = Turns {
+        machine,
+        executions,
+        lives: &mut lives,
+        observer: &mut observer,
+        inbox: &mut inbox,
+        outbox: &mut outbox,
+        agreement: Agreement::new(n),
+        start,
+        round: machine.world().now,
+        stalls: Stalls::default(),
+        heard: VecDeque::new(),
+        messages: false,
+        stepped: false,
+        supervisor_is_next: false,
+        instant: Span::ZERO,
+        turns: 0,
     };
+    let end = scheduler.run(&mut turns).expect("a virtual machine can wait");
     let closed = lives.close();
     assert!(closed.is_ok());
     observer.drain(&mut outbox);
@@ -151,6 +124,100 @@ fn drive(engine: Engine, plan: &Arc<Plan>, executions: &[Execution], machine: &m
     let refusals = machine.world().refusals;
     drop(lives);
     Ok(Ran { records: notes.records, steps: notes.steps, outcome, refusals, replaced, ended })
+}
+
+/// Until when each of the two does not get to run.
+#[derive(Default)]
+struct Stalls {
+    scheduler: Span,
+    supervisor: Span,
+}
+
+/// The scheduler's wait in virtual time: meanwhile the machine works and the supervisor gets its turns.
+struct Turns<'a, 'o> {
+    machine: &'a Machine,
+    executions: &'a [Execution],
+    lives: &'a mut Lives<Machine>,
+    observer: &'a mut Watched<'o>,
+    inbox: &'a mut Producer<Message<<Machine as Actuator>::Resume>>,
+    outbox: &'a mut Consumer<Item>,
+    agreement: Agreement,
+    /// Time zero of the schedule.
+    start: Span,
+    /// When the supervisor comes if nothing wakes it.
+    round: Span,
+    stalls: Stalls,
+    heard: VecDeque<Heard>,
+    /// The supervisor has sent messages.
+    messages: bool,
+    /// The scheduler has had a turn since the last wait.
+    stepped: bool,
+    /// The supervisor comes after the scheduler in this instant.
+    supervisor_is_next: bool,
+    /// The last instant of a turn, and how many turns were at it.
+    instant: Span,
+    turns: u32,
+}
+
+impl Turns<'_, '_> {
+    fn supervise(&mut self) {
+        let now = self.machine.world().now;
+        self.machine.world().wake = false;
+        self.round = now + ROUND;
+        self.lives.reap();
+        self.lives.serve();
+        self.observer.drain(self.outbox);
+        self.messages |= self.lives.send(self.inbox);
+        self.stalls.supervisor = self.machine.world().faults.stall().map_or(now, |stall| now + stall);
+    }
+}
+
+impl Waiting<Machine> for Turns<'_, '_> {
+    fn wait(&mut self, scheduler: &Scheduler<Machine>) -> io::Result<()> {
+        let machine = self.machine;
+        if std::mem::take(&mut self.stepped) {
+            name_jobs(scheduler.engine(), self.executions, machine);
+            self.agreement.check(scheduler, machine);
+            let now = machine.world().now;
+            self.stalls.scheduler = machine.world().faults.stall().map_or(now, |stall| now + stall);
+        }
+        if std::mem::take(&mut self.supervisor_is_next) {
+            self.supervise();
+        }
+        loop {
+            let due = Span::from_ns(self.start.ns().saturating_add((scheduler.due() - Time::ZERO).ns()));
+            let now = machine.world().now;
+            let called = self.messages || machine.world().has_heard();
+            let scheduler_at = if called { now } else { due.max(now) }.max(self.stalls.scheduler);
+            let called = machine.world().wakes_supervisor();
+            let supervisor_at = if called { now } else { self.round.max(now) }.max(self.stalls.supervisor);
+            let next = machine.world().next().min(scheduler_at).min(supervisor_at);
+            self.turns = if next == self.instant { self.turns + 1 } else { 0 };
+            self.instant = next;
+            assert!(self.turns < 10_000, "time stands still at {}, the engine's next instant {due}", next - self.start);
+            machine.world().advance(next);
+            let supervisor_first = machine.world().faults.supervisor_first();
+            let supervisor_runs = supervisor_at <= next;
+            if supervisor_runs && supervisor_first {
+                self.supervise();
+            }
+            if scheduler_at <= next || (self.messages && self.stalls.scheduler <= next) {
+                let heard = machine.world().hear();
+                self.heard.extend(heard.into_iter().map(|(task, incarnation)| Heard::Completion(task, incarnation)));
+                self.heard.extend(std::mem::take(&mut self.messages).then_some(Heard::Messages));
+                self.stepped = true;
+                self.supervisor_is_next = supervisor_runs && !supervisor_first;
+                return Ok(());
+            }
+            if supervisor_runs && !supervisor_first {
+                self.supervise();
+            }
+        }
+    }
+
+    fn heard(&mut self) -> Option<Heard> {
+        self.heard.pop_front()
+    }
 }
 
 /// Tells programs that begin a job what it needs: the scheduler knows which one it is.
