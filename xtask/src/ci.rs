@@ -13,6 +13,9 @@ const TIME: Duration = Duration::from_secs(30 * 60);
 /// The test that compares the outcomes of drawn workloads over real processes with their simulation: minutes.
 const OUTCOMES: &str = "real_runs_have_the_outcomes_of_the_simulation";
 
+/// How the names of tests begin that run schedules over real processes, one after the other: minutes, too.
+const REAL: &str = "real::";
+
 struct Step {
     name: &'static str,
     /// Is told when all of it has to be over.
@@ -27,11 +30,15 @@ const TEST: &[Step] = &[
         name: "clippy",
         run: |_| command(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]),
     },
-    Step { name: "tests", run: |_| tests(&["--", "--skip", OUTCOMES]) },
+    Step { name: "tests", run: |_| tests(&["--", "--skip", OUTCOMES, "--skip", REAL]) },
 ];
 
 /// What takes longer: many real runs, and machines that are built first.
 const CI: &[Step] = &[
+    Step {
+        name: "real runs",
+        run: |_| tests(&["--package", "takt-cli", "--test", "real", "--test", "bench", "--", REAL]),
+    },
     Step {
         name: "outcomes of real runs",
         run: |_| tests(&["--package", "takt-cli", "--test", "outcomes", "--", OUTCOMES, "--nocapture"]),
@@ -104,14 +111,16 @@ fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
 fn tests(chosen: &[&str]) -> Outcome {
     let file = |what: &str| std::env::temp_dir().join(format!("takt-{what}-{}", std::process::id()));
     let (skipped, attempts) = (file("skipped"), file("attempts"));
+    // One seed for all test programs, so that one number repeats them.
+    let seed = takt_testing::seed().to_string();
     let path = |file: &'_ Path| file.to_str().expect("a directory for temporary files").to_owned();
     let (skipped_path, attempts_path) = (path(&skipped), path(&attempts));
     let environment = [
         ("TAKT_TESTS_SKIPPED", skipped_path.as_str()),
         ("TAKT_TESTS_ATTEMPTS", attempts_path.as_str()),
-        // Properties are tried on the same cases in each run here, so that a failure is one of the change; `cargo test` draws others.
-        ("PROPTEST_RNG_SEED", "1"),
+        ("TAKT_SEED", seed.as_str()),
     ];
+    println!("random cases of these tests: TAKT_SEED={seed}");
     let all = ["test", "--locked", "--no-fail-fast"];
     let workspace = if chosen.contains(&"--package") { &[][..] } else { &["--workspace"] };
     let outcome = command(&[&all, workspace, chosen].concat(), &environment);
@@ -146,6 +155,14 @@ mod tests {
         // By another name it would be skipped in neither tier, and chosen in none.
         let tests = include_str!("../../crates/takt-cli/tests/outcomes/main.rs");
         assert!(tests.contains(&format!("fn {}()", super::OUTCOMES)));
+    }
+
+    #[test]
+    fn the_tests_over_real_processes_have_this_module() {
+        let module = format!("mod {}", super::REAL.trim_end_matches(':'));
+        let programs =
+            [include_str!("../../crates/takt-cli/tests/real.rs"), include_str!("../../crates/takt-cli/tests/bench.rs")];
+        assert!(programs.iter().all(|program| program.contains(&module)));
     }
 
     #[test]

@@ -63,11 +63,9 @@ fn beside(alone: &System, others: &[Task]) -> System {
     System { domains, ..system("domains", machine, tasks) }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn a_domain_is_judged_as_if_it_were_alone(tasks in tasks(), several in any::<bool>(), untimed in any::<bool>()) {
+#[test]
+fn a_domain_is_judged_as_if_it_were_alone() {
+    takt_testing::for_all(200, (tasks(), any::<bool>(), any::<bool>()), |(tasks, several, untimed)| {
         let cpus: CpuSet = if several { [1, 2].into_iter().collect() } else { CpuSet::single(1) };
         // A job at a listed instant without anything that policies ask of tasks, which no domain but its own may notice.
         let rest = Task { arrival: Arrival::Listed { instants: Vec::new() }, ..Task::default() };
@@ -83,7 +81,8 @@ proptest! {
             prop_assert_eq!(parts[1].schedulable, Answer::Yes);
             prop_assert_eq!(verdict(&both).schedulable, found.schedulable, "{}", &policy);
         }
-    }
+        Ok(())
+    });
 }
 
 /// Three tasks of 6 ms in 10 ms fit on two CPUs if one is split, whatever another domain does.

@@ -35,14 +35,15 @@ fn extreme() -> impl Strategy<Value = u64> {
     (around, -2..=2i64).prop_map(|(time, by)| time.saturating_add_signed(by).clamp(1, TIME_MAX))
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn verdicts_do_not_depend_on_the_size_of_numbers(tasks in small(5), cpus in 1..=4usize, odd in 0..1000u64) {
+#[test]
+fn verdicts_do_not_depend_on_the_size_of_numbers() {
+    takt_testing::for_all(200, (small(5), 1..=4usize, 0..1000u64), |(tasks, cpus, odd)| {
         // The end of every search must stay within the range of times, too: some lie at a few hyperperiods, of 120.
         let factor = TIME_MAX / 4000 - odd;
-        let huge: Vec<Task> = tasks.iter().map(|t| Task { runtime: t.runtime * factor, deadline: t.deadline * factor, period: t.period * factor }).collect();
+        let huge: Vec<Task> = tasks
+            .iter()
+            .map(|t| Task { runtime: t.runtime * factor, deadline: t.deadline * factor, period: t.period * factor })
+            .collect();
         for name in FREE_OF_UNITS {
             prop_assert_eq!(says(name, &tasks, cpus), says(name, &huge, cpus), "{}", name);
         }
@@ -53,32 +54,48 @@ proptest! {
             over.iter_mut().for_each(|t| t.runtime += 1);
             prop_assert_eq!(says("edf", &over, 1), Verdict::Unschedulable);
         }
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn no_test_contradicts_another(
-        times in vec((extreme(), extreme(), extreme()), 1..5),
-        (constrained, cpus) in (any::<bool>(), 1..=4usize),
-    ) {
-        let tasks: Vec<Task> = times.iter().map(|&(runtime, deadline, period)| {
-            let deadline = if constrained { deadline.min(period) } else { deadline };
-            Task { runtime: runtime.min(period), deadline, period }
-        }).collect();
-        // Splitting goes to the edge of full load, where a search gives up late.
-        for test in TESTS.iter().filter(|t| t.strategy().is_none_or(|s| s.split == Split::Never)) {
-            let cpus = if test.one_cpu { 1 } else { cpus };
-            let verdict = test.run(&set(&tasks), cpus).verdict;
-            let possible = says("necessary", &tasks, cpus) != Verdict::Unschedulable;
-            prop_assert!(verdict != Verdict::Schedulable || possible, "{}", test.name);
-            prop_assert!(verdict != Verdict::Unschedulable || !possible || test.kind == Kind::Exact, "{}", test.name);
-        }
-        for chain in ["ll", "hyperbolic", "rm-rta", "edf"].windows(2) {
-            let [weaker, stronger] = [0, 1].map(|i| says(chain[i], &tasks, 1));
-            prop_assert!(weaker != Verdict::Schedulable || matches!(stronger, Verdict::Schedulable | Verdict::Unknown), "{:?}", chain);
-        }
-        let longest = u128::from(tasks.iter().map(|t| t.runtime).max().unwrap());
-        prop_assert!(tests::tardiness(&tasks, cpus as u64).is_none_or(|late| u128::from(late) <= 3 * longest));
-    }
+#[test]
+fn no_test_contradicts_another() {
+    takt_testing::for_all(
+        200,
+        (vec((extreme(), extreme(), extreme()), 1..5), (any::<bool>(), 1..=4usize)),
+        |(times, (constrained, cpus))| {
+            let tasks: Vec<Task> = times
+                .iter()
+                .map(|&(runtime, deadline, period)| {
+                    let deadline = if constrained { deadline.min(period) } else { deadline };
+                    Task { runtime: runtime.min(period), deadline, period }
+                })
+                .collect();
+            // Splitting goes to the edge of full load, where a search gives up late.
+            for test in TESTS.iter().filter(|t| t.strategy().is_none_or(|s| s.split == Split::Never)) {
+                let cpus = if test.one_cpu { 1 } else { cpus };
+                let verdict = test.run(&set(&tasks), cpus).verdict;
+                let possible = says("necessary", &tasks, cpus) != Verdict::Unschedulable;
+                prop_assert!(verdict != Verdict::Schedulable || possible, "{}", test.name);
+                prop_assert!(
+                    verdict != Verdict::Unschedulable || !possible || test.kind == Kind::Exact,
+                    "{}",
+                    test.name
+                );
+            }
+            for chain in ["ll", "hyperbolic", "rm-rta", "edf"].windows(2) {
+                let [weaker, stronger] = [0, 1].map(|i| says(chain[i], &tasks, 1));
+                prop_assert!(
+                    weaker != Verdict::Schedulable || matches!(stronger, Verdict::Schedulable | Verdict::Unknown),
+                    "{:?}",
+                    chain
+                );
+            }
+            let longest = u128::from(tasks.iter().map(|t| t.runtime).max().unwrap());
+            prop_assert!(tests::tardiness(&tasks, cpus as u64).is_none_or(|late| u128::from(late) <= 3 * longest));
+            Ok(())
+        },
+    );
 }
 
 #[test]

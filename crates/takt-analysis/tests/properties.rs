@@ -80,43 +80,53 @@ fn check(tasks: &[Task], assignment: &Assignment) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn the_demand_is_searched_completely(tasks in tasks(3, 5)) {
+#[test]
+fn the_demand_is_searched_completely() {
+    takt_testing::for_all(2000, tasks(3, 5), |tasks| {
         match demand(&tasks) {
             Demand::Within => prop_assert!(fits(&tasks)),
             Demand::Above { at, due: wanted } => {
-                prop_assert!(wanted > at && (wanted == due(&tasks, at) || tasks.iter().any(|t| t.runtime > t.deadline)));
+                prop_assert!(
+                    wanted > at && (wanted == due(&tasks, at) || tasks.iter().any(|t| t.runtime > t.deadline))
+                );
                 prop_assert!(!fits(&tasks));
             }
             Demand::Overload => prop_assert!(work(&tasks, HYPERPERIOD) > HYPERPERIOD),
             Demand::Unknown => prop_assert!(false, "small numbers are no trouble"),
         }
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn the_largest_piece_is_the_largest(mut tasks in tasks(1, 4), period in prop::sample::select(&PERIODS[..]), part in 1..=10u64) {
-        while !fits(&tasks) {
-            tasks.pop();
-        }
-        let with = |runtime, deadline| {
-            let mut all = tasks.clone();
-            all.push(Task { runtime, deadline, period });
-            fits(&all)
-        };
-        let deadline = (period * part / 10).max(1);
-        let found = largest_piece(&tasks, Window::Fixed(deadline), period, period).unwrap();
-        prop_assert!(found <= deadline && (found == 0 || with(found, deadline)));
-        prop_assert!(found == deadline || !with(found + 1, deadline));
-        let found = largest_piece(&tasks, Window::Tight, period, period).unwrap();
-        prop_assert!(found <= period && (found == 0 || with(found, found)));
-        prop_assert!(found == period || !with(found + 1, found + 1));
-    }
+#[test]
+fn the_largest_piece_is_the_largest() {
+    takt_testing::for_all(
+        2000,
+        (tasks(1, 4), prop::sample::select(&PERIODS[..]), 1..=10u64),
+        |(mut tasks, period, part)| {
+            while !fits(&tasks) {
+                tasks.pop();
+            }
+            let with = |runtime, deadline| {
+                let mut all = tasks.clone();
+                all.push(Task { runtime, deadline, period });
+                fits(&all)
+            };
+            let deadline = (period * part / 10).max(1);
+            let found = largest_piece(&tasks, Window::Fixed(deadline), period, period).unwrap();
+            prop_assert!(found <= deadline && (found == 0 || with(found, deadline)));
+            prop_assert!(found == deadline || !with(found + 1, deadline));
+            let found = largest_piece(&tasks, Window::Tight, period, period).unwrap();
+            prop_assert!(found <= period && (found == 0 || with(found, found)));
+            prop_assert!(found == period || !with(found + 1, found + 1));
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn runtimes_may_grow_so_far_and_no_further(tasks in tasks(2, 4)) {
+#[test]
+fn runtimes_may_grow_so_far_and_no_further() {
+    takt_testing::for_all(2000, tasks(2, 4), |tasks| {
         let (p, q) = growth(&tasks).unwrap().at_least;
         let points = || 1..=2 * HYPERPERIOD + tasks.iter().map(|t| t.deadline).max().unwrap();
         let grown = |t: u64| u128::from(due(&tasks, t)) * p;
@@ -125,17 +135,24 @@ proptest! {
         prop_assert!(load <= u128::from(HYPERPERIOD) * q);
         // Some interval, or the CPU, is full. The inverse of the utilisation may be rounded down.
         let full = load == u128::from(HYPERPERIOD) * q || points().any(|t| grown(t) == u128::from(t) * q);
-        let nearly = q <= 1 << 24 && (1u128 << 24).is_multiple_of(q) && load + (load >> 20) >= u128::from(HYPERPERIOD) * q;
+        let nearly =
+            q <= 1 << 24 && (1u128 << 24).is_multiple_of(q) && load + (load >> 20) >= u128::from(HYPERPERIOD) * q;
         prop_assert!(full || nearly, "{p}/{q}");
         prop_assert_eq!(p >= q, matches!(demand(&tasks), Demand::Within));
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn fixed_priorities_grow_as_far_as_their_test_says(tasks in tasks(1, 4)) {
+#[test]
+fn fixed_priorities_grow_as_far_as_their_test_says() {
+    takt_testing::for_all(2000, tasks(1, 4), |tasks| {
         let order = set(&tasks).priorities(|t| t.deadline);
         let (p, q) = fixed_priority::growth(&tasks, &order).unwrap().factor().unwrap();
         let scaled = |p: u64, q: u64| -> Vec<Task> {
-            tasks.iter().map(|t| Task { runtime: t.runtime * p, deadline: t.deadline * q, period: t.period * q }).collect()
+            tasks
+                .iter()
+                .map(|t| Task { runtime: t.runtime * p, deadline: t.deadline * q, period: t.period * q })
+                .collect()
         };
         let (p, q) = (u64::try_from(p).unwrap(), u64::try_from(q).unwrap());
         let within = |tasks: &[Task]| {
@@ -144,54 +161,75 @@ proptest! {
         prop_assert!(within(&scaled(p, q)));
         prop_assert!(!within(&scaled(p * 1000 + 1, q * 1000)));
         prop_assert_eq!(p >= q, says("dm-rta", &tasks, 1) == Verdict::Schedulable);
-    }
+        Ok(())
+    });
+}
 
-    /// `takt check` and `takt analyze` ask different code.
-    #[test]
-    fn the_verdict_about_a_system_is_that_of_the_test_of_its_policy(
-        tasks in prop_oneof![tasks(1, 4), tasks(3, 4)],
-        offsets in prop_oneof![Just(vec![0i64; 4]), vec(0..12i64, 4)],
-        spreads in prop_oneof![Just(vec![0i64; 4]), vec(0..3i64, 4)],
-    ) {
-        let us = |t: u64| Span::from_us(t as i64);
-        let described = |(i, t): (usize, &Task)| model::Task {
-            arrival: Arrival::Sporadic {
-                offset: Span::from_us(offsets[i]),
-                period: us(t.period),
-                spread: Span::from_us(spreads[i]),
-            },
-            deadline: Some(us(t.deadline)),
-            runtime: Some(us(t.runtime)),
-            ..model::Task::default()
-        };
-        for (policy, name) in [("edf", "edf"), ("rm", "rm-rta"), ("dm", "dm-rta")] {
-            let mut system = System::new(CpuSet::first(1), PolicySpec::from_name(policy).unwrap());
-            system.backlog = Backlog::Queue;
-            system.tasks = tasks.iter().enumerate().map(described).collect();
-            let (checked, set) = (verdict(&system), TaskSet::from_system(&system).unwrap());
-            let test = tests::test(name).unwrap();
-            let found = test.run(&set, 1).verdict;
-            let same = match checked.schedulable {
-                Answer::Yes => found == Verdict::Schedulable && checked.kind == test.kind_for(&set),
-                Answer::No => found == Verdict::Unschedulable,
-                Answer::Unknown => found == Verdict::NotShown,
+/// `takt check` and `takt analyze` ask different code.
+#[test]
+fn the_verdict_about_a_system_is_that_of_the_test_of_its_policy() {
+    takt_testing::for_all(
+        2000,
+        (
+            prop_oneof![tasks(1, 4), tasks(3, 4)],
+            prop_oneof![Just(vec![0i64; 4]), vec(0..12i64, 4)],
+            prop_oneof![Just(vec![0i64; 4]), vec(0..3i64, 4)],
+        ),
+        |(tasks, offsets, spreads)| {
+            let us = |t: u64| Span::from_us(t as i64);
+            let described = |(i, t): (usize, &Task)| model::Task {
+                arrival: Arrival::Sporadic {
+                    offset: Span::from_us(offsets[i]),
+                    period: us(t.period),
+                    spread: Span::from_us(spreads[i]),
+                },
+                deadline: Some(us(t.deadline)),
+                runtime: Some(us(t.runtime)),
+                ..model::Task::default()
             };
-            prop_assert!(same, "{name}: {found:?}, {}, and {checked}", test.kind_for(&set));
-        }
-    }
+            for (policy, name) in [("edf", "edf"), ("rm", "rm-rta"), ("dm", "dm-rta")] {
+                let mut system = System::new(CpuSet::first(1), PolicySpec::from_name(policy).unwrap());
+                system.backlog = Backlog::Queue;
+                system.tasks = tasks.iter().enumerate().map(described).collect();
+                let (checked, set) = (verdict(&system), TaskSet::from_system(&system).unwrap());
+                let test = tests::test(name).unwrap();
+                let found = test.run(&set, 1).verdict;
+                let same = match checked.schedulable {
+                    Answer::Yes => found == Verdict::Schedulable && checked.kind == test.kind_for(&set),
+                    Answer::No => found == Verdict::Unschedulable,
+                    Answer::Unknown => found == Verdict::NotShown,
+                };
+                prop_assert!(same, "{name}: {found:?}, {}, and {checked}", test.kind_for(&set));
+            }
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn a_stronger_test_accepts_what_a_weaker_one_does(tasks in tasks(1, 6), cpus in 1..=4usize) {
-        for (weaker, stronger) in [("ff", "wm_ff"), ("ff", "ceqd_ff"), ("ffd", "wm_ffd"), ("ffd", "ceqd_ffd"), ("gdm-rta", "necessary")] {
+#[test]
+fn a_stronger_test_accepts_what_a_weaker_one_does() {
+    takt_testing::for_all(2000, (tasks(1, 6), 1..=4usize), |(tasks, cpus)| {
+        for (weaker, stronger) in
+            [("ff", "wm_ff"), ("ff", "ceqd_ff"), ("ffd", "wm_ffd"), ("ffd", "ceqd_ffd"), ("gdm-rta", "necessary")]
+        {
             if says(weaker, &tasks, cpus) == Verdict::Schedulable {
                 let said = says(stronger, &tasks, cpus);
-                prop_assert!(said != Verdict::Unschedulable && said != Verdict::NotShown, "{weaker} and not {stronger}");
+                prop_assert!(
+                    said != Verdict::Unschedulable && said != Verdict::NotShown,
+                    "{weaker} and not {stronger}"
+                );
             }
         }
         let implicit: Vec<Task> = tasks.iter().map(|t| Task { deadline: t.period, ..*t }).collect();
         for chain in ["ll", "hyperbolic", "rm-rta", "edf"].windows(2) {
             if says(chain[0], &implicit, 1) == Verdict::Schedulable {
-                prop_assert_eq!(says(chain[1], &implicit, 1), Verdict::Schedulable, "{} and not {}", chain[0], chain[1]);
+                prop_assert_eq!(
+                    says(chain[1], &implicit, 1),
+                    Verdict::Schedulable,
+                    "{} and not {}",
+                    chain[0],
+                    chain[1]
+                );
             }
         }
         // EDF is optimal on one CPU.
@@ -200,30 +238,41 @@ proptest! {
         }
         // One CPU is one CPU.
         for name in ["ff", "wf", "bfd", "wm_wf", "ceqd_ff"] {
-            prop_assert_eq!(says(name, &tasks, 1) == Verdict::Schedulable, says("edf", &tasks, 1) == Verdict::Schedulable, "{}", name);
+            prop_assert_eq!(
+                says(name, &tasks, 1) == Verdict::Schedulable,
+                says("edf", &tasks, 1) == Verdict::Schedulable,
+                "{}",
+                name
+            );
         }
-    }
-
-    #[test]
-    fn assignments_keep_their_rules(
-        tasks in tasks(2, 8),
-        cpus in 1..=4usize,
-        fit in prop::sample::select(&[Fit::First, Fit::Best, Fit::Worst][..]),
-        split in prop::sample::select(&[Split::Never, Split::Windows, Split::Tight][..]),
-        decreasing in any::<bool>(),
-    ) {
-        if let Placed::All(assignment) = assign(&tasks, cpus, Way { fit, decreasing, split }) {
-            check(&tasks, &assignment)?;
-        }
-    }
+        Ok(())
+    });
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+#[test]
+fn assignments_keep_their_rules() {
+    takt_testing::for_all(
+        2000,
+        (
+            tasks(2, 8),
+            1..=4usize,
+            prop::sample::select(&[Fit::First, Fit::Best, Fit::Worst][..]),
+            prop::sample::select(&[Split::Never, Split::Windows, Split::Tight][..]),
+            any::<bool>(),
+        ),
+        |(tasks, cpus, fit, split, decreasing)| {
+            if let Placed::All(assignment) = assign(&tasks, cpus, Way { fit, decreasing, split }) {
+                check(&tasks, &assignment)?;
+            }
+            Ok(())
+        },
+    );
+}
 
-    /// Between two units of time a job can be held up, too.
-    #[test]
-    fn a_coarser_unit_makes_no_verdict_better(tasks in tasks(1, 7), cpus in 1..=4usize) {
+/// Between two units of time a job can be held up, too.
+#[test]
+fn a_coarser_unit_makes_no_verdict_better() {
+    takt_testing::for_all(300, (tasks(1, 7), 1..=4usize), |(tasks, cpus)| {
         let fine: Vec<Task> = tasks.iter().map(|t| scaled(t, 1000)).collect();
         let fine = TaskSet::new(fine, Span::from_ns(1)).unwrap();
         // Pieces of tasks are cut to units, and other pieces lead to other places.
@@ -234,10 +283,17 @@ proptest! {
                 prop_assert_eq!(fine.verdict, Verdict::Schedulable, "{}", test.name);
             }
             if let (Why::Responses(coarse), Why::Responses(fine)) = (coarse.why, fine.why) {
-                prop_assert!(coarse.iter().zip(&fine).all(|(c, f)| c * 1000 >= *f), "{}: {:?} {:?}", test.name, coarse, fine);
+                prop_assert!(
+                    coarse.iter().zip(&fine).all(|(c, f)| c * 1000 >= *f),
+                    "{}: {:?} {:?}",
+                    test.name,
+                    coarse,
+                    fine
+                );
             }
         }
-    }
+        Ok(())
+    });
 }
 
 /// Four others of one unit each can keep three CPUs busy for 4/3 of a unit.

@@ -1,9 +1,14 @@
 //! Why a command could not do its work, and what it says about it.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use takt_core::model::TaskId;
 use takt_workload::{Diagnostic, Source, Unreadable, Workload};
+
+/// Whether what is printed there is coloured: on a terminal, unless `NO_COLOR` and its like say otherwise (`anstream`).
+pub(crate) fn colour(stream: &impl anstream::stream::RawStream) -> bool {
+    anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
+}
 
 /// A failure and its exit status.
 #[derive(Debug)]
@@ -19,7 +24,7 @@ impl Failure {
     }
     /// Status 2: faults of a workload file.
     pub(crate) fn diagnostics(source: &Source, faults: &[Diagnostic]) -> Failure {
-        let color = io::stderr().is_terminal();
+        let color = colour(&io::stderr());
         let text: Vec<String> = faults.iter().map(|d| d.render(source, color).trim_end().to_string()).collect();
         Failure { status: 2, text: text.join("\n\n") }
     }
@@ -30,7 +35,7 @@ impl Failure {
     }
     /// Status 2: a workload file that is no text.
     pub(crate) fn unreadable(fault: &Unreadable) -> Failure {
-        Failure { status: 2, text: fault.render(io::stderr().is_terminal()).trim_end().to_string() }
+        Failure { status: 2, text: fault.render(colour(&io::stderr())).trim_end().to_string() }
     }
     /// Status 3: this machine cannot.
     pub(crate) fn machine(message: impl std::fmt::Display, fix: &str) -> Failure {
@@ -45,6 +50,16 @@ impl Failure {
         Failure::input(format!("cannot {action} `{}`: {error}", path.display()), takt_workload::remedy(error))
     }
 
+    /// Status 1: a file or standard output (`-`) cannot be written any more.
+    pub(crate) fn write(path: &std::path::Path, error: &io::Error) -> Failure {
+        let name =
+            if path == std::path::Path::new("-") { "standard output".into() } else { format!("`{}`", path.display()) };
+        Failure {
+            status: 1,
+            text: format!("error: cannot write {name}: {error}\nhint: {}", takt_workload::remedy(error)),
+        }
+    }
+
     pub(crate) fn report(&self) -> ExitCode {
         if !self.text.is_empty() {
             // Nothing is left to do if even this cannot be said.
@@ -54,12 +69,9 @@ impl Failure {
     }
 }
 
-/// Standard output or a reader of it has gone: there is nobody to tell.
+/// Standard output cannot be written.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure { status: 0, text: String::new() },
-            _ => Failure { status: 3, text: format!("error: {error}") },
-        }
+        Failure::write(std::path::Path::new("-"), &error)
     }
 }

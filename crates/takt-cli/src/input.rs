@@ -1,7 +1,7 @@
 //! Reading a workload, as `check`, `sim` and `run` do it.
 
-use crate::failure::Failure;
-use std::io::{self, IsTerminal, Write};
+use crate::failure::{Failure, colour};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use takt_analysis::priorities::{self, Rule};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
@@ -13,7 +13,7 @@ use takt_workload::{AssignedPriorities, Diagnostic, Driver, Options, Severity, S
 /// The workload and what the command line changes about it.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Input {
-    /// Workload: a YAML file (DEmOS configurations load as they are), or a task set in CSV or ChronOS's form
+    /// Workload: a YAML file (DEmOS configurations load as they are), or a task set in CSV or ChronOS's form; `-` is standard input
     pub(crate) file: PathBuf,
     /// Policy for the tasks, such as edf, g-edf, p-rm; see `takt policies`
     #[arg(long, value_parser = policy)]
@@ -142,7 +142,7 @@ impl From<LateJobs> for Late {
 /// Parses a duration of the command line.
 pub(crate) fn duration(text: &str) -> Result<Span, String> {
     let span = takt_workload::parse_duration(text)?;
-    if span > Span::ZERO { Ok(span) } else { Err("a duration must be above zero".into()) }
+    if span > Span::ZERO { Ok(span) } else { Err("a duration must be above zero, such as `10ms`".into()) }
 }
 
 impl Input {
@@ -200,7 +200,7 @@ pub(crate) fn ignored(workload: &Workload, driver: Driver, allow: bool) -> Resul
 
 /// Says what is legal but suspicious, on standard error.
 pub(crate) fn warn(source: &Source, warnings: &[Diagnostic]) {
-    let color = io::stderr().is_terminal();
+    let color = colour(&io::stderr());
     for warning in warnings {
         debug_assert!(warning.severity != Severity::Error);
         // A warning that cannot be said must not keep a schedule from running.

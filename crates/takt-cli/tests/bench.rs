@@ -49,107 +49,114 @@ fn bench(args: &[&str]) -> Option<serde_json::Value> {
     Some(json)
 }
 
-#[test]
-fn latency_sees_windows_begin() {
-    on_cpus(|| {
-        for more in [&[][..], &["--realtime"]] {
-            let Some(json) = bench(&[&["latency"], more].concat()) else { return };
-            let series = json["results"]["series"].as_array().unwrap();
-            let windows = json["results"]["windows"].as_u64().unwrap();
-            for key in ["floor", "bare_wake", "bare_first", "takt_wake", "takt_first"] {
-                let found = series.iter().find(|s| s["name"] == key).unwrap();
-                assert!(found["median_ns"]["count"].as_u64().unwrap() > 0, "{key} saw nothing: {found}");
-            }
-            let takt = series.iter().find(|s| s["name"] == "takt_first").unwrap();
-            let seen = takt["median_ns"]["count"].as_u64().unwrap();
-            assert_eq!(seen + takt["unseen"].as_u64().unwrap(), windows);
-        }
-    });
-}
+/// Benches that run processes: seconds each.
+mod real {
+    use super::{bench, on_cpus};
 
-#[test]
-fn overhead_compares_both_forms() {
-    on_cpus(|| {
-        let Some(json) = bench(&["overhead"]) else { return };
-        let cases = json["results"]["cases"].as_array().unwrap();
-        for form in ["full", "nine tenths"] {
-            assert!(cases.iter().any(|c| c["form"] == form), "{form}");
-        }
-        for case in cases {
-            assert!(case["alone_ns"][0].as_i64().unwrap() > 0);
-            for who in ["bare_per_window_ns", "takt_per_window_ns"] {
-                assert!(case[who]["elapsed"].is_i64() && case[who]["cpu_time"].is_i64(), "{case}");
+    #[test]
+    fn latency_sees_windows_begin() {
+        on_cpus(|| {
+            for more in [&[][..], &["--realtime"]] {
+                let Some(json) = bench(&[&["latency"], more].concat()) else { return };
+                let series = json["results"]["series"].as_array().unwrap();
+                let windows = json["results"]["windows"].as_u64().unwrap();
+                for key in ["floor", "bare_wake", "bare_first", "takt_wake", "takt_first"] {
+                    let found = series.iter().find(|s| s["name"] == key).unwrap();
+                    assert!(found["median_ns"]["count"].as_u64().unwrap() > 0, "{key} saw nothing: {found}");
+                }
+                let takt = series.iter().find(|s| s["name"] == "takt_first").unwrap();
+                let seen = takt["median_ns"]["count"].as_u64().unwrap();
+                assert_eq!(seen + takt["unseen"].as_u64().unwrap(), windows);
             }
-        }
-    });
-}
+        });
+    }
 
-#[test]
-fn startup_counts_descriptors() {
-    on_cpus(|| {
-        let Some(json) = bench(&["startup"]) else { return };
-        for case in json["results"]["cases"].as_array().unwrap() {
-            for key in ["first_window_ns", "plain_loop_ns", "startup_ns", "descriptors", "peak_rss_kib", "stop_ns"] {
-                assert!(case[key].as_i64().unwrap() > 0, "{key} in {case}");
+    #[test]
+    fn overhead_compares_both_forms() {
+        on_cpus(|| {
+            let Some(json) = bench(&["overhead"]) else { return };
+            let cases = json["results"]["cases"].as_array().unwrap();
+            for form in ["full", "nine tenths"] {
+                assert!(cases.iter().any(|c| c["form"] == form), "{form}");
             }
-        }
-        // Descriptors are counted, not timed: what holds here holds for any number of partitions.
-        let limits = json["limits"].as_array().unwrap();
-        let descriptors: Vec<_> =
-            limits.iter().filter(|l| l["what"].as_str().unwrap().contains("descriptors")).collect();
-        assert_eq!(descriptors.len(), 2);
-        // A few more may be open for a moment while it starts processes.
-        let number =
-            |text: &serde_json::Value| text.as_str().unwrap().rsplit(' ').next().unwrap().parse::<u64>().unwrap();
-        assert!(descriptors.iter().all(|l| number(&l["measured"]) <= number(&l["limit"]) + 20), "{descriptors:?}");
-    });
-}
-
-#[test]
-fn misses_runs_the_same_jobs_everywhere() {
-    on_cpus(|| {
-        let Some(json) = bench(&["misses"]) else { return };
-        let variants = |set: usize| json["results"]["sets"][set]["variants"].as_array().unwrap();
-        let count = |set: usize, name: &str, key: &str| {
-            let variant = variants(set).iter().find(|v| v["name"] == name).unwrap();
-            variant["rounds"][0][key].as_u64().unwrap()
-        };
-        // 300 ms of periods of 10, 14, 25, 60 and 100 ms.
-        for name in ["takt_edf", "takt_rm", "kernel"] {
-            assert_eq!(count(0, name, "jobs"), 30 + 22 + 12 + 5 + 3, "{name}");
-        }
-        for set in [1, 2] {
-            assert_eq!(count(set, "takt_edf", "jobs"), count(set, "sim_edf", "jobs"));
-            assert_eq!(count(set, "sim_edf", "missed"), 0);
-            assert!(count(set, "sim_rm", "missed") > 0, "RM cannot schedule this set");
-        }
-    });
-}
-
-#[test]
-fn deadline_sees_the_kernel_throttle() {
-    on_cpus(|| {
-        let Some(json) = bench(&["deadline"]) else { return };
-        let cases = json["results"]["cases"].as_array().unwrap();
-        let case = |pattern: &str| cases.iter().find(|c| c["pattern"] == pattern && c["noticed"] == "at once").unwrap();
-        // 9.6 of 14.4 ms, and the rest at the deadline of 40 ms.
-        let overrun = case("overrun by a half");
-        assert_eq!(overrun["simulated_ends_ns"], serde_json::json!([[44_800_000]]));
-        // However busy this machine is, the kernel lets nobody run before the budget is replenished.
-        let last = |case: &serde_json::Value| {
-            case["rounds"][0]["measured_ends_ns"][0].as_array().unwrap().last().unwrap().as_i64()
-        };
-        assert!(last(overrun) >= Some(40_000_000), "{overrun}");
-        // Each of two yields gives up the rest of a period of 40 ms, also in the job that comes at 100 ms.
-        let yields = case("yields");
-        assert_eq!(yields["runs"], 6);
-        assert!(last(yields) >= Some(170_000_000), "{yields}");
-        for case in cases {
-            for key in ["ends_ns", "consumed_ns", "ahead_of_exact_ns"] {
-                assert!(case[key].as_i64().unwrap() >= 0, "{key} in {case}");
+            for case in cases {
+                assert!(case["alone_ns"][0].as_i64().unwrap() > 0);
+                for who in ["bare_per_window_ns", "takt_per_window_ns"] {
+                    assert!(case[who]["elapsed"].is_i64() && case[who]["cpu_time"].is_i64(), "{case}");
+                }
             }
-        }
-    });
+        });
+    }
+
+    #[test]
+    fn startup_counts_descriptors() {
+        on_cpus(|| {
+            let Some(json) = bench(&["startup"]) else { return };
+            for case in json["results"]["cases"].as_array().unwrap() {
+                for key in ["first_window_ns", "plain_loop_ns", "startup_ns", "descriptors", "peak_rss_kib", "stop_ns"]
+                {
+                    assert!(case[key].as_i64().unwrap() > 0, "{key} in {case}");
+                }
+            }
+            // Descriptors are counted, not timed: what holds here holds for any number of partitions.
+            let limits = json["limits"].as_array().unwrap();
+            let descriptors: Vec<_> =
+                limits.iter().filter(|l| l["what"].as_str().unwrap().contains("descriptors")).collect();
+            assert_eq!(descriptors.len(), 2);
+            // A few more may be open for a moment while it starts processes.
+            let number =
+                |text: &serde_json::Value| text.as_str().unwrap().rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+            assert!(descriptors.iter().all(|l| number(&l["measured"]) <= number(&l["limit"]) + 20), "{descriptors:?}");
+        });
+    }
+
+    #[test]
+    fn misses_runs_the_same_jobs_everywhere() {
+        on_cpus(|| {
+            let Some(json) = bench(&["misses"]) else { return };
+            let variants = |set: usize| json["results"]["sets"][set]["variants"].as_array().unwrap();
+            let count = |set: usize, name: &str, key: &str| {
+                let variant = variants(set).iter().find(|v| v["name"] == name).unwrap();
+                variant["rounds"][0][key].as_u64().unwrap()
+            };
+            // 300 ms of periods of 10, 14, 25, 60 and 100 ms.
+            for name in ["takt_edf", "takt_rm", "kernel"] {
+                assert_eq!(count(0, name, "jobs"), 30 + 22 + 12 + 5 + 3, "{name}");
+            }
+            for set in [1, 2] {
+                assert_eq!(count(set, "takt_edf", "jobs"), count(set, "sim_edf", "jobs"));
+                assert_eq!(count(set, "sim_edf", "missed"), 0);
+                assert!(count(set, "sim_rm", "missed") > 0, "RM cannot schedule this set");
+            }
+        });
+    }
+
+    #[test]
+    fn deadline_sees_the_kernel_throttle() {
+        on_cpus(|| {
+            let Some(json) = bench(&["deadline"]) else { return };
+            let cases = json["results"]["cases"].as_array().unwrap();
+            let case =
+                |pattern: &str| cases.iter().find(|c| c["pattern"] == pattern && c["noticed"] == "at once").unwrap();
+            // 9.6 of 14.4 ms, and the rest at the deadline of 40 ms.
+            let overrun = case("overrun by a half");
+            assert_eq!(overrun["simulated_ends_ns"], serde_json::json!([[44_800_000]]));
+            // However busy this machine is, the kernel lets nobody run before the budget is replenished.
+            let last = |case: &serde_json::Value| {
+                case["rounds"][0]["measured_ends_ns"][0].as_array().unwrap().last().unwrap().as_i64()
+            };
+            assert!(last(overrun) >= Some(40_000_000), "{overrun}");
+            // Each of two yields gives up the rest of a period of 40 ms, also in the job that comes at 100 ms.
+            let yields = case("yields");
+            assert_eq!(yields["runs"], 6);
+            assert!(last(yields) >= Some(170_000_000), "{yields}");
+            for case in cases {
+                for key in ["ends_ns", "consumed_ns", "ahead_of_exact_ns"] {
+                    assert!(case[key].as_i64().unwrap() >= 0, "{key} in {case}");
+                }
+            }
+        });
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::play::{self, play, play_and};
 use crate::standing::{self, Order};
 use crate::subject::{self, Statement, Subject};
 use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use std::fmt::{self, Debug, Display};
 use takt_core::model::{PolicySpec, Profile};
 use takt_core::policy::Registry;
@@ -51,7 +51,7 @@ fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
 }
 
 impl Suite {
-    /// A suite for a registry's policies, with the seed and the number of cases of the environment.
+    /// A suite for a registry's policies, with the seed and the number of cases of the environment. Without one, the seed is fresh.
     ///
     /// # Panics
     /// When the environment names a seed or a number of cases that is none.
@@ -59,7 +59,7 @@ impl Suite {
     pub fn new(registry: Registry) -> Suite {
         Suite {
             subject: Subject { registry, statements: Vec::new() },
-            seed: setting("TAKT_SEED").unwrap_or(1),
+            seed: takt_testing::seed(),
             cases: setting("TAKT_CASES"),
             only: std::env::var("TAKT_POLICY").ok(),
         }
@@ -204,7 +204,7 @@ impl Suite {
     ) -> Result<(), Failure> {
         let count = self.cases.unwrap_or(default);
         let config = Config { cases: count, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
-        let mut runner = TestRunner::new_with_rng(config, generator(self.seed));
+        let mut runner = TestRunner::new_with_rng(config, takt_testing::generator(self.seed));
         let result = subject::trying(&self.subject, || {
             runner.run(&cases(), |case| {
                 play::in_silence(|| check(case))
@@ -221,17 +221,9 @@ impl Suite {
     }
 }
 
-/// A generator that is fast without optimisation.
-fn generator(seed: u64) -> TestRng {
-    // Not all zeros, whatever the seed is.
-    let mut bytes = *b"takttakttakttakt";
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    TestRng::from_seed(RngAlgorithm::XorShift, &bytes)
-}
-
 /// Whether one of so many cases fails with such a message; if not, what they fail with.
 fn is_found(spec: PolicySpec, (seed, count): (u64, u32), message: impl Fn(&str) -> bool) -> Result<(), String> {
-    let mut runner = TestRunner::new_with_rng(Config::default(), generator(seed));
+    let mut runner = TestRunner::new_with_rng(Config::default(), takt_testing::generator(seed));
     let cases = case::cases(spec);
     let mut others = String::from("nothing is found");
     for _ in 0..count {

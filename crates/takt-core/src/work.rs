@@ -141,20 +141,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    proptest! {
-        #[test]
-        fn the_time_for_work_is_the_least_in_which_it_is_done(work in 0i64..1 << 50, millionths in 1u32..5_000_000) {
+    #[test]
+    fn the_time_for_work_is_the_least_in_which_it_is_done() {
+        takt_testing::for_all(256, (0i64..1 << 50, 1u32..5_000_000), |(work, millionths)| {
             let (work, speed) = (Work(work), Speed(millionths));
             let time = speed.time_for(work);
             prop_assert!(speed.work_in(time) >= work);
             prop_assert!(time == Span::ZERO || speed.work_in(time - Span::from_ns(1)) < work);
-        }
+            Ok(())
+        });
+    }
 
-        #[test]
-        fn at_nominal_speed_work_is_time(ns in any::<i64>()) {
+    #[test]
+    fn at_nominal_speed_work_is_time() {
+        takt_testing::for_all(256, any::<i64>(), |ns| {
             let time = Span::from_ns(ns);
             prop_assert_eq!(Speed::NOMINAL.time_for(Speed::NOMINAL.work_in(time)), time);
-        }
+            Ok(())
+        });
     }
 
     #[test]

@@ -565,12 +565,10 @@ fn settings_that_make_no_sense_are_refused() {
     assert_eq!(spec("p-ipi", &[]).scope, Scope::Partitioned);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// Parts add up to the whole, and none is further than one unit from what it should be.
-    #[test]
-    fn a_split_gives_everything_away(parts in prop::collection::vec(0i128..1 << 40, 1..20), whole in 0i64..1 << 50) {
+/// Parts add up to the whole, and none is further than one unit from what it should be.
+#[test]
+fn a_split_gives_everything_away() {
+    takt_testing::for_all(64, (prop::collection::vec(0i128..1 << 40, 1..20), 0i64..1 << 50), |(parts, whole)| {
         let of: i128 = parts.iter().sum::<i128>().max(1);
         let mut split = Split::new(whole, of);
         let given: Vec<i64> = parts.iter().map(|p| split.next(*p)).collect();
@@ -582,29 +580,37 @@ proptest! {
             prop_assert!(error.abs() <= of, "{part} of {of}: {given} of {whole}");
         }
         prop_assert!(whole <= 1 << 50 && WHOLE == 1 << 32);
-    }
+        Ok(())
+    });
+}
 
-    /// Whatever the parts do, the sum does not see it: with standing disturbances the round goes to its set point while α
-    /// jumps in every round.
-    #[test]
-    fn alpha_may_change_at_any_time(
-        shares in prop::collection::vec([1u32..1_000_000, 1..1_000_000, 1..1_000_000], 60),
-        skews in [-100i64..100, -100..100, -100..100],
-    ) {
-        let settings = [("least", "0"), ("most", "1000"), ("reinit", "no"), ("nominal", "4")];
-        let mut plant = Plant::new(spec("ipi", &settings), 1, vec![batch(0.3); 3]);
-        let skew = |i: usize| Input::Skew { task: TaskId(i as u32), by: Span::from_us(skews[i]) };
-        plant.step(Time::ZERO, &[skew(0), skew(1), skew(2)]);
-        let mut last = Vec::new();
-        for shares in shares {
-            let share = |i: usize| Input::Share { task: TaskId(i as u32), share: Some(shares[i]), importance: 1 };
-            let at = plant.engine.now();
-            plant.step(at, &[share(0), share(1), share(2)]);
-            last = plant.rounds(1);
-        }
-        // Bursts that would be negative are none; only then is the sum disturbed.
-        let clipped = plant.rounds.iter().skip(20).any(|r| r.bursts.iter().any(|b| b.1 < Span::from_us(200)));
-        let error = (last[0].measured - ms(12.0)).ns().abs();
-        prop_assert!(clipped || error < 1_000, "{error} ns with {skews:?}");
-    }
+/// Whatever the parts do, the sum does not see it: with standing disturbances the round goes to its set point while α
+/// jumps in every round.
+#[test]
+fn alpha_may_change_at_any_time() {
+    takt_testing::for_all(
+        64,
+        (
+            prop::collection::vec([1u32..1_000_000, 1..1_000_000, 1..1_000_000], 60),
+            [-100i64..100, -100..100, -100..100],
+        ),
+        |(shares, skews)| {
+            let settings = [("least", "0"), ("most", "1000"), ("reinit", "no"), ("nominal", "4")];
+            let mut plant = Plant::new(spec("ipi", &settings), 1, vec![batch(0.3); 3]);
+            let skew = |i: usize| Input::Skew { task: TaskId(i as u32), by: Span::from_us(skews[i]) };
+            plant.step(Time::ZERO, &[skew(0), skew(1), skew(2)]);
+            let mut last = Vec::new();
+            for shares in shares {
+                let share = |i: usize| Input::Share { task: TaskId(i as u32), share: Some(shares[i]), importance: 1 };
+                let at = plant.engine.now();
+                plant.step(at, &[share(0), share(1), share(2)]);
+                last = plant.rounds(1);
+            }
+            // Bursts that would be negative are none; only then is the sum disturbed.
+            let clipped = plant.rounds.iter().skip(20).any(|r| r.bursts.iter().any(|b| b.1 < Span::from_us(200)));
+            let error = (last[0].measured - ms(12.0)).ns().abs();
+            prop_assert!(clipped || error < 1_000, "{error} ns with {skews:?}");
+            Ok(())
+        },
+    );
 }

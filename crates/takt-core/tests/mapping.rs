@@ -129,52 +129,58 @@ fn fit(tasks: &[u32], affinities: &[u32], used: u32) -> bool {
         .any(|cpu| affinities[task as usize] & !used & cpu != 0 && fit(rest, affinities, used | cpu))
 }
 
-proptest! {
-    /// Jobs come one by one, and some block and wake: those that run are at all times the most urgent that can run at once.
-    #[test]
-    fn the_most_urgent_jobs_that_can_run_at_once_run(
-        (mapper, (cpus, affinities, toggles)) in (0..MAPPERS.len(), (1usize..5).prop_flat_map(|cpus| {
-            (Just(cpus), prop::collection::vec(1u32..1 << cpus, 1..8), prop::collection::vec(0usize..8, 0..40))
-        }))
-    ) {
-        let mapper = MAPPERS[mapper].name;
-        let n = affinities.len();
-        let set = |mask: u32| (0..cpus).filter(|cpu| mask >> cpu & 1 == 1).collect::<CpuSet>();
-        let task = |(i, mask): (usize, &u32)| Task { affinity: set(*mask), ..once(i as i64, (i * 5 % 8) as u32) };
-        let mut engine = mapped_by(mapper, cpus, affinities.iter().enumerate().map(task).collect());
-        let mut blocked = vec![false; n];
-        for at in 0..n + toggles.len() {
-            let mut inputs = Vec::new();
-            if at >= n {
-                let index = toggles[at - n] % n;
-                let task = TaskId(index as u32);
-                inputs.push(if blocked[index] { Input::Wake { task } } else { Input::Block { task } });
-                blocked[index] = !blocked[index];
-            }
-            let before: Vec<_> = (0..n).map(|i| engine.place_of(TaskId(i as u32))).collect();
-            step(&mut engine, at as i64, &inputs);
-            let mut ready: Vec<u32> = (0..n as u32).filter(|&i| i as usize <= at && !blocked[i as usize]).collect();
-            ready.sort_by_key(|&i| (std::cmp::Reverse(i * 5 % 8), i));
-            let mut expected = Vec::new();
-            for task in ready {
-                expected.push(task);
-                if !fit(&expected, &affinities, 0) {
-                    expected.pop();
+/// Jobs come one by one, and some block and wake: those that run are at all times the most urgent that can run at once.
+#[test]
+fn the_most_urgent_jobs_that_can_run_at_once_run() {
+    takt_testing::for_all(
+        256,
+        (
+            0..MAPPERS.len(),
+            (1usize..5).prop_flat_map(|cpus| {
+                (Just(cpus), prop::collection::vec(1u32..1 << cpus, 1..8), prop::collection::vec(0usize..8, 0..40))
+            }),
+        ),
+        |(mapper, (cpus, affinities, toggles))| {
+            let mapper = MAPPERS[mapper].name;
+            let n = affinities.len();
+            let set = |mask: u32| (0..cpus).filter(|cpu| mask >> cpu & 1 == 1).collect::<CpuSet>();
+            let task = |(i, mask): (usize, &u32)| Task { affinity: set(*mask), ..once(i as i64, (i * 5 % 8) as u32) };
+            let mut engine = mapped_by(mapper, cpus, affinities.iter().enumerate().map(task).collect());
+            let mut blocked = vec![false; n];
+            for at in 0..n + toggles.len() {
+                let mut inputs = Vec::new();
+                if at >= n {
+                    let index = toggles[at - n] % n;
+                    let task = TaskId(index as u32);
+                    inputs.push(if blocked[index] { Input::Wake { task } } else { Input::Block { task } });
+                    blocked[index] = !blocked[index];
+                }
+                let before: Vec<_> = (0..n).map(|i| engine.place_of(TaskId(i as u32))).collect();
+                step(&mut engine, at as i64, &inputs);
+                let mut ready: Vec<u32> = (0..n as u32).filter(|&i| i as usize <= at && !blocked[i as usize]).collect();
+                ready.sort_by_key(|&i| (std::cmp::Reverse(i * 5 % 8), i));
+                let mut expected = Vec::new();
+                for task in ready {
+                    expected.push(task);
+                    if !fit(&expected, &affinities, 0) {
+                        expected.pop();
+                    }
+                }
+                let places: Vec<_> = (0..n).map(|i| engine.place_of(TaskId(i as u32))).collect();
+                let runs: Vec<u32> = (0..n as u32).filter(|&i| places[i as usize].is_some()).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(&runs, &expected);
+                let used: std::collections::BTreeSet<_> = places.iter().flatten().collect();
+                prop_assert_eq!(used.len(), runs.len());
+                for (mask, place) in affinities.iter().zip(&places) {
+                    prop_assert!(place.is_none_or(|p| mask >> p.0 & 1 == 1));
+                }
+                // Where nobody new runs, nobody moves.
+                if mapper == "three-pass" && runs.iter().all(|&i| before[i as usize].is_some()) {
+                    prop_assert!(runs.iter().all(|&i| before[i as usize] == places[i as usize]));
                 }
             }
-            let places: Vec<_> = (0..n).map(|i| engine.place_of(TaskId(i as u32))).collect();
-            let runs: Vec<u32> = (0..n as u32).filter(|&i| places[i as usize].is_some()).collect();
-            expected.sort_unstable();
-            prop_assert_eq!(&runs, &expected);
-            let used: std::collections::BTreeSet<_> = places.iter().flatten().collect();
-            prop_assert_eq!(used.len(), runs.len());
-            for (mask, place) in affinities.iter().zip(&places) {
-                prop_assert!(place.is_none_or(|p| mask >> p.0 & 1 == 1));
-            }
-            // Where nobody new runs, nobody moves.
-            if mapper == "three-pass" && runs.iter().all(|&i| before[i as usize].is_some()) {
-                prop_assert!(runs.iter().all(|&i| before[i as usize] == places[i as usize]));
-            }
-        }
-    }
+            Ok(())
+        },
+    );
 }

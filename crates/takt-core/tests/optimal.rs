@@ -158,8 +158,7 @@ struct Dice {
 
 impl Dice {
     fn new(set: u64) -> Dice {
-        let seed = std::env::var("TAKT_SEED").map_or(1, |text| text.parse().expect("TAKT_SEED is a number"));
-        Dice { seed, set, next: 0 }
+        Dice { seed: takt_testing::seed(), set, next: 0 }
     }
     /// From `least` to `most`, both included.
     fn roll(&mut self, least: i64, most: i64) -> i64 {

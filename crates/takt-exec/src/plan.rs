@@ -121,6 +121,10 @@ pub trait Observer {
         let _ = (now, inputs);
         Ok(())
     }
+    /// Whether the run is to end now, as after a signal. Asked some twenty times a second.
+    fn ends_run(&self) -> bool {
+        false
+    }
     /// Called some twenty times a second with the instant reached. What was recorded should reach the disk now.
     fn tick(&mut self, now: Time) -> io::Result<()> {
         let _ = now;

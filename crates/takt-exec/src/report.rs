@@ -76,6 +76,8 @@ pub enum Ended {
     AllExited,
     /// A signal asked for it.
     Signal,
+    /// The observer asked for it ([`Observer::ends_run`](crate::Observer::ends_run)).
+    Observer,
     /// The process of this task ended, and `on_exit: stop` ended the run.
     Exit(TaskId),
 }

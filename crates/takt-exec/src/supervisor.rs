@@ -266,7 +266,8 @@ impl Supervisor {
             self.lives.reap();
             self.lives.serve();
             observer.drain(&mut outbox);
-            if self.signals.stop() && !std::mem::replace(&mut stopping, true) {
+            let ends = self.signals.stop() || observer.ends_run();
+            if ends && !std::mem::replace(&mut stopping, true) {
                 self.lives.outgoing.push_back(Message::Stop);
             }
             self.send(&mut inbox);
@@ -299,6 +300,7 @@ impl Supervisor {
         }
         let ended = match (stopped, self.lives.stopped_by) {
             (_, Some(task)) => Ended::Exit(task),
+            (true, None) if observer.ends_run() && !self.signals.stop() => Ended::Observer,
             (true, None) => Ended::Signal,
             (false, _) if n > 0 && engine.all_gone() && self.plan.duration.is_none_or(|d| end < Time::ZERO + d) => {
                 Ended::AllExited
@@ -366,6 +368,10 @@ impl<'a> Watched<'a> {
         if self.error.is_none() {
             self.error = f(self.observer).err();
         }
+    }
+
+    fn ends_run(&self) -> bool {
+        self.error.is_some() || self.observer.ends_run()
     }
 
     /// Tells what the scheduler has recorded.

@@ -72,16 +72,17 @@ fn agree(system: &System) -> Result<Verdict, TestCaseError> {
     Ok(verdict)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn edf_on_one_cpu_is_exact(tasks in tasks(1, 6)) {
+#[test]
+fn edf_on_one_cpu_is_exact() {
+    takt_testing::for_all(1500, tasks(1, 6), |tasks| {
         prop_assert!(agree(&system("edf", 1, &tasks, &[]))?.schedulable != Answer::Unknown);
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn edf_with_deadlines_beyond_the_periods_is_no_promise_too_much(tasks in tasks(3, 6)) {
+#[test]
+fn edf_with_deadlines_beyond_the_periods_is_no_promise_too_much() {
+    takt_testing::for_all(1500, tasks(3, 6), |tasks| {
         let system = system("edf", 1, &tasks, &[]);
         let verdict = verdict(&system);
         prop_assert_eq!(verdict.kind, Kind::Exact);
@@ -89,35 +90,51 @@ proptest! {
         if verdict.utilisation.at_most(1) == Some(true) {
             agree(&system)?;
         }
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn rate_monotonic_on_one_cpu_is_exact(tasks in tasks(1, 6)) {
+#[test]
+fn rate_monotonic_on_one_cpu_is_exact() {
+    takt_testing::for_all(1500, tasks(1, 6), |tasks| {
         prop_assert!(agree(&system("rm", 1, &tasks, &[]))?.schedulable != Answer::Unknown);
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn distinct_priorities_on_one_cpu_are_exact(tasks in tasks(1, 6), order in Just([0u32, 1, 2, 3, 4]).prop_shuffle()) {
+#[test]
+fn distinct_priorities_on_one_cpu_are_exact() {
+    takt_testing::for_all(1500, (tasks(1, 6), Just([0u32, 1, 2, 3, 4]).prop_shuffle()), |(tasks, order)| {
         prop_assert!(agree(&system("fp", 1, &tasks, &order))?.schedulable != Answer::Unknown);
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn ties_offsets_and_long_deadlines_are_no_promise_too_much(
-        mut tasks in tasks(2, 6),
-        offsets in vec(0i64..12, 6),
-        priorities in vec(0u32..3, 6),
-        policy in prop::sample::select(&["fp", "rm", "edf"][..]),
-    ) {
-        tasks.iter_mut().zip(&offsets).for_each(|(task, offset)| task[3] = *offset);
-        let system = system(policy, 1, &tasks, &priorities);
-        if verdict(&system).schedulable == Answer::Yes {
-            agree(&system)?;
-        }
-    }
+#[test]
+fn ties_offsets_and_long_deadlines_are_no_promise_too_much() {
+    takt_testing::for_all(
+        1500,
+        (tasks(2, 6), vec(0i64..12, 6), vec(0u32..3, 6), prop::sample::select(&["fp", "rm", "edf"][..])),
+        |(mut tasks, offsets, priorities, policy)| {
+            tasks.iter_mut().zip(&offsets).for_each(|(task, offset)| task[3] = *offset);
+            let system = system(policy, 1, &tasks, &priorities);
+            if verdict(&system).schedulable == Answer::Yes {
+                agree(&system)?;
+            }
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn several_cpus(tasks in tasks(1, 9), cpus in 2usize..4, policy in prop::sample::select(&["p-edf", "p-rm", "g-edf", "g-rm"][..])) {
-        let verdict = agree(&system(policy, cpus, &tasks, &[]))?;
-        prop_assert!(policy.starts_with('g') || verdict.schedulable != Answer::Unknown);
-    }
+#[test]
+fn several_cpus() {
+    takt_testing::for_all(
+        1500,
+        (tasks(1, 9), 2usize..4, prop::sample::select(&["p-edf", "p-rm", "g-edf", "g-rm"][..])),
+        |(tasks, cpus, policy)| {
+            let verdict = agree(&system(policy, cpus, &tasks, &[]))?;
+            prop_assert!(policy.starts_with('g') || verdict.schedulable != Answer::Unknown);
+            Ok(())
+        },
+    );
 }

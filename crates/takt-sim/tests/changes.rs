@@ -116,15 +116,14 @@ fn into_domains(system: &mut System) {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
-
-    #[test]
-    fn changes_have_the_effect_of_the_whole_picture(system in described()) {
+#[test]
+fn changes_have_the_effect_of_the_whole_picture() {
+    takt_testing::for_all(600, described(), |system| {
         let ((whole, whole_report), (changes, report)) = (simulated(&system, false), simulated(&system, true));
         let differs = whole.iter().zip(&changes).position(|(a, b)| a != b);
         prop_assert_eq!(differs.map(|i| (&whole[i], &changes[i])), None);
         prop_assert_eq!(whole.len(), changes.len());
         prop_assert_eq!(whole_report, report);
-    }
+        Ok(())
+    });
 }

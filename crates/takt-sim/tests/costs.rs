@@ -232,73 +232,94 @@ fn sum(report: &Report, of: impl Fn(&CpuTime) -> Span) -> Span {
     report.cpus.iter().fold(Span::ZERO, |sum, cpu| sum + of(cpu))
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-
-    /// Every nanosecond of every CPU is somebody's, and what is charged is spent or cancelled by the end of a job.
-    #[test]
-    fn the_sums_come_out(
-        tasks in prop::collection::vec(task(), 1..7),
-        cpus in 1usize..4,
-        policy in prop::sample::select(vec!["g-fp", "g-edf", "p-edf", "c-edf"]),
-        scenario in scenario(),
-        abort: bool,
-        backlog in prop::sample::select(vec![Backlog::Queue, Backlog::Skip, Backlog::Chronos]),
-    ) {
-        let late = if abort { Late::Abort } else { Late::Continue };
-        let described = System { late, backlog, ..system(cpus, policy, tasks) };
-        let told = tell(described.clone(), &scenario, 700);
-        let report = &told.report;
-        for cpu in &report.cpus {
-            prop_assert_eq!(cpu.worked + cpu.overhead + cpu.stolen + cpu.idle, ns(700));
-            prop_assert!(cpu.idle >= Span::ZERO && cpu.worked >= Span::ZERO && cpu.overhead >= Span::ZERO);
-        }
-        let received = report.tasks.iter().fold(Span::ZERO, |sum, task| sum + task.received);
-        prop_assert_eq!(received, sum(report, |cpu| cpu.worked + cpu.overhead + cpu.stolen));
-        let worked = report.tasks.iter().fold(Span::ZERO, |sum, task| sum + task.worked);
-        prop_assert_eq!(worked, sum(report, |cpu| cpu.worked));
-        let charged = &report.charged;
-        let calls = charged.scheduler + charged.scheduler_task + charged.lock + charged.interrupt;
-        let all = charged.context_switch + charged.migration + charged.cache_reload + calls;
-        prop_assert!(sum(report, |cpu| cpu.overhead) <= all);
-        prop_assert!(charged.interrupt <= scenario.costs.interrupt * report.interrupts as i64);
-        if policy == "p-edf" || cpus == 1 {
-            prop_assert_eq!((charged.lock, report.interrupts, report.blocked_entries), (Span::ZERO, 0, 0));
-        }
-        prop_assert_eq!(charged.context_switch, scenario.costs.context_switch * told.engine.context_switches() as i64);
-        prop_assert_eq!(charged.migration, scenario.costs.migration * told.engine.totals().migrations as i64);
-        // The same again is the same.
-        let again = tell(described, &scenario, 700);
-        prop_assert_eq!(&again.records, &told.records);
-        prop_assert_eq!(&again.report, report);
-    }
-    /// The schedule is that of a machine that goes nanosecond by nanosecond.
-    #[test]
-    fn the_schedule_is_that_of_a_simple_machine(
-        tasks in prop::collection::vec(simple_task(), 1..6),
-        cpus in 1usize..4,
-        policy in prop::sample::select(vec!["g-fp", "g-edf"]),
-        steal in prop::option::of((1i64..30, 0i64..10)),
-        costs in prop::option::of((0i64..5, 0i64..5)),
-    ) {
-        const END: i64 = 400;
-        let steal = steal.map(|(period, length)| Steal { period: ns(period), length: ns(length.min(period)) });
-        let costs = costs.filter(|_| cpus == 1).map_or(Costs::default(), |(switch, reload)| {
-            Costs { context_switch: ns(switch), cache_reload: ns(reload), ..Costs::default() }
-        });
-        let scenario = Scenario { costs, steal, ..Scenario::default() };
-        let described = system(cpus, policy, tasks);
-        let simple = reference::reference(&described, &scenario, END);
-        let told = tell(described, &scenario, END);
-        let recorded = reference::recorded(&told.records, END);
-        let differ = (0..END as usize).find(|&t| simple.runs[t] != recorded.runs[t]);
-        prop_assert_eq!(differ, None, "at that instant {:?} should run:\n{}", differ.map(|t| &simple.runs[t]), told.lines);
-        let sorted = |mut completions: Vec<(i64, usize)>| {
-            completions.sort_unstable();
-            completions
-        };
-        prop_assert_eq!(sorted(recorded.completions), sorted(simple.completions));
-    }
+/// Every nanosecond of every CPU is somebody's, and what is charged is spent or cancelled by the end of a job.
+#[test]
+fn the_sums_come_out() {
+    takt_testing::for_all(
+        400,
+        (
+            prop::collection::vec(task(), 1..7),
+            1usize..4,
+            prop::sample::select(vec!["g-fp", "g-edf", "p-edf", "c-edf"]),
+            scenario(),
+            any::<bool>(),
+            prop::sample::select(vec![Backlog::Queue, Backlog::Skip, Backlog::Chronos]),
+        ),
+        |(tasks, cpus, policy, scenario, abort, backlog)| {
+            let late = if abort { Late::Abort } else { Late::Continue };
+            let described = System { late, backlog, ..system(cpus, policy, tasks) };
+            let told = tell(described.clone(), &scenario, 700);
+            let report = &told.report;
+            for cpu in &report.cpus {
+                prop_assert_eq!(cpu.worked + cpu.overhead + cpu.stolen + cpu.idle, ns(700));
+                prop_assert!(cpu.idle >= Span::ZERO && cpu.worked >= Span::ZERO && cpu.overhead >= Span::ZERO);
+            }
+            let received = report.tasks.iter().fold(Span::ZERO, |sum, task| sum + task.received);
+            prop_assert_eq!(received, sum(report, |cpu| cpu.worked + cpu.overhead + cpu.stolen));
+            let worked = report.tasks.iter().fold(Span::ZERO, |sum, task| sum + task.worked);
+            prop_assert_eq!(worked, sum(report, |cpu| cpu.worked));
+            let charged = &report.charged;
+            let calls = charged.scheduler + charged.scheduler_task + charged.lock + charged.interrupt;
+            let all = charged.context_switch + charged.migration + charged.cache_reload + calls;
+            prop_assert!(sum(report, |cpu| cpu.overhead) <= all);
+            prop_assert!(charged.interrupt <= scenario.costs.interrupt * report.interrupts as i64);
+            if policy == "p-edf" || cpus == 1 {
+                prop_assert_eq!((charged.lock, report.interrupts, report.blocked_entries), (Span::ZERO, 0, 0));
+            }
+            prop_assert_eq!(
+                charged.context_switch,
+                scenario.costs.context_switch * told.engine.context_switches() as i64
+            );
+            prop_assert_eq!(charged.migration, scenario.costs.migration * told.engine.totals().migrations as i64);
+            // The same again is the same.
+            let again = tell(described, &scenario, 700);
+            prop_assert_eq!(&again.records, &told.records);
+            prop_assert_eq!(&again.report, report);
+            Ok(())
+        },
+    );
+}
+/// The schedule is that of a machine that goes nanosecond by nanosecond.
+#[test]
+fn the_schedule_is_that_of_a_simple_machine() {
+    takt_testing::for_all(
+        400,
+        (
+            prop::collection::vec(simple_task(), 1..6),
+            1usize..4,
+            prop::sample::select(vec!["g-fp", "g-edf"]),
+            prop::option::of((1i64..30, 0i64..10)),
+            prop::option::of((0i64..5, 0i64..5)),
+        ),
+        |(tasks, cpus, policy, steal, costs)| {
+            const END: i64 = 400;
+            let steal = steal.map(|(period, length)| Steal { period: ns(period), length: ns(length.min(period)) });
+            let costs = costs.filter(|_| cpus == 1).map_or(Costs::default(), |(switch, reload)| Costs {
+                context_switch: ns(switch),
+                cache_reload: ns(reload),
+                ..Costs::default()
+            });
+            let scenario = Scenario { costs, steal, ..Scenario::default() };
+            let described = system(cpus, policy, tasks);
+            let simple = reference::reference(&described, &scenario, END);
+            let told = tell(described, &scenario, END);
+            let recorded = reference::recorded(&told.records, END);
+            let differ = (0..END as usize).find(|&t| simple.runs[t] != recorded.runs[t]);
+            prop_assert_eq!(
+                differ,
+                None,
+                "at that instant {:?} should run:\n{}",
+                differ.map(|t| &simple.runs[t]),
+                told.lines
+            );
+            let sorted = |mut completions: Vec<(i64, usize)>| {
+                completions.sort_unstable();
+                completions
+            };
+            prop_assert_eq!(sorted(recorded.completions), sorted(simple.completions));
+            Ok(())
+        },
+    );
 }
 
 /// Three tasks for two CPUs that are packed otherwise by what is reserved than by what they need.

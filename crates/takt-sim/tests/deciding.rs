@@ -245,32 +245,39 @@ fn slices_of_a_table_do_not_disturb_each_other() {
     assert_eq!(told.report.charged, Costs { scheduler: ns(3 * 2), ..Costs::default() });
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
-    /// Where nothing costs anything the models differ in what is counted alone, and that as they are defined.
-    #[test]
-    fn without_costs_the_models_decide_the_same(
-        tasks in prop::collection::vec(simple_task(), 1..8),
-        cpus in 1usize..6,
-        policy in prop::sample::select(vec!["g-fp", "g-edf", "g-np-edf", "p-edf", "c-edf", "g-rr", "g-llf"]),
-    ) {
-        let described = System { late: Late::Abort, ..system(cpus, policy, tasks) };
-        let one = tell(described.clone(), &scenario(Costs::default(), Deciding::One), 400);
-        let each = tell(described, &scenario(Costs::default(), Deciding::Each), 400);
-        prop_assert_eq!(&one.records, &each.records);
-        prop_assert_eq!(one.report.steps, each.report.steps);
-        let (one, each, steps) = (counted(&one), counted(&each), one.report.steps);
-        // Each CPU that is interrupted or waits in the one model runs a scheduler of its own in the other.
-        prop_assert_eq!(each.0, one.0 + each.1 + each.2);
-        prop_assert_eq!(one.2, one.1 + each.2);
-        prop_assert!(each.1 <= one.1);
-        // Each step is about one queue at least, and about the only one where there is one.
-        let queues = match policy { "p-edf" => cpus, "c-edf" => cpus.div_ceil(2), _ => 1 };
-        prop_assert!(one.0 >= steps && one.0 <= steps * queues as u64);
-        prop_assert!(one.1 <= one.0 * (cpus - 1) as u64);
-        if queues == cpus {
-            prop_assert_eq!((one.1, one.2), (0, 0));
-        }
-    }
+/// Where nothing costs anything the models differ in what is counted alone, and that as they are defined.
+#[test]
+fn without_costs_the_models_decide_the_same() {
+    takt_testing::for_all(
+        300,
+        (
+            prop::collection::vec(simple_task(), 1..8),
+            1usize..6,
+            prop::sample::select(vec!["g-fp", "g-edf", "g-np-edf", "p-edf", "c-edf", "g-rr", "g-llf"]),
+        ),
+        |(tasks, cpus, policy)| {
+            let described = System { late: Late::Abort, ..system(cpus, policy, tasks) };
+            let one = tell(described.clone(), &scenario(Costs::default(), Deciding::One), 400);
+            let each = tell(described, &scenario(Costs::default(), Deciding::Each), 400);
+            prop_assert_eq!(&one.records, &each.records);
+            prop_assert_eq!(one.report.steps, each.report.steps);
+            let (one, each, steps) = (counted(&one), counted(&each), one.report.steps);
+            // Each CPU that is interrupted or waits in the one model runs a scheduler of its own in the other.
+            prop_assert_eq!(each.0, one.0 + each.1 + each.2);
+            prop_assert_eq!(one.2, one.1 + each.2);
+            prop_assert!(each.1 <= one.1);
+            // Each step is about one queue at least, and about the only one where there is one.
+            let queues = match policy {
+                "p-edf" => cpus,
+                "c-edf" => cpus.div_ceil(2),
+                _ => 1,
+            };
+            prop_assert!(one.0 >= steps && one.0 <= steps * queues as u64);
+            prop_assert!(one.1 <= one.0 * (cpus - 1) as u64);
+            if queues == cpus {
+                prop_assert_eq!((one.1, one.2), (0, 0));
+            }
+            Ok(())
+        },
+    );
 }

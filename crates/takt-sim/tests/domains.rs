@@ -1,11 +1,8 @@
 //! Domains with policies of their own, and switches of policies: of a domain and of the whole system.
 
-#[path = "common/for_all.rs"]
-mod for_all;
 #[path = "common/told.rs"]
 mod told;
 
-use for_all::for_all;
 use proptest::prelude::*;
 use proptest::sample::select;
 use takt_core::cpus::CpuSet;
@@ -18,6 +15,7 @@ use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::{UNIT, Utility};
 use takt_sim::Simulation;
+use takt_testing::for_all;
 use told::*;
 
 /// Parts of a machine: the first CPU of each, how many follow each other, the policy, and the tasks.

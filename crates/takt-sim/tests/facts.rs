@@ -1,10 +1,6 @@
 //! The facts of every policy of the registry, tried: each is stated where it shows in a schedule, and nowhere else.
 //! (What conserves, preempts and moves tasks is tried by the conformance tests, with random systems.)
 
-#[path = "common/for_all.rs"]
-mod for_all;
-
-use for_all::for_all;
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
@@ -17,6 +13,7 @@ use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
 use takt_sim::simulate;
+use takt_testing::for_all;
 
 fn ms(n: i64) -> Span {
     Span::from_ms(n)

@@ -1,9 +1,5 @@
 //! Schedules frozen into window tables: the table does what the policy did.
 
-#[path = "common/for_all.rs"]
-mod for_all;
-
-use for_all::for_all;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use takt_core::cpus::CpuSet;
@@ -14,6 +10,7 @@ use takt_core::record::{Record, Sink, What};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_sim::Unfrozen;
+use takt_testing::for_all;
 
 /// Freezes the schedule of one of Takt's own policies.
 fn freeze(system: &System, most: usize) -> Result<System, Unfrozen> {

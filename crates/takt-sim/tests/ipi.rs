@@ -1,10 +1,8 @@
 //! I+PI on simulated tasks: what its feedback contributes and what not, its presets on Hartstone's task set, several CPUs.
 //!
-//! `TAKT_SEED` and `TAKT_CASES` choose other and more random cases; a failure prints both.
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::input::Input;
@@ -435,16 +433,5 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
 
 #[test]
 fn whatever_the_settings_are_the_accounts_add_up() {
-    let number = |name, default: u64| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
-    let (seed, count) = (number("TAKT_SEED", 1), number("TAKT_CASES", 300) as u32);
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases: count, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let result = runner.run(&cases(), |case| check(&case));
-    assert!(
-        result.is_ok(),
-        "{}\nrepeat with: TAKT_SEED={seed} TAKT_CASES={count} cargo test -p takt-sim --test ipi whatever_the_settings",
-        result.unwrap_err()
-    );
+    takt_testing::for_all(300, cases(), |case| check(&case));
 }

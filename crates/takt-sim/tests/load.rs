@@ -194,46 +194,50 @@ fn described_task() -> impl Strategy<Value = Task> {
     )
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
-    /// A constant load is the same as tasks that are described so, for policies that do not place tasks by their loads.
-    #[test]
-    fn a_constant_load_is_other_runtimes(
-        tasks in prop::collection::vec(described_task(), 1..6),
-        factor in 1u32..3_000_000,
-        cpus in 1usize..4,
-        policy in prop::sample::select(vec!["g-edf", "g-llf", "g-rr", "g-fp", "hvdf", "dasa-nd", "edf"]),
-        abort: bool,
-        backlog in prop::sample::select(vec![Backlog::Queue, Backlog::Skip, Backlog::Chronos]),
-    ) {
-        let late = if abort { Late::Abort } else { Late::Continue };
-        let cpus = if policy.starts_with("g-") { cpus } else { 1 };
-        let times = |span: Span| scaled(span, factor);
-        let step = |step: &Step| match *step {
-            Step::Run(span) => Step::Run(times(span)),
-            other => other,
-        };
-        let longer = |task: &Task| Task {
-            runtime: task.runtime.map(times),
-            program: Program::new(
-                task.program.steps.iter().map(step).collect(),
-                match &task.program.execution {
-                    Execution::Series(spans) => Execution::Series(spans.iter().copied().map(times).collect()),
-                    other => other.clone(),
-                },
-            ),
-            ..task.clone()
-        };
-        let otherwise = tasks.iter().map(longer).collect();
-        let loaded = System {
-            late, backlog,
-            load: Some(Load { points: vec![(Span::ZERO, factor)], repeat: None }),
-            ..system(cpus, policy, tasks)
-        };
-        let otherwise = System { late, backlog, ..system(cpus, policy, otherwise) };
-        let (loaded, otherwise) = (tell(loaded, 3000), tell(otherwise, 3000));
-        prop_assert_eq!(loaded.records, otherwise.records);
-        prop_assert_eq!(loaded.report, otherwise.report);
-    }
+/// A constant load is the same as tasks that are described so, for policies that do not place tasks by their loads.
+#[test]
+fn a_constant_load_is_other_runtimes() {
+    takt_testing::for_all(
+        300,
+        (
+            prop::collection::vec(described_task(), 1..6),
+            1u32..3_000_000,
+            1usize..4,
+            prop::sample::select(vec!["g-edf", "g-llf", "g-rr", "g-fp", "hvdf", "dasa-nd", "edf"]),
+            any::<bool>(),
+            prop::sample::select(vec![Backlog::Queue, Backlog::Skip, Backlog::Chronos]),
+        ),
+        |(tasks, factor, cpus, policy, abort, backlog)| {
+            let late = if abort { Late::Abort } else { Late::Continue };
+            let cpus = if policy.starts_with("g-") { cpus } else { 1 };
+            let times = |span: Span| scaled(span, factor);
+            let step = |step: &Step| match *step {
+                Step::Run(span) => Step::Run(times(span)),
+                other => other,
+            };
+            let longer = |task: &Task| Task {
+                runtime: task.runtime.map(times),
+                program: Program::new(
+                    task.program.steps.iter().map(step).collect(),
+                    match &task.program.execution {
+                        Execution::Series(spans) => Execution::Series(spans.iter().copied().map(times).collect()),
+                        other => other.clone(),
+                    },
+                ),
+                ..task.clone()
+            };
+            let otherwise = tasks.iter().map(longer).collect();
+            let loaded = System {
+                late,
+                backlog,
+                load: Some(Load { points: vec![(Span::ZERO, factor)], repeat: None }),
+                ..system(cpus, policy, tasks)
+            };
+            let otherwise = System { late, backlog, ..system(cpus, policy, otherwise) };
+            let (loaded, otherwise) = (tell(loaded, 3000), tell(otherwise, 3000));
+            prop_assert_eq!(loaded.records, otherwise.records);
+            prop_assert_eq!(loaded.report, otherwise.report);
+            Ok(())
+        },
+    );
 }

@@ -56,41 +56,41 @@ fn permutations(n: usize) -> Vec<Vec<u32>> {
     permutations(less).into_iter().flat_map(with).collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+#[test]
+fn optimal_priorities_meet_all_deadlines() {
+    takt_testing::for_all(
+        400,
+        (tasks(1, 7), 1..=4usize, vec(0i64..12, 7), any::<u64>()),
+        |(tasks, cpus, offsets, seed)| {
+            for policy in ["g-fp", "p-fp", "c-fp"] {
+                let mut system = system(policy, cpus, &tasks);
+                if assign(&mut system, Rule::Optimal, 0, 0).is_err() {
+                    continue;
+                }
+                let length = Span::from_ns(3 * HYPERPERIOD);
+                prop_assert_eq!(missed(system.clone(), length), 0, "{}", policy);
+                let mut apart = system.clone();
+                for (task, offset) in apart.tasks.iter_mut().zip(&offsets) {
+                    let period = task.arrival.period().unwrap();
+                    task.arrival = Arrival::Periodic { offset: Span::from_ns(*offset), period };
+                }
+                prop_assert_eq!(missed(apart, length), 0, "{} with {:?}", policy, offsets);
+                let mut sporadic = System { seed, ..system };
+                for task in &mut sporadic.tasks {
+                    let period = task.arrival.period().unwrap();
+                    task.arrival = Arrival::Sporadic { offset: Span::ZERO, period, spread: Span::from_ns(3) };
+                }
+                prop_assert_eq!(missed(sporadic, length), 0, "{} with sporadic jobs", policy);
+            }
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn optimal_priorities_meet_all_deadlines(
-        tasks in tasks(1, 7),
-        cpus in 1..=4usize,
-        offsets in vec(0i64..12, 7),
-        seed in any::<u64>(),
-    ) {
-        for policy in ["g-fp", "p-fp", "c-fp"] {
-            let mut system = system(policy, cpus, &tasks);
-            if assign(&mut system, Rule::Optimal, 0, 0).is_err() {
-                continue;
-            }
-            let length = Span::from_ns(3 * HYPERPERIOD);
-            prop_assert_eq!(missed(system.clone(), length), 0, "{}", policy);
-            let mut apart = system.clone();
-            for (task, offset) in apart.tasks.iter_mut().zip(&offsets) {
-                let period = task.arrival.period().unwrap();
-                task.arrival = Arrival::Periodic { offset: Span::from_ns(*offset), period };
-            }
-            prop_assert_eq!(missed(apart, length), 0, "{} with {:?}", policy, offsets);
-            let mut sporadic = System { seed, ..system };
-            for task in &mut sporadic.tasks {
-                let period = task.arrival.period().unwrap();
-                task.arrival = Arrival::Sporadic { offset: Span::ZERO, period, spread: Span::from_ns(3) };
-            }
-            prop_assert_eq!(missed(sporadic, length), 0, "{} with sporadic jobs", policy);
-        }
-    }
-
-    /// Deadlines are up to three periods long here, for which no order by a key is optimal.
-    #[test]
-    fn on_one_cpu_priorities_are_found_whenever_there_are_any(tasks in tasks(3, 4)) {
+/// Deadlines are up to three periods long here, for which no order by a key is optimal.
+#[test]
+fn on_one_cpu_priorities_are_found_whenever_there_are_any() {
+    takt_testing::for_all(400, tasks(3, 4), |tasks| {
         let mut system = system("fp", 1, &tasks);
         let found = assign(&mut system, Rule::Optimal, 0, 0);
         let meets = |priorities: &Vec<u32>| {
@@ -101,7 +101,8 @@ proptest! {
         let any = permutations(tasks.len()).iter().any(meets);
         let overload = tasks.iter().map(|(c, _, t)| c * HYPERPERIOD / t).sum::<i64>() > HYPERPERIOD;
         prop_assert!(found.is_ok() == any || overload && found.is_err(), "{:?}, and some order meets: {}", found, any);
-    }
+        Ok(())
+    });
 }
 
 /// Sets of twelve tasks for four CPUs, with deadlines below the periods. Not finding an order proves nothing, so the rules are

@@ -1,10 +1,6 @@
 //! The schedulability tests by name against the simulator: what a test accepts never misses a deadline, and what an exact one
 //! refuses does.
 
-#[path = "common/for_all.rs"]
-mod for_all;
-
-use for_all::for_all;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -19,6 +15,7 @@ use takt_core::model::{Arrival, Execution, PolicySpec, Program, System, Task as 
 use takt_core::scenario::Scenario;
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
+use takt_testing::for_all;
 
 /// A multiple of all periods drawn.
 const HYPERPERIOD: i64 = 120;
@@ -159,40 +156,40 @@ fn assigned(tasks: &[Task], cpus: usize, test: &Test, offsets: &[i64]) -> Result
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn what_is_accepted_meets_its_deadlines(
-        tasks in tasks(1, 7),
-        cpus in 1..=4usize,
-        offsets in vec(0i64..12, 7),
-        seed in any::<u64>(),
-    ) {
-        for test in TESTS {
-            let cpus = if test.one_cpu { 1 } else { cpus };
-            let Some(policy) = policy(test) else {
-                assigned(&tasks, cpus, test, &offsets)?;
-                continue;
-            };
-            for releases in [Releases::Periodic(&[]), Releases::Periodic(&offsets), Releases::Sporadic(seed)] {
-                let found = test.run(&releases.told(&tasks), cpus);
-                if found.verdict != Verdict::Schedulable {
+#[test]
+fn what_is_accepted_meets_its_deadlines() {
+    takt_testing::for_all(
+        600,
+        (tasks(1, 7), 1..=4usize, vec(0i64..12, 7), any::<u64>()),
+        |(tasks, cpus, offsets, seed)| {
+            for test in TESTS {
+                let cpus = if test.one_cpu { 1 } else { cpus };
+                let Some(policy) = policy(test) else {
+                    assigned(&tasks, cpus, test, &offsets)?;
                     continue;
-                }
-                let (missed, seen) = run(&tasks, cpus, policy, releases);
-                prop_assert_eq!(missed, 0, "{}: {:?}", test.name, releases);
-                if let Why::Responses(bounds) = &found.why {
-                    // Equal deadlines with different periods are served by release, not by position, even if all start together.
-                    let within = tied(&tasks) || seen.iter().zip(bounds).all(|(seen, bound)| seen <= bound);
-                    prop_assert!(within, "{}: {seen:?} above {bounds:?}", test.name);
+                };
+                for releases in [Releases::Periodic(&[]), Releases::Periodic(&offsets), Releases::Sporadic(seed)] {
+                    let found = test.run(&releases.told(&tasks), cpus);
+                    if found.verdict != Verdict::Schedulable {
+                        continue;
+                    }
+                    let (missed, seen) = run(&tasks, cpus, policy, releases);
+                    prop_assert_eq!(missed, 0, "{}: {:?}", test.name, releases);
+                    if let Why::Responses(bounds) = &found.why {
+                        // Equal deadlines with different periods are served by release, not by position, even if all start together.
+                        let within = tied(&tasks) || seen.iter().zip(bounds).all(|(seen, bound)| seen <= bound);
+                        prop_assert!(within, "{}: {seen:?} above {bounds:?}", test.name);
+                    }
                 }
             }
-        }
-    }
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn what_an_exact_test_refuses_is_missed(tasks in tasks(1, 5)) {
+#[test]
+fn what_an_exact_test_refuses_is_missed() {
+    takt_testing::for_all(600, tasks(1, 5), |tasks| {
         for (name, policy) in [("edf", "edf"), ("rm-rta", "rm"), ("dm-rta", "dm")] {
             let found = tests::test(name).unwrap().run(&set(&tasks), 1);
             let (missed, seen) = run(&tasks, 1, policy, Releases::Periodic(&[]));
@@ -205,56 +202,78 @@ proptest! {
                 prop_assert!(tied(&tasks) || seen == times, "{}: {:?} and not {:?}", name, seen, times);
             }
         }
-    }
+        Ok(())
+    });
+}
 
-    /// Jobs that may come later by chance, of tasks with different first releases, can meet those of the periodic tasks, and then
-    /// come as densely as they may. A `no` of an exact test is proven by that.
-    #[test]
-    fn what_an_exact_test_refuses_can_be_missed(
-        tasks in tasks(1, 5),
-        offsets in vec(0i64..12, 5),
-        regular in vec(any::<bool>(), 5),
-        common in 0i64..12,
-    ) {
-        let releases = |i: usize| taskset::Releases {
-            first: Time::from_ns(if regular[i] { common } else { offsets[i] }),
-            regular: regular[i],
-        };
-        let told = TaskSet { releases: (0..tasks.len()).map(releases).collect(), ..set(&tasks) };
-        prop_assert!(told.can_meet());
-        let meeting = common + 2 * HYPERPERIOD;
-        // Gaps between one and two periods lead to the instant at which all meet.
-        let instants = |i: usize| {
-            let (period, first) = (tasks[i].period as i64, releases(i).first.ns());
-            let gaps = (meeting - first) / period;
-            let before = (0..gaps).map(move |k| first + (meeting - first) * k / gaps);
-            let after = (0..HYPERPERIOD / period).map(move |k| meeting + k * period);
-            Arrival::Listed { instants: before.chain(after).map(Span::from_ns).collect() }
-        };
-        for (name, policy) in [("edf", "edf"), ("rm-rta", "rm"), ("dm-rta", "dm")] {
-            let test = tests::test(name).unwrap();
-            let verdict = test.run(&told, 1).verdict;
-            prop_assert!(verdict != Verdict::NotShown || test.kind_for(&told) == Kind::Sufficient, "{}", name);
-            // A policy ranks listed jobs by `priority`, not by period.
-            let priority = |t: &Task| 100 - if policy == "rm" { t.period } else { t.deadline } as u32;
-            let mut system = System::new(CpuSet::first(1), PolicySpec::from_name(if policy == "edf" { "edf" } else { "fp" }).unwrap());
-            let ns = |t: u64| Some(Span::from_ns(t as i64));
-            system.tasks = tasks.iter().enumerate().map(|(i, t)| Described {
-                arrival: instants(i), deadline: ns(t.deadline), runtime: ns(t.runtime), priority: priority(t), ..Described::default()
-            }).collect();
-            let mut engine = Engine::new(system).unwrap();
-            takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ns(meeting + HYPERPERIOD), &mut (), |_| ());
-            let missed = engine.totals().missed;
-            match verdict {
-                Verdict::Schedulable => prop_assert_eq!(missed, 0, "{}", name),
-                Verdict::Unschedulable => prop_assert!(missed > 0, "{}", name),
-                _ => {}
+/// Jobs that may come later by chance, of tasks with different first releases, can meet those of the periodic tasks, and then
+/// come as densely as they may. A `no` of an exact test is proven by that.
+#[test]
+fn what_an_exact_test_refuses_can_be_missed() {
+    takt_testing::for_all(
+        600,
+        (tasks(1, 5), vec(0i64..12, 5), vec(any::<bool>(), 5), 0i64..12),
+        |(tasks, offsets, regular, common)| {
+            let releases = |i: usize| taskset::Releases {
+                first: Time::from_ns(if regular[i] { common } else { offsets[i] }),
+                regular: regular[i],
+            };
+            let told = TaskSet { releases: (0..tasks.len()).map(releases).collect(), ..set(&tasks) };
+            prop_assert!(told.can_meet());
+            let meeting = common + 2 * HYPERPERIOD;
+            // Gaps between one and two periods lead to the instant at which all meet.
+            let instants = |i: usize| {
+                let (period, first) = (tasks[i].period as i64, releases(i).first.ns());
+                let gaps = (meeting - first) / period;
+                let before = (0..gaps).map(move |k| first + (meeting - first) * k / gaps);
+                let after = (0..HYPERPERIOD / period).map(move |k| meeting + k * period);
+                Arrival::Listed { instants: before.chain(after).map(Span::from_ns).collect() }
+            };
+            for (name, policy) in [("edf", "edf"), ("rm-rta", "rm"), ("dm-rta", "dm")] {
+                let test = tests::test(name).unwrap();
+                let verdict = test.run(&told, 1).verdict;
+                prop_assert!(verdict != Verdict::NotShown || test.kind_for(&told) == Kind::Sufficient, "{}", name);
+                // A policy ranks listed jobs by `priority`, not by period.
+                let priority = |t: &Task| 100 - if policy == "rm" { t.period } else { t.deadline } as u32;
+                let mut system = System::new(
+                    CpuSet::first(1),
+                    PolicySpec::from_name(if policy == "edf" { "edf" } else { "fp" }).unwrap(),
+                );
+                let ns = |t: u64| Some(Span::from_ns(t as i64));
+                system.tasks = tasks
+                    .iter()
+                    .enumerate()
+                    .map(|(i, t)| Described {
+                        arrival: instants(i),
+                        deadline: ns(t.deadline),
+                        runtime: ns(t.runtime),
+                        priority: priority(t),
+                        ..Described::default()
+                    })
+                    .collect();
+                let mut engine = Engine::new(system).unwrap();
+                takt_sim::simulate(
+                    &mut engine,
+                    &Scenario::default(),
+                    Span::from_ns(meeting + HYPERPERIOD),
+                    &mut (),
+                    |_| (),
+                );
+                let missed = engine.totals().missed;
+                match verdict {
+                    Verdict::Schedulable => prop_assert_eq!(missed, 0, "{}", name),
+                    Verdict::Unschedulable => prop_assert!(missed > 0, "{}", name),
+                    _ => {}
+                }
             }
-        }
-    }
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn deadlines_beyond_the_periods_are_met_too(tasks in tasks(3, 5), offsets in vec(0i64..12, 5)) {
+#[test]
+fn deadlines_beyond_the_periods_are_met_too() {
+    takt_testing::for_all(600, (tasks(3, 5), vec(0i64..12, 5)), |(tasks, offsets)| {
         for (name, policy) in [("edf", "edf"), ("rm-rta", "rm"), ("dm-rta", "dm")] {
             for releases in [Releases::Periodic(&[]), Releases::Periodic(&offsets)] {
                 let set = releases.told(&tasks);
@@ -266,16 +285,18 @@ proptest! {
         for test in TESTS.iter().filter(|t| t.strategy().is_some()) {
             assigned(&tasks, 2, test, &offsets)?;
         }
-    }
+        Ok(())
+    });
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// Sets in microseconds, whose jobs come and end at any nanosecond.
-    #[test]
-    fn no_verdict_is_too_generous_between_two_units(tasks in tasks(1, 7), cpus in 1..=4usize, seed in any::<u64>()) {
-        let fine: Vec<Task> = tasks.iter().map(|t| Task { runtime: t.runtime * 1000, deadline: t.deadline * 1000, period: t.period * 1000 }).collect();
+/// Sets in microseconds, whose jobs come and end at any nanosecond.
+#[test]
+fn no_verdict_is_too_generous_between_two_units() {
+    takt_testing::for_all(200, (tasks(1, 7), 1..=4usize, any::<u64>()), |(tasks, cpus, seed)| {
+        let fine: Vec<Task> = tasks
+            .iter()
+            .map(|t| Task { runtime: t.runtime * 1000, deadline: t.deadline * 1000, period: t.period * 1000 })
+            .collect();
         let coarse = TaskSet { lighter: true, unit: Span::from_us(1), ..Releases::Wild(seed).told(&tasks) };
         for test in TESTS {
             let cpus = if test.one_cpu { 1 } else { cpus };
@@ -291,7 +312,8 @@ proptest! {
                 }
             }
         }
-    }
+        Ok(())
+    });
 }
 
 /// Sets that nearly fill two to four CPUs: jobs are late, and never by more than the bound.

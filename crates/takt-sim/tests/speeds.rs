@@ -138,69 +138,84 @@ fn each_cpu_has_a_speed_or_none_has() {
     assert_eq!(Engine::new(wrong).err(), Some(Invalid::Speeds));
 }
 
-proptest! {
-    /// On CPUs of half speed all takes twice as long: the schedule is that of the same jobs with twice the work, on nominal ones.
-    #[test]
-    fn half_the_speed_is_twice_the_work(
-        policy in prop::sample::select(vec!["edf", "fifo", "fp", "g-edf", "cbs", "g-fp"]),
-        tasks in prop::collection::vec((20i64..90, 1i64..9, any::<bool>(), prop::option::of(1i64..9)), 1..6),
-        switch in 0i64..3,
-        aborts in any::<bool>(),
-    ) {
-        let cpus = if policy.contains('-') { 2 } else { 1 };
-        let of = |factor: i64| {
-            let task = |&(period, runtime, sleeps, budget): &(i64, i64, bool, Option<i64>)| {
-                let half = Step::Run(us(runtime * factor));
-                let steps = if sleeps { vec![half, Step::Sleep(us(3)), half] } else { vec![] };
-                let budget = budget.map(|budget| us(budget * factor));
-                let reservation = (policy == "cbs").then(|| Reservation::new(us(factor), us(period)));
-                Task { program: Program::doing(steps), budget, reservation, ..periodic(period, 2 * runtime * factor) }
+/// On CPUs of half speed all takes twice as long: the schedule is that of the same jobs with twice the work, on nominal ones.
+#[test]
+fn half_the_speed_is_twice_the_work() {
+    takt_testing::for_all(
+        256,
+        (
+            prop::sample::select(vec!["edf", "fifo", "fp", "g-edf", "cbs", "g-fp"]),
+            prop::collection::vec((20i64..90, 1i64..9, any::<bool>(), prop::option::of(1i64..9)), 1..6),
+            0i64..3,
+            any::<bool>(),
+        ),
+        |(policy, tasks, switch, aborts)| {
+            let cpus = if policy.contains('-') { 2 } else { 1 };
+            let of = |factor: i64| {
+                let task = |&(period, runtime, sleeps, budget): &(i64, i64, bool, Option<i64>)| {
+                    let half = Step::Run(us(runtime * factor));
+                    let steps = if sleeps { vec![half, Step::Sleep(us(3)), half] } else { vec![] };
+                    let budget = budget.map(|budget| us(budget * factor));
+                    let reservation = (policy == "cbs").then(|| Reservation::new(us(factor), us(period)));
+                    Task {
+                        program: Program::doing(steps),
+                        budget,
+                        reservation,
+                        ..periodic(period, 2 * runtime * factor)
+                    }
+                };
+                let late = if aborts { Late::Abort } else { Late::Continue };
+                let speeds = vec![if factor == 1 { 500_000 } else { 1_000_000 }; cpus];
+                System { late, ..system(policy, &speeds, tasks.iter().map(task).collect()) }
             };
-            let late = if aborts { Late::Abort } else { Late::Continue };
-            let speeds = vec![if factor == 1 { 500_000 } else { 1_000_000 }; cpus];
-            System { late, ..system(policy, &speeds, tasks.iter().map(task).collect()) }
-        };
-        // What the machine costs is time.
-        let costs = Costs { context_switch: us(switch), ..Costs::default() };
-        let scenario = Scenario { costs, ..Scenario::default() };
-        let (slow, slow_records, slow_report) = run(of(1), &scenario, us(400));
-        let (plain, plain_records, plain_report) = run(of(2), &scenario, us(400));
-        prop_assert_eq!(slow.totals(), plain.totals());
-        prop_assert_eq!(slow_report.cpus, plain_report.cpus);
-        let instants = |records: &[Record]| {
-            let but_budgets = |r: &&Record| !matches!(r.what, What::Budget { .. });
-            records.iter().filter(but_budgets).map(|r| (r.at, core::mem::discriminant(&r.what))).collect::<Vec<_>>()
-        };
-        prop_assert_eq!(instants(&slow_records), instants(&plain_records));
-        let twice: Vec<_> = ends(&slow_records).into_iter().map(|(t, at, o, done)| (t, at, o, done + done)).collect();
-        prop_assert_eq!(twice, ends(&plain_records));
-    }
+            // What the machine costs is time.
+            let costs = Costs { context_switch: us(switch), ..Costs::default() };
+            let scenario = Scenario { costs, ..Scenario::default() };
+            let (slow, slow_records, slow_report) = run(of(1), &scenario, us(400));
+            let (plain, plain_records, plain_report) = run(of(2), &scenario, us(400));
+            prop_assert_eq!(slow.totals(), plain.totals());
+            prop_assert_eq!(slow_report.cpus, plain_report.cpus);
+            let instants = |records: &[Record]| {
+                let but_budgets = |r: &&Record| !matches!(r.what, What::Budget { .. });
+                records.iter().filter(but_budgets).map(|r| (r.at, core::mem::discriminant(&r.what))).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(instants(&slow_records), instants(&plain_records));
+            let twice: Vec<_> =
+                ends(&slow_records).into_iter().map(|(t, at, o, done)| (t, at, o, done + done)).collect();
+            prop_assert_eq!(twice, ends(&plain_records));
+            Ok(())
+        },
+    );
+}
 
-    /// Odd speeds: no work is lost or made, and each job completes in the first nanosecond in which it can have.
-    #[test]
-    fn jobs_do_their_work_at_any_speed(
-        speeds in prop::collection::vec(1_000u32..4_000_000, 1..4),
-        tasks in prop::collection::vec((200i64..900, 1i64..90), 1..6),
-    ) {
-        let tasks: Vec<Task> = tasks.iter().map(|(period, runtime)| periodic(*period, *runtime)).collect();
-        let (_, records, report) = run(system("g-edf", &speeds, tasks.clone()), &Scenario::default(), us(3_000));
-        let mut moved = vec![0i64; tasks.len()];
-        for record in &records {
-            match record.what {
-                What::Start { task, .. } => moved[task.index()] += 1,
-                What::Finish { task, outcome: Outcome::Completed, consumed, .. } => {
-                    let declared = tasks[task.index()].runtime.expect("it was given").ns();
-                    // Of each stretch on a CPU up to a nanosecond of time is not counted, and one more at the end.
-                    let fast = i64::from(speeds.iter().max().expect("there is one") / 1_000_000 + 1);
-                    let most = fast * (moved[task.index()] + 1);
-                    let over = consumed.ns() - declared;
-                    prop_assert!((-most..=most).contains(&over), "{task:?} did {consumed} of {declared}, {most}");
-                    moved[task.index()] = 0;
+/// Odd speeds: no work is lost or made, and each job completes in the first nanosecond in which it can have.
+#[test]
+fn jobs_do_their_work_at_any_speed() {
+    takt_testing::for_all(
+        256,
+        (prop::collection::vec(1_000u32..4_000_000, 1..4), prop::collection::vec((200i64..900, 1i64..90), 1..6)),
+        |(speeds, tasks)| {
+            let tasks: Vec<Task> = tasks.iter().map(|(period, runtime)| periodic(*period, *runtime)).collect();
+            let (_, records, report) = run(system("g-edf", &speeds, tasks.clone()), &Scenario::default(), us(3_000));
+            let mut moved = vec![0i64; tasks.len()];
+            for record in &records {
+                match record.what {
+                    What::Start { task, .. } => moved[task.index()] += 1,
+                    What::Finish { task, outcome: Outcome::Completed, consumed, .. } => {
+                        let declared = tasks[task.index()].runtime.expect("it was given").ns();
+                        // Of each stretch on a CPU up to a nanosecond of time is not counted, and one more at the end.
+                        let fast = i64::from(speeds.iter().max().expect("there is one") / 1_000_000 + 1);
+                        let most = fast * (moved[task.index()] + 1);
+                        let over = consumed.ns() - declared;
+                        prop_assert!((-most..=most).contains(&over), "{task:?} did {consumed} of {declared}, {most}");
+                        moved[task.index()] = 0;
+                    }
+                    _ => {}
                 }
-                _ => {}
             }
-        }
-        let held: Span = report.cpus.iter().fold(Span::ZERO, |sum, cpu| sum + cpu.worked + cpu.idle);
-        prop_assert_eq!(held, us(3_000) * speeds.len() as i64);
-    }
+            let held: Span = report.cpus.iter().fold(Span::ZERO, |sum, cpu| sum + cpu.worked + cpu.idle);
+            prop_assert_eq!(held, us(3_000) * speeds.len() as i64);
+            Ok(())
+        },
+    );
 }

@@ -42,51 +42,57 @@ fn change(kind: u8, task: TaskId) -> Input {
     }
 }
 
-proptest! {
-    #[test]
-    fn inputs_in_between_are_changes_of_the_scenario(
-        policy in prop::sample::select(vec!["edf", "rr", "llf", "g-edf", "p-edf"]),
-        tasks in prop::collection::vec((8i64..40, 2i64..12, any::<bool>()), 1..6),
-        mut changes in prop::collection::vec((0i64..400, 0u8..6, 0usize..6), 0..10),
-        cost in 0i64..2,
-        stride in 1i64..60,
-    ) {
-        let tasks: Vec<_> = tasks.into_iter().map(|(period, runtime, s)| (period, runtime.min(period), s)).collect();
-        let system = system(policy, if policy.contains('-') { 2 } else { 1 }, &tasks);
-        changes.sort_by_key(|(at, ..)| *at);
-        let changes: Vec<(Time, Input)> = changes
-            .into_iter()
-            .map(|(when, kind, task)| (at(when), change(kind, TaskId((task % tasks.len()) as u32))))
-            .collect();
-        let costs = Costs { context_switch: Span::from_ns(cost), ..Costs::default() };
-        let with = Scenario { costs, changes: changes.clone(), ..Scenario::default() };
-        let mut whole: Vec<Record> = Vec::new();
-        let mut engine = Engine::new(system.clone()).expect("a system that runs");
-        let report = simulate(&mut engine, &with, END, &mut whole, |_| ());
+#[test]
+fn inputs_in_between_are_changes_of_the_scenario() {
+    takt_testing::for_all(
+        256,
+        (
+            prop::sample::select(vec!["edf", "rr", "llf", "g-edf", "p-edf"]),
+            prop::collection::vec((8i64..40, 2i64..12, any::<bool>()), 1..6),
+            prop::collection::vec((0i64..400, 0u8..6, 0usize..6), 0..10),
+            0i64..2,
+            1i64..60,
+        ),
+        |(policy, tasks, mut changes, cost, stride)| {
+            let tasks: Vec<_> =
+                tasks.into_iter().map(|(period, runtime, s)| (period, runtime.min(period), s)).collect();
+            let system = system(policy, if policy.contains('-') { 2 } else { 1 }, &tasks);
+            changes.sort_by_key(|(at, ..)| *at);
+            let changes: Vec<(Time, Input)> = changes
+                .into_iter()
+                .map(|(when, kind, task)| (at(when), change(kind, TaskId((task % tasks.len()) as u32))))
+                .collect();
+            let costs = Costs { context_switch: Span::from_ns(cost), ..Costs::default() };
+            let with = Scenario { costs, changes: changes.clone(), ..Scenario::default() };
+            let mut whole: Vec<Record> = Vec::new();
+            let mut engine = Engine::new(system.clone()).expect("a system that runs");
+            let report = simulate(&mut engine, &with, END, &mut whole, |_| ());
 
-        let without = Scenario { costs, ..Scenario::default() };
-        let mut stepped: Vec<Record> = Vec::new();
-        let mut simulation = Simulation::new(Engine::new(system).expect("a system that runs"), &without);
-        let mut rest = changes.into_iter().peekable();
-        let mut reached = Time::ZERO;
-        while reached < Time::ZERO + END {
-            let next = reached + Span::from_ns(stride);
-            while let Some((when, change)) = rest.next_if(|(when, _)| *when < next) {
-                simulation.run_until(when, &mut stepped);
-                prop_assert_eq!(simulation.now(), when);
-                simulation.input(change);
-                while let Some((_, change)) = rest.next_if(|(same, _)| *same == when) {
+            let without = Scenario { costs, ..Scenario::default() };
+            let mut stepped: Vec<Record> = Vec::new();
+            let mut simulation = Simulation::new(Engine::new(system).expect("a system that runs"), &without);
+            let mut rest = changes.into_iter().peekable();
+            let mut reached = Time::ZERO;
+            while reached < Time::ZERO + END {
+                let next = reached + Span::from_ns(stride);
+                while let Some((when, change)) = rest.next_if(|(when, _)| *when < next) {
+                    simulation.run_until(when, &mut stepped);
+                    prop_assert_eq!(simulation.now(), when);
                     simulation.input(change);
+                    while let Some((_, change)) = rest.next_if(|(same, _)| *same == when) {
+                        simulation.input(change);
+                    }
                 }
+                reached = next.min(Time::ZERO + END);
+                simulation.run_until(reached, &mut stepped);
             }
-            reached = next.min(Time::ZERO + END);
-            simulation.run_until(reached, &mut stepped);
-        }
-        let (engine_after, report_after) = simulation.finish(Time::ZERO + END, &mut stepped);
-        prop_assert_eq!(&whole, &stepped);
-        prop_assert_eq!(engine.totals(), engine_after.totals());
-        prop_assert_eq!(report.tasks, report_after.tasks);
-    }
+            let (engine_after, report_after) = simulation.finish(Time::ZERO + END, &mut stepped);
+            prop_assert_eq!(&whole, &stepped);
+            prop_assert_eq!(engine.totals(), engine_after.totals());
+            prop_assert_eq!(report.tasks, report_after.tasks);
+            Ok(())
+        },
+    );
 }
 
 #[test]

@@ -1,12 +1,9 @@
 //! What is said of partitions with a policy of their own against the simulator: who is accepted never misses a deadline, and
 //! who is refused does.
 
-#[path = "common/for_all.rs"]
-mod for_all;
 #[path = "../../takt-analysis/tests/common/partition.rs"]
 mod partition;
 
-use for_all::for_all;
 use partition::system;
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -19,6 +16,7 @@ use takt_core::policy::Registry;
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 use takt_sim::freeze;
+use takt_testing::for_all;
 
 const PERIODS: [i64; 6] = [6, 8, 10, 12, 20, 30];
 const POLICIES: [&str; 7] = ["edf", "rm", "dm", "fp", "fifo", "rr", "llf"];

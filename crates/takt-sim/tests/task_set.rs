@@ -59,118 +59,137 @@ fn of_any(records: &[Record], task: TaskId) -> Vec<&Record> {
     records.iter().filter(|record| format!("{record:?}").contains(&name)).collect()
 }
 
-proptest! {
-    /// A task that is added is one that was there from the beginning and had left: policies that keep nothing between two decisions
-    /// cannot tell.
-    #[test]
-    fn a_task_that_is_added_was_there_and_had_left(
-        policy in prop::sample::select(vec!["edf", "fp", "llf", "dasa", "g-edf", "g-llf", "g-fp"]),
-        tasks in prop::collection::vec((8i64..40, 2i64..8, any::<bool>()), 2..7),
-        when in 1i64..200,
-        gone in prop::option::of(1i64..100),
-    ) {
-        let cpus = if policy.contains('-') { 2 } else { 1 };
-        let mut tasks: Vec<Task> = tasks
-            .into_iter()
-            .map(|(period, runtime, shares)| {
-                let task = periodic(period, runtime.min(period / 2));
-                if shares { sharing(task) } else { task }
-            })
-            .collect();
-        let whole = system(policy, cpus, tasks.clone());
-        let late = tasks.pop().expect("there are two");
-        let id = TaskId(tasks.len() as u32);
+/// A task that is added is one that was there from the beginning and had left: policies that keep nothing between two decisions
+/// cannot tell.
+#[test]
+fn a_task_that_is_added_was_there_and_had_left() {
+    takt_testing::for_all(
+        256,
+        (
+            prop::sample::select(vec!["edf", "fp", "llf", "dasa", "g-edf", "g-llf", "g-fp"]),
+            prop::collection::vec((8i64..40, 2i64..8, any::<bool>()), 2..7),
+            1i64..200,
+            prop::option::of(1i64..100),
+        ),
+        |(policy, tasks, when, gone)| {
+            let cpus = if policy.contains('-') { 2 } else { 1 };
+            let mut tasks: Vec<Task> = tasks
+                .into_iter()
+                .map(|(period, runtime, shares)| {
+                    let task = periodic(period, runtime.min(period / 2));
+                    if shares { sharing(task) } else { task }
+                })
+                .collect();
+            let whole = system(policy, cpus, tasks.clone());
+            let late = tasks.pop().expect("there are two");
+            let id = TaskId(tasks.len() as u32);
 
-        let mut there: Vec<Record> = Vec::new();
-        let mut one = Simulation::new(Engine::new(whole).expect("a system that runs"), &Scenario::default());
-        one.input(Input::Leave { task: id });
-        one.run_until(at(when), &mut there);
-        one.input(Input::Enter { task: id });
+            let mut there: Vec<Record> = Vec::new();
+            let mut one = Simulation::new(Engine::new(whole).expect("a system that runs"), &Scenario::default());
+            one.input(Input::Leave { task: id });
+            one.run_until(at(when), &mut there);
+            one.input(Input::Enter { task: id });
 
-        let mut added: Vec<Record> = Vec::new();
-        let mut other = Simulation::new(Engine::new(system(policy, cpus, tasks)).expect("a system that runs"), &Scenario::default());
-        prop_assert_eq!(other.engine().prepare_task(late.clone(), None).err(), Some(Invalid::NoRoom(id.index())));
-        other.reserve(Room { tasks: id.index() + 1, timers: 0 });
-        other.run_until(at(when), &mut added);
-        let prepared = other.engine().prepare_task(late, None).expect("there is room");
-        prop_assert_eq!(prepared.added(), Some(id));
-        prop_assert!(other.install(prepared, &mut added).is_ok());
-        other.input(Input::Enter { task: id });
+            let mut added: Vec<Record> = Vec::new();
+            let mut other = Simulation::new(
+                Engine::new(system(policy, cpus, tasks)).expect("a system that runs"),
+                &Scenario::default(),
+            );
+            prop_assert_eq!(other.engine().prepare_task(late.clone(), None).err(), Some(Invalid::NoRoom(id.index())));
+            other.reserve(Room { tasks: id.index() + 1, timers: 0 });
+            other.run_until(at(when), &mut added);
+            let prepared = other.engine().prepare_task(late, None).expect("there is room");
+            prop_assert_eq!(prepared.added(), Some(id));
+            prop_assert!(other.install(prepared, &mut added).is_ok());
+            other.input(Input::Enter { task: id });
 
-        if let Some(gone) = gone {
-            for (simulation, records) in [(&mut one, &mut there), (&mut other, &mut added)] {
-                simulation.run_until(at(when + gone), records);
-                simulation.input(Input::Leave { task: id });
-            }
-        }
-        one.run_until(at(400), &mut there);
-        other.run_until(at(400), &mut added);
-        let (one, other) = (one.engine(), other.engine());
-        there.retain(|r| r.at > Time::ZERO || !matches!(r.what, What::Exit { .. }));
-        prop_assert_eq!(there, added);
-        prop_assert_eq!(one.totals(), other.totals());
-    }
-
-    /// Under every policy: tasks come and go, and their numbers are used again.
-    #[test]
-    fn tasks_come_and_go(seed in any::<u64>(), moves in prop::collection::vec((1i64..90, 5i64..40, any::<bool>()), 1..12)) {
-        let forms = REGISTRY.iter().flat_map(|entry| entry.profile.scopes.iter().map(move |scope| (entry.profile.name, *scope)));
-        for (name, scope) in forms.filter(|(_, scope)| *scope != Scope::Table) {
-            let profile = &REGISTRY.iter().find(|entry| entry.profile.name == name).expect("it is there").profile;
-            let policy = takt_core::model::PolicySpec::new(profile, scope);
-            let cpus = if scope == Scope::Uniprocessor { 1 } else { 2 };
-            let task = |period: i64| Task { priority: period as u32, share: Some(10_000), ..periodic(period, 2) };
-            let tasks = vec![task(20), task(30)];
-            let start = System { tasks, seed, ..System::new(CpuSet::first(cpus), policy) };
-            let mut simulation = Simulation::new(Engine::new(start).expect("a light load"), &Scenario::default());
-            simulation.reserve(Room { tasks: 4, timers: 0 });
-            let mut records: Vec<Record> = Vec::new();
-            let (mut now, mut present) = (0, Vec::new());
-            for &(gap, period, adds) in &moves {
-                now += gap;
-                simulation.run_until(at(now), &mut records);
-                let room = present.len() < 2;
-                if adds {
-                    // The policy may have no place for it, too.
-                    let prepared = simulation.engine().prepare_task(task(period), None);
-                    if !room {
-                        prop_assert_eq!(prepared.err(), Some(Invalid::NoRoom(4)));
-                        continue;
-                    }
-                    let Ok(prepared) = prepared else { continue };
-                    let task = prepared.added().expect("a task was to be added");
-                    prop_assert!(!present.contains(&task));
-                    let old = simulation.install(prepared, &mut records).unwrap_or_else(|_| panic!("nothing has changed"));
-                    // What was there before fits the tasks of before.
-                    prop_assert!(simulation.install(old, &mut records).is_err());
-                    simulation.input(Input::Enter { task });
-                    present.push(task);
-                } else if let Some(task) = present.pop() {
-                    prop_assert!(simulation.engine().prepare_removal(task).is_err(), "it is still there");
-                    simulation.input(Input::Leave { task });
-                    while !simulation.engine().is_gone(task) {
-                        simulation.step(&mut records);
-                    }
-                    now = (simulation.now() - Time::ZERO).ns() / 1_000_000 + 1;
-                    simulation.run_until(at(now), &mut records);
-                    let prepared = simulation.engine().prepare_removal(task).expect("it is gone");
-                    prop_assert!(simulation.install(prepared, &mut records).is_ok());
-                    prop_assert!(simulation.engine().prepare_removal(task).is_err(), "it is none any more");
+            if let Some(gone) = gone {
+                for (simulation, records) in [(&mut one, &mut there), (&mut other, &mut added)] {
+                    simulation.run_until(at(when + gone), records);
+                    simulation.input(Input::Leave { task: id });
                 }
             }
-            let count = records.len();
-            simulation.run_until(at(now + 100), &mut records);
-            for task in [TaskId(2), TaskId(3)].into_iter().filter(|task| !present.contains(task)) {
-                prop_assert_eq!(of(&records[count..], task), 0, "{} {:?}: {:?} is none", name, scope, task);
+            one.run_until(at(400), &mut there);
+            other.run_until(at(400), &mut added);
+            let (one, other) = (one.engine(), other.engine());
+            there.retain(|r| r.at > Time::ZERO || !matches!(r.what, What::Exit { .. }));
+            prop_assert_eq!(there, added);
+            prop_assert_eq!(one.totals(), other.totals());
+            Ok(())
+        },
+    );
+}
+
+/// Under every policy: tasks come and go, and their numbers are used again.
+#[test]
+fn tasks_come_and_go() {
+    takt_testing::for_all(
+        256,
+        (any::<u64>(), prop::collection::vec((1i64..90, 5i64..40, any::<bool>()), 1..12)),
+        |(seed, moves)| {
+            let forms = REGISTRY
+                .iter()
+                .flat_map(|entry| entry.profile.scopes.iter().map(move |scope| (entry.profile.name, *scope)));
+            for (name, scope) in forms.filter(|(_, scope)| *scope != Scope::Table) {
+                let profile = &REGISTRY.iter().find(|entry| entry.profile.name == name).expect("it is there").profile;
+                let policy = takt_core::model::PolicySpec::new(profile, scope);
+                let cpus = if scope == Scope::Uniprocessor { 1 } else { 2 };
+                let task = |period: i64| Task { priority: period as u32, share: Some(10_000), ..periodic(period, 2) };
+                let tasks = vec![task(20), task(30)];
+                let start = System { tasks, seed, ..System::new(CpuSet::first(cpus), policy) };
+                let mut simulation = Simulation::new(Engine::new(start).expect("a light load"), &Scenario::default());
+                simulation.reserve(Room { tasks: 4, timers: 0 });
+                let mut records: Vec<Record> = Vec::new();
+                let (mut now, mut present) = (0, Vec::new());
+                for &(gap, period, adds) in &moves {
+                    now += gap;
+                    simulation.run_until(at(now), &mut records);
+                    let room = present.len() < 2;
+                    if adds {
+                        // The policy may have no place for it, too.
+                        let prepared = simulation.engine().prepare_task(task(period), None);
+                        if !room {
+                            prop_assert_eq!(prepared.err(), Some(Invalid::NoRoom(4)));
+                            continue;
+                        }
+                        let Ok(prepared) = prepared else { continue };
+                        let task = prepared.added().expect("a task was to be added");
+                        prop_assert!(!present.contains(&task));
+                        let old = simulation
+                            .install(prepared, &mut records)
+                            .unwrap_or_else(|_| panic!("nothing has changed"));
+                        // What was there before fits the tasks of before.
+                        prop_assert!(simulation.install(old, &mut records).is_err());
+                        simulation.input(Input::Enter { task });
+                        present.push(task);
+                    } else if let Some(task) = present.pop() {
+                        prop_assert!(simulation.engine().prepare_removal(task).is_err(), "it is still there");
+                        simulation.input(Input::Leave { task });
+                        while !simulation.engine().is_gone(task) {
+                            simulation.step(&mut records);
+                        }
+                        now = (simulation.now() - Time::ZERO).ns() / 1_000_000 + 1;
+                        simulation.run_until(at(now), &mut records);
+                        let prepared = simulation.engine().prepare_removal(task).expect("it is gone");
+                        prop_assert!(simulation.install(prepared, &mut records).is_ok());
+                        prop_assert!(simulation.engine().prepare_removal(task).is_err(), "it is none any more");
+                    }
+                }
+                let count = records.len();
+                simulation.run_until(at(now + 100), &mut records);
+                for task in [TaskId(2), TaskId(3)].into_iter().filter(|task| !present.contains(task)) {
+                    prop_assert_eq!(of(&records[count..], task), 0, "{} {:?}: {:?} is none", name, scope, task);
+                }
+                // Each of them is released every 40 ms at least.
+                for task in present {
+                    prop_assert!(of(&records[count..], task) > 0, "{} {:?}: {:?} never ran", name, scope, task);
+                }
+                let released = records.iter().filter(|r| matches!(r.what, What::Release { .. })).count();
+                prop_assert_eq!(simulation.engine().totals().released, released as u64, "{} {:?}", name, scope);
             }
-            // Each of them is released every 40 ms at least.
-            for task in present {
-                prop_assert!(of(&records[count..], task) > 0, "{} {:?}: {:?} never ran", name, scope, task);
-            }
-            let released = records.iter().filter(|r| matches!(r.what, What::Release { .. })).count();
-            prop_assert_eq!(simulation.engine().totals().released, released as u64, "{} {:?}", name, scope);
-        }
-    }
+            Ok(())
+        },
+    );
 }
 
 #[test]

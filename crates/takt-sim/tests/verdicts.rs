@@ -173,226 +173,337 @@ fn valued(system: &mut System, worth: &[u64]) {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 700, failure_persistence: None, ..ProptestConfig::default() })]
+#[test]
+fn one_cpu() {
+    takt_testing::for_all(
+        700,
+        (
+            rows(5, &[0, 0, 1, 2, 3, 4]),
+            prop::sample::select(&ONE_CPU[..]),
+            any::<bool>(),
+            prop::sample::select(&[Locking::Fifo, Locking::Inheritance, Locking::Ceiling][..]),
+            prop::sample::select(&[0i64, 0, 300, 700][..]),
+        ),
+        |(rows, name, offsets, locking, tick)| {
+            let timing = Timing { tick: Span::from_ns(tick), ..Timing::default() };
+            let system = System { locking, timing, ..system(named(name), 1, 100, &rows, offsets) };
+            agree(&system, 100)?;
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn one_cpu(
-        rows in rows(5, &[0, 0, 1, 2, 3, 4]),
-        name in prop::sample::select(&ONE_CPU[..]),
-        offsets in any::<bool>(),
-        locking in prop::sample::select(&[Locking::Fifo, Locking::Inheritance, Locking::Ceiling][..]),
-        tick in prop::sample::select(&[0i64, 0, 300, 700][..]),
-    ) {
-        let timing = Timing { tick: Span::from_ns(tick), ..Timing::default() };
-        let system = System { locking, timing, ..system(named(name), 1, 100, &rows, offsets) };
-        agree(&system, 100)?;
-    }
+/// Equal priorities go by release, and those of sporadic jobs drift.
+#[test]
+fn equals_that_come_by_chance() {
+    takt_testing::for_all(
+        700,
+        (
+            vec(
+                (
+                    (1i64..5, 1i64..21, 20i64..21, 0i64..2),
+                    prop::sample::select(&[Shape::Plain, Shape::Sporadic(3)][..]),
+                ),
+                1..5,
+            ),
+            prop::sample::select(&["rm", "dm", "fp", "edf", "p-rm"][..]),
+            any::<bool>(),
+        ),
+        |(rows, name, offsets)| {
+            agree(&system(named(name), 1, 50, &rows, offsets), 50)?;
+            Ok(())
+        },
+    );
+}
 
-    /// Equal priorities go by release, and those of sporadic jobs drift.
-    #[test]
-    fn equals_that_come_by_chance(
-        rows in vec(((1i64..5, 1i64..21, 20i64..21, 0i64..2), prop::sample::select(&[Shape::Plain, Shape::Sporadic(3)][..])), 1..5),
-        name in prop::sample::select(&["rm", "dm", "fp", "edf", "p-rm"][..]),
-        offsets in any::<bool>(),
-    ) {
-        agree(&system(named(name), 1, 50, &rows, offsets), 50)?;
-    }
+#[test]
+fn resources_on_one_cpu() {
+    takt_testing::for_all(
+        700,
+        (rows(5, &[0, 1, 1]), prop::sample::select(&["edf", "rm", "dm", "fp"][..]), any::<bool>()),
+        |(rows, name, ceiling)| {
+            let locking = if ceiling { Locking::Ceiling } else { Locking::Inheritance };
+            agree(&System { locking, ..system(named(name), 1, 30, &rows, false) }, 30)?;
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn resources_on_one_cpu(
-        rows in rows(5, &[0, 1, 1]),
-        name in prop::sample::select(&["edf", "rm", "dm", "fp"][..]),
-        ceiling in any::<bool>(),
-    ) {
-        let locking = if ceiling { Locking::Ceiling } else { Locking::Inheritance };
-        agree(&System { locking, ..system(named(name), 1, 30, &rows, false) }, 30)?;
-    }
-
-    #[test]
-    fn jobs_that_cannot_be_preempted(rows in rows(5, &[0]), offsets in any::<bool>()) {
+#[test]
+fn jobs_that_cannot_be_preempted() {
+    takt_testing::for_all(700, (rows(5, &[0]), any::<bool>()), |(rows, offsets)| {
         agree(&system(named("np-edf"), 1, 10, &rows, offsets), 10)?;
-    }
+        Ok(())
+    });
+}
 
-    /// One that sleeps, in a hurry, behind others that are not and take long: it is held up again when it wakes up.
-    #[test]
-    fn jobs_that_sleep_and_cannot_be_preempted(
-        (deadline, offset, asleep) in (6i64..30, 0i64..8, 1i64..4),
-        others in vec((2i64..10, prop::sample::select(&[40i64, 60, 120][..]), 0i64..8), 1..4),
-        name in prop::sample::select(&["np-edf", "g-np-edf", "p-np-edf", "c-np-edf"][..]),
-    ) {
-        let sleeper = ((2, deadline, 40, offset), Shape::Asleep(asleep));
-        let plain = |&(runtime, period, offset): &(i64, i64, i64)| ((runtime, period, period, offset), Shape::Plain);
-        let rows: Vec<Row> = [sleeper].into_iter().chain(others.iter().map(plain)).collect();
-        agree(&system(named(name), 1, 10, &rows, true), 10)?;
-    }
+/// One that sleeps, in a hurry, behind others that are not and take long: it is held up again when it wakes up.
+#[test]
+fn jobs_that_sleep_and_cannot_be_preempted() {
+    takt_testing::for_all(
+        700,
+        (
+            (6i64..30, 0i64..8, 1i64..4),
+            vec((2i64..10, prop::sample::select(&[40i64, 60, 120][..]), 0i64..8), 1..4),
+            prop::sample::select(&["np-edf", "g-np-edf", "p-np-edf", "c-np-edf"][..]),
+        ),
+        |((deadline, offset, asleep), others, name)| {
+            let sleeper = ((2, deadline, 40, offset), Shape::Asleep(asleep));
+            let plain =
+                |&(runtime, period, offset): &(i64, i64, i64)| ((runtime, period, period, offset), Shape::Plain);
+            let rows: Vec<Row> = [sleeper].into_iter().chain(others.iter().map(plain)).collect();
+            agree(&system(named(name), 1, 10, &rows, true), 10)?;
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn every_scope_on_one_cpu(
-        rows in rows(5, &[0, 1, 1, 5, 9]),
-        name in prop::sample::select(&ONE_CPU[..]),
-        scope in prop::sample::select(&["", "g-", "p-", "c-"][..]),
-        offsets in any::<bool>(),
-        ceiling in any::<bool>(),
-    ) {
-        let locking = if ceiling { Locking::Ceiling } else { Locking::Inheritance };
-        agree(&System { locking, ..system(named(&format!("{scope}{name}")), 1, 30, &rows, offsets) }, 30)?;
-    }
+#[test]
+fn every_scope_on_one_cpu() {
+    takt_testing::for_all(
+        700,
+        (
+            rows(5, &[0, 1, 1, 5, 9]),
+            prop::sample::select(&ONE_CPU[..]),
+            prop::sample::select(&["", "g-", "p-", "c-"][..]),
+            any::<bool>(),
+            any::<bool>(),
+        ),
+        |(rows, name, scope, offsets, ceiling)| {
+            let locking = if ceiling { Locking::Ceiling } else { Locking::Inheritance };
+            agree(&System { locking, ..system(named(&format!("{scope}{name}")), 1, 30, &rows, offsets) }, 30)?;
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn batch_jobs_budgets_and_late_timers(
-        rows in rows(5, &[0, 0, 7, 8, 9, 10]),
-        name in prop::sample::select(&["edf", "fp", "rm", "g-fp", "p-edf", "fifo"][..]),
-        cpus in 1usize..3,
-        offsets in any::<bool>(),
-        locks in any::<bool>(),
-        late in prop::sample::select(&[(0i64, 0i64), (0, 0), (70, 0), (0, 90), (50, 250)][..]),
-    ) {
-        let cpus = if name.contains('-') { cpus } else { 1 };
-        let mut system = system(named(name), cpus, 100, &rows, offsets);
-        if locks {
-            // Those with deadlines use what a batch job may hold.
-            for task in system.tasks.iter_mut().filter(|t| t.deadline.is_some()) {
-                let run = Step::Run(task.runtime.expect("all have one"));
-                task.program.steps = vec![Step::Lock(ResourceId(0)), run, Step::Unlock(ResourceId(0))];
-            }
-        }
-        let [resolution, lateness] = [late.0, late.1].map(Span::from_ns);
-        system.timing = Timing { resolution, lateness, ..Timing::default() };
-        agree(&system, 100)?;
-    }
-
-    #[test]
-    fn releases_that_are_skipped(
-        rows in rows(5, &[0, 0, 4, 6, 6, 8]),
-        name in prop::sample::select(&["edf", "rm", "fp", "rr", "llf", "g-edf", "p-fp", "g-fifo"][..]),
-        cpus in 1usize..3,
-        offsets in any::<bool>(),
-        backlog in prop::sample::select(&[Backlog::Skip, Backlog::Skip, Backlog::Hartstone, Backlog::Chronos][..]),
-    ) {
-        let cpus = if name.contains('-') { cpus } else { 1 };
-        agree(&System { backlog, ..system(named(name), cpus, 100, &rows, offsets) }, 100)?;
-    }
-
-    #[test]
-    fn optimal_policies(
-        rows in rows(8, &[0, 0, 0, 2, 3, 4]),
-        cpus in 1usize..4,
-        offsets in any::<bool>(),
-        quanta in any::<bool>(),
-        late in prop::sample::select(&[0i64, 0, 0, 250][..]),
-    ) {
-        let mut pd2 = named("pd2");
-        let quantum = pd2.profile.settings.iter().position(|s| s.name == "quantum").expect("PD² has a quantum");
-        let unit = if quanta { 1_000 } else { 300 };
-        pd2.values.set(quantum, Some(1_000));
-        let timing = Timing { lateness: Span::from_ns(late), ..Timing::default() };
-        for policy in [named("llref"), pd2] {
-            agree(&System { timing, ..system(policy, cpus, unit, &rows, offsets) }, unit)?;
-        }
-    }
-
-    #[test]
-    fn policies_that_go_by_utility(
-        rows in rows(6, &[0, 0, 0, 2, 3, 4, 7]),
-        cpus in 1usize..4,
-        name in prop::sample::select(&VALUED[..]),
-        offsets in any::<bool>(),
-        worth in vec(0u64..1_000, 6),
-        declared in prop::sample::select(&[100i64, 100, 60, 150][..]),
-        late in prop::sample::select(&[Late::Continue, Late::Abort, Late::AbortAtEvent][..]),
-    ) {
-        let cpus = if named(name).scope == takt_core::model::Scope::Uniprocessor { 1 } else { cpus };
-        let mut system = System { late, ..system(named(name), cpus, 100, &rows, offsets) };
-        valued(&mut system, &worth);
-        if declared != 100 {
-            // They go by what is declared, which may be more or less than what a job needs.
-            for task in &mut system.tasks {
-                let need = task.runtime.expect("all have one");
-                if task.program.steps.is_empty() && task.program.execution == Execution::Declared && task.budget.is_none() {
-                    task.program.steps = vec![Step::Run(need)];
+#[test]
+fn batch_jobs_budgets_and_late_timers() {
+    takt_testing::for_all(
+        700,
+        (
+            rows(5, &[0, 0, 7, 8, 9, 10]),
+            prop::sample::select(&["edf", "fp", "rm", "g-fp", "p-edf", "fifo"][..]),
+            1usize..3,
+            any::<bool>(),
+            any::<bool>(),
+            prop::sample::select(&[(0i64, 0i64), (0, 0), (70, 0), (0, 90), (50, 250)][..]),
+        ),
+        |(rows, name, cpus, offsets, locks, late)| {
+            let cpus = if name.contains('-') { cpus } else { 1 };
+            let mut system = system(named(name), cpus, 100, &rows, offsets);
+            if locks {
+                // Those with deadlines use what a batch job may hold.
+                for task in system.tasks.iter_mut().filter(|t| t.deadline.is_some()) {
+                    let run = Step::Run(task.runtime.expect("all have one"));
+                    task.program.steps = vec![Step::Lock(ResourceId(0)), run, Step::Unlock(ResourceId(0))];
                 }
-                task.runtime = Some(need * declared / 100);
             }
-        }
-        agree(&system, 100)?;
-    }
+            let [resolution, lateness] = [late.0, late.1].map(Span::from_ns);
+            system.timing = Timing { resolution, lateness, ..Timing::default() };
+            agree(&system, 100)?;
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn loads_and_domains(
-        rows in rows(7, &[0, 0, 0, 1, 3, 4]),
-        names in (prop::sample::select(&["g-edf", "dasa", "rm", "ng-gua"][..]), prop::sample::select(&["g-edf", "p-lbesa", "p-fp"][..])),
-        worth in vec(0u64..1_000, 7),
-        factors in vec(300_000u32..1_800_000, 1..4),
-        both in any::<bool>(),
-    ) {
-        let mut system = system(named("domains"), 3, 100, &rows, false);
-        valued(&mut system, &worth);
-        let cpus = [CpuSet::first(1), [1, 2].into_iter().collect()];
-        let tasks = |part: usize| (0..rows.len()).filter(|i| i % 2 == part).map(|i| TaskId(i as u32)).collect();
-        system.domains = [names.0, names.1].iter().enumerate().map(|(part, name)| Domain { cpus: cpus[part], tasks: tasks(part), policy: named(name) }).collect();
-        for (index, task) in system.tasks.iter_mut().enumerate() {
-            task.affinity = cpus[index % 2];
-        }
-        if both {
-            let points = factors.iter().enumerate().map(|(i, factor)| (Span::from_ns(i as i64 * 7_000), *factor));
-            system.load = Some(Load { points: points.collect(), repeat: Some(Span::from_ns(25_000)) });
-        }
-        agree(&system, 100)?;
-    }
+#[test]
+fn releases_that_are_skipped() {
+    takt_testing::for_all(
+        700,
+        (
+            rows(5, &[0, 0, 4, 6, 6, 8]),
+            prop::sample::select(&["edf", "rm", "fp", "rr", "llf", "g-edf", "p-fp", "g-fifo"][..]),
+            1usize..3,
+            any::<bool>(),
+            prop::sample::select(&[Backlog::Skip, Backlog::Skip, Backlog::Hartstone, Backlog::Chronos][..]),
+        ),
+        |(rows, name, cpus, offsets, backlog)| {
+            let cpus = if name.contains('-') { cpus } else { 1 };
+            agree(&System { backlog, ..system(named(name), cpus, 100, &rows, offsets) }, 100)?;
+            Ok(())
+        },
+    );
+}
 
-    /// Budgets and periods of servers that are a little more or less than what the jobs need.
-    #[test]
-    fn servers(
-        rows in rows(7, &[0, 0, 0, 2, 3, 4, 6, 8]),
-        reserved in vec((50i64..160, prop::sample::select(&[50i64, 100, 100, 100, 110][..]), prop::option::weighted(0.3, 30i64..101)), 7),
-        cpus in 1usize..5,
-        name in prop::sample::select(&["g-cbs", "g-cbs", "p-cbs", "c-cbs", "g-grub", "p-grub", "c-grub"][..]),
-        hard in any::<bool>(),
-        (offsets, close) in any::<(bool, bool)>(),
-    ) {
-        let mut policy = named(name);
-        policy.values.set(0, Some(i64::from(hard)));
-        policy.cluster = 2;
-        let mut system = system(policy, cpus, 100, &rows, offsets);
-        for (task, (budget, period, within)) in system.tasks.iter_mut().zip(&reserved) {
-            let (need, every) = (task.runtime.unwrap(), task.arrival.period().unwrap_or(Span::from_ns(1200)));
-            let percent = if close { (*budget).clamp(100, 105) } else { *budget };
-            let (budget, period) = ((need * percent / 100).max(Span::from_ns(1)), every * *period / 100);
-            let mut reserved = Reservation::new(budget.min(period), period);
-            if name.ends_with("cbs") {
-                reserved.deadline = within.map(|within| (period * within / 100).max(reserved.budget));
+#[test]
+fn optimal_policies() {
+    takt_testing::for_all(
+        700,
+        (
+            rows(8, &[0, 0, 0, 2, 3, 4]),
+            1usize..4,
+            any::<bool>(),
+            any::<bool>(),
+            prop::sample::select(&[0i64, 0, 0, 250][..]),
+        ),
+        |(rows, cpus, offsets, quanta, late)| {
+            let mut pd2 = named("pd2");
+            let quantum = pd2.profile.settings.iter().position(|s| s.name == "quantum").expect("PD² has a quantum");
+            let unit = if quanta { 1_000 } else { 300 };
+            pd2.values.set(quantum, Some(1_000));
+            let timing = Timing { lateness: Span::from_ns(late), ..Timing::default() };
+            for policy in [named("llref"), pd2] {
+                agree(&System { timing, ..system(policy, cpus, unit, &rows, offsets) }, unit)?;
             }
-            task.reservation = Some(reserved);
-            if close {
-                task.deadline = task.deadline.map(|_| every.min(reserved.deadline.unwrap_or(every)));
-            }
-        }
-        agree(&system, 100)?;
-        let found = verdict(&system);
-        if found.reason.contains("so that the others are in time") {
-            let mut engine = Engine::new(system.clone()).unwrap();
-            takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ns(400 * HYPERPERIOD), &mut (), |_| ());
-            for (id, task) in (0..).map(TaskId).zip(&system.tasks) {
-                let reserved = task.reservation.unwrap();
-                let (deadline, period) = (reserved.relative_deadline(), reserved.period);
-                // One that has just used its budget up, and comes late, has only part of the next one.
-                let part = hard && deadline < period && task.runtime == Some(reserved.budget);
-                let stays = task.program.steps.is_empty() && task.runtime.unwrap() <= reserved.budget && task.deadline >= Some(deadline);
-                let kept = stays && !part && task.arrival.period().is_some_and(|every| every >= period);
-                prop_assert!(!kept || engine.counts(id).missed == 0, "task {}: {}", id.0, found);
-            }
-        }
-    }
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn several_cpus(
-        rows in rows(7, &[0, 0, 1, 2, 3, 4]),
-        cpus in 2usize..4,
-        name in prop::sample::select(&["g-edf", "g-np-edf", "p-dm", "p-np-edf", "g-fifo", "p-rr", "c-edf", "g-llf"][..]),
-    ) {
-        agree(&system(named(name), cpus, 100, &rows, false), 100)?;
-    }
+#[test]
+fn policies_that_go_by_utility() {
+    takt_testing::for_all(
+        700,
+        (
+            rows(6, &[0, 0, 0, 2, 3, 4, 7]),
+            1usize..4,
+            prop::sample::select(&VALUED[..]),
+            any::<bool>(),
+            vec(0u64..1_000, 6),
+            prop::sample::select(&[100i64, 100, 60, 150][..]),
+            prop::sample::select(&[Late::Continue, Late::Abort, Late::AbortAtEvent][..]),
+        ),
+        |(rows, cpus, name, offsets, worth, declared, late)| {
+            let cpus = if named(name).scope == takt_core::model::Scope::Uniprocessor { 1 } else { cpus };
+            let mut system = System { late, ..system(named(name), cpus, 100, &rows, offsets) };
+            valued(&mut system, &worth);
+            if declared != 100 {
+                // They go by what is declared, which may be more or less than what a job needs.
+                for task in &mut system.tasks {
+                    let need = task.runtime.expect("all have one");
+                    if task.program.steps.is_empty()
+                        && task.program.execution == Execution::Declared
+                        && task.budget.is_none()
+                    {
+                        task.program.steps = vec![Step::Run(need)];
+                    }
+                    task.runtime = Some(need * declared / 100);
+                }
+            }
+            agree(&system, 100)?;
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn loads_and_domains() {
+    takt_testing::for_all(
+        700,
+        (
+            rows(7, &[0, 0, 0, 1, 3, 4]),
+            (
+                prop::sample::select(&["g-edf", "dasa", "rm", "ng-gua"][..]),
+                prop::sample::select(&["g-edf", "p-lbesa", "p-fp"][..]),
+            ),
+            vec(0u64..1_000, 7),
+            vec(300_000u32..1_800_000, 1..4),
+            any::<bool>(),
+        ),
+        |(rows, names, worth, factors, both)| {
+            let mut system = system(named("domains"), 3, 100, &rows, false);
+            valued(&mut system, &worth);
+            let cpus = [CpuSet::first(1), [1, 2].into_iter().collect()];
+            let tasks = |part: usize| (0..rows.len()).filter(|i| i % 2 == part).map(|i| TaskId(i as u32)).collect();
+            system.domains = [names.0, names.1]
+                .iter()
+                .enumerate()
+                .map(|(part, name)| Domain { cpus: cpus[part], tasks: tasks(part), policy: named(name) })
+                .collect();
+            for (index, task) in system.tasks.iter_mut().enumerate() {
+                task.affinity = cpus[index % 2];
+            }
+            if both {
+                let points = factors.iter().enumerate().map(|(i, factor)| (Span::from_ns(i as i64 * 7_000), *factor));
+                system.load = Some(Load { points: points.collect(), repeat: Some(Span::from_ns(25_000)) });
+            }
+            agree(&system, 100)?;
+            Ok(())
+        },
+    );
+}
+
+/// Budgets and periods of servers that are a little more or less than what the jobs need.
+#[test]
+fn servers() {
+    takt_testing::for_all(
+        700,
+        (
+            rows(7, &[0, 0, 0, 2, 3, 4, 6, 8]),
+            vec(
+                (
+                    50i64..160,
+                    prop::sample::select(&[50i64, 100, 100, 100, 110][..]),
+                    prop::option::weighted(0.3, 30i64..101),
+                ),
+                7,
+            ),
+            1usize..5,
+            prop::sample::select(&["g-cbs", "g-cbs", "p-cbs", "c-cbs", "g-grub", "p-grub", "c-grub"][..]),
+            any::<bool>(),
+            any::<(bool, bool)>(),
+        ),
+        |(rows, reserved, cpus, name, hard, (offsets, close))| {
+            let mut policy = named(name);
+            policy.values.set(0, Some(i64::from(hard)));
+            policy.cluster = 2;
+            let mut system = system(policy, cpus, 100, &rows, offsets);
+            for (task, (budget, period, within)) in system.tasks.iter_mut().zip(&reserved) {
+                let (need, every) = (task.runtime.unwrap(), task.arrival.period().unwrap_or(Span::from_ns(1200)));
+                let percent = if close { (*budget).clamp(100, 105) } else { *budget };
+                let (budget, period) = ((need * percent / 100).max(Span::from_ns(1)), every * *period / 100);
+                let mut reserved = Reservation::new(budget.min(period), period);
+                if name.ends_with("cbs") {
+                    reserved.deadline = within.map(|within| (period * within / 100).max(reserved.budget));
+                }
+                task.reservation = Some(reserved);
+                if close {
+                    task.deadline = task.deadline.map(|_| every.min(reserved.deadline.unwrap_or(every)));
+                }
+            }
+            agree(&system, 100)?;
+            let found = verdict(&system);
+            if found.reason.contains("so that the others are in time") {
+                let mut engine = Engine::new(system.clone()).unwrap();
+                takt_sim::simulate(
+                    &mut engine,
+                    &Scenario::default(),
+                    Span::from_ns(400 * HYPERPERIOD),
+                    &mut (),
+                    |_| (),
+                );
+                for (id, task) in (0..).map(TaskId).zip(&system.tasks) {
+                    let reserved = task.reservation.unwrap();
+                    let (deadline, period) = (reserved.relative_deadline(), reserved.period);
+                    // One that has just used its budget up, and comes late, has only part of the next one.
+                    let part = hard && deadline < period && task.runtime == Some(reserved.budget);
+                    let stays = task.program.steps.is_empty()
+                        && task.runtime.unwrap() <= reserved.budget
+                        && task.deadline >= Some(deadline);
+                    let kept = stays && !part && task.arrival.period().is_some_and(|every| every >= period);
+                    prop_assert!(!kept || engine.counts(id).missed == 0, "task {}: {}", id.0, found);
+                }
+            }
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn several_cpus() {
+    takt_testing::for_all(
+        700,
+        (
+            rows(7, &[0, 0, 1, 2, 3, 4]),
+            2usize..4,
+            prop::sample::select(&["g-edf", "g-np-edf", "p-dm", "p-np-edf", "g-fifo", "p-rr", "c-edf", "g-llf"][..]),
+        ),
+        |(rows, cpus, name)| {
+            agree(&system(named(name), cpus, 100, &rows, false), 100)?;
+            Ok(())
+        },
+    );
 }
 
 /// The tests say yes and no often enough for the comparison to mean something.

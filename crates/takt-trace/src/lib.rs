@@ -11,6 +11,7 @@ mod csv;
 pub mod diff;
 mod format;
 pub mod gantt;
+pub mod jobs;
 mod jsonl;
 pub mod kernel;
 pub mod kernel_check;

@@ -5,6 +5,9 @@ use crate::source::{MAX_BYTES, Source, remedy};
 use std::io::Read;
 use std::path::Path;
 
+/// The path that is standard input.
+const STANDARD_INPUT: &str = "-";
+
 /// A file that could not be read as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreadable {
@@ -27,15 +30,18 @@ impl Unreadable {
 }
 
 impl Source {
-    /// Opens and reads a file, at most [`MAX_BYTES`] of it.
+    /// Opens and reads a file, at most [`MAX_BYTES`] of it; `-` is standard input. Its format is found in its text.
     ///
     /// # Errors
     /// Why it cannot be read as text.
     pub fn read(path: &Path) -> Result<Source, Box<Unreadable>> {
-        let name = path.display().to_string();
-        let mut bytes = Vec::new();
+        let (name, mut bytes) = (path.display().to_string(), Vec::new());
         let limit = MAX_BYTES as u64 + 1;
-        match std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
+        let read = match path == Path::new(STANDARD_INPUT) {
+            true => std::io::stdin().lock().take(limit).read_to_end(&mut bytes),
+            false => std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)),
+        };
+        match read {
             Ok(_) => Source::from_bytes(name, bytes),
             Err(why) => {
                 let fault = Diagnostic::error(&(0..0), format!("cannot read `{name}`: {why}")).hint(remedy(&why));
@@ -80,7 +86,18 @@ impl Source {
         !self.is_csv() && !crate::import::chronos::is_task_set(&self.text)
     }
 
+    /// Whether the text came from standard input or through a pipe, and not from a file.
+    pub(crate) fn is_pipe(&self) -> bool {
+        let is_special = |found: std::fs::Metadata| !found.is_file() && !found.is_dir();
+        self.name == STANDARD_INPUT || std::fs::metadata(&self.name).is_ok_and(is_special)
+    }
+
     pub(crate) fn is_csv(&self) -> bool {
+        if self.name == STANDARD_INPUT {
+            // A header of columns has commas, and none of the marks of YAML.
+            let first = self.text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+            return first.is_some_and(|line| line.contains(',') && !line.contains([':', '{', '[']));
+        }
         Path::new(&self.name).extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"))
     }
 

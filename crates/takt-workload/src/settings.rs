@@ -9,7 +9,7 @@ use takt_core::time::Span;
 /// What a workload says beside its schedule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
-    /// Working directory of all tasks: the file's own, unless `set_cwd` is off.
+    /// Working directory of all tasks: the file's own, unless `set_cwd` is off or the workload comes through a pipe.
     pub directory: Option<PathBuf>,
     /// CPUs of the executive itself (`scheduler_cpu`, in DEmOS `demos_cpu`); `None` for any.
     pub scheduler_cpus: Option<CpuSet>,

@@ -21,6 +21,7 @@ pub fn remedy(why: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => "check the path",
         io::ErrorKind::IsADirectory => "name a file, not a directory",
         io::ErrorKind::PermissionDenied => "check the permissions, or name another file",
+        io::ErrorKind::BrokenPipe => "let its reader run until the end",
         io::ErrorKind::StorageFull => "free some space, or name a file on another disk",
         _ => "name another file",
     }

@@ -69,7 +69,10 @@ pub(crate) fn parse_signed(text: &str) -> Result<Span, String> {
     let bad = || format!("`{text}` is not a duration: write a number and a unit, as in `10ms`");
     if unit.is_empty() {
         return Err(if parse_decimal(number, 1_000_000_000).is_ok() {
-            format!("`{text}` has no unit: did you mean `{text}ms`?")
+            match number.bytes().any(|digit| (b'1'..=b'9').contains(&digit)) {
+                true => format!("`{text}` has no unit: did you mean `{text}ms`?"),
+                false => format!("`{text}` has no unit: write one, as in `10ms`"),
+            }
         } else {
             bad()
         });
@@ -113,7 +116,7 @@ pub fn duration_text(span: Span) -> String {
     span.to_string()
 }
 
-/// Reads a list of CPUs as the kernel writes it: `0,2,5-7`.
+/// Reads a list of CPUs as the kernel writes it, `0,2,5-7`, with strides as `taskset` has them: `0-7:2` is every second one.
 ///
 /// # Errors
 /// Why the text names no CPUs between 0 and 1023, in words for the user.
@@ -137,12 +140,18 @@ pub fn parse_cpus(text: &str) -> Result<CpuSet, String> {
             return Err("there is nothing beside a comma".to_owned());
         }
         match part.split_once('-') {
-            Some((first, last)) => {
+            Some((first, rest)) => {
+                let (last, stride) = match rest.split_once(':') {
+                    Some((last, stride)) => (last, stride.trim().parse().ok().filter(|n| *n > 0)),
+                    None => (rest, Some(1)),
+                };
+                let stride: usize =
+                    stride.ok_or_else(|| format!("the stride of `{}` is not a number above zero", part.trim()))?;
                 let (first, last) = (number(first)?, number(last)?);
                 if first > last {
                     return Err(format!("the range {first}-{last} runs backwards"));
                 }
-                (first..=last).for_each(|cpu| set.insert(cpu));
+                (first..=last).step_by(stride).for_each(|cpu| set.insert(cpu));
             }
             None => set.insert(number(part)?),
         }

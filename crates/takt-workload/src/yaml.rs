@@ -177,8 +177,16 @@ fn nothing_to_schedule(reader: &mut Reader, root: &Node) {
 
 fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
     let mut settings = Settings::default();
-    let set_cwd = root.get("set_cwd").and_then(|e| reader.boolean(&e.value, "set_cwd")).unwrap_or(true);
-    settings.directory = set_cwd.then(|| directory_of(&source.name));
+    let entry = root.get("set_cwd");
+    let set_cwd = entry.and_then(|e| reader.boolean(&e.value, "set_cwd"));
+    match entry.filter(|_| set_cwd == Some(true) && source.is_pipe()) {
+        Some(entry) => reader.push(
+            Diagnostic::error(&entry.key_span, "a workload from a pipe has no directory")
+                .label("its tasks cannot run in the directory of the file")
+                .hint("write `set_cwd: no`: the tasks run in the current directory"),
+        ),
+        None => settings.directory = (set_cwd.unwrap_or(true) && !source.is_pipe()).then(|| directory_of(&source.name)),
+    }
     let (own, demos) = (root.get("scheduler_cpu"), root.get("demos_cpu"));
     if let (Some(own), Some(demos)) = (own, demos) {
         reader.push(

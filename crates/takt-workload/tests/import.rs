@@ -360,35 +360,55 @@ const MARKS: &[&str] = &[
     "0",
 ];
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn what_is_imported_reads_back(text in set(), usage in 1_u32..150, locks in prop::option::of(1_u32..=100), nested in any::<bool>(), lock in prop::option::of(1_i64..99)) {
-        let run = Run { usage, locks, nested, inheritance: nested, handlers: lock.map(us), duration: None };
-        for policy in ["edf", "g-edf", "dasa-nd"] {
-            let source = source(&text);
-            match chronos::load(&source, &run, &under(policy)) {
-                Ok(workload) => drop(whole(&source, Ok(workload))),
-                // Too much for a period, or too little to be anything.
-                Err(faults) => prop_assert!(faults.iter().all(|f| f.message.contains("deadline") || f.message.contains("no time")), "{}", texts(&source, &faults)),
+#[test]
+fn what_is_imported_reads_back() {
+    takt_testing::for_all(
+        256,
+        (set(), 1_u32..150, prop::option::of(1_u32..=100), any::<bool>(), prop::option::of(1_i64..99)),
+        |(text, usage, locks, nested, lock)| {
+            let run = Run { usage, locks, nested, inheritance: nested, handlers: lock.map(us), duration: None };
+            for policy in ["edf", "g-edf", "dasa-nd"] {
+                let source = source(&text);
+                match chronos::load(&source, &run, &under(policy)) {
+                    Ok(workload) => drop(whole(&source, Ok(workload))),
+                    // Too much for a period, or too little to be anything.
+                    Err(faults) => prop_assert!(
+                        faults.iter().all(|f| f.message.contains("deadline") || f.message.contains("no time")),
+                        "{}",
+                        texts(&source, &faults)
+                    ),
+                }
             }
-        }
-    }
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn any_heap_of_words_is_answered(parts in prop::collection::vec(prop::sample::select(MARKS), 0..40), glue in prop::sample::select(&[" ", "", "\n"][..])) {
-        let source = source(&parts.join(glue));
-        for read in [litmus::load(&source, &Options::default()), litmus::load(&source, &under("g-edf")), chronos::load(&source, &Run::default(), &under("g-edf"))] {
-            match read {
-                Ok(workload) => drop(whole(&source, Ok(workload))),
-                Err(faults) => prop_assert!(!faults.is_empty() && !texts(&source, &faults).is_empty()),
+#[test]
+fn any_heap_of_words_is_answered() {
+    takt_testing::for_all(
+        256,
+        (prop::collection::vec(prop::sample::select(MARKS), 0..40), prop::sample::select(&[" ", "", "\n"][..])),
+        |(parts, glue)| {
+            let source = source(&parts.join(glue));
+            for read in [
+                litmus::load(&source, &Options::default()),
+                litmus::load(&source, &under("g-edf")),
+                chronos::load(&source, &Run::default(), &under("g-edf")),
+            ] {
+                match read {
+                    Ok(workload) => drop(whole(&source, Ok(workload))),
+                    Err(faults) => prop_assert!(!faults.is_empty() && !texts(&source, &faults).is_empty()),
+                }
             }
-        }
-    }
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn a_damaged_script_is_answered(cut in any::<prop::sample::Index>(), put in prop::sample::select(MARKS)) {
+#[test]
+fn a_damaged_script_is_answered() {
+    takt_testing::for_all(256, (any::<prop::sample::Index>(), prop::sample::select(MARKS)), |(cut, put)| {
         let at = cut.index(SCRIPT.len());
         for text in [format!("{}{put}{}", &SCRIPT[..at], &SCRIPT[at..]), SCRIPT[..at].to_owned()] {
             let source = source(&text);
@@ -397,5 +417,6 @@ proptest! {
                 Err(faults) => prop_assert!(!texts(&source, &faults).is_empty()),
             }
         }
-    }
+        Ok(())
+    });
 }

@@ -367,47 +367,68 @@ fn task_list() -> impl Strategy<Value = String> {
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+#[test]
+fn the_canonical_form_means_the_same() {
+    takt_testing::for_all(
+        256,
+        (prop_oneof![table(), task_list(), laboratory(), parts()], prop::option::of(1_usize..4)),
+        |(text, machine)| {
+            let options = Options { machine: machine.map(CpuSet::first), ..Options::default() };
+            match load(source("a/b.yaml", text.clone()), &options) {
+                Ok(workload) => assert_round_trip(&workload, &options),
+                Err(faults) => panic!("{faults:#?}\n{text}"),
+            }
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn the_canonical_form_means_the_same(text in prop_oneof![table(), task_list(), laboratory(), parts()], machine in prop::option::of(1_usize..4)) {
-        let options = Options { machine: machine.map(CpuSet::first), ..Options::default() };
-        match load(source("a/b.yaml", text.clone()), &options) {
-            Ok(workload) => assert_round_trip(&workload, &options),
-            Err(faults) => panic!("{faults:#?}\n{text}"),
-        }
-    }
-
-    #[test]
-    fn any_text_is_answered(text in "\\PC{0,80}", csv in any::<bool>()) {
+#[test]
+fn any_text_is_answered() {
+    takt_testing::for_all(256, ("\\PC{0,80}", any::<bool>()), |(text, csv)| {
         check(if csv { "x.csv" } else { "x.yaml" }, text);
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn any_heap_of_yaml_marks_is_answered(parts in prop::collection::vec(prop::sample::select(MARKS), 0..60)) {
+#[test]
+fn any_heap_of_yaml_marks_is_answered() {
+    takt_testing::for_all(256, prop::collection::vec(prop::sample::select(MARKS), 0..60), |parts| {
         check("x.yaml", parts.concat());
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn a_damaged_file_is_answered(text in prop_oneof![table(), laboratory(), parts()], cut in any::<prop::sample::Index>(), put in prop::sample::select(MARKS)) {
-        let mut at = cut.index(text.len());
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        check("x.yaml", format!("{}{put}{}", &text[..at], &text[at..]));
-        check("x.yaml", text[..at].to_owned());
-    }
+#[test]
+fn a_damaged_file_is_answered() {
+    takt_testing::for_all(
+        256,
+        (prop_oneof![table(), laboratory(), parts()], any::<prop::sample::Index>(), prop::sample::select(MARKS)),
+        |(text, cut, put)| {
+            let mut at = cut.index(text.len());
+            while !text.is_char_boundary(at) {
+                at -= 1;
+            }
+            check("x.yaml", format!("{}{put}{}", &text[..at], &text[at..]));
+            check("x.yaml", text[..at].to_owned());
+            Ok(())
+        },
+    );
+}
 
-    #[test]
-    fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+#[test]
+fn any_bytes_are_answered() {
+    takt_testing::for_all(256, prop::collection::vec(any::<u8>(), 0..60), |bytes| {
         if let Err(fault) = Source::from_bytes("x.yaml", bytes) {
             prop_assert!(!fault.render(true).is_empty());
         }
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn single_values_never_panic(text in "\\PC{0,24}|[0-9.,a-z -]{0,30}") {
+#[test]
+fn single_values_never_panic() {
+    takt_testing::for_all(256, "\\PC{0,24}|[0-9.,a-z -]{0,30}", |text| {
         let _ = parse_duration(&text);
         if let Ok(cpus) = parse_cpus(&text) {
             prop_assert_eq!(parse_cpus(&cpus.to_string()), Ok(cpus));
@@ -415,14 +436,18 @@ proptest! {
         if let Ok(policy) = policy_from_text(&text) {
             prop_assert_eq!(policy_from_text(&policy_text(&policy)), Ok(policy));
         }
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn a_text_of_a_policy_reads_back(parts in prop::collection::vec(prop::sample::select(POLICY_MARKS), 0..9)) {
+#[test]
+fn a_text_of_a_policy_reads_back() {
+    takt_testing::for_all(256, prop::collection::vec(prop::sample::select(POLICY_MARKS), 0..9), |parts| {
         if let Ok(policy) = policy_from_text(&parts.concat()) {
             prop_assert_eq!(policy_from_text(&policy_text(&policy)), Ok(policy));
         }
-    }
+        Ok(())
+    });
 }
 
 const POLICY_MARKS: &[&str] = &[

@@ -1,9 +1,9 @@
 //! `takt doctor`: what this machine can do, and the fix for what it cannot.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, colour};
 use crate::outcome::{Outcome, Verdict};
 use serde_json::json;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use takt_linux::leftovers::{self, OnCrash};
 use takt_linux::probe::{self, Status};
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         writeln!(out, "{}", json!({"findings": findings.collect::<Vec<_>>()}))?;
         return Ok(Verdict::Done);
     }
-    let color = io::stdout().is_terminal();
+    let color = colour(&io::stdout());
     let width = report.findings.iter().map(|f| f.name.len()).max().unwrap_or(0);
     for f in &report.findings {
         let (mark, code) = match f.status {

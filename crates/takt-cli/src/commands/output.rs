@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use takt_core::time::Time;
-use takt_trace::{Footer, Format, Header, Stamped, Trace, Writer, gantt};
+use takt_trace::gantt::{self, SvgOptions};
+use takt_trace::jobs::JobTable;
+use takt_trace::{Footer, Format, Header, Stamped, Trace, Writer};
 
 /// More records than this are not drawn: such a picture shows nothing.
 const DRAWN_MAX: usize = 200_000;
@@ -22,15 +24,45 @@ pub(crate) struct OutputArgs {
     /// Write a trace: .pftrace (Perfetto), .jsonl or .csv by its ending; `-` is JSON lines on standard output
     #[arg(long, value_name = "OUT")]
     pub(crate) trace: Option<PathBuf>,
+    /// Write a table of jobs: release, start, finish, response time, outcome, CPU and preemptions of each
+    #[arg(long, value_name = "OUT.csv")]
+    pub(crate) jobs: Option<PathBuf>,
     /// Draw a Gantt chart as SVG
     #[arg(long, value_name = "OUT.svg")]
     pub(crate) gantt: Option<PathBuf>,
+    /// First and last instant of the chart, such as `100ms..250ms`; either may be left out
+    #[arg(long, value_name = "FROM..TO", requires = "gantt", value_parser = range)]
+    pub(crate) gantt_range: Option<Range>,
+    /// Width of the chart in pixels
+    #[arg(long, value_name = "PIXELS", requires = "gantt", default_value_t = 1200,
+          value_parser = clap::value_parser!(u32).range(400..=20_000))]
+    pub(crate) gantt_width: u32,
     /// Print one JSON object and nothing else on standard output
     #[arg(long)]
     pub(crate) json: bool,
     /// Exit with status 1 when a deadline was missed, an activation was cut off, or a process failed
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+/// A range of instants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    pub(crate) from: Time,
+    pub(crate) to: Option<Time>,
+}
+
+fn range(text: &str) -> Result<Range, String> {
+    let (from, to) = text.split_once("..").ok_or("write two instants, as in `100ms..250ms`")?;
+    let instant = |text: &str| match text.trim() {
+        "" => Ok(None),
+        text => takt_workload::parse_duration(text).map(|span| Some(Time::ZERO + span)),
+    };
+    let (from, to) = (instant(from)?.unwrap_or(Time::ZERO), instant(to)?);
+    if to.is_some_and(|to| to <= from) {
+        return Err("the range ends before it begins".into());
+    }
+    Ok(Range { from, to })
 }
 
 impl OutputArgs {
@@ -49,7 +81,11 @@ impl OutputArgs {
             let message = format!("`{}` does not end in .svg", path.display());
             return Err(Failure::input(message, "a Gantt chart is written as SVG: name it .svg"));
         }
-        Ok(trace.chain(&self.gantt))
+        if let Some(path) = self.jobs.iter().find(|path| path.extension().is_none_or(|e| e != "csv")) {
+            let message = format!("`{}` does not end in .csv", path.display());
+            return Err(Failure::input(message, "a table of jobs is written as CSV: name it .csv"));
+        }
+        Ok(trace.chain(&self.jobs).chain(&self.gantt))
     }
 
     pub(crate) fn to_stdout(&self) -> bool {
@@ -136,27 +172,95 @@ impl Write for Behind {
     }
 }
 
-/// Takes the records of one simulation or run.
-pub(crate) struct Recorder {
-    path: Option<PathBuf>,
+/// What a file of records holds.
+#[derive(Clone, Copy)]
+enum Kind {
+    Trace,
+    Jobs,
+}
+
+/// A file of records that is written while they come into being.
+struct Written {
+    kind: Kind,
+    path: PathBuf,
+    /// A pipe is opened before the run.
     file: Option<File>,
     writer: Option<Box<dyn Writer + Send>>,
     thread: Option<Thread>,
-    kept: Vec<Stamped>,
-    keep: usize,
-    overflow: bool,
-    gantt: Option<PathBuf>,
-    text: bool,
-    header: Header,
     error: Option<io::Error>,
 }
 
+impl Written {
+    /// A file is created when its records begin, so that nothing is left behind where nothing comes of it; but a pipe is opened here, since
+    /// that may wait for its reader.
+    fn new(kind: Kind, path: &Path) -> Result<Written, Failure> {
+        let is_pipe = path != Path::new("-") && path.exists() && !path.is_file();
+        let file = is_pipe.then(|| File::create(path).map_err(|e| Failure::write(path, &e))).transpose()?;
+        Ok(Written { kind, path: path.to_owned(), file, writer: None, thread: None, error: None })
+    }
+
+    fn begin(&mut self, in_run: bool, header: &Header) {
+        match self.begun(in_run, header) {
+            Ok(writer) => self.writer = Some(writer),
+            Err(e) => self.error = Some(e),
+        }
+    }
+
+    fn begun(&mut self, in_run: bool, header: &Header) -> io::Result<Box<dyn Writer + Send>> {
+        let mut out: Box<dyn Write + Send> = match self.file.take() {
+            Some(pipe) => Box::new(pipe),
+            None if self.path == Path::new("-") => Box::new(io::stdout()),
+            None => Box::new(File::create(&self.path)?),
+        };
+        if in_run {
+            let (writer, thread) = behind(out);
+            (out, self.thread) = (Box::new(writer), Some(thread));
+        }
+        Ok(match self.kind {
+            Kind::Trace => takt_trace::writer(Format::from_path(&self.path).unwrap_or(Format::JsonLines), header, out)?,
+            Kind::Jobs => Box::new(JobTable::new(header, out)?),
+        })
+    }
+
+    fn with(&mut self, act: impl FnOnce(&mut (dyn Writer + Send)) -> io::Result<()>) {
+        if let Some(writer) = &mut self.writer
+            && let Err(e) = act(&mut **writer)
+        {
+            self.writer = None;
+            self.error = Some(e);
+        }
+    }
+
+    fn finish(&mut self, footer: &Footer, long: Option<Duration>) -> Result<(), Failure> {
+        if let Some(writer) = self.writer.take()
+            && let Err(e) = writer.finish(footer)
+        {
+            self.error.get_or_insert(e);
+        }
+        if let Some(e) = self.thread.take().and_then(|thread| thread.finish(long)) {
+            // The thread knows why; the other end only that it has gone.
+            self.error = Some(e);
+        }
+        self.error.take().map_or(Ok(()), |e| Err(Failure::write(&self.path, &e)))
+    }
+}
+
+/// Takes the records of one simulation or run.
+pub(crate) struct Recorder {
+    written: Vec<Written>,
+    kept: Vec<Stamped>,
+    keep: usize,
+    overflow: bool,
+    gantt: Option<(PathBuf, SvgOptions)>,
+    text: bool,
+    header: Header,
+}
+
 impl Recorder {
-    /// Its files are [`files::ready`]. A trace is created when it begins, so that nothing is left behind where nothing comes of it; but a
-    /// pipe is opened here, since that may wait for who reads it.
+    /// Its files are [`files::ready`].
     pub(crate) fn new(args: &OutputArgs, header: Header) -> Result<Recorder, Failure> {
-        let pipe = args.trace.as_deref().filter(|path| !args.to_stdout() && path.exists() && !path.is_file());
-        let file = pipe.map(|path| File::create(path).map_err(|e| Failure::file("write", path, &e))).transpose()?;
+        let files = [(Kind::Trace, &args.trace), (Kind::Jobs, &args.jobs)];
+        let files = files.into_iter().filter_map(|(kind, path)| Some(Written::new(kind, path.as_deref()?)));
         let text = args.for_people();
         let keep = if args.gantt.is_some() {
             DRAWN_MAX
@@ -165,55 +269,32 @@ impl Recorder {
         } else {
             0
         };
+        let Range { from, to } = args.gantt_range.unwrap_or(Range { from: Time::ZERO, to: None });
+        let options = SvgOptions { width: args.gantt_width, from, to, title: None };
         Ok(Recorder {
-            path: args.trace.clone(),
-            file,
-            writer: None,
-            thread: None,
+            written: files.collect::<Result<_, _>>()?,
             kept: Vec::new(),
             keep,
             overflow: false,
-            gantt: args.gantt.clone(),
+            gantt: args.gantt.clone().map(|path| (path, options)),
             text,
             header,
-            error: None,
         })
     }
 
     /// Writes the header, once what it says is known. In a run, what follows is written by another thread.
     pub(crate) fn begin(&mut self, in_run: bool, change: impl FnOnce(&mut Header)) {
         change(&mut self.header);
-        let Some(path) = &self.path else { return };
-        let (format, mut out): (_, Box<dyn Write + Send>) = if path == Path::new("-") {
-            (Format::JsonLines, Box::new(io::stdout()))
-        } else {
-            match self.file.take().map_or_else(|| File::create(path), Ok) {
-                Ok(file) => (Format::from_path(path).unwrap_or(Format::JsonLines), Box::new(file)),
-                Err(e) => return self.error = Some(e),
-            }
-        };
-        if in_run {
-            let (writer, thread) = behind(out);
-            (out, self.thread) = (Box::new(writer), Some(thread));
-        }
-        match takt_trace::writer(format, &self.header, out) {
-            Ok(writer) => self.writer = Some(writer),
-            Err(e) => self.error = Some(e),
-        }
+        self.written.iter_mut().for_each(|file| file.begin(in_run, &self.header));
     }
 
     /// Whether nobody wants records.
     pub(crate) fn is_idle(&self) -> bool {
-        self.writer.is_none() && self.keep == 0
+        self.keep == 0 && self.written.iter().all(|file| file.writer.is_none())
     }
 
     pub(crate) fn record(&mut self, record: &Stamped) {
-        if let Some(writer) = &mut self.writer
-            && let Err(e) = writer.record(record)
-        {
-            self.writer = None;
-            self.error = Some(e);
-        }
+        self.written.iter_mut().for_each(|file| file.with(|writer| writer.record(record)));
         if self.kept.len() < self.keep {
             self.kept.push(*record);
         } else {
@@ -223,15 +304,15 @@ impl Recorder {
 
     /// Hands what was written so far to the operating system.
     pub(crate) fn flush(&mut self) {
-        if let Some(writer) = &mut self.writer
-            && let Err(e) = writer.flush()
-        {
-            self.writer = None;
-            self.error = Some(e);
-        }
+        self.written.iter_mut().for_each(|file| file.with(|writer| writer.flush()));
     }
 
-    /// Ends the trace and draws what is to be drawn. Returns what went wrong with the files. A run that was asked to end waits
+    /// Whether a file cannot be written any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.written.iter().any(|file| file.error.is_some())
+    }
+
+    /// Ends the files and draws what is to be drawn. Returns what went wrong with the first of them. A run that was asked to end waits
     /// only so `long` for who reads its trace.
     pub(crate) fn finish(
         mut self,
@@ -241,14 +322,9 @@ impl Recorder {
         out: &mut impl Write,
     ) -> Result<(), Failure> {
         let footer = Footer { end, dropped };
-        if let Some(writer) = self.writer.take()
-            && let Err(e) = writer.finish(&footer)
-        {
-            self.error = Some(e);
-        }
-        if let Some(e) = self.thread.take().and_then(|thread| thread.finish(long)) {
-            self.error.get_or_insert(e);
-        }
+        // All of them are ended before the first error is reported.
+        let ends: Vec<_> = self.written.iter_mut().map(|file| file.finish(&footer, long)).collect();
+        let written: Result<(), Failure> = ends.into_iter().collect();
         let truncated = self.overflow;
         let footer = if truncated { None } else { Some(footer) };
         let mut trace = Trace { header: self.header, records: self.kept, footer };
@@ -259,13 +335,15 @@ impl Recorder {
         if self.text && !truncated && !trace.records.is_empty() {
             writeln!(out, "\n{}", gantt::text(&trace, &gantt::TextOptions::default()))?;
         }
-        if let Some(path) = &self.gantt {
-            let svg = gantt::svg(&trace, &gantt::SvgOptions::default());
-            files::write(path, svg)?;
+        if let Some((path, options)) = &self.gantt {
+            let kept = trace.records.last().map_or(Time::ZERO, |last| last.record.at);
+            if truncated && options.from >= kept {
+                let message = format!("the chart would begin after its {DRAWN_MAX} records, which end at {kept}");
+                let hint = "write a trace with `--trace`, and draw that range with `takt trace convert --from --to`";
+                return written.and(Err(Failure::input(message, hint)));
+            }
+            files::write(path, gantt::svg(&trace, options))?;
         }
-        match (self.error, self.path) {
-            (Some(e), Some(path)) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::file("write", &path, &e)),
-            _ => Ok(()),
-        }
+        written
     }
 }

@@ -118,9 +118,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     } else if args.output.for_people() {
         print(&mut out, &workload, &report, &summary, realtime)?;
     }
-    steps.finish(report.dropped)?;
-    let patience = (report.ended == Ended::Signal).then_some(Duration::from_secs(1));
+    let recorded = steps.finish(report.dropped);
+    let patience = matches!(report.ended, Ended::Signal | Ended::Observer).then_some(Duration::from_secs(1));
     recorder.finish(Time::ZERO + report.length, report.dropped, patience, &mut out)?;
+    recorded?;
     out.flush()?;
     let failed = report.failures_of.iter().any(|n| *n > 0) || report.spawn_error.is_some();
     let strict = args.output.strict && (summary.fails() || failed);
@@ -292,6 +293,10 @@ impl Observer for Watch<'_> {
         self.bar.show(now, self.length);
         Ok(())
     }
+    /// A file that cannot be written any more ends the run. It is named when it is closed.
+    fn ends_run(&self) -> bool {
+        self.recorder.has_failed() || self.steps.has_failed()
+    }
 }
 
 /// One line of progress on a terminal. It is written only when the terminal takes it at once, so that one that has been
@@ -336,6 +341,7 @@ fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Val
             Ended::Duration => "duration",
             Ended::AllExited => "all exited",
             Ended::Signal => "signal",
+            Ended::Observer => "output",
             Ended::Exit(_) => "exit",
         },
         "ended_by": match report.ended {
@@ -367,6 +373,7 @@ fn print(
         Ended::Duration => String::new(),
         Ended::AllExited => ", all processes ended".to_owned(),
         Ended::Signal => ", stopped by a signal".to_owned(),
+        Ended::Observer => ", stopped because a file could not be written".to_owned(),
         Ended::Exit(task) => format!(", stopped because {} ended", workload.tasks[task.index()].name),
     };
     let length = Span::from_us(report.length.ns() / 1000);

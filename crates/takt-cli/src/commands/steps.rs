@@ -81,13 +81,18 @@ impl Writer {
         }
     }
 
+    /// Whether the file cannot be written any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
     /// Ends the record of a run that lost so many records, steps maybe among them.
     pub(crate) fn finish(mut self, dropped: u64) -> Result<(), Failure> {
         let end = json!({"end": {"steps": self.steps, "dropped": dropped, "checksum": self.checksum.text()}});
         self.put(&end);
         self.flush();
         match (self.path, self.error) {
-            (Some(path), Some(e)) => Err(Failure::file("write", &path, &e)),
+            (Some(path), Some(e)) => Err(Failure::write(&path, &e)),
             _ => Ok(()),
         }
     }

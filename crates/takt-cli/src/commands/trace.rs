@@ -1,7 +1,7 @@
 //! `takt trace`: what a simulation or a run recorded.
 
-use crate::failure::Failure;
-use crate::files::ready;
+use crate::failure::{Failure, colour};
+use crate::files::{self, ready};
 use crate::header::settings;
 use crate::input::{Input, duration, warn};
 use crate::outcome::{Outcome, Verdict};
@@ -9,7 +9,7 @@ use crate::report::{Cell, aligned, short, table};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input as Change;
@@ -18,7 +18,8 @@ use takt_core::time::{Span, Time};
 use takt_trace::check::Finding;
 use takt_trace::diff::{Diff, Point};
 use takt_trace::gantt::{SvgOptions, TextOptions};
-use takt_trace::{Format, Trace, check, diff, gantt, kernel_check, summary};
+use takt_trace::jobs::JobTable;
+use takt_trace::{Format, Trace, Writer, check, diff, gantt, kernel_check, summary};
 use takt_workload::Workload;
 
 /// Show, convert, check or compare traces
@@ -44,12 +45,24 @@ enum Command {
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(40..=10_000))]
         width: u16,
     },
-    /// Write a trace in another format: .pftrace, .jsonl, .csv or .svg
+    /// Write a trace in another format: .pftrace, .jsonl, .csv or .svg; or its table of jobs
     Convert {
         /// A .jsonl or .csv trace
-        from: PathBuf,
+        trace: PathBuf,
         /// Where to write; the ending names the format
-        to: PathBuf,
+        output: PathBuf,
+        /// First instant; a trace keeps the records from then on
+        #[arg(long, value_parser = takt_workload::parse_duration)]
+        from: Option<Span>,
+        /// Last instant
+        #[arg(long, value_parser = duration)]
+        to: Option<Span>,
+        /// Width of an .svg in pixels
+        #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u32).range(400..=20_000))]
+        width: u32,
+        /// Write the table of jobs to the .csv: release, start, finish, response time, outcome, CPU and preemptions of each
+        #[arg(long, conflicts_with_all = ["from", "to"])]
+        jobs: bool,
     },
     /// Check a trace against the rules of scheduling, and against its workload
     Check {
@@ -113,14 +126,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 width: usize::from(*width),
                 from: Time::ZERO + from.unwrap_or(Span::ZERO),
                 to: to.map(|to| Time::ZERO + to),
-                color: io::stdout().is_terminal(),
+                color: colour(&io::stdout()),
             };
             show(&trace, &options, &mut out)
         }
-        Command::Convert { from, to } => {
-            let trace = read(from)?;
-            ready([from], [to])?;
-            convert(&trace, to)?;
+        Command::Convert { trace: file, output, from, to, width, jobs } => {
+            let mut trace = read(file)?;
+            within(&trace, *from, *to)?;
+            ready([file], [output])?;
+            let range = (Time::ZERO + from.unwrap_or(Span::ZERO), to.map(|to| Time::ZERO + to));
+            match jobs {
+                true => write_jobs(&trace, output)?,
+                false => convert(&mut trace, output, range, *width)?,
+            }
             Ok(Verdict::Done)
         }
         Command::Check { trace, file, tolerance, json } => {
@@ -401,20 +419,40 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     Ok(workload)
 }
 
-fn convert(trace: &Trace, to: &Path) -> Result<(), Failure> {
-    let wrong = |e: io::Error| Failure::file("write", to, &e);
-    if to.extension().is_some_and(|e| e == "svg") {
-        return std::fs::write(to, gantt::svg(trace, &SvgOptions::default())).map_err(wrong);
+fn convert(trace: &mut Trace, output: &Path, range: (Time, Option<Time>), width: u32) -> Result<(), Failure> {
+    let (from, to) = range;
+    if output.extension().is_some_and(|e| e == "svg") {
+        let options = SvgOptions { width, from, to, ..SvgOptions::default() };
+        return files::write(output, gantt::svg(trace, &options));
     }
-    let format = Format::from_path(to).ok_or_else(|| {
-        let message = format!("the ending of `{}` names no trace format", to.display());
+    let format = Format::from_path(output).ok_or_else(|| {
+        let message = format!("the ending of `{}` names no trace format", output.display());
         Failure::input(message, "name it .pftrace, .jsonl, .csv or .svg")
     })?;
-    let file = File::create(to).map_err(wrong)?;
-    let mut writer = takt_trace::writer(format, &trace.header, Box::new(file)).map_err(wrong)?;
-    trace.records.iter().try_for_each(|r| writer.record(r)).map_err(wrong)?;
+    trace.records.retain(|r| r.record.at >= from && to.is_none_or(|to| r.record.at <= to));
+    if let (Some(footer), Some(to)) = (&mut trace.footer, to) {
+        footer.end = footer.end.min(to);
+    }
+    let file = File::create(output).map_err(|e| Failure::file("write", output, &e))?;
+    let writer = takt_trace::writer(format, &trace.header, Box::new(file)).map_err(|e| Failure::write(output, &e))?;
+    pour(trace, writer).map_err(|e| Failure::write(output, &e))
+}
+
+/// Writes the table of jobs.
+fn write_jobs(trace: &Trace, output: &Path) -> Result<(), Failure> {
+    if output.extension().is_none_or(|e| e != "csv") {
+        let message = format!("`{}` does not end in .csv", output.display());
+        return Err(Failure::input(message, "a table of jobs is written as CSV: name it .csv"));
+    }
+    let file = File::create(output).map_err(|e| Failure::file("write", output, &e))?;
+    let table = JobTable::new(&trace.header, Box::new(file)).map_err(|e| Failure::write(output, &e))?;
+    pour(trace, Box::new(table)).map_err(|e| Failure::write(output, &e))
+}
+
+fn pour(trace: &Trace, mut writer: Box<dyn Writer + Send>) -> io::Result<()> {
+    trace.records.iter().try_for_each(|r| writer.record(r))?;
     match &trace.footer {
-        Some(footer) => writer.finish(footer).map_err(wrong),
-        None => writer.flush().map_err(wrong),
+        Some(footer) => writer.finish(footer),
+        None => writer.flush(),
     }
 }

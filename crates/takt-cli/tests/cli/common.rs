@@ -84,6 +84,12 @@ impl Room {
         Running::start(&mut self.command(args))
     }
     /// Runs `takt` to its end.
+    /// Runs it with a text on its standard input.
+    pub(crate) fn takt_with_input(&self, args: &[&str], text: &str) -> Done {
+        let input = self.path("standard-input");
+        std::fs::write(&input, text).unwrap();
+        Running::start(self.command(args).stdin(std::fs::File::open(input).unwrap())).wait()
+    }
     pub(crate) fn takt(&self, args: &[&str]) -> Done {
         self.start(args).wait()
     }

@@ -1,7 +1,7 @@
 //! What scripts rely on: exit statuses, the JSON object, where output goes, where files are written.
 
 use crate::common::{Room, attempts, ensure, workloads};
-use crate::machine::on_cpus;
+use crate::machine::{on_cpus, skip};
 use serde_json::Value;
 use std::fs;
 
@@ -427,4 +427,82 @@ fn a_key_that_a_driver_ignores_is_reported_where_it_is() {
             }
         }
     });
+}
+
+#[test]
+fn a_workload_comes_from_standard_input() {
+    let room = Room::with("policy: edf\ncpus: 0\ntasks: [{name: a, period: 10ms, runtime: 3ms}]\n");
+    let from_file = room.takt(&["sim", "w.yaml", "--json"]).expect(0).stdout;
+    for (text, arguments, status, part) in [
+        (room.text("w.yaml"), &["sim", "-", "--json"][..], 0, "\"completed\":1"),
+        (room.text("w.yaml"), &["check", "-"], 0, "-: 1 task"),
+        (
+            "set_id,task_id,C_us,D_us,T_us\n0,0,1000,10000,10000\n".into(),
+            &["check", "-", "--policy", "edf"],
+            0,
+            "schedulable",
+        ),
+        ("tasks: [".into(), &["check", "-"], 2, "--> -:1:8"),
+        (
+            format!("set_cwd: yes\n{}", room.text("w.yaml")),
+            &["check", "-"],
+            2,
+            "a workload from a pipe has no directory",
+        ),
+    ] {
+        let done = room.takt_with_input(arguments, &text).expect(status);
+        assert!((done.stdout.clone() + &done.stderr).contains(part), "{arguments:?}: {}{}", done.stdout, done.stderr);
+    }
+    let piped = room.takt_with_input(&["sim", "-", "--json"], &room.text("w.yaml")).expect(0).stdout;
+    assert_eq!(piped.replace("\"workload\":\"-\"", "\"workload\":\"w.yaml\""), from_file);
+}
+
+#[test]
+fn standard_output_that_cannot_be_written_is_status_1() {
+    if !std::path::Path::new("/dev/full").exists() {
+        return skip("there is no /dev/full");
+    }
+    let room = Room::with("policy: edf\ncpus: 0\ntasks: [{name: a, period: 10ms, runtime: 3ms}]\n");
+    for arguments in ["check w.yaml", "sim w.yaml", "sim w.yaml --json", "sim w.yaml --trace -", "policies"] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let done = room.command(&arguments).stdout(full).stderr(std::process::Stdio::piped()).output().unwrap();
+        let stderr = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.contains("error: cannot write standard output: No space left"), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_table_of_jobs_is_what_the_trace_says() {
+    let room = Room::with(
+        "policy: edf\ncpus: 0\ntasks:\n\
+         - {name: 'a, b', period: 10ms, runtime: 3ms}\n\
+         - {name: long, period: 40ms, deadline: 20ms, runtime: 15ms}\n",
+    );
+    room.takt(&["sim", "w.yaml", "--duration", "45ms", "--jobs", "j.csv", "--trace", "t.jsonl"]).expect(0);
+    let expected = "task,job,release_ns,deadline_ns,start_ns,finish_ns,response_ns,consumed_ns,outcome,met,cpus,preemptions\n\
+        \"a, b\",0,0,10000000,0,3000000,3000000,3000000,completed,1,0,0\n\
+        long,0,0,20000000,3000000,18000000,18000000,15000000,completed,1,0,0\n\
+        \"a, b\",1,10000000,20000000,18000000,21000000,11000000,3000000,completed,0,0,0\n\
+        \"a, b\",2,20000000,30000000,21000000,24000000,4000000,3000000,completed,1,0,0\n\
+        \"a, b\",3,30000000,40000000,30000000,33000000,3000000,3000000,completed,1,0,0\n\
+        \"a, b\",4,40000000,50000000,40000000,43000000,3000000,3000000,completed,1,0,0\n\
+        long,1,40000000,60000000,43000000,,,,unfinished,,0,0\n";
+    assert_eq!(room.text("j.csv"), expected);
+    room.takt(&["trace", "convert", "t.jsonl", "again.csv", "--jobs"]).expect(0);
+    assert_eq!(room.text("again.csv"), expected);
+}
+
+#[test]
+fn a_chart_of_a_range_is_the_same_from_a_run_and_from_its_trace() {
+    let room = Room::with("policy: edf\ncpus: 0\ntasks: [{name: a, period: 10ms, runtime: 3ms}]\n");
+    let range = ["--gantt", "a.svg", "--gantt-range", "20ms..50ms", "--gantt-width", "700"];
+    room.takt(&[&["sim", "w.yaml", "--duration", "100ms", "--trace", "t.jsonl"][..], &range].concat()).expect(0);
+    room.takt(&["trace", "convert", "t.jsonl", "b.svg", "--from", "20ms", "--to", "50ms", "--width", "700"]).expect(0);
+    assert!(room.text("a.svg").contains("width=\"700\""));
+    assert_eq!(room.text("a.svg"), room.text("b.svg"));
+    room.takt(&["trace", "convert", "t.jsonl", "part.jsonl", "--from", "20ms", "--to", "50ms"]).expect(0);
+    let instants = room.trace("part.jsonl").records.iter().map(|r| r.record.at.ns()).collect::<Vec<_>>();
+    assert_eq!((instants.first(), instants.last()), (Some(&20_000_000), Some(&50_000_000)));
 }

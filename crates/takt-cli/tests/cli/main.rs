@@ -4,22 +4,16 @@
 //! themselves, and what its host does to it does not count ([`machine`]). `UPDATE=1` writes the expected texts anew.
 
 mod analyze;
-mod children;
+#[allow(dead_code, reason = "shared with the tests over real processes")]
 mod common;
 mod contract;
 mod copies;
-mod ends;
 mod freeze;
 mod golden;
 mod import;
 mod jobs;
-mod kernel;
 #[path = "../machine/mod.rs"]
 mod machine;
-mod online;
-mod order;
 mod placement;
-mod protocol;
-mod replay;
 mod summary;
 mod sweep;

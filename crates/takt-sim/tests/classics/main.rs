@@ -5,8 +5,6 @@ mod properties;
 mod resources;
 mod several_cpus;
 
-#[path = "../common/for_all.rs"]
-mod for_all;
 #[path = "../common/told.rs"]
 mod told;
 

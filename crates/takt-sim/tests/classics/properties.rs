@@ -1,12 +1,12 @@
 //! What holds for every set of tasks.
 
 use super::*;
-use crate::for_all::for_all;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use takt_core::model::Scope;
 use takt_core::registry::REGISTRY;
+use takt_testing::for_all;
 
 use takt_core::utility::Utility;
 

@@ -1,6 +1,5 @@
 //! What calls do to others, and what tasks that come and go do.
 
-use super::for_all::for_all;
 use super::told::*;
 use super::{periodic, reservation};
 use proptest::prelude::*;
@@ -12,6 +11,7 @@ use takt_core::record::What;
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
+use takt_testing::for_all;
 
 const SOUND: [(&str, Option<i64>); 5] =
     [("cbs", None), ("cbs", Some(1)), ("fcbs", None), ("grub", None), ("grub", Some(1))];

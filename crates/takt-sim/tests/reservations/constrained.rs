@@ -1,6 +1,5 @@
 //! Reservations with deadlines before the ends of their periods: by hand, and against a model that is written as the kernel is.
 
-use super::for_all::for_all;
 use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -8,6 +7,7 @@ use takt_analysis::online::{Answer, verdict};
 use takt_core::record::{Record, What};
 use takt_core::rng::draw_up_to;
 use takt_core::time::Time;
+use takt_testing::for_all;
 
 fn reserved((budget, deadline, period): (i64, i64, i64)) -> Reservation {
     Reservation { deadline: Some(ms(deadline)), ..Reservation::new(ms(budget), ms(period)) }

@@ -1,12 +1,12 @@
 //! Flexible CBS once more, from the rules of its manual page and nothing else: by whole milliseconds on one CPU, with budgets that
 //! know whose they are. The policy must give the same schedule, so what is found of the model's budgets holds for the policy's.
 
-use super::for_all::for_all;
 use super::told::*;
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use takt_core::model::*;
+use takt_testing::for_all;
 
 /// How long the model runs.
 const END: i64 = 160;

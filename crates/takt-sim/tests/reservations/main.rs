@@ -1,7 +1,5 @@
 //! Policies with reservations: by hand, and what they promise over random servers.
 
-#[path = "../common/for_all.rs"]
-mod for_all;
 #[path = "../common/told.rs"]
 mod told;
 

@@ -1,6 +1,5 @@
 //! What servers promise, over random ones.
 
-use super::for_all::for_all;
 use super::told::*;
 use super::{by_period, schedule};
 use proptest::prelude::*;
@@ -14,6 +13,7 @@ use takt_core::record::{Record, What};
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
+use takt_testing::for_all;
 
 /// Periods in milliseconds; all divide 120.
 const PERIODS: [i64; 10] = [8, 10, 12, 15, 20, 24, 30, 40, 60, 120];

@@ -1,6 +1,5 @@
 //! What servers promise that are split over CPUs.
 
-use super::for_all::for_all;
 use super::told::*;
 use super::{by_period, schedule};
 use proptest::prelude::*;
@@ -16,6 +15,7 @@ use takt_core::record::{Place, Record, What};
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
+use takt_testing::for_all;
 
 /// How jobs of a soft task misbehave; those of a hard one need at most their budgets and come a period apart or later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,15 +106,11 @@ fn run(system: System, length: Span) -> (Engine, Vec<Record>) {
 
 const PLACEMENTS: [&str; 3] = ["ff", "wf", "ffd"];
 
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |v| v.parse().expect("a number"))
-}
-
 /// Sets with a split task that the assignment accepts, on four CPUs, with all kinds of soft tasks beside hard ones, which never
 /// miss. `TAKT_CASES` says how many, `TAKT_SEED` which. Each is run for 20 s, or a second if nobody asks for a thousand.
 #[test]
 fn who_stays_within_its_reservation_meets_its_deadlines_on_several_cpus_whatever_others_do() {
-    let (cases, seed) = (setting("TAKT_CASES", 100), setting("TAKT_SEED", 1));
+    let (cases, seed) = (u64::from(takt_testing::cases(100)), takt_testing::seed());
     let length = Span::from_secs(if cases < 1_000 { 1 } else { 20 });
     let mixes: [&[Kind]; 5] = [
         &[Kind::Full],

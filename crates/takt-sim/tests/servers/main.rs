@@ -1,7 +1,5 @@
 //! Servers for aperiodic work: by hand, and what they promise to periodic tasks beside them.
 
-#[path = "../common/for_all.rs"]
-mod for_all;
 #[path = "../common/told.rs"]
 mod told;
 

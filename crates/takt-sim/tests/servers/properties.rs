@@ -1,12 +1,12 @@
 //! What servers promise, over random ones.
 
-use super::for_all::for_all;
 use super::*;
 use proptest::prelude::*;
 use takt_analysis::online::{Answer, verdict};
 use takt_core::record::{Record, What};
 use takt_core::rng::draw_up_to;
 use takt_core::time::Time;
+use takt_testing::for_all;
 
 /// Periods in milliseconds.
 const PERIODS: [i64; 9] = [5, 6, 8, 10, 12, 15, 20, 24, 30];

@@ -1,6 +1,5 @@
 //! Several tasks behind one server: by hand, and against one task that has all their jobs.
 
-use super::for_all::for_all;
 use super::properties::{UNTIL, runs, set};
 use super::*;
 use proptest::prelude::*;
@@ -9,6 +8,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::record::What;
 use takt_core::rng::draw_up_to;
 use takt_core::time::Time;
+use takt_testing::for_all;
 
 /// Jobs at these instants behind the first shared server, each of so long as the next of `lengths`.
 fn behind(releases: &[i64], lengths: &[i64]) -> Task {

@@ -1,7 +1,5 @@
 //! Semi-partitioned EDF: by hand, and what its test promises, against the simulator.
 
-#[path = "../common/for_all.rs"]
-mod for_all;
 // Not every helper is needed here.
 #[allow(dead_code)]
 #[path = "../common/told.rs"]

@@ -1,7 +1,6 @@
 //! What the test accepts meets its deadlines, however jobs come.
 
 use super::*;
-use crate::for_all::for_all;
 use proptest::prelude::*;
 use takt_analysis::generate::Generator;
 use takt_analysis::online::{Answer, verdict};
@@ -10,6 +9,7 @@ use takt_core::policies::split::Routes;
 use takt_core::policies::split::assign::Split;
 use takt_core::policy::{Build, Registry};
 use takt_core::scenario::Scenario;
+use takt_testing::for_all;
 
 const FORMS: [(&str, &str); 5] =
     [("edf-wm", "ff"), ("edf-wm", "wf"), ("edf-wm", "ffd"), ("edf-cd", "ff"), ("edf-cd", "ffd")];
@@ -33,8 +33,7 @@ fn run(system: System, length: Span) -> (u64, u64) {
 /// `TAKT_SEED` which. Each is run for 20 s, or a second if nobody asks for a thousand; periods are 100 ms at most.
 #[test]
 fn accepted_split_sets_meet_their_deadlines() {
-    let setting = |name: &str, default: u64| std::env::var(name).map_or(default, |v| v.parse().expect("a number"));
-    let (cases, seed) = (setting("TAKT_CASES", 100), setting("TAKT_SEED", 1));
+    let (cases, seed) = (u64::from(takt_testing::cases(100)), takt_testing::seed());
     let length = Span::from_secs(if cases < 1_000 { 1 } else { 20 });
     let (mut done, mut migrations) = (0, 0);
     for number in 0.. {

@@ -1,7 +1,6 @@
 //! Several CPUs: schedules by hand, and what is known of gMUA, NG-GUA and G-GUA.
 
 use super::*;
-use crate::for_all::for_all;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use takt_analysis::generate::{Deadlines, Generator, Periods, Utilisations};
@@ -12,6 +11,7 @@ use takt_core::rng;
 use takt_core::scenario::Scenario;
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
+use takt_testing::for_all;
 
 const ACCRUING: [&str; 3] = ["gmua", "ng-gua", "g-gua"];
 

@@ -6,8 +6,6 @@ mod one_cpu;
 mod prediction;
 mod properties;
 
-#[path = "../common/for_all.rs"]
-mod for_all;
 #[path = "../common/told.rs"]
 mod told;
 

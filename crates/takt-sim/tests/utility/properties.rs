@@ -1,7 +1,6 @@
 //! What holds for every set of jobs.
 
 use super::*;
-use crate::for_all::for_all;
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
@@ -9,6 +8,7 @@ use proptest::sample::select;
 use std::collections::BTreeSet;
 use takt_core::record::{Record, What};
 use takt_core::time::Span;
+use takt_testing::for_all;
 
 const ONE_CPU: [&str; 6] = ["hvdf", "np-hvdf", "lbesa", "dasa-nd", "dasa", "gus"];
 

@@ -14,9 +14,9 @@ fn shifted(trace: &Trace, by: impl Fn(usize) -> Span) -> Trace {
     trace
 }
 
-proptest! {
-    #[test]
-    fn a_trace_equals_itself(trace in any_trace()) {
+#[test]
+fn a_trace_equals_itself() {
+    takt_testing::for_all(256, any_trace(), |trace| {
         let d = diff(&trace, &trace, Span::ZERO);
         prop_assert!(d.is_equal() && d.points.is_empty() && d.largest == Span::ZERO);
         let points = trace.records.iter().filter(|r| {
@@ -30,24 +30,33 @@ proptest! {
             )
         });
         prop_assert_eq!(d.compared, points.count());
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn a_shift_is_measured(trace in any_trace(), shift in 1..1_000_i64) {
+#[test]
+fn a_shift_is_measured() {
+    takt_testing::for_all(256, (any_trace(), 1..1_000_i64), |(trace, shift)| {
         let later = shifted(&trace, |_| Span::from_ns(shift));
         let d = diff(&trace, &later, Span::from_ns(shift));
         prop_assert!(d.is_equal(), "{:?}", d);
         let strict = diff(&trace, &later, Span::from_ns(shift - 1));
         prop_assert_eq!(strict.beyond, strict.compared);
         prop_assert!(strict.order_equal && strict.points.iter().all(|p| p.delta() == Some(Span::from_ns(shift))));
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn what_was_removed_is_reported(trace in any_trace(), pick in any::<prop::sample::Index>()) {
-        let points: Vec<usize> = (0..trace.records.len()).filter(|i| {
-            let r = trace.records[*i];
-            r.applied < trace.end() && matches!(r.record.what, What::Start { .. } | What::Stop { .. } | What::Finish { .. })
-        }).collect();
+#[test]
+fn what_was_removed_is_reported() {
+    takt_testing::for_all(256, (any_trace(), any::<prop::sample::Index>()), |(trace, pick)| {
+        let points: Vec<usize> = (0..trace.records.len())
+            .filter(|i| {
+                let r = trace.records[*i];
+                r.applied < trace.end()
+                    && matches!(r.record.what, What::Start { .. } | What::Stop { .. } | What::Finish { .. })
+            })
+            .collect();
         prop_assume!(!points.is_empty());
         let mut less = trace.clone();
         let gone = less.records.remove(*pick.get(&points));
@@ -57,7 +66,8 @@ proptest! {
         prop_assert!(!d.order_equal);
         prop_assert_eq!(d.points.len(), 1);
         prop_assert_eq!((d.points[0].a, d.points[0].b), (Some(gone.applied), None));
-    }
+        Ok(())
+    });
 }
 
 #[test]

@@ -206,18 +206,20 @@ prop_compose! {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
-    #[test]
-    fn online_policies_keep_the_rules(system in online(), acts in acts(4), end in 100..1_000_i64) {
+#[test]
+fn online_policies_keep_the_rules() {
+    takt_testing::for_all(200, (online(), acts(4), 100..1_000_i64), |(system, acts, end)| {
         agree(&system, &of(&system, &acts), Time::ZERO + Span::from_us(end));
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn window_tables_keep_the_rules(system in table(), acts in acts(12), end in 50..600_i64) {
+#[test]
+fn window_tables_keep_the_rules() {
+    takt_testing::for_all(200, (table(), acts(12), 50..600_i64), |(system, acts, end)| {
         agree(&system, &of(&system, &acts), Time::ZERO + Span::from_us(end));
-    }
+        Ok(())
+    });
 }
 
 /// What a task's jobs do, and what becomes of them.
@@ -263,12 +265,10 @@ prop_compose! {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
-
-    /// Whatever a simulated system does, its trace keeps the rules, and counting it gives what the engine counted.
-    #[test]
-    fn locks_handlers_and_rounds_keep_the_rules(system in locking(), end in 200..3_000_i64) {
+/// Whatever a simulated system does, its trace keeps the rules, and counting it gives what the engine counted.
+#[test]
+fn locks_handlers_and_rounds_keep_the_rules() {
+    takt_testing::for_all(150, (locking(), 200..3_000_i64), |(system, end)| {
         let mut engine = Engine::new(system.clone()).expect("the system is valid");
         let mut records: Vec<Record> = Vec::new();
         takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_us(end), &mut records, |_| ());
@@ -281,5 +281,6 @@ proptest! {
         for format in [Format::JsonLines, Format::Csv] {
             prop_assert_eq!(&takt_trace::read(&write(&trace, format)[..], format).unwrap(), &trace);
         }
-    }
+        Ok(())
+    });
 }

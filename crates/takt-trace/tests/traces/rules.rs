@@ -279,20 +279,22 @@ fn a_tolerance_covers_what_a_machine_adds() {
     assert_eq!(rules, ["budget"]);
 }
 
-proptest! {
-    #[test]
-    fn valid_schedules_pass(trace in any_trace()) {
+#[test]
+fn valid_schedules_pass() {
+    takt_testing::for_all(256, any_trace(), |trace| {
         let at_all_budgets = Span::from_ns(i64::from(u16::MAX));
         prop_assert_eq!(check(&trace, None, at_all_budgets).iter().filter(|f| f.rule != "dropped").count(), 0);
-    }
+        Ok(())
+    });
+}
 
-    /// A task is started on top of another that runs; whatever else the trace does, this is found.
-    #[test]
-    fn an_injected_overlap_is_found(trace in any_trace(), pick in any::<prop::sample::Index>()) {
+/// A task is started on top of another that runs; whatever else the trace does, this is found.
+#[test]
+fn an_injected_overlap_is_found() {
+    takt_testing::for_all(256, (any_trace(), any::<prop::sample::Index>()), |(trace, pick)| {
         let mut trace = trace;
-        let starts: Vec<usize> = (0..trace.records.len())
-            .filter(|i| matches!(trace.records[*i].record.what, What::Start { .. }))
-            .collect();
+        let starts: Vec<usize> =
+            (0..trace.records.len()).filter(|i| matches!(trace.records[*i].record.what, What::Start { .. })).collect();
         prop_assume!(!starts.is_empty());
         let at = *pick.get(&starts);
         let What::Start { place, .. } = trace.records[at].record.what else { unreachable!() };
@@ -310,7 +312,8 @@ proptest! {
         let findings = check(&trace, None, Span::ZERO);
         let label = trace.header.labels().pop();
         prop_assert!(findings.iter().any(|f| f.rule == "overlap" && f.task == label), "{findings:?}");
-    }
+        Ok(())
+    });
 }
 
 #[test]

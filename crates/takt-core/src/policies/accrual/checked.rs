@@ -1,5 +1,5 @@
 //! What every schedule keeps that a construction builds, checked on each one that it really builds: in engines to which
-//! everything happens that can. `TAKT_SEED` and `TAKT_CASES` choose other and more cases; a failure prints both.
+//! everything happens that can.
 
 use super::{Construction, Density, View, build};
 use crate::cpus::CpuSet;
@@ -22,7 +22,6 @@ use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// What a construction keeps.
 trait Rules: Construction {
@@ -262,42 +261,32 @@ fn play(entry: &'static Entry, case: Case) {
     }
 }
 
-fn every_schedule_of<C: Rules>(what: &str) {
+fn every_schedule_of<C: Rules>() {
     let entry = entry::<C>();
-    // Read when this is compiled, since the core has no environment; cargo compiles it again when they change.
-    let setting = |text: Option<&str>, default| text.map_or(default, |v| v.parse().expect("a number"));
-    let (seed, count) = (setting(option_env!("TAKT_SEED"), 1u64), setting(option_env!("TAKT_CASES"), 400u64));
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases: count as u32, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let result = runner.run(&cases(), |case| {
+    takt_testing::for_all(400, cases(), |case| {
         play(entry, case);
         Ok(())
     });
-    if let Err(error) = result {
-        panic!("{error}\nrepeat with: TAKT_SEED={seed} TAKT_CASES={count} cargo test -p takt-core {what}");
-    }
 }
 
 #[test]
 fn dasa_nd_is_feasible_maximal_and_keeps_the_densest() {
-    every_schedule_of::<DasaNd>("dasa_nd_is_feasible_maximal_and_keeps_the_densest");
+    every_schedule_of::<DasaNd>();
 }
 
 #[test]
 fn dasa_is_feasible_and_has_owners_before_dependents() {
-    every_schedule_of::<Dasa>("dasa_is_feasible_and_has_owners_before_dependents");
+    every_schedule_of::<Dasa>();
 }
 
 #[test]
 fn lbesa_sheds_no_more_than_it_must() {
-    every_schedule_of::<Lbesa>("lbesa_sheds_no_more_than_it_must");
+    every_schedule_of::<Lbesa>();
 }
 
 #[test]
 fn gus_appends_the_densest_chain_until_nothing_accrues() {
-    every_schedule_of::<Gus>("gus_appends_the_densest_chain_until_nothing_accrues");
+    every_schedule_of::<Gus>();
 }
 
 #[test]

@@ -141,23 +141,34 @@ fn a_full_pipe_holds_up_neither_the_schedule_nor_its_end() {
 }
 
 #[test]
-fn a_full_disk_is_an_error_after_a_run_in_order() {
+fn a_full_disk_ends_a_run_at_once_and_loses_nothing_else() {
     on_cpus(|| {
         if !Path::new("/dev/full").exists() {
             skip("there is no /dev/full");
             return;
         }
         for (option, file) in
-            [("--trace", "t.jsonl"), ("--trace", "t.pftrace"), ("--record", "t.steps"), ("--gantt", "t.svg")]
+            [("--trace", "t.jsonl"), ("--trace", "t.pftrace"), ("--record", "t.steps"), ("--jobs", "t.csv")]
         {
             let room = alone("exec takt burn");
             std::os::unix::fs::symlink("/dev/full", room.path(file)).unwrap();
-            let done = room.takt(&["run", "w.yaml", "--duration", "400ms", option, file]).expect(2);
+            let others = if option == "--trace" { ["--jobs", "whole.csv"] } else { ["--trace", "whole.jsonl"] };
+            let done =
+                room.takt(&[&["run", "w.yaml", "--duration", "20s", option, file], &others[..]].concat()).expect(1);
             let error = format!("error: cannot write `{file}`: No space left on device");
             assert!(done.stderr.contains(&error), "{option}: {}", done.stderr);
             assert!(done.stdout.contains("SC-1"), "{option}: the summary is there: {}", done.stdout);
-            assert!(done.took >= Duration::from_millis(400), "{option}: the schedule goes on");
+            assert!(done.stdout.contains("stopped because a file could not be written"), "{option}: {}", done.stdout);
+            assert!(done.took < Duration::from_secs(15), "{option}: {:?}", done.took);
+            // The other file has its end.
+            if option != "--trace" {
+                assert!(room.trace("whole.jsonl").footer.is_some(), "{option}");
+            }
         }
+        let room = alone("exec takt burn");
+        std::os::unix::fs::symlink("/dev/full", room.path("t.svg")).unwrap();
+        let done = room.takt(&["run", "w.yaml", "--duration", "400ms", "--gantt", "t.svg"]).expect(2);
+        assert!(done.took >= Duration::from_millis(400), "a picture is drawn at the end");
     });
 }
 

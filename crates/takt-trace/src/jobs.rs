@@ -1,0 +1,150 @@
+//! A table of jobs as comma-separated values: a row per job, in the order in which jobs end. Jobs that have not ended with the trace follow, by
+//! release.
+//!
+//! Times are nanoseconds on the clock of the trace. A cell is empty where a job has no such value; `met` is 1 or 0 for a job with a deadline that is
+//! decided. `cpus` is where the job ran last. Consumed time is execution time at nominal speed. A handler belongs to its job, whose row is written
+//! when the job itself is over.
+
+use crate::csv::quoted;
+use crate::out::Out;
+use crate::{Footer, Header, Stamped, Writer, names};
+use std::collections::BTreeMap;
+use std::io;
+use takt_core::model::TaskId;
+use takt_core::record::{JobId, Outcome, Place, StopReason, What};
+use takt_core::time::Time;
+use takt_core::work::Work;
+
+const COLUMNS: [&str; 12] = [
+    "task",
+    "job",
+    "release_ns",
+    "deadline_ns",
+    "start_ns",
+    "finish_ns",
+    "response_ns",
+    "consumed_ns",
+    "outcome",
+    "met",
+    "cpus",
+    "preemptions",
+];
+
+/// The outcome of a job that has not ended.
+const UNFINISHED: &str = "unfinished";
+
+#[derive(Clone, Copy)]
+struct Job {
+    release: Time,
+    deadline: Option<Time>,
+    start: Option<Time>,
+    place: Option<Place>,
+    preemptions: u64,
+}
+
+/// Writes the table while records come in. It keeps the jobs that have not ended.
+pub struct JobTable {
+    out: Out,
+    tasks: Vec<String>,
+    places: Vec<String>,
+    open: BTreeMap<(TaskId, JobId), Job>,
+}
+
+impl JobTable {
+    /// Writes the names of the columns.
+    ///
+    /// # Errors
+    /// What the output says.
+    pub fn new(header: &Header, out: Box<dyn io::Write + Send>) -> io::Result<JobTable> {
+        let mut out = Out::new(out);
+        out.text(&COLUMNS.join(","));
+        out.text("\n");
+        let tasks = header.labels().iter().map(|l| quoted(l)).collect();
+        let places = header.places.iter().map(|p| quoted(&p.to_string())).collect();
+        Ok(JobTable { out, tasks, places, open: BTreeMap::new() })
+    }
+
+    /// The row of a job that ended at an instant, with an outcome and what it consumed, or of one that has not ended by `now`.
+    fn row(&mut self, (task, number): (TaskId, JobId), job: Job, end: Option<(Time, Outcome, Work)>, now: Time) {
+        let decided = |deadline: Time| match end {
+            Some((at, Outcome::Completed | Outcome::Exited, _)) => Some(at <= deadline),
+            Some(_) => Some(false),
+            None => (deadline <= now).then_some(false),
+        };
+        let out = &mut self.out;
+        out.text(&self.tasks[task.index()]);
+        out.text(",");
+        out.int(number);
+        let at = |at: Option<Time>| at.map(Time::ns);
+        let finish = end.map(|(at, ..)| at);
+        let numbers = [
+            Some(job.release.ns()),
+            at(job.deadline),
+            at(job.start),
+            at(finish),
+            finish.map(|finish| (finish - job.release).ns()),
+            end.map(|(.., consumed)| consumed.ns()),
+        ];
+        for number in numbers {
+            out.text(",");
+            if let Some(number) = number {
+                out.int(number);
+            }
+        }
+        out.text(",");
+        out.text(end.map_or(UNFINISHED, |(_, outcome, _)| names::outcome(outcome)));
+        out.text(",");
+        if let Some(met) = job.deadline.and_then(decided) {
+            out.int(u8::from(met));
+        }
+        out.text(",");
+        out.text(job.place.map_or("", |place| &self.places[place.index()]));
+        out.text(",");
+        out.int(job.preemptions);
+        out.text("\n");
+    }
+}
+
+impl Writer for JobTable {
+    fn record(&mut self, r: &Stamped) -> io::Result<()> {
+        let at = r.record.at;
+        match r.record.what {
+            What::Release { task, job, deadline } => {
+                let new = Job { release: at, deadline, start: None, place: None, preemptions: 0 };
+                self.open.insert((task, job), new);
+            }
+            What::Start { task, job, place } => {
+                if let Some(job) = self.open.get_mut(&(task, job)) {
+                    job.start.get_or_insert(at);
+                    job.place = Some(place);
+                }
+            }
+            What::Stop { task, job, reason: StopReason::Preempted, .. } => {
+                if let Some(job) = self.open.get_mut(&(task, job)) {
+                    job.preemptions += 1;
+                }
+            }
+            What::Finish { task, job: number, outcome, consumed } => {
+                // A trace that was cut off at its beginning does not have the release.
+                if let Some(job) = self.open.remove(&(task, number)) {
+                    self.row((task, number), job, Some((at, outcome, consumed)), at);
+                }
+            }
+            _ => {}
+        }
+        self.out.spill()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.finish()
+    }
+
+    fn finish(mut self: Box<Self>, footer: &Footer) -> io::Result<()> {
+        let mut rest: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
+        rest.sort_by_key(|(number, job)| (job.release, *number));
+        for (number, job) in rest {
+            self.row(number, job, None, footer.end);
+        }
+        self.out.finish()
+    }
+}
