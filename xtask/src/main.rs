@@ -1,9 +1,11 @@
 //! What continuous integration and developers run.
 
+mod campaign;
 mod ci;
 mod circles;
 mod instructions;
 mod metal;
+mod phrases;
 mod policy_names;
 mod tidy;
 mod vm;
@@ -17,6 +19,9 @@ usage: cargo xtask COMMAND
 
   test               format, rules of the source, clippy, and all tests that take seconds, up to the first failure
   ci                 what continuous integration runs besides: many real runs, the core on bare metal, virtual machines
+  campaign [OPTIONS]  property tests under fresh seeds, fuzz targets, mutants of the core: as long as it is given
+     --minutes N     60 by default
+     --only PART     properties, fuzz or mutants
   tidy               the map in ARCHITECTURE.md against the crates, and the rules of the source
   vm [OPTIONS]       the tests in virtual machines with a unified cgroup v2 tree
      --kernel NAME   cloud (ordinary), rt (PREEMPT_RT) or all, the default
@@ -33,6 +38,10 @@ fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["test"] => return ci::test(),
         ["ci"] => return ci::ci(),
+        ["campaign", ref options @ ..] => match campaign::Options::parse(options) {
+            Some(options) => campaign::run(&options),
+            None => return usage(),
+        },
         ["tidy"] => tidy::run(),
         ["vm", ref options @ ..] => match vm::Options::parse(options) {
             Some(options) => vm::run(&options),

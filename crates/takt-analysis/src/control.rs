@@ -81,7 +81,7 @@ impl Gains {
 }
 
 impl Characteristic {
-    /// Whether all roots lie inside of the unit circle: Jury's conditions, exactly.
+    /// Whether all roots lie inside of the unit cycle: Jury's conditions, exactly.
     ///
     /// # Panics
     /// When the degree is not between one and three.

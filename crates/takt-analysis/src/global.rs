@@ -82,10 +82,10 @@ fn by_edf(set: &TaskSet, tasks: &[Demand], cpus: u64) -> (&'static str, Finding)
     let why = match tried {
         [_] => {
             format!(
-                "the total density is above its bound, and more than {PAIRS_MAX} tasks are not tested in pairs, which proves nothing"
+                "the total density is above its bound, and more than {PAIRS_MAX} tasks are not tested in pairs (inconclusive)"
             )
         }
-        _ => "neither this test nor bcl, bak or gedf-rta shows it, which proves nothing".to_owned(),
+        _ => "neither this test nor bcl, bak or gedf-rta shows it (inconclusive)".to_owned(),
     };
     ("gfb", Finding::new(Answer::Unknown, Kind::Sufficient, why))
 }

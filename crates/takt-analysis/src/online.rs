@@ -412,7 +412,7 @@ fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str
             let what = if whole { "utilisation" } else { "density" };
             ("optimal", Finding::new(Answer::Yes, kind, format!("the {what} of {sum} is at most the {cpus} CPUs")))
         }
-        _ => unknown("the density is above the number of CPUs, which proves nothing"),
+        _ => unknown("the density is above the number of CPUs (inconclusive)"),
     }
 }
 

@@ -212,7 +212,7 @@ fn fits(reservations: Reservations, here: &[&Served<'_>], tasks: &[Demand], cpus
         return Ok(("reservation", Vec::new()));
     }
     if cpus == 1 {
-        return Err(format!("reservations of {sum} are more than the CPU, which proves nothing"));
+        return Err(format!("reservations of {sum} are more than the CPU (inconclusive)"));
     }
     let servers = TaskSet::new(here.iter().map(|s| s.times()).collect(), Span::from_ns(1));
     if servers.as_ref().is_ok_and(|set| tests::gfb_holds(set, cpus)) {
@@ -228,5 +228,5 @@ fn fits(reservations: Reservations, here: &[&Served<'_>], tasks: &[Demand], cpus
             return Ok((name, responses));
         }
     }
-    Err(format!("reservations of {sum} are above the bound of GFB for {cpus} CPUs, which proves nothing"))
+    Err(format!("reservations of {sum} are above the bound of GFB for {cpus} CPUs (inconclusive)"))
 }

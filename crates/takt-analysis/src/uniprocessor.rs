@@ -283,7 +283,7 @@ pub(crate) fn any_order(tasks: &[Demand], _: Rules) -> Finding {
     if let Some(why) = impossible(tasks) {
         return Finding::new(Answer::No, Kind::Necessary, why);
     }
-    unknown("one job of each task does not fit into the shortest period and deadline, which proves nothing")
+    unknown("one job of each task does not fit into the shortest period and deadline (inconclusive)")
 }
 
 /// Why no policy can meet all deadlines.

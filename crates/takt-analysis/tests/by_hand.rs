@@ -605,7 +605,7 @@ fn servers_on_several_cpus() {
     let (answer, _, _, why) = told("p-cbs", &[(1, 10, 10); 3], &[(6, 10), (6, 10), (5, 10)]);
     assert_eq!(
         (answer, &why[..]),
-        (unknown, "on CPU 0, reservations of 1.100 (11/10) are more than the CPU, which proves nothing")
+        (unknown, "on CPU 0, reservations of 1.100 (11/10) are more than the CPU (inconclusive)")
     );
     // 3/2 is the bound of GFB for shares of 1/2.
     assert_eq!(told("g-cbs", &[(5, 10, 10); 3], &[(5, 10); 3]).2, Kind::Sufficient);
@@ -662,7 +662,7 @@ fn servers_with_deadlines_before_the_ends_of_their_periods() {
     // Two of 4 in 5 every 12 are 2/3 of a CPU, and both are due by 5.
     unknown(
         &told("cbs", 1, &[(4, 5, 12); 2], &[(4, 5, 12); 2]),
-        "in 5ms the servers can need 8ms by their deadlines, which proves nothing",
+        "in 5ms the servers can need 8ms by their deadlines (inconclusive)",
     );
     yes(&told("cbs", 1, &[(4, 5, 12), (1, 5, 12)], &[(4, 5, 12), (1, 5, 12)]), "reservation");
     // By their densities, 1 and 2/5, two do not fit, by their demand they do.

@@ -5,7 +5,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::{Arrival, PolicySpec, System, Task, TaskId};
 use takt_core::policies::ipi::stability;
-use takt_core::record::{Record, What};
+use takt_core::record::{Record, RecordKind};
 use takt_core::time::{Span, Time};
 
 /// The upper half of the poles under each timing.
@@ -141,7 +141,7 @@ fn step_response(gains: Gains, rounds: usize) -> Vec<f64> {
         records.clear();
         let _ = engine.step(due, &[], &mut records);
         for record in &records {
-            if let What::Round { set_point, measured, .. } = record.what {
+            if let RecordKind::Round { set_point, measured, .. } = record.kind {
                 errors.push((set_point - measured).ns() as f64);
             }
         }

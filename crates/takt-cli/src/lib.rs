@@ -76,3 +76,22 @@ pub fn main(registry: Registry) -> ExitCode {
         Err(failure) => failure.report(),
     }
 }
+
+/// Replays a record of steps over a workload, as `takt sim --replay` does, for the fuzzer (`fuzz/targets/replay.rs`).
+///
+/// # Panics
+/// When the workload cannot be read.
+#[cfg(fuzzing)]
+pub fn fuzz_replay(workload: &str, record: &[u8]) {
+    use commands::steps::Reader;
+    let source = takt_workload::Source { name: "fuzz.yaml".into(), text: workload.into() };
+    let mut workload = takt_workload::load(source, &takt_workload::Options::default()).expect("a workload");
+    workload.clear_simulated();
+    for what_if in [false, true] {
+        let input = Box::new(std::io::Cursor::new(record.to_vec()));
+        let Ok(reader) = Reader::of(std::path::Path::new("fuzz.steps"), input) else { continue };
+        let Ok(replay) = reader.read(&workload, what_if) else { continue };
+        let mut engine = input::engine(workload.system.clone()).expect("the reader has built its policy");
+        takt_sim::replay(&mut engine, &replay.steps, &mut ());
+    }
+}

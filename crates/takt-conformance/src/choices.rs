@@ -6,7 +6,7 @@ use crate::ledger::Ledger;
 use std::cmp::Ordering;
 use takt_core::engine::Engine;
 use takt_core::model::TaskId;
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
 use takt_core::work::Work;
@@ -119,17 +119,17 @@ fn packed(dense: &[Job], cpus: usize, now: Time) -> Vec<Job> {
 /// another one.
 fn decides(ledger: &Ledger, domain: Option<usize>, records: &[Record]) -> bool {
     records.iter().any(|record| {
-        let (task, told) = match record.what {
-            What::Block { task, .. }
-            | What::Wake { task, .. }
-            | What::Lock { task, .. }
-            | What::Unlock { task, .. }
-            | What::Yield { task, .. }
-            | What::Handler { task, .. }
-            | What::HandlerEnd { task, .. }
-            | What::Exit { task, .. } => (task, true),
-            What::Finish { task, outcome, .. } => (task, outcome != Outcome::Skipped),
-            What::Release { task, job, .. } => (task, ledger.account(task).is_current(job)),
+        let (task, told) = match record.kind {
+            RecordKind::Block { task, .. }
+            | RecordKind::Wake { task, .. }
+            | RecordKind::Lock { task, .. }
+            | RecordKind::Unlock { task, .. }
+            | RecordKind::Yield { task, .. }
+            | RecordKind::Handler { task, .. }
+            | RecordKind::HandlerEnd { task, .. }
+            | RecordKind::Exit { task, .. } => (task, true),
+            RecordKind::Finish { task, outcome, .. } => (task, outcome != Outcome::Skipped),
+            RecordKind::Release { task, job, .. } => (task, ledger.account(task).is_current(job)),
             _ => return false,
         };
         told && ledger.domain_of(task) == domain

@@ -9,7 +9,7 @@ use crate::sharing::Next;
 use crate::standing;
 use takt_core::engine::{Command, Engine, Input};
 use takt_core::model::*;
-use takt_core::record::{Outcome, Place, Record, StopReason, What};
+use takt_core::record::{Outcome, Place, Record, RecordKind, StopReason};
 use takt_core::time::{Span, Time};
 
 /// The ledger, and how jobs stand in the orders of their policies.
@@ -208,23 +208,23 @@ impl Ledger {
     fn record(&mut self, record: &Record) {
         let now = self.moment.now;
         assert!(record.at <= now, "a record from the future: {record:?} at {now}");
-        match (record.what, &self.sharing.next) {
-            (_, None) | (What::Deadlock { .. }, Some(Next::Deadlock(..))) => {}
-            (What::Lock { granted: true, .. }, Some(Next::Grant(..))) => {}
+        match (record.kind, &self.sharing.next) {
+            (_, None) | (RecordKind::Deadlock { .. }, Some(Next::Deadlock(..))) => {}
+            (RecordKind::Lock { granted: true, .. }, Some(Next::Grant(..))) => {}
             (_, Some(next)) => panic!("{record:?} instead of {next:?}"),
         }
         let moment = self.moment;
         let elapsed = |task: TaskId| self.in_turn(task.index()) || !self.metered;
-        match record.what {
-            What::Window { window, frame } => {
+        match record.kind {
+            RecordKind::Window { window, frame } => {
                 self.window = Some((window, frame));
                 self.accounts.iter_mut().for_each(|a| a.ran.clear());
             }
-            What::WindowsLost { count } => self.lost += count,
-            What::Release { task, job, deadline } => {
+            RecordKind::WindowsLost { count } => self.lost += count,
+            RecordKind::Release { task, job, deadline } => {
                 self.accounts[task.index()].release(job, deadline, record.at, moment);
             }
-            What::Budget { task, job, amount } => {
+            RecordKind::Budget { task, job, amount } => {
                 let a = &mut self.accounts[task.index()];
                 assert!(a.is_current(job), "a budget for job {job} of {task:?}: {a:?}");
                 let own =
@@ -236,9 +236,9 @@ impl Ledger {
                 (a.granted, a.used) = (amount, Span::ZERO);
                 a.limit = amount.map_or(Span::MAX, |amount| amount + self.slack);
             }
-            What::Start { task, job, place } => self.start(task, job, place, record),
-            What::Stop { task, job, place, reason } => self.stop(task, job, place, reason, record),
-            What::Finish { task, job, outcome, consumed } => {
+            RecordKind::Start { task, job, place } => self.start(task, job, place, record),
+            RecordKind::Stop { task, job, place, reason } => self.stop(task, job, place, reason, record),
+            RecordKind::Finish { task, job, outcome, consumed } => {
                 let elapsed = elapsed(task);
                 let given_up = outcome == Outcome::Aborted && !self.aborted.contains(&task);
                 assert!(!given_up || rules::has_reason(self, task, now), "{record:?} without a reason");
@@ -256,10 +256,10 @@ impl Ledger {
                     _ => {}
                 }
             }
-            What::Handler { task, job, deadline } => {
+            RecordKind::Handler { task, job, deadline } => {
                 self.accounts[task.index()].handler_begins(job, deadline, now);
             }
-            What::HandlerEnd { task, job, consumed } => {
+            RecordKind::HandlerEnd { task, job, consumed } => {
                 let elapsed = elapsed(task);
                 self.sharing.over(task);
                 let a = &mut self.accounts[task.index()];
@@ -269,29 +269,29 @@ impl Ledger {
                     self.handled.push(task);
                 }
             }
-            What::Block { task, job } => {
+            RecordKind::Block { task, job } => {
                 let a = &mut self.accounts[task.index()];
                 assert!(!a.blocked && a.is_current(job), "{record:?} but {a:?}");
                 a.blocked = true;
                 self.gave_way = true;
             }
-            What::Wake { task, job } => {
+            RecordKind::Wake { task, job } => {
                 let waits = self.sharing.waits_for(task);
                 let a = &mut self.accounts[task.index()];
                 assert!(a.blocked && waits.is_none() && a.is_current(job), "{record:?} but {a:?} waits for {waits:?}");
                 (a.blocked, a.yielded) = (false, None);
                 a.resumes(self.slack);
             }
-            What::Lock { task, resource, granted } => self.sharing.requested(task, resource, granted),
-            What::Unlock { task, resource } => self.returned(task, resource, record),
-            What::Deadlock { task, resource } => self.sharing.deadlocked(task, resource),
-            What::Yield { task, job } => {
+            RecordKind::Lock { task, resource, granted } => self.sharing.requested(task, resource, granted),
+            RecordKind::Unlock { task, resource } => self.returned(task, resource, record),
+            RecordKind::Deadlock { task, resource } => self.sharing.deadlocked(task, resource),
+            RecordKind::Yield { task, job } => {
                 let a = &mut self.accounts[task.index()];
                 assert!(a.started.is_some_and(|(started, _)| started == job) && !a.blocked, "{record:?} but {a:?}");
                 a.yielded = Some(now);
                 self.gave_way = true;
             }
-            What::LateSignal { task, job } => {
+            RecordKind::LateSignal { task, job } => {
                 let a = &mut self.accounts[task.index()];
                 a.counts.late_signals += 1;
                 a.signals = true;
@@ -300,7 +300,7 @@ impl Ledger {
                     a.late_signal(now);
                 }
             }
-            What::Behind { task, job, abandoned } => {
+            RecordKind::Behind { task, job, abandoned } => {
                 let a = &mut self.accounts[task.index()];
                 let first = a.current().is_some_and(|(_, open)| open.last_place.is_none());
                 assert!(a.is_current(job) && first && job != abandoned, "{record:?} but {a:?}");
@@ -308,9 +308,12 @@ impl Ledger {
                 a.counts.behind += 1;
                 a.behind = Some(job);
             }
-            What::Exit { task, .. } => self.accounts[task.index()].exits(),
-            What::Round { .. } | What::Burst { .. } | What::Switch { .. } | What::Configure { .. } => {}
-            What::Call { task, job, call, granted } => {
+            RecordKind::Exit { task, .. } => self.accounts[task.index()].exits(),
+            RecordKind::Round { .. }
+            | RecordKind::Burst { .. }
+            | RecordKind::Switch { .. }
+            | RecordKind::Configure { .. } => {}
+            RecordKind::Call { task, job, call, granted } => {
                 if granted {
                     self.accounts[task.index()].called(job, call, moment);
                 }
@@ -332,7 +335,7 @@ impl Ledger {
     fn returned(&mut self, task: TaskId, resource: ResourceId, record: &Record) {
         assert_eq!(self.account(task).follow.handler, None, "{record:?} although its handler is to come");
         let ranks: Vec<_> = (0..self.accounts.len()).map(|t| rules::rank(self, TaskId(t as u32))).collect();
-        // A job that ends in a circle has lent its urgency to those that wait for it until that very instant.
+        // A job that ends in a cycle has lent its urgency to those that wait for it until that very instant.
         let sure = self.single && self.account(task).current().is_some() && self.sharing.deadlocks == 0;
         let locking = self.system.locking;
         let domains: Vec<_> = (0..self.accounts.len()).map(|t| self.domain_of(TaskId(t as u32))).collect();

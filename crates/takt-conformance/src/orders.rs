@@ -18,7 +18,7 @@ use takt_core::engine::{Engine, Input};
 use takt_core::model::{Locking, Scope, TaskId};
 use takt_core::policies::split::{Routes, assign::Split};
 use takt_core::policy::{Build, Registry};
-use takt_core::record::{JobId, Place, Record, What};
+use takt_core::record::{JobId, Place, Record, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 
@@ -79,11 +79,11 @@ impl Orders {
         self.step += 1;
         let mut seen = vec![Seen::default(); self.lines.len()];
         for record in records {
-            match record.what {
-                What::Wake { task, .. } => (seen[task.index()].woke, seen[task.index()].yielded) = (true, false),
-                What::Block { task, .. } => (seen[task.index()].blocked, seen[task.index()].left) = (true, true),
-                What::Finish { task, .. } | What::HandlerEnd { task, .. } => seen[task.index()].left = true,
-                What::Yield { task, .. } => seen[task.index()].yielded = true,
+            match record.kind {
+                RecordKind::Wake { task, .. } => (seen[task.index()].woke, seen[task.index()].yielded) = (true, false),
+                RecordKind::Block { task, .. } => (seen[task.index()].blocked, seen[task.index()].left) = (true, true),
+                RecordKind::Finish { task, .. } | RecordKind::HandlerEnd { task, .. } => seen[task.index()].left = true,
+                RecordKind::Yield { task, .. } => seen[task.index()].yielded = true,
                 _ => {}
             }
         }

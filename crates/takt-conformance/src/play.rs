@@ -55,7 +55,7 @@ pub(crate) fn logged() -> String {
         for (step, records) in steps {
             write!(lines, "\n  {} {:?}", step.now, step.inputs).expect("a string takes everything");
             for record in records {
-                write!(lines, "\n    {} {:?}", record.at, record.what).expect("a string takes everything");
+                write!(lines, "\n    {} {:?}", record.at, record.kind).expect("a string takes everything");
             }
         }
     });

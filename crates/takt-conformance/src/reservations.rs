@@ -9,7 +9,7 @@ use crate::rules;
 use crate::standing::{LAST, Seen, Standing};
 use takt_core::engine::Engine;
 use takt_core::model::{Backlog, Reservation, TaskId};
-use takt_core::record::{JobId, Outcome, Record, What};
+use takt_core::record::{JobId, Outcome, Record, RecordKind};
 use takt_core::time::Time;
 
 /// A server as far as it is known.
@@ -328,14 +328,14 @@ impl Reservations {
     }
 
     fn record(&mut self, ledger: &Ledger, record: &Record, begins: &[bool], now: Time) {
-        let task = match record.what {
-            What::Release { task, .. }
-            | What::Finish { task, .. }
-            | What::Handler { task, .. }
-            | What::HandlerEnd { task, .. }
-            | What::Block { task, .. }
-            | What::Wake { task, .. }
-            | What::Yield { task, .. } => task,
+        let task = match record.kind {
+            RecordKind::Release { task, .. }
+            | RecordKind::Finish { task, .. }
+            | RecordKind::Handler { task, .. }
+            | RecordKind::HandlerEnd { task, .. }
+            | RecordKind::Block { task, .. }
+            | RecordKind::Wake { task, .. }
+            | RecordKind::Yield { task, .. } => task,
             _ => return,
         };
         let rule = self.rule(ledger, task);
@@ -344,7 +344,8 @@ impl Reservations {
         let early = matches!(ledger.system.backlog, Backlog::Chronos | Backlog::Hartstone);
         let server = &mut self.servers[task.index()];
         let idle = server.jobs.is_empty() && !server.handler;
-        let stops = matches!(record.what, What::Finish { .. } | What::HandlerEnd { .. } | What::Block { .. });
+        let stops =
+            matches!(record.kind, RecordKind::Finish { .. } | RecordKind::HandlerEnd { .. } | RecordKind::Block { .. });
         let slow = rule.is_some_and(|rule| matches!(rule.kind, Kind::Grub { .. }));
         if let (true, true, Some(left), Some(rule)) = (stops, server.busy, server.left, rule)
             && (left <= 0 || slow)
@@ -364,8 +365,8 @@ impl Reservations {
                 server.left = None;
             }
         }
-        match record.what {
-            What::Release { job, .. } => {
+        match record.kind {
+            RecordKind::Release { job, .. } => {
                 server.jobs.push(job);
                 let Some(rule) = rule.filter(|_| idle) else {
                     server.busy |= idle;
@@ -382,11 +383,11 @@ impl Reservations {
                     server.throttled |= rule.hard;
                 }
             }
-            What::Wake { .. } => match rule {
+            RecordKind::Wake { .. } => match rule {
                 Some(rule) => server.wakes(rule, now.ns()),
                 None => server.busy = true,
             },
-            What::Handler { .. } => {
+            RecordKind::Handler { .. } => {
                 server.handler = true;
                 match rule {
                     Some(rule) if !server.busy => server.wakes(rule, now.ns()),
@@ -394,12 +395,12 @@ impl Reservations {
                 }
             }
             // It waited behind another one.
-            What::Finish { job, .. } if server.handler || server.jobs.first() != Some(&job) => {
+            RecordKind::Finish { job, .. } if server.handler || server.jobs.first() != Some(&job) => {
                 server.jobs.retain(|j| *j != job);
             }
-            What::Finish { .. } | What::HandlerEnd { .. } => {
-                let outcome = match record.what {
-                    What::Finish { outcome, .. } => {
+            RecordKind::Finish { .. } | RecordKind::HandlerEnd { .. } => {
+                let outcome = match record.kind {
+                    RecordKind::Finish { outcome, .. } => {
                         server.jobs.remove(0);
                         Some(outcome)
                     }
@@ -419,9 +420,9 @@ impl Reservations {
                     server.busy = true;
                 }
             }
-            What::Block { .. } => (server.busy, server.gift) = (false, None),
+            RecordKind::Block { .. } => (server.busy, server.gift) = (false, None),
             // It gives up what is left, and may have got another budget just before.
-            What::Yield { .. } if hard => {
+            RecordKind::Yield { .. } if hard => {
                 (server.throttled, server.deadline, server.left) = (true, None, None);
             }
             _ => {}

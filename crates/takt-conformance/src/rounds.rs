@@ -3,7 +3,7 @@
 use crate::ledger::Ledger;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::TaskId;
-use takt_core::record::{Place, Record, What};
+use takt_core::record::{Place, Record, RecordKind};
 
 /// What is known of the rounds.
 #[derive(Debug, Default)]
@@ -61,12 +61,12 @@ impl Rounds {
             }
         }
         for record in records {
-            match record.what {
-                What::Round { place, .. } => {
+            match record.kind {
+                RecordKind::Round { place, .. } => {
                     (self.last[place.index()], self.unsure[place.index()]) = (None, false);
                 }
-                What::Configure { .. } => self.unsure.fill(true),
-                What::Start { task, place, .. } => self.start(ledger, task, place),
+                RecordKind::Configure { .. } => self.unsure.fill(true),
+                RecordKind::Start { task, place, .. } => self.start(ledger, task, place),
                 _ => {}
             }
         }

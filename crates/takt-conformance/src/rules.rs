@@ -22,7 +22,7 @@ pub(crate) fn check(ledger: &mut Ledger, now: Time) {
         assert!(inside, "task {index} runs on {:?}", a.place);
     }
     homes(ledger);
-    circles(ledger);
+    cycles(ledger);
 }
 
 /// The rank of the task's job by the order of the policy, with what it inherits; `None` when the policy has no order that
@@ -68,7 +68,7 @@ pub(crate) fn most_urgent(waiters: &[TaskId], ranks: &[Option<Rank>]) -> Vec<Tas
     }
 }
 
-/// Whether the task's policy goes by utility where this one rules; such a one breaks circles of jobs that wait for each
+/// Whether the task's policy goes by utility where this one rules; such a one breaks cycles of jobs that wait for each
 /// other.
 fn breaks_circles(ledger: &Ledger, rules: PolicySpec, task: TaskId) -> bool {
     let policy = match rules.hosts() {
@@ -85,21 +85,21 @@ pub(crate) fn has_reason(ledger: &Ledger, task: TaskId, now: Time) -> bool {
     let deadline = ledger.account(task).current().and_then(|(_, open)| open.deadline);
     let late = ledger.system.late != Late::Continue && deadline.is_some_and(|d| d <= now);
     let mut ruled = ledger.ruled(task).chain([ledger.system.policy]);
-    let circle = ruled.any(|spec| breaks_circles(ledger, spec, task)) && !ledger.sharing.circle(task).is_empty();
-    late || circle || ledger.system.tasks[task.index()].budget.is_some()
+    let cycle = ruled.any(|spec| breaks_circles(ledger, spec, task)) && !ledger.sharing.cycle(task).is_empty();
+    late || cycle || ledger.system.tasks[task.index()].budget.is_some()
 }
 
-/// No circle of jobs that wait for each other outlives the step that closed it, if all of them have policies that break it.
-fn circles(ledger: &Ledger) {
+/// No cycle of jobs that wait for each other outlives the step that closed it, if all of them have policies that break it.
+fn cycles(ledger: &Ledger) {
     for task in (0..ledger.accounts.len()).map(|t| TaskId(t as u32)) {
-        let circle = ledger.sharing.circle(task);
-        let broken = !circle.is_empty() && circle.iter().all(|t| breaks_circles(ledger, ledger.system.policy, *t));
-        assert!(!broken, "{circle:?} wait for each other");
+        let cycle = ledger.sharing.cycle(task);
+        let broken = !cycle.is_empty() && cycle.iter().all(|t| breaks_circles(ledger, ledger.system.policy, *t));
+        assert!(!broken, "{cycle:?} wait for each other");
     }
 }
 
 /// When for a while no job is released, each that is blocked is woken, and each that runs completes: what is left waits for
-/// jobs that wait for each other in a circle, or has a policy that leaves CPUs idle.
+/// jobs that wait for each other in a cycle, or has a policy that leaves CPUs idle.
 pub(crate) fn drained(ledger: &Ledger) {
     for task in (0..ledger.accounts.len()).map(|t| TaskId(t as u32)) {
         let mut end = task;

@@ -7,7 +7,7 @@ use takt_core::model::{ResourceId, TaskId};
 pub(crate) enum Next {
     /// One of these is granted the resource.
     Grant(ResourceId, Vec<TaskId>),
-    /// The request closes a circle.
+    /// The request closes a cycle.
     Deadlock(TaskId, ResourceId),
 }
 
@@ -45,8 +45,8 @@ impl Sharing {
         self.waits_for(task).and_then(|r| self.owner[usize::from(r.0)])
     }
 
-    /// The circle in which the task waits for itself, through those that hold what the others wait for; empty if there is none.
-    pub(crate) fn circle(&self, task: TaskId) -> Vec<TaskId> {
+    /// The cycle in which the task waits for itself, through those that hold what the others wait for; empty if there is none.
+    pub(crate) fn cycle(&self, task: TaskId) -> Vec<TaskId> {
         let mut seen = vec![task];
         while let Some(at) = self.holder(seen[seen.len() - 1]) {
             if at == task {
@@ -78,7 +78,7 @@ impl Sharing {
         } else {
             assert!(self.owner[r].is_some_and(|o| o != task), "{task:?} waits for {resource:?} which is free");
             self.waiters[r].push(task);
-            if !self.circle(task).is_empty() {
+            if !self.cycle(task).is_empty() {
                 self.next = Some(Next::Deadlock(task, resource));
             }
         }

@@ -3,7 +3,7 @@
 use crate::ledger::Ledger;
 use crate::subject::{self, Statement};
 use takt_core::model::{Fact, PolicySpec, Profile, TaskId};
-use takt_core::record::{Record, What};
+use takt_core::record::{Record, RecordKind};
 use takt_core::time::Time;
 
 /// What jobs are compared by; the lowest is first. Mostly rank, release, task.
@@ -91,7 +91,7 @@ pub(crate) fn keeps_its_cpu(name: &str) -> bool {
 /// another setting and go on.
 pub(crate) fn is_rebuilt(ledger: &Ledger, records: &[Record]) -> bool {
     let goes_on = ["rr", "llf", "ipi"].contains(&ledger.system.policy.profile.name);
-    !goes_on && records.iter().any(|record| matches!(record.what, What::Configure { .. }))
+    !goes_on && records.iter().any(|record| matches!(record.kind, RecordKind::Configure { .. }))
 }
 
 /// What happened to a task in a step.

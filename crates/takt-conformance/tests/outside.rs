@@ -7,7 +7,7 @@ use takt_core::model::*;
 use takt_core::policies::accrual::{self, Construction, View};
 use takt_core::policies::aperiodic::{self, BACKGROUND, BY, CONSERVING, RANKED_BY, Rule, SCOPES, SERVED_LAST};
 use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
-use takt_core::record::{Place, Record, What};
+use takt_core::record::{Place, Record, RecordKind};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
@@ -180,8 +180,8 @@ fn ends(policy: &str, tasks: Vec<Task>) -> Vec<(u32, i64, bool)> {
     let mut engine = Engine::with_registry(system, registry()).expect("a system that runs");
     let mut records: Vec<Record> = Vec::new();
     takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ns(40), &mut records, |_| ());
-    let end = |record: &Record| match record.what {
-        What::Finish { task, outcome, .. } => {
+    let end = |record: &Record| match record.kind {
+        RecordKind::Finish { task, outcome, .. } => {
             Some((task.0, record.at.ns(), outcome == takt_core::record::Outcome::Completed))
         }
         _ => None,

@@ -26,13 +26,13 @@ pub type JobId = u64;
 pub struct Record {
     /// The engine's instant: for what was planned, the planned instant and not the moment a late timer fired.
     pub at: Time,
-    /// What happened.
-    pub what: What,
+    /// Its kind.
+    pub kind: RecordKind,
 }
 
-/// What a [`Record`] tells.
+/// The kind of a [`Record`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum RecordKind {
     /// A window of the table begins.
     Window {
         /// Index in the major frame.
@@ -124,7 +124,7 @@ pub enum What {
         /// What it gives back.
         resource: ResourceId,
     },
-    /// An aborted job goes on with its handler. Its [`What::Finish`] comes before this.
+    /// An aborted job goes on with its handler. Its [`RecordKind::Finish`] comes before this.
     Handler {
         /// Its task.
         task: TaskId,
@@ -149,9 +149,9 @@ pub enum What {
         /// Its number.
         job: JobId,
     },
-    /// A request for a resource closes a circle: each job of it waits for a resource that the next one holds.
+    /// A request for a resource closes a cycle: each job of it waits for a resource that the next one holds.
     Deadlock {
-        /// The task whose request closes the circle.
+        /// The task whose request closes the cycle.
         task: TaskId,
         /// What it asks for.
         resource: ResourceId,
@@ -167,7 +167,7 @@ pub enum What {
         /// What the outer loop adds to the next one.
         correction: Span,
     },
-    /// A task's part of a round, recorded with [`What::Round`].
+    /// A task's part of a round, recorded with [`RecordKind::Round`].
     Burst {
         /// The task.
         task: TaskId,
@@ -211,7 +211,7 @@ pub enum What {
         job: JobId,
     },
     /// A job is dispatched for the first time while its program is still at the work of an earlier job, which was aborted
-    /// ([`crate::model::OnAbort`]). The [`What::LateSignal`] of that job ends this, and then the job's own work begins.
+    /// ([`crate::model::OnAbort`]). The [`RecordKind::LateSignal`] of that job ends this, and then the job's own work begins.
     Behind {
         /// Its task.
         task: TaskId,

@@ -32,9 +32,9 @@ pub enum Deciding {
     /// The CPU on which something happened decides for all, while the others are interrupted and wait (ChronOS:
     /// "stop-the-world").
     #[default]
-    One,
+    StopTheWorld,
     /// Each CPU picks for itself, and interrupts only those whose job changes (ChronOS: "concurrent").
-    Each,
+    Concurrent,
 }
 
 /// Time that somebody else takes from each CPU: a hypervisor, an interrupt, a task of another class.

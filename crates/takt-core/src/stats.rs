@@ -5,7 +5,7 @@ mod histogram;
 pub use histogram::Histogram;
 
 use crate::model::TaskId;
-use crate::record::{Outcome, Record, Sink, What};
+use crate::record::{Outcome, Record, RecordKind, Sink};
 use crate::time::{Span, Time};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -182,7 +182,7 @@ impl Rates {
 
 impl Sink for Rates {
     fn record(&mut self, record: Record) {
-        let What::Finish { task, outcome: Outcome::Completed, .. } = record.what else { return };
+        let RecordKind::Finish { task, outcome: Outcome::Completed, .. } = record.kind else { return };
         if !self.tasks.contains(&task.0) {
             return;
         }
@@ -203,8 +203,8 @@ mod tests {
     fn rates_count_what_completed_within_an_interval() {
         let mut rates = Rates::new(1..3, Span::from_ms(10), Span::from_ms(35));
         let mut finish = |task, ms, outcome| {
-            let what = What::Finish { task: TaskId(task), job: 0, outcome, consumed: Work::ZERO };
-            rates.record(Record { at: Time::ZERO + Span::from_ms(ms), what });
+            let what = RecordKind::Finish { task: TaskId(task), job: 0, outcome, consumed: Work::ZERO };
+            rates.record(Record { at: Time::ZERO + Span::from_ms(ms), kind: what });
         };
         for (task, ms) in [(1, 0), (1, 10), (1, 11), (2, 20), (2, 30), (0, 5), (3, 5), (1, 35)] {
             finish(task, ms, Outcome::Completed);

@@ -8,7 +8,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::{Arrival, Handler, Invalid, PolicySpec, Scope, System, Task, TaskId};
 use takt_core::policies::ipi::regulator::{Split, WHOLE};
-use takt_core::record::{Outcome, Place, Record, What};
+use takt_core::record::{Outcome, Place, Record, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 
@@ -75,11 +75,11 @@ impl Plant {
         let before = self.records.len();
         let _ = self.engine.step(now, inputs, &mut self.records);
         for record in &self.records[before..] {
-            match record.what {
-                What::Round { place, set_point, measured, correction } => {
+            match record.kind {
+                RecordKind::Round { place, set_point, measured, correction } => {
                     self.rounds.push(Seen { cpu: place, set_point, measured, correction, bursts: vec![] });
                 }
-                What::Burst { task, measured, .. } => {
+                RecordKind::Burst { task, measured, .. } => {
                     self.rounds.last_mut().expect("bursts come with their round").bursts.push((task, measured));
                 }
                 _ => {}
@@ -333,8 +333,8 @@ fn a_round_is_bound_by_the_shortest_period_and_counts_all_or_the_ready_ones() {
 
 /// Who begins a burst when, in microseconds, from `from` on.
 fn bursts(records: &[Record], from: i64) -> Vec<(i64, u32)> {
-    let start = |r: &Record| match r.what {
-        What::Start { task, .. } if r.at.ns() >= from * 1_000 => Some((r.at.ns() / 1_000, task.0)),
+    let start = |r: &Record| match r.kind {
+        RecordKind::Start { task, .. } if r.at.ns() >= from * 1_000 => Some((r.at.ns() / 1_000, task.0)),
         _ => None,
     };
     records.iter().filter_map(start).collect()
@@ -379,12 +379,12 @@ fn a_job_that_uses_up_its_own_budget_is_aborted_across_bursts() {
     let limited = Task { budget: Some(ms(10.0)), ..batch(0.5) };
     let mut plant = Plant::new(spec("ipi", &[]), 1, vec![limited, batch(0.5)]);
     plant.rounds(6);
-    let over = |r: &&Record| matches!(r.what, What::Finish { .. });
+    let over = |r: &&Record| matches!(r.kind, RecordKind::Finish { .. });
     let over: Vec<Record> = plant.records.iter().filter(over).copied().collect();
     // Bursts of 4 ms: it is at 10 ms in its third one.
     let consumed = ms(10.0);
-    let what = What::Finish { task: T1, job: 0, outcome: Outcome::Aborted, consumed: Work::nominal(consumed) };
-    assert_eq!(over, [Record { at: Time::from_ns(22_000_000), what }]);
+    let what = RecordKind::Finish { task: T1, job: 0, outcome: Outcome::Aborted, consumed: Work::nominal(consumed) };
+    assert_eq!(over, [Record { at: Time::from_ns(22_000_000), kind: what }]);
     assert_eq!(plant.rounds[2].measured, ms(6.0));
     // Its handler is work in the same burst, and has no limit.
     let handled = Task {
@@ -395,7 +395,7 @@ fn a_job_that_uses_up_its_own_budget_is_aborted_across_bursts() {
     let mut plant = Plant::new(spec("ipi", &[]), 1, vec![handled, batch(0.5)]);
     let rounds = plant.rounds(6);
     assert!(rounds.iter().all(|r| r.measured == ms(8.0)), "{rounds:?}");
-    assert!(plant.records.iter().any(|r| matches!(r.what, What::Handler { task: T1, .. })));
+    assert!(plant.records.iter().any(|r| matches!(r.kind, RecordKind::Handler { task: T1, .. })));
 }
 
 #[test]
@@ -457,9 +457,9 @@ fn a_burst_binds_only_its_own_policy() {
         let due = plant.engine.next_due().expect("it was there");
         plant.step(due, &[]);
     }
-    let over: Vec<_> = plant.records.iter().filter(|r| matches!(r.what, What::Finish { .. })).collect();
-    let what = What::Finish { task: T2, job: 0, outcome: Outcome::Aborted, consumed: Work::nominal(ms(9.0)) };
-    assert_eq!(over, [&Record { at: Time::from_ns(13_000_000), what }]);
+    let over: Vec<_> = plant.records.iter().filter(|r| matches!(r.kind, RecordKind::Finish { .. })).collect();
+    let what = RecordKind::Finish { task: T2, job: 0, outcome: Outcome::Aborted, consumed: Work::nominal(ms(9.0)) };
+    assert_eq!(over, [&Record { at: Time::from_ns(13_000_000), kind: what }]);
     assert_eq!(plant.engine.running(), [T1]);
 }
 
@@ -500,7 +500,7 @@ fn the_regulators_of_several_cpus_do_not_disturb_each_other() {
 fn homes(plant: &Plant, tasks: usize) -> (Vec<u16>, u64) {
     let mut last = vec![u16::MAX; tasks];
     for record in &plant.records {
-        if let What::Start { task, place, .. } = record.what {
+        if let RecordKind::Start { task, place, .. } = record.kind {
             last[task.index()] = place.0;
         }
     }

@@ -5,7 +5,7 @@ use takt_core::engine::{Activity, Command, Ending, Engine, Input};
 use takt_core::model::*;
 use takt_core::model::{CpuTest, PolicySpec, Profile, Scope};
 use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
-use takt_core::record::{JobId, Outcome, Place, Record, Sink, What};
+use takt_core::record::{JobId, Outcome, Place, Record, RecordKind, Sink};
 use takt_core::time::{Span, Time};
 
 const A: TaskId = TaskId(0);
@@ -77,20 +77,22 @@ impl Sink for Story {
         let name = |task: TaskId| char::from(b'a' + task.0 as u8);
         let at = |deadline: Option<Time>| deadline.map_or("never".to_owned(), |d| d.ns().to_string());
         let resource = |r: ResourceId| char::from(b'R' + r.0 as u8);
-        let text = match record.what {
-            What::Release { task, job, deadline } => format!("release {}{job} by {}", name(task), at(deadline)),
-            What::Start { task, job, .. } => format!("start {}{job}", name(task)),
-            What::Finish { task, job, outcome, .. } => format!("finish {}{job} {outcome:?}", name(task)),
-            What::Handler { task, job, deadline } => format!("handler {}{job} by {}", name(task), at(deadline)),
-            What::HandlerEnd { task, job, consumed } => format!("handled {}{job} after {}", name(task), consumed.ns()),
-            What::Lock { task, resource: r, granted: true } => format!("{} has {}", name(task), resource(r)),
-            What::Lock { task, resource: r, .. } => format!("{} wants {}", name(task), resource(r)),
-            What::Unlock { task, resource: r } => format!("{} returns {}", name(task), resource(r)),
-            What::Deadlock { task, resource: r } => format!("deadlock: {} wants {}", name(task), resource(r)),
-            What::LateSignal { task, job } => format!("late signal {}{job}", name(task)),
-            What::Exit { task, failed: false } => format!("exit {}", name(task)),
-            What::Exit { task, failed: true } => format!("exit {} failed", name(task)),
-            What::Behind { task, job, abandoned } => format!("{0}{job} behind {0}{abandoned}", name(task)),
+        let text = match record.kind {
+            RecordKind::Release { task, job, deadline } => format!("release {}{job} by {}", name(task), at(deadline)),
+            RecordKind::Start { task, job, .. } => format!("start {}{job}", name(task)),
+            RecordKind::Finish { task, job, outcome, .. } => format!("finish {}{job} {outcome:?}", name(task)),
+            RecordKind::Handler { task, job, deadline } => format!("handler {}{job} by {}", name(task), at(deadline)),
+            RecordKind::HandlerEnd { task, job, consumed } => {
+                format!("handled {}{job} after {}", name(task), consumed.ns())
+            }
+            RecordKind::Lock { task, resource: r, granted: true } => format!("{} has {}", name(task), resource(r)),
+            RecordKind::Lock { task, resource: r, .. } => format!("{} wants {}", name(task), resource(r)),
+            RecordKind::Unlock { task, resource: r } => format!("{} returns {}", name(task), resource(r)),
+            RecordKind::Deadlock { task, resource: r } => format!("deadlock: {} wants {}", name(task), resource(r)),
+            RecordKind::LateSignal { task, job } => format!("late signal {}{job}", name(task)),
+            RecordKind::Exit { task, failed: false } => format!("exit {}", name(task)),
+            RecordKind::Exit { task, failed: true } => format!("exit {} failed", name(task)),
+            RecordKind::Behind { task, job, abandoned } => format!("{0}{job} behind {0}{abandoned}", name(task)),
             _ => return,
         };
         self.lines.push(format!("{} {text}", record.at.ns()));
@@ -389,8 +391,8 @@ fn aborted(policy: &str, jitter: Span, seed: u64) -> Vec<u64> {
         let _ = engine.step(now, inputs, &mut records);
     }
     assert_eq!(engine.counts(A).released, 50, "{policy}");
-    let aborted = records.iter().filter_map(|r| match r.what {
-        What::Finish { job, outcome: Outcome::Aborted, .. } => Some(job),
+    let aborted = records.iter().filter_map(|r| match r.kind {
+        RecordKind::Finish { job, outcome: Outcome::Aborted, .. } => Some(job),
         _ => None,
     });
     aborted.collect()

@@ -3,7 +3,7 @@
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::{Arrival, Backlog, Late, PolicySpec, System, Task, TaskId, Timing};
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 
@@ -41,9 +41,9 @@ fn run(engine: &mut Engine, end: i64, need: impl Fn(u64) -> i64, inputs: &[(i64,
             done = None;
         }
         for record in &records[before..] {
-            match record.what {
-                What::Start { job, .. } => done = Some(now + need(job)),
-                What::Finish { outcome: Outcome::Exited | Outcome::Aborted, .. } => done = None,
+            match record.kind {
+                RecordKind::Start { job, .. } => done = Some(now + need(job)),
+                RecordKind::Finish { outcome: Outcome::Exited | Outcome::Aborted, .. } => done = None,
                 _ => {}
             }
         }
@@ -54,8 +54,8 @@ fn run(engine: &mut Engine, end: i64, need: impl Fn(u64) -> i64, inputs: &[(i64,
 
 /// When jobs were released, and their deadlines.
 fn releases(records: &[Record]) -> Vec<(i64, i64)> {
-    let release = |r: &Record| match r.what {
-        What::Release { deadline, .. } => Some((r.at.ns(), deadline.map_or(-1, Time::ns))),
+    let release = |r: &Record| match r.kind {
+        RecordKind::Release { deadline, .. } => Some((r.at.ns(), deadline.map_or(-1, Time::ns))),
         _ => None,
     };
     records.iter().filter_map(release).collect()
@@ -63,8 +63,8 @@ fn releases(records: &[Record]) -> Vec<(i64, i64)> {
 
 /// The numbers of the jobs that were released.
 fn numbers(records: &[Record]) -> Vec<u64> {
-    let number = |r: &Record| match r.what {
-        What::Release { job, .. } => Some(job),
+    let number = |r: &Record| match r.kind {
+        RecordKind::Release { job, .. } => Some(job),
         _ => None,
     };
     records.iter().filter_map(number).collect()

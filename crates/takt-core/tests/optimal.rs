@@ -5,7 +5,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::*;
 use takt_core::model::{PolicySpec, Setting};
-use takt_core::record::{Record, Sink, What};
+use takt_core::record::{Record, RecordKind, Sink};
 use takt_core::rng::draw_up_to;
 use takt_core::time::{Span, Time};
 
@@ -140,8 +140,8 @@ fn the_example_moves_as_few_jobs_as_it_can() {
     for policy in ["llref", "pd2"] {
         let mut records: Vec<Record> = Vec::new();
         let _ = run(system(policy, &[], 2, &EXAMPLE, MS), Time::from_ns(3 * MS), &mut records, |_| ());
-        let starts = records.iter().filter_map(|r| match r.what {
-            What::Start { task, place, .. } => Some((r.at.ns() / MS, task.0 + 1, place.0)),
+        let starts = records.iter().filter_map(|r| match r.kind {
+            RecordKind::Start { task, place, .. } => Some((r.at.ns() / MS, task.0 + 1, place.0)),
             _ => None,
         });
         // T1 stays on CPU 0 while T3 takes CPU 1 from T2; then T2 goes on where T1 was.
@@ -303,9 +303,9 @@ fn pd2_decides_where_quanta_begin() {
     let set = [T { offset: 3, c: 15, d: 40, t: 40, spread: 0 }, T { offset: 0, c: 10, d: 40, t: 40, spread: 0 }];
     let mut records: Vec<Record> = Vec::new();
     let _ = run(system("pd2", &[("quantum", 10)], 1, &set, 1), Time::from_ns(40), &mut records, |_| ());
-    let events = records.iter().filter_map(|r| match r.what {
-        What::Start { task, .. } => Some((r.at.ns(), task.0, "starts")),
-        What::Finish { task, .. } => Some((r.at.ns(), task.0, "ends")),
+    let events = records.iter().filter_map(|r| match r.kind {
+        RecordKind::Start { task, .. } => Some((r.at.ns(), task.0, "starts")),
+        RecordKind::Finish { task, .. } => Some((r.at.ns(), task.0, "ends")),
         _ => None,
     });
     // Task 0 needs two quanta in four: from 10 to 30 for the first and from 30 to 50 for the second, of which it uses half.

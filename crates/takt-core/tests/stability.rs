@@ -46,7 +46,7 @@ fn the_bound_of_krr_is_the_last_stable_value() {
         assert_eq!(stable(kpi, most, zrr), Ok(()));
         assert_eq!(stable(kpi, most + 1, zrr), Err(Unstable::Outer { most }));
     }
-    // With zrr = 0.5 and kpi = 1 the bound is 4 / 1.5; with zrr = 0.6 and kpi = 0.625 it is 4 exactly, on the circle.
+    // With zrr = 0.5 and kpi = 1 the bound is 4 / 1.5; with zrr = 0.6 and kpi = 0.625 it is 4 exactly, on the cycle.
     assert_eq!(stable(1_000_000, 2_666_666, 500_000), Ok(()));
     assert_eq!(stable(1_000_000, 2_666_667, 500_000), Err(Unstable::Outer { most: 2_666_666 }));
     assert_eq!(stable(625_000, 4_000_000, 600_000), Err(Unstable::Outer { most: 3_999_999 }));

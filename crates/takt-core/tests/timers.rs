@@ -5,7 +5,7 @@ use takt_core::engine::Engine;
 use takt_core::model::{
     Arrival, Late, Partition, PartitionId, PolicySpec, Slice, System, Task, TaskId, Timing, Window,
 };
-use takt_core::record::{Record, Sink, What};
+use takt_core::record::{Record, RecordKind, Sink};
 use takt_core::time::Span;
 
 #[derive(Default)]
@@ -13,9 +13,9 @@ struct Starts(Vec<(i64, u32)>);
 
 impl Sink for Starts {
     fn record(&mut self, record: Record) {
-        match record.what {
-            What::Start { task, .. } => self.0.push((record.at.ns(), task.0)),
-            What::Window { window, .. } => self.0.push((record.at.ns(), window)),
+        match record.kind {
+            RecordKind::Start { task, .. } => self.0.push((record.at.ns(), task.0)),
+            RecordKind::Window { window, .. } => self.0.push((record.at.ns(), window)),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Command, Engine, Input};
 use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
 use takt_core::utility::{UNIT, Utility};
@@ -87,7 +87,7 @@ fn a_late_job_is_aborted_by_its_deadline_or_by_the_next_event() {
         while let Some(now) = engine.next_due().filter(|due| *due < at(25)) {
             let _ = engine.step(now, &[], &mut records);
         }
-        let aborted = |r: &Record| matches!(r.what, What::Finish { outcome: Outcome::Aborted, .. });
+        let aborted = |r: &Record| matches!(r.kind, RecordKind::Finish { outcome: Outcome::Aborted, .. });
         records.iter().filter(|r| aborted(r)).map(|r| r.at.ns()).collect::<Vec<_>>()
     };
     assert_eq!(ends(Late::Continue), Vec::<i64>::new());

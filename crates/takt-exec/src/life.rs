@@ -44,7 +44,7 @@ pub(crate) enum Resume<R> {
     /// Its descriptor has been asked for.
     Asked {
         /// It should have continued before its descriptor was here.
-        owed: bool,
+        again: bool,
     },
     Here(R),
 }

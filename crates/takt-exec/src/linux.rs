@@ -3,7 +3,7 @@
 use crate::actuator::{Actuator, Groups, Processes, Times};
 use crate::life::{Incarnation, completion_data};
 use crate::plan::Plan;
-use crate::report::{Error, TaskEnd, What};
+use crate::report::{During, Error, TaskEnd};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};

@@ -4,7 +4,7 @@
 use crate::actuator::{Groups, Processes, Times};
 use crate::life::{Incarnation, Life, Message, Request};
 use crate::plan::{Plan, Process};
-use crate::report::{Error, TaskEnd, What};
+use crate::report::{During, Error, TaskEnd};
 use crate::requests::Requests;
 use rtrb::Producer;
 use std::collections::{HashMap, VecDeque};
@@ -37,9 +37,9 @@ pub(crate) struct Task {
     pub(crate) succeeded: bool,
     pub(crate) failures: u64,
     pub(crate) replaced: u64,
-    /// What the present process had waited and used before the schedule began.
+    /// During the present process had waited and used before the schedule began.
     had: Times,
-    /// What the ended processes have waited and used since then.
+    /// During the ended processes have waited and used since then.
     pub(crate) sum: Times,
 }
 
@@ -107,7 +107,7 @@ impl<P: Processes> Lives<P> {
     pub(crate) fn spawn(&mut self, task: TaskId) -> Result<(), Error> {
         let known = &self.tasks[task.index()];
         let class = match known.life {
-            // What initialises beside the schedule gets the CPU time that it leaves.
+            // During initialises beside the schedule gets the CPU time that it leaves.
             Life::Initialising => Class::Idle,
             _ => self.plan.class(),
         };
@@ -388,7 +388,7 @@ impl<P: Processes> Lives<P> {
         sent
     }
 
-    /// What lets a task's process go on. Without it the process waits for ever after its first completion, which shows as overruns;
+    /// During lets a task's process go on. Without it the process waits for ever after its first completion, which shows as overruns;
     /// that can only be when it is gone or belongs to somebody else now.
     pub(crate) fn fetch(&self, task: TaskId) -> Option<P::Resume> {
         let pid = self.tasks[task.index()].pid.filter(|pid| self.tasks_by_pid.contains_key(pid))?;

@@ -1,4 +1,4 @@
-//! What a run was, and why one could not be.
+//! During a run was, and why one could not be.
 
 use std::io;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub enum Error {
     /// The operating system refused something.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// During was tried.
         what: String,
         /// Its answer.
         source: io::Error,
@@ -58,10 +58,10 @@ pub enum Error {
 }
 
 /// Says what was tried, for the operating system's answer.
-pub(crate) trait What<T> {
+pub(crate) trait During<T> {
     fn what(self, what: impl Into<String>) -> Result<T, Error>;
 }
-impl<T, E: Into<io::Error>> What<T> for Result<T, E> {
+impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
     fn what(self, what: impl Into<String>) -> Result<T, Error> {
         self.map_err(|e| Error::System { what: what.into(), source: e.into() })
     }
@@ -101,7 +101,7 @@ impl std::fmt::Display for TaskEnd {
     }
 }
 
-/// What a run was.
+/// During a run was.
 #[derive(Debug)]
 pub struct Report {
     /// Counts by task.
@@ -117,7 +117,7 @@ pub struct Report {
     /// CPU time of each task's processes since the schedule began, with that of the children that they have waited for. `None` where
     /// each job is a process.
     pub cpu_time: Vec<Option<Span>>,
-    /// What the host of a virtual machine took of the CPUs of the schedule ([`disturbance::stolen`]).
+    /// During the host of a virtual machine took of the CPUs of the schedule ([`disturbance::stolen`]).
     pub stolen: Option<Span>,
     /// See [`Engine::context_switches`].
     pub context_switches: u64,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Activity, Command, Ending, Engine, Input};
 use takt_core::model::TaskId;
-use takt_core::record::{JobId, Place, Record, Sink, What};
+use takt_core::record::{JobId, Place, Record, RecordKind, Sink};
 use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
@@ -125,7 +125,7 @@ struct StepSink {
 
 impl Sink for StepSink {
     fn record(&mut self, record: Record) {
-        if let What::Finish { task, job, consumed, .. } = record.what {
+        if let RecordKind::Finish { task, job, consumed, .. } = record.kind {
             let most = &mut self.most[task.index()];
             if most.is_none_or(|(_, before)| consumed > before) {
                 *most = Some((job, consumed));
@@ -323,7 +323,7 @@ impl<A: Actuator> Scheduler<A> {
                 slot.program = Program::Waiting;
                 self.inputs.push(Input::Complete { task, job });
                 if matches!(slot.resume, Resume::Unknown) {
-                    slot.resume = Resume::Asked { owed: false };
+                    slot.resume = Resume::Asked { again: false };
                     self.ask(task, Request::Resume);
                 }
             }
@@ -386,7 +386,7 @@ impl<A: Actuator> Scheduler<A> {
                     if slot.incarnation != incarnation {
                         continue;
                     }
-                    if let Resume::Asked { owed: true } = slot.resume {
+                    if let Resume::Asked { again: true } = slot.resume {
                         let _ = self.setup.actuator.resume(&resume);
                     }
                     slot.resume = Resume::Here(resume);
@@ -650,7 +650,7 @@ impl<A: Actuator> Setup<A> {
                 slot.program = engine.at(task).map_or(Program::Waiting, begins);
                 match &mut slot.resume {
                     Resume::Here(by) => drop(actuator.resume(by)),
-                    Resume::Asked { owed } => *owed = true,
+                    Resume::Asked { again } => *again = true,
                     Resume::Unknown => {}
                 }
             }

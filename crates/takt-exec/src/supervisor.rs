@@ -4,7 +4,7 @@ use crate::life::{Message, completion_of};
 use crate::linux::{Acts, Children};
 use crate::lives::{Lives, homes};
 use crate::plan::{Observer, Plan, SchedulerClass};
-use crate::report::{Ended, Error, Report, What};
+use crate::report::{During, Ended, Error, Report};
 use crate::scheduler::{Item, Outcome, Setup};
 use crate::thread::{self, CONTROL, Frame};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -37,7 +37,7 @@ pub fn run(engine: Engine, plan: Plan, observer: &mut dyn Observer) -> Result<Re
     let began = Instant::now();
     let signals = Signals::new().what("cannot watch for signals")?;
     let id = RunId::new().what("cannot name the run")?;
-    // What dead runs left is removed if it can be; this run does not depend on it.
+    // During dead runs left is removed if it can be; this run does not depend on it.
     let _ = leftovers::clean(plan.on_crash);
     watcher::spawn_watcher(&id, plan.on_crash).what("cannot start the watcher")?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).what("cannot become a subreaper")?;
@@ -230,7 +230,7 @@ impl Supervisor {
             wake: self.wake.try_clone().what("eventfd")?,
         };
         let setup = Setup::new(engine, acts, &self.plan, &self.lives, scheduler_inbox, scheduler_outbox);
-        // What ended during the initialisation; the scheduler looks before the first window, so it need not be woken.
+        // During ended during the initialisation; the scheduler looks before the first window, so it need not be woken.
         self.lives.send(&mut inbox);
         let mut observer = Watched::new(observer);
         self.lives.begin();

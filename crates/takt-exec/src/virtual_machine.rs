@@ -11,7 +11,7 @@ mod tests;
 use crate::actuator::{Actuator, Groups, Processes, Times};
 use crate::life::Incarnation;
 use crate::plan::Plan;
-use crate::report::{Error, TaskEnd, What};
+use crate::report::{During, Error, TaskEnd};
 pub(crate) use faults::{Faults, Strike};
 use rustix::process::Signal;
 use std::cell::{RefCell, RefMut};

@@ -248,13 +248,13 @@ impl Entries {
         let first = if acted == 0 { changed & changed.wrapping_neg() } else { acted };
         let (more, others) = (count(first & (first - 1)), queue & !first);
         match self.deciding {
-            Deciding::One => {
+            Deciding::StopTheWorld => {
                 let interrupted = count(others & (changed | busy));
                 self.runs += 1;
                 self.blocked += more + interrupted;
                 self.interrupts += interrupted;
             }
-            Deciding::Each => {
+            Deciding::Concurrent => {
                 let interrupted = count(others & changed);
                 self.runs += 1 + more + interrupted;
                 self.blocked += more;
@@ -291,7 +291,7 @@ impl Entries {
             let others = queue.cpus.iter().copied().filter(|&cpu| acted[usize::from(cpu)] != *step);
             let shared = queue.cpus.len() > 1;
             match self.deciding {
-                Deciding::One => {
+                Deciding::StopTheWorld => {
                     runs += 1;
                     blocked += queue.acted.len() as u64 - 1;
                     queue.acted.iter().for_each(|&cpu| enter(cpu, 1, shared, false));
@@ -300,7 +300,7 @@ impl Entries {
                         enter(cpu, 1, shared, true);
                     }
                 }
-                Deciding::Each => {
+                Deciding::Concurrent => {
                     runs += queue.acted.len() as u64;
                     blocked += queue.acted.len() as u64 - 1;
                     queue.acted.iter().zip(1..).for_each(|(&cpu, turn)| enter(cpu, turn, shared, false));
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn both_forms_count_the_same() {
-        for deciding in [Deciding::One, Deciding::Each] {
+        for deciding in [Deciding::StopTheWorld, Deciding::Concurrent] {
             for sizes in [&[1][..], &[4], &[64], &[1, 1, 1], &[2, 3, 1], &[30, 34]] {
                 let [mut bits, mut lists] = [false, true].map(|charges| entries(deciding, charges, sizes));
                 assert!(bits.bits.is_some() && lists.bits.is_none());

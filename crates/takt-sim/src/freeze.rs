@@ -18,7 +18,7 @@ use takt_core::model::{
 };
 use takt_core::policies::{edf, rm, windows};
 use takt_core::policy::Registry;
-use takt_core::record::{Outcome, Record, Sink, What};
+use takt_core::record::{Outcome, Record, RecordKind, Sink};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 
@@ -196,12 +196,12 @@ impl Watch<'_> {
 }
 
 impl Sink for Watch<'_> {
-    fn record(&mut self, Record { at, what }: Record) {
+    fn record(&mut self, Record { at, kind: what }: Record) {
         let since = at - Time::ZERO;
         match what {
-            What::Start { task, place, .. } => self.running[place.index()] = Some((since, task.0)),
-            What::Stop { place, .. } => self.stop(place.index(), since),
-            What::Finish { task, job, outcome, .. } => {
+            RecordKind::Start { task, place, .. } => self.running[place.index()] = Some((since, task.0)),
+            RecordKind::Stop { place, .. } => self.stop(place.index(), since),
+            RecordKind::Finish { task, job, outcome, .. } => {
                 self.over[task.index()] = self.over[task.index()].max(job + 1);
                 self.judge(task, job, outcome == Outcome::Completed && at <= self.due(task, job));
             }

@@ -48,11 +48,11 @@
 //! ([`Deciding`]). In both, what the scheduler costs is the time in the lock: `lock`, `scheduler` and `scheduler_task` together
 //! make one *call*.
 //!
-//! * [`Deciding::One`], "stop-the-world": the first CPU on which something happened decides for all and pays one call. It
+//! * [`Deciding::StopTheWorld`], "stop-the-world": the first CPU on which something happened decides for all and pays one call. It
 //!   interrupts the others, but not those that are idle and stay so. They pay for the interrupt, are kept waiting at the lock,
 //!   which is a *blocked entry*, and make no progress for the length of the call. CPUs on which something happened in the same
 //!   instant come and wait without an interrupt.
-//! * [`Deciding::Each`], "concurrent": each CPU on which something happened picks a job for itself, in that order, so that the
+//! * [`Deciding::Concurrent`], "concurrent": each CPU on which something happened picks a job for itself, in that order, so that the
 //!   second one waits for the first one's call and pays two, which is a blocked entry, and so on. Every other CPU whose job
 //!   changes is interrupted and picks for itself, too: it pays for the interrupt and one call.
 //!

@@ -7,7 +7,7 @@ mod told;
 use takt_core::engine::Engine;
 use takt_core::input::Input;
 use takt_core::model::*;
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::{UNIT, Utility};
@@ -43,8 +43,8 @@ fn program(period: i64, runtime: i64, steps: &[Step]) -> Task {
 
 /// When jobs of the first task were released, and their absolute deadlines.
 fn releases(told: &Told) -> Vec<(i64, i64)> {
-    let of = |r: &Record| match r.what {
-        What::Release { task: A, deadline, .. } => Some((r.at, deadline.expect("it has one"))),
+    let of = |r: &Record| match r.kind {
+        RecordKind::Release { task: A, deadline, .. } => Some((r.at, deadline.expect("it has one"))),
         _ => None,
     };
     let in_ms = |t: Time| (t - Time::ZERO).ns() / 1_000_000;
@@ -53,8 +53,8 @@ fn releases(told: &Told) -> Vec<(i64, i64)> {
 
 /// When jobs of the first task were over.
 fn ends(told: &Told) -> Vec<i64> {
-    let of = |r: &Record| match r.what {
-        What::Finish { task: A, .. } => Some((r.at - Time::ZERO).ns() / 1_000_000),
+    let of = |r: &Record| match r.kind {
+        RecordKind::Finish { task: A, .. } => Some((r.at - Time::ZERO).ns() / 1_000_000),
         _ => None,
     };
     told.records.iter().filter_map(of).collect()
@@ -62,8 +62,8 @@ fn ends(told: &Told) -> Vec<i64> {
 
 /// What was asked for, and whether it was granted.
 fn calls(told: &Told) -> Vec<(Call, bool)> {
-    let of = |r: &Record| match r.what {
-        What::Call { call, granted, .. } => Some((call, granted)),
+    let of = |r: &Record| match r.kind {
+        RecordKind::Call { call, granted, .. } => Some((call, granted)),
         _ => None,
     };
     told.records.iter().filter_map(of).collect()
@@ -93,8 +93,8 @@ fn an_aborted_job_leaves_its_steps_behind() {
 fn a_job_that_never_ran_takes_no_steps() {
     let a = program(10, 5, &[run(15), WAIT, run(2), WAIT, run(3)]);
     let told = tell(System { backlog: Backlog::Skip, ..system(1, "edf", vec![a]) }, 50);
-    let finish = |r: &Record| match r.what {
-        What::Finish { outcome, .. } => Some((r.at, outcome)),
+    let finish = |r: &Record| match r.kind {
+        RecordKind::Finish { outcome, .. } => Some((r.at, outcome)),
         _ => None,
     };
     let (completed, skipped) = (Outcome::Completed, Outcome::Skipped);
@@ -218,7 +218,8 @@ fn a_budget_holds_from_the_next_one_on() {
     let a = Task { arrival: Arrival::Listed { instants: vec![Span::ZERO] }, ..a };
     let spec = policy("cbs", &[Some(1)]);
     let told = tell(System { policy: spec, ..system(1, "cbs", vec![a]) }, 40);
-    let starts: Vec<_> = told.records.iter().filter(|r| matches!(r.what, What::Start { .. })).map(|r| r.at).collect();
+    let starts: Vec<_> =
+        told.records.iter().filter(|r| matches!(r.kind, RecordKind::Start { .. })).map(|r| r.at).collect();
     assert_eq!(starts, [at(0), at(10)], "2 ms, and then 5 ms of the 5 ms reserved");
     assert_eq!(ends(&told), [15]);
 }
@@ -228,8 +229,11 @@ fn a_budget_holds_from_the_next_one_on() {
 fn the_last_call_of_a_job_counts() {
     let told = tell(system(1, "edf", vec![program(10, 1, &[run(1), period(30), deadline(20)])]), 40);
     assert_eq!(releases(&told), [(0, 10), (30, 50)]);
-    let order: Vec<_> = told.records.iter().filter(|r| r.at == at(1)).map(|r| r.what).collect();
-    assert!(matches!(order[..3], [What::Call { .. }, What::Call { .. }, What::Finish { .. }]), "{order:?}");
+    let order: Vec<_> = told.records.iter().filter(|r| r.at == at(1)).map(|r| r.kind).collect();
+    assert!(
+        matches!(order[..3], [RecordKind::Call { .. }, RecordKind::Call { .. }, RecordKind::Finish { .. }]),
+        "{order:?}"
+    );
 }
 
 #[test]

@@ -18,7 +18,7 @@
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, Backlog, Late, PolicySpec, System, Task};
-use takt_core::record::{Record, What};
+use takt_core::record::{Record, RecordKind};
 use takt_core::scenario::Scenario;
 use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
@@ -135,8 +135,8 @@ fn simulate(system: System, duration: Span) -> (Counts, Vec<Record>) {
 fn latest(system: System, run: Span) -> (Counts, Span) {
     let deadlines: Vec<Span> = system.tasks.iter().map(|t| t.deadline.unwrap()).collect();
     let (counts, records) = simulate(system, run * 4);
-    let lateness = records.iter().filter_map(|record| match record.what {
-        What::Finish { task, job, .. } => {
+    let lateness = records.iter().filter_map(|record| match record.kind {
+        RecordKind::Finish { task, job, .. } => {
             let deadline = Time::ZERO + deadlines[task.index()] * (job as i64 + 1);
             (deadline <= Time::ZERO + run).then(|| (deadline - record.at).min(Span::ZERO))
         }

@@ -8,7 +8,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::*;
 use takt_core::model::{Placement, PolicySpec, Scope};
-use takt_core::record::{Place, What};
+use takt_core::record::{Place, RecordKind};
 use takt_core::registry::REGISTRY;
 use takt_core::scenario::{Costs, Deciding, Scenario, Steal};
 use takt_core::time::Span;
@@ -190,7 +190,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             interrupt,
         },
     );
-    let deciding = prop::sample::select(vec![Deciding::One, Deciding::Each]);
+    let deciding = prop::sample::select(vec![Deciding::StopTheWorld, Deciding::Concurrent]);
     let steal = prop::option::of((1i64..30, 0i64..30))
         .prop_map(|steal| steal.map(|(period, length)| Steal { period: ns(period), length: ns(length.min(period)) }));
     (costs, deciding, steal).prop_map(|(costs, deciding, steal)| Scenario {
@@ -370,8 +370,8 @@ fn a_task_that_has_not_run_is_where_it_will() {
                     let homes: Vec<_> = tasks.map(|task| engine.home(task)).collect();
                     let told = tell(system, &Scenario::default(), 5000);
                     for (task, home) in (0..).map(TaskId).zip(homes) {
-                        let first = told.records.iter().find_map(|record| match record.what {
-                            What::Start { task: t, place, .. } if t == task => Some(place),
+                        let first = told.records.iter().find_map(|record| match record.kind {
+                            RecordKind::Start { task: t, place, .. } if t == task => Some(place),
                             _ => None,
                         });
                         assert!(home.is_some(), "{} {rule} {cpus}", entry.profile.name);

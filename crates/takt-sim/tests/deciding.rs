@@ -52,7 +52,7 @@ fn one_cpu_decides_for_all() {
         31 complete c, start b 1
         47 complete a
         88 complete b";
-    three(Deciding::One, expected, (5, 4, 4), 7, 4);
+    three(Deciding::StopTheWorld, expected, (5, 4, 4), 7, 4);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn each_cpu_decides_for_itself() {
         31 complete c, start b 1
         35 complete a
         76 complete b";
-    three(Deciding::Each, expected, (7, 2, 0), 5, 2);
+    three(Deciding::Concurrent, expected, (7, 2, 0), 5, 2);
 }
 
 /// Two jobs complete at one instant. If one CPU decides, the other comes by itself and waits for it; if each does, the second
@@ -72,7 +72,7 @@ fn each_cpu_decides_for_itself() {
 fn two_cpus_at_one_instant() {
     let described = || system(2, "g-fp", vec![plain(0, 4, 10), plain(0, 3, 10), plain(0, 2, 9), plain(0, 1, 9)]);
     let lock = Costs { lock: ns(3), ..Costs::default() };
-    let told = tell(described(), &scenario(lock, Deciding::One), 100);
+    let told = tell(described(), &scenario(lock, Deciding::StopTheWorld), 100);
     expect(
         &told,
         "0 start a 0, start b 1
@@ -80,7 +80,7 @@ fn two_cpus_at_one_instant() {
         25 complete c, complete d",
     );
     assert_eq!(counted(&told), (3, 1, 3));
-    let told = tell(described(), &scenario(lock, Deciding::Each), 100);
+    let told = tell(described(), &scenario(lock, Deciding::Concurrent), 100);
     expect(
         &told,
         "0 start a 0, start b 1
@@ -95,11 +95,11 @@ fn two_cpus_at_one_instant() {
 #[test]
 fn idle_cpus_are_not_interrupted() {
     let tasks = vec![plain(0, 2, 30), plain(0, 1, 20), plain(5, 1, 5)];
-    let told = tell(system(8, "g-fp", tasks), &scenario(Costs::default(), Deciding::One), 100);
+    let told = tell(system(8, "g-fp", tasks), &scenario(Costs::default(), Deciding::StopTheWorld), 100);
     // At 0 CPU 1, at 5 the CPUs 1 and 2, at 10 when c completes 0 and 1, at 20 CPU 0, at 30 none.
     assert_eq!(counted(&told), (5, 6, 6));
     let tasks = vec![plain(0, 2, 30), plain(0, 1, 20), plain(5, 1, 5)];
-    let told = tell(system(8, "g-fp", tasks), &scenario(Costs::default(), Deciding::Each), 100);
+    let told = tell(system(8, "g-fp", tasks), &scenario(Costs::default(), Deciding::Concurrent), 100);
     // CPU 1 at 0 and CPU 2 at 5.
     assert_eq!(counted(&told), (7, 2, 0));
 }
@@ -110,7 +110,7 @@ fn a_release_happens_where_its_task_ran_last() {
     let tasks =
         vec![plain(0, 2, 30), Task { arrival: Arrival::Listed { instants: vec![ns(0), ns(20)] }, ..plain(0, 1, 5) }];
     let interrupt = Costs { interrupt: ns(7), ..Costs::default() };
-    let told = tell(system(2, "g-fp", tasks), &scenario(interrupt, Deciding::Each), 100);
+    let told = tell(system(2, "g-fp", tasks), &scenario(interrupt, Deciding::Concurrent), 100);
     // b is interrupted at 0, but not at 20.
     expect(
         &told,
@@ -128,7 +128,7 @@ fn a_release_happens_where_its_task_ran_last() {
 fn partitioned_cpus_mind_their_own_business() {
     let on = |cpu: usize, task: Task| Task { affinity: CpuSet::single(cpu), ..task };
     let tasks = || vec![on(0, plain(0, 2, 20)), on(1, plain(0, 2, 20)), on(1, plain(5, 1, 5))];
-    for deciding in [Deciding::One, Deciding::Each] {
+    for deciding in [Deciding::StopTheWorld, Deciding::Concurrent] {
         let told = tell(system(2, "p-fp", tasks()), &scenario(COSTS, deciding), 100);
         // b pays 2 at 0 and 2 when c comes, on its CPU.
         expect(
@@ -148,7 +148,7 @@ fn partitioned_cpus_mind_their_own_business() {
 fn a_cluster_is_interrupted_as_a_whole() {
     let on = |cpus: &[usize], task: Task| Task { affinity: cpus.iter().copied().collect(), ..task };
     let tasks = vec![on(&[0, 1], plain(0, 2, 50)), on(&[0, 1], plain(0, 2, 60)), on(&[2, 3], plain(10, 2, 10))];
-    let told = tell(system(4, "c-fp", tasks), &scenario(COSTS, Deciding::One), 100);
+    let told = tell(system(4, "c-fp", tasks), &scenario(COSTS, Deciding::StopTheWorld), 100);
     // c starts on CPU 2, its first one, and is alone there. b is interrupted at 0 and when a completes.
     expect(
         &told,
@@ -182,7 +182,7 @@ fn domains_and_switches() {
         alternatives: vec![name("p-edf")],
         ..System::new(whole, name("domains"))
     };
-    let still = tell(described.clone(), &scenario(Costs::default(), Deciding::One), 100);
+    let still = tell(described.clone(), &scenario(Costs::default(), Deciding::StopTheWorld), 100);
     // Task a runs the scheduler of CPU 0 twice a period. In the other domain the release of c and the completion of b each find
     // the other CPU busy or make it so; the release of b and the completion of c do not.
     assert_eq!(counted(&still), (20 + 8, 4, 4));
@@ -216,7 +216,7 @@ fn a_switch_to_partitions_ends_the_interrupts() {
         123 complete b",
     );
     assert_eq!(counted(&told), (3 + 1 + 4, 2, 2));
-    let told = tell(described, &scenario(COSTS, Deciding::One), 200);
+    let told = tell(described, &scenario(COSTS, Deciding::StopTheWorld), 200);
     assert_eq!(counted(&told), (7, 4, 4));
 }
 
@@ -236,7 +236,7 @@ fn slices_of_a_table_do_not_disturb_each_other() {
         windows: vec![Window { length: ns(100), slices: vec![slice(&[0], 0), slice(&[1, 2], 1)] }],
         ..System::new(CpuSet::first(3), PolicySpec::from_name("windows").unwrap())
     };
-    let told = tell(described, &scenario(COSTS, Deciding::One), 99);
+    let told = tell(described, &scenario(COSTS, Deciding::StopTheWorld), 99);
     let lines: Vec<&str> = told.lines.lines().filter(|l| !l.contains("Window")).collect();
     // Every process pays for the run of the scheduler that starts it, c on two CPUs as one.
     let expected = ["0 start a 0", "0 start c 3", "12 complete a", "12 start b 0", "34 complete b", "62 complete c"];
@@ -257,8 +257,8 @@ fn without_costs_the_models_decide_the_same() {
         ),
         |(tasks, cpus, policy)| {
             let described = System { late: Late::Abort, ..system(cpus, policy, tasks) };
-            let one = tell(described.clone(), &scenario(Costs::default(), Deciding::One), 400);
-            let each = tell(described, &scenario(Costs::default(), Deciding::Each), 400);
+            let one = tell(described.clone(), &scenario(Costs::default(), Deciding::StopTheWorld), 400);
+            let each = tell(described, &scenario(Costs::default(), Deciding::Concurrent), 400);
             prop_assert_eq!(&one.records, &each.records);
             prop_assert_eq!(one.report.steps, each.report.steps);
             let (one, each, steps) = (counted(&one), counted(&each), one.report.steps);

@@ -8,7 +8,7 @@ use story::*;
 use takt_core::engine::Engine;
 use takt_core::input::Input;
 use takt_core::model::*;
-use takt_core::record::{Record, Sink, What};
+use takt_core::record::{Record, RecordKind, Sink};
 use takt_core::scenario::{Costs, Deciding, Scenario, Steal};
 use takt_core::time::{Span, Time};
 
@@ -194,7 +194,7 @@ struct Watch {
 
 impl Sink for Watch {
     fn record(&mut self, record: Record) {
-        if let What::Release { .. } = record.what {
+        if let RecordKind::Release { .. } = record.kind {
             self.jobs += 1;
             let calls = CALLS.with(Cell::get);
             if record.at < Time::from_ns(1_000) {
@@ -230,7 +230,7 @@ fn memory_does_not_grow_with_the_simulated_time() {
             lock: cost,
             interrupt: cost,
         },
-        deciding: Deciding::One,
+        deciding: Deciding::StopTheWorld,
         steal: Some(Steal { period: ns(50), length: ns(3) }),
         changes: (1..100).map(|i| (at(i * 1_000), if i % 2 == 0 { wake(A) } else { block(A) })).collect(),
     };

@@ -10,7 +10,7 @@ use takt_core::engine::Engine;
 use takt_core::input::Input;
 use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::{UNIT, Utility};
@@ -155,7 +155,7 @@ fn what_cannot_take_over_changes_nothing() {
 }
 
 fn without_switches(mut records: Vec<Record>) -> Vec<Record> {
-    records.retain(|r| !matches!(r.what, What::Switch { .. }));
+    records.retain(|r| !matches!(r.kind, RecordKind::Switch { .. }));
     records
 }
 
@@ -173,13 +173,14 @@ fn a_switch_that_takes_effect_is_recorded_before_what_follows_from_it() {
         (2, Some(0), policy("fifo", &[])),
     ];
     let records = switched(system(), &switches, 20).records;
-    let told: Vec<_> = records.iter().filter(|r| matches!(r.what, What::Switch { .. })).copied().collect();
-    let at = |at, what| Record { at: Time::ZERO + ms(at), what };
-    let expected = [at(1, What::Switch { domain: Some(0), to: 0 }), at(2, What::Switch { domain: None, to: 3 })];
+    let told: Vec<_> = records.iter().filter(|r| matches!(r.kind, RecordKind::Switch { .. })).copied().collect();
+    let at = |at, what| Record { at: Time::ZERO + ms(at), kind: what };
+    let expected =
+        [at(1, RecordKind::Switch { domain: Some(0), to: 0 }), at(2, RecordKind::Switch { domain: None, to: 3 })];
     assert_eq!(told, expected);
     // A quantum is forgotten and the task's own budget granted by what takes over.
     let position = |of: &Record| records.iter().position(|r| r == of).expect("it was recorded");
-    let granted = records.iter().position(|r| r.at == expected[0].at && matches!(r.what, What::Budget { .. }));
+    let granted = records.iter().position(|r| r.at == expected[0].at && matches!(r.kind, RecordKind::Budget { .. }));
     assert_eq!(granted, Some(position(&expected[0]) + 1), "{records:?}");
 }
 
@@ -204,8 +205,9 @@ fn the_own_budget_of_a_job_is_none_of_the_policys_grants() {
     for switches in [&[][..], &[(1, Some(0), policy("rr", &[]))], &[(2, None, policy("g-edf", &[]))]] {
         let told = switched(parts([(0, 1, "edf", vec![limited()]), (1, 1, "edf", vec![once(0, 1, 5)])]), switches, 20);
         let over: Vec<Record> =
-            told.records.iter().copied().filter(|r| matches!(r.what, What::Finish { .. })).collect();
-        let aborted = |r: &Record| matches!(r.what, What::Finish { task: TaskId(0), outcome: Outcome::Aborted, .. });
+            told.records.iter().copied().filter(|r| matches!(r.kind, RecordKind::Finish { .. })).collect();
+        let aborted =
+            |r: &Record| matches!(r.kind, RecordKind::Finish { task: TaskId(0), outcome: Outcome::Aborted, .. });
         let at = over.iter().find(|r| aborted(r)).map(|r| r.at);
         assert_eq!(at, Some(Time::ZERO + ms(3)), "{switches:?}");
     }
@@ -246,7 +248,7 @@ fn a_circle_over_two_domains_is_broken_by_the_one_that_closes_it() {
         let told = tell(parts([(0, 1, first, a), (1, 1, second, b)]), 40);
         (told.engine.totals().completed, told.engine.totals().aborted, told.engine.deadlocks())
     };
-    // The second job closes the circle at 3; its own policy ends it, although the first one could not.
+    // The second job closes the cycle at 3; its own policy ends it, although the first one could not.
     assert_eq!(both("dasa", "dasa"), (1, 1, 1));
     assert_eq!(both("edf", "dasa"), (1, 1, 1));
     // Under EDF nobody ends a job.
@@ -304,13 +306,17 @@ fn tasks() -> impl Strategy<Value = Vec<Task>> {
 fn part(records: &[Record], first_task: u32, tasks: usize, first_place: u16) -> Vec<String> {
     let own = |task: TaskId| (first_task..first_task + tasks as u32).contains(&task.0);
     let of = |record: &Record| {
-        let (task, text) = match record.what {
-            What::Start { task, job, place } => (task, format!("start {job} {}", place.0.wrapping_sub(first_place))),
-            What::Stop { task, job, place, reason } => {
+        let (task, text) = match record.kind {
+            RecordKind::Start { task, job, place } => {
+                (task, format!("start {job} {}", place.0.wrapping_sub(first_place)))
+            }
+            RecordKind::Stop { task, job, place, reason } => {
                 (task, format!("stop {job} {} {reason:?}", place.0.wrapping_sub(first_place)))
             }
-            What::Release { task, job, .. } => (task, format!("release {job}")),
-            What::Finish { task, job, outcome, consumed } => (task, format!("finish {job} {outcome:?} {consumed}")),
+            RecordKind::Release { task, job, .. } => (task, format!("release {job}")),
+            RecordKind::Finish { task, job, outcome, consumed } => {
+                (task, format!("finish {job} {outcome:?} {consumed}"))
+            }
             _ => return None,
         };
         own(task).then(|| format!("{} {} {text}", record.at, task.0 - first_task))

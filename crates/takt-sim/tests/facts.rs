@@ -6,7 +6,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::*;
 use takt_core::policies::edf;
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::registry::REGISTRY;
 use takt_core::scenario::Scenario;
 use takt_core::stats::Counts;
@@ -72,8 +72,8 @@ fn run(system: System, duration: i64) -> (Vec<Record>, Counts) {
 
 /// Which task runs from when.
 fn starts(records: &[Record]) -> Vec<(Time, TaskId)> {
-    let start = |r: &Record| match r.what {
-        What::Start { task, .. } => Some((r.at, task)),
+    let start = |r: &Record| match r.kind {
+        RecordKind::Start { task, .. } => Some((r.at, task)),
         _ => None,
     };
     records.iter().filter_map(start).collect()
@@ -81,8 +81,8 @@ fn starts(records: &[Record]) -> Vec<(Time, TaskId)> {
 
 /// When the jobs of a task complete.
 fn ends(records: &[Record], of: TaskId) -> Vec<Time> {
-    let end = |r: &Record| match r.what {
-        What::Finish { task, outcome: Outcome::Completed, .. } if task == of => Some(r.at),
+    let end = |r: &Record| match r.kind {
+        RecordKind::Finish { task, outcome: Outcome::Completed, .. } if task == of => Some(r.at),
         _ => None,
     };
     records.iter().filter_map(end).collect()
@@ -231,7 +231,7 @@ fn time_driven_policies_decide_between_releases_and_completions() {
         let tasks = vec![task(7 * cpus, 21), task(7 * cpus, 21), task(6 * cpus, 21)];
         let (records, _) = run(system(spec, cpus as usize, tasks), 21 * 20);
         let at_event = |at: Time| {
-            let is_event = |r: &Record| matches!(r.what, What::Release { .. } | What::Finish { .. });
+            let is_event = |r: &Record| matches!(r.kind, RecordKind::Release { .. } | RecordKind::Finish { .. });
             records.iter().any(|r| r.at == at && is_event(r))
         };
         let between = starts(&records).iter().filter(|(at, _)| !at_event(*at)).count();

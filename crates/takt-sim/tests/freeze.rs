@@ -6,7 +6,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, Execution, Load, PolicySpec, System, Task, TaskId};
 use takt_core::policy::Registry;
-use takt_core::record::{Record, Sink, What};
+use takt_core::record::{Record, RecordKind, Sink};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_sim::Unfrozen;
@@ -40,10 +40,10 @@ struct Occupancy {
 }
 
 impl Sink for Occupancy {
-    fn record(&mut self, Record { at, what }: Record) {
+    fn record(&mut self, Record { at, kind: what }: Record) {
         match what {
-            What::Start { task, place, .. } => self.running[place.index()] = Some((at, task)),
-            What::Stop { place, .. } => self.stop(place.index(), at),
+            RecordKind::Start { task, place, .. } => self.running[place.index()] = Some((at, task)),
+            RecordKind::Stop { place, .. } => self.stop(place.index(), at),
             _ => {}
         }
     }

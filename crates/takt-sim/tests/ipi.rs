@@ -7,7 +7,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::input::Input;
 use takt_core::model::{Arrival, Backlog, PolicySpec, Program, Step, System, Task, TaskId, Timing};
-use takt_core::record::{Record, What};
+use takt_core::record::{Record, RecordKind};
 use takt_core::scenario::{Costs, Scenario};
 use takt_core::time::{Span, Time};
 use takt_sim::{Report, simulate};
@@ -47,8 +47,8 @@ fn run(system: &System, scenario: &Scenario, ms: i64) -> (Vec<Record>, Engine, R
 
 /// The lengths of the rounds from `from` on, in nanoseconds.
 fn rounds(records: &[Record], from: Span) -> Vec<i64> {
-    let length = |r: &Record| match r.what {
-        What::Round { measured, .. } if r.at >= Time::ZERO + from => Some(measured.ns()),
+    let length = |r: &Record| match r.kind {
+        RecordKind::Round { measured, .. } if r.at >= Time::ZERO + from => Some(measured.ns()),
         _ => None,
     };
     records.iter().filter_map(length).collect()
@@ -102,7 +102,7 @@ fn first_misses(policy: PolicySpec) -> [i64; 4] {
 
 /// What is not of the regulators: who ran when.
 fn schedule(records: &[Record]) -> Vec<Record> {
-    let regulators = |r: &&Record| !matches!(r.what, What::Round { .. } | What::Burst { .. });
+    let regulators = |r: &&Record| !matches!(r.kind, RecordKind::Round { .. } | RecordKind::Burst { .. });
     records.iter().filter(regulators).copied().collect()
 }
 
@@ -209,9 +209,9 @@ fn a_task_that_preempts_waits_less() {
         let mut release = Time::ZERO;
         let mut longest = Span::ZERO;
         for record in records {
-            match record.what {
-                What::Release { task: TaskId(5), .. } => release = record.at,
-                What::Finish { task: TaskId(5), .. } => longest = longest.max(record.at - release),
+            match record.kind {
+                RecordKind::Release { task: TaskId(5), .. } => release = record.at,
+                RecordKind::Finish { task: TaskId(5), .. } => longest = longest.max(record.at - release),
                 _ => {}
             }
         }
@@ -308,13 +308,13 @@ fn several_cpus_come_to_rest_when_one_move_makes_the_load_feasible() {
         let mut last_miss = Time::ZERO;
         let mut releases = [Time::ZERO; 5];
         for record in records {
-            match record.what {
-                What::Start { task, place, .. } => {
+            match record.kind {
+                RecordKind::Start { task, place, .. } => {
                     let before = std::mem::replace(&mut homes[task.index()], place.0);
                     moves += usize::from(before != u16::MAX && before != place.0);
                 }
-                What::Release { task, .. } => releases[task.index()] = record.at,
-                What::Finish { task, .. } if record.at > releases[task.index()] + period => last_miss = record.at,
+                RecordKind::Release { task, .. } => releases[task.index()] = record.at,
+                RecordKind::Finish { task, .. } if record.at > releases[task.index()] + period => last_miss = record.at,
                 _ => {}
             }
         }
@@ -401,7 +401,8 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let (records, engine, report) = run(&system, &Scenario::default(), 200);
     // What the regulators measured is what the tasks received, but for rounds that are not over.
     let measured: i64 = rounds(&records, Span::ZERO).iter().sum();
-    let bursts = records.iter().map(|r| if let What::Burst { measured, .. } = r.what { measured.ns() } else { 0 });
+    let bursts =
+        records.iter().map(|r| if let RecordKind::Burst { measured, .. } = r.kind { measured.ns() } else { 0 });
     prop_assert_eq!(bursts.sum::<i64>(), measured);
     let received: i64 = report.tasks.iter().map(|t| t.received.ns()).sum();
     prop_assert!(measured <= received, "{measured} > {received}");
@@ -418,7 +419,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     prop_assert!(again == records);
     // Nobody uses more than its own limit, but for the lateness each time that it runs.
     for record in &records {
-        if let What::Finish { task, consumed, .. } = record.what {
+        if let RecordKind::Finish { task, consumed, .. } = record.kind {
             let limit = case.tasks[task.index()].budget;
             let late = us(30) * engine.counts(task).dispatches as i64;
             prop_assert!(

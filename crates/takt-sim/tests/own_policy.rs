@@ -56,7 +56,7 @@ use takt_core::engine::Engine;
 use takt_core::model::PolicySpec;
 use takt_core::model::{Arrival, System, Task};
 use takt_core::policy::Registry;
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 
@@ -74,8 +74,8 @@ fn ends(jobs: &[(i64, i64, Option<i64>)]) -> Vec<(i64, u32, Outcome)> {
     let mut engine =
         Engine::with_registry(system, Registry::standard().with(&ENTRY)).expect("every task has a runtime");
     takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ms(100), &mut records, |_| {});
-    let end = |r: &Record| match r.what {
-        What::Finish { task, outcome, .. } => Some((r.at.ns() / 1_000_000, task.0, outcome)),
+    let end = |r: &Record| match r.kind {
+        RecordKind::Finish { task, outcome, .. } => Some((r.at.ns() / 1_000_000, task.0, outcome)),
         _ => None,
     };
     records.iter().filter_map(end).collect()

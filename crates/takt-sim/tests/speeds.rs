@@ -5,7 +5,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::{Arrival, Invalid, Late, Program, Reservation, Step, System, Task, TaskId};
 use takt_core::policy::Registry;
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::scenario::{Costs, Scenario};
 use takt_core::time::{Span, Time};
 use takt_core::work::{Speed, Work};
@@ -42,8 +42,8 @@ fn run(system: System, scenario: &Scenario, until: Span) -> (Engine, Vec<Record>
 }
 
 fn ends(records: &[Record]) -> Vec<(u32, Time, Outcome, Work)> {
-    let end = |r: &Record| match r.what {
-        What::Finish { task, outcome, consumed, .. } => Some((task.0, r.at, outcome, consumed)),
+    let end = |r: &Record| match r.kind {
+        RecordKind::Finish { task, outcome, consumed, .. } => Some((task.0, r.at, outcome, consumed)),
         _ => None,
     };
     records.iter().filter_map(end).collect()
@@ -76,8 +76,10 @@ fn a_budget_of_cpu_time_is_work_and_one_of_a_window_is_time() {
 
     let served = Task { reservation: Some(Reservation::new(us(3), us(10))), deadline: None, ..periodic(40, 4) };
     let (_, records, _) = run(system("cbs", &[500_000], vec![served, periodic(100, 90)]), &Scenario::default(), us(60));
-    let mine: Vec<_> =
-        records.iter().filter_map(|r| matches!(r.what, What::Budget { task: TaskId(0), .. }).then_some(r.at)).collect();
+    let mine: Vec<_> = records
+        .iter()
+        .filter_map(|r| matches!(r.kind, RecordKind::Budget { task: TaskId(0), .. }).then_some(r.at))
+        .collect();
     // Three of four are done after six; the rest has the deadline of the next period.
     assert!(mine.contains(&at(6)), "{mine:?}");
 
@@ -91,7 +93,7 @@ fn a_budget_of_cpu_time_is_work_and_one_of_a_window_is_time() {
         ..system("windows", &[500_000], vec![activated])
     };
     let (_, records, _) = run(table, &Scenario::default(), us(9));
-    let stops: Vec<Time> = records.iter().filter(|r| matches!(r.what, What::Stop { .. })).map(|r| r.at).collect();
+    let stops: Vec<Time> = records.iter().filter(|r| matches!(r.kind, RecordKind::Stop { .. })).map(|r| r.at).collect();
     assert_eq!(stops.first(), Some(&at(3)));
 }
 
@@ -176,8 +178,8 @@ fn half_the_speed_is_twice_the_work() {
             prop_assert_eq!(slow.totals(), plain.totals());
             prop_assert_eq!(slow_report.cpus, plain_report.cpus);
             let instants = |records: &[Record]| {
-                let but_budgets = |r: &&Record| !matches!(r.what, What::Budget { .. });
-                records.iter().filter(but_budgets).map(|r| (r.at, core::mem::discriminant(&r.what))).collect::<Vec<_>>()
+                let but_budgets = |r: &&Record| !matches!(r.kind, RecordKind::Budget { .. });
+                records.iter().filter(but_budgets).map(|r| (r.at, core::mem::discriminant(&r.kind))).collect::<Vec<_>>()
             };
             prop_assert_eq!(instants(&slow_records), instants(&plain_records));
             let twice: Vec<_> =
@@ -199,9 +201,9 @@ fn jobs_do_their_work_at_any_speed() {
             let (_, records, report) = run(system("g-edf", &speeds, tasks.clone()), &Scenario::default(), us(3_000));
             let mut moved = vec![0i64; tasks.len()];
             for record in &records {
-                match record.what {
-                    What::Start { task, .. } => moved[task.index()] += 1,
-                    What::Finish { task, outcome: Outcome::Completed, consumed, .. } => {
+                match record.kind {
+                    RecordKind::Start { task, .. } => moved[task.index()] += 1,
+                    RecordKind::Finish { task, outcome: Outcome::Completed, consumed, .. } => {
                         let declared = tasks[task.index()].runtime.expect("it was given").ns();
                         // Of each stretch on a CPU up to a nanosecond of time is not counted, and one more at the end.
                         let fast = i64::from(speeds.iter().max().expect("there is one") / 1_000_000 + 1);

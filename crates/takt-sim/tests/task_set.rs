@@ -5,7 +5,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Engine, Input, Room};
 use takt_core::model::{Arrival, Call, Domain, Invalid, Program, Scope, Step, System, Task, TaskId};
 use takt_core::policy::Registry;
-use takt_core::record::{Place, Record, What};
+use takt_core::record::{Place, Record, RecordKind};
 use takt_core::registry::REGISTRY;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
@@ -49,7 +49,9 @@ fn system(policy: &str, cpus: usize, tasks: Vec<Task>) -> System {
 fn of(records: &[Record], task: TaskId) -> usize {
     records
         .iter()
-        .filter(|r| matches!(r.what, What::Release { task: t, .. } | What::Start { task: t, .. } if t == task))
+        .filter(
+            |r| matches!(r.kind, RecordKind::Release { task: t, .. } | RecordKind::Start { task: t, .. } if t == task),
+        )
         .count()
 }
 
@@ -112,7 +114,7 @@ fn a_task_that_is_added_was_there_and_had_left() {
             one.run_until(at(400), &mut there);
             other.run_until(at(400), &mut added);
             let (one, other) = (one.engine(), other.engine());
-            there.retain(|r| r.at > Time::ZERO || !matches!(r.what, What::Exit { .. }));
+            there.retain(|r| r.at > Time::ZERO || !matches!(r.kind, RecordKind::Exit { .. }));
             prop_assert_eq!(there, added);
             prop_assert_eq!(one.totals(), other.totals());
             Ok(())
@@ -184,7 +186,7 @@ fn tasks_come_and_go() {
                 for task in present {
                     prop_assert!(of(&records[count..], task) > 0, "{} {:?}: {:?} never ran", name, scope, task);
                 }
-                let released = records.iter().filter(|r| matches!(r.what, What::Release { .. })).count();
+                let released = records.iter().filter(|r| matches!(r.kind, RecordKind::Release { .. })).count();
                 prop_assert_eq!(simulation.engine().totals().released, released as u64, "{} {:?}", name, scope);
             }
             Ok(())
@@ -280,7 +282,7 @@ fn a_task_joins_a_domain() {
     assert!(simulation.install(prepared, &mut records).is_ok());
     simulation.input(Input::Enter { task: TaskId(2) });
     simulation.run_until(at(30), &mut records);
-    let there = |r: &&Record| matches!(r.what, What::Start { task: TaskId(2), place, .. } if place.0 == 1);
+    let there = |r: &&Record| matches!(r.kind, RecordKind::Start { task: TaskId(2), place, .. } if place.0 == 1);
     assert_eq!(records.iter().filter(there).count(), 3);
     simulation.input(Input::Leave { task: TaskId(2) });
     simulation.run_until(at(40), &mut records);
@@ -396,8 +398,8 @@ fn jobs_of_a_number_that_is_used_again_go_on_counting() {
     assert!(simulation.install(addition, &mut records).is_ok());
     simulation.input(Input::Enter { task });
     simulation.run_until(at(85), &mut records);
-    let jobs = records.iter().filter_map(|r| match r.what {
-        What::Release { task: t, job, .. } if t == task => Some(job),
+    let jobs = records.iter().filter_map(|r| match r.kind {
+        RecordKind::Release { task: t, job, .. } if t == task => Some(job),
         _ => None,
     });
     assert_eq!(jobs.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Outcomes, scene};
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 use takt_core::stats::Counts;
 use takt_core::time::Span;
 
@@ -309,14 +309,14 @@ fn draws_are_uniform_and_a_draw_of_zero_skips_its_window() {
              until 0.012"
         ))
         .run();
-        let budgets = o.records.iter().filter_map(|r| match r.what {
-            What::Budget { amount, .. } => amount,
+        let budgets = o.records.iter().filter_map(|r| match r.kind {
+            RecordKind::Budget { amount, .. } => amount,
             _ => None,
         });
         let of = |ns| budgets.clone().filter(|b| *b == Span::from_ns(ns)).count();
         // A draw of zero uses up a number, but is no activation.
-        let last = o.records.iter().filter_map(|r| match r.what {
-            What::Release { job, .. } => Some(job),
+        let last = o.records.iter().filter_map(|r| match r.kind {
+            RecordKind::Release { job, .. } => Some(job),
             _ => None,
         });
         (of(1), of(2), budgets.clone().count(), o.totals, last.max().unwrap())
@@ -813,8 +813,8 @@ fn a_job_is_what_one_signal_ends() {
          31 finish a completed",
     );
     // The number of a job is that of its first activation, and activations are counted on.
-    let releases = o.records.iter().filter_map(|r| match r.what {
-        What::Release { job, .. } => Some(job),
+    let releases = o.records.iter().filter_map(|r| match r.kind {
+        RecordKind::Release { job, .. } => Some(job),
         _ => None,
     });
     assert_eq!(releases.collect::<Vec<_>>(), [0, 1, 2, 3]);

@@ -14,7 +14,7 @@
 //! | `behind` | a job whose program is at the work of an earlier job completes only after the signal of that one |
 //! | `handler` | a handler follows the abort of its job, once, in the same instant, and ends once |
 //! | `resource` | a resource has one owner; only what is held is given back; who waits for one does not run on |
-//! | `deadlock` | a deadlock is recorded where a request closes a circle, and nowhere else |
+//! | `deadlock` | a deadlock is recorded where a request closes a cycle, and nowhere else |
 //! | `round` | the bursts of a round sum to its duration, and no task has two of them |
 //! | `budget` | no job runs longer than the budget it was granted |
 //! | `window-order` | windows follow each other in the order and at the distances of the table |

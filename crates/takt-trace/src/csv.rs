@@ -11,7 +11,7 @@ use crate::row::{Row, Rows, header_from_json, header_to_json};
 use crate::{Footer, Header, ReadError, Stamped, Trace, Writer, names};
 use std::borrow::Cow;
 use std::io;
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 use takt_core::time::Span;
 
 const COLUMNS: [&str; 14] = [
@@ -60,38 +60,45 @@ impl Csv {
 
 impl Writer for Csv {
     fn record(&mut self, r: &Stamped) -> io::Result<()> {
-        let (kind, task, job) = split(&r.record.what);
+        let (kind, task, job) = split(&r.record.kind);
         let (mut place, mut detail, mut deadline, mut amount, mut window, mut number) =
             (None, "", None, None, None, None);
         let mut regulated: Option<[Span; 3]> = None;
-        match r.record.what {
-            What::Window { window: w, frame } => (window, number) = (Some(w), Some(frame)),
-            What::WindowsLost { count } => number = Some(count),
-            What::Release { deadline: d, .. } | What::Handler { deadline: d, .. } => deadline = d,
-            What::Budget { amount: a, .. } => amount = a,
-            What::Start { place: p, .. } => place = Some(p),
-            What::Stop { place: p, reason, .. } => (place, detail) = (Some(p), names::reason(reason)),
-            What::Finish { outcome, consumed, .. } => {
+        match r.record.kind {
+            RecordKind::Window { window: w, frame } => (window, number) = (Some(w), Some(frame)),
+            RecordKind::WindowsLost { count } => number = Some(count),
+            RecordKind::Release { deadline: d, .. } | RecordKind::Handler { deadline: d, .. } => deadline = d,
+            RecordKind::Budget { amount: a, .. } => amount = a,
+            RecordKind::Start { place: p, .. } => place = Some(p),
+            RecordKind::Stop { place: p, reason, .. } => (place, detail) = (Some(p), names::reason(reason)),
+            RecordKind::Finish { outcome, consumed, .. } => {
                 (detail, amount) = (names::outcome(outcome), Some(consumed.nominal_time()))
             }
-            What::Lock { resource, granted, .. } => {
+            RecordKind::Lock { resource, granted, .. } => {
                 (detail, number) = (if granted { GRANTED } else { BLOCKED }, Some(resource.0.into()));
             }
-            What::Unlock { resource, .. } | What::Deadlock { resource, .. } => number = Some(resource.0.into()),
-            What::HandlerEnd { consumed, .. } => amount = Some(consumed.nominal_time()),
-            What::Round { place: p, set_point, measured, correction } => {
+            RecordKind::Unlock { resource, .. } | RecordKind::Deadlock { resource, .. } => {
+                number = Some(resource.0.into())
+            }
+            RecordKind::HandlerEnd { consumed, .. } => amount = Some(consumed.nominal_time()),
+            RecordKind::Round { place: p, set_point, measured, correction } => {
                 (place, regulated) = (Some(p), Some([set_point, measured, correction]));
             }
-            What::Burst { set_point, measured, next, .. } => regulated = Some([set_point, measured, next]),
-            What::Switch { domain, to } => (window, number) = (domain.map(u32::from), Some(to.into())),
-            What::Configure { setting, value } => (number, amount) = (Some(setting.into()), value.map(Span::from_ns)),
-            What::Call { call, granted, .. } => {
+            RecordKind::Burst { set_point, measured, next, .. } => regulated = Some([set_point, measured, next]),
+            RecordKind::Switch { domain, to } => (window, number) = (domain.map(u32::from), Some(to.into())),
+            RecordKind::Configure { setting, value } => {
+                (number, amount) = (Some(setting.into()), value.map(Span::from_ns))
+            }
+            RecordKind::Call { call, granted, .. } => {
                 let (name, span) = call.parts();
                 (detail, amount, number) = (name, Some(span), Some(granted.into()));
             }
-            What::Behind { abandoned, .. } => number = Some(abandoned),
-            What::Block { .. } | What::Wake { .. } | What::Yield { .. } | What::LateSignal { .. } => {}
-            What::Exit { failed, .. } => detail = if failed { names::FAILED } else { "" },
+            RecordKind::Behind { abandoned, .. } => number = Some(abandoned),
+            RecordKind::Block { .. }
+            | RecordKind::Wake { .. }
+            | RecordKind::Yield { .. }
+            | RecordKind::LateSignal { .. } => {}
+            RecordKind::Exit { failed, .. } => detail = if failed { names::FAILED } else { "" },
         }
         let out = &mut self.out;
         out.int(r.record.at.ns());

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 use takt_core::cpus::CpuSet;
-use takt_core::record::{JobId, Place, What};
+use takt_core::record::{JobId, Place, RecordKind};
 use takt_core::time::{Span, Time};
 
 /// What happened to a job at a point.
@@ -134,17 +134,17 @@ fn sequences(trace: &Trace, limit: Option<Time>, cpus: bool) -> Sequences {
     let mut s = Sequences { tasks: HashMap::new(), places: HashMap::new(), order: Vec::new() };
     for r in &trace.records {
         let set = |place: Place| places[place.index()].clone();
-        let (kind, task, job, detail) = match r.record.what {
-            What::Start { task, job, place } => (Kind::Start, task, job, set(place)),
-            What::Stop { task, job, place, .. } => (Kind::Stop, task, job, set(place)),
-            What::Finish { task, job, outcome, .. } => {
+        let (kind, task, job, detail) = match r.record.kind {
+            RecordKind::Start { task, job, place } => (Kind::Start, task, job, set(place)),
+            RecordKind::Stop { task, job, place, .. } => (Kind::Stop, task, job, set(place)),
+            RecordKind::Finish { task, job, outcome, .. } => {
                 let word = names::outcome(outcome);
                 (Kind::Finish, task, job, outcomes.entry(word).or_insert_with(|| word.into()).clone())
             }
-            What::HandlerEnd { task, job, .. } => {
+            RecordKind::HandlerEnd { task, job, .. } => {
                 (Kind::Finish, task, job, outcomes.entry(HANDLER).or_insert_with(|| HANDLER.into()).clone())
             }
-            What::Call { task, job, call, granted } => {
+            RecordKind::Call { task, job, call, granted } => {
                 let asked = Asked { at: r.applied, task, job, call, granted };
                 (Kind::Call, task, job, asked.to_string().into())
             }

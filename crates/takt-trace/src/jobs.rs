@@ -11,7 +11,7 @@ use crate::{Footer, Header, Stamped, Writer, names};
 use std::collections::BTreeMap;
 use std::io;
 use takt_core::model::TaskId;
-use takt_core::record::{JobId, Outcome, Place, StopReason, What};
+use takt_core::record::{JobId, Outcome, Place, RecordKind, StopReason};
 use takt_core::time::Time;
 use takt_core::work::Work;
 
@@ -108,23 +108,23 @@ impl JobTable {
 impl Writer for JobTable {
     fn record(&mut self, r: &Stamped) -> io::Result<()> {
         let at = r.record.at;
-        match r.record.what {
-            What::Release { task, job, deadline } => {
+        match r.record.kind {
+            RecordKind::Release { task, job, deadline } => {
                 let new = Job { release: at, deadline, start: None, place: None, preemptions: 0 };
                 self.open.insert((task, job), new);
             }
-            What::Start { task, job, place } => {
+            RecordKind::Start { task, job, place } => {
                 if let Some(job) = self.open.get_mut(&(task, job)) {
                     job.start.get_or_insert(at);
                     job.place = Some(place);
                 }
             }
-            What::Stop { task, job, reason: StopReason::Preempted, .. } => {
+            RecordKind::Stop { task, job, reason: StopReason::Preempted, .. } => {
                 if let Some(job) = self.open.get_mut(&(task, job)) {
                     job.preemptions += 1;
                 }
             }
-            What::Finish { task, job: number, outcome, consumed } => {
+            RecordKind::Finish { task, job: number, outcome, consumed } => {
                 // A trace that was cut off at its beginning does not have the release.
                 if let Some(job) = self.open.remove(&(task, number)) {
                     self.row((task, number), job, Some((at, outcome, consumed)), at);

@@ -4,7 +4,7 @@ use crate::out::Out;
 use crate::row::{Row, Rows, header_from_json, header_to_json};
 use crate::{Footer, Header, ReadError, Stamped, Trace, Writer, names};
 use std::io;
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 
 pub(crate) struct JsonLines {
     out: Out,
@@ -38,7 +38,7 @@ impl Writer for JsonLines {
     fn record(&mut self, r: &Stamped) -> io::Result<()> {
         self.number("{\"at\":", r.record.at.ns());
         self.number(",\"applied\":", r.applied.ns());
-        let (kind, task, job) = split(&r.record.what);
+        let (kind, task, job) = split(&r.record.kind);
         self.word(",\"type\":", kind);
         if let Some(task) = task {
             self.out.text(",\"task\":");
@@ -47,80 +47,80 @@ impl Writer for JsonLines {
         if let Some(job) = job {
             self.number(",\"job\":", job);
         }
-        match r.record.what {
-            What::Window { window, frame } => {
+        match r.record.kind {
+            RecordKind::Window { window, frame } => {
                 self.number(",\"window\":", window);
                 self.number(",\"frame\":", frame);
             }
-            What::WindowsLost { count } => self.number(",\"count\":", count),
-            What::Release { deadline, .. } | What::Handler { deadline, .. } => {
+            RecordKind::WindowsLost { count } => self.number(",\"count\":", count),
+            RecordKind::Release { deadline, .. } | RecordKind::Handler { deadline, .. } => {
                 if let Some(deadline) = deadline {
                     self.number(",\"deadline\":", deadline.ns());
                 }
             }
-            What::Budget { amount, .. } => {
+            RecordKind::Budget { amount, .. } => {
                 if let Some(amount) = amount {
                     self.number(",\"amount\":", amount.ns());
                 }
             }
-            What::Start { place, .. } => {
+            RecordKind::Start { place, .. } => {
                 self.out.text(",\"cpus\":");
                 self.out.text(&self.places[place.index()]);
             }
-            What::Stop { place, reason, .. } => {
+            RecordKind::Stop { place, reason, .. } => {
                 self.out.text(",\"cpus\":");
                 self.out.text(&self.places[place.index()]);
                 self.word(",\"reason\":", names::reason(reason));
             }
-            What::Finish { outcome, consumed, .. } => {
+            RecordKind::Finish { outcome, consumed, .. } => {
                 self.word(",\"outcome\":", names::outcome(outcome));
                 self.number(",\"consumed\":", consumed.ns());
             }
-            What::Lock { resource, granted, .. } => {
+            RecordKind::Lock { resource, granted, .. } => {
                 self.number(",\"resource\":", resource.0);
                 self.out.text(if granted { ",\"granted\":true" } else { ",\"granted\":false" });
             }
-            What::Unlock { resource, .. } | What::Deadlock { resource, .. } => {
+            RecordKind::Unlock { resource, .. } | RecordKind::Deadlock { resource, .. } => {
                 self.number(",\"resource\":", resource.0);
             }
-            What::HandlerEnd { consumed, .. } => self.number(",\"consumed\":", consumed.ns()),
-            What::Round { place, set_point, measured, correction } => {
+            RecordKind::HandlerEnd { consumed, .. } => self.number(",\"consumed\":", consumed.ns()),
+            RecordKind::Round { place, set_point, measured, correction } => {
                 self.out.text(",\"cpus\":");
                 self.out.text(&self.places[place.index()]);
                 self.number(",\"set_point\":", set_point.ns());
                 self.number(",\"measured\":", measured.ns());
                 self.number(",\"correction\":", correction.ns());
             }
-            What::Burst { set_point, measured, next, .. } => {
+            RecordKind::Burst { set_point, measured, next, .. } => {
                 self.number(",\"set_point\":", set_point.ns());
                 self.number(",\"measured\":", measured.ns());
                 self.number(",\"next\":", next.ns());
             }
-            What::Switch { domain, to } => {
+            RecordKind::Switch { domain, to } => {
                 if let Some(domain) = domain {
                     self.number(",\"domain\":", domain);
                 }
                 self.number(",\"to\":", to);
             }
-            What::Configure { setting, value } => {
+            RecordKind::Configure { setting, value } => {
                 self.number(",\"setting\":", setting);
                 if let Some(value) = value {
                     self.number(",\"value\":", value);
                 }
             }
-            What::Call { call, granted, .. } => {
+            RecordKind::Call { call, granted, .. } => {
                 let (name, span) = call.parts();
                 self.word(",\"call\":", name);
                 self.number(",\"value\":", span.ns());
                 self.out.text(if granted { ",\"granted\":true" } else { ",\"granted\":false" });
             }
-            What::Behind { abandoned, .. } => self.number(",\"abandoned\":", abandoned),
-            What::Block { .. }
-            | What::Wake { .. }
-            | What::Yield { .. }
-            | What::LateSignal { .. }
-            | What::Exit { failed: false, .. } => {}
-            What::Exit { failed: true, .. } => self.out.text(",\"failed\":true"),
+            RecordKind::Behind { abandoned, .. } => self.number(",\"abandoned\":", abandoned),
+            RecordKind::Block { .. }
+            | RecordKind::Wake { .. }
+            | RecordKind::Yield { .. }
+            | RecordKind::LateSignal { .. }
+            | RecordKind::Exit { failed: false, .. } => {}
+            RecordKind::Exit { failed: true, .. } => self.out.text(",\"failed\":true"),
         }
         self.out.text("}\n");
         self.out.spill()
@@ -139,31 +139,31 @@ impl Writer for JsonLines {
 }
 
 /// The type's word, and the task's index and the job where there are any.
-pub(crate) fn split(what: &What) -> (&'static str, Option<usize>, Option<u64>) {
+pub(crate) fn split(what: &RecordKind) -> (&'static str, Option<usize>, Option<u64>) {
     match *what {
-        What::Window { .. } => ("window", None, None),
-        What::WindowsLost { .. } => ("windows_lost", None, None),
-        What::Release { task, job, .. } => ("release", Some(task.index()), Some(job)),
-        What::Budget { task, job, .. } => ("budget", Some(task.index()), Some(job)),
-        What::Start { task, job, .. } => ("start", Some(task.index()), Some(job)),
-        What::Stop { task, job, .. } => ("stop", Some(task.index()), Some(job)),
-        What::Finish { task, job, .. } => ("finish", Some(task.index()), Some(job)),
-        What::Block { task, job } => ("block", Some(task.index()), Some(job)),
-        What::Wake { task, job } => ("wake", Some(task.index()), Some(job)),
-        What::Lock { task, .. } => ("request", Some(task.index()), None),
-        What::Unlock { task, .. } => ("return", Some(task.index()), None),
-        What::Handler { task, job, .. } => ("handler", Some(task.index()), Some(job)),
-        What::HandlerEnd { task, job, .. } => ("handler_end", Some(task.index()), Some(job)),
-        What::Yield { task, job } => ("yield", Some(task.index()), Some(job)),
-        What::Deadlock { task, .. } => ("deadlock", Some(task.index()), None),
-        What::Round { .. } => ("round", None, None),
-        What::Burst { task, .. } => ("burst", Some(task.index()), None),
-        What::Switch { .. } => ("switch", None, None),
-        What::Configure { .. } => ("configure", None, None),
-        What::Call { task, job, .. } => ("call", Some(task.index()), Some(job)),
-        What::Behind { task, job, .. } => ("behind", Some(task.index()), Some(job)),
-        What::LateSignal { task, job } => ("late_signal", Some(task.index()), Some(job)),
-        What::Exit { task, .. } => ("exit", Some(task.index()), None),
+        RecordKind::Window { .. } => ("window", None, None),
+        RecordKind::WindowsLost { .. } => ("windows_lost", None, None),
+        RecordKind::Release { task, job, .. } => ("release", Some(task.index()), Some(job)),
+        RecordKind::Budget { task, job, .. } => ("budget", Some(task.index()), Some(job)),
+        RecordKind::Start { task, job, .. } => ("start", Some(task.index()), Some(job)),
+        RecordKind::Stop { task, job, .. } => ("stop", Some(task.index()), Some(job)),
+        RecordKind::Finish { task, job, .. } => ("finish", Some(task.index()), Some(job)),
+        RecordKind::Block { task, job } => ("block", Some(task.index()), Some(job)),
+        RecordKind::Wake { task, job } => ("wake", Some(task.index()), Some(job)),
+        RecordKind::Lock { task, .. } => ("request", Some(task.index()), None),
+        RecordKind::Unlock { task, .. } => ("return", Some(task.index()), None),
+        RecordKind::Handler { task, job, .. } => ("handler", Some(task.index()), Some(job)),
+        RecordKind::HandlerEnd { task, job, .. } => ("handler_end", Some(task.index()), Some(job)),
+        RecordKind::Yield { task, job } => ("yield", Some(task.index()), Some(job)),
+        RecordKind::Deadlock { task, .. } => ("deadlock", Some(task.index()), None),
+        RecordKind::Round { .. } => ("round", None, None),
+        RecordKind::Burst { task, .. } => ("burst", Some(task.index()), None),
+        RecordKind::Switch { .. } => ("switch", None, None),
+        RecordKind::Configure { .. } => ("configure", None, None),
+        RecordKind::Call { task, job, .. } => ("call", Some(task.index()), Some(job)),
+        RecordKind::Behind { task, job, .. } => ("behind", Some(task.index()), Some(job)),
+        RecordKind::LateSignal { task, job } => ("late_signal", Some(task.index()), Some(job)),
+        RecordKind::Exit { task, .. } => ("exit", Some(task.index()), None),
     }
 }
 

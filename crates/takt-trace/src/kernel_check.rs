@@ -155,7 +155,7 @@ mod tests {
     use crate::{Footer, Header, Stamped, TaskLabel};
     use takt_core::cpus::CpuSet;
     use takt_core::model::TaskId;
-    use takt_core::record::{Place, Record, StopReason, What};
+    use takt_core::record::{Place, Record, RecordKind, StopReason};
 
     fn ms(ms: i64) -> Time {
         Time::from_ns(ms * 1_000_000)
@@ -169,8 +169,8 @@ mod tests {
         let (task, place) = (TaskId(0), Place(0));
         let records = [(10, 20), (30, 40)].iter().flat_map(|(from, to)| {
             let (job, reason) = (0, StopReason::Suspended);
-            let start = Record { at: ms(*from), what: What::Start { task, job, place } };
-            let stop = Record { at: ms(*to), what: What::Stop { task, job, place, reason } };
+            let start = Record { at: ms(*from), kind: RecordKind::Start { task, job, place } };
+            let stop = Record { at: ms(*to), kind: RecordKind::Stop { task, job, place, reason } };
             [start, stop].map(|record| Stamped { record, applied: record.at })
         });
         Trace { header, records: records.collect(), footer: Some(Footer { end: ms(50), dropped: 0 }) }

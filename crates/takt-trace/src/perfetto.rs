@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::io;
 use takt_core::cpus::MAX_CPUS;
 use takt_core::model::Completion;
-use takt_core::record::{JobId, Outcome, Place, StopReason, What};
+use takt_core::record::{JobId, Outcome, Place, RecordKind, StopReason};
 use takt_core::time::{Span, Time};
 use wire::{
     COUNTER, Encode, INSTANT, NEEDS_STATE, Open, RUNNABLE, RUNNING, SEQUENCE, SLEEPING, SLICE_BEGIN, SLICE_END,
@@ -526,8 +526,8 @@ impl Writer for Perfetto {
         // Never backwards within the sequence, whatever order a driver stamps in.
         self.last = self.last.max(r.applied.ns().max(0) as u64);
         let job_note = |job: JobId| (key::JOB, Note::Int(job as i64));
-        match r.record.what {
-            What::Window { window, frame } => {
+        match r.record.kind {
+            RecordKind::Window { window, frame } => {
                 let track = self.windows_track();
                 if std::mem::replace(&mut self.window_open, true) {
                     self.event(SLICE_END, track, None, &[]);
@@ -535,11 +535,11 @@ impl Writer for Perfetto {
                 let notes = [(key::WINDOW, Note::Int(window.into())), (key::FRAME, Note::Int(frame as i64))];
                 self.event(SLICE_BEGIN, track, Some(self.window_name(window.into())), &notes);
             }
-            What::WindowsLost { count } => {
+            RecordKind::WindowsLost { count } => {
                 let notes = [(key::COUNT, Note::Int(count as i64))];
                 self.event(INSTANT, self.windows_track(), Some(event::WINDOWS_LOST), &notes);
             }
-            What::Release { task, job, deadline } => {
+            RecordKind::Release { task, job, deadline } => {
                 let task = task.index();
                 let busy = !self.tasks[task].jobs.is_empty() || self.tasks[task].job_open.is_some();
                 self.tasks[task].jobs.push_back((job, deadline));
@@ -553,57 +553,59 @@ impl Writer for Perfetto {
                     self.begin_job(task, job, deadline);
                 }
             }
-            What::Budget { task, job, amount } => {
+            RecordKind::Budget { task, job, amount } => {
                 let amount = amount.map_or(Note::Word("none"), |amount| Note::Int(amount.ns()));
                 self.instant(task.index(), event::BUDGET, &[job_note(job), (key::AMOUNT, amount)]);
             }
-            What::Start { task, job, place } => self.start(task.index(), job, place),
-            What::Stop { task, reason, .. } => self.stop(task.index(), reason),
-            What::Finish { task, job, outcome, consumed } => {
+            RecordKind::Start { task, job, place } => self.start(task.index(), job, place),
+            RecordKind::Stop { task, reason, .. } => self.stop(task.index(), reason),
+            RecordKind::Finish { task, job, outcome, consumed } => {
                 self.finished(r.record.at, task.index(), job, outcome, consumed.ns());
             }
-            What::Block { task, job } => self.instant(task.index(), event::BLOCK, &[job_note(job)]),
-            What::Wake { task, job } => {
+            RecordKind::Block { task, job } => self.instant(task.index(), event::BLOCK, &[job_note(job)]),
+            RecordKind::Wake { task, job } => {
                 if self.tasks[task.index()].running.is_none() {
                     self.task_state(task.index(), 0, None, RUNNABLE);
                 }
                 self.instant(task.index(), event::WAKE, &[job_note(job)]);
             }
-            What::Lock { task, resource, granted } => {
+            RecordKind::Lock { task, resource, granted } => {
                 let notes = [(key::RESOURCE, Note::Int(resource.0.into())), (key::GRANTED, Note::Bool(granted))];
                 self.instant(task.index(), event::REQUEST, &notes);
             }
-            What::Unlock { task, resource } => {
+            RecordKind::Unlock { task, resource } => {
                 self.instant(task.index(), event::RETURN, &[(key::RESOURCE, Note::Int(resource.0.into()))]);
             }
-            What::Behind { task, job, abandoned } => {
+            RecordKind::Behind { task, job, abandoned } => {
                 let notes = [job_note(job), (key::ABANDONED, Note::Int(abandoned as i64))];
                 self.instant(task.index(), event::BEHIND, &notes);
             }
-            What::LateSignal { task, job } => {
+            RecordKind::LateSignal { task, job } => {
                 self.tasks[task.index()].signals = true;
                 self.instant(task.index(), event::LATE_SIGNAL, &[job_note(job)]);
             }
-            What::Handler { task, job, deadline } => self.begin_handler(task.index(), job, deadline),
-            What::HandlerEnd { task, job, consumed } => self.end_handler(r.record.at, task.index(), job, consumed.ns()),
-            What::Yield { task, job } => self.instant(task.index(), event::YIELD, &[job_note(job)]),
-            What::Deadlock { task, resource } => {
+            RecordKind::Handler { task, job, deadline } => self.begin_handler(task.index(), job, deadline),
+            RecordKind::HandlerEnd { task, job, consumed } => {
+                self.end_handler(r.record.at, task.index(), job, consumed.ns())
+            }
+            RecordKind::Yield { task, job } => self.instant(task.index(), event::YIELD, &[job_note(job)]),
+            RecordKind::Deadlock { task, resource } => {
                 self.instant(task.index(), event::DEADLOCK, &[(key::RESOURCE, Note::Int(resource.0.into()))]);
             }
-            What::Round { place, set_point, measured, .. } => self.round(place, measured, set_point),
-            What::Burst { task, set_point, measured, .. } => self.burst(task.index(), measured, set_point),
-            What::Switch { domain, to } => {
+            RecordKind::Round { place, set_point, measured, .. } => self.round(place, measured, set_point),
+            RecordKind::Burst { task, set_point, measured, .. } => self.burst(task.index(), measured, set_point),
+            RecordKind::Switch { domain, to } => {
                 let switch = self.policies.switch(r.applied, domain, to);
                 self.switched(&switch);
             }
-            What::Configure { setting, value } => {
+            RecordKind::Configure { setting, value } => {
                 let switch = self.policies.configure(r.applied, setting, value);
                 self.switched(&switch);
             }
-            What::Call { task, job, call, granted } => {
+            RecordKind::Call { task, job, call, granted } => {
                 self.asked(&Asked { at: r.applied, task, job, call, granted });
             }
-            What::Exit { task, failed } => {
+            RecordKind::Exit { task, failed } => {
                 let how = failed.then_some((key::OUTCOME, Note::Word(crate::names::FAILED)));
                 self.instant(task.index(), event::EXIT, how.as_slice());
             }

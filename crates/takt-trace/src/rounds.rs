@@ -5,7 +5,7 @@ use crate::{Header, names};
 use std::fmt::Write as _;
 use std::io;
 use takt_core::model::TaskId;
-use takt_core::record::{Place, Record, What};
+use takt_core::record::{Place, Record, RecordKind};
 use takt_core::time::{Span, Time};
 
 /// What should have been and what was.
@@ -49,8 +49,8 @@ const BURSTS_MAX: usize = 1_000_000;
 impl Rounds {
     /// Takes a record: rounds and bursts are kept, others are passed over.
     pub fn record(&mut self, record: &Record) {
-        match record.what {
-            What::Round { place, set_point, measured, correction } => {
+        match record.kind {
+            RecordKind::Round { place, set_point, measured, correction } => {
                 if self.all.len() >= KEPT_MAX || self.bursts >= BURSTS_MAX {
                     self.left_out += 1;
                     return;
@@ -58,7 +58,7 @@ impl Rounds {
                 let duration = Tracked { set_point, measured, next: correction };
                 self.all.push(Round { at: record.at, place, duration, bursts: Vec::new() });
             }
-            What::Burst { task, set_point, measured, next } if self.left_out == 0 => {
+            RecordKind::Burst { task, set_point, measured, next } if self.left_out == 0 => {
                 if let Some(round) = self.all.last_mut() {
                     self.bursts += 1;
                     round.bursts.push((task, Tracked { set_point, measured, next }));

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Call, ResourceId, TaskId};
-use takt_core::record::{Place, Record, What};
+use takt_core::record::{Place, Record, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 
@@ -128,46 +128,46 @@ impl Rows {
                 self.trace.footer = Some(Footer { end: Time::from_ns(row.at), dropped: row.number.unwrap_or(0) });
                 return Ok(());
             }
-            "window" => What::Window { window: need(row.window, "window", row)?, frame: number("frame")? },
-            "windows_lost" => What::WindowsLost { count: number("count")? },
-            "release" => What::Release { task: task()?, job: job()?, deadline: row.deadline.map(Time::from_ns) },
-            "budget" => What::Budget { task: task()?, job: job()?, amount: row.amount.map(Span::from_ns) },
+            "window" => RecordKind::Window { window: need(row.window, "window", row)?, frame: number("frame")? },
+            "windows_lost" => RecordKind::WindowsLost { count: number("count")? },
+            "release" => RecordKind::Release { task: task()?, job: job()?, deadline: row.deadline.map(Time::from_ns) },
+            "budget" => RecordKind::Budget { task: task()?, job: job()?, amount: row.amount.map(Span::from_ns) },
             "start" | "stop" => {
                 let (task, job) = (task()?, job()?);
                 let place = self.place(need(row.cpus.as_deref(), "cpus", row)?)?;
                 if row.kind == "start" {
-                    What::Start { task, job, place }
+                    RecordKind::Start { task, job, place }
                 } else {
                     let name = need(row.detail.as_deref(), "reason", row)?;
                     let reason = names::reason_from(name).ok_or_else(|| format!("`{name}` is not a reason to stop"))?;
-                    What::Stop { task, job, place, reason }
+                    RecordKind::Stop { task, job, place, reason }
                 }
             }
             "finish" => {
                 let name = need(row.detail.as_deref(), "outcome", row)?;
                 let outcome = names::outcome_from(name).ok_or_else(|| format!("`{name}` is not an outcome"))?;
-                What::Finish { task: task()?, job: job()?, outcome, consumed: Work::nominal(amount("consumed")?) }
+                RecordKind::Finish { task: task()?, job: job()?, outcome, consumed: Work::nominal(amount("consumed")?) }
             }
-            "block" => What::Block { task: task()?, job: job()? },
-            "wake" => What::Wake { task: task()?, job: job()? },
+            "block" => RecordKind::Block { task: task()?, job: job()? },
+            "wake" => RecordKind::Wake { task: task()?, job: job()? },
             "request" => {
                 let granted = need(row.granted, "granted", row)?;
-                What::Lock { task: task()?, resource: resource()?, granted }
+                RecordKind::Lock { task: task()?, resource: resource()?, granted }
             }
-            "return" => What::Unlock { task: task()?, resource: resource()? },
-            "handler" => What::Handler { task: task()?, job: job()?, deadline: row.deadline.map(Time::from_ns) },
+            "return" => RecordKind::Unlock { task: task()?, resource: resource()? },
+            "handler" => RecordKind::Handler { task: task()?, job: job()?, deadline: row.deadline.map(Time::from_ns) },
             "handler_end" => {
-                What::HandlerEnd { task: task()?, job: job()?, consumed: Work::nominal(amount("consumed")?) }
+                RecordKind::HandlerEnd { task: task()?, job: job()?, consumed: Work::nominal(amount("consumed")?) }
             }
-            "yield" => What::Yield { task: task()?, job: job()? },
-            "deadlock" => What::Deadlock { task: task()?, resource: resource()? },
-            "round" => What::Round {
+            "yield" => RecordKind::Yield { task: task()?, job: job()? },
+            "deadlock" => RecordKind::Deadlock { task: task()?, resource: resource()? },
+            "round" => RecordKind::Round {
                 set_point: span(row.set_point, "set_point")?,
                 measured: span(row.measured, "measured")?,
                 correction: span(row.next, "correction")?,
                 place: self.place(need(row.cpus.as_deref(), "cpus", row)?)?,
             },
-            "burst" => What::Burst {
+            "burst" => RecordKind::Burst {
                 task: task()?,
                 set_point: span(row.set_point, "set_point")?,
                 measured: span(row.measured, "measured")?,
@@ -179,26 +179,30 @@ impl Rows {
                 let domain = domain.transpose().map_err(|d| format!("there is no domain {d} in the header"))?;
                 let (to, known) = (number("to")?, self.trace.header.alternatives.len());
                 let to = u16::try_from(to).ok().filter(|to| usize::from(*to) < known);
-                What::Switch { domain, to: to.ok_or("the policy to switch to is not among the header's alternatives")? }
+                RecordKind::Switch {
+                    domain,
+                    to: to.ok_or("the policy to switch to is not among the header's alternatives")?,
+                }
             }
             "configure" => {
                 let setting = number("setting")?;
                 let setting = u8::try_from(setting).map_err(|_| format!("there is no setting {setting}"))?;
-                What::Configure { setting, value: row.amount }
+                RecordKind::Configure { setting, value: row.amount }
             }
             "call" => {
                 let name = need(row.detail.as_deref(), "call", row)?;
                 let call = Call::from_parts(name, amount("value")?).ok_or_else(|| format!("`{name}` is not a call"))?;
-                What::Call { task: task()?, job: job()?, call, granted: need(row.granted, "granted", row)? }
+                RecordKind::Call { task: task()?, job: job()?, call, granted: need(row.granted, "granted", row)? }
             }
-            "late_signal" => What::LateSignal { task: task()?, job: job()? },
-            "behind" => What::Behind { task: task()?, job: job()?, abandoned: number("abandoned")? },
-            "exit" => {
-                What::Exit { task: task()?, failed: row.failed || row.detail.as_deref() == Some(crate::names::FAILED) }
-            }
+            "late_signal" => RecordKind::LateSignal { task: task()?, job: job()? },
+            "behind" => RecordKind::Behind { task: task()?, job: job()?, abandoned: number("abandoned")? },
+            "exit" => RecordKind::Exit {
+                task: task()?,
+                failed: row.failed || row.detail.as_deref() == Some(crate::names::FAILED),
+            },
             other => return Err(format!("`{other}` is not a type of record")),
         };
-        let record = Record { at: Time::from_ns(row.at), what };
+        let record = Record { at: Time::from_ns(row.at), kind: what };
         self.trace.records.push(Stamped { record, applied: Time::from_ns(row.applied.unwrap_or(row.at)) });
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::Trace;
 use crate::timeline::{Job, Timeline};
 use takt_core::model::Completion;
-use takt_core::record::{JobId, Outcome, StopReason, What};
+use takt_core::record::{JobId, Outcome, RecordKind, StopReason};
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::{Span, Time};
 
@@ -20,7 +20,7 @@ pub struct Summary {
     pub context_switches: u64,
     /// Windows that passed unserved.
     pub windows_lost: u64,
-    /// Requests that closed a circle of jobs that wait for each other.
+    /// Requests that closed a cycle of jobs that wait for each other.
     pub deadlocks: u64,
     /// The end of the trace, up to which jobs are judged.
     pub end: Time,
@@ -48,22 +48,22 @@ pub fn summarize(trace: &Trace) -> Summary {
     let mut last_on_cpu: Vec<Option<u32>> = vec![None; takt_core::cpus::MAX_CPUS];
     let mut last_run = vec![None; trace.header.tasks.len()];
     for r in &trace.records {
-        let about = match r.record.what {
-            What::Release { task, .. }
-            | What::Start { task, .. }
-            | What::Finish { task, .. }
-            | What::LateSignal { task, .. }
-            | What::Exit { task, .. } => Some(task.index()),
+        let about = match r.record.kind {
+            RecordKind::Release { task, .. }
+            | RecordKind::Start { task, .. }
+            | RecordKind::Finish { task, .. }
+            | RecordKind::LateSignal { task, .. }
+            | RecordKind::Exit { task, .. } => Some(task.index()),
             _ => None,
         };
         if let Some((table, index)) = about.and_then(|index| Some((tables[index].as_mut()?, index)))
-            && let Some(response) = table.record(r.record.at, &r.record.what, &mut summary.tasks[index].counts)
+            && let Some(response) = table.record(r.record.at, &r.record.kind, &mut summary.tasks[index].counts)
         {
             summary.tasks[index].responses.add(response);
             summary.responses.add(response);
         }
-        match r.record.what {
-            What::Start { task, job, place } => {
+        match r.record.kind {
+            RecordKind::Start { task, job, place } => {
                 let counts = &mut summary.tasks[task.index()].counts;
                 counts.dispatches += 1;
                 let before = last_run[task.index()].replace((job, place));
@@ -73,18 +73,18 @@ pub fn summarize(trace: &Trace) -> Summary {
                     summary.context_switches += u64::from(other.is_some_and(|t| t != task.0));
                 }
             }
-            What::Stop { task, reason: StopReason::Preempted, .. } => {
+            RecordKind::Stop { task, reason: StopReason::Preempted, .. } => {
                 summary.tasks[task.index()].counts.preemptions += 1;
             }
-            What::LateSignal { task, .. } => summary.tasks[task.index()].counts.late_signals += 1,
-            What::WindowsLost { count } => summary.windows_lost += count,
-            What::Behind { task, .. } => summary.tasks[task.index()].counts.behind += 1,
-            What::Handler { task, .. } => {
+            RecordKind::LateSignal { task, .. } => summary.tasks[task.index()].counts.late_signals += 1,
+            RecordKind::WindowsLost { count } => summary.windows_lost += count,
+            RecordKind::Behind { task, .. } => summary.tasks[task.index()].counts.behind += 1,
+            RecordKind::Handler { task, .. } => {
                 summary.tasks[task.index()].counts.handlers += 1;
                 // It is fresh work, wherever its job ran.
                 last_run[task.index()] = None;
             }
-            What::Deadlock { .. } => summary.deadlocks += 1,
+            RecordKind::Deadlock { .. } => summary.deadlocks += 1,
             _ => {}
         }
     }
@@ -137,7 +137,7 @@ impl Table {
     }
 
     /// Counts a record; returns the response time of a job that it completes.
-    fn record(&mut self, at: Time, what: &What, counts: &mut Counts) -> Option<Span> {
+    fn record(&mut self, at: Time, what: &RecordKind, counts: &mut Counts) -> Option<Span> {
         let mut complete = |open: &mut Option<(Time, bool)>| {
             let (release, missed) = open.take()?;
             counts.completed += 1;
@@ -145,13 +145,13 @@ impl Table {
             Some(at - release)
         };
         match *what {
-            What::Release { .. } => {
+            RecordKind::Release { .. } => {
                 self.open(at, counts);
                 counts.activations += u64::from(!self.gone);
                 self.active = true;
             }
-            What::Start { job, .. } => _ = self.at.get_or_insert(job),
-            What::LateSignal { job, .. } => {
+            RecordKind::Start { job, .. } => _ = self.at.get_or_insert(job),
+            RecordKind::LateSignal { job, .. } => {
                 self.signals = true;
                 // One that names another job is only counted.
                 self.at.take_if(|at| *at == job)?;
@@ -161,7 +161,7 @@ impl Table {
                 }
                 return done;
             }
-            What::Finish { outcome, .. } => {
+            RecordKind::Finish { outcome, .. } => {
                 self.active = false;
                 let cut = matches!(outcome, Outcome::BudgetUsed | Outcome::Overrun);
                 self.at = self.at.filter(|_| cut);
@@ -180,7 +180,7 @@ impl Table {
                     self.open = cut.then_some((release, true));
                 }
             }
-            What::Exit { failed, .. } => {
+            RecordKind::Exit { failed, .. } => {
                 (self.at, self.gone) = (None, true);
                 let (_, missed) = self.open.take()?;
                 if failed {

@@ -2,7 +2,7 @@
 
 use crate::{Header, Trace, names};
 use takt_core::model::{Call, Completion, PolicySpec, ResourceId, TaskId};
-use takt_core::record::{JobId, Outcome, Place, StopReason, What};
+use takt_core::record::{JobId, Outcome, Place, RecordKind, StopReason};
 use takt_core::time::Time;
 
 /// A job on its CPUs without a break. Times are those of carrying out.
@@ -154,7 +154,7 @@ impl Policies {
         Policies { alternatives: header.alternatives.clone(), now }
     }
 
-    /// Follows a [`What::Switch`]. Numbers that the header does not know become words.
+    /// Follows a [`RecordKind::Switch`]. Numbers that the header does not know become words.
     pub fn switch(&mut self, at: Time, domain: Option<u16>, to: u16) -> Switch {
         let to = self.alternatives.get(usize::from(to)).cloned().unwrap_or_else(|| format!("policy {to}"));
         match self.now.get_mut(domain.map_or(0, |d| usize::from(d) + 1)) {
@@ -165,7 +165,7 @@ impl Policies {
         }
     }
 
-    /// Follows a [`What::Configure`]: the system's policy with another setting, or without it when that is at its default again.
+    /// Follows a [`RecordKind::Configure`]: the system's policy with another setting, or without it when that is at its default again.
     pub fn configure(&mut self, at: Time, setting: u8, value: Option<i64>) -> Switch {
         let policy = &mut self.now[0].1;
         let (name, settings) = policy.split_once(':').unwrap_or((policy, ""));
@@ -237,14 +237,14 @@ impl Timeline {
         let mut in_handler = vec![false; n];
         let mut policies = Policies::of(&trace.header);
         for r in &trace.records {
-            match r.record.what {
-                What::Window { window, frame } => {
+            match r.record.kind {
+                RecordKind::Window { window, frame } => {
                     if let Some(before) = line.windows.last_mut() {
                         before.to = r.applied;
                     }
                     line.windows.push(WindowSpan { window, frame, from: r.applied, to: end.max(r.applied) });
                 }
-                What::Release { task, job, deadline } => {
+                RecordKind::Release { task, job, deadline } => {
                     let release = r.record.at;
                     line.jobs[task.index()].push(Job {
                         task,
@@ -256,7 +256,7 @@ impl Timeline {
                         cut_off: false,
                     });
                 }
-                What::Finish { task, job, outcome, .. } => {
+                RecordKind::Finish { task, job, outcome, .. } => {
                     if let Some(job) = line.job_mut(task, job) {
                         job.finish = Some((r.record.at, outcome));
                     }
@@ -265,67 +265,67 @@ impl Timeline {
                         line.end_wait(&mut waiting[task.index()], r.applied);
                     }
                 }
-                What::Handler { task, job, deadline } => {
+                RecordKind::Handler { task, job, deadline } => {
                     in_handler[task.index()] = true;
                     if let Some(job) = line.job_mut(task, job) {
                         job.handler = Some(Handler { from: r.record.at, deadline, end: None });
                     }
                 }
-                What::HandlerEnd { task, job, .. } => {
+                RecordKind::HandlerEnd { task, job, .. } => {
                     in_handler[task.index()] = false;
                     line.end_wait(&mut waiting[task.index()], r.applied);
                     if let Some(handler) = line.job_mut(task, job).and_then(|j| j.handler.as_mut()) {
                         handler.end = Some(r.record.at);
                     }
                 }
-                What::Block { task, .. } => {
+                RecordKind::Block { task, .. } => {
                     waiting[task.index()] = Some(line.waits.len());
                     let (resource, from) = (asked[task.index()], r.applied);
                     line.waits.push(Wait { task, resource, from, to: end.max(from) });
                 }
-                What::Wake { task, .. } => line.end_wait(&mut waiting[task.index()], r.applied),
-                What::Lock { task, resource, granted } => {
+                RecordKind::Wake { task, .. } => line.end_wait(&mut waiting[task.index()], r.applied),
+                RecordKind::Lock { task, resource, granted } => {
                     asked[task.index()] = (!granted).then_some(resource);
                     if granted {
                         let (from, to) = (r.applied, end.max(r.applied));
                         line.holds.push(Hold { task, resource, from, to });
                     }
                 }
-                What::Unlock { task, resource } => {
+                RecordKind::Unlock { task, resource } => {
                     let held = |h: &&mut Hold| (h.task, h.resource) == (task, resource);
                     if let Some(hold) = line.holds.iter_mut().rev().find(held) {
                         hold.to = r.applied.max(hold.from);
                     }
                 }
-                What::Start { task, job, place } => {
+                RecordKind::Start { task, job, place } => {
                     running[task.index()] = Some(line.intervals.len());
                     let (from, to) = (r.applied, end.max(r.applied));
                     let handler = in_handler[task.index()];
                     line.intervals.push(Interval { task, job, place, from, to, reason: None, handler });
                 }
-                What::Stop { task, reason, .. } => {
+                RecordKind::Stop { task, reason, .. } => {
                     if let Some(index) = running[task.index()].take() {
                         let interval = &mut line.intervals[index];
                         interval.to = r.applied.max(interval.from);
                         interval.reason = Some(reason);
                     }
                 }
-                What::Switch { domain, to } => line.switches.push(policies.switch(r.applied, domain, to)),
-                What::Configure { setting, value } => {
+                RecordKind::Switch { domain, to } => line.switches.push(policies.switch(r.applied, domain, to)),
+                RecordKind::Configure { setting, value } => {
                     line.switches.push(policies.configure(r.applied, setting, value));
                 }
-                What::Call { task, job, call, granted } => {
+                RecordKind::Call { task, job, call, granted } => {
                     line.calls.push(Asked { at: r.applied, task, job, call, granted });
                 }
-                What::WindowsLost { .. }
-                | What::Budget { .. }
-                | What::Yield { .. }
-                | What::Deadlock { .. }
-                | What::Round { .. }
-                | What::Burst { .. }
-                | What::LateSignal { .. }
-                | What::Behind { .. }
-                | What::Exit { .. } => {}
+                RecordKind::WindowsLost { .. }
+                | RecordKind::Budget { .. }
+                | RecordKind::Yield { .. }
+                | RecordKind::Deadlock { .. }
+                | RecordKind::Round { .. }
+                | RecordKind::Burst { .. }
+                | RecordKind::LateSignal { .. }
+                | RecordKind::Behind { .. }
+                | RecordKind::Exit { .. } => {}
             }
         }
         line.note_cut_off(trace);
@@ -336,8 +336,8 @@ impl Timeline {
     fn note_cut_off(&mut self, trace: &Trace) {
         let mut signalled = vec![false; self.jobs.len()];
         for r in &trace.records {
-            if let What::Finish { task, outcome: Outcome::Completed, .. } | What::LateSignal { task, .. } =
-                r.record.what
+            if let RecordKind::Finish { task, outcome: Outcome::Completed, .. } | RecordKind::LateSignal { task, .. } =
+                r.record.kind
             {
                 signalled[task.index()] = true;
             }

@@ -127,7 +127,7 @@ fn write_machine(out: &mut String, workload: &Workload) {
     if !costs.is_empty() {
         line!(out, "costs: {{{}}}", costs.join(", "));
     }
-    if scenario.deciding == Deciding::Each {
+    if scenario.deciding == Deciding::Concurrent {
         line!(out, "deciding: each");
     }
     if let Some(steal) = &scenario.steal {

@@ -192,7 +192,7 @@ impl Domains {
             if tasks.is_empty() && homes.iter().all(Option::is_some) {
                 let message = format!("the domain `{}` has no task", clipped(&domain.name));
                 let fault = Diagnostic::warning(&domain.place, message).label("its CPUs idle");
-                reader.push(fault.hint("give CPUs that nobody needs to another domain"));
+                reader.push(fault.hint("move CPUs that no task needs to another domain"));
             }
             domains.push(model::Domain { cpus: domain.cpus, tasks, policy: domain.policy });
         }

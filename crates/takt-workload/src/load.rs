@@ -133,7 +133,7 @@ fn points(reader: &mut Reader, node: &Node) -> Option<Load> {
         if let Some(repeat) = repeat.flatten().filter(|repeat| span > *repeat) {
             reader.push(
                 Diagnostic::error(&at.span, "a point of the load is never reached")
-                    .label(format!("the points begin anew after {repeat}"))
+                    .label(format!("the points repeat after {repeat}"))
                     .hint("raise `repeat`, or remove the point"),
             );
         }

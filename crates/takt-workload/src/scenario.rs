@@ -281,7 +281,8 @@ fn one_thing(reader: &mut Reader, node: &Node, of_task: usize) {
         (Some(_), None) if of_task == 1 => {}
         (None, Some(_)) if of_task == 0 => {}
         (None, _) if of_task > 0 => {
-            let fault = Diagnostic::error(&place, "a change has no `task`").label("nobody's share, skew or state");
+            let fault = Diagnostic::error(&place, "a change has no `task`")
+                .label("a share, a skew or a state belongs to a task");
             reader.push(fault.hint(CHANGE_HINT));
         }
         (task, _) => {

@@ -93,7 +93,7 @@ impl Servers {
         for Named { name, place, .. } in self.list.iter().filter(|named| !named.used) {
             let fault = Diagnostic::warning(place, format!("the server `{}` serves no task", clipped(name)));
             reader.push(
-                fault.label("nobody is behind it").hint(format!("add `server: {name}` to tasks, or remove the server")),
+                fault.label("no task uses it").hint(format!("add `server: {name}` to tasks, or remove the server")),
             );
         }
         self.list.into_iter().map(|named| (named.server, named.name)).unzip()

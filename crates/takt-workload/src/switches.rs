@@ -142,7 +142,7 @@ impl Policies {
                 let own = if entry.key == CLUSTER.name { "c-rr, cluster: 4" } else { "g-edf, mapper: in-order" };
                 reader.push(
                     Diagnostic::error(&entry.key_span, format!("`{}` is no setting that can change alone", entry.key))
-                        .label("the policy has to be built anew")
+                        .label("this setting belongs to the whole policy")
                         .hint(format!("name the policy with it, as in `policy: {{name: {own}}}`: that switches to it")),
                 );
                 continue;

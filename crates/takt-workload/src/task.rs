@@ -274,7 +274,7 @@ impl RawTask {
         if self.init && per_job {
             refuse(
                 "init",
-                "starts anew for every job and cannot initialise before",
+                "starts again for each job and cannot initialise before",
                 "a process per job completes by ending, and signals nothing",
                 "remove `init`, or `spawn: per-job`",
             );

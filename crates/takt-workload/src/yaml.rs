@@ -53,7 +53,13 @@ pub(crate) const KEYS: [&str; 30] = [
 
 const LATE: [(&str, Late); 3] =
     [("continue", Late::Continue), ("abort", Late::Abort), ("abort-at-event", Late::AbortAtEvent)];
-const DECIDING: [(&str, Deciding); 2] = [("one", Deciding::One), ("each", Deciding::Each)];
+/// ChronOS's words for its two models of global scheduling, and short ones.
+const DECIDING: [(&str, Deciding); 4] = [
+    ("one", Deciding::StopTheWorld),
+    ("each", Deciding::Concurrent),
+    ("stop-the-world", Deciding::StopTheWorld),
+    ("concurrent", Deciding::Concurrent),
+];
 const BACKLOG: [(&str, Backlog); 2] = [("queue", Backlog::Queue), ("skip", Backlog::Skip)];
 const PRESET: [(&str, Backlog); 2] = [("chronos", Backlog::Chronos), ("hartstone", Backlog::Hartstone)];
 const LOCKING: [(&str, Locking); 3] =
@@ -328,7 +334,7 @@ impl Top<'_> {
             && let Some(hint) = number_not_count(set).filter(|_| policy.scope != Scope::Uniprocessor)
         {
             let fault = Diagnostic::warning(at, format!("a policy for several CPUs has only {}", cpus_text(set)));
-            reader.push(fault.label("a list of numbers, and no count").hint(hint));
+            reader.push(fault.label("CPU numbers, not a count").hint(hint));
         }
         fit_machine(reader, &policy, &mut machine, from_all, place);
         if let Some(fault) = self.options.policy.as_ref().and_then(policy::check) {

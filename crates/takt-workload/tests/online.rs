@@ -498,7 +498,7 @@ fn what_only_a_simulation_does_can_be_taken_out() {
     let mut w =
         ok("policy: g-edf\ncpus: 0-1\nload: 2\ndeciding: each\ncosts: {lock: 1us, interrupt: 2us}\ntick: 1ms\n\
          tasks: [{name: a, period: 10ms, runtime: 1ms, utility: 3, handler: 1ms}]");
-    assert_eq!((w.scenario.deciding, w.scenario.costs.lock), (Deciding::Each, Span::from_us(1)));
+    assert_eq!((w.scenario.deciding, w.scenario.costs.lock), (Deciding::Concurrent, Span::from_us(1)));
     let keys: Vec<&str> = w.simulated_only().into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, ["tick", "load", "costs", "deciding"]);
     let handler = w.system.tasks[0].handler;

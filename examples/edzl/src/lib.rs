@@ -20,7 +20,7 @@ fn latest_start(task: TaskId, cx: &Context<'_>) -> Time {
 }
 
 impl Ordering for Edzl {
-    const FOLLOWS: bool = true;
+    const TRACKS_RUNNING: bool = true;
     const TIMED: bool = true;
     const PROMOTES: bool = true;
 

@@ -5,7 +5,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, System, Task};
 use takt_core::policy::Registry;
-use takt_core::record::{Record, What};
+use takt_core::record::{Record, RecordKind};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 
@@ -46,8 +46,8 @@ fn simulated(cpus: usize, tasks: &[(i64, i64)]) -> Vec<(i64, u32, u64)> {
     let mut engine = Engine::with_registry(system, registry).expect("it suits the policy");
     let mut records: Vec<Record> = Vec::new();
     takt_sim::simulate(&mut engine, &Scenario::default(), Span::from_ns(UNTIL), &mut records, |_| ());
-    let end = |record: &Record| match record.what {
-        What::Finish { task, job, .. } => Some((record.at.ns(), task.0, job)),
+    let end = |record: &Record| match record.kind {
+        RecordKind::Finish { task, job, .. } => Some((record.at.ns(), task.0, job)),
         _ => None,
     };
     let mut ends: Vec<_> = records.iter().filter_map(end).collect();

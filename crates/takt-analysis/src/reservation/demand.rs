@@ -64,7 +64,7 @@ pub(super) fn fits(claims: &[Claim]) -> Result<(), String> {
             Ok(due) if due == t => deadline_before(&times, t),
             _ => {
                 let (within, due) = (Span::from_ns(t as i64), i64::try_from(due).map_or(Span::MAX, Span::from_ns));
-                return Err(format!("in {within} the servers can need {due} by their deadlines, which proves nothing"));
+                return Err(format!("in {within} the servers can need {due} by their deadlines (inconclusive)"));
             }
         };
     }

@@ -72,7 +72,7 @@ pub enum Why {
     LoadWithin,
     /// The utilisation is above this number of CPUs.
     Overload(u64),
-    /// A utilisation bound is not kept, which proves nothing.
+    /// A utilisation bound is not kept (inconclusive).
     BoundExceeded,
     /// The demand never exceeds the time there is.
     DemandWithin,
@@ -113,7 +113,7 @@ impl Why {
             Why::LoadWithin => "the utilisation is within the bound".into(),
             Why::Overload(1) => "the utilisation is above 1".into(),
             Why::Overload(cpus) => format!("the utilisation is above {cpus}"),
-            Why::BoundExceeded => "the bound is exceeded, which proves nothing".into(),
+            Why::BoundExceeded => "the bound is exceeded (inconclusive)".into(),
             Why::DemandWithin => "the demand never exceeds the time there is".into(),
             Why::Demand { at, due } => format!("by {}, {} of work are due", set.span(*at), set.span(*due)),
             Why::TooLong(task) => format!("{} needs more than its deadline or period allows", name(*task)),
@@ -128,12 +128,12 @@ impl Why {
             }
             Why::Late(task, response) => format!("{} can respond as late as {}", name(*task), set.span(*response)),
             Why::Condition => "the condition holds for every task".into(),
-            Why::Fails(task) => format!("the condition fails for {}, which proves nothing", name(*task)),
+            Why::Fails(task) => format!("the condition fails for {} (inconclusive)", name(*task)),
             Why::Placed(0) => "every task has a CPU".into(),
             Why::Placed(1) => "every task has its place, one of them in pieces".into(),
             Why::Placed(n) => format!("every task has its place, {n} of them in pieces"),
             Why::NoPlace(task) => format!("no place was found for {}", name(*task)),
-            Why::Nothing => "no more work than CPUs and no job too long, which proves nothing".into(),
+            Why::Nothing => "no more work than CPUs and no job too long (inconclusive)".into(),
             Why::Search => "gave up: the search takes too long, or its numbers grow too large".into(),
             Why::Beyond(what) => (*what).into(),
         }

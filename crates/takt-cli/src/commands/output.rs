@@ -131,7 +131,7 @@ impl Thread {
             Some(limit) => self.done.recv_timeout(limit) != Err(mpsc::RecvTimeoutError::Timeout),
             None => self.done.recv().is_ok(),
         };
-        let unread = || Some(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it"));
+        let unread = || Some(io::Error::new(io::ErrorKind::TimedOut, "no reader takes it"));
         self.state.take_error().or_else(|| if written { None } else { unread() })
     }
 }
@@ -162,7 +162,7 @@ impl Write for Behind {
             return Err(e);
         }
         if self.state.piled.fetch_add(bytes.len(), Ordering::AcqRel) > PILE_MAX {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no reader takes it"));
         }
         let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
         self.chunks.send(bytes.to_vec()).map(|()| bytes.len()).map_err(gone)

@@ -386,7 +386,7 @@ fn print(
     let (late, effort) = (&report.lateness, &report.effort);
     writeln!(
         out,
-        "scheduler ({}): planned instants handled {} late at the median, {} at p99, {} at most; a switch took {}, {}, {}",
+        "scheduling latency ({}): p50 {}, p99 {}, max {}; a switch took: p50 {}, p99 {}, max {}",
         report.scheduler_class,
         short(late.quantile(500)),
         short(late.quantile(990)),
@@ -451,7 +451,10 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
         remarks.push(format!("warning: the run could not be watched to its end: {e}"));
     }
     if report.dropped > 0 {
-        remarks.push(format!("warning: {} trace records were lost because nobody took them in time", report.dropped));
+        remarks.push(format!(
+            "warning: {} trace records were lost because they were not taken over in time",
+            report.dropped
+        ));
     }
     if let Some(e) = &report.first_failure {
         remarks.push(format!("warning: the kernel refused {} stops or starts, first with: {e}", report.failures));

@@ -121,7 +121,7 @@ impl Checksum {
 /// A record whose first line has been read.
 pub(crate) struct Reader {
     path: PathBuf,
-    lines: io::Lines<BufReader<File>>,
+    lines: io::Lines<Box<dyn BufRead>>,
     header: Value,
     checksum: Checksum,
 }
@@ -154,7 +154,12 @@ impl Reader {
     /// Status 2 if the file is no record.
     pub(crate) fn open(path: &Path) -> Result<Reader, Failure> {
         let file = File::open(path).map_err(|e| Failure::file("read", path, &e))?;
-        let mut lines = BufReader::new(file).lines();
+        Reader::of(path, Box::new(BufReader::new(file)))
+    }
+
+    /// As [`Reader::open`], of what was opened already.
+    pub(crate) fn of(path: &Path, input: Box<dyn BufRead>) -> Result<Reader, Failure> {
+        let mut lines = input.lines();
         let first = lines.next().transpose().map_err(|e| Failure::file("read", path, &e))?.unwrap_or_default();
         let mut checksum = Checksum::default();
         checksum.add(&first);

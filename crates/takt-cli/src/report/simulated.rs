@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use takt_core::input::Input;
 use takt_core::model::{Arrival, ResourceId, Step, System, Task, TaskId};
-use takt_core::record::{Record, Sink, What};
+use takt_core::record::{Record, RecordKind, Sink};
 use takt_core::scenario::{Costs, Deciding};
 use takt_core::time::{Span, Time};
 use takt_sim::Report;
@@ -18,7 +18,7 @@ use takt_workload::Workload;
 pub(crate) struct Notes {
     /// Calls for other terms, and how many of them were refused, by task.
     calls: Vec<(u64, u64)>,
-    /// The first circles of jobs that wait for each other, each from the one whose request closed it.
+    /// The first cycles of jobs that wait for each other, each from the one whose request closed it.
     deadlocks: Vec<Deadlock>,
     /// By resource, who holds it, and by task, what it asked for last without getting it.
     owners: Vec<Option<TaskId>>,
@@ -34,7 +34,7 @@ pub(crate) struct Notes {
 /// Jobs that wait for each other: each for what the next one holds, and the last for what the first one holds.
 struct Deadlock {
     at: Time,
-    circle: Vec<(TaskId, ResourceId)>,
+    cycle: Vec<(TaskId, ResourceId)>,
 }
 
 /// More deadlocks, or switches of policies, than this are only counted.
@@ -60,42 +60,42 @@ impl Notes {
         }
     }
 
-    /// The circle that the task's request has closed. Whoever is in it waits for what it asked for last.
-    fn circle(&self, first: TaskId) -> Vec<(TaskId, ResourceId)> {
-        let mut circle = Vec::new();
+    /// The cycle that the task's request has closed. Whoever is in it waits for what it asked for last.
+    fn cycle(&self, first: TaskId) -> Vec<(TaskId, ResourceId)> {
+        let mut cycle = Vec::new();
         let mut at = first;
         while let Some(resource) = self.asked[at.index()] {
-            circle.push((at, resource));
+            cycle.push((at, resource));
             match self.owners[usize::from(resource.0)] {
-                Some(owner) if owner != first && circle.len() < self.asked.len() => at = owner,
+                Some(owner) if owner != first && cycle.len() < self.asked.len() => at = owner,
                 _ => break,
             }
         }
-        circle
+        cycle
     }
 }
 
 impl Sink for Notes {
     fn record(&mut self, record: Record) {
-        match record.what {
-            What::Lock { task, resource, granted: true } => {
+        match record.kind {
+            RecordKind::Lock { task, resource, granted: true } => {
                 self.owners[usize::from(resource.0)] = Some(task);
                 self.asked[task.index()] = None;
             }
-            What::Lock { task, resource, granted: false } => self.asked[task.index()] = Some(resource),
-            What::Unlock { resource, .. } => self.owners[usize::from(resource.0)] = None,
-            What::Deadlock { task, .. } if self.deadlocks.len() < TOLD_MAX => {
-                self.deadlocks.push(Deadlock { at: record.at, circle: self.circle(task) });
+            RecordKind::Lock { task, resource, granted: false } => self.asked[task.index()] = Some(resource),
+            RecordKind::Unlock { resource, .. } => self.owners[usize::from(resource.0)] = None,
+            RecordKind::Deadlock { task, .. } if self.deadlocks.len() < TOLD_MAX => {
+                self.deadlocks.push(Deadlock { at: record.at, cycle: self.cycle(task) });
             }
-            What::Switch { domain, to } => self.switches.push(self.policies.switch(record.at, domain, to)),
-            What::Configure { setting, value } => {
+            RecordKind::Switch { domain, to } => self.switches.push(self.policies.switch(record.at, domain, to)),
+            RecordKind::Configure { setting, value } => {
                 self.switches.push(self.policies.configure(record.at, setting, value));
             }
-            What::Call { task, granted, .. } => {
+            RecordKind::Call { task, granted, .. } => {
                 let (asked, refused) = &mut self.calls[task.index()];
                 (*asked, *refused) = (*asked + 1, *refused + u64::from(!granted));
             }
-            What::Round { .. } | What::Burst { .. } => {
+            RecordKind::Round { .. } | RecordKind::Burst { .. } => {
                 if let Some(rounds) = &mut self.rounds {
                     rounds.record(&record);
                 }
@@ -140,10 +140,10 @@ impl Simulated<'_> {
     }
 
     /// Who waits for what, and who holds that.
-    fn circle<'a>(&'a self, deadlock: &'a Deadlock) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
-        let owners = deadlock.circle.iter().cycle().skip(1);
+    fn cycle<'a>(&'a self, deadlock: &'a Deadlock) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
+        let owners = deadlock.cycle.iter().cycle().skip(1);
         let named = |(&(task, resource), &(owner, _))| (self.name(task), self.resource(resource), self.name(owner));
-        deadlock.circle.iter().zip(owners).map(named)
+        deadlock.cycle.iter().zip(owners).map(named)
     }
 
     /// Parts of the CPU time by task, where they tell more than deadlines do: for a policy that hands out shares, and for tasks
@@ -179,11 +179,11 @@ impl Simulated<'_> {
             "deadlocks": self.deadlocks,
         });
         let told = |deadlock: &Deadlock| {
-            let circle: Vec<_> = self.circle(deadlock).collect();
-            let (task, resource, _) = circle[0];
+            let cycle: Vec<_> = self.cycle(deadlock).collect();
+            let (task, resource, _) = cycle[0];
             let link = |(task, resource, owner)| json!({"task": task, "waits_for": resource, "held_by": owner});
-            let circle: Vec<Value> = circle.iter().copied().map(link).collect();
-            json!({"at_ns": deadlock.at.ns(), "task": task, "resource": resource, "circle": circle})
+            let cycle: Vec<Value> = cycle.iter().copied().map(link).collect();
+            json!({"at_ns": deadlock.at.ns(), "task": task, "resource": resource, "circle": cycle})
         };
         object["first_deadlocks"] = self.notes.deadlocks.iter().map(told).collect();
         if let Some(report) = self.report {
@@ -229,8 +229,8 @@ impl Simulated<'_> {
         if report.interrupts + report.blocked_entries > 0 {
             let Report { scheduler_runs, interrupts, blocked_entries, .. } = report;
             let deciding = match workload.scenario.deciding {
-                Deciding::One => "one CPU decides for all",
-                Deciding::Each => "each CPU decides for itself",
+                Deciding::StopTheWorld => "one CPU decides for all",
+                Deciding::Concurrent => "each CPU decides for itself",
             };
             writeln!(
                 out,
@@ -263,8 +263,8 @@ impl Simulated<'_> {
         }
         for deadlock in &self.notes.deadlocks {
             let link = |(task, resource, owner)| format!("{task} waits for {resource}, held by {owner}");
-            let circle: Vec<String> = self.circle(deadlock).map(link).collect();
-            writeln!(out, "deadlock: at {} {}", deadlock.at, circle.join("; "))?;
+            let cycle: Vec<String> = self.cycle(deadlock).map(link).collect();
+            writeln!(out, "deadlock: at {} {}", deadlock.at, cycle.join("; "))?;
         }
         let more = self.deadlocks.saturating_sub(self.notes.deadlocks.len() as u64);
         if more > 0 {
@@ -318,8 +318,8 @@ fn costs(c: &Costs) -> [(&'static str, Span); 7] {
 /// A model of global scheduling by its name in the file.
 fn deciding(deciding: Deciding) -> &'static str {
     match deciding {
-        Deciding::One => "one",
-        Deciding::Each => "each",
+        Deciding::StopTheWorld => "one",
+        Deciding::Concurrent => "each",
     }
 }
 

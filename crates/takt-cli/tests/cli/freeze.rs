@@ -2,7 +2,7 @@
 
 use crate::common::{Room, attempts, ensure, workloads};
 use crate::machine::on_cpus;
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 
 /// Who has which CPUs from when to when, as `CPU from to task`.
 fn occupancy(room: &Room, trace: &str) -> Vec<String> {
@@ -17,9 +17,9 @@ fn occupancy(room: &Room, trace: &str) -> Vec<String> {
         }
     };
     for record in trace.records.iter().map(|r| r.record) {
-        match record.what {
-            What::Start { task, place, .. } => running[place.index()] = Some((record.at.ns(), task.0)),
-            What::Stop { place, .. } => stop(place.index(), &mut running[place.index()], record.at.ns()),
+        match record.kind {
+            RecordKind::Start { task, place, .. } => running[place.index()] = Some((record.at.ns(), task.0)),
+            RecordKind::Stop { place, .. } => stop(place.index(), &mut running[place.index()], record.at.ns()),
             _ => {}
         }
     }

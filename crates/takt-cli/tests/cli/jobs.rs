@@ -3,7 +3,7 @@
 use crate::common::{Room, attempts, ensure, has_cpus, mechanisms};
 use crate::machine::on_cpus;
 use serde_json::Value;
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 use takt_core::time::Span;
 
 /// Numbers of a task in a summary.
@@ -195,8 +195,8 @@ fn a_signal_tells_a_program_of_the_abort() {
         let task = &run["tasks"][0];
         let all = counts(task, ["released", "handlers", "behind", "late_signals"]);
         let records = room.trace("t.jsonl").records;
-        let handled = records.iter().filter_map(|r| match r.record.what {
-            What::HandlerEnd { consumed, .. } => Some(consumed.nominal_time()),
+        let handled = records.iter().filter_map(|r| match r.record.kind {
+            RecordKind::HandlerEnd { consumed, .. } => Some(consumed.nominal_time()),
             _ => None,
         });
         let handled: Vec<Span> = handled.collect();
@@ -317,8 +317,8 @@ fn what_has_no_effect_is_refused_or_told() {
 
 /// Median delay from the releases of `b` to its dispatch.
 fn released_late(room: &Room, offset: Span, period: Span) -> i64 {
-    let starts = room.trace("t.jsonl").records.into_iter().filter_map(|r| match r.record.what {
-        What::Start { task, job, .. } if task.0 == 1 => {
+    let starts = room.trace("t.jsonl").records.into_iter().filter_map(|r| match r.record.kind {
+        RecordKind::Start { task, job, .. } if task.0 == 1 => {
             Some((r.applied - takt_core::time::Time::ZERO).ns() - offset.ns() - period.ns() * job as i64)
         }
         _ => None,

@@ -213,7 +213,7 @@ fn unknown_verdicts_are_no_zero() {
     assert_eq!(json["notes"][0], note);
     assert!(svg.contains(r#"class="bar""#) && svg.contains("bars: up to the sets accepted"), "{svg}");
     // A point without any verdict has no dot: PD² is drawn at one of two points.
-    assert_eq!(svg.matches("<circle").count(), 3);
+    assert_eq!(svg.matches("<cycle").count(), 3);
 }
 
 /// Random sets state no priorities: under `fp` they have those of `--priorities`, by default by their periods.
@@ -725,5 +725,5 @@ fn runs_in_which_nothing_is_counted_are_left_out() {
     assert_eq!(room.text("a.svg").matches("<polyline").count(), 0);
     // One CPU has no panel of migrations, and a single load has dots.
     room.takt(&[&base[..], &["1s", "--svg", "a.svg"]].concat()).expect(0);
-    assert!(!room.text("a.svg").contains("migrations") && room.text("a.svg").contains("<circle"));
+    assert!(!room.text("a.svg").contains("migrations") && room.text("a.svg").contains("<cycle"));
 }

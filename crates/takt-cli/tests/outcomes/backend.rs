@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::fs;
 use std::process::{Command, Stdio};
-use takt_core::record::{Outcome, What};
+use takt_core::record::{Outcome, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_trace::{Format, Trace};
 
@@ -160,19 +160,19 @@ fn order(trace: &Trace) -> Vec<String> {
     let (names, mut begun) = (trace.header.labels(), HashSet::new());
     let mut order = Vec::new();
     for record in &trace.records {
-        order.extend(match record.record.what {
-            What::Start { task, job, .. } => {
+        order.extend(match record.record.kind {
+            RecordKind::Start { task, job, .. } => {
                 begun.insert((task, job)).then(|| format!("{} begins {job}", names[task.index()]))
             }
             // The end of the run and what ends with it are one instant.
-            What::Finish { task, job, outcome, .. } if outcome != Outcome::Skipped => {
+            RecordKind::Finish { task, job, outcome, .. } if outcome != Outcome::Skipped => {
                 Some(format!("{} ends {job} {outcome:?}", names[task.index()]))
             }
-            What::Behind { task, job, abandoned } => {
+            RecordKind::Behind { task, job, abandoned } => {
                 Some(format!("{} is behind in {job} with {abandoned}", names[task.index()]))
             }
-            What::LateSignal { task, job } => Some(format!("{} signals {job} late", names[task.index()])),
-            What::Handler { task, job, .. } => Some(format!("{} handles {job}", names[task.index()])),
+            RecordKind::LateSignal { task, job } => Some(format!("{} signals {job} late", names[task.index()])),
+            RecordKind::Handler { task, job, .. } => Some(format!("{} handles {job}", names[task.index()])),
             _ => None,
         });
     }
@@ -197,9 +197,9 @@ fn lost(summary: &Value, trace: &Trace) -> Span {
     let mut had = vec![Span::ZERO; trace.header.tasks.len()];
     let mut since = vec![None; had.len()];
     for record in &trace.records {
-        match record.record.what {
-            What::Start { task, .. } => since[task.index()] = Some(record.applied),
-            What::Stop { task, .. } => {
+        match record.record.kind {
+            RecordKind::Start { task, .. } => since[task.index()] = Some(record.applied),
+            RecordKind::Stop { task, .. } => {
                 let from: Option<Time> = since[task.index()].take();
                 had[task.index()] += from.map_or(Span::ZERO, |from| (record.applied - from).or_zero());
             }

@@ -2,7 +2,7 @@
 
 use takt_core::engine::Engine;
 use takt_core::model::{Completion, Execution, Handler, OnAbort, Task};
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::scenario::Scenario;
 use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
@@ -116,10 +116,10 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
     let mut records: Vec<Record> = Vec::new();
     takt_sim::simulate(&mut engine, &scenario, duration, &mut records, |_: Time| ());
     let mut begun = std::collections::HashSet::new();
-    let happened = |record: &Record| match record.what {
-        What::Start { task, job, .. } => begun.insert((task, job)).then_some(("begins", task.0, job)),
-        What::Finish { outcome: Outcome::Skipped, .. } => None,
-        What::Finish { task, job, outcome, .. } => Some((
+    let happened = |record: &Record| match record.kind {
+        RecordKind::Start { task, job, .. } => begun.insert((task, job)).then_some(("begins", task.0, job)),
+        RecordKind::Finish { outcome: Outcome::Skipped, .. } => None,
+        RecordKind::Finish { task, job, outcome, .. } => Some((
             match outcome {
                 Outcome::Completed => "completed",
                 Outcome::Aborted => "aborted",
@@ -130,9 +130,9 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
             task.0,
             job,
         )),
-        What::Behind { task, job, .. } => Some(("behind", task.0, job)),
-        What::LateSignal { task, job } => Some(("late", task.0, job)),
-        What::Handler { task, job, .. } => Some(("handler", task.0, job)),
+        RecordKind::Behind { task, job, .. } => Some(("behind", task.0, job)),
+        RecordKind::LateSignal { task, job } => Some(("late", task.0, job)),
+        RecordKind::Handler { task, job, .. } => Some(("handler", task.0, job)),
         _ => None,
     };
     let order = records.iter().filter_map(happened).collect();

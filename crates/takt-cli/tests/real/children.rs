@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 
 /// One process in windows of 20 ms.
 fn alone(cmd: &str) -> Room {
@@ -133,7 +133,8 @@ fn a_full_pipe_holds_up_neither_the_schedule_nor_its_end() {
                 running.wait_unchecked();
                 until("the watcher has ended", || watchers(pid).is_empty());
                 let trace = room.trace("t.jsonl");
-                let windows = trace.records.iter().filter(|r| matches!(r.record.what, What::Window { .. })).count();
+                let windows =
+                    trace.records.iter().filter(|r| matches!(r.record.kind, RecordKind::Window { .. })).count();
                 assert!(windows >= 5, "{which}: {windows} windows");
             }
         }
@@ -203,8 +204,8 @@ fn stopped_for_a_while() -> Result<(), String> {
         if at > now {
             (before, now) = (now, at);
         }
-        match r.record.what {
-            What::Window { frame, .. } => {
+        match r.record.kind {
+            RecordKind::Window { frame, .. } => {
                 assert_eq!(frame, next, "each window once, none of the lost ones");
                 assert_eq!(at / LENGTH, frame as i64, "each in its place");
                 // The window that was going on when the scheduler came back begins there; all others on the grid.
@@ -212,7 +213,7 @@ fn stopped_for_a_while() -> Result<(), String> {
                 next += 1;
                 windows += 1;
             }
-            What::WindowsLost { count } => {
+            RecordKind::WindowsLost { count } => {
                 counted += count;
                 next += count;
             }
@@ -220,7 +221,7 @@ fn stopped_for_a_while() -> Result<(), String> {
         }
     }
     assert_eq!((counted, windows + lost), (lost, next), "each window is there or lost");
-    let all: Vec<_> = trace.records.iter().filter(|r| matches!(r.record.what, What::Window { .. })).collect();
+    let all: Vec<_> = trace.records.iter().filter(|r| matches!(r.record.kind, RecordKind::Window { .. })).collect();
     let close = all.windows(2).filter(|w| (w[1].applied - w[0].applied).ns() < LENGTH / 2).count();
     // A stall of the machine makes one window late, and so the next one close.
     ensure(close <= 10, || format!("a burst: {close} windows follow within half a length"))

@@ -5,7 +5,7 @@ use crate::machine::{on_cpus, skip};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 use takt_core::time::{Span, Time};
 use takt_trace::{Trace, kernel};
 
@@ -73,9 +73,9 @@ impl Drop for Instance {
 fn intervals(trace: &Trace, task: u32) -> Vec<(Time, Time)> {
     let (mut found, mut start) = (Vec::new(), None);
     for r in &trace.records {
-        match r.record.what {
-            What::Start { task: t, .. } if t.0 == task => start = Some(r.record.at),
-            What::Stop { task: t, .. } if t.0 == task => found.push((start.take().unwrap(), r.applied)),
+        match r.record.kind {
+            RecordKind::Start { task: t, .. } if t.0 == task => start = Some(r.record.at),
+            RecordKind::Stop { task: t, .. } if t.0 == task => found.push((start.take().unwrap(), r.applied)),
             _ => {}
         }
     }

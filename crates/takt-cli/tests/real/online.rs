@@ -4,7 +4,7 @@ use crate::common::{Room, Running, TAKT, attempts, ensure, has_cpus, mechanisms,
 use crate::machine::{calm, on_cpus, skip};
 use serde_json::Value;
 use serde_json::json;
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 use takt_core::time::Span;
 use takt_trace::diff;
 
@@ -125,8 +125,8 @@ fn a_budget_of_cpu_time_is_enforced() {
                 let trace = room.trace("t.jsonl");
                 let mut over = Span::ZERO;
                 for record in &trace.records {
-                    if let What::Finish { task, outcome: takt_core::record::Outcome::Aborted, consumed, .. } =
-                        record.record.what
+                    if let RecordKind::Finish { task, outcome: takt_core::record::Outcome::Aborted, consumed, .. } =
+                        record.record.kind
                     {
                         assert_eq!(task.0, 1);
                         over = over.max(consumed.nominal_time() - Span::from_ms(5));
@@ -181,9 +181,9 @@ fn shares_are_kept_over_real_processes() {
                 let _ = room.takt(&args).json();
                 let (mut rounds, mut used) = (0, [Span::ZERO; 2]);
                 for record in &room.trace("t.jsonl").records {
-                    match record.record.what {
-                        What::Round { .. } => rounds += 1,
-                        What::Burst { task, measured, .. } => used[task.index()] += measured,
+                    match record.record.kind {
+                        RecordKind::Round { .. } => rounds += 1,
+                        RecordKind::Burst { task, measured, .. } => used[task.index()] += measured,
                         _ => {}
                     }
                 }

@@ -3,7 +3,7 @@
 use crate::common::{Room, attempts, ensure, has_cpus, workloads};
 use crate::machine::{calm, on_cpus, skip};
 use serde_json::Value;
-use takt_core::record::{Outcome, What};
+use takt_core::record::{Outcome, RecordKind};
 use takt_core::time::Span;
 use takt_trace::diff::{self, Diff};
 
@@ -91,17 +91,20 @@ fn a_process_that_signals_starts_as_simulated() {
         let (file, room) = (file.to_str().unwrap(), Room::new());
         let starts = |command, name| {
             room.takt(&[command, file, "--duration", "1s", "--trace", name]).expect(0);
-            let what = room.trace(name).records.into_iter().map(|r| r.record.what);
-            what.filter(|what| matches!(what, What::Start { .. } | What::Release { .. } | What::Window { .. }))
-                .collect::<Vec<_>>()
+            let what = room.trace(name).records.into_iter().map(|r| r.record.kind);
+            what.filter(|what| {
+                matches!(what, RecordKind::Start { .. } | RecordKind::Release { .. } | RecordKind::Window { .. })
+            })
+            .collect::<Vec<_>>()
         };
         let simulated = starts("sim", "sim.jsonl");
         attempts(5, || {
             let run = starts("run", "run.jsonl");
             ensure(run == simulated, || format!("{run:?}\ninstead of {simulated:?}"))?;
             let records = room.trace("run.jsonl").records.into_iter();
-            let finished =
-                records.filter(|r| matches!(r.record.what, What::Finish { outcome: Outcome::Completed, .. })).count();
+            let finished = records
+                .filter(|r| matches!(r.record.kind, RecordKind::Finish { outcome: Outcome::Completed, .. }))
+                .count();
             ensure(finished >= 15, || format!("{finished} of 20 jobs ended by their signal"))?;
             room.check("run.jsonl", file)
         });

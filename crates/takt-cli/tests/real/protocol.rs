@@ -5,7 +5,7 @@ use crate::machine::on_cpus;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
-use takt_core::record::{Outcome, What};
+use takt_core::record::{Outcome, RecordKind};
 use takt_core::time::Span;
 
 #[test]
@@ -48,15 +48,15 @@ fn the_next_process_starts_when_one_completes() {
             let trace = room.trace("t.jsonl");
             let (mut early, mut finished) = (0, None);
             for record in trace.records.iter().map(|r| r.record) {
-                match record.what {
-                    What::Finish { task, outcome: Outcome::Completed, consumed, .. } if task.0 == 0 => {
+                match record.kind {
+                    RecordKind::Finish { task, outcome: Outcome::Completed, consumed, .. } if task.0 == 0 => {
                         let consumed = consumed.nominal_time();
                         // Where a host takes time away, the kernel may have charged it to nobody.
                         ensure(consumed >= Span::from_us(4900), || format!("5 ms of CPU time took {consumed}"))?;
                         early += usize::from(consumed < Span::from_ms(30));
                         finished = Some(record.at);
                     }
-                    What::Start { task, .. } if task.0 == 1 => {
+                    RecordKind::Start { task, .. } if task.0 == 1 => {
                         if let Some(at) = finished.take() {
                             ensure(record.at == at, || {
                                 format!("at {}, not at the instant of the completion, {at}", record.at)
@@ -100,7 +100,7 @@ fn a_client_of_its_own_speaks_the_protocol() {
     }
     on_cpus(|| {
         let me = std::env::current_exe().unwrap();
-        let this = "protocol::a_client_of_its_own_speaks_the_protocol";
+        let this = "real::protocol::a_client_of_its_own_speaks_the_protocol";
         let room = Room::with(&format!(
             "windows: [{{length: 50ms, cpu: 0, sc_partition: SC}}]\n\
          partitions: [{{name: SC, processes: [{{cmd: 'exec {} --exact {this} --nocapture', budget: 40ms, init: yes}}]}}]\n",

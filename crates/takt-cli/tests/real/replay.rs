@@ -4,7 +4,7 @@ use crate::common::{Room, attempts, ensure, has_cpus};
 use crate::machine::on_cpus;
 use serde_json::json;
 use std::fs;
-use takt_core::record::{Record, What};
+use takt_core::record::{Record, RecordKind};
 
 /// Runs a workload, replays it, and returns the records of the run after checking that the replay gave the same.
 fn replayed(text: &str) -> Vec<Record> {
@@ -21,8 +21,8 @@ fn replayed(text: &str) -> Vec<Record> {
     run
 }
 
-fn count(records: &[Record], wanted: impl Fn(&What) -> bool) -> usize {
-    records.iter().filter(|r| wanted(&r.what)).count()
+fn count(records: &[Record], wanted: impl Fn(&RecordKind) -> bool) -> usize {
+    records.iter().filter(|r| wanted(&r.kind)).count()
 }
 
 /// `tests/records` holds what version 0.1.0 recorded before the core had layers: workloads, the steps of a run of each, and its trace.
@@ -58,9 +58,9 @@ fn a_window_table_with_signals_and_overruns_replays() {
          - {name: C, processes: [{cmd: exec takt burn --runtime 7ms, budget: 15ms}, {cmd: exec takt burn --runtime 2ms --jobs 5, budget: 5ms}]}\n",
             );
             use takt_core::record::Outcome::{Completed, Overrun};
-            let overruns = count(&records, |w| matches!(w, What::Finish { outcome: Overrun, .. }));
-            let completions = count(&records, |w| matches!(w, What::Finish { outcome: Completed, .. }));
-            let exits = count(&records, |w| matches!(w, What::Exit { .. }));
+            let overruns = count(&records, |w| matches!(w, RecordKind::Finish { outcome: Overrun, .. }));
+            let completions = count(&records, |w| matches!(w, RecordKind::Finish { outcome: Completed, .. }));
+            let exits = count(&records, |w| matches!(w, RecordKind::Exit { .. }));
             ensure(overruns >= 20 && completions >= 20 && exits >= 1, || {
                 format!("{overruns} overruns, {completions} completions, {exits} exits")
             })
@@ -79,7 +79,7 @@ fn earliest_deadline_first_replays() {
          - {cmd: exec takt burn --runtime 10ms, period: 70ms, runtime: 10ms, budget: 8ms}\n\
          - {cmd: exec takt burn --runtime 2ms --jobs 1, period: 90ms, runtime: 5ms, spawn: per-job}\n",
             );
-            let starts = count(&records, |w| matches!(w, What::Start { .. }));
+            let starts = count(&records, |w| matches!(w, RecordKind::Start { .. }));
             ensure(starts >= 40, || format!("{starts} starts"))
         });
     });
@@ -102,7 +102,8 @@ fn what_is_only_simulated_is_left_out_of_a_run_and_of_its_replay() {
              - {name: a, cmd: exec takt burn --runtime 20ms, period: 40ms, runtime: 3ms, budget: 5ms, execution: 1ms}\n\
              - {name: b, cmd: exec takt burn --runtime 1ms, period: 100ms, runtime: 2ms, steps: [lock r, run 50ms, unlock r]}\n",
             );
-            let aborted = |w: &What| matches!(w, What::Finish { outcome: takt_core::record::Outcome::Aborted, .. });
+            let aborted =
+                |w: &RecordKind| matches!(w, RecordKind::Finish { outcome: takt_core::record::Outcome::Aborted, .. });
             // By a timer of that resolution they would end first.
             let aborts = count(&records, aborted);
             ensure(aborts >= 5, || format!("{aborts} jobs were aborted at the end of their budget"))
@@ -125,10 +126,14 @@ fn the_handlers_of_a_program_replay() {
          \x20 budget: 5ms\n\
          \x20 handler: 20ms\n",
             );
-            let handlers = count(&records, |w| matches!(w, What::Handler { .. }));
-            let ended = count(&records, |w| matches!(w, What::HandlerEnd { .. }));
-            assert_eq!(count(&records, |w| matches!(w, What::Exit { .. })), 0, "it handles the signal");
-            assert_eq!(count(&records, |w| matches!(w, What::Behind { .. })), 0, "nothing is left after its handler");
+            let handlers = count(&records, |w| matches!(w, RecordKind::Handler { .. }));
+            let ended = count(&records, |w| matches!(w, RecordKind::HandlerEnd { .. }));
+            assert_eq!(count(&records, |w| matches!(w, RecordKind::Exit { .. })), 0, "it handles the signal");
+            assert_eq!(
+                count(&records, |w| matches!(w, RecordKind::Behind { .. })),
+                0,
+                "nothing is left after its handler"
+            );
             ensure(handlers >= 15 && ended + 1 >= handlers, || format!("{ended} of {handlers} handlers ended"))
         });
     });

@@ -3,7 +3,7 @@
 use crate::model::{PolicySpec, TaskId};
 use crate::policy::state::Phase;
 use crate::policy::{Budget, Context, Event};
-use crate::record::{JobId, Outcome, What};
+use crate::record::{JobId, Outcome, RecordKind};
 use crate::time::Time;
 use crate::work::Work;
 
@@ -12,8 +12,8 @@ impl Context<'_> {
     pub fn visited(&mut self, tasks: usize) {
         self.state.visited += tasks as u64;
     }
-    /// Writes something that only the policy knows into the trace: [`What::Round`] and [`What::Burst`].
-    pub fn record(&mut self, what: What) {
+    /// Writes something that only the policy knows into the trace: [`RecordKind::Round`] and [`RecordKind::Burst`].
+    pub fn record(&mut self, what: RecordKind) {
         self.state.record(self.sink, what);
     }
     /// Sets one of the policy's timers; a timer that was set before is moved. It is noticed as
@@ -38,10 +38,10 @@ impl Context<'_> {
             self.state.forget_grant(task, self.sink);
         }
     }
-    /// Tells the policy once more that the task waits for a resource, when all have started, if that closes a circle of jobs that
-    /// wait for each other: what a policy that breaks circles asks for when it takes over from one that does not.
-    pub(crate) fn remind_of_circle(&mut self, task: TaskId) {
-        if let Some(resource) = self.waits_for(task).filter(|_| self.state.closes_circle(task)) {
+    /// Tells the policy once more that the task waits for a resource, when all have started, if that closes a cycle of jobs that
+    /// wait for each other: what a policy that breaks cycles asks for when it takes over from one that does not.
+    pub(crate) fn remind_of_cycle(&mut self, task: TaskId) {
+        if let Some(resource) = self.waits_for(task).filter(|_| self.state.closes_cycle(task)) {
             self.state.events.push(Event::Lock { task, resource, granted: false });
         }
     }
@@ -51,7 +51,7 @@ impl Context<'_> {
         self.state.domain_switches += 1;
         // Which of several equal ones it was makes no difference.
         if let Some(to) = self.state.system.alternatives.iter().position(|other| *other == policy) {
-            self.state.record(self.sink, What::Switch { domain: Some(domain as u16), to: to as u16 });
+            self.state.record(self.sink, RecordKind::Switch { domain: Some(domain as u16), to: to as u16 });
         }
     }
     /// Replenishes a budget: `budget` replaces what is left.
@@ -74,7 +74,7 @@ impl Context<'_> {
         if run.open.is_none() {
             state.open_job(task, deadline);
         }
-        state.record(self.sink, What::Release { task, job, deadline });
+        state.record(self.sink, RecordKind::Release { task, job, deadline });
         state.begin_job(task, now, now, deadline.unwrap_or(Time::MAX));
         let told = state.events.pop();
         debug_assert!(matches!(told, Some(Event::Release { .. })));
@@ -88,9 +88,9 @@ impl Context<'_> {
             let job = state.runs[task.index()].next_job;
             state.runs[task.index()].next_job += 1;
             state.open_job(task, deadline);
-            state.record(self.sink, What::Release { task, job, deadline });
+            state.record(self.sink, RecordKind::Release { task, job, deadline });
             state.count_activation(task, Outcome::Skipped, self.sink);
-            let what = What::Finish { task, job, outcome: Outcome::Skipped, consumed: Work::ZERO };
+            let what = RecordKind::Finish { task, job, outcome: Outcome::Skipped, consumed: Work::ZERO };
             state.record(self.sink, what);
         }
     }
@@ -104,12 +104,12 @@ impl Context<'_> {
     }
     /// A window of a table begins.
     pub fn window(&mut self, window: u32, frame: u64) {
-        self.state.record(self.sink, What::Window { window, frame });
+        self.state.record(self.sink, RecordKind::Window { window, frame });
     }
     /// Windows passed unserved.
     pub fn windows_lost(&mut self, count: u64) {
         self.state.windows_lost += count;
-        self.state.record(self.sink, What::WindowsLost { count });
+        self.state.record(self.sink, RecordKind::WindowsLost { count });
     }
     /// Grants the task's present job what its own budget leaves it of CPU time, if it has one. When that is used up the engine gives the
     /// job up, so that it delays nobody else, and the policy hears of its end ([`Event::Finish`], or [`Event::Handler`]). So it does when

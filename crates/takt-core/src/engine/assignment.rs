@@ -4,7 +4,7 @@ use super::messages::{Activity, Command};
 use crate::model::TaskId;
 use crate::policy::state::{Phase, State};
 use crate::policy::{Assignment, Decision};
-use crate::record::{Place, Sink, StopReason, What};
+use crate::record::{Place, RecordKind, Sink, StopReason};
 use crate::time::Span;
 use alloc::vec::Vec;
 
@@ -108,7 +108,7 @@ impl State {
             (Activity::Handler, _) => run.at = Some(job),
             (Activity::Abandoned, Some(abandoned)) => {
                 run.counts.behind += 1;
-                self.record(sink, What::Behind { task, job, abandoned });
+                self.record(sink, RecordKind::Behind { task, job, abandoned });
             }
             _ => {}
         }
@@ -164,7 +164,7 @@ impl State {
                 false => StopReason::Suspended,
             };
             run.counts.preemptions += u64::from(reason == StopReason::Preempted);
-            self.record(sink, What::Stop { task, job, place, reason });
+            self.record(sink, RecordKind::Stop { task, job, place, reason });
         }
         commands.push(Command::Stop { task, place });
     }
@@ -178,7 +178,7 @@ impl State {
             if from != to {
                 each_cpu(&self.place_cpus, self.cpus.len(), from, |cpu| self.cpus[cpu].task = None);
                 if !run.stop_recorded {
-                    let what = What::Stop { task, job: run.job, place: from, reason: StopReason::Migrated };
+                    let what = RecordKind::Stop { task, job: run.job, place: from, reason: StopReason::Migrated };
                     self.record(sink, what);
                 }
                 commands.push(Command::Move { task, from, to, work: self.work(task) });
@@ -260,7 +260,7 @@ impl State {
             None if limited => self.arm_budget(task, now, Span::from_ns(1)),
             None => {}
         }
-        self.record(sink, What::Start { task, job, place: to });
+        self.record(sink, RecordKind::Start { task, job, place: to });
     }
 }
 

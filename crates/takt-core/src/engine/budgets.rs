@@ -3,7 +3,7 @@
 use crate::model::TaskId;
 use crate::policy::state::{Phase, State};
 use crate::policy::{Budget, Clock};
-use crate::record::{Sink, What};
+use crate::record::{RecordKind, Sink};
 use crate::rng;
 use crate::time::{Span, Time};
 
@@ -26,7 +26,7 @@ impl State {
         let job = run.job;
         self.agenda.remove(task.index());
         if !self.grant_own(task, sink) && granted {
-            self.record(sink, What::Budget { task, job, amount: None });
+            self.record(sink, RecordKind::Budget { task, job, amount: None });
         }
     }
 
@@ -70,7 +70,7 @@ impl State {
             run.lateness = Span::from_ns(rng::draw_up_to(most, seed, u64::from(task.0), run.grants) as i64);
         }
         let job = run.job;
-        self.record(sink, What::Budget { task, job, amount: Some(budget.amount) });
+        self.record(sink, RecordKind::Budget { task, job, amount: Some(budget.amount) });
         self.arm_budget(task, now, Span::from_ns(1));
     }
 }

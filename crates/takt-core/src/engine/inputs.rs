@@ -4,7 +4,7 @@ use crate::input::{Ending, Input};
 use crate::model::TaskId;
 use crate::policy::state::{Departure, Phase, State};
 use crate::policy::{Clock, Event};
-use crate::record::{JobId, Outcome, Sink, What};
+use crate::record::{JobId, Outcome, RecordKind, Sink};
 use crate::time::{Span, Time};
 use crate::work::Speed;
 
@@ -48,7 +48,7 @@ impl State {
                 if run.phase == Phase::Ready && run.place.is_some() && !run.fresh {
                     run.account(now);
                     let (job, consumed) = (run.job, run.consumed);
-                    self.record(sink, What::Yield { task, job });
+                    self.record(sink, RecordKind::Yield { task, job });
                     self.events.push(Event::Yield { task, consumed });
                 }
             }
@@ -116,7 +116,7 @@ impl State {
             self.own_work_begins = true;
         }
         let (waits, deadline) = (run.has_job(), Some(run.deadline).filter(|d| *d < Time::MAX));
-        self.record(sink, What::LateSignal { task, job });
+        self.record(sink, RecordKind::LateSignal { task, job });
         if at_it && activated {
             self.complete_open(task, sink);
             if waits {
@@ -148,7 +148,7 @@ impl State {
                 run.abandoned = run.consumed;
                 run.counts.late_signals += 1;
                 self.own_work_begins = true;
-                return self.record(sink, What::LateSignal { task, job });
+                return self.record(sink, RecordKind::LateSignal { task, job });
             }
         }
         let outcome = match ending.regular {

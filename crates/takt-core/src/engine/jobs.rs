@@ -3,7 +3,7 @@
 use crate::model::{Arrival, Backlog, Handler, Late, Load, OnAbort, ResourceId, TaskId, scaled};
 use crate::policy::Event;
 use crate::policy::state::{Departure, Open, Phase, State, slot_release};
-use crate::record::{JobId, Outcome, Sink, StopReason, What};
+use crate::record::{JobId, Outcome, RecordKind, Sink, StopReason};
 use crate::time::Time;
 use crate::utility::Utility;
 use crate::work::Work;
@@ -54,7 +54,7 @@ impl State {
         if system.counts(deadline) {
             run.counts.release(described.height());
         }
-        self.record_at(release, sink, What::Release { task, job, deadline });
+        self.record_at(release, sink, RecordKind::Release { task, job, deadline });
         let run = &mut self.runs[task.index()];
         if failed {
             run.base = release;
@@ -73,7 +73,7 @@ impl State {
     /// A job that was released never runs, which is told as of `at`.
     fn skip(&mut self, at: Time, task: TaskId, job: JobId, deadline: Option<Time>, sink: &mut dyn Sink) {
         self.runs[task.index()].counts.missed += u64::from(self.counted(deadline));
-        self.record_at(at, sink, What::Finish { task, job, outcome: Outcome::Skipped, consumed: Work::ZERO });
+        self.record_at(at, sink, RecordKind::Finish { task, job, outcome: Outcome::Skipped, consumed: Work::ZERO });
     }
 
     /// Job number `run.job`, which was to come at `planned`, becomes the task's current job as if it came at `release`.
@@ -120,7 +120,7 @@ impl State {
         run.metered = false;
         run.counts.handlers += 1;
         let job = run.job;
-        self.record(sink, What::Handler { task, job, deadline });
+        self.record(sink, RecordKind::Handler { task, job, deadline });
         self.events.push(Event::Handler { task, job, consumed });
     }
 
@@ -186,10 +186,10 @@ impl State {
         if self.system.late == Late::Abort {
             self.agenda.remove(n + index);
         }
-        let over = What::Finish { task, job, outcome, consumed };
-        self.record(sink, if was_handler { What::HandlerEnd { task, job, consumed } } else { over });
+        let over = RecordKind::Finish { task, job, outcome, consumed };
+        self.record(sink, if was_handler { RecordKind::HandlerEnd { task, job, consumed } } else { over });
         if let Some(place) = stop {
-            self.record(sink, What::Stop { task, job, place, reason: StopReason::Finished });
+            self.record(sink, RecordKind::Stop { task, job, place, reason: StopReason::Finished });
         }
         if let Some(resource) = waits_for {
             self.resources[usize::from(resource.0)].waiters.retain(|t| *t != task);
@@ -332,7 +332,7 @@ impl State {
                 if self.counted(deadline) {
                     self.uncount(task);
                 }
-                let what = What::Finish { task, job, outcome: Outcome::Exited, consumed: Work::ZERO };
+                let what = RecordKind::Finish { task, job, outcome: Outcome::Exited, consumed: Work::ZERO };
                 self.record(sink, what);
             } else {
                 self.skip(self.now, task, job, deadline, sink);
@@ -348,7 +348,7 @@ impl State {
             self.failed += 1;
         }
         self.alive -= 1;
-        self.record(sink, What::Exit { task, failed: departure == Departure::Failed });
+        self.record(sink, RecordKind::Exit { task, failed: departure == Departure::Failed });
         self.events.push(Event::Exit { task });
     }
 
@@ -393,7 +393,7 @@ impl State {
             let run = &mut self.runs[task.index()];
             (run.job, run.next_job) = (run.next_job, run.next_job + 1);
             let job = run.job;
-            self.record(sink, What::Release { task, job, deadline });
+            self.record(sink, RecordKind::Release { task, job, deadline });
             self.begin_job(task, at, planned, deadline.unwrap_or(Time::MAX));
         }
     }
@@ -417,7 +417,7 @@ impl State {
             run.pending -= 1;
             run.job = job;
             self.count_release(task, deadline);
-            self.record(sink, What::Release { task, job, deadline });
+            self.record(sink, RecordKind::Release { task, job, deadline });
             if last {
                 self.begin_job(task, planned, planned, deadline.unwrap_or(Time::MAX));
                 return;

@@ -4,10 +4,10 @@ use super::messages::{Command, Reaction};
 use crate::cpus::CpuSet;
 use crate::input::Input;
 use crate::model::{Backlog, Invalid, Late, System, TaskId};
-use crate::policy::state::{Cpu, Resource, Run, State, Timer, slot_release};
+use crate::policy::state::{Cpu, Resource, State, TaskState, Timer, slot_release};
 use crate::policy::{Build, Context, Decision, Policy, Registry};
 use crate::queue::Agenda;
-use crate::record::{Outcome, Place, Sink, StopReason, What};
+use crate::record::{Outcome, Place, RecordKind, Sink, StopReason};
 use crate::time::Time;
 use crate::work::Speed;
 use alloc::boxed::Box;
@@ -31,7 +31,7 @@ pub struct Engine {
 
 impl Engine {
     /// Bytes of the engine's own state of a task, which it allocates once for each.
-    pub const TASK_STATE: usize = size_of::<Run>();
+    pub const TASK_STATE: usize = size_of::<TaskState>();
 
     /// Builds the engine and the system's policy, which `registry` holds. Later memory is allocated only where a policy or a setting
     /// of it is changed ([`Input::Switch`], [`Input::Configure`], [`Engine::switch_policy`]).
@@ -77,7 +77,7 @@ impl Engine {
             place_cpus: place_cpus.collect(),
             speeds: speeds(&system, &places),
             places,
-            runs: system.tasks.iter().enumerate().map(|(i, t)| Run::at_start(&t.arrival, is_there(i))).collect(),
+            runs: system.tasks.iter().enumerate().map(|(i, t)| TaskState::at_start(&t.arrival, is_there(i))).collect(),
             agenda,
             timers: vec![Timer::default(); usize::from(policy.timers())],
             now: Time::ZERO,
@@ -252,7 +252,7 @@ impl Engine {
             }
             let (job, place) = (state.runs[i].job, state.runs[i].place);
             if let (Some(place), false) = (place, state.runs[i].stop_recorded) {
-                let stop = What::Stop { task: TaskId(i as u32), job, place, reason: StopReason::Suspended };
+                let stop = RecordKind::Stop { task: TaskId(i as u32), job, place, reason: StopReason::Suspended };
                 state.record(sink, stop);
             }
             // Hartstone notices a miss when the late job ends, which it did not.

@@ -3,9 +3,9 @@
 use super::step::{Engine, deliver};
 use super::task_set::{Room, TaskSet};
 use crate::model::{Invalid, PolicySpec, Task, TaskId};
-use crate::policy::state::{Run, State};
+use crate::policy::state::{State, TaskState};
 use crate::policy::{Build, Context, Policy};
-use crate::record::{Sink, What};
+use crate::record::{RecordKind, Sink};
 use crate::time::Time;
 use alloc::boxed::Box;
 
@@ -79,7 +79,7 @@ impl Engine {
     /// # Errors
     /// When the task has not left, belongs to a window table, or was removed before.
     pub fn prepare_removal(&self, task: TaskId) -> Result<Prepared, Invalid> {
-        if !self.state.runs.get(task.index()).is_some_and(Run::is_gone) {
+        if !self.state.runs.get(task.index()).is_some_and(TaskState::is_gone) {
             return Err(Invalid::Unsuitable("a task is removed when it is gone"));
         }
         self.prepare_set(TaskSet::without(&self.state.system, task)?)
@@ -130,7 +130,7 @@ impl Engine {
             None => {
                 let same = |other: &PolicySpec| *other == prepared.spec && prepared.task_set.is_none();
                 let to = self.state.system.alternatives.iter().position(same);
-                self.install_and_tell(prepared, to.map(|to| What::Switch { domain: None, to: to as u16 }), sink)
+                self.install_and_tell(prepared, to.map(|to| RecordKind::Switch { domain: None, to: to as u16 }), sink)
             }
         };
         self.decided = false;
@@ -157,7 +157,12 @@ impl Engine {
         }
     }
 
-    fn install_and_tell<S: Sink>(&mut self, mut prepared: Prepared, told: Option<What>, sink: &mut S) -> Prepared {
+    fn install_and_tell<S: Sink>(
+        &mut self,
+        mut prepared: Prepared,
+        told: Option<RecordKind>,
+        sink: &mut S,
+    ) -> Prepared {
         self.state.recording = sink.wants_records();
         self.make_room(&prepared);
         let (generation, domain_switches) = (self.state.generation, self.state.domain_switches);
@@ -191,7 +196,7 @@ impl Engine {
     }
 
     /// [`Engine::switch_policy`], and what is to be told of it as a record.
-    fn take_over<S: Sink>(&mut self, spec: PolicySpec, told: Option<What>, sink: &mut S) -> Result<(), Invalid> {
+    fn take_over<S: Sink>(&mut self, spec: PolicySpec, told: Option<RecordKind>, sink: &mut S) -> Result<(), Invalid> {
         let prepared = self.prepare(spec)?;
         drop(self.install_and_tell(prepared, told, sink));
         Ok(())
@@ -202,7 +207,7 @@ impl Engine {
         let Some(spec) = self.state.system.alternatives.get(usize::from(to)).copied() else { return };
         // One that cannot changes nothing: whoever makes the input checks it.
         let _ = match domain {
-            None => self.take_over(spec, Some(What::Switch { domain: None, to }), sink),
+            None => self.take_over(spec, Some(RecordKind::Switch { domain: None, to }), sink),
             Some(domain) => self.prepare_domain(domain, spec).map(|prepared| {
                 drop(self.install_in_domain(usize::from(domain), prepared, sink));
             }),
@@ -220,7 +225,7 @@ impl Engine {
         if spec.check_values().is_err() {
             return;
         }
-        let told = What::Configure { setting, value };
+        let told = RecordKind::Configure { setting, value };
         let cx = &mut Context { state: &mut self.state, sink };
         if self.policy.configure(&spec, cx) {
             self.state.system.policy = spec;

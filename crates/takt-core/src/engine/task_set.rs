@@ -6,7 +6,7 @@
 
 use super::step::Engine;
 use crate::model::{Arrival, Invalid, System, Task, TaskId};
-use crate::policy::state::{Phase, Run, State, Timer, slot_release};
+use crate::policy::state::{Phase, State, TaskState, Timer, slot_release};
 
 /// The capacity of an engine. Without [`Engine::reserve`] it is the tasks of its system and the timers of its policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -161,7 +161,7 @@ impl State {
         match set.change {
             Change::Added(task) => {
                 let described = &self.system.tasks[task.index()];
-                let run = Run::at_start(&described.arrival, false);
+                let run = TaskState::at_start(&described.arrival, false);
                 for (r, resource) in self.resources.iter_mut().enumerate() {
                     if described.program.locks(r) {
                         let place = resource.users.partition_point(|user| *user < task);
@@ -176,7 +176,7 @@ impl State {
                         // A late signal about the earlier task names none of the new one's jobs. Jobs of a list are numbered by it.
                         let listed = matches!(described.arrival, Arrival::Listed { .. });
                         let next_job = if listed { 0 } else { old.next_job };
-                        let before = core::mem::replace(old, Run { next_job, ..run }).counts;
+                        let before = core::mem::replace(old, TaskState { next_job, ..run }).counts;
                         *self.departed.get_or_insert_default() += before;
                     }
                     None => self.runs.push(run),

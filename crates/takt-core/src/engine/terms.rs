@@ -17,7 +17,7 @@ use crate::model::{Arrival, Backlog, Call, TaskId, Terms, scaled};
 use crate::policy::Policy;
 use crate::policy::state::{Mode, State};
 use crate::policy::{Context, Event};
-use crate::record::{Sink, What};
+use crate::record::{RecordKind, Sink};
 use crate::time::{Span, Time};
 use crate::work::Work;
 
@@ -37,7 +37,7 @@ impl Engine {
         let granted = wanted.filter(|terms| policy.admits(task, terms, &Context { state, sink }));
         let answer = if granted.is_some() { Answer::Granted } else { Answer::Refused };
         state.replies.push(Reply { task, question: Question::Terms(call), answer });
-        state.record(sink, What::Call { task, job, call, granted: granted.is_some() });
+        state.record(sink, RecordKind::Call { task, job, call, granted: granted.is_some() });
         if let Some(terms) = granted {
             state.agree(task, &terms);
             deliver(state, &mut **policy, sink);

@@ -125,7 +125,7 @@ impl Engine {
     pub fn windows_lost(&self) -> u64 {
         self.state.windows_lost
     }
-    /// How many requests for a resource closed a circle of jobs that wait for each other.
+    /// How many requests for a resource closed a cycle of jobs that wait for each other.
     #[must_use]
     pub fn deadlocks(&self) -> u64 {
         self.state.deadlocks

@@ -4,12 +4,12 @@ use crate::input::{Answer, Question, Reply};
 use crate::model::{Locking, ResourceId, TaskId};
 use crate::policy::Event;
 use crate::policy::state::{Phase, State};
-use crate::record::{Sink, What};
+use crate::record::{RecordKind, Sink};
 use crate::time::Span;
 
 impl State {
     /// Whether the task waits for itself through those that hold what the others wait for. O(tasks).
-    pub(super) fn closes_circle(&self, task: TaskId) -> bool {
+    pub(super) fn closes_cycle(&self, task: TaskId) -> bool {
         let mut at = task;
         for _ in 0..self.runs.len() {
             let Some(resource) = self.runs[at.index()].waits_for else { return false };
@@ -35,7 +35,7 @@ impl State {
         if run.budget.is_none_or(|left| left + run.notice() > Span::ZERO) {
             self.agenda.remove(task.index());
         }
-        self.record(sink, What::Block { task, job });
+        self.record(sink, RecordKind::Block { task, job });
         self.events.push(Event::Block { task, consumed });
     }
 
@@ -64,7 +64,7 @@ impl State {
         run.phase = Phase::Ready;
         run.since = now;
         let job = run.job;
-        self.record(sink, What::Wake { task, job });
+        self.record(sink, RecordKind::Wake { task, job });
         self.events.push(Event::Wake { task });
         if self.runs[task.index()].place.is_some() {
             self.arm_budget(task, now, Span::ZERO);
@@ -86,10 +86,10 @@ impl State {
             held.waiters.push_back(task);
             self.runs[task.index()].waits_for = Some(resource);
         }
-        self.record(sink, What::Lock { task, resource, granted });
-        if !granted && self.closes_circle(task) {
+        self.record(sink, RecordKind::Lock { task, resource, granted });
+        if !granted && self.closes_cycle(task) {
             self.deadlocks += 1;
-            self.record(sink, What::Deadlock { task, resource });
+            self.record(sink, RecordKind::Deadlock { task, resource });
         }
         self.events.push(Event::Lock { task, resource, granted });
         if !granted {
@@ -113,12 +113,12 @@ impl State {
         };
         held.owner = held.waiters.remove(next);
         let next = held.owner;
-        self.record(sink, What::Unlock { task, resource });
+        self.record(sink, RecordKind::Unlock { task, resource });
         self.events.push(Event::Unlock { task, resource });
         if let Some(next) = next {
             self.runs[next.index()].waits_for = None;
             self.replies.push(Reply { task: next, question: Question::Resource(resource), answer: Answer::Granted });
-            self.record(sink, What::Lock { task: next, resource, granted: true });
+            self.record(sink, RecordKind::Lock { task: next, resource, granted: true });
             self.events.push(Event::Lock { task: next, resource, granted: true });
             self.wake(next, sink);
         }

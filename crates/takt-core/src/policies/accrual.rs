@@ -4,7 +4,7 @@
 //! Such a policy keeps nothing between events: at each scheduling event (a release, a completion, a block or wake-up, a request or
 //! return of a resource, an abort) the schedule is built anew from the jobs that are there. Clusters, homes and the tie rule are
 //! those of [`scope`]. Invariants: a CPU idles only if no job that it may run is ready, since CPUs
-//! that a schedule leaves over take the densest of the other jobs; and no circle of jobs that wait for each other outlives the
+//! that a schedule leaves over take the densest of the other jobs; and no cycle of jobs that wait for each other outlives the
 //! event that closed it, since its least dense member is aborted.
 //!
 //! The model of jobs, resources and densities is that of Clark, "Scheduling Dependent Real-Time Activities", thesis, Carnegie
@@ -35,7 +35,7 @@ pub struct Candidate {
     pub deadline: Time,
     /// What it is worth if it runs from now on without a break, in millionths.
     pub potential: u64,
-    /// Who holds what it waits for, as an index into the candidates; `None` if it is ready. There are no circles.
+    /// Who holds what it waits for, as an index into the candidates; `None` if it is ready. There are no cycles.
     pub owner: Option<usize>,
 }
 
@@ -226,7 +226,7 @@ impl<C: Construction> Accrual<C> {
         cx.waits_for(task).and_then(|r| cx.owner(r)).filter(|t| self.mine[t.index()])
     }
 
-    /// If jobs wait for each other in a circle that the task is part of, the least dense of those that this policy schedules is
+    /// If jobs wait for each other in a cycle that the task is part of, the least dense of those that this policy schedules is
     /// aborted; among equals the one released last, then that of the higher task.
     fn break_circle(&mut self, task: TaskId, cx: &mut Context<'_>) {
         let mut victim: Option<(Density, Time, TaskId)> = None;
@@ -262,7 +262,7 @@ impl<C: Construction> Accrual<C> {
         for &(_, task) in self.clusters[clusters].iter().flat_map(|c| &c.present) {
             let chain = core::iter::successors(Some(task), |link| self.holder(*link, cx).filter(|_| follows));
             let end = chain.take(self.tasks.len()).last().expect("a chain begins with the job itself");
-            debug_assert!(!follows || self.holder(end, cx).is_none(), "a circle of waiting jobs was not broken");
+            debug_assert!(!follows || self.holder(end, cx).is_none(), "a cycle of waiting jobs was not broken");
             if cx.is_ready(end) && self.clusters.home(end) == cluster {
                 self.jobs.push(candidate(task, cx));
             }
@@ -357,7 +357,7 @@ impl<C: Construction> Policy for Accrual<C> {
         }
         for index in 0..self.tasks.len() {
             // A policy beside this one may still be about to start: jobs end only after that.
-            cx.remind_of_circle(self.tasks[index]);
+            cx.remind_of_cycle(self.tasks[index]);
         }
     }
 

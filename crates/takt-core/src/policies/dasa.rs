@@ -8,7 +8,7 @@
 //! parts are reconstruction: how tentative deadlines are inherited along a chain and where among equal ones a job is put, that
 //! owners already in the schedule are moved and not doubled, and that the members of a chain are worth what they are when they end
 //! in this order. Clark also lets an owner be aborted instead of completed where that is quicker; this does not: aborts come from
-//! deadlines and from circles only.
+//! deadlines and from cycles only.
 
 use crate::model::{CpuTest, Fact, Need, Profile, Scope, When};
 use crate::policies::accrual::{self, Construction, Density, View};
@@ -95,7 +95,7 @@ distinct, that is EDF.
 denser chain.
 
 **Resources.** As above, whatever the protocol in `locking`, which only says who is next to have a resource. Of jobs that wait for each other
-in a circle the least dense (each for itself) is aborted. An owner that is late itself cannot be kept, nor can those that
+in a cycle the least dense (each for itself) is aborted. An owner that is late itself cannot be kept, nor can those that
 wait for it: with resources, abort late jobs (`late: abort`).
 
 **Cost.** O(n³) per event for n jobs that are there, O(n²) where chains are short.

@@ -175,7 +175,7 @@ those of the tasks themselves go on.
 
 Resources may be shared between domains. A job that holds what a job of another domain waits for does not become more
 urgent for it, and what two policies call urgent cannot be compared: a resource that jobs of several domains wait for goes to
-the one that its own policy ranks lower in numbers. A circle of jobs that wait for each other is broken by the policy of the job
+the one that its own policy ranks lower in numbers. A cycle of jobs that wait for each other is broken by the policy of the job
 that closed it, if it goes by utility.
 
 **When.** Parts of a system that must not disturb each other, or that differ in kind: control loops under `dasa` on one CPU beside

@@ -59,7 +59,7 @@ impl Ordering for Fifo {
 pub static ENTRY: Entry = Entry {
     profile: Profile {
         name: "fifo",
-        summary: "first in, first out: whoever became ready first runs until it ends or blocks",
+        summary: "first in, first out: the job that became ready first runs until it ends or blocks",
         scopes: scope::SCOPES,
         needs: &[],
         facts: &[Fact::Order { by: Order::Readiness, preemptive: false }],

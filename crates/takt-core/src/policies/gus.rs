@@ -75,7 +75,7 @@ would be late count for nothing. It keeps no order of deadlines: unlike `dasa` i
 densest first, until they are aborted. Handlers count as steps at their own deadlines.
 
 **Resources.** A job is taken together with its dependency chain: who holds what it waits for, and so on, owners first. Of jobs that
-wait for each other in a circle the least dense is aborted. The protocol in `locking` only says who is next to have a resource.
+wait for each other in a cycle the least dense is aborted. The protocol in `locking` only says who is next to have a resource.
 
 **Cost.** O(n²) per event for n jobs that are there, O(n³) if all depend on each other.
 

@@ -54,7 +54,7 @@ has used up its declared runtime counts as needing one nanosecond more, and so c
 still the densest. The handler of an aborted job counts with its own utility and runtime.
 
 **Resources.** Who holds what a chosen job waits for runs in its place (with `locking: fifo` only ready jobs count). Of jobs that wait for
-each other in a circle the least dense is aborted.
+each other in a cycle the least dense is aborted.
 
 **Cost.** O(n log n) per scheduling event for n jobs that are there; jobs are compared anew at each, since densities change
 while jobs run. To find who holds what jobs wait for adds O(n d) where they wait in chains of d.

@@ -57,7 +57,7 @@ idle time.
 first, then the lower task number. Jobs left out are tried again at the next event; a CPU without work takes the densest.
 
 **Resources.** Who holds what a chosen job waits for runs in its place (with `locking: fifo` only ready jobs count). Of jobs
-that wait for each other in a circle the least dense is aborted.
+that wait for each other in a cycle the least dense is aborted.
 
 **Cost.** O(n²) per event for n jobs that are there.
 

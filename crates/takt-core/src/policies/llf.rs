@@ -36,7 +36,7 @@ impl LeastLaxity {
 }
 
 impl Ordering for LeastLaxity {
-    const FOLLOWS: bool = true;
+    const TRACKS_RUNNING: bool = true;
     const BY_TERMS: bool = true;
     const TIMED: bool = true;
 

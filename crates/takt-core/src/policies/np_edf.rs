@@ -15,7 +15,7 @@ struct NonPreemptiveEdf {
 
 impl Ordering for NonPreemptiveEdf {
     const PREEMPTIVE: bool = false;
-    const FOLLOWS: bool = true;
+    const TRACKS_RUNNING: bool = true;
 
     fn new(build: &Build<'_>) -> Self {
         NonPreemptiveEdf { keeps_cpu: scope::keeps_cpu(&build.spec) }

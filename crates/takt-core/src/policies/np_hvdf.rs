@@ -30,7 +30,7 @@ started keeps its CPU until it ends, blocks or yields.
 started. The handler of an aborted job starts anew.
 
 **Resources.** Who holds what a chosen job waits for is started in its place (with `locking: fifo` only ready jobs count). Of jobs
-that wait for each other in a circle the least dense is aborted.
+that wait for each other in a cycle the least dense is aborted.
 
 **Windows.** In a partition of a window table jobs that a window's end has stopped are the first to go on in the next one.
 

@@ -29,7 +29,7 @@ impl RoundRobin {
 }
 
 impl Ordering for RoundRobin {
-    const FOLLOWS: bool = true;
+    const TRACKS_RUNNING: bool = true;
     const TIMED: bool = true;
 
     fn new(build: &Build<'_>) -> Self {
@@ -78,7 +78,7 @@ impl Ordering for RoundRobin {
 pub static ENTRY: Entry = Entry {
     profile: Profile {
         name: "rr",
-        summary: "round robin: each ready job in turn for a quantum",
+        summary: "round robin: ready jobs run for a quantum each",
         scopes: scope::SCOPES,
         needs: &[],
         facts: &[Fact::Order { by: Order::Turn, preemptive: true }],

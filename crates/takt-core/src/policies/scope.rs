@@ -37,10 +37,10 @@ pub trait Ordering: Send + Sized + 'static {
     /// Whether a waiting job may take the CPU of one that has started.
     const PREEMPTIVE: bool = true;
     /// Whether it must know who runs: it is not preemptive, ranks jobs anew because they run, or has a timer.
-    const FOLLOWS: bool = false;
+    const TRACKS_RUNNING: bool = false;
     /// Whether jobs are ranked by the period or deadline of their task, so that a call changes the rank of the present one.
     const BY_TERMS: bool = false;
-    /// Whether it has a timer (one for each cluster). It requires [`Ordering::FOLLOWS`]; without that it does not compile.
+    /// Whether it has a timer (one for each cluster). It requires [`Ordering::TRACKS_RUNNING`]; without that it does not compile.
     const TIMED: bool = false;
     /// Whether a job that waits is ranked anew when its timer goes off ([`Ordering::promoted`]). It requires [`Ordering::TIMED`].
     const PROMOTES: bool = false;
@@ -284,8 +284,8 @@ struct Scoped<O> {
 impl<O: Ordering> Scoped<O> {
     const CONSISTENT: () = {
         assert!(
-            O::FOLLOWS || (O::PREEMPTIVE && !O::TIMED),
-            "an ordering that is not preemptive or has a timer FOLLOWS"
+            O::TRACKS_RUNNING || (O::PREEMPTIVE && !O::TIMED),
+            "an ordering that is not preemptive or has a timer TRACKS_RUNNING"
         );
         assert!(O::TIMED || !O::PROMOTES, "an ordering that PROMOTES is TIMED");
     };
@@ -332,7 +332,7 @@ impl<O: Ordering> Scoped<O> {
     fn leave(&mut self, task: TaskId) {
         let cluster = self.clusters.of(task);
         cluster.take(task);
-        if O::FOLLOWS {
+        if O::TRACKS_RUNNING {
             cluster.running.retain(|t| *t != task);
         }
     }
@@ -351,7 +351,7 @@ impl<O: Ordering> Scoped<O> {
     /// Brings the task's urgency up to date, and if it changes, that of whom the task waits for, and so on.
     fn settle(&mut self, mut task: TaskId, cx: &mut Context<'_>) {
         let Some(sharing) = &mut self.sharing else { return };
-        // The bound ends a walk around a circle of jobs that wait for each other.
+        // The bound ends a walk around a cycle of jobs that wait for each other.
         for _ in 0..self.tasks.len() {
             if !sharing.refresh(task, cx) {
                 return;
@@ -439,7 +439,7 @@ impl<O: Ordering> Scoped<O> {
         let mut rest = lent;
         while let Some((cluster, group, others)) = self.clusters.split(rest) {
             rest = others;
-            if O::FOLLOWS {
+            if O::TRACKS_RUNNING {
                 self.rerank_running(cluster, cx);
             } else if O::PREEMPTIVE && self.clusters[cluster].decide_changes(group, cx, decision) {
                 continue;
@@ -460,7 +460,7 @@ impl<O: Ordering> Scoped<O> {
             let others = waiting.filter(|t| !running.contains(t));
             mapper.map(running.iter().copied().chain(others), group, cx, decision);
         }
-        if O::FOLLOWS {
+        if O::TRACKS_RUNNING {
             self.follow(cluster, &decision.assignments()[before..], cx);
         }
     }
@@ -535,7 +535,7 @@ impl<O: Ordering> Policy for Scoped<O> {
                 if cx.is_ready(task) && running == (cx.place_of(task).is_some() && !cx.is_fresh(task)) {
                     self.enter(task, cx);
                     let cluster = self.clusters.of(task);
-                    if O::FOLLOWS && running {
+                    if O::TRACKS_RUNNING && running {
                         cluster.running.push(task);
                     }
                 }
@@ -571,7 +571,7 @@ impl<O: Ordering> Policy for Scoped<O> {
             Event::Block { task, .. } => {
                 self.leave(task);
                 // Who holds what it waits for shall not inherit what it had because it ran.
-                if O::FOLLOWS
+                if O::TRACKS_RUNNING
                     && let Some(urgency) = self.ordering.rerank(task, false, cx)
                 {
                     self.rank_anew(task, urgency, cx);
@@ -583,7 +583,7 @@ impl<O: Ordering> Policy for Scoped<O> {
                 self.enter(task, cx);
             }
             Event::Yield { task, .. } => {
-                if O::FOLLOWS {
+                if O::TRACKS_RUNNING {
                     self.clusters.of(task).running.retain(|t| *t != task);
                 }
                 let urgency = self.ordering.requeue(task, cx);
@@ -609,7 +609,7 @@ impl<O: Ordering> Policy for Scoped<O> {
 
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
         if O::PREEMPTIVE
-            && !O::FOLLOWS
+            && !O::TRACKS_RUNNING
             && let [cluster] = &mut *self.clusters
         {
             if !cluster.decide_changes(lent, cx, decision) {

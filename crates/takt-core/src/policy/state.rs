@@ -7,7 +7,7 @@ use crate::cpus::CpuSet;
 use crate::input::Reply;
 use crate::model::{Arrival, Completion, Load, ResourceId, System, TaskId, Terms};
 use crate::queue::Agenda;
-use crate::record::{JobId, Place, Record, Sink, What};
+use crate::record::{JobId, Place, Record, RecordKind, Sink};
 use crate::rng;
 use crate::stats::Counts;
 use crate::time::{Span, Time};
@@ -67,7 +67,7 @@ pub(crate) struct Open {
 
 /// The changing state of a task.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub(crate) struct TaskState {
     pub(crate) phase: Phase,
     /// Number of the current job, or of the last one when idle.
     pub(crate) job: JobId,
@@ -140,11 +140,11 @@ pub(crate) struct Run {
     pub(crate) counts: Counts,
 }
 
-impl Run {
+impl TaskState {
     /// The state of a task before its first job.
-    pub(crate) fn new(arrival: &Arrival) -> Run {
+    pub(crate) fn new(arrival: &Arrival) -> TaskState {
         let first = arrival.first();
-        Run {
+        TaskState {
             phase: Phase::Idle,
             job: 0,
             release: Time::ZERO,
@@ -189,9 +189,9 @@ impl Run {
         }
     }
     /// The state of a task that is in the system from the beginning, or whose number is free.
-    pub(crate) fn at_start(arrival: &Arrival, is_there: bool) -> Run {
-        let there = Run::new(arrival);
-        if is_there { there } else { Run { phase: Phase::Gone, next_release: None, ..there } }
+    pub(crate) fn at_start(arrival: &Arrival, is_there: bool) -> TaskState {
+        let there = TaskState::new(arrival);
+        if is_there { there } else { TaskState { phase: Phase::Gone, next_release: None, ..there } }
     }
     /// Something of this task, whose state it is, is due in the step before decision `round`: it is in the list once.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
@@ -331,7 +331,7 @@ pub(crate) struct State {
     pub(crate) speeds: Vec<Speed>,
     /// For each place the indexes of its CPUs; the first places are the single CPUs.
     pub(crate) place_cpus: Vec<Vec<u16>>,
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<TaskState>,
     pub(crate) agenda: Agenda,
     pub(crate) timers: Vec<Timer>,
     /// How many tasks there is room for.
@@ -377,14 +377,14 @@ pub(crate) fn slot_release(tasks: usize, timers: u16, task: usize) -> usize {
 
 impl State {
     #[inline]
-    pub(crate) fn record(&self, sink: &mut dyn Sink, what: What) {
+    pub(crate) fn record(&self, sink: &mut dyn Sink, what: RecordKind) {
         self.record_at(self.now, sink, what);
     }
 
     #[inline]
-    pub(crate) fn record_at(&self, at: Time, sink: &mut dyn Sink, what: What) {
+    pub(crate) fn record_at(&self, at: Time, sink: &mut dyn Sink, what: RecordKind) {
         if self.recording {
-            sink.record(Record { at, what });
+            sink.record(Record { at, kind: what });
         }
     }
 

@@ -284,8 +284,8 @@ impl Agreement {
                 assert_eq!(world.cpus(slot.partition), cpus, "the CPUs of task {}", task.0);
             }
             if let Some(waits) = world.waits(task, slot.incarnation).filter(|_| exact) {
-                let owed = matches!(slot.resume, Resume::Asked { owed: true });
-                let known = slot.program == Program::Waiting || owed || world.is_signalling(task, slot.incarnation);
+                let again = matches!(slot.resume, Resume::Asked { again: true });
+                let known = slot.program == Program::Waiting || again || world.is_signalling(task, slot.incarnation);
                 assert_eq!(waits, known, "the program of task {} waits: {waits}, as {:?}", task.0, slot.program);
             }
         }

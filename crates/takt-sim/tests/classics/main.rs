@@ -13,7 +13,7 @@ use takt_core::engine::Engine;
 use takt_core::input::Input;
 use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use told::*;

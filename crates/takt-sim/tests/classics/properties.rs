@@ -39,9 +39,9 @@ fn most_late(told: &Told, end: Time) -> Span {
     let mut open = std::collections::BTreeMap::new();
     let mut most = Span::from_ns(i64::MIN);
     for record in &told.records {
-        match record.what {
-            What::Release { task, job, deadline: Some(deadline) } => drop(open.insert((task, job), deadline)),
-            What::Finish { task, job, .. } => {
+        match record.kind {
+            RecordKind::Release { task, job, deadline: Some(deadline) } => drop(open.insert((task, job), deadline)),
+            RecordKind::Finish { task, job, .. } => {
                 let deadline = open.remove(&(task, job)).expect("it was released");
                 most = most.max(record.at - deadline);
             }
@@ -129,7 +129,7 @@ fn under_the_ceiling_nobody_is_ever_refused_a_resource() {
     for name in ["fp", "rm", "dm", "edf", "llf", "fifo", "rr", "np-edf"] {
         for_all(100, sharing_tasks(false), |tasks| {
             let told = tell(System { locking: Locking::Ceiling, ..system(1, name, tasks) }, 300);
-            let refused = told.records.iter().find(|r| matches!(r.what, What::Lock { granted: false, .. }));
+            let refused = told.records.iter().find(|r| matches!(r.kind, RecordKind::Lock { granted: false, .. }));
             prop_assert_eq!(refused, None, "{}", name);
             prop_assert_eq!(told.engine.deadlocks(), 0, "{}", name);
             Ok(())
@@ -176,8 +176,8 @@ fn fifo_starts_in_the_order_of_arrival_and_never_preempts() {
     for_all(300, (jobs, 1usize..4), |(jobs, cpus)| {
         let tasks = jobs.iter().map(|(release, runtime)| once(*release, *runtime, 1_000));
         let told = tell(system(cpus, "g-fifo", tasks.collect()), 200);
-        let starts = told.records.iter().filter_map(|r| match r.what {
-            What::Start { task, .. } => Some((jobs[task.index()].0, task)),
+        let starts = told.records.iter().filter_map(|r| match r.kind {
+            RecordKind::Start { task, .. } => Some((jobs[task.index()].0, task)),
             _ => None,
         });
         // On several CPUs those that start at one instant are in the order of their arrival, too.

@@ -11,7 +11,7 @@ fn sharing(cpus: usize, name: &str, locking: Locking, tasks: Vec<Task>) -> Told 
 }
 
 fn blocks(told: &Told) -> usize {
-    told.records.iter().filter(|r| matches!(r.what, What::Block { .. })).count()
+    told.records.iter().filter(|r| matches!(r.kind, RecordKind::Block { .. })).count()
 }
 
 /// The three tasks of every text on priority inversion: high (a) and low (c) share a resource, medium (b) does not.
@@ -121,8 +121,8 @@ fn crossed_locks_end_in_a_deadlock_that_is_seen() {
     for locking in [Locking::Inheritance, Locking::Fifo] {
         let told = sharing(1, "fp", locking, crossed());
         expect(&told, "a0-1 b1-3 a3-4", "");
-        let found = told.records.iter().find(|r| matches!(r.what, What::Deadlock { .. })).unwrap();
-        assert_eq!(found.what, What::Deadlock { task: TaskId(0), resource: S });
+        let found = told.records.iter().find(|r| matches!(r.kind, RecordKind::Deadlock { .. })).unwrap();
+        assert_eq!(found.kind, RecordKind::Deadlock { task: TaskId(0), resource: S });
         assert_eq!((found.at - takt_core::time::Time::ZERO, told.engine.deadlocks()), (ms(4), 1));
     }
 }

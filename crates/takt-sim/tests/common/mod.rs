@@ -21,7 +21,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Engine, Input};
 use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::record::{JobId, Outcome, Record, What};
+use takt_core::record::{JobId, Outcome, Record, RecordKind};
 use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
 
@@ -211,26 +211,34 @@ impl Scene {
 
     fn line(&self, record: &Record, engine: &Engine) -> Option<String> {
         let name = |task: TaskId| &self.names[task.index()];
-        let text = match record.what {
-            What::Window { window, .. } => format!("window {window}"),
-            What::WindowsLost { count } => format!("lost {count}"),
-            What::Start { task, place, .. } => format!("start {} on {}", name(task), engine.places()[place.index()]),
-            What::Stop { reason: takt_core::record::StopReason::Finished, .. } => return None,
-            What::Stop { task, reason, .. } => format!("stop {} {}", name(task), format!("{reason:?}").to_lowercase()),
-            What::Finish { task, outcome: Outcome::BudgetUsed, .. } => format!("finish {} budget-used", name(task)),
-            What::Finish { task, outcome, .. } => {
+        let text = match record.kind {
+            RecordKind::Window { window, .. } => format!("window {window}"),
+            RecordKind::WindowsLost { count } => format!("lost {count}"),
+            RecordKind::Start { task, place, .. } => {
+                format!("start {} on {}", name(task), engine.places()[place.index()])
+            }
+            RecordKind::Stop { reason: takt_core::record::StopReason::Finished, .. } => return None,
+            RecordKind::Stop { task, reason, .. } => {
+                format!("stop {} {}", name(task), format!("{reason:?}").to_lowercase())
+            }
+            RecordKind::Finish { task, outcome: Outcome::BudgetUsed, .. } => {
+                format!("finish {} budget-used", name(task))
+            }
+            RecordKind::Finish { task, outcome, .. } => {
                 format!("finish {} {}", name(task), format!("{outcome:?}").to_lowercase())
             }
-            What::Block { task, .. } => format!("block {}", name(task)),
-            What::Wake { task, .. } => format!("wake {}", name(task)),
-            What::Lock { task, granted: true, .. } => format!("grant {}", name(task)),
-            What::Lock { task, .. } => format!("wait {}", name(task)),
-            What::Unlock { task, .. } => format!("return {}", name(task)),
-            What::LateSignal { task, job } => format!("late-signal {} of job {job}", name(task)),
-            What::Exit { task, failed: false } => format!("exit {}", name(task)),
-            What::Exit { task, failed: true } => format!("exit {} failed", name(task)),
-            What::Behind { task, job, abandoned } => format!("job {job} of {} behind job {abandoned}", name(task)),
-            What::Release { .. } | What::Budget { .. } => return None,
+            RecordKind::Block { task, .. } => format!("block {}", name(task)),
+            RecordKind::Wake { task, .. } => format!("wake {}", name(task)),
+            RecordKind::Lock { task, granted: true, .. } => format!("grant {}", name(task)),
+            RecordKind::Lock { task, .. } => format!("wait {}", name(task)),
+            RecordKind::Unlock { task, .. } => format!("return {}", name(task)),
+            RecordKind::LateSignal { task, job } => format!("late-signal {} of job {job}", name(task)),
+            RecordKind::Exit { task, failed: false } => format!("exit {}", name(task)),
+            RecordKind::Exit { task, failed: true } => format!("exit {} failed", name(task)),
+            RecordKind::Behind { task, job, abandoned } => {
+                format!("job {job} of {} behind job {abandoned}", name(task))
+            }
+            RecordKind::Release { .. } | RecordKind::Budget { .. } => return None,
             other => format!("{other:?}"),
         };
         Some(format!("{} {text}\n", ms(record.at)))

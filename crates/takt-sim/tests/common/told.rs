@@ -4,7 +4,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
 
@@ -62,9 +62,9 @@ impl Told {
         let mut since = vec![None; self.engine.system().tasks.len()];
         for record in &self.records {
             let now = record.at - takt_core::time::Time::ZERO;
-            match record.what {
-                What::Start { task, place, .. } => since[task.index()] = Some((place, now)),
-                What::Stop { task, .. } => {
+            match record.kind {
+                RecordKind::Start { task, place, .. } => since[task.index()] = Some((place, now)),
+                RecordKind::Stop { task, .. } => {
                     let (place, from) = since[task.index()].take().expect("it was started");
                     let line = &mut lines[place.index()];
                     match line.last_mut().filter(|last| (last.0, last.2, last.3) == (task, from, "")) {
@@ -75,7 +75,7 @@ impl Told {
                 }
                 _ => {}
             }
-            if let What::Finish { task, outcome: Outcome::Aborted, .. } = record.what {
+            if let RecordKind::Finish { task, outcome: Outcome::Aborted, .. } = record.kind {
                 // Its stop comes after this.
                 if let Some((place, from)) = since[task.index()] {
                     lines[place.index()].push((task, from, now, "x"));

@@ -7,7 +7,7 @@ use proptest::test_runner::TestCaseError;
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input;
 use takt_core::model::*;
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
@@ -37,8 +37,8 @@ fn what_a_server_gives_up_is_there_for_others_from_its_deadline_on() {
         for (asks, granted) in [(90, false), (199, false), (200, true)] {
             let system = System { policy: policy(name, &[enforcement]), ..system(1, "cbs", lowers_early(asks)) };
             let told = tell(system, 1200);
-            let calls = told.records.iter().filter_map(|r| match r.what {
-                What::Call { task: TaskId(1), granted, .. } => Some(granted),
+            let calls = told.records.iter().filter_map(|r| match r.kind {
+                RecordKind::Call { task: TaskId(1), granted, .. } => Some(granted),
                 _ => None,
             });
             assert_eq!(calls.take(1).collect::<Vec<_>>(), [granted], "{name} {enforcement:?}, asked at {asks} ms");
@@ -64,7 +64,7 @@ fn who_leaves_keeps_its_reservation() {
         let tasks = vec![a.clone(), b.clone(), periodic(5, 20)];
         let system = System { policy: policy(name, &[enforcement]), ..system(1, "cbs", tasks) };
         let told = tell_with(system, &Scenario { changes: changes.clone(), ..Scenario::default() }, 400);
-        assert!(told.records.iter().any(|r| matches!(r.what, What::Call { granted: false, .. })), "{name}");
+        assert!(told.records.iter().any(|r| matches!(r.kind, RecordKind::Call { granted: false, .. })), "{name}");
         assert_eq!(told.engine.counts(TaskId(2)).missed, 0, "{name} {enforcement:?}");
     }
 }

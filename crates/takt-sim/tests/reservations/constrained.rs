@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use takt_analysis::online::{Answer, verdict};
-use takt_core::record::{Record, What};
+use takt_core::record::{Record, RecordKind};
 use takt_core::rng::draw_up_to;
 use takt_core::time::Time;
 use takt_testing::for_all;
@@ -142,7 +142,9 @@ fn a_call_for_another_deadline_is_that_of_the_reservation_too() {
     };
     let granted = |tasks: &[Task]| {
         let [told, _] = both(tasks);
-        told.records.iter().find_map(|r| if let What::Call { granted, .. } = r.what { Some(granted) } else { None })
+        told.records
+            .iter()
+            .find_map(|r| if let RecordKind::Call { granted, .. } = r.kind { Some(granted) } else { None })
     };
     assert_eq!(granted(std::slice::from_ref(&asks)), Some(true));
     assert_eq!(granted(&[asks, jobs(&[0], &[1], (2, 4, 10))]), Some(false));
@@ -269,11 +271,11 @@ fn simulated(tasks: &[Task], hard: bool, until: i64) -> Vec<(usize, i128, i128)>
     let policy = policy("cbs", &[Some(i64::from(hard))]);
     let told = tell(System { policy, ..system(1, "cbs", tasks.to_vec()) }, until);
     let (mut since, mut course) = (vec![None; tasks.len()], vec![]);
-    for Record { at, what } in &told.records {
+    for Record { at, kind: what } in &told.records {
         let at = i128::from((*at - Time::ZERO).ns());
         match *what {
-            What::Start { task, .. } => since[task.index()] = Some(at),
-            What::Stop { task, .. } => {
+            RecordKind::Start { task, .. } => since[task.index()] = Some(at),
+            RecordKind::Stop { task, .. } => {
                 let (who, from) = (task.index(), since[task.index()].take().unwrap());
                 match course
                     .last_mut()

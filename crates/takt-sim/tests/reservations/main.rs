@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use takt_core::cpus::CpuSet;
 use takt_core::model::*;
 use takt_core::model::{Placement, PolicySpec};
-use takt_core::record::{Record, What};
+use takt_core::record::{Record, RecordKind};
 use takt_core::time::{Span, Time};
 use told::*;
 
@@ -35,7 +35,8 @@ pub(crate) fn periodic(runtime: i64, period: i64) -> Task {
 
 /// Who ran when, on which CPU.
 pub(crate) fn schedule(records: &[Record]) -> Vec<Record> {
-    let runs = |r: &&Record| matches!(r.what, What::Start { .. } | What::Stop { .. } | What::Finish { .. });
+    let runs =
+        |r: &&Record| matches!(r.kind, RecordKind::Start { .. } | RecordKind::Stop { .. } | RecordKind::Finish { .. });
     records.iter().filter(runs).copied().collect()
 }
 
@@ -43,9 +44,9 @@ pub(crate) fn schedule(records: &[Record]) -> Vec<Record> {
 pub(crate) fn by_period(of: TaskId, period: Span, records: &[Record]) -> BTreeMap<i64, Span> {
     let (mut had, mut since) = (BTreeMap::new(), Time::ZERO);
     for record in records {
-        match record.what {
-            What::Start { task, .. } if task == of => since = record.at,
-            What::Stop { task, .. } if task == of => {
+        match record.kind {
+            RecordKind::Start { task, .. } if task == of => since = record.at,
+            RecordKind::Stop { task, .. } if task == of => {
                 let mut at = since;
                 while at < record.at {
                     let next = (at.round_down(period) + period).min(record.at);

@@ -9,7 +9,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::PolicySpec;
 use takt_core::model::*;
-use takt_core::record::{Record, What};
+use takt_core::record::{Record, RecordKind};
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::Scenario;
 use takt_core::time::Span;
@@ -74,9 +74,9 @@ fn tardiness(servers: &Servers, records: &[Record]) -> (i128, i128) {
     let mut deadlines = std::collections::HashMap::new();
     let (mut sum, mut count) = (0, 0);
     for record in records {
-        match record.what {
-            What::Release { task, job, deadline } => drop(deadlines.insert((task, job), deadline.unwrap())),
-            What::Finish { task, job, .. } if servers.soft[task.index()] => {
+        match record.kind {
+            RecordKind::Release { task, job, deadline } => drop(deadlines.insert((task, job), deadline.unwrap())),
+            RecordKind::Finish { task, job, .. } if servers.soft[task.index()] => {
                 sum += i128::from((record.at - deadlines[&(task, job)]).or_zero().ns());
                 count += 1;
             }

@@ -11,7 +11,7 @@ use takt_core::model::*;
 use takt_core::model::{Placement, PolicySpec};
 use takt_core::policies::split::{Routes, Stop};
 use takt_core::policy::{Build, Registry};
-use takt_core::record::{Place, Record, What};
+use takt_core::record::{Place, Record, RecordKind};
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
@@ -246,14 +246,14 @@ fn gifts_are_what_others_have_left() {
             given: vec![Span::ZERO; 4],
             left: vec![Span::ZERO; 4],
         };
-        for Record { at, what, .. } in &records {
+        for Record { at, kind: what, .. } in &records {
             match *what {
-                What::Start { task, place, .. } => ledger.running[task.index()] = Some((place, *at)),
-                What::Stop { task, .. } => {
+                RecordKind::Start { task, place, .. } => ledger.running[task.index()] = Some((place, *at)),
+                RecordKind::Stop { task, .. } => {
                     ledger.account(task, *at)?;
                     ledger.running[task.index()] = None;
                 }
-                What::Finish { task, consumed, .. } => {
+                RecordKind::Finish { task, consumed, .. } => {
                     // Before what it leaves counts.
                     (0..n).try_for_each(|t| ledger.account(TaskId(t as u32), *at))?;
                     if let [stop] = routes.of(task) {

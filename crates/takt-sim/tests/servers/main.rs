@@ -40,13 +40,13 @@ fn with(name: &str, values: &[Option<i64>], tasks: Vec<Task>) -> System {
 
 /// How long the jobs of the first task took, in milliseconds.
 fn responses(told: &Told) -> Vec<Span> {
-    use takt_core::record::What;
+    use takt_core::record::RecordKind;
     let mut released = std::collections::VecDeque::new();
     let mut responses = vec![];
     for record in &told.records {
-        match record.what {
-            What::Release { task: TaskId(0), .. } => released.push_back(record.at),
-            What::Finish { task: TaskId(0), .. } => responses.push(record.at - released.pop_front().unwrap()),
+        match record.kind {
+            RecordKind::Release { task: TaskId(0), .. } => released.push_back(record.at),
+            RecordKind::Finish { task: TaskId(0), .. } => responses.push(record.at - released.pop_front().unwrap()),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use takt_analysis::online::{Answer, verdict};
-use takt_core::record::{Record, What};
+use takt_core::record::{Record, RecordKind};
 use takt_core::rng::draw_up_to;
 use takt_core::time::Time;
 use takt_testing::for_all;
@@ -57,9 +57,9 @@ pub(crate) fn set(seed: u64, fill: u64) -> Vec<Task> {
 pub(crate) fn runs(of: TaskId, records: &[Record]) -> Vec<(Time, Time)> {
     let mut runs = vec![];
     for record in records {
-        match record.what {
-            What::Start { task, .. } if task == of => runs.push((record.at, record.at)),
-            What::Stop { task, .. } if task == of => runs.last_mut().expect("it was started").1 = record.at,
+        match record.kind {
+            RecordKind::Start { task, .. } if task == of => runs.push((record.at, record.at)),
+            RecordKind::Stop { task, .. } if task == of => runs.last_mut().expect("it was started").1 = record.at,
             _ => {}
         }
     }
@@ -102,9 +102,9 @@ pub(crate) fn worst(of: TaskId, records: &[Record]) -> Span {
     let mut released = std::collections::HashMap::new();
     let mut worst = Span::ZERO;
     for record in records {
-        match record.what {
-            What::Release { task, job, .. } if task == of => drop(released.insert(job, record.at)),
-            What::Finish { task, job, .. } if task == of => worst = worst.max(record.at - released[&job]),
+        match record.kind {
+            RecordKind::Release { task, job, .. } if task == of => drop(released.insert(job, record.at)),
+            RecordKind::Finish { task, job, .. } if task == of => worst = worst.max(record.at - released[&job]),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use super::*;
 use proptest::prelude::*;
 use takt_analysis::online::{Answer, verdict};
 use takt_core::cpus::CpuSet;
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 use takt_core::rng::draw_up_to;
 use takt_core::time::Time;
 use takt_testing::for_all;
@@ -160,9 +160,9 @@ fn done(told: &Told, of: impl Fn(TaskId) -> bool) -> Vec<(Time, TaskId)> {
     let mut released = std::collections::HashMap::new();
     let mut done = vec![];
     for record in &told.records {
-        match record.what {
-            What::Release { task, job, .. } => drop(released.insert((task, job), record.at)),
-            What::Finish { task, job, .. } if of(task) => done.push((released[&(task, job)], task)),
+        match record.kind {
+            RecordKind::Release { task, job, .. } => drop(released.insert((task, job), record.at)),
+            RecordKind::Finish { task, job, .. } if of(task) => done.push((released[&(task, job)], task)),
             _ => {}
         }
     }

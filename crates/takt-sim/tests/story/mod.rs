@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::{Arrival, PolicySpec, Program, Step, System, Task};
-use takt_core::record::{Outcome, Record, StopReason, What};
+use takt_core::record::{Outcome, Record, RecordKind, StopReason};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_sim::Report;
@@ -85,26 +85,26 @@ pub(crate) fn tell(system: System, scenario: &Scenario, until: i64) -> Story {
 
 fn line(record: &Record) -> Option<String> {
     let name = |task: takt_core::model::TaskId| char::from(b'a' + task.0 as u8);
-    let text = match record.what {
-        What::Release { .. } | What::Budget { .. } => return None,
-        What::Stop { reason: StopReason::Finished, .. } => return None,
-        What::Start { task, place, .. } => format!("start {} {}", name(task), place.0),
-        What::Stop { task, reason, .. } => format!("{} {}", format!("{reason:?}").to_lowercase(), name(task)),
-        What::Finish { task, outcome: Outcome::Completed, .. } => format!("complete {}", name(task)),
-        What::Finish { task, outcome, .. } => format!("{} {}", format!("{outcome:?}").to_lowercase(), name(task)),
-        What::Block { task, .. } => format!("block {}", name(task)),
-        What::Wake { task, .. } => format!("wake {}", name(task)),
-        What::Lock { task, resource, granted } => {
+    let text = match record.kind {
+        RecordKind::Release { .. } | RecordKind::Budget { .. } => return None,
+        RecordKind::Stop { reason: StopReason::Finished, .. } => return None,
+        RecordKind::Start { task, place, .. } => format!("start {} {}", name(task), place.0),
+        RecordKind::Stop { task, reason, .. } => format!("{} {}", format!("{reason:?}").to_lowercase(), name(task)),
+        RecordKind::Finish { task, outcome: Outcome::Completed, .. } => format!("complete {}", name(task)),
+        RecordKind::Finish { task, outcome, .. } => format!("{} {}", format!("{outcome:?}").to_lowercase(), name(task)),
+        RecordKind::Block { task, .. } => format!("block {}", name(task)),
+        RecordKind::Wake { task, .. } => format!("wake {}", name(task)),
+        RecordKind::Lock { task, resource, granted } => {
             format!("{} {} {}", if granted { "grant" } else { "refuse" }, name(task), resource.0)
         }
-        What::Unlock { task, resource } => format!("return {} {}", name(task), resource.0),
-        What::Yield { task, .. } => format!("yield {}", name(task)),
-        What::Handler { task, .. } => format!("handler {}", name(task)),
-        What::HandlerEnd { task, .. } => format!("handled {}", name(task)),
-        What::Exit { task, .. } => format!("exit {}", name(task)),
-        What::Switch { to, .. } => format!("switch to {to}"),
-        What::Configure { setting, .. } => format!("setting {setting}"),
-        What::Call { call, granted, .. } => format!("{call:?} {granted}"),
+        RecordKind::Unlock { task, resource } => format!("return {} {}", name(task), resource.0),
+        RecordKind::Yield { task, .. } => format!("yield {}", name(task)),
+        RecordKind::Handler { task, .. } => format!("handler {}", name(task)),
+        RecordKind::HandlerEnd { task, .. } => format!("handled {}", name(task)),
+        RecordKind::Exit { task, .. } => format!("exit {}", name(task)),
+        RecordKind::Switch { to, .. } => format!("switch to {to}"),
+        RecordKind::Configure { setting, .. } => format!("setting {setting}"),
+        RecordKind::Call { call, granted, .. } => format!("{call:?} {granted}"),
         other => format!("{other:?}"),
     };
     Some(format!("{} {text}\n", record.at.ns()))

@@ -124,17 +124,17 @@ fn finish(jobs: &mut Vec<Job>, now: i64, told: &mut Reference) {
 
 /// Who runs in each nanosecond by the records, and who completes when.
 pub(crate) fn recorded(records: &[takt_core::record::Record], until: i64) -> Reference {
-    use takt_core::record::{Outcome, What};
+    use takt_core::record::{Outcome, RecordKind};
     let mut told = Reference { runs: vec![vec![]; until as usize], completions: vec![] };
     let mut since = [None; 32];
     for record in records {
-        match record.what {
-            What::Start { task, .. } => since[task.index()] = Some(record.at),
-            What::Stop { task, .. } => {
+        match record.kind {
+            RecordKind::Start { task, .. } => since[task.index()] = Some(record.at),
+            RecordKind::Stop { task, .. } => {
                 let from = since[task.index()].take().expect("it ran");
                 (from.ns()..record.at.ns()).for_each(|ns| told.runs[ns as usize].push(task.index()));
             }
-            What::Finish { task, outcome: Outcome::Completed, .. } => {
+            RecordKind::Finish { task, outcome: Outcome::Completed, .. } => {
                 told.completions.push(((record.at - Time::ZERO).ns(), task.index()));
             }
             _ => {}

@@ -1,9 +1,9 @@
-//! Resources: dependency chains, inheritance, circles, and what becomes of them.
+//! Resources: dependency chains, inheritance, cycles, and what becomes of them.
 
 use super::*;
 use Step::{Lock, Unlock};
 use takt_core::engine::{Engine, Input};
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::time::Time;
 
 const R: ResourceId = ResourceId(0);
@@ -125,8 +125,8 @@ fn wants(task: TaskId, resource: ResourceId) -> Input {
 }
 
 fn aborted(records: &[Record]) -> Vec<TaskId> {
-    let over = records.iter().filter_map(|r| match r.what {
-        What::Finish { task, outcome: Outcome::Aborted, .. } => Some(task),
+    let over = records.iter().filter_map(|r| match r.kind {
+        RecordKind::Finish { task, outcome: Outcome::Aborted, .. } => Some(task),
         _ => None,
     });
     over.collect()
@@ -158,7 +158,7 @@ fn of_a_circle_the_least_dense_is_aborted_whoever_closes_it() {
 #[test]
 fn a_longer_circle_loses_one_job_and_the_others_go_on() {
     for name in EVERY {
-        // b is the least dense of the three, and none of those that close the circle; d only waits for one of it.
+        // b is the least dense of the three, and none of those that close the cycle; d only waits for one of it.
         let (mut engine, mut records) = begun(name, jobs(&[(2, 8), (4, 1), (2, 4), (1, 1)]));
         let (d, t) = (TaskId(3), ResourceId(2));
         does(&mut engine, &mut records, 0, &[wants(A, R), wants(B, S), wants(C, t), wants(d, R)]);

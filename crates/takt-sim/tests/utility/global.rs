@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use takt_analysis::generate::{Deadlines, Generator, Periods, Utilisations};
 use takt_core::engine::Engine;
 use takt_core::model::PolicySpec;
-use takt_core::record::{Outcome, Record, What};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::rng;
 use takt_core::scenario::Scenario;
 use takt_core::stats::Responses;
@@ -363,7 +363,7 @@ fn completions_are_those_of_the_pseudo_code() {
         for name in ["g-edf", "ng-gua", "g-gua"] {
             let mut ends = vec![None; jobs.len()];
             for record in records(aborting(cpus, name, tasks_of(&jobs))) {
-                if let What::Finish { task, outcome: Outcome::Completed, .. } = record.what {
+                if let RecordKind::Finish { task, outcome: Outcome::Completed, .. } = record.kind {
                     ends[task.index()] = Some((record.at - Time::ZERO).ns() / 1_000_000);
                 }
             }

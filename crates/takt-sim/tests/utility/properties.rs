@@ -6,7 +6,7 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::collections::BTreeSet;
-use takt_core::record::{Record, What};
+use takt_core::record::{Record, RecordKind};
 use takt_core::time::Span;
 use takt_testing::for_all;
 
@@ -51,8 +51,8 @@ fn single_jobs() -> impl Strategy<Value = Vec<Task>> {
 
 fn deadlines_are_distinct(records: &[Record]) -> bool {
     let mut seen = BTreeSet::new();
-    records.iter().all(|r| match r.what {
-        What::Release { deadline, .. } => seen.insert(deadline),
+    records.iter().all(|r| match r.kind {
+        RecordKind::Release { deadline, .. } => seen.insert(deadline),
         _ => true,
     })
 }
@@ -173,7 +173,7 @@ fn only_the_proportions_of_utilities_matter() {
 #[test]
 fn circles_are_broken_and_the_others_go_on() {
     let handlers = weighted(0.5, (1i64..3, 0u64..9));
-    let circles = std::cell::Cell::new(0);
+    let cycles = std::cell::Cell::new(0);
     for name in ONE_CPU {
         for_all(100, (sharing(), handlers.clone()), |(mut tasks, handler)| {
             let handler = handler.map(|(runtime, utility)| Handler {
@@ -189,15 +189,15 @@ fn circles_are_broken_and_the_others_go_on() {
             let count = 3 * tasks.len() as u64;
             let told = tell(System { ..system(1, name, tasks) }, 1_000);
             let totals = told.engine.totals();
-            // Each circle costs one job, and all others are done.
+            // Each cycle costs one job, and all others are done.
             prop_assert_eq!((totals.released, totals.aborted), (count, told.engine.deadlocks()), "{}", name);
             prop_assert_eq!(totals.met, count - totals.aborted, "{}", name);
             prop_assert!(totals.utility <= totals.utility_total);
-            circles.set(circles.get() + told.engine.deadlocks());
+            cycles.set(cycles.get() + told.engine.deadlocks());
             Ok(())
         });
     }
-    assert!(circles.get() > 0, "no case had a circle");
+    assert!(cycles.get() > 0, "no case had a cycle");
 }
 
 /// Jobs that are all there at 0: runtime, deadline, utility in units.

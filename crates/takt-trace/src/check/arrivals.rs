@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use crate::Trace;
 use takt_core::model::{Arrival, Backlog, System};
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 
 /// Compares releases and absolute deadlines with those of the system's tasks, as far as their instants are planned: not where
 /// a policy releases jobs, nor by rules under which late jobs move their successors. It tells the first difference of each task.
@@ -17,7 +17,7 @@ pub fn arrivals(trace: &Trace, system: &System) -> Vec<Finding> {
     let mut planned: Vec<_> = system.tasks.iter().map(|t| Some((0, t.arrival.first()))).collect();
     let mut findings = Vec::new();
     for record in &trace.records {
-        let What::Release { task, job, deadline } = record.record.what else { continue };
+        let RecordKind::Release { task, job, deadline } = record.record.kind else { continue };
         let (Some(described), Some(next)) = (system.tasks.get(task.index()), planned.get_mut(task.index())) else {
             continue;
         };

@@ -6,7 +6,7 @@ use crate::Trace;
 use std::collections::HashMap;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{BestEffortStart, PartitionId, ResourceId, System, TaskId};
-use takt_core::record::{JobId, Outcome, Place, What};
+use takt_core::record::{JobId, Outcome, Place, RecordKind};
 use takt_core::time::{Span, Time};
 
 /// Checks a trace; without the system only what the trace alone can show. No finding means that no rule is broken.
@@ -25,8 +25,8 @@ pub fn check(trace: &Trace, system: Option<&System>, tolerance: Span) -> Vec<Fin
     }
     for r in &trace.records {
         checker.at = r.record.at;
-        checker.before(&r.record.what);
-        checker.record(r.record.what, r.applied);
+        checker.before(&r.record.kind);
+        checker.record(r.record.kind, r.applied);
     }
     checker.settle_circle(None);
     checker.settle_round();
@@ -102,8 +102,8 @@ pub(super) struct Checker<'a> {
     pub(super) fifo: Vec<(u64, usize)>,
     /// Who holds each resource, as far as the trace has told.
     pub(super) owners: HashMap<ResourceId, TaskId>,
-    /// The request before closed a circle, so that the next record must say so.
-    pub(super) circle: Option<(TaskId, ResourceId)>,
+    /// The request before closed a cycle, so that the next record must say so.
+    pub(super) cycle: Option<(TaskId, ResourceId)>,
     /// The round whose bursts are being told.
     pub(super) round: Option<Round>,
     pub(super) findings: Vec<Finding>,
@@ -126,7 +126,7 @@ impl<'a> Checker<'a> {
             unsettled: false,
             fifo: Vec::new(),
             owners: HashMap::new(),
-            circle: None,
+            cycle: None,
             round: None,
             findings: Vec::new(),
         }
@@ -144,12 +144,12 @@ impl<'a> Checker<'a> {
         self.trace.header.places[place.index()]
     }
 
-    fn record(&mut self, what: What, applied: Time) {
+    fn record(&mut self, what: RecordKind, applied: Time) {
         match what {
-            What::Window { window, frame } => self.begin_window(window, frame),
-            What::WindowsLost { count } => self.lost += count,
-            What::Release { task, job, .. } => self.release(task, job),
-            What::Budget { task, job, amount } => {
+            RecordKind::Window { window, frame } => self.begin_window(window, frame),
+            RecordKind::WindowsLost { count } => self.lost += count,
+            RecordKind::Release { task, job, .. } => self.release(task, job),
+            RecordKind::Budget { task, job, amount } => {
                 self.use_budget(task, applied);
                 // From then on nobody knows how much it may have used in all, so its sum has no end any more.
                 let amount = amount.unwrap_or(Span::MAX);
@@ -160,28 +160,30 @@ impl<'a> Checker<'a> {
                 state.grants = grants + 1;
                 state.budget = Some(Grant { job, amount, used: Span::ZERO, pieces: 0 });
             }
-            What::Start { task, job, place } => self.start(task, job, place, applied),
-            What::Stop { task, job, place, .. } => self.stop(task, job, place, applied),
-            What::Finish { task, job, outcome, consumed } => self.finish(task, job, outcome, consumed.nominal_time()),
-            What::Handler { task, job, .. } => self.handler(task, job),
-            What::HandlerEnd { task, job, consumed } => self.handler_end(task, job, consumed.nominal_time()),
-            What::Lock { task, resource, granted } => self.request(task, resource, granted),
-            What::Unlock { task, resource } => self.give_back(task, resource),
-            What::Round { place, measured, .. } => {
+            RecordKind::Start { task, job, place } => self.start(task, job, place, applied),
+            RecordKind::Stop { task, job, place, .. } => self.stop(task, job, place, applied),
+            RecordKind::Finish { task, job, outcome, consumed } => {
+                self.finish(task, job, outcome, consumed.nominal_time())
+            }
+            RecordKind::Handler { task, job, .. } => self.handler(task, job),
+            RecordKind::HandlerEnd { task, job, consumed } => self.handler_end(task, job, consumed.nominal_time()),
+            RecordKind::Lock { task, resource, granted } => self.request(task, resource, granted),
+            RecordKind::Unlock { task, resource } => self.give_back(task, resource),
+            RecordKind::Round { place, measured, .. } => {
                 self.round = Some(Round { at: self.at, place, measured, bursts: Span::ZERO, tasks: Vec::new() });
             }
-            What::Burst { task, measured, .. } => self.burst(task, measured),
+            RecordKind::Burst { task, measured, .. } => self.burst(task, measured),
             // Whether a deadlock was due has been judged by what came before.
-            What::Deadlock { .. }
-            | What::Switch { .. }
-            | What::Configure { .. }
-            | What::Call { .. }
-            | What::Block { .. }
-            | What::Wake { .. }
-            | What::Yield { .. }
-            | What::Exit { .. } => {}
-            What::Behind { task, job, abandoned } => self.tasks[task.index()].behind = Some((job, abandoned)),
-            What::LateSignal { task, job } => {
+            RecordKind::Deadlock { .. }
+            | RecordKind::Switch { .. }
+            | RecordKind::Configure { .. }
+            | RecordKind::Call { .. }
+            | RecordKind::Block { .. }
+            | RecordKind::Wake { .. }
+            | RecordKind::Yield { .. }
+            | RecordKind::Exit { .. } => {}
+            RecordKind::Behind { task, job, abandoned } => self.tasks[task.index()].behind = Some((job, abandoned)),
+            RecordKind::LateSignal { task, job } => {
                 let behind = &mut self.tasks[task.index()].behind;
                 *behind = behind.filter(|(_, abandoned)| *abandoned != job);
             }
@@ -189,13 +191,13 @@ impl<'a> Checker<'a> {
     }
 
     /// Settles what only the next record can show.
-    fn before(&mut self, next: &What) {
+    fn before(&mut self, next: &RecordKind) {
         let deadlock = match *next {
-            What::Deadlock { task, resource } => Some((task, resource)),
+            RecordKind::Deadlock { task, resource } => Some((task, resource)),
             _ => None,
         };
         self.settle_circle(deadlock);
-        if !matches!(next, What::Burst { .. }) {
+        if !matches!(next, RecordKind::Burst { .. }) {
             self.settle_round();
         }
     }

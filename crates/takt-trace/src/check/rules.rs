@@ -8,7 +8,7 @@ use takt_core::time::Span;
 
 impl Checker<'_> {
     pub(super) fn settle_circle(&mut self, told: Option<(TaskId, ResourceId)>) {
-        let due = self.circle.take();
+        let due = self.cycle.take();
         if due == told {
             return;
         }
@@ -17,12 +17,12 @@ impl Checker<'_> {
             self.find(
                 task,
                 "deadlock",
-                format!("its request for {resource} closes a circle, and no deadlock is recorded"),
+                format!("its request for {resource} closes a cycle, and no deadlock is recorded"),
             );
         }
         if let Some((task, resource)) = told {
             let resource = self.trace.header.resource(resource);
-            self.find(task, "deadlock", format!("a deadlock is recorded at {resource}, but no circle was closed"));
+            self.find(task, "deadlock", format!("a deadlock is recorded at {resource}, but no cycle was closed"));
         }
     }
 
@@ -60,7 +60,7 @@ impl Checker<'_> {
                 let message = format!("it is given {name}, which {} holds", self.name(owner));
                 self.find(task, "resource", message);
             }
-            (false, None) => self.find(task, "resource", format!("it is refused {name}, which nobody else holds")),
+            (false, None) => self.find(task, "resource", format!("it is refused {name}, which no other job holds")),
             _ => {}
         }
         if granted {
@@ -69,14 +69,14 @@ impl Checker<'_> {
             self.tasks[task.index()].waits_for = None;
         } else {
             self.tasks[task.index()].waits_for = Some((resource, self.at));
-            if self.closes_circle(task) {
-                self.circle = Some((task, resource));
+            if self.closes_cycle(task) {
+                self.cycle = Some((task, resource));
             }
         }
     }
 
     /// Whether the task waits for itself through those that hold what the others wait for.
-    pub(super) fn closes_circle(&self, task: TaskId) -> bool {
+    pub(super) fn closes_cycle(&self, task: TaskId) -> bool {
         let next = |at: &TaskId| {
             let (resource, _) = self.tasks[at.index()].waits_for?;
             self.owners.get(&resource).copied()

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Call, Completion, ResourceId, TaskId};
-use takt_core::record::{Outcome, Place, Record, StopReason, What};
+use takt_core::record::{Outcome, Place, Record, RecordKind, StopReason};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 use takt_trace::{DomainLabel, Footer, Format, Header, Stamped, TaskLabel, Trace};
@@ -42,48 +42,48 @@ impl Story {
         self.late = late;
         self
     }
-    pub(crate) fn push(&mut self, at: i64, what: What) -> &mut Self {
+    pub(crate) fn push(&mut self, at: i64, what: RecordKind) -> &mut Self {
         let applied = ms(at) + self.late;
-        self.trace.records.push(Stamped { record: Record { at: ms(at), what }, applied });
+        self.trace.records.push(Stamped { record: Record { at: ms(at), kind: what }, applied });
         self
     }
     pub(crate) fn window(&mut self, at: i64, window: u32, frame: u64) -> &mut Self {
-        self.push(at, What::Window { window, frame })
+        self.push(at, RecordKind::Window { window, frame })
     }
     pub(crate) fn release(&mut self, at: i64, task: u32, job: u64, deadline: Option<i64>) -> &mut Self {
-        self.push(at, What::Release { task: TaskId(task), job, deadline: deadline.map(ms) })
+        self.push(at, RecordKind::Release { task: TaskId(task), job, deadline: deadline.map(ms) })
     }
     pub(crate) fn budget(&mut self, at: i64, task: u32, job: u64, amount: i64) -> &mut Self {
-        self.push(at, What::Budget { task: TaskId(task), job, amount: Some(Span::from_ms(amount)) })
+        self.push(at, RecordKind::Budget { task: TaskId(task), job, amount: Some(Span::from_ms(amount)) })
     }
     /// The job has no budget any more.
     pub(crate) fn lifted(&mut self, at: i64, task: u32, job: u64) -> &mut Self {
-        self.push(at, What::Budget { task: TaskId(task), job, amount: None })
+        self.push(at, RecordKind::Budget { task: TaskId(task), job, amount: None })
     }
     pub(crate) fn start(&mut self, at: i64, task: u32, job: u64, place: u16) -> &mut Self {
-        self.push(at, What::Start { task: TaskId(task), job, place: Place(place) })
+        self.push(at, RecordKind::Start { task: TaskId(task), job, place: Place(place) })
     }
     pub(crate) fn stop(&mut self, at: i64, task: u32, job: u64, place: u16, reason: StopReason) -> &mut Self {
-        self.push(at, What::Stop { task: TaskId(task), job, place: Place(place), reason })
+        self.push(at, RecordKind::Stop { task: TaskId(task), job, place: Place(place), reason })
     }
     pub(crate) fn request(&mut self, at: i64, task: u32, resource: u16, granted: bool) -> &mut Self {
-        self.push(at, What::Lock { task: TaskId(task), resource: ResourceId(resource), granted })
+        self.push(at, RecordKind::Lock { task: TaskId(task), resource: ResourceId(resource), granted })
     }
     pub(crate) fn give_back(&mut self, at: i64, task: u32, resource: u16) -> &mut Self {
-        self.push(at, What::Unlock { task: TaskId(task), resource: ResourceId(resource) })
+        self.push(at, RecordKind::Unlock { task: TaskId(task), resource: ResourceId(resource) })
     }
     pub(crate) fn round(&mut self, at: i64, place: u16, set_point: i64, measured: i64, correction: i64) -> &mut Self {
         let [set_point, measured, correction] = [set_point, measured, correction].map(Span::from_ms);
-        self.push(at, What::Round { place: Place(place), set_point, measured, correction })
+        self.push(at, RecordKind::Round { place: Place(place), set_point, measured, correction })
     }
     pub(crate) fn burst(&mut self, at: i64, task: u32, set_point: i64, measured: i64, next: i64) -> &mut Self {
         let [set_point, measured, next] = [set_point, measured, next].map(Span::from_ms);
-        self.push(at, What::Burst { task: TaskId(task), set_point, measured, next })
+        self.push(at, RecordKind::Burst { task: TaskId(task), set_point, measured, next })
     }
     pub(crate) fn finish(&mut self, at: i64, task: u32, job: u64, outcome: Outcome, consumed: i64) -> &mut Self {
         self.push(
             at,
-            What::Finish { task: TaskId(task), job, outcome, consumed: Work::nominal(Span::from_ms(consumed)) },
+            RecordKind::Finish { task: TaskId(task), job, outcome, consumed: Work::nominal(Span::from_ms(consumed)) },
         )
     }
     /// Ends a running job: the end and the stop that follows.
@@ -149,9 +149,11 @@ pub(crate) fn windows() -> Trace {
     s.finish(15, 2, 1, Overrun, 5).stop(15, 2, 1, 5, StopReason::Finished);
     s.window(15, 0, 1).release(15, 0, 1, None).budget(15, 0, 1, 4).start(15, 0, 1, 4);
     s.done(19, 0, 1, 4, BudgetUsed, 4).start(19, 3, 0, 4);
-    s.push(25, What::LateSignal { task: TaskId(0), job: 1 });
+    s.push(25, RecordKind::LateSignal { task: TaskId(0), job: 1 });
     s.done(23, 3, 0, 4, BudgetUsed, 8);
-    s.push(30, What::WindowsLost { count: 1 }).window(30, 0, 2).push(30, What::Exit { task: TaskId(1), failed: false });
+    s.push(30, RecordKind::WindowsLost { count: 1 })
+        .window(30, 0, 2)
+        .push(30, RecordKind::Exit { task: TaskId(1), failed: false });
     s.end(32)
 }
 
@@ -161,9 +163,9 @@ pub(crate) fn overload() -> Trace {
     let mut s = Story::new("fp", "uniprocessor", 1, &[("high", None), ("low", None), ("low", None)]);
     s.release(0, 1, 0, Some(8)).start(0, 1, 0, 0).request(1, 1, 0, true);
     s.release(1, 0, 0, Some(6)).stop(1, 1, 0, 0, StopReason::Preempted).start(1, 0, 0, 0);
-    s.request(2, 0, 0, false).push(2, What::Block { task: TaskId(0), job: 0 });
+    s.request(2, 0, 0, false).push(2, RecordKind::Block { task: TaskId(0), job: 0 });
     s.stop(2, 0, 0, 0, StopReason::Blocked).start(2, 1, 0, 0);
-    s.give_back(4, 1, 0).request(4, 0, 0, true).push(4, What::Wake { task: TaskId(0), job: 0 });
+    s.give_back(4, 1, 0).request(4, 0, 0, true).push(4, RecordKind::Wake { task: TaskId(0), job: 0 });
     s.stop(4, 1, 0, 0, StopReason::Preempted).start(4, 0, 0, 0);
     s.release(6, 0, 1, Some(11)).give_back(7, 0, 0).done(7, 0, 0, 0, Completed, 4).start(7, 0, 1, 0);
     s.finish(8, 1, 0, Aborted, 3).release(8, 1, 1, Some(16));
@@ -178,27 +180,27 @@ pub(crate) fn rounds() -> Trace {
     use Outcome::{Aborted, Completed};
     let mut s = Story::new("ipi", "uniprocessor", 1, &[("left", None), ("right", None), ("log", None)]);
     s.trace.header.resources = vec!["bus".into(), "disk".into()];
-    let block = |task, job| What::Block { task: TaskId(task), job };
+    let block = |task, job| RecordKind::Block { task: TaskId(task), job };
     s.release(0, 0, 0, Some(10)).release(0, 1, 0, Some(12)).release(0, 2, 0, None);
     s.budget(0, 0, 0, 2).start(0, 0, 0, 0).request(1, 0, 0, true);
     s.stop(2, 0, 0, 0, StopReason::Preempted).budget(2, 1, 0, 3).start(2, 1, 0, 0).request(3, 1, 1, true);
     s.request(4, 1, 0, false).push(4, block(1, 0)).stop(4, 1, 0, 0, StopReason::Blocked);
-    s.budget(4, 2, 0, 4).start(4, 2, 0, 0).push(5, What::Yield { task: TaskId(2), job: 0 });
+    s.budget(4, 2, 0, 4).start(4, 2, 0, 0).push(5, RecordKind::Yield { task: TaskId(2), job: 0 });
     s.stop(5, 2, 0, 0, StopReason::Preempted).round(5, 0, 6, 5, 1);
     s.burst(5, 0, 2, 2, 2).burst(5, 1, 2, 2, 2).burst(5, 2, 2, 1, 3);
     s.budget(5, 0, 0, 2).start(5, 0, 0, 0).request(6, 0, 1, false);
-    s.push(6, What::Deadlock { task: TaskId(0), resource: ResourceId(1) });
+    s.push(6, RecordKind::Deadlock { task: TaskId(0), resource: ResourceId(1) });
     s.push(6, block(0, 0)).stop(6, 0, 0, 0, StopReason::Blocked).budget(6, 2, 0, 3).start(6, 2, 0, 0);
     s.push(8, block(2, 0)).stop(8, 2, 0, 0, StopReason::Blocked);
-    s.finish(10, 0, 0, Aborted, 3).push(10, What::Handler { task: TaskId(0), job: 0, deadline: Some(ms(13)) });
+    s.finish(10, 0, 0, Aborted, 3).push(10, RecordKind::Handler { task: TaskId(0), job: 0, deadline: Some(ms(13)) });
     s.budget(10, 0, 0, 2).start(10, 0, 0, 0);
-    s.push(11, What::HandlerEnd { task: TaskId(0), job: 0, consumed: Work::nominal(Span::from_ms(1)) });
+    s.push(11, RecordKind::HandlerEnd { task: TaskId(0), job: 0, consumed: Work::nominal(Span::from_ms(1)) });
     s.stop(11, 0, 0, 0, StopReason::Finished);
-    s.give_back(11, 0, 0).request(11, 1, 0, true).push(11, What::Wake { task: TaskId(1), job: 0 });
+    s.give_back(11, 0, 0).request(11, 1, 0, true).push(11, RecordKind::Wake { task: TaskId(1), job: 0 });
     s.start(11, 1, 0, 0).round(11, 0, 7, 4, 2).burst(11, 0, 3, 2, 3).burst(11, 2, 4, 2, 4);
-    s.done(12, 1, 0, 0, Aborted, 3).push(12, What::Handler { task: TaskId(1), job: 0, deadline: Some(ms(13)) });
-    s.push(12, What::Wake { task: TaskId(2), job: 0 }).budget(12, 1, 0, 3).start(12, 1, 0, 0);
-    s.push(14, What::HandlerEnd { task: TaskId(1), job: 0, consumed: Work::nominal(Span::from_ms(2)) });
+    s.done(12, 1, 0, 0, Aborted, 3).push(12, RecordKind::Handler { task: TaskId(1), job: 0, deadline: Some(ms(13)) });
+    s.push(12, RecordKind::Wake { task: TaskId(2), job: 0 }).budget(12, 1, 0, 3).start(12, 1, 0, 0);
+    s.push(14, RecordKind::HandlerEnd { task: TaskId(1), job: 0, consumed: Work::nominal(Span::from_ms(2)) });
     s.stop(14, 1, 0, 0, StopReason::Finished).give_back(14, 1, 0).give_back(14, 1, 1);
     s.budget(14, 2, 0, 4).start(14, 2, 0, 0).done(16, 2, 0, 0, Completed, 5);
     s.end(16)
@@ -210,18 +212,18 @@ pub(crate) fn behind() -> Trace {
     use Outcome::{Aborted, Completed, Exited, Skipped};
     let mut s = Story::new("edf", "global", 2, &[("slow", None), ("short", None)]);
     let task = TaskId(0);
-    let behind = |job, abandoned| What::Behind { task, job, abandoned };
+    let behind = |job, abandoned| RecordKind::Behind { task, job, abandoned };
     s.release(0, 0, 0, Some(10)).release(0, 1, 0, Some(20)).start(0, 0, 0, 0).start(0, 1, 0, 1);
     s.done(10, 0, 0, 0, Aborted, 10).release(10, 0, 1, Some(20)).release(10, 1, 1, Some(30));
-    s.push(10, behind(1, 0)).start(10, 0, 1, 0).push(15, What::LateSignal { task, job: 0 });
+    s.push(10, behind(1, 0)).start(10, 0, 1, 0).push(15, RecordKind::LateSignal { task, job: 0 });
     s.done(16, 1, 0, 1, Exited, 16).finish(16, 1, 1, Exited, 0);
-    s.push(16, What::Exit { task: TaskId(1), failed: false });
+    s.push(16, RecordKind::Exit { task: TaskId(1), failed: false });
     // Its own work has begun, so that it is abandoned in turn.
     s.done(20, 0, 1, 0, Aborted, 10).release(20, 0, 2, Some(30)).push(20, behind(2, 1)).start(20, 0, 2, 0);
     s.done(30, 0, 2, 0, Aborted, 10).release(30, 0, 3, Some(40)).push(30, behind(3, 1)).start(30, 0, 3, 0);
-    s.push(31, What::LateSignal { task, job: 1 }).done(39, 0, 3, 0, Completed, 9);
+    s.push(31, RecordKind::LateSignal { task, job: 1 }).done(39, 0, 3, 0, Completed, 9);
     s.release(40, 0, 4, Some(50)).start(40, 0, 4, 0).done(44, 0, 4, 0, Aborted, 4);
-    s.push(44, What::Exit { task, failed: true }).release(50, 0, 5, Some(60)).finish(50, 0, 5, Skipped, 0);
+    s.push(44, RecordKind::Exit { task, failed: true }).release(50, 0, 5, Some(60)).finish(50, 0, 5, Skipped, 0);
     s.end(55)
 }
 
@@ -315,11 +317,11 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
         applied = applied.max(at + Span::from_ns(late));
         let index = usize::from(who) % n;
         let task = TaskId(index as u32);
-        let mut push = |what| trace.records.push(Stamped { record: Record { at, what }, applied });
+        let mut push = |what| trace.records.push(Stamped { record: Record { at, kind: what }, applied });
         match (what % 11, job[index], running[index]) {
             (0..=1, None, _) => {
                 let deadline = how.is_multiple_of(2).then(|| at + Span::from_ns(i64::from(how) * 10));
-                push(What::Release { task, job: next[index], deadline });
+                push(RecordKind::Release { task, job: next[index], deadline });
                 job[index] = Some((next[index], false, false));
                 next[index] += 1;
             }
@@ -328,14 +330,19 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 let set = trace.header.places[usize::from(place)];
                 let taken = running.iter().flatten().any(|p| !trace.header.places[usize::from(*p)].is_disjoint(&set));
                 if !taken {
-                    push(What::Start { task, job: number, place: Place(place) });
+                    push(RecordKind::Start { task, job: number, place: Place(place) });
                     running[index] = Some(place);
                     job[index] = Some((number, true, handler));
                 }
             }
             (4, Some((number, ..)), Some(place)) => {
                 let reasons = [StopReason::Preempted, StopReason::Suspended, StopReason::Blocked];
-                push(What::Stop { task, job: number, place: Place(place), reason: reasons[usize::from(how) % 3] });
+                push(RecordKind::Stop {
+                    task,
+                    job: number,
+                    place: Place(place),
+                    reason: reasons[usize::from(how) % 3],
+                });
                 running[index] = None;
             }
             (5, Some((number, ran, handler)), place) => {
@@ -345,49 +352,51 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 };
                 let (outcome, consumed) = (outcomes[usize::from(how) % outcomes.len()], Span::from_ns(late));
                 push(match handler {
-                    true => What::HandlerEnd { task, job: number, consumed: Work::nominal(consumed) },
-                    false => What::Finish { task, job: number, outcome, consumed: Work::nominal(consumed) },
+                    true => RecordKind::HandlerEnd { task, job: number, consumed: Work::nominal(consumed) },
+                    false => RecordKind::Finish { task, job: number, outcome, consumed: Work::nominal(consumed) },
                 });
                 if let Some(place) = place {
-                    push(What::Stop { task, job: number, place: Place(place), reason: StopReason::Finished });
+                    push(RecordKind::Stop { task, job: number, place: Place(place), reason: StopReason::Finished });
                 }
                 (job[index], running[index], waits[index]) = (None, None, None);
                 if outcome == Outcome::Aborted && !handler && how > 99 {
                     let deadline = how.is_multiple_of(2).then(|| at + Span::from_ns(i64::from(how)));
-                    push(What::Handler { task, job: number, deadline });
+                    push(RecordKind::Handler { task, job: number, deadline });
                     job[index] = Some((number, false, true));
                     continue;
                 }
                 for resource in (0..RESOURCES).filter(|r| owner[*r] == Some(index)).collect::<Vec<_>>() {
-                    push(What::Unlock { task, resource: ResourceId(resource as u16) });
+                    push(RecordKind::Unlock { task, resource: ResourceId(resource as u16) });
                     owner[resource] = None;
                 }
             }
-            (6, Some((number, ..)), _) => push(What::Block { task, job: number }),
+            (6, Some((number, ..)), _) => push(RecordKind::Block { task, job: number }),
             (7, Some((number, true, false)), Some(_)) if how % 2 == 1 => {
                 let span = Span::from_ns(1 + late);
                 let calls = [Call::Period(span), Call::Deadline(span), Call::Runtime(span)];
                 let call = calls[usize::from(how) % 3];
-                push(What::Call { task, job: number, call, granted: how % 4 == 1 });
+                push(RecordKind::Call { task, job: number, call, granted: how % 4 == 1 });
             }
             (7, Some((job, ..)), _) if how % 7 == 0 && how > 99 => {
                 let abandoned = next[index];
-                push(What::Behind { task, job, abandoned });
-                push(What::LateSignal { task, job: abandoned });
+                push(RecordKind::Behind { task, job, abandoned });
+                push(RecordKind::LateSignal { task, job: abandoned });
             }
             (7, _, _) => push(match how % 7 {
-                0 => What::LateSignal { task, job: next[index] },
-                1 => What::Exit { task, failed: next[index] % 2 == 1 },
-                2 => What::Yield { task, job: next[index] },
-                3 => What::Switch { domain: (how > 99).then_some(0), to: u16::from(how > 199) },
-                4 => What::Configure { setting: how % 7, value: (how > 99).then_some(wait - 500) },
-                5 => What::Budget { task, job: next[index], amount: (how > 99).then_some(Span::from_ns(1 << 50)) },
-                _ => What::Wake { task, job: next[index] },
+                0 => RecordKind::LateSignal { task, job: next[index] },
+                1 => RecordKind::Exit { task, failed: next[index] % 2 == 1 },
+                2 => RecordKind::Yield { task, job: next[index] },
+                3 => RecordKind::Switch { domain: (how > 99).then_some(0), to: u16::from(how > 199) },
+                4 => RecordKind::Configure { setting: how % 7, value: (how > 99).then_some(wait - 500) },
+                5 => {
+                    RecordKind::Budget { task, job: next[index], amount: (how > 99).then_some(Span::from_ns(1 << 50)) }
+                }
+                _ => RecordKind::Wake { task, job: next[index] },
             }),
             (8, Some((number, ..)), place) if waits[index].is_none() => {
                 let wanted = usize::from(how) % RESOURCES;
                 let granted = owner[wanted].is_none_or(|o| o == index);
-                push(What::Lock { task, resource: ResourceId(wanted as u16), granted });
+                push(RecordKind::Lock { task, resource: ResourceId(wanted as u16), granted });
                 if granted {
                     owner[wanted] = Some(index);
                     continue;
@@ -395,21 +404,21 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 waits[index] = Some(wanted);
                 let holder = |task: usize| waits[task].and_then(|r| owner[r]);
                 if std::iter::successors(holder(index), |t| holder(*t)).take(n).any(|t| t == index) {
-                    push(What::Deadlock { task, resource: ResourceId(wanted as u16) });
+                    push(RecordKind::Deadlock { task, resource: ResourceId(wanted as u16) });
                 }
-                push(What::Block { task, job: number });
+                push(RecordKind::Block { task, job: number });
                 if let Some(place) = place {
-                    push(What::Stop { task, job: number, place: Place(place), reason: StopReason::Blocked });
+                    push(RecordKind::Stop { task, job: number, place: Place(place), reason: StopReason::Blocked });
                     running[index] = None;
                 }
             }
             (9, ..) => {
                 let Some(resource) = (0..RESOURCES).find(|r| owner[*r] == Some(index)) else { continue };
-                push(What::Unlock { task, resource: ResourceId(resource as u16) });
+                push(RecordKind::Unlock { task, resource: ResourceId(resource as u16) });
                 owner[resource] = (0..n).find(|t| waits[*t] == Some(resource));
                 if let Some(heir) = owner[resource] {
                     waits[heir] = None;
-                    push(What::Lock {
+                    push(RecordKind::Lock {
                         task: TaskId(heir as u32),
                         resource: ResourceId(resource as u16),
                         granted: true,
@@ -420,10 +429,10 @@ fn schedule(trace: &mut Trace, steps: &[Choice]) {
                 let bursts: Vec<i64> = (0..n as i64).map(|t| (t + 1) * late).collect();
                 let [measured, set_point] = [bursts.iter().sum(), wait].map(Span::from_ns);
                 let place = Place(u16::from(how) % trace.header.places.len() as u16);
-                push(What::Round { place, set_point, measured, correction: Span::from_ns(-late) });
+                push(RecordKind::Round { place, set_point, measured, correction: Span::from_ns(-late) });
                 for (task, burst) in (0..).zip(bursts) {
                     let [set_point, measured, next] = [wait, burst, wait + late].map(Span::from_ns);
-                    push(What::Burst { task: TaskId(task), set_point, measured, next });
+                    push(RecordKind::Burst { task: TaskId(task), set_point, measured, next });
                 }
             }
             _ => {}

@@ -3,7 +3,7 @@
 use crate::common::{any_trace, edf, ms, windows};
 use proptest::prelude::*;
 use takt_core::model::TaskId;
-use takt_core::record::{Outcome, What};
+use takt_core::record::{Outcome, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_trace::Trace;
 use takt_trace::diff::{diff, diff_ignoring_cpus};
@@ -21,12 +21,12 @@ fn a_trace_equals_itself() {
         prop_assert!(d.is_equal() && d.points.is_empty() && d.largest == Span::ZERO);
         let points = trace.records.iter().filter(|r| {
             matches!(
-                r.record.what,
-                What::Start { .. }
-                    | What::Stop { .. }
-                    | What::Finish { .. }
-                    | What::HandlerEnd { .. }
-                    | What::Call { .. }
+                r.record.kind,
+                RecordKind::Start { .. }
+                    | RecordKind::Stop { .. }
+                    | RecordKind::Finish { .. }
+                    | RecordKind::HandlerEnd { .. }
+                    | RecordKind::Call { .. }
             )
         });
         prop_assert_eq!(d.compared, points.count());
@@ -54,7 +54,10 @@ fn what_was_removed_is_reported() {
             .filter(|i| {
                 let r = trace.records[*i];
                 r.applied < trace.end()
-                    && matches!(r.record.what, What::Start { .. } | What::Stop { .. } | What::Finish { .. })
+                    && matches!(
+                        r.record.kind,
+                        RecordKind::Start { .. } | RecordKind::Stop { .. } | RecordKind::Finish { .. }
+                    )
             })
             .collect();
         prop_assume!(!points.is_empty());
@@ -74,8 +77,8 @@ fn what_was_removed_is_reported() {
 fn the_order_between_cpus_does_not_matter_but_on_one_it_does() {
     let trace = edf();
     let start = |t: &Trace, task: u32| {
-        let of = |w: &What| matches!(w, What::Start { task: t, job: 0, .. } if t.0 == task);
-        t.records.iter().position(|r| of(&r.record.what)).unwrap()
+        let of = |w: &RecordKind| matches!(w, RecordKind::Start { task: t, job: 0, .. } if t.0 == task);
+        t.records.iter().position(|r| of(&r.record.kind)).unwrap()
     };
     let mut other = trace.clone();
     let (a, b) = (start(&other, 0), start(&other, 1));
@@ -102,11 +105,11 @@ fn differences_are_points_of_either_trace() {
     let mut b = shifted(&a, |i| Span::from_us(if i % 5 == 0 { 1500 } else { 20 }));
     // A job that ended otherwise, and one that ran once more.
     for r in &mut b.records {
-        if let What::Finish { outcome, job: 1, task: TaskId(0), .. } = &mut r.record.what {
+        if let RecordKind::Finish { outcome, job: 1, task: TaskId(0), .. } = &mut r.record.kind {
             *outcome = Outcome::Aborted;
         }
     }
-    let extra = b.records.iter().position(|r| matches!(r.record.what, What::Start { job: 1, .. })).unwrap();
+    let extra = b.records.iter().position(|r| matches!(r.record.kind, RecordKind::Start { job: 1, .. })).unwrap();
     let mut twice = b.records[extra];
     twice.applied += Span::from_us(5);
     b.records.insert(extra + 1, twice);
@@ -133,11 +136,11 @@ fn tasks_go_by_their_names() {
     let mut b = edf();
     b.header.tasks.swap(0, 1);
     for r in &mut b.records {
-        match &mut r.record.what {
-            What::Release { task, .. }
-            | What::Start { task, .. }
-            | What::Stop { task, .. }
-            | What::Finish { task, .. }
+        match &mut r.record.kind {
+            RecordKind::Release { task, .. }
+            | RecordKind::Start { task, .. }
+            | RecordKind::Stop { task, .. }
+            | RecordKind::Finish { task, .. }
                 if task.0 < 2 =>
             {
                 task.0 = 1 - task.0;
@@ -156,7 +159,7 @@ fn a_swap_of_cpus_is_told_from_another_order() {
     let trace = edf();
     let mut swapped = trace.clone();
     for r in &mut swapped.records {
-        if let What::Start { place, .. } | What::Stop { place, .. } = &mut r.record.what {
+        if let RecordKind::Start { place, .. } | RecordKind::Stop { place, .. } = &mut r.record.kind {
             place.0 = 1 - place.0;
         }
     }
@@ -171,8 +174,8 @@ fn a_swap_of_cpus_is_told_from_another_order() {
     assert!(!d.order_equal && !d.only_cpus);
     assert!(diff_ignoring_cpus(&trace, &late, Span::from_us(1)).beyond > 0);
     let mut other = swapped.clone();
-    let end = other.records.iter_mut().find_map(|r| match &mut r.record.what {
-        What::Finish { outcome, .. } => Some(outcome),
+    let end = other.records.iter_mut().find_map(|r| match &mut r.record.kind {
+        RecordKind::Finish { outcome, .. } => Some(outcome),
         _ => None,
     });
     *end.unwrap() = Outcome::Aborted;

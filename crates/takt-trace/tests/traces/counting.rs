@@ -2,7 +2,7 @@
 
 use crate::common::{Story, behind, edf, overload, windows};
 use takt_core::model::{Completion, TaskId};
-use takt_core::record::{Outcome, What};
+use takt_core::record::{Outcome, RecordKind};
 use takt_core::stats::Counts;
 use takt_core::time::Span;
 use takt_trace::gantt::{TextOptions, text};
@@ -59,7 +59,7 @@ fn a_late_signal_shows_that_activations_were_cut_off() {
             s.release(at, 0, job, Some(at + 10)).start(at, 0, job, 0).done(at + 3, 0, job, 0, Outcome::BudgetUsed, 3);
         }
         if let Some(job) = signal {
-            s.push(15, What::LateSignal { task: TaskId(0), job });
+            s.push(15, RecordKind::LateSignal { task: TaskId(0), job });
         }
         let trace = s.end(20);
         let c = summarize(&trace).total;

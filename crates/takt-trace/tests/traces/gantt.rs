@@ -3,7 +3,7 @@
 use crate::common::{Story, any_trace, ms, samples, windows};
 use proptest::prelude::*;
 use takt_core::model::{Call, TaskId};
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 use takt_core::time::Span;
 use takt_trace::DomainLabel;
 use takt_trace::gantt::{SvgOptions, TextOptions, svg, text};
@@ -50,7 +50,7 @@ fn switches_of_policies_are_told_with_their_names() {
     s.trace.header.alternatives = vec!["g-gua".into(), "fp".into()];
     s.release(0, 0, 0, None).start(0, 0, 0, 0);
     for (at, domain, to) in [(5, Some(0), 0), (5, Some(1), 1), (9, Some(0), 1), (19, None, 1)] {
-        s.push(at, What::Switch { domain, to });
+        s.push(at, RecordKind::Switch { domain, to });
     }
     let trace = s.end(20);
     let told = ["left: g-edf → g-gua", "right: g-edf → fp", "left: g-gua → fp", "domains → fp"];
@@ -75,7 +75,7 @@ fn settings_that_change_are_told_as_the_command_line_takes_them() {
     let mut s = Story::new("rr", "uniprocessor", 1, &[("a", None)]);
     s.release(0, 0, 0, None).start(0, 0, 0, 0);
     for (at, setting, value) in [(5, 0, Some(2_000_000)), (9, 0, Some(3_000_000)), (12, 0, None), (15, 9, Some(7))] {
-        s.push(at, What::Configure { setting, value });
+        s.push(at, RecordKind::Configure { setting, value });
     }
     let chart = text(&s.end(20), &TextOptions::default());
     let lines: Vec<&str> = chart.lines().filter(|l| l.starts_with("at ")).collect();
@@ -91,7 +91,7 @@ fn calls_are_told_with_what_became_of_them() {
     for (at, call, granted) in
         [(5, Call::Period(Span::from_ms(40)), true), (6, Call::Runtime(Span::from_ms(39)), false)]
     {
-        s.push(at, What::Call { task: TaskId(0), job: 0, call, granted });
+        s.push(at, RecordKind::Call { task: TaskId(0), job: 0, call, granted });
     }
     let trace = s.end(20);
     let chart = text(&trace, &TextOptions::default());

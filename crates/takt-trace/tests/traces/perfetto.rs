@@ -9,7 +9,7 @@ use perfetto_protos::track_event::track_event::Type;
 use proptest::prelude::*;
 use protobuf::Message;
 use std::collections::{HashMap, HashSet};
-use takt_core::record::What;
+use takt_core::record::RecordKind;
 use takt_trace::{Format, Trace};
 
 fn decode(trace: &Trace) -> Vec<TracePacket> {
@@ -116,8 +116,8 @@ fn any_trace_is_well_formed() {
         if trace.footer.is_some() {
             all_closed(&packets);
         }
-        let starts = trace.records.iter().filter_map(|r| match r.record.what {
-            What::Start { place, .. } => Some(trace.header.places[place.index()].len()),
+        let starts = trace.records.iter().filter_map(|r| match r.record.kind {
+            RecordKind::Start { place, .. } => Some(trace.header.places[place.index()].len()),
             _ => None,
         });
         let running = packets.iter().filter(|p| {

@@ -4,7 +4,7 @@ use crate::common::{Story, any_trace, behind, edf, ms, overload, rounds, samples
 use proptest::prelude::*;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Partition, PartitionId, PolicySpec, ResourceId, Slice, System, Task, TaskId, Window};
-use takt_core::record::{Outcome, Place, Record, StopReason, What};
+use takt_core::record::{Outcome, Place, Record, RecordKind, StopReason};
 use takt_core::time::Span;
 use takt_core::work::Work;
 use takt_trace::check::check;
@@ -105,10 +105,10 @@ fn each_fault_is_found() {
     s.done(8, 0, 0, 0, Completed, 8);
     case("has its budget lifted too late, and another one that it overruns", s.end(9), None);
 
-    let late_signal = |job| What::LateSignal { task: TaskId(0), job };
+    let late_signal = |job| RecordKind::LateSignal { task: TaskId(0), job };
     let abandons = |s: &mut Story| {
         s.release(0, 0, 0, Some(2)).start(0, 0, 0, 0).done(2, 0, 0, 0, Outcome::Aborted, 2).release(2, 0, 1, Some(6));
-        s.push(2, What::Behind { task: TaskId(0), job: 1, abandoned: 0 }).start(2, 0, 1, 0);
+        s.push(2, RecordKind::Behind { task: TaskId(0), job: 1, abandoned: 0 }).start(2, 0, 1, 0);
     };
     let mut s = one();
     abandons(&mut s);
@@ -127,9 +127,9 @@ fn each_fault_is_found() {
     s.done(6, 0, 1, 0, Outcome::Aborted, 4).release(6, 0, 2, None).start(6, 0, 2, 0).done(7, 0, 2, 0, Completed, 1);
     case("is aborted while it is behind, and its program is replaced", s.end(8), None);
 
-    let handler = |task: u32, job| What::Handler { task: TaskId(task), job, deadline: None };
+    let handler = |task: u32, job| RecordKind::Handler { task: TaskId(task), job, deadline: None };
     let handler_end =
-        |task: u32, job| What::HandlerEnd { task: TaskId(task), job, consumed: Work::nominal(Span::from_ms(1)) };
+        |task: u32, job| RecordKind::HandlerEnd { task: TaskId(task), job, consumed: Work::nominal(Span::from_ms(1)) };
     let mut s = one();
     s.release(0, 0, 0, None).start(0, 0, 0, 0).done(1, 0, 0, 0, Completed, 1).push(1, handler(0, 0));
     case("a handler of a job that completed", s.end(5), None);
@@ -161,7 +161,9 @@ fn each_fault_is_found() {
     s.request(3, 1, 0, false).stop(3, 1, 0, 1, StopReason::Blocked);
     case("a deadlock that nobody noticed", s.end(5), None);
     let mut s = one();
-    s.release(0, 0, 0, None).start(0, 0, 0, 0).push(1, What::Deadlock { task: TaskId(0), resource: ResourceId(0) });
+    s.release(0, 0, 0, None)
+        .start(0, 0, 0, 0)
+        .push(1, RecordKind::Deadlock { task: TaskId(0), resource: ResourceId(0) });
     case("a deadlock that is none", s.end(5), None);
     let mut s = one();
     s.round(4, 0, 4, 4, 0).burst(4, 0, 2, 2, 2).burst(4, 1, 2, 1, 2);
@@ -175,8 +177,8 @@ fn each_fault_is_found() {
         change(&mut trace.records);
         trace
     };
-    let index = |records: &[Stamped], what: What| records.iter().position(|r| r.record.what == what).unwrap();
-    let second = What::Window { window: 1, frame: 0 };
+    let index = |records: &[Stamped], what: RecordKind| records.iter().position(|r| r.record.kind == what).unwrap();
+    let second = RecordKind::Window { window: 1, frame: 0 };
     case(
         "a window is missing",
         table(&|r| {
@@ -192,7 +194,7 @@ fn each_fault_is_found() {
         }),
         Some(system()),
     );
-    let suspended = What::Stop { task: TaskId(3), job: 0, place: Place(4), reason: StopReason::Suspended };
+    let suspended = RecordKind::Stop { task: TaskId(3), job: 0, place: Place(4), reason: StopReason::Suspended };
     case(
         "runs on into a foreign window",
         table(&|r| {
@@ -214,8 +216,8 @@ fn each_fault_is_found() {
     );
     let swap = |r: &mut Vec<Stamped>, task: u32, to: u16| {
         for record in r {
-            match &mut record.record.what {
-                What::Start { task: t, place, .. } | What::Stop { task: t, place, .. } if t.0 == task => {
+            match &mut record.record.kind {
+                RecordKind::Start { task: t, place, .. } | RecordKind::Stop { task: t, place, .. } if t.0 == task => {
                     *place = Place(to);
                 }
                 _ => {}
@@ -233,7 +235,7 @@ fn each_fault_is_found() {
         table(&|r| {
             let i = index(
                 r,
-                What::Finish {
+                RecordKind::Finish {
                     task: TaskId(2),
                     job: 0,
                     outcome: Outcome::BudgetUsed,
@@ -293,21 +295,22 @@ fn valid_schedules_pass() {
 fn an_injected_overlap_is_found() {
     takt_testing::for_all(256, (any_trace(), any::<prop::sample::Index>()), |(trace, pick)| {
         let mut trace = trace;
-        let starts: Vec<usize> =
-            (0..trace.records.len()).filter(|i| matches!(trace.records[*i].record.what, What::Start { .. })).collect();
+        let starts: Vec<usize> = (0..trace.records.len())
+            .filter(|i| matches!(trace.records[*i].record.kind, RecordKind::Start { .. }))
+            .collect();
         prop_assume!(!starts.is_empty());
         let at = *pick.get(&starts);
-        let What::Start { place, .. } = trace.records[at].record.what else { unreachable!() };
+        let RecordKind::Start { place, .. } = trace.records[at].record.kind else { unreachable!() };
         let intruder = TaskId(trace.header.tasks.len() as u32);
         trace.header.tasks.push(takt_trace::TaskLabel { name: "intruder".into(), ..Default::default() });
         let Stamped { record: Record { at: instant, .. }, applied } = trace.records[at];
         let whats = [
-            What::Release { task: intruder, job: 0, deadline: None },
-            What::Start { task: intruder, job: 0, place },
-            What::Stop { task: intruder, job: 0, place, reason: StopReason::Suspended },
+            RecordKind::Release { task: intruder, job: 0, deadline: None },
+            RecordKind::Start { task: intruder, job: 0, place },
+            RecordKind::Stop { task: intruder, job: 0, place, reason: StopReason::Suspended },
         ];
         for (i, what) in whats.into_iter().enumerate() {
-            trace.records.insert(at + 1 + i, Stamped { record: Record { at: instant, what }, applied });
+            trace.records.insert(at + 1 + i, Stamped { record: Record { at: instant, kind: what }, applied });
         }
         let findings = check(&trace, None, Span::ZERO);
         let label = trace.header.labels().pop();

@@ -2,7 +2,7 @@
 
 use crate::common::{Story, any_trace, ms, rounds};
 use proptest::prelude::*;
-use takt_core::record::{Place, Record, What};
+use takt_core::record::{Place, Record, RecordKind};
 use takt_core::time::Span;
 use takt_trace::Trace;
 use takt_trace::rounds::{Rounds, csv, svg};
@@ -39,8 +39,8 @@ fn a_picture_of_many_rounds_is_small_and_says_what_it_leaves_out() {
     let mut rounds = Rounds::default();
     for k in 0..60_000 {
         let [set_point, measured, correction] = [12, 11 + k % 3, 0].map(Span::from_ms);
-        let what = What::Round { place: Place(0), set_point, measured, correction };
-        rounds.record(&Record { at: ms(12 * k), what });
+        let what = RecordKind::Round { place: Place(0), set_point, measured, correction };
+        rounds.record(&Record { at: ms(12 * k), kind: what });
     }
     let trace = Story::new("ipi", "uniprocessor", 1, &[("a", None)]).end(1);
     let picture = svg(&trace.header, &rounds);

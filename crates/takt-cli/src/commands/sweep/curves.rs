@@ -176,7 +176,7 @@ fn draw(body: &mut String, picture: &Picture<'_>, panel: &Panel, top: i64) {
         let radius = 25 + 15 * (alike - 1 - before) as i64;
         for (point, dot) in dots() {
             let (at, high, radius) = (pixel(x(point)), pixel(y(dot.value)), pixel(radius));
-            line(body, format_args!(r#"<circle cx="{at}" cy="{high}" r="{radius}" fill="{colour}"/>"#));
+            line(body, format_args!(r#"<cycle cx="{at}" cy="{high}" r="{radius}" fill="{colour}"/>"#));
         }
         // Bars of several lines at one point stand side by side.
         let aside = 20 * bars_before - 10 * (with_bars - 1).max(0);
@@ -236,8 +236,8 @@ mod tests {
         for part in [
             r#"stroke-dasharray="6 6" stroke-dashoffset="-0""#,
             r#"stroke-dasharray="6 6" stroke-dashoffset="-6""#,
-            r##"<circle cx="56.0" cy="244.0" r="4.0" fill="#0072b2"/>"##,
-            r##"<circle cx="56.0" cy="244.0" r="2.5" fill="#e69f00"/>"##,
+            r##"<cycle cx="56.0" cy="244.0" r="4.0" fill="#0072b2"/>"##,
+            r##"<cycle cx="56.0" cy="244.0" r="2.5" fill="#e69f00"/>"##,
             // The bars stand beside each other.
             "M52.0 208.0h6M55.0 208.0V280.0",
             "M54.0 208.0h6M57.0 208.0V280.0",
@@ -246,6 +246,6 @@ mod tests {
         }
         // What is not known leaves a gap.
         let text = lines(&[vec![dot(5, 0), None, dot(5, 0)]]);
-        assert_eq!((text.matches("<polyline").count(), text.matches("<circle").count()), (2, 2));
+        assert_eq!((text.matches("<polyline").count(), text.matches("<cycle").count()), (2, 2));
     }
 }

@@ -115,7 +115,7 @@ const US: Span = Span::from_us(1);
 
 /// What can be tuned, in the order of [`PolicySpec::values`].
 pub const SETTINGS: &[Setting] = &[
-    choice("preset", &["thesis", "improved"], "thesis", "what the other settings are when nobody sets them"),
+    choice("preset", &["thesis", "improved"], "thesis", "defaults of the other settings"),
     Setting {
         name: "kpi",
         kind: Kind::Ratio(1, 4 * UNIT),
@@ -139,7 +139,7 @@ pub const SETTINGS: &[Setting] = &[
     duration("most", US, Span::from_secs(100), "5 nominal bursts", "longest burst"),
     choice("feedback", YES_NO, "yes", "no: bursts are the set points, whatever is measured (open loop)"),
     choice("feedforward", YES_NO, "yes", "a task that is not ready has no part of the round"),
-    choice("reinit", &["always", "changed", "no"], "always (improved: changed)", "when the regulator starts anew"),
+    choice("reinit", &["always", "changed", "no"], "always (improved: changed)", "when the regulator restarts"),
     choice("alpha", &["load", "rate", "equal"], "load (improved: rate)", "what a task without a share wants"),
     choice("round", &["nominal", "shortest"], "nominal (improved: shortest)", "length of a round"),
     choice("count", &["all", "ready"], "all", "whose number and periods set the round's length"),

@@ -6,7 +6,7 @@ use super::regulator::{Inner, Outer, Split, WHOLE, fine};
 use super::{regulator, setpoints};
 use crate::model::{Invalid, PolicySpec, Scope, TaskId};
 use crate::policy::{Budget, Build, Clock, Context, Decision, Event, Policy};
-use crate::record::{Place, What};
+use crate::record::{Place, RecordKind};
 use crate::time::Span;
 use crate::work::Work;
 use alloc::boxed::Box;
@@ -277,7 +277,7 @@ impl Ipi {
         if !first {
             let place = Place(home as u16);
             let correction = Span::from_ns(core.outer.correction >> regulator::FRACTION);
-            cx.record(What::Round { place, set_point: ended, measured, correction });
+            cx.record(RecordKind::Round { place, set_point: ended, measured, correction });
         }
         let mut targets = Split::new(core.set_point.ns(), i128::from(WHOLE));
         let mut inner = Inner::new(p, measured, core.outer.correction);
@@ -296,7 +296,7 @@ impl Ipi {
                 given += m.burst;
             }
             if !first {
-                cx.record(What::Burst { task: *task, set_point: before, measured: used, next: m.burst });
+                cx.record(RecordKind::Burst { task: *task, set_point: before, measured: used, next: m.burst });
             }
         }
         if given <= Span::ZERO {

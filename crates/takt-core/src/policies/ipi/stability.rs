@@ -2,7 +2,7 @@
 //!
 //! With g = kpi · krr the inner loop has the pole 1 - kpi, and the outer one the poles of z² + (g-2) z + 1 - g·zrr, for
 //! bursts that are computed at the end of a round and run in the next one (Terraneo 2011, algorithm 1; his equation 2.7 has
-//! one round of delay more). All lie inside the unit circle if and only if 0 < kpi < 2, 0 < zrr < 1 and
+//! one round of delay more). All lie inside the unit cycle if and only if 0 < kpi < 2, 0 < zrr < 1 and
 //! 0 < g < min(2 / zrr, 4 / (1 + zrr)).
 
 use super::parameters::UNIT;

@@ -1,7 +1,7 @@
 //! When a task ran, and how far two accounts of that are apart.
 
 use takt_core::model::{Step, TaskId};
-use takt_core::record::{Record, Sink, What};
+use takt_core::record::{Record, RecordKind, Sink};
 use takt_core::time::{Span, Time};
 use takt_workload::Workload;
 
@@ -88,9 +88,9 @@ struct Watch {
 
 impl Sink for Watch {
     fn record(&mut self, record: Record) {
-        match record.what {
-            What::Start { task, .. } => self.since[task.index()] = Some(record.at),
-            What::Stop { task, .. } => {
+        match record.kind {
+            RecordKind::Start { task, .. } => self.since[task.index()] = Some(record.at),
+            RecordKind::Stop { task, .. } => {
                 let Some(from) = self.since[task.index()].take() else { return };
                 let (from, to) = (from - Time::ZERO, record.at - Time::ZERO);
                 let pieces = &mut self.courses[task.index()].pieces;

@@ -7,7 +7,7 @@ use super::trial::Machine;
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input;
 use takt_core::model::{Arrival, Invalid, PolicySpec, System, Task, TaskId};
-use takt_core::record::{Record, Sink, What};
+use takt_core::record::{Record, RecordKind, Sink};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 
@@ -80,14 +80,14 @@ struct Rounds {
 impl Sink for Rounds {
     fn record(&mut self, record: Record) {
         let counts = record.at >= Time::ZERO + LENGTH / 2;
-        match record.what {
-            What::Round { set_point, measured, .. } if counts => {
+        match record.kind {
+            RecordKind::Round { set_point, measured, .. } if counts => {
                 self.count += 1;
                 self.set_point += set_point;
                 self.measured += measured;
             }
-            What::Start { .. } => self.since = record.at,
-            What::Stop { task, .. } if counts => self.received[task.index()] += record.at - self.since,
+            RecordKind::Start { .. } => self.since = record.at,
+            RecordKind::Stop { task, .. } if counts => self.received[task.index()] += record.at - self.since,
             _ => {}
         }
     }

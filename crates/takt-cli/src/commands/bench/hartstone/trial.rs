@@ -9,7 +9,7 @@ use super::series::{EXTENDED, Experiment, Growth, ITERATION, OVERLOAD, RECOVERY,
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input;
 use takt_core::model::{Arrival, Backlog, Invalid, PolicySpec, System, Task, TaskId, Timing};
-use takt_core::record::{Outcome, Record, Sink, What};
+use takt_core::record::{Outcome, Record, RecordKind, Sink};
 use takt_core::rng::draw_up_to;
 use takt_core::scenario::{Costs, Scenario, Steal};
 use takt_core::time::{Span, Time};
@@ -209,16 +209,16 @@ impl Sink for Watch {
         while self.borders.get(self.stage + 1).is_some_and(|border| *border <= record.at) {
             self.stage += 1;
         }
-        match record.what {
-            What::Release { task, deadline, .. } => self.deadlines[task.index()] = deadline.unwrap_or(Time::MAX),
-            What::Start { task, .. } => {
+        match record.kind {
+            RecordKind::Release { task, deadline, .. } => self.deadlines[task.index()] = deadline.unwrap_or(Time::MAX),
+            RecordKind::Start { task, .. } => {
                 let before = self.last.replace(task);
                 let idle = self.stopped.take().is_some_and(|at| at < record.at);
                 // To the idle thread and back, or from one task to another.
                 self.switches[self.stage] += if idle { 2 } else { u64::from(before != Some(task)) };
             }
-            What::Stop { .. } => self.stopped = Some(record.at),
-            What::Finish { task, outcome, .. } => {
+            RecordKind::Stop { .. } => self.stopped = Some(record.at),
+            RecordKind::Finish { task, outcome, .. } => {
                 let late = match outcome {
                     Outcome::Completed | Outcome::BudgetUsed | Outcome::Exited => {
                         record.at.round_down(self.tick) > self.deadlines[task.index()]

@@ -1,0 +1,328 @@
+//! `cargo xtask campaign`: what has no end, for as long as it is given. By hand, or by night.
+//!
+//! Three parts share the time: properties under fresh seeds, fuzz targets (`fuzz/`), and mutants of the engine and the policies. Each runs to its
+//! end although another one has found something.
+
+use crate::workspace::{Outcome, cargo, root};
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The fuzz targets, and where the files are that each begins with.
+const TARGETS: [(&str, &[&str]); 5] = [
+    ("workload", &["workloads", "workloads/features", "crates/takt-sim/tests/data"]),
+    ("importers", &["workloads/chronos", "crates/takt-workload/tests/imports"]),
+    ("traces", &["crates/takt-cli/tests/records"]),
+    ("replay", &["crates/takt-cli/tests/records"]),
+    ("engine", &[]),
+];
+
+/// The longest file that a fuzz target begins with.
+const LONGEST_SEED: u64 = 8 << 10;
+
+/// The mutants that a sample has, and the most of them that may survive.
+const MUTANTS: usize = 100;
+const SURVIVORS: f64 = 0.05;
+
+/// The packages whose tests are about random cases and need no real processes.
+const PACKAGES: [&str; 8] =
+    ["takt-core", "takt-sim", "takt-conformance", "takt-analysis", "takt-workload", "takt-trace", "takt-exec", "edzl"];
+
+/// What is asked for.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Options {
+    minutes: u64,
+    only: Option<Part>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Part {
+    Properties,
+    Fuzz,
+    Mutants,
+}
+
+/// Tries a part for so long.
+type Try = fn(Duration) -> Result<Findings>;
+
+const PARTS: [(&str, Part, Try); 3] =
+    [("properties", Part::Properties, properties), ("fuzz", Part::Fuzz, fuzz), ("mutants", Part::Mutants, mutants)];
+
+/// What a part has found, a line each; or why it could not be tried.
+enum Findings {
+    Found(Vec<String>),
+    Skipped(String),
+}
+
+impl Options {
+    /// `None`: that is not how it is called.
+    pub(crate) fn parse(arguments: &[&str]) -> Option<Options> {
+        let mut options = Options { minutes: 60, only: None };
+        for pair in arguments.chunks(2) {
+            match *pair {
+                ["--minutes", minutes] => options.minutes = minutes.parse().ok().filter(|n| *n > 0)?,
+                ["--only", part] => options.only = Some(PARTS.iter().find(|(name, ..)| *name == part)?.1),
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let chosen = PARTS.iter().filter(|(_, part, _)| options.only.is_none_or(|only| only == *part));
+    let chosen: Vec<_> = chosen.collect();
+    let each = Duration::from_secs(options.minutes * 60) / chosen.len() as u32;
+    let (mut found, mut skipped) = (Vec::new(), Vec::new());
+    for (name, _, part) in chosen {
+        println!("== {name}: {} min", each.as_secs() / 60);
+        match part(each) {
+            Ok(Findings::Found(lines)) => {
+                println!("== {name}: {} findings", lines.len());
+                found.extend(lines);
+            }
+            Ok(Findings::Skipped(why)) => skipped.push(format!("{name}: {why}")),
+            Err(error) => found.push(format!("{name} could not be tried: {error:#}")),
+        }
+    }
+    println!();
+    skipped.iter().for_each(|line| println!("SKIPPED: {line}"));
+    found.iter().for_each(|line| println!("FOUND: {line}"));
+    match found.len() {
+        0 => Outcome::Passed,
+        n => Outcome::Failed(format!("{n} findings")),
+    }
+}
+
+/// All property tests under one fresh seed after another.
+fn properties(time: Duration) -> Result<Findings> {
+    let (begun, mut found) = (Instant::now(), Vec::new());
+    let mut seed = takt_testing::seed();
+    let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
+    let arguments: Vec<&str> = ["test", "--locked", "--no-fail-fast", "--quiet"].into_iter().chain(packages).collect();
+    let mut rounds = 0;
+    while rounds == 0 || begun.elapsed() < time {
+        let round = Instant::now();
+        let output = cargo(&arguments).env("TAKT_SEED", seed.to_string()).output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let repeats: BTreeSet<&str> =
+            text.lines().filter_map(|line| line.split_once("repeat with: ")?.1.into()).collect();
+        println!("TAKT_SEED={seed}: {} in {:.0} s", output.status, round.elapsed().as_secs_f32());
+        if !output.status.success() && repeats.is_empty() {
+            found.push(format!("TAKT_SEED={seed} cargo test: {}", text.lines().last().unwrap_or_default()));
+        }
+        found.extend(repeats.into_iter().map(str::to_owned));
+        seed += 1;
+        rounds += 1;
+    }
+    println!("{rounds} rounds");
+    Ok(Findings::Found(found))
+}
+
+/// Whether cargo has this subcommand.
+fn has(subcommand: &str) -> bool {
+    let list = Command::new("cargo").arg("--list").output();
+    list.is_ok_and(|list| String::from_utf8_lossy(&list.stdout).lines().any(|line| line.trim().starts_with(subcommand)))
+}
+
+/// Each fuzz target for the same time.
+fn fuzz(time: Duration) -> Result<Findings> {
+    if !has("fuzz") {
+        return Ok(Findings::Skipped("`cargo install cargo-fuzz` installs what is missing".into()));
+    }
+    let nightly = Command::new("cargo").args(["+nightly", "--version"]).stderr(Stdio::null()).output();
+    if !nightly.is_ok_and(|output| output.status.success()) {
+        return Ok(Findings::Skipped(
+            "`rustup toolchain install nightly` installs the compiler that libFuzzer needs".into(),
+        ));
+    }
+    let mut found = Vec::new();
+    let each = (time / TARGETS.len() as u32).as_secs().max(1);
+    for (target, seeds) in TARGETS {
+        let corpus = root().join("fuzz/corpus").join(target);
+        fs::create_dir_all(&corpus)?;
+        let mut count = 0;
+        for folder in seeds.iter().map(|folder| root().join(folder)) {
+            count += copy(&folder, &corpus)?;
+        }
+        println!("fuzz target {target}: {each} s, {count} files to begin with");
+        let limits = [
+            format!("-max_total_time={each}"),
+            "-timeout=20".into(),
+            "-rss_limit_mb=2048".into(),
+            "-len_control=20".into(),
+        ];
+        let mut command = Command::new("cargo");
+        command.args(["+nightly", "fuzz", "run", "--sanitizer", "none", target, "--"]).args(&limits);
+        let output = command.current_dir(root()).stdin(Stdio::null()).output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let runs =
+            errors.lines().rev().find(|line| line.starts_with("Done ") || line.contains("stat::number_of_executed"));
+        println!("fuzz target {target}: {}", runs.unwrap_or("ended early"));
+        if !output.status.success() {
+            let artifact =
+                errors.lines().find_map(|line| line.split_once("Test unit written to ").map(|(_, path)| path));
+            let why = errors
+                .lines()
+                .find(|line| line.contains("panicked at") || line.starts_with("error"))
+                .unwrap_or_default();
+            found.push(format!(
+                "fuzz target {target}: {why}; cargo +nightly fuzz run --sanitizer none {target} {}",
+                artifact.unwrap_or_default()
+            ));
+        }
+    }
+    Ok(Findings::Found(found))
+}
+
+/// Copies the short files of a folder into a corpus. How many there are.
+fn copy(folder: &Path, corpus: &Path) -> Result<usize> {
+    let mut count = 0;
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_file() && path.metadata()?.len() <= LONGEST_SEED {
+            let name = path.strip_prefix(root())?.to_string_lossy().replace('/', "-");
+            fs::copy(&path, corpus.join(name))?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// A seeded sample of the mutants of the engine and the policies.
+fn mutants(time: Duration) -> Result<Findings> {
+    if !has("mutants") {
+        return Ok(Findings::Skipped("`cargo install cargo-mutants` installs what is missing".into()));
+    }
+    let files = ["--file", "crates/takt-core/src/engine/*.rs", "--file", "crates/takt-core/src/policies/**/*.rs"];
+    let mut list = Command::new("cargo");
+    list.args(["mutants", "--list", "--package", "takt-core"]).args(files).current_dir(root());
+    let list = list.output()?;
+    ensure!(list.status.success(), "cargo mutants --list: {}", String::from_utf8_lossy(&list.stderr));
+    let all: Vec<String> = String::from_utf8_lossy(&list.stdout).lines().map(str::to_owned).collect();
+    let seed = takt_testing::seed();
+    let sample = sample(&all, MUTANTS, seed);
+    println!("TAKT_SEED={seed}: {} of {} mutants", sample.len(), all.len());
+    let (begun, mut tried, mut survived) = (Instant::now(), 0, Vec::new());
+    let output = root().join("target/mutants");
+    for mutant in &sample {
+        if tried > 0 && begun.elapsed() > time {
+            break;
+        }
+        let killed = kills(mutant, &output)?;
+        tried += 1;
+        println!("{tried:>4}: {} {mutant}", if killed { "killed  " } else { "SURVIVED" });
+        if !killed {
+            survived.push(format!("a mutant survives: {mutant}"));
+        }
+    }
+    println!("{} of {tried} survive", survived.len());
+    let most = (SURVIVORS * tried as f64).floor() as usize;
+    Ok(Findings::Found(if survived.len() > most { survived } else { Vec::new() }))
+}
+
+/// Whether a test fails with this mutant, or it does not compile.
+fn kills(mutant: &str, output: &PathBuf) -> Result<bool> {
+    let pattern = format!("^{}$", escape(mutant));
+    let tests = PACKAGES.iter().take(3).flat_map(|package| ["--test-package", package]);
+    let status = Command::new("cargo")
+        .args([
+            "mutants",
+            "--baseline",
+            "skip",
+            "--timeout",
+            "600",
+            "--package",
+            "takt-core",
+            "--in-place",
+            "--re",
+            &pattern,
+        ])
+        .args(tests)
+        .arg("--output")
+        .arg(output)
+        .env("TAKT_SEED", "1")
+        .current_dir(root())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    // 0: all were caught; 2: some were missed; 3: a test ran out of time, which is a kill.
+    match status.code() {
+        Some(0 | 3) => Ok(true),
+        Some(2) => Ok(false),
+        _ => anyhow::bail!("cargo mutants: {status} for {mutant}"),
+    }
+}
+
+/// A text as a regular expression that it alone matches.
+fn escape(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if !c.is_alphanumeric() && !c.is_whitespace() && c != '_' {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// So many of the lines, the same for the same seed.
+fn sample(all: &[String], most: usize, seed: u64) -> Vec<String> {
+    let mut state = seed | 1;
+    let mut keyed: Vec<(u64, &String)> = all
+        .iter()
+        .map(|line| {
+            // xorshift64* (Vigna 2016).
+            state ^= state >> 12;
+            state ^= state << 25;
+            state ^= state >> 27;
+            (state.wrapping_mul(0x2545_f491_4f6c_dd1d), line)
+        })
+        .collect();
+    keyed.sort_unstable();
+    keyed.into_iter().take(most).map(|(_, line)| line.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_that_of_its_seed() {
+        let all: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+        assert_eq!(sample(&all, 100, 7), sample(&all, 100, 7));
+        assert_ne!(sample(&all, 100, 7), sample(&all, 100, 8));
+        assert_eq!(sample(&all, 100, 7).iter().collect::<BTreeSet<_>>().len(), 100);
+        assert_eq!(sample(&all[..3], 100, 7).len(), 3);
+    }
+
+    #[test]
+    fn arguments_are_pairs() {
+        assert_eq!(Options::parse(&[]), Some(Options { minutes: 60, only: None }));
+        assert_eq!(
+            Options::parse(&["--minutes", "5", "--only", "fuzz"]),
+            Some(Options { minutes: 5, only: Some(Part::Fuzz) })
+        );
+        for wrong in [&["--minutes"][..], &["--minutes", "0"], &["--only", "all"], &["5"]] {
+            assert_eq!(Options::parse(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_target_is_there_and_has_files_to_begin_with() {
+        let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
+        for (target, seeds) in TARGETS {
+            assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
+            assert!(root().join(format!("fuzz/targets/{target}.rs")).is_file(), "{target}");
+            assert!(seeds.iter().all(|folder| root().join(folder).is_dir()), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_mutant_is_matched_as_it_is_written() {
+        assert_eq!(escape("a.rs:3:5: replace + with -"), "a\\.rs\\:3\\:5\\: replace \\+ with \\-");
+    }
+}
