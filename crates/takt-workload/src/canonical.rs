@@ -1,9 +1,10 @@
 //! The canonical form of a workload: every default written out, in YAML.
 
+use crate::calls;
 use crate::load::load_text;
 use crate::policy::{policy_text, value_text};
 use crate::scenario::{COST_KEYS, TIMING_KEYS};
-use crate::steps::step_text;
+use crate::steps::{runtime_of_steps, step_text};
 use crate::task as keys;
 use crate::utility::{amount_text, utility_text};
 use crate::value::{duration_text, parse_bool, ratio_text};
@@ -256,7 +257,9 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
         fields.push(("cmd", scalar(cmd)));
     }
     write_arrival(&mut fields, task);
-    fields.extend(task.runtime.map(|r| ("runtime", duration_text(r))));
+    // The runtime of a program that asks for other terms may be longer than its first deadline. Its steps have it; stated, it would be refused.
+    let of_program = calls::is_program(task) && runtime_of_steps(task) > task.deadline;
+    fields.extend(task.runtime.filter(|_| !of_program).map(|r| ("runtime", duration_text(r))));
     let list = |items: Vec<String>| format!("[{}]", items.join(", "));
     if !task.program.steps.is_empty() {
         let steps = task.program.steps.iter().map(|step| step_text(step, &workload.resources, scalar));

@@ -29,6 +29,16 @@ fn assert_round_trip(first: &Workload, options: &Options) {
     assert_eq!(canonical(&second), text);
 }
 
+/// Found by the fuzz target `workload`: the longest job of a program is longer than its first period.
+#[test]
+fn a_program_that_asks_for_a_longer_period_has_a_canonical_form() {
+    let text = "policy: fcbs\ntasks:\n  - name: player\n    period: 20ms\n    reservation: {budget: 7ms, period: 20ms}\n    \
+                steps: [run 6ms, set-period 40ms, set-runtime 16ms, wait-period, run 30ms, wait-period]\n";
+    let options = Options::default();
+    let workload = load(source("a.yaml", text.into()), &options).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    assert_round_trip(&workload, &options);
+}
+
 /// JSON strings are YAML strings.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
