@@ -66,7 +66,7 @@ pub struct SliceReport {
 pub struct PartitionReport {
     /// Which.
     pub partition: PartitionId,
-    /// Window time times CPUs that its slices have per major frame.
+    /// CPU time per major frame that its budgets allow in its windows; the whole windows where it has a policy of its own. Times CPUs.
     pub cpu_time: Span,
     /// The windows that it appears in, ascending.
     pub windows: Vec<usize>,
@@ -174,7 +174,8 @@ fn partition_report(system: &System, partition: PartitionId) -> PartitionReport 
     for (index, window) in system.windows.iter().enumerate() {
         if let Some(slice) = window.slices.iter().find(of) {
             report.windows.push(index);
-            report.cpu_time += window.length * slice.cpus.len() as i64;
+            let most = need(system, partition, window.length).min(window.length);
+            report.cpu_time += most * slice.cpus.len() as i64;
             report.best_effort |= slice.be == Some(partition);
             match first {
                 None => first = Some(start),
@@ -268,7 +269,8 @@ mod tests {
         assert_eq!(gaps, [Some(ms(70)), Some(ms(20)), Some(ms(70)), None]);
         assert_eq!(r.partitions[1].windows, [0, 2]);
         assert!(r.partitions[1].best_effort && !r.partitions[0].best_effort && r.partitions[3].never_scheduled);
-        assert_eq!(r.partitions[1].cpu_time, ms(150));
+        // Its budget of 50 ms in each of two windows.
+        assert_eq!(r.partitions[1].cpu_time, ms(100));
         // CPU 0: min(75 + 50, 100) + 50 of 170; CPU 1: 100 of 170.
         assert_eq!((r.cpus[0].busy, r.cpus[0].idle_per_mille), (ms(150), 117));
         assert_eq!((r.cpus[1].busy, r.cpus[1].idle_per_mille), (ms(100), 411));
@@ -289,7 +291,7 @@ mod tests {
     fn several_cpus_of_a_slice_count_as_cpu_time() {
         let both = Slice { cpus: CpuSet::first(2), sc: Some(PartitionId(0)), be: None };
         let r = report(&system(&[(4, 0)], &[&[0]], vec![Window { length: ms(10), slices: vec![both] }], 2));
-        assert_eq!(r.partitions[0].cpu_time, ms(20));
+        assert_eq!(r.partitions[0].cpu_time, ms(8));
         assert_eq!((r.cpus[1].busy, r.cpus[1].idle_per_mille), (ms(4), 600));
     }
 }

@@ -207,6 +207,17 @@ fn calls_while_driven(engine: &mut Engine, steps: u64) -> u64 {
     CALLS.with(Cell::get) - before
 }
 
+/// So many steps, on time. In every third one a running job completes. `round` counts them.
+fn drive(engine: &mut Engine, round: &mut u64, steps: u64) {
+    for _ in 0..steps {
+        *round += 1;
+        let now = engine.next_due().unwrap_or(Time::MAX).min(engine.now() + us(30));
+        let running = engine.running().first().copied().filter(|_| *round % 3 == 0);
+        let done = running.map(|task| Input::Complete { task, job: engine.at(task).unwrap_or(0) });
+        let _ = engine.step(now, done.as_slice(), &mut ());
+    }
+}
+
 #[test]
 fn nothing_is_allocated_while_the_engine_runs() {
     let first = CALLS.with(Cell::get);
@@ -253,17 +264,11 @@ fn a_prepared_policy_is_installed_without_the_allocator() {
         let mut system = online(from, cpus, RULES[number % RULES.len()]);
         system.tasks.iter_mut().for_each(|t| t.affinity = CpuSet::first(MAX_CPUS));
         let mut engine = Engine::new(system).unwrap_or_else(|e| panic!("{}: {e}", from.profile.name));
-        let mut turn = 0;
+        let mut round = 0;
         for to in specs().filter(|to| to.scope != Scope::Table) {
             let Ok(prepared) = engine.prepare(to) else { continue };
             engine.make_room(&prepared);
-            for _ in 0..20 {
-                turn += 1;
-                let now = engine.next_due().unwrap_or(Time::MAX).min(engine.now() + us(30));
-                let running = engine.running().first().copied().filter(|_| turn % 3 == 0);
-                let done = running.map(|task| Input::Complete { task, job: engine.at(task).unwrap_or(0) });
-                let _ = engine.step(now, done.as_slice(), &mut ());
-            }
+            drive(&mut engine, &mut round, 20);
             let before = CALLS.with(Cell::get);
             let old =
                 engine.install(engine.now(), prepared, &mut ()).unwrap_or_else(|_| panic!("the tasks are the same"));
@@ -286,17 +291,11 @@ fn a_domain_receives_a_prepared_policy_without_the_allocator() {
         system.alternatives = specs().filter(|to| to.scope != Scope::Table).collect();
         let to = system.alternatives.clone();
         let mut engine = Engine::new(system).unwrap_or_else(|e| panic!("{}: {e}", from.profile.name));
-        let mut turn = 0;
+        let mut round = 0;
         for to in to {
-            let domain = (turn / 20 % 2) as u16;
+            let domain = (round / 20 % 2) as u16;
             let Ok(prepared) = engine.prepare_domain(domain, to) else { continue };
-            for _ in 0..20 {
-                turn += 1;
-                let now = engine.next_due().unwrap_or(Time::MAX).min(engine.now() + us(30));
-                let running = engine.running().first().copied().filter(|_| turn % 3 == 0);
-                let done = running.map(|task| Input::Complete { task, job: engine.at(task).unwrap_or(0) });
-                let _ = engine.step(now, done.as_slice(), &mut ());
-            }
+            drive(&mut engine, &mut round, 20);
             let other = engine.system().domains[1 - usize::from(domain)].policy;
             let before = CALLS.with(Cell::get);
             let old = engine.install(engine.now(), prepared, &mut ()).unwrap_or_else(|_| panic!("nothing has changed"));
@@ -322,17 +321,8 @@ fn tasks_come_and_go_without_the_allocator() {
         let mut engine = Engine::new(system).unwrap_or_else(|e| panic!("{}: {e}", spec.profile.name));
         let room = engine.system().tasks.len() + 1;
         engine.reserve(Room { tasks: room, timers: 0 });
-        let mut turn = 0;
-        let mut drive = |engine: &mut Engine, steps: u64| {
-            for _ in 0..steps {
-                turn += 1;
-                let now = engine.next_due().unwrap_or(Time::MAX).min(engine.now() + us(30));
-                let running = engine.running().first().copied().filter(|_| turn % 3 == 0);
-                let done = running.map(|task| Input::Complete { task, job: engine.at(task).unwrap_or(0) });
-                let _ = engine.step(now, done.as_slice(), &mut ());
-            }
-        };
-        drive(&mut engine, 20);
+        let mut round = 0;
+        drive(&mut engine, &mut round, 20);
         for _ in 0..2 {
             // A partition may have no place for it.
             let Ok(prepared) = engine.prepare_task(late.clone(), None) else { break };
@@ -341,17 +331,17 @@ fn tasks_come_and_go_without_the_allocator() {
             let before = CALLS.with(Cell::get);
             let old = engine.install(engine.now(), prepared, &mut ());
             let _ = engine.step(engine.now(), &[Input::Enter { task }], &mut ());
-            drive(&mut engine, 200);
+            drive(&mut engine, &mut round, 200);
             let ending = Ending { regular: false, replaced: false };
             let _ = engine.step(engine.now(), &[Input::Exit { task, ending }], &mut ());
-            drive(&mut engine, 20);
+            drive(&mut engine, &mut round, 20);
             let allocated = CALLS.with(Cell::get) - before;
             assert_eq!(allocated, 0, "{}{}: coming and working", spec.prefix(), spec.profile.name);
             assert!(old.is_ok());
             let removal = engine.prepare_removal(task).expect("it is gone");
             let before = CALLS.with(Cell::get);
             let old = engine.install(engine.now(), removal, &mut ());
-            drive(&mut engine, 20);
+            drive(&mut engine, &mut round, 20);
             let allocated = CALLS.with(Cell::get) - before;
             assert_eq!(allocated, 0, "{}{}: its removal", spec.prefix(), spec.profile.name);
             assert!(old.is_ok());

@@ -524,7 +524,7 @@ impl<A: Actuator> Scheduler<A> {
                 self.results.failures += 1;
                 self.results.first_failure.get_or_insert(e);
                 self.refused[task.index()] = Some(act);
-                // A later refusal does not put off what was refused before.
+                // A later refusal does not postpone the repetition of an earlier one.
                 self.repeat = self.repeat.min(self.now() + REPEAT);
             }
         }

@@ -191,7 +191,7 @@ impl Machine {
             let body = Body::new(&engine.system().tasks[task.index()], &mut self.steps);
             if task.index() < self.bodies.len() {
                 self.give_up(task);
-                // The report counts what all tasks of this number received.
+                // The report adds up the times of all tasks of this number.
                 let before = core::mem::replace(&mut self.bodies[task.index()], body);
                 self.report.tasks[task.index()] += before.time;
             } else {

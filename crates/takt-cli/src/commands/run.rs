@@ -242,7 +242,10 @@ fn failure(workload: &Workload, error: takt_exec::Error) -> Failure {
         E::Unavailable(u) => Failure::machine(&u.reason, &u.fix),
         E::NoSuchCpu { .. } => {
             let other = || "change the CPU numbers in the file, or run it on a larger machine".to_owned();
-            let fix = takt_workload::number_not_count(&workload.system.cpus).unwrap_or_else(other);
+            let fix = match workload.system.windows.is_empty() {
+                true => takt_workload::number_not_count(&workload.system.cpus).unwrap_or_else(other),
+                false => "change the `cpu` of the windows, or run it on a larger machine".to_owned(),
+            };
             Failure::machine(format!("{}: {error}", workload.source.name), &fix)
         }
         E::InitTimeout { .. } => {

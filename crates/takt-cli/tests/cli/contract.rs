@@ -506,3 +506,11 @@ fn a_chart_of_a_range_is_the_same_from_a_run_and_from_its_trace() {
     let instants = room.trace("part.jsonl").records.iter().map(|r| r.record.at.ns()).collect::<Vec<_>>();
     assert_eq!((instants.first(), instants.last()), (Some(&20_000_000), Some(&50_000_000)));
 }
+
+#[test]
+fn a_cpu_of_a_window_that_is_not_there_is_one_of_a_window() {
+    let room = Room::with(&BURN.replace("cpu: 0", "cpu: 900"));
+    let done = room.takt(&["run", "w.yaml", "--mechanism", "signal", "--duration", "100ms"]).expect(3);
+    assert!(done.stderr.contains("CPU 900 is not available"), "{}", done.stderr);
+    assert!(done.stderr.contains("change the `cpu` of the windows"), "{}", done.stderr);
+}

@@ -11,9 +11,8 @@ use crate::time::{Span, Time};
 const LATENESS: u64 = 0x4c41_5445_4e45_5353;
 
 impl State {
-    /// What one policy has granted the task, a burst or a quantum, is not for the next one to enforce. The budget of the task
-    /// itself stays a limit, or becomes one: a policy that grants budgets when it dispatches may not have come to this job. A job that
-    /// its policy releases has the budget of its window, which stays too.
+    /// Drops the budget that the previous policy granted, a burst or a quantum. The task's own budget stays a limit, or becomes one: a policy that
+    /// grants budgets at dispatch may not have dispatched this job. A job that its policy releases keeps the budget of its window.
     pub(super) fn forget_grant(&mut self, task: TaskId, sink: &mut dyn Sink) {
         let now = self.now;
         let activated = self.is_activated(task);

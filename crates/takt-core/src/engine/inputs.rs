@@ -10,7 +10,7 @@ use crate::work::Speed;
 
 impl State {
     pub(super) fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
-        // The policy does not know a removed task.
+        // A policy does not know removed tasks.
         if !self.system.removed.is_empty() && input.task().is_some_and(|task| self.system.removed.contains(&task)) {
             return;
         }

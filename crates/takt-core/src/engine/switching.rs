@@ -205,7 +205,7 @@ impl Engine {
     /// Another policy takes over the system or a domain, if it can.
     pub(super) fn switch<S: Sink>(&mut self, domain: Option<u16>, to: u16, sink: &mut S) {
         let Some(spec) = self.state.system.alternatives.get(usize::from(to)).copied() else { return };
-        // One that cannot changes nothing: whoever makes the input checks it.
+        // A policy that cannot schedule the system changes nothing: the sender of the input checks it.
         let _ = match domain {
             None => self.take_over(spec, Some(RecordKind::Switch { domain: None, to }), sink),
             Some(domain) => self.prepare_domain(domain, spec).map(|prepared| {
@@ -232,7 +232,7 @@ impl Engine {
             self.state.record(sink, told);
             deliver(&mut self.state, &mut *self.policy, sink);
         } else {
-            // A value that the policy refuses changes nothing: whoever makes the input checks it.
+            // A value that the policy refuses changes nothing: the sender of the input checks it.
             let _ = self.take_over(spec, Some(told), sink);
         }
     }

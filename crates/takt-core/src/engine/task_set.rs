@@ -118,7 +118,7 @@ impl State {
         // In one delivery a task's job ends at most once, its next job is released, and the task receives the one resource that it waits for.
         let events = 3 * tasks + 16;
         let most = tasks.min(self.cpus.len());
-        // Between two steps nobody reads what the last one left here.
+        // The lists of the last step are not read any more.
         self.due.clear();
         self.replies.clear();
         self.runs.reserve_exact(tasks - self.runs.len());

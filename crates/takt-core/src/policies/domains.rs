@@ -25,7 +25,7 @@ struct Domains {
     /// By task.
     domain_of: Vec<usize>,
     timers: u16,
-    /// Whether its policies have taken over the jobs of their tasks.
+    /// Whether the policies of the domains have started.
     started: bool,
     /// The policies that a domain may be switched to.
     registry: Registry,
