@@ -212,7 +212,7 @@ fn drive(engine: &mut Engine, round: &mut u64, steps: u64) {
     for _ in 0..steps {
         *round += 1;
         let now = engine.next_due().unwrap_or(Time::MAX).min(engine.now() + us(30));
-        let running = engine.running().first().copied().filter(|_| *round % 3 == 0);
+        let running = engine.running().first().copied().filter(|_| round.is_multiple_of(3));
         let done = running.map(|task| Input::Complete { task, job: engine.at(task).unwrap_or(0) });
         let _ = engine.step(now, done.as_slice(), &mut ());
     }
