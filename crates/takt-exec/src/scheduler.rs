@@ -280,7 +280,6 @@ impl<A: Actuator> Scheduler<A> {
         &self.setup.engine
     }
 
-    #[cfg(test)]
     pub(crate) fn slots(&self) -> &[Slot<A::Resume>] {
         &self.setup.slots
     }
@@ -547,6 +546,14 @@ impl<A: Actuator> Scheduler<A> {
 
     fn close(&mut self, at: Time) {
         self.setup.engine.close(at, &self.inputs, &mut self.sink);
+        // This thread leaves its real-time class next, and the supervisor has none: a process that kept running would keep the CPU from both.
+        for index in 0..self.slots().len() {
+            let task = TaskId(index as u32);
+            if self.setup.engine.place_of(task).is_some() || self.refused[index].is_some() {
+                // All processes are killed next. One that cannot be stopped only delays that.
+                let _ = self.setup.stop(task);
+            }
+        }
         self.report(at, Item::Close(at), at);
     }
 

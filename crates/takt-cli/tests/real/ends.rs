@@ -38,6 +38,24 @@ fn a_run_ends_after_its_duration() {
     });
 }
 
+/// The scheduler leaves its real-time class at the end. A process that still ran in one would keep the CPU until the kernel throttles it,
+/// 950 ms later.
+#[test]
+fn a_run_ends_at_once_while_a_real_time_process_has_the_cpu() {
+    on_cpus(|| {
+        for mechanism in mechanisms() {
+            attempts(3, || {
+                let room = Room::with(
+                    "windows: [{length: 50ms, slices: [{cpu: 0, be_partition: BE}]}]\n\
+                     partitions: [{name: BE, processes: [{cmd: 'while :; do :; done', budget: 40ms}]}]\n",
+                );
+                let run = room.takt(&["run", "w.yaml", "--duration", "205ms", "--mechanism", mechanism]).expect(0);
+                ensure(run.took < Duration::from_millis(800), || format!("{mechanism}: {:?}", run.took))
+            });
+        }
+    });
+}
+
 #[test]
 fn a_run_ends_with_its_last_process() {
     on_cpus(|| {
