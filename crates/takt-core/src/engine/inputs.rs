@@ -11,7 +11,7 @@ use crate::work::Speed;
 impl State {
     pub(super) fn input(&mut self, input: &Input, sink: &mut dyn Sink) {
         // A policy does not know removed tasks.
-        if !self.system.removed.is_empty() && input.task().is_some_and(|task| self.system.removed.contains(&task)) {
+        if input.task().is_some_and(|task| self.system.is_removed(task)) {
             return;
         }
         match *input {

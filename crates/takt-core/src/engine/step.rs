@@ -62,7 +62,7 @@ impl Engine {
         let tasks: Vec<TaskId> = (0..system.tasks.len()).map(|i| TaskId(i as u32)).collect();
         let n = system.tasks.len();
         let mut agenda = Agenda::new(3 * n + usize::from(policy.timers()));
-        let is_there = |i: usize| !system.removed.contains(&TaskId(i as u32));
+        let is_there = |i: usize| !system.is_removed(TaskId(i as u32));
         for (i, task) in system.tasks.iter().enumerate().filter(|(i, _)| is_there(*i)) {
             if let Some(first) = task.arrival.first() {
                 agenda.set(slot_release(n, policy.timers(), i), first.round_up(system.timing.tick));

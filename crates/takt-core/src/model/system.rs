@@ -176,6 +176,13 @@ impl System {
         }
     }
 
+    /// Whether the number of this task is free ([`System::removed`]). O(log removed).
+    #[must_use]
+    #[inline(never)]
+    pub fn is_removed(&self, task: TaskId) -> bool {
+        self.removed.binary_search(&task).is_ok()
+    }
+
     /// A system of these CPUs under this policy with nothing in it: the base for struct updates.
     #[must_use]
     pub fn new(cpus: CpuSet, policy: PolicySpec) -> System {

@@ -95,7 +95,7 @@ impl Build<'_> {
     /// Calls `use_it` with what the policy of the whole system is built from: all tasks, and all CPUs.
     pub fn whole<T>(system: &System, registry: &Registry, use_it: impl FnOnce(&Build<'_>) -> T) -> T {
         let all = (0..system.tasks.len()).map(|i| TaskId(i as u32));
-        let tasks: Vec<TaskId> = all.filter(|task| !system.removed.contains(task)).collect();
+        let tasks: Vec<TaskId> = all.filter(|task| !system.is_removed(*task)).collect();
         let places: Vec<Place> = (0..system.cpus.len()).map(|i| Place(i as u16)).collect();
         use_it(&Build { system, tasks: &tasks, places: &places, spec: system.policy, first_timer: 0, registry })
     }

@@ -190,8 +190,11 @@ impl TaskState {
     }
     /// The state of a task that is in the system from the beginning, or whose number is free.
     pub(crate) fn at_start(arrival: &Arrival, is_there: bool) -> TaskState {
-        let there = TaskState::new(arrival);
-        if is_there { there } else { TaskState { phase: Phase::Gone, next_release: None, ..there } }
+        let mut state = TaskState::new(arrival);
+        if !is_there {
+            (state.phase, state.next_release) = (Phase::Gone, None);
+        }
+        state
     }
     /// Something of this task, whose state it is, is due in the step before decision `round`: it is in the list once.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
