@@ -120,7 +120,11 @@ fn a_process_that_fails_misses_its_jobs() {
     });
     on_cpus(|| {
         Room::with(&text(3)).takt(&["run", "w.yaml", "--duration", "300ms", "--strict"]).expect(1);
-        Room::with(&text(0)).takt(&["run", "w.yaml", "--duration", "300ms", "--strict"]).expect(0);
+        // A program that starts late on a busy machine uses up its budget, which is a reason for status 1, too.
+        attempts(5, || {
+            let run = Room::with(&text(0)).takt(&["run", "w.yaml", "--duration", "300ms", "--strict"]);
+            ensure(run.code() == 0, || run.stdout.clone())
+        });
     });
 }
 
