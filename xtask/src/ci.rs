@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use takt_testing::Capability;
 
 /// What all steps of a tier together may take. The virtual machines, which come last, do not begin what would take longer.
 const TIME: Duration = Duration::from_secs(30 * 60);
@@ -63,6 +64,15 @@ pub(crate) fn ci() -> ExitCode {
 
 /// Runs the steps up to the first failure.
 fn run(steps: &[Step]) -> ExitCode {
+    let has = |wanted: bool| {
+        let names = Capability::ALL.into_iter().filter(|c| *c != Capability::Calm && c.is_present() == wanted);
+        names.map(Capability::name).collect::<Vec<_>>().join(", ")
+    };
+    println!(
+        "this machine has {}; it lacks {}",
+        has(true),
+        if has(false).is_empty() { "none".into() } else { has(false) }
+    );
     let (mut passed, mut failed, mut skipped) = (0, None, Vec::new());
     let until = Instant::now() + TIME;
     for step in steps {
@@ -106,8 +116,8 @@ fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     }
 }
 
-/// The tests that these arguments of `cargo test` choose. Those that could not be carried out here are told at the end, one by one; the
-/// others count.
+/// The tests that these arguments of `cargo test` choose. Skipped tests are listed at the end. A test that was skipped for a capability that the
+/// machine has is a failure.
 fn tests(chosen: &[&str]) -> Outcome {
     let file = |what: &str| std::env::temp_dir().join(format!("takt-{what}-{}", std::process::id()));
     let (skipped, attempts) = (file("skipped"), file("attempts"));
@@ -116,7 +126,7 @@ fn tests(chosen: &[&str]) -> Outcome {
     let path = |file: &'_ Path| file.to_str().expect("a directory for temporary files").to_owned();
     let (skipped_path, attempts_path) = (path(&skipped), path(&attempts));
     let environment = [
-        ("TAKT_TESTS_SKIPPED", skipped_path.as_str()),
+        (takt_testing::SKIPPED, skipped_path.as_str()),
         ("TAKT_TESTS_ATTEMPTS", attempts_path.as_str()),
         ("TAKT_SEED", seed.as_str()),
     ];
@@ -130,8 +140,26 @@ fn tests(chosen: &[&str]) -> Outcome {
         text
     };
     print!("{}", table_of_attempts(&take(attempts)));
-    take(skipped).lines().for_each(|line| println!("SKIPPED: {line}"));
-    outcome
+    let (lacking, unfounded) = by_machine(&take(skipped), Capability::is_present);
+    lacking.iter().for_each(|line| println!("SKIPPED: {line}"));
+    unfounded.iter().for_each(|line| println!("SKIPPED ALTHOUGH THE CAPABILITY IS PRESENT: {line}"));
+    match outcome {
+        Outcome::Passed if !unfounded.is_empty() => {
+            Outcome::Failed(format!("{} tests skipped what this machine has", unfounded.len()))
+        }
+        outcome => outcome,
+    }
+}
+
+/// Skipped tests in two lists: those that lack something, and those whose capability is there. Each line has a capability, a tab, and the rest.
+fn by_machine(lines: &str, is_present: fn(Capability) -> bool) -> (Vec<String>, Vec<String>) {
+    let shown = |line: &str| line.replacen('\t', ": ", 1);
+    let is_there = |line: &&str| {
+        let name = line.split('\t').next().unwrap_or_default();
+        Capability::from_name(name).is_none_or(is_present)
+    };
+    let (there, lacking): (Vec<&str>, Vec<&str>) = lines.lines().partition(is_there);
+    (lacking.into_iter().map(shown).collect(), there.into_iter().map(shown).collect())
 }
 
 /// How many attempts the tests over real processes needed, those with the most first. Each line has a number, a tab, and a name.
@@ -150,6 +178,8 @@ fn table_of_attempts(lines: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::{Capability, by_machine};
+
     #[test]
     fn the_test_of_outcomes_has_this_name() {
         // By another name it would be skipped in neither tier, and chosen in none.
@@ -163,6 +193,14 @@ mod tests {
         let programs =
             [include_str!("../../crates/takt-cli/tests/real.rs"), include_str!("../../crates/takt-cli/tests/bench.rs")];
         assert!(programs.iter().all(|program| program.contains(&module)));
+    }
+
+    #[test]
+    fn a_test_may_be_skipped_only_for_what_the_machine_lacks() {
+        let lines = "cgroup-v1\tgroups::a: not mounted\nffmpeg\tdecode: not found\nno-such\tx: y\n";
+        let (lacking, unfounded) = by_machine(lines, |capability| capability == Capability::V1);
+        assert_eq!(lacking, ["ffmpeg: decode: not found"]);
+        assert_eq!(unfounded, ["cgroup-v1: groups::a: not mounted", "no-such: x: y"]);
     }
 
     #[test]

@@ -222,7 +222,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
         let (period, first) = (task.arrival.period()?, task.arrival.first()?);
         let id = TaskId(index as u32);
         let rank = match (system.policy.profile.test, system.policy.order()) {
-            (CpuTest::ResponseTimes(rank), _) => rank(task),
+            (CpuTest::ResponseTimes(rank), _) => rank(&system.policy, task),
             (_, Some(Order::RelativeDeadline)) => task.deadline.map_or(i64::MAX, Span::ns),
             (_, Some(Order::Period)) => period.ns(),
             _ if servers == Some(servers::By::Period) => period.ns(),

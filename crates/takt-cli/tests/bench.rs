@@ -2,7 +2,7 @@
 
 mod machine;
 
-use machine::{on_cpus, skip};
+use machine::{Capability, on_cpus, skip};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ fn bench(args: &[&str]) -> Option<serde_json::Value> {
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
         assert!(said.contains("fix: "), "{said}");
-        skip(&said);
+        skip(Capability::RealTime, &said);
         return None;
     }
     assert!(output.status.success(), "{}: {said}", output.status);
@@ -192,7 +192,7 @@ fn decode_writes_a_series_that_a_workload_reads() {
         let said = String::from_utf8_lossy(&output.stderr);
         if output.status.code() == Some(3) {
             assert!(said.contains("fix: "), "{said}");
-            skip(&said);
+            skip(Capability::Ffmpeg, &said);
             return;
         }
         assert!(output.status.success(), "{}: {said}", output.status);
@@ -239,7 +239,7 @@ fn instructions_of_a_decision_are_the_same_every_time() {
     let args = ["decide", "--jobs", "2,4", "--load", "1", "--at", "6", "--policies", "g-edf,dasa-nd", "--chain", "3"];
     let [first, second] = [(); 2].map(|()| bench(&args).expect("a decision needs nothing of the machine"));
     if first["instructions"] != "counted" {
-        skip(&first["instructions"].to_string());
+        skip(Capability::Ptrace, &first["instructions"].to_string());
         return;
     }
     let count = |json: &serde_json::Value, policy: usize| {

@@ -13,7 +13,7 @@
 
 mod machine;
 
-use machine::{Watch, alone, calm, skip};
+use machine::{Capability, Watch, alone, calm, skip};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
@@ -133,7 +133,7 @@ fn execute_here(command: &str, expected: &[i32], dir: &Path) -> (i32, String) {
     let (status, output) = execute(command, dir);
     let stalls = watch.end();
     if status == 1 && stalls.longest > Duration::from_millis(20) {
-        skip(&format!("`{command}` ended with 1, and {stalls}"));
+        skip(Capability::Calm, &format!("`{command}` ended with 1, and {stalls}"));
         return (expected[0], output);
     }
     (status, output)
@@ -186,7 +186,7 @@ fn run_document(path: &Path) -> (String, Vec<String>) {
             let known = ["takt ", "cc ", "head ", "grep "].iter().any(|start| command.starts_with(start));
             assert!(known, "{place}: `{command}` is no command of Takt: put it into a block of `sh`");
             if command.starts_with("cc ") && execute("command -v cc", dir.path()).0 != 0 {
-                skip(&format!("{place}: the rest of the document: there is no C compiler"));
+                skip(Capability::Compiler, &format!("{place}: the rest of the document: there is no C compiler"));
                 break 'document;
             }
             let status_of = |text: &str| text.trim().parse::<i32>().expect("a status");
@@ -196,7 +196,7 @@ fn run_document(path: &Path) -> (String, Vec<String>) {
             // A machine of one CPU cannot run what the documents show on two.
             if status == 3 && !expected.contains(&3) && std::thread::available_parallelism().is_ok_and(|n| n.get() < 2)
             {
-                skip(&format!("{place}: {output}"));
+                skip(Capability::Cpus, &format!("{place}: {output}"));
                 continue;
             }
             if !expected.contains(&status) {

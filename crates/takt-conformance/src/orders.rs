@@ -268,8 +268,15 @@ impl Orders {
         if let Some(Order::Stated(statement)) = order(spec.profile) {
             let _ = engine.job(task).filter(|_| !ledger.is_metered())?;
             let left = (engine.declared(task).unwrap_or(Work::ZERO) - engine.own_work(task)).or_zero().nominal_time();
-            let job =
-                Waiting { now: engine.now(), task: &a.task, release: open.release, deadline: open.deadline, left };
+            let job = Waiting {
+                now: engine.now(),
+                policy: spec,
+                task: &engine.system().tasks[task.index()],
+                in_handler: a.handler.is_some(),
+                release: open.release,
+                deadline: open.deadline,
+                left,
+            };
             let (least, most) = statement(&job)?;
             let release = a.yielded.unwrap_or(open.release);
             return Some(((least, release), (most, release)));

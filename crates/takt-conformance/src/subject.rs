@@ -11,8 +11,12 @@ use takt_core::time::{Span, Time};
 pub struct Waiting<'a> {
     /// The instant of the step that has just been made.
     pub now: Time,
-    /// Its task.
+    /// The policy in the form that is tried, with its settings.
+    pub policy: PolicySpec,
+    /// Its task, with the terms that hold now: mode changes and granted calls have changed the description.
     pub task: &'a Task,
+    /// Whether the job was aborted and its handler is ready.
+    pub in_handler: bool,
     /// Its release.
     pub release: Time,
     /// Its absolute deadline.

@@ -1,11 +1,12 @@
 //! A construction and a server rule from outside of the core keep what every policy must keep.
 
-use takt_conformance::Suite;
+use takt_conformance::{Suite, Waiting};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Engine;
 use takt_core::model::*;
 use takt_core::policies::accrual::{self, Construction, View};
 use takt_core::policies::aperiodic::{self, BACKGROUND, BY, CONSERVING, RANKED_BY, Rule, SCOPES, SERVED_LAST};
+use takt_core::policies::scope::{self, Ordering};
 use takt_core::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
 use takt_core::record::{Place, Record, RecordKind};
 use takt_core::scenario::Scenario;
@@ -120,6 +121,66 @@ static MORNING: Entry = Entry {
     manual: "",
     build: aperiodic::build::<Morning>,
 };
+
+/// Fixed ranks by the period or by the relative deadline, as a setting says.
+struct Monotonic {
+    spec: PolicySpec,
+}
+
+fn monotonic_rank(spec: &PolicySpec, task: &Task) -> i64 {
+    let length = if spec.value("by") == Some(1) { task.deadline } else { task.arrival.period() };
+    length.map_or(i64::MAX, Span::ns)
+}
+
+impl Ordering for Monotonic {
+    const BY_TERMS: bool = true;
+
+    fn new(build: &Build<'_>) -> Self {
+        Monotonic { spec: build.spec }
+    }
+    fn rank(&mut self, task: TaskId, cx: &Context<'_>) -> i64 {
+        self.if_released_now(task, cx)
+    }
+    fn if_released_now(&self, task: TaskId, cx: &Context<'_>) -> i64 {
+        monotonic_rank(&self.spec, cx.task(task))
+    }
+}
+
+static MONOTONIC: Entry = Entry {
+    profile: Profile {
+        name: "monotonic",
+        summary: "rate or deadline monotonic",
+        scopes: scope::SCOPES,
+        needs: &[Need::Period],
+        facts: &[Fact::WorkConserving(When::Always)],
+        test: CpuTest::ResponseTimes(monotonic_rank),
+        settings: &[Setting {
+            name: "by",
+            kind: Kind::Choice(&["period", "deadline"]),
+            default: "period",
+            summary: "length that ranks tasks",
+        }],
+    },
+    manual: "",
+    build: scope::build::<Monotonic>,
+};
+
+#[test]
+fn a_rank_that_depends_on_a_setting_conforms() {
+    let stated = |job: &Waiting<'_>| {
+        let rank = monotonic_rank(&job.policy, job.task);
+        Some((rank, rank))
+    };
+    let registry = Registry::standard().with(&MONOTONIC);
+    Suite::new(registry.clone()).stating("monotonic", stated).check("monotonic").unwrap();
+    // The order by periods alone is wrong for the other value of the setting.
+    let by_period = |job: &Waiting<'_>| {
+        let rank = job.task.arrival.period().map_or(i64::MAX, Span::ns);
+        Some((rank, rank))
+    };
+    let fault = Suite::new(registry).stating("monotonic", by_period).check("monotonic").expect_err("deadlines rank");
+    assert!(fault.to_string().contains("although it is ahead"), "{fault}");
+}
 
 /// First come, first served, on one CPU.
 struct Forgetful {

@@ -157,14 +157,15 @@ mod tests {
         let arrival = Arrival::Periodic { offset: Span::ZERO, period };
         let task = Task { arrival, deadline: Some(deadline), priority: 3, ..Task::default() };
         for Entry { profile, .. } in REGISTRY {
-            let expected = match PolicySpec::new(profile, profile.scopes[0]).order() {
+            let spec = PolicySpec::new(profile, profile.scopes[0]);
+            let expected = match spec.order() {
                 Some(Order::Period) => Some(period.ns()),
                 Some(Order::RelativeDeadline) => Some(deadline.ns()),
                 Some(Order::Priority) => Some(-3),
                 _ => None,
             };
             let rank = match profile.test {
-                CpuTest::ResponseTimes(rank) => Some(rank(&task)),
+                CpuTest::ResponseTimes(rank) => Some(rank(&spec, &task)),
                 CpuTest::Utilisation | CpuTest::Demand => None,
             };
             assert_eq!(rank, expected, "{}", profile.name);

@@ -86,6 +86,8 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     /// What was refused.
     pub(crate) refusals: u64,
+    /// The least time that the executive waits for the end of a budget.
+    pub(crate) grain: Span,
 }
 
 #[derive(Clone)]
@@ -106,6 +108,7 @@ impl World {
             wake: false,
             faults,
             refusals: 0,
+            grain: Span::ZERO,
         }
     }
 
@@ -312,9 +315,8 @@ impl Actuator for Machine {
     fn now(&self) -> Span {
         self.world().now
     }
-    /// Steps take no time here.
     fn grain(&self) -> Span {
-        Span::ZERO
+        self.world().grain
     }
     fn stop(&self, group: Group) -> io::Result<()> {
         self.world().set_frozen(group, true)

@@ -12,6 +12,7 @@ use takt_exec::{Ended, Hooks, Observer, Plan, Process, Report, SchedulerClass};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::protocol::Client;
 use takt_linux::{Choice, Mechanism, RunId, timer, watcher};
+use takt_testing::{Capability, skip};
 use takt_trace::Stamped;
 use takt_workload::{Options, Source, Spawn};
 
@@ -85,9 +86,14 @@ fn main() {
     });
     the_counter_counts();
     let load = std::env::current_exe().unwrap();
-    for (name, choice) in [("v1", Choice::V1), ("v2", Choice::V2), ("signal", Choice::Signal)] {
+    let mechanisms = [
+        ("v1", Choice::V1, Capability::V1),
+        ("v2", Choice::V2, Capability::V2),
+        ("signal", Choice::Signal, Capability::Signals),
+    ];
+    for (name, choice, capability) in mechanisms {
         if let Err(e) = Mechanism::open(choice, &RunId::new().unwrap()) {
-            println!("skipped: {name}: {e}; {}", e.fix);
+            skip(capability, &format!("{name}: {e}; {}", e.fix));
             continue;
         }
         for (what, text) in workloads(&load.display().to_string()) {

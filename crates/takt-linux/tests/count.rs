@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use takt_linux::count::instructions;
+use takt_testing::{Capability, skip};
 
 fn marked(script: &str) -> Command {
     let mut command = Command::new("sh");
@@ -13,7 +14,7 @@ fn marked(script: &str) -> Command {
 fn count<const N: usize>(script: &str, most: u64) -> Option<std::io::Result<[u64; N]>> {
     match instructions(&mut marked(script), most) {
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-            println!("skipped: {e}");
+            skip(Capability::Ptrace, &e.to_string());
             None
         }
         other => Some(other),

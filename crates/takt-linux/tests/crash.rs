@@ -12,8 +12,13 @@ use std::time::{Duration, Instant};
 use takt_linux::leftovers::{self, OnCrash};
 use takt_linux::rt::{self, Class};
 use takt_linux::{Choice, Layout, Mechanism, RunId, SpawnSpec, watcher};
+use takt_testing::{Capability, skip};
 
-const MECHANISMS: [(&str, Choice); 3] = [("v1", Choice::V1), ("v2", Choice::V2), ("signal", Choice::Signal)];
+const MECHANISMS: [(&str, Choice, Capability); 3] = [
+    ("v1", Choice::V1, Capability::V1),
+    ("v2", Choice::V2, Capability::V2),
+    ("signal", Choice::Signal, Capability::Signals),
+];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -25,9 +30,9 @@ fn main() {
         ["__run", mechanism, mode, program] => drive(mechanism, mode, program),
         _ => {}
     }
-    for (name, choice) in MECHANISMS {
+    for (name, choice, capability) in MECHANISMS {
         if let Err(e) = Mechanism::open(choice, &RunId::new().unwrap()) {
-            println!("skipped: {name}: {e}; {}", e.fix);
+            skip(capability, &format!("{name}: {e}; {}", e.fix));
             continue;
         }
         everything_is_gone_within_a_second(name);
@@ -40,7 +45,7 @@ fn main() {
 
 /// A driver: five processes that fork, two of them running, and then nothing, until it is told to end or killed.
 fn drive(mechanism: &str, mode: &str, program: &str) -> ! {
-    let choice = MECHANISMS.iter().find(|(name, _)| *name == mechanism).unwrap().1;
+    let choice = MECHANISMS.iter().find(|(name, ..)| *name == mechanism).unwrap().1;
     let run = RunId::new().unwrap();
     if let Ok(on_crash) = mode.parse() {
         watcher::spawn_watcher(&run, on_crash).unwrap();

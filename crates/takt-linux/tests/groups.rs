@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::AsFd;
 use takt_linux::rt::{self, Class};
 use takt_linux::{Choice, Mechanism, Output, RunId, SpawnSpec};
+use takt_testing::{Capability, skip};
 
 const SPIN: &str = "while :; do :; done";
 /// What the kernel may still charge, in milliseconds, to a process that is asleep already: emulated CPUs that take turns leave a
@@ -199,7 +200,7 @@ fn a_partition_moves_between_cpus() {
     on_each(|run: &mut Run| {
         let all: Vec<usize> = run.mechanism.cpus().iter().collect();
         if all.len() < 2 {
-            println!("skipped: one CPU");
+            skip(Capability::Cpus, "there is one CPU");
             return;
         }
         let (first, second) = (cpus(&all[..1]), cpus(&all[1..2]));
@@ -238,7 +239,7 @@ fn a_partition_moves_between_cpus() {
 #[test]
 fn a_process_gets_its_class_and_cpus() {
     if !rt::rt_allowed() {
-        println!("skipped: no right to real-time classes");
+        skip(Capability::RealTime, "no right to real-time classes");
         return;
     }
     on_each(|run: &mut Run| {
@@ -260,7 +261,7 @@ fn a_process_gets_its_class_and_cpus() {
 fn who_is_started_during_a_v2_run_joins_no_v1_cpuset() {
     let mechanism = match Mechanism::open_for_starts(Choice::V2, &RunId::new().unwrap()) {
         Ok(mechanism) => mechanism,
-        Err(e) => return println!("skipped: v2: {e}; {}", e.fix),
+        Err(e) => return skip(Capability::V2, &format!("v2: {e}; {}", e.fix)),
     };
     let mut run = Run { mechanism, children: Vec::new(), name: "v2" };
     let last = run.mechanism.cpus().iter().last().unwrap();

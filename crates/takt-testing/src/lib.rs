@@ -1,9 +1,12 @@
-//! The property runner of Takt's tests: [`for_all`].
+//! Shared parts of Takt's tests: the property runner ([`for_all`]), and the capabilities of machines ([`Capability`]).
 //!
 //! Every run draws from a fresh seed. `TAKT_SEED` chooses the seed and `TAKT_CASES` the number of cases; a failure prints both, with the command
 //! that repeats it. The seed of a failing case is kept in a file beside the test (`NAME.proptest-regressions`), which belongs in the repository:
 //! later runs begin with that case.
 
+mod capability;
+
+pub use capability::{Capability, SKIPPED, append, skip};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{
     Config, FileFailurePersistence, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner,

@@ -1,6 +1,6 @@
 //! Starting `takt` under a bounded wait, and looking for what it may have left.
 
-use crate::machine::{always, another_attempt, calm, skip};
+use crate::machine::{Capability, always, another_attempt, calm, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -27,22 +27,29 @@ pub(crate) fn has_cpus(n: usize) -> bool {
     let here = takt_linux::rt::affinity(0).unwrap();
     let has = (0..n).all(|cpu| here.contains(cpu));
     if !has {
-        skip(&format!("CPUs 0 to {} are needed and {here} are there", n - 1));
+        skip(Capability::Cpus, &format!("CPUs 0 to {} are needed and {here} are there", n - 1));
     }
     has
 }
 
 /// The mechanisms that work here; says which do not, and why.
 pub(crate) fn mechanisms() -> Vec<&'static str> {
-    let all = [("v1", Choice::V1), ("v2", Choice::V2), ("signal", Choice::Signal)];
-    let works = |(name, choice): &(&str, Choice)| match Mechanism::open(*choice, &RunId::new().unwrap()) {
+    let all = [
+        ("v1", Choice::V1, Capability::V1),
+        ("v2", Choice::V2, Capability::V2),
+        ("signal", Choice::Signal, Capability::Signals),
+    ];
+    let works = |(name, choice, capability): &(&str, Choice, Capability)| match Mechanism::open(
+        *choice,
+        &RunId::new().unwrap(),
+    ) {
         Ok(_) => true,
         Err(e) => {
-            skip(&format!("mechanism {name}: {e}"));
+            skip(*capability, &format!("mechanism {name}: {e}"));
             false
         }
     };
-    all.into_iter().filter(works).map(|(name, _)| name).collect()
+    all.into_iter().filter(works).map(|(name, ..)| name).collect()
 }
 
 /// A directory for one test, removed with it.

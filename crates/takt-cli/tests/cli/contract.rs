@@ -1,7 +1,7 @@
 //! What scripts rely on: exit statuses, the JSON object, where output goes, where files are written.
 
 use crate::common::{Room, attempts, ensure, workloads};
-use crate::machine::{on_cpus, skip};
+use crate::machine::{Capability, on_cpus, skip};
 use serde_json::Value;
 use std::fs;
 
@@ -460,7 +460,7 @@ fn a_workload_comes_from_standard_input() {
 #[test]
 fn standard_output_that_cannot_be_written_is_status_1() {
     if !std::path::Path::new("/dev/full").exists() {
-        return skip("there is no /dev/full");
+        return skip(Capability::DevFull, "there is no /dev/full");
     }
     let room = Room::with("policy: edf\ncpus: 0\ntasks: [{name: a, period: 10ms, runtime: 3ms}]\n");
     for arguments in ["check w.yaml", "sim w.yaml", "sim w.yaml --json", "sim w.yaml --trace -", "policies"] {

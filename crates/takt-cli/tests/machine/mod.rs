@@ -2,16 +2,15 @@
 //! machine's.
 //!
 //! The host of a virtual machine can take its CPUs away for tenths of a second, and nothing runs on time then. Whether it did is
-//! measured beside each test by threads that nothing on this machine can delay ([`Watch`]). A failure while it did not counts; one
-//! while it did is tried again. Where that does not help either, it counts, unless a great part of the time was taken away in each
-//! try: then the test says that it was skipped, and why. What must hold however late everything is ([`always`]) counts in any case.
+//! measured beside each test by threads that nothing on this machine can delay ([`Watch`]). A failure is tried again, and the attempts are
+//! listed. It counts when [`QUIET`] attempts failed although the machine did not stand still, or when the last attempt failed. If a great part
+//! of the time was taken away in each attempt, the test is skipped instead. A condition of [`always`] counts at its first failure.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,9 +19,13 @@ use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::{disturbance, rt};
+use takt_testing::append;
+pub(crate) use takt_testing::{Capability, skip};
 
 /// How often a test that fails on a disturbed machine is tried.
 const TRIES: usize = 4;
+/// So many failures without a stall are the test's. Interrupts and other guests delay single runs by less than a stall.
+const QUIET: usize = 3;
 /// The longest that all tests of a program together go on trying.
 const REPEATS: Duration = Duration::from_secs(150);
 /// The longest that all tests of a program together wait for [`calm`].
@@ -39,7 +42,7 @@ const ONE_IN: u32 = 10;
 pub(crate) fn on_cpus(test: impl Fn()) {
     static REPEATED: Mutex<Duration> = Mutex::new(Duration::ZERO);
     let _alone = alone();
-    let mut excused = true;
+    let (mut excused, mut quiet) = (true, 0);
     ATTEMPTS.set(1);
     for attempt in 1.. {
         calm();
@@ -51,13 +54,14 @@ pub(crate) fn on_cpus(test: impl Fn()) {
         let mut repeated = REPEATED.lock().unwrap();
         *repeated += began.elapsed();
         excused &= stalls.total * ONE_IN > began.elapsed();
+        quiet += usize::from(stalls.longest < STALL);
         let last = attempt == TRIES || *repeated > REPEATS;
-        if why.is::<Always>() || stalls.longest < STALL || last && !excused {
+        if why.is::<Always>() || quiet == QUIET || last && !excused {
             println!("attempt {attempt}: {stalls}");
             resume_unwind(why);
         }
         if last {
-            return skip(&format!("attempt {attempt}: {stalls}, and it failed: {}", text(&*why)));
+            return skip(Capability::Calm, &format!("attempt {attempt}: {stalls}, and it failed: {}", text(&*why)));
         }
         println!("attempt {attempt}: {stalls}; once more");
     }
@@ -79,25 +83,10 @@ fn tell_attempts() {
     append("TAKT_TESTS_ATTEMPTS", &line);
 }
 
-/// Appends to the file that this variable names, if there is one.
-fn append(variable: &str, line: &str) {
-    if let Some(path) = std::env::var_os(variable) {
-        File::options().create(true).append(true).open(path).unwrap().write_all(line.as_bytes()).unwrap();
-    }
-}
-
 /// What a panic said.
 fn text(why: &(dyn Any + Send)) -> &str {
     let line = why.downcast_ref::<String>().map(String::as_str).or_else(|| why.downcast_ref().copied());
     line.and_then(|text| text.lines().next()).unwrap_or_default()
-}
-
-/// Says that a test, the one that calls, does not tell anything here, also where the output of tests is not shown. Continuous
-/// integration gives a file for it, too.
-pub(crate) fn skip(why: &str) {
-    let line = format!("{}: {why}\n", std::thread::current().name().unwrap_or("main"));
-    let _ = std::io::stderr().write_all(format!("skipped: {line}").as_bytes());
-    append("TAKT_TESTS_SKIPPED", &line);
 }
 
 /// A failure that no delay explains.

@@ -17,7 +17,7 @@ mod robust;
 
 use backend::{Backend, Processes, Simulator};
 use instances::Instance;
-use machine::{Watch, calm, on_cpus, skip};
+use machine::{Capability, Watch, calm, on_cpus, skip};
 use std::io::Write;
 use takt_core::time::Span;
 use takt_linux::{Choice, Mechanism, RunId, rt};
@@ -132,13 +132,15 @@ fn real_runs_have_the_outcomes_of_the_simulation() {
         let realtime = rt::rt_allowed() && !rt::preempt_rt() && here.contains(0) && here.len() > 1;
         let mut all = instances::all(realtime);
         if !here.contains(1) {
-            skip("CPUs 0 and 1 are needed for the workloads on several CPUs");
+            skip(Capability::Cpus, "CPUs 0 and 1 are needed for the workloads on several CPUs");
             all.retain(|instance| instance.cpus == 1);
         }
-        for (name, choice) in [("v1", Choice::V1), ("signal", Choice::Signal)] {
+        for (name, choice, needs) in
+            [("v1", Choice::V1, Capability::V1), ("signal", Choice::Signal, Capability::Signals)]
+        {
             match Mechanism::open(choice, &RunId::new().expect("a name")) {
                 Ok(_) => compare_all(&all, &Processes::new(name)),
-                Err(e) => skip(&format!("mechanism {name}: {e}")),
+                Err(e) => skip(needs, &format!("mechanism {name}: {e}")),
             }
         }
     });

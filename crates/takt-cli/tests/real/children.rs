@@ -1,7 +1,7 @@
 //! Processes and surroundings that do not behave.
 
 use crate::common::{Room, Running, TAKT, attempts, ensure, groups, mechanisms, pause, processes, until, watchers};
-use crate::machine::{on_cpus, skip};
+use crate::machine::{Capability, on_cpus, skip};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -145,7 +145,7 @@ fn a_full_pipe_holds_up_neither_the_schedule_nor_its_end() {
 fn a_full_disk_ends_a_run_at_once_and_loses_nothing_else() {
     on_cpus(|| {
         if !Path::new("/dev/full").exists() {
-            skip("there is no /dev/full");
+            skip(Capability::DevFull, "there is no /dev/full");
             return;
         }
         for (option, file) in

@@ -1,7 +1,7 @@
 //! The trace of a run agrees with the kernel's own account of who ran (`sched_switch` in tracefs).
 
 use crate::common::{Room, attempts, ensure};
-use crate::machine::{on_cpus, skip};
+use crate::machine::{Capability, on_cpus, skip};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -88,7 +88,7 @@ fn a_run_agrees_with_the_kernels_own_trace() {
         let made = Tracefs::find().and_then(|tracefs| Instance::new(&tracefs).map(|instance| (tracefs, instance)));
         let (_tracefs, instance) = match made {
             Ok(made) => made,
-            Err(why) => return skip(&why),
+            Err(why) => return skip(Capability::Tracefs, &why),
         };
         let room = Room::with(
             "windows:\n\

@@ -1,5 +1,6 @@
 mod children;
 mod ends;
+mod jobs;
 mod kernel;
 mod online;
 mod order;

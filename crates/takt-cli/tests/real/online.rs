@@ -1,7 +1,7 @@
 //! Online policies over real processes.
 
 use crate::common::{Room, Running, TAKT, attempts, ensure, has_cpus, mechanisms, workloads};
-use crate::machine::{calm, on_cpus, skip};
+use crate::machine::{Capability, calm, on_cpus, skip};
 use serde_json::Value;
 use serde_json::json;
 use takt_core::record::RecordKind;
@@ -67,7 +67,7 @@ fn online_policies_decide_as_simulated() {
                 calm();
             };
             if !takt_linux::rt::rt_allowed() && !diff.order_equal {
-                skip("without a real-time class other load changes the order");
+                skip(Capability::RealTime, "without a real-time class other load changes the order");
                 continue;
             }
             assert!(diff.order_equal, "{policy}: {diff:?}");
@@ -280,7 +280,7 @@ impl Drop for Load {
 fn who_waited_for_a_cpu_and_who_needed_more_than_declared_is_told() {
     on_cpus(|| {
         if takt_linux::disturbance::waited(std::process::id() as i32).is_none() {
-            skip("this kernel does not count how long processes wait");
+            skip(Capability::WaitingTime, "this kernel does not count how long processes wait");
             return;
         }
         let room = Room::with(

@@ -1,7 +1,7 @@
 //! The same order of starts and stops in the simulator and over real processes.
 
 use crate::common::{Room, attempts, ensure, has_cpus, workloads};
-use crate::machine::{calm, on_cpus, skip};
+use crate::machine::{Capability, calm, on_cpus, skip};
 use serde_json::Value;
 use takt_core::record::{Outcome, RecordKind};
 use takt_core::time::Span;
@@ -35,7 +35,10 @@ fn both(file: &str, duration: &str) -> Option<(Diff, Value)> {
             continue;
         }
         if disturbed && !good && !takt_linux::rt::rt_allowed() {
-            skip(&format!("the scheduler has no real-time class here, and was up to {late} ns late"));
+            skip(
+                Capability::RealTime,
+                &format!("the scheduler has no real-time class here, and was up to {late} ns late"),
+            );
             return None;
         }
         check.expect(0);

@@ -453,8 +453,8 @@ pub enum CpuTest {
     Utilisation,
     /// Processor demand. The policy meets all deadlines on one CPU whenever EDF does.
     Demand,
-    /// Response times under fixed priorities, by the rank of a task; the lowest is the most urgent.
-    ResponseTimes(fn(&Task) -> i64),
+    /// Response times under fixed priorities, by the rank of a task; the lowest is the most urgent. The settings of the policy can decide the rank.
+    ResponseTimes(fn(&PolicySpec, &Task) -> i64),
 }
 
 /// What is known of a policy without building it.

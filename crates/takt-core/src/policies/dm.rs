@@ -43,7 +43,7 @@ pub static ENTRY: Entry = Entry {
         scopes: scope::SCOPES,
         needs: &[Need::Deadline],
         facts: &[Fact::Order { by: Order::RelativeDeadline, preemptive: true }],
-        test: CpuTest::ResponseTimes(rank),
+        test: CpuTest::ResponseTimes(|_, task| rank(task)),
         settings: &[],
     },
     manual: manual!(

@@ -33,7 +33,7 @@ pub static ENTRY: Entry = Entry {
         scopes: scope::SCOPES,
         needs: &[],
         facts: &[Fact::Order { by: Order::Priority, preemptive: true }],
-        test: CpuTest::ResponseTimes(rank),
+        test: CpuTest::ResponseTimes(|_, task| rank(task)),
         settings: &[],
     },
     manual: manual!(

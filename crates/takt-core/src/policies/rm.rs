@@ -37,7 +37,7 @@ pub static ENTRY: Entry = Entry {
         scopes: scope::SCOPES,
         needs: &[Need::Period],
         facts: &[Fact::Order { by: Order::Period, preemptive: true }],
-        test: CpuTest::ResponseTimes(rank),
+        test: CpuTest::ResponseTimes(|_, task| rank(task)),
         settings: &[],
     },
     manual: manual!(

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use takt_core::engine::Engine;
 use takt_core::model::{Backlog, Completion, Execution, OnAbort, System, TaskId};
-use takt_core::record::{Record, Sink};
+use takt_core::record::{Record, RecordKind, Sink};
 use takt_core::rng;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
@@ -133,6 +133,31 @@ fn workloads_run_in_the_order_of_the_simulator() {
         }
     }
     assert!(differ.is_empty(), "{differ:?}");
+}
+
+/// A budget of one task makes the releases of another no later. When `c` is released, the end of a's budget is nearer than the machine can wait
+/// for, and so is the release of `b` after it.
+#[test]
+fn a_budget_delays_no_release() {
+    for (budget, met) in [("", 60), (", budget: 2040us", 40)] {
+        let text = format!(
+            "policy: edf\ncpus: 0\ntasks:\n\
+             - {{name: a, cmd: x, period: 10ms, runtime: 2ms, execution: 5ms{budget}}}\n\
+             - {{name: b, cmd: x, period: 10ms, deadline: 5ms, offset: 2060us, runtime: 1ms}}\n\
+             - {{name: c, cmd: x, period: 10ms, offset: 2000us, runtime: 1ms}}\n"
+        );
+        let (system, plan, executions) = plan(&load(Source { name: "budget.yaml".into(), text }), Span::from_ms(200));
+        let mut machine = Machine::new(plan.clone(), Faults::none());
+        machine.world().grain = Span::from_us(100);
+        let ran = drive::run(engine(system), &plan, &executions, &mut machine).expect("a run");
+        let starts = ran.records.iter().filter_map(|record| match record.kind {
+            RecordKind::Start { task: TaskId(1), .. } => Some(record.at),
+            _ => None,
+        });
+        let releases: Vec<Time> = (0..20).map(|n| Time::ZERO + Span::from_us(2060) + Span::from_ms(10) * n).collect();
+        assert_eq!(starts.collect::<Vec<_>>(), releases, "{budget}");
+        assert_eq!(ran.outcome.engine.totals().met, met, "{budget}");
+    }
 }
 
 /// A workload with processes of every kind, drawn from a seed.

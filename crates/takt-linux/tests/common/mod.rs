@@ -5,6 +5,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 use std::time::{Duration, Instant};
 use takt_core::cpus::CpuSet;
 use takt_linux::{Choice, Group, Layout, Mechanism, PartitionHandle, RunId, SpawnSpec};
+use takt_testing::{Capability, skip};
 
 /// Opens every mechanism this machine has and runs the test on each. What is left of a run is removed when its mechanism
 /// is dropped, so also after a panic.
@@ -25,8 +26,17 @@ pub(crate) fn on_each(test: impl Fn(&mut Run)) {
                 println!("{name}:");
                 test(&mut Run { mechanism, children: Vec::new(), name });
             }
-            Err(e) => println!("skipped: {name}: {e}; {}", e.fix),
+            Err(e) => skip(capability(choice), &format!("{name}: {e}; {}", e.fix)),
         }
+    }
+}
+
+/// The capability that a mechanism needs.
+pub(crate) fn capability(choice: Choice) -> Capability {
+    match choice {
+        Choice::V1 => Capability::V1,
+        Choice::V2 => Capability::V2,
+        Choice::Signal | Choice::Auto => Capability::Signals,
     }
 }
 

@@ -3,7 +3,7 @@
 //! A CPU accepts a task if the exact test of its policy shows that this task and all tasks that are there meet their deadlines.
 
 use super::response_times::{Peer, Ranked, in_time};
-use crate::model::{Arrival, CpuTest, Task};
+use crate::model::{Arrival, CpuTest, PolicySpec, Task};
 use crate::policies::split::bins::{Bin, Cpu, Piece, Used};
 use crate::policies::split::demand::{Effort, Times};
 use crate::policies::split::exact::Sum;
@@ -21,12 +21,12 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// The task at this position as `test` sees it; `None` without a runtime or a period: no test says anything of such a task.
-    pub(super) fn of(task: &Task, position: usize, test: CpuTest) -> Option<Load> {
+    /// The task at this position as the exact test of the policy sees it; `None` without a runtime or a period, because no test covers such a task.
+    pub(super) fn of(task: &Task, position: usize, spec: &PolicySpec) -> Option<Load> {
         let ns = |span: Span| u64::try_from(span.ns()).ok().filter(|ns| *ns > 0);
         let (runtime, period) = (ns(task.runtime?)?, ns(task.arrival.period()?)?);
         let deadline = task.deadline.and_then(ns);
-        let rank = if let CpuTest::ResponseTimes(rank) = test { rank(task) } else { 0 };
+        let rank = if let CpuTest::ResponseTimes(rank) = spec.profile.test { rank(spec, task) } else { 0 };
         let regular = !matches!(task.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO);
         let first = task.arrival.first().map_or(0, |first| first.ns().into());
         let peer = Peer {

@@ -150,7 +150,7 @@ impl Build<'_> {
         }
         let (system, spec) = (self.system, &self.spec);
         let clusters = self.sets(clusters);
-        let load = |(index, task): (usize, &TaskId)| Load::of(&system.tasks[task.index()], index, spec.profile.test);
+        let load = |(index, task): (usize, &TaskId)| Load::of(&system.tasks[task.index()], index, spec);
         let loads: Vec<Option<Load>> = self.tasks.iter().enumerate().map(load).collect();
         let mut home = vec![None; system.tasks.len()];
         let mut refused = Vec::new();
