@@ -5,6 +5,5 @@ mod counting;
 mod engine;
 mod formats;
 mod gantt;
-mod perfetto;
 mod rules;
 mod tracking;

@@ -1,6 +1,10 @@
 //! The hand-written Perfetto encoding, decoded with the published message definitions.
 
-use crate::common::{any_trace, samples, windows, write};
+#[allow(dead_code, reason = "shared with the tests of the crate")]
+#[path = "../../takt-trace/tests/traces/common.rs"]
+mod common;
+
+use common::{any_trace, samples, windows, write};
 use perfetto_protos::generic_task::generic_kernel_task_state_event::TaskStateEnum;
 use perfetto_protos::trace::Trace as Decoded;
 use perfetto_protos::trace_packet::TracePacket;
