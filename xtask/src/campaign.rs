@@ -7,6 +7,7 @@ use crate::workspace::{Outcome, cargo, root};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -26,10 +27,12 @@ const LONGEST_SEED: u64 = 8 << 10;
 /// The mutants that a sample has, and the most of them that may survive.
 const MUTANTS: usize = 100;
 const SURVIVORS: f64 = 0.05;
-/// So many mutants are tried before the time is looked at.
-const BATCH: usize = 20;
-/// The packages whose tests have to find them, the quickest first.
-const SUITES: [&[&str]; 3] = [&["takt-core"], &["takt-sim"], &["takt-conformance"]];
+/// The packages whose tests have to find them, the quickest first, and the time that each may take.
+const SUITES: [(&str, Duration); 3] = [
+    ("takt-core", Duration::from_secs(120)),
+    ("takt-sim", Duration::from_secs(600)),
+    ("takt-conformance", Duration::from_secs(600)),
+];
 
 /// The packages whose tests are about random cases and need no real processes.
 const PACKAGES: [&str; 8] =
@@ -196,97 +199,108 @@ fn copy(folder: &Path, corpus: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// A seeded sample of the mutants of the engine and the policies.
+/// A changed place of the sources.
+#[derive(Clone, PartialEq, Debug)]
+struct Mutant {
+    name: String,
+    /// The change, as `git apply` takes it.
+    patch: String,
+}
+
+/// A seeded sample of the mutants of the engine and the policies. `cargo mutants` lists them. They are tried in a clone of the last commit, one
+/// after the other, so that a build compiles only what a mutant has changed.
 fn mutants(time: Duration) -> Result<Findings> {
     if !has("mutants") {
         return Ok(Findings::Skipped("`cargo install cargo-mutants` installs what is missing".into()));
     }
-    let files = ["--file", "crates/takt-core/src/engine/*.rs", "--file", "crates/takt-core/src/policies/**/*.rs"];
-    let mut list = Command::new("cargo");
-    list.args(["mutants", "--list", "--package", "takt-core"]).args(files).current_dir(root());
-    let list = list.output()?;
+    let copy = root().join("target/mutants");
+    if copy.exists() {
+        fs::remove_dir_all(&copy)?;
+    }
+    let cloned = Command::new("git").args(["clone", "--quiet"]).arg(root()).arg(&copy).status()?;
+    ensure!(cloned.success(), "git clone: {cloned}");
+    let list = Command::new("cargo")
+        .args(["mutants", "--list", "--json", "--package", "takt-core"])
+        .args(["--file", "crates/takt-core/src/engine/*.rs", "--file", "crates/takt-core/src/policies/**/*.rs"])
+        .current_dir(&copy)
+        .output()?;
     ensure!(list.status.success(), "cargo mutants --list: {}", String::from_utf8_lossy(&list.stderr));
-    let all: Vec<String> = String::from_utf8_lossy(&list.stdout).lines().map(str::to_owned).collect();
+    let all: Vec<serde_json::Value> = serde_json::from_slice(&list.stdout)?;
+    let all: Vec<Mutant> = all.iter().map(mutant).collect::<Option<_>>().context("another form of list")?;
     let seed = takt_testing::seed();
     let sample = sample(&all, MUTANTS, seed);
     println!("TAKT_SEED={seed}: {} of {} mutants", sample.len(), all.len());
+    ensure!(killer(&copy)?.is_none(), "the tests fail without a mutant");
     let (begun, mut tried, mut survived) = (Instant::now(), 0, Vec::new());
-    for batch in sample.chunks(BATCH) {
+    for mutant in &sample {
         if tried > 0 && begun.elapsed() > time {
             break;
         }
-        let mut alive = batch.to_vec();
-        for packages in SUITES {
-            if !alive.is_empty() {
-                alive = survivors(&alive, packages)?;
-            }
+        let round = Instant::now();
+        apply(&copy, &mutant.patch, &[])?;
+        let killer = killer(&copy)?;
+        apply(&copy, &mutant.patch, &["--reverse"])?;
+        tried += 1;
+        let by = killer.as_deref().unwrap_or("SURVIVED");
+        println!("{tried:>4}: {by:<10} {:>4.0} s  {}", round.elapsed().as_secs_f32(), mutant.name);
+        if killer.is_none() {
+            survived.push(format!("a mutant survives: {}", mutant.name));
         }
-        tried += batch.len();
-        println!(
-            "{tried} mutants tried in {:.0} s, {} survive",
-            begun.elapsed().as_secs_f32(),
-            survived.len() + alive.len()
-        );
-        alive.iter().for_each(|mutant| println!("SURVIVED: {mutant}"));
-        survived.extend(alive.iter().map(|mutant| format!("a mutant survives: {mutant}")));
     }
     println!("{} of {tried} survive", survived.len());
     let most = (SURVIVORS * tried as f64).floor() as usize;
     Ok(Findings::Found(if survived.len() > most { survived } else { Vec::new() }))
 }
 
-/// The mutants with which all tests of these packages pass. One that does not compile, or with which a test runs out of time, does not survive.
-/// They are tried in a copy of the sources.
-fn survivors(mutants: &[String], packages: &[&str]) -> Result<Vec<String>> {
-    let output = root().join("target/mutants");
-    fs::create_dir_all(&output)?;
-    let mut command = Command::new("cargo");
-    command.args(["mutants", "--baseline", "skip", "--timeout", "180", "--package", "takt-core"]);
-    for mutant in mutants {
-        command.arg("--re").arg(format!("^{}$", escape(mutant)));
-    }
-    for package in packages {
-        command.args(["--test-package", package]);
-    }
-    // A mutant is built once and its tests run once: the build counts more than the tests.
-    for package in ["takt-core", "takt-sim", "takt-conformance"] {
-        command.args([
-            "--cargo-arg=--config".to_owned(),
-            format!("--cargo-arg=profile.dev.package.{package}.opt-level=0"),
-        ]);
-    }
-    let status = command
-        .arg("--output")
-        .arg(&output)
-        .envs([("TAKT_SEED", "1"), ("CARGO_INCREMENTAL", "1"), ("CARGO_PROFILE_DEV_DEBUG", "0")])
-        .env("CARGO_TARGET_DIR", root().join("target/mutants-build"))
-        .current_dir(root())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()?;
-    // 0: all were caught; 2: some were missed; 3: a test ran out of time.
-    ensure!(matches!(status.code(), Some(0 | 2 | 3)), "cargo mutants: {status}; see {}", output.display());
-    let missed = fs::read_to_string(output.join("mutants.out/missed.txt")).unwrap_or_default();
-    Ok(missed.lines().map(str::to_owned).collect())
+/// A mutant of the list. Its diff names the change where `git apply` expects the file.
+fn mutant(listed: &serde_json::Value) -> Option<Mutant> {
+    let text = |key: &str| listed[key].as_str();
+    let (file, hunks) = (text("file")?, text("diff")?.split_once("\n@@")?.1);
+    let patch = format!("--- a/{file}\n+++ b/{file}\n@@{hunks}");
+    Some(Mutant { name: text("name")?.to_owned(), patch })
 }
 
-/// A text as a regular expression that it alone matches.
-fn escape(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        if !c.is_alphanumeric() && !c.is_whitespace() && c != '_' {
-            out.push('\\');
+fn apply(copy: &Path, patch: &str, how: &[&str]) -> Result<()> {
+    let mut git = Command::new("git");
+    git.arg("apply").args(how).arg("-").current_dir(copy).stdin(Stdio::piped());
+    let mut git = git.spawn()?;
+    git.stdin.take().context("a pipe")?.write_all(patch.as_bytes())?;
+    let status = git.wait()?;
+    ensure!(status.success(), "git apply: {status}:\n{patch}");
+    Ok(())
+}
+
+/// The first package whose tests fail, or why they do not run; `None` if all pass.
+fn killer(copy: &Path) -> Result<Option<String>> {
+    for (package, limit) in SUITES {
+        // A mutant can run for ever. `timeout` ends cargo and the tests that it has started.
+        let cargo = |arguments: &[&str], limit: Duration| {
+            let mut cargo = Command::new("timeout");
+            cargo.args(["--signal=KILL", &limit.as_secs().to_string(), "cargo"]).args(arguments);
+            cargo.args(["--locked", "--quiet", "--package", package]).current_dir(copy);
+            // A mutant is built once and its tests run once, so the build counts more than the tests.
+            for (optimised, _) in SUITES {
+                cargo.arg("--config").arg(format!("profile.dev.package.{optimised}.opt-level=0"));
+            }
+            cargo.envs([("TAKT_SEED", "1"), ("CARGO_INCREMENTAL", "1"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
+            cargo.env("CARGO_TARGET_DIR", copy.with_extension("build"));
+            cargo.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()
+        };
+        if !cargo(&["test", "--no-run"], Duration::from_secs(1200))?.success() {
+            return Ok(Some("compiler".into()));
         }
-        out.push(c);
+        let begun = Instant::now();
+        if !cargo(&["test"], limit)?.success() {
+            return Ok(Some(if begun.elapsed() < limit { package.into() } else { "time".into() }));
+        }
     }
-    out
+    Ok(None)
 }
 
-/// So many of the lines, the same for the same seed.
-fn sample(all: &[String], most: usize, seed: u64) -> Vec<String> {
+/// So many of all, the same for the same seed.
+fn sample<T: Clone>(all: &[T], most: usize, seed: u64) -> Vec<T> {
     let mut state = seed | 1;
-    let mut keyed: Vec<(u64, &String)> = all
+    let mut keyed: Vec<(u64, &T)> = all
         .iter()
         .map(|line| {
             // xorshift64* (Vigna 2016).
@@ -296,7 +310,7 @@ fn sample(all: &[String], most: usize, seed: u64) -> Vec<String> {
             (state.wrapping_mul(0x2545_f491_4f6c_dd1d), line)
         })
         .collect();
-    keyed.sort_unstable();
+    keyed.sort_by_key(|(key, _)| *key);
     keyed.into_iter().take(most).map(|(_, line)| line.clone()).collect()
 }
 
@@ -336,7 +350,10 @@ mod tests {
     }
 
     #[test]
-    fn a_mutant_is_matched_as_it_is_written() {
-        assert_eq!(escape("a.rs:3:5: replace + with -"), "a\\.rs\\:3\\:5\\: replace \\+ with \\-");
+    fn the_change_of_a_mutant_names_its_file() {
+        let listed = serde_json::json!({"name": "n", "file": "a.rs", "diff": "--- a.rs\n+++ replace + with -\n@@ -1 +1 @@\n-+\n+-\n"});
+        let patch = "--- a/a.rs\n+++ b/a.rs\n@@ -1 +1 @@\n-+\n+-\n".to_owned();
+        assert_eq!(mutant(&listed), Some(Mutant { name: "n".into(), patch }));
+        assert_eq!(mutant(&serde_json::json!({"name": "n"})), None);
     }
 }
