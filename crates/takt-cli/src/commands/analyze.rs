@@ -22,15 +22,15 @@ use takt_workload::{Source, TaskRows};
 
 /// Schedulability tests, one verdict per task set and test
 ///
-/// A task set in CSV, with any number of sets, gives CSV: `1` schedulable, `0` not, or not shown by a sufficient test, or
-/// `unknown`; tests of which none applies to any of the sets are refused. A workload in YAML, or one set with `--table`, gives a table that says what each test can prove, and why it says
-/// what it says. Status 1: there is one set, no test accepts it, and one shows that it misses a deadline.
+/// Task sets in CSV give CSV. A cell is `1` for schedulable, or `unknown`. It is `0` if a test shows a miss, or if a sufficient test is inconclusive.
+/// A test that applies to no set is refused. A workload in YAML, or one set with `--table`, gives a table with the kind of each test and the
+/// reason of each verdict. Status 1: there is one set, no test accepts it, and one shows that it misses a deadline.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Task sets in CSV (`set_id,task_id,C_us,D_us,T_us`), or a workload in YAML
     #[arg(required_unless_present = "list")]
     file: Option<PathBuf>,
-    /// List the tests; the exact ones are so for tasks that can be released together (see `kind` in the table of one set)
+    /// List the tests. Exact tests are exact for tasks that can be released together (see `kind` in the table of one set)
     #[arg(long, exclusive = true)]
     list: bool,
     /// Number of CPUs; by default one, or as many as the workload names
@@ -51,16 +51,16 @@ pub(crate) struct Args {
     /// Seed of random priorities, and of what a workload draws; by default 0, or that of the workload
     #[arg(long)]
     seed: Option<u64>,
-    /// By what factor every runtime may grow: for `edf`, `rm-rta` and `dm-rta` on one CPU, exactly; where the search would take too
-    /// long, bounds (in CSV `>=` and the lower one)
+    /// Largest factor for all runtimes that a test still accepts, exact for `edf`, `rm-rta` and `dm-rta` on one CPU. Where the search
+    /// would take too long, bounds are printed (in CSV `>=` and the lower one)
     #[arg(long)]
     sensitivity: bool,
-    /// How late jobs can be under global EDF with deadlines at the ends of the periods: a column of CSV; on several CPUs tables and
-    /// JSON say it by themselves
+    /// Bound of the tardiness under global EDF with deadlines at the ends of the periods, as a column of CSV. On several CPUs tables and
+    /// JSON always have it
     #[arg(long)]
     tardiness: bool,
-    /// The CPU of each task, and the pieces of those that are split, by each test that places tasks; for one set JSON has that by itself,
-    /// and a table if a task is split
+    /// The CPU of each task, and the pieces of split tasks, by each test that assigns tasks to CPUs. For one set JSON always has it,
+    /// and a table has it if a task is split
     #[arg(long)]
     assignment: bool,
     /// Print a table of one set

@@ -4,10 +4,10 @@ use crate::failure::Failure;
 use crate::outcome::{Outcome, Verdict};
 use takt_linux::protocol::Client;
 
-/// Signal from a script that its job (or its initialisation) is done, and wait to be let on
+/// Signal from a script that its job (or its initialisation) is done, and wait for the next job
 ///
-/// Exit status as DEmOS's demos-signal-completion: 100 not started by a scheduler, 101 malformed DEMOS_PARAMETERS, 1 and 2
-/// when a descriptor could not be written or read.
+/// The exit status is that of DEmOS's demos-signal-completion: 100 if no scheduler has started it, 101 if `DEMOS_PARAMETERS` is malformed.
+/// It is 1 if a descriptor could not be written, and 2 if one could not be read.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {}
 

@@ -19,13 +19,20 @@ Every duration on the command line has a unit: `500ms`, `2s`, `250us`, `1min`.
 | exit status | meaning |
 |---|---|
 | 0 | done; also when a test that is only sufficient says nothing (`unknown`) |
-| 1 | done, and the answer is no: not schedulable; under `--strict` deadlines missed, activations cut off or processes failed; a trace breaks a rule, traces differ, every process failed, an initialisation took too long |
+| 1 | done, and the answer is no: not schedulable; under `--strict` a missed deadline, a cut-off activation or a failed process |
+| 1 | a trace breaks a rule, or traces differ |
+| 1 | a run ended early: every process failed, a process that the schedule needs ended, or an initialisation took too long |
+| 1 | an output file or standard output could not be written |
 | 2 | bad input or usage, with file, line and column where there are any |
 | 3 | this machine cannot: permission, kernel feature, a CPU that is not there; with the fix |
 
-`takt done` and `takt burn` have the exit status of DEmOS's clients beside these: 100 when no scheduler started them, 101 when
-`DEMOS_PARAMETERS` is malformed, 1 and 2 when a descriptor could not be written or read. `takt burn` without a scheduler
-just burns.
+`takt done` and `takt burn` also have the exit statuses of DEmOS's clients:
+
+| exit status | meaning |
+|---|---|
+| 100 | no scheduler has started the program; `takt burn` uses its CPU time all the same |
+| 101 | `DEMOS_PARAMETERS` is malformed |
+| 1, 2 | a descriptor could not be written, or not be read |
 ";
 
 /// `command` is the whole command line.
@@ -95,12 +102,12 @@ fn meaning(arg: &Arg) -> String {
     let mut text = help.split_whitespace().collect::<Vec<_>>().join(" ");
     if arg.get_action().takes_values() {
         let values = arg.get_possible_values().into_iter().map(|v| {
-            let help = v.get_help().map(|h| format!(" ({h})")).unwrap_or_default();
+            let help = v.get_help().map(|h| format!(": {h}")).unwrap_or_default();
             format!("`{}`{help}", v.get_name())
         });
         let values = values.collect::<Vec<_>>();
         if !values.is_empty() {
-            let _ = write!(text, ": {}", values.join(", "));
+            let _ = write!(text, ":<br>{}", values.join("<br>"));
         }
     }
     text.replace('|', "\\|")

@@ -39,13 +39,13 @@ pub(crate) struct Args {
     /// Simulate although keys of the file that would change outcomes are not carried out; they become warnings
     #[arg(long)]
     allow_differences: bool,
-    /// Which jobs are counted; by default all, under `preset: chronos` those that are decided
+    /// Jobs that are counted; by default all, under `preset: chronos` the decided ones
     #[arg(long, value_enum)]
     count: Option<Counted>,
-    /// What becomes of the work of an aborted job, for all tasks without a handler; by default what the file says
+    /// Rule for the work of an aborted job, for all tasks without a handler; by default that of the file
     #[arg(long, value_enum, conflicts_with = "replay")]
     on_abort: Option<AbortRule>,
-    /// Feed the engine what `takt run --record` wrote instead of simulating
+    /// Give the engine the inputs that `takt run --record` wrote, instead of simulating
     #[arg(long, value_name = "IN.steps", conflicts_with_all = ["duration", "load", "late", "count"])]
     replay: Option<std::path::PathBuf>,
     /// Replay also the record of another system (workload, policy, placement, seed, CPUs), or an incomplete one
@@ -61,10 +61,10 @@ pub(crate) struct Args {
     output: output::OutputArgs,
 }
 
-/// What becomes of the work of an aborted job.
+/// The rule for the work of an aborted job.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum AbortRule {
-    /// It is completed when the task is next scheduled, before the work of the next job
+    /// The task completes it when it is next scheduled, before the work of the next job
     Finish,
     /// It is dropped, as the program is replaced
     Restart,
@@ -75,9 +75,9 @@ enum AbortRule {
 /// Which jobs are counted.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Counted {
-    /// All that are released
+    /// All released jobs
     All,
-    /// Those whose deadline is not after the end of the run
+    /// Jobs whose deadline is not after the end of the run
     Decided,
 }
 

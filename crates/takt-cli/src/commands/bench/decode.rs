@@ -14,21 +14,21 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// What each frame of a movie needs to be decoded
+/// Measure the CPU time that each frame of a movie needs to be decoded
 ///
-/// Makes a clip with ffmpeg's own generators and noise, decodes it with one thread, and takes the CPU time of each frame, the median
+/// ffmpeg makes a clip of generated pictures and noise, and decodes it with one thread. The result is the CPU time of each frame, the median
 /// over the rounds. `--out` writes the series, which a task reads by `execution: {file: SERIES.csv}`. Needs ffmpeg.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
     rounds: Rounds,
-    /// What is decoded
+    /// Kind of the movie
     #[arg(long, value_enum, default_value_t = Movie::H264)]
     movie: Movie,
     /// Length of the clip in seconds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
-    /// Seed of the noise and of what moves
+    /// Seed of the noise and of the motion
     #[arg(long, default_value_t = 1)]
     seed: u32,
     /// Write the series

@@ -15,9 +15,9 @@ use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
 
-/// Measure what a process loses per window: Takt, the bare mechanism and nothing at all in turn
+/// Measure the time that a process loses per window: under Takt, under the bare mechanism, and alone in turn
 ///
-/// One process does a fixed amount of work; the time that it takes longer than alone on the CPU is divided by the
+/// One process does a fixed amount of work. Its delay against a run alone on the CPU is divided by the
 /// number of windows.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

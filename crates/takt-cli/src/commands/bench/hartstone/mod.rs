@@ -27,8 +27,8 @@ use trial::{Conditions, Findings, Machine};
 
 /// Measure policies with the Hartstone benchmark (PH series) in virtual time
 ///
-/// Five periodic tasks grow in four ways, step by step, until a deadline is missed; with --extended their load is too much for 15
-/// of 120 seconds. Beside an `ipi` policy stand the same without feedback, EDF and RM. See `docs/hartstone.md`.
+/// Five periodic tasks grow in four ways, step by step, until a deadline is missed. With --extended they overload the CPU for 15
+/// of 120 seconds. An `ipi` policy is compared with the same policy without feedback, with EDF and with RM. See `docs/hartstone.md`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Policies with their settings, such as edf,rr:quantum=1ms,grid=yes; may be repeated
@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// Experiments: 1 a faster task, 2 faster tasks, 3 heavier tasks, 4 more tasks; by default all
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=4))]
     test: Vec<u8>,
-    /// The form with a transient overload: 30 s quiet, 15 s of too much, 75 s quiet
+    /// The form with a transient overload: 30 s quiet, 15 s of overload, 75 s quiet
     #[arg(long)]
     extended: bool,
     /// A task set of your own to grow: periodic tasks with runtimes, as YAML or CSV
@@ -67,8 +67,8 @@ pub(super) struct Args {
     /// Relative importances in the overload: those of the set, 1 for every task, or, for `ipi`, one after the other
     #[arg(long, value_enum, default_value_t = Theta::Both)]
     theta: Theta,
-    /// Disturb the ends of bursts: lateness=D (noticed up to D later, as the ends of quanta), skew=D (always D later),
-    /// steal=D/PERIOD (D of each period is taken from the CPU); may be repeated
+    /// Disturb the ends of bursts; may be repeated. lateness=D: noticed up to D later, as the ends of quanta. skew=D: always D later.
+    /// steal=D/PERIOD: the CPU is lost for D of each period
     #[arg(long, value_name = "KIND=VALUE", value_parser = disturbance)]
     disturb: Vec<Disturbance>,
     /// Draw the results
