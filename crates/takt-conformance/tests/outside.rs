@@ -122,6 +122,7 @@ static MORNING: Entry = Entry {
     build: aperiodic::build::<Morning>,
 };
 
+// begin
 /// Fixed ranks by the period or by the relative deadline, as a setting says.
 struct Monotonic {
     spec: PolicySpec,
@@ -164,6 +165,15 @@ static MONOTONIC: Entry = Entry {
     manual: "",
     build: scope::build::<Monotonic>,
 };
+// end
+
+#[test]
+fn the_page_shows_the_ordering_with_a_setting() {
+    let own = include_str!("outside.rs");
+    let code = own.split("// begin\n").nth(1).and_then(|rest| rest.split("// end\n").next()).expect("marks");
+    let page = include_str!("../../../docs/writing-policies.md");
+    assert!(page.contains(&format!("```rust\n{code}```")), "docs/writing-policies.md shows another ordering");
+}
 
 #[test]
 fn a_rank_that_depends_on_a_setting_conforms() {

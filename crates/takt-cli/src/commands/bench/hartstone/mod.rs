@@ -67,8 +67,8 @@ pub(super) struct Args {
     /// Relative importances in the overload: those of the set, 1 for every task, or, for `ipi`, one after the other
     #[arg(long, value_enum, default_value_t = Theta::Both)]
     theta: Theta,
-    /// Disturb the ends of bursts; may be repeated. lateness=D: noticed up to D later, as the ends of quanta. skew=D: always D later.
-    /// steal=D/PERIOD: the CPU is lost for D of each period
+    /// Disturb the ends of bursts; may be repeated. `lateness=D` notices them up to D later, as the ends of quanta. `skew=D` notices them D later.
+    /// `steal=D/PERIOD` takes the CPU away for D of each period
     #[arg(long, value_name = "KIND=VALUE", value_parser = disturbance)]
     disturb: Vec<Disturbance>,
     /// Draw the results
