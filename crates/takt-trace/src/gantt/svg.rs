@@ -54,6 +54,8 @@ const CHARACTER: f64 = 6.6;
 const RESOURCES_NAMED: usize = FILLS.len();
 /// Things closer than this, in pixels, are drawn as one: a long trace gives a finite picture.
 const FINEST: f64 = 0.6;
+/// Bars that are narrower than this, in pixels, with narrower gaps between them, are drawn as load per column of that width.
+const COLUMN: f64 = 1.0;
 /// The same of arrows, whose heads are wider. A lane with more jobs than fit shows only misses.
 const FINEST_ARROW: f64 = 4.0;
 /// Lines of those that wait for a resource, and of those that sleep.
@@ -68,6 +70,8 @@ struct Picture {
     to: Time,
     left: f64,
     right: f64,
+    /// Some bars are drawn as load per column, which the caption explains.
+    has_load: bool,
 }
 
 impl Picture {
@@ -130,7 +134,8 @@ fn fill(task: usize) -> (&'static str, bool) {
 }
 
 /// Draws a trace as SVG: the windows, a lane per CPU that was used, a lane per task with releases (arrow up), deadlines
-/// (arrow down) and misses (red). Hovering over a bar tells what it is.
+/// (arrow down) and misses (red). Where several stretches of running fall into one pixel, the height shows the part of it in which
+/// the CPU or task runs. Hovering over a bar tells what it is.
 #[must_use]
 pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
     let line = Timeline::of(trace);
@@ -144,7 +149,7 @@ pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
     let longest = names.chain(cpus.iter().map(|(l, _)| l.len().min(LABEL_MOST))).max().unwrap_or(0).max(8);
     let left = MARGIN + 22.0 + longest as f64 * CHARACTER + 10.0;
     let width = f64::from(options.width.max(400));
-    let mut p = Picture { body: String::new(), from, to, left, right: width - MARGIN - 24.0 };
+    let mut p = Picture { body: String::new(), from, to, left, right: width - MARGIN - 24.0, has_load: false };
 
     let title = options.title.clone().unwrap_or_else(|| heading(trace));
     p.add(format_args!(r#"<text x="{}" y="26" class="title">{}</text>"#, px(MARGIN), escape(&title)));
@@ -289,7 +294,7 @@ fn windows(p: &mut Picture, line: &Timeline, top: f64, bottom: f64) {
 
 /// One interval, or several that are too close to be told apart.
 struct Bar {
-    /// Whose; `None` when they are of several tasks.
+    /// The task that runs; `None` where several do.
     task: Option<usize>,
     x: f64,
     end: f64,
@@ -298,6 +303,76 @@ struct Bar {
     pieces: usize,
     /// Nothing but handlers.
     handler: bool,
+    /// The time in which something runs.
+    ran: Span,
+    /// Of several pieces the pixels that they fill, by column from the one of `x` on.
+    filled: Vec<f64>,
+}
+
+impl Bar {
+    fn of(i: &Interval, x: f64, end: f64) -> Bar {
+        let (task, ran) = (Some(i.task.index()), i.to - i.from);
+        Bar { task, x, end, first: *i, last: i.to, pieces: 1, handler: i.handler, ran, filled: Vec::new() }
+    }
+
+    fn is_narrow(&self) -> bool {
+        self.end - self.x < COLUMN
+    }
+
+    /// Whether an interval becomes one of its pieces.
+    fn takes(&self, i: &Interval, x: f64, end: f64) -> bool {
+        let narrow = end - x < COLUMN && x - self.end < COLUMN && (self.pieces > 1 || self.is_narrow());
+        narrow && (self.task == Some(i.task.index()) || self.task.is_none() || self.is_narrow())
+    }
+
+    fn take(&mut self, i: &Interval, x: f64, end: f64) {
+        if self.pieces == 1 {
+            self.fill(self.x, self.end);
+        }
+        // What several tasks do at the same time on CPUs that they share counts once.
+        self.fill(x.max(self.end), end);
+        self.ran += (i.to - i.from.max(self.last)).max(Span::ZERO);
+        self.task = self.task.filter(|task| *task == i.task.index());
+        self.end = self.end.max(end);
+        self.last = self.last.max(i.to);
+        self.pieces += 1;
+        self.handler &= i.handler;
+    }
+
+    fn fill(&mut self, x: f64, end: f64) {
+        let first = self.x.floor();
+        let mut at = x;
+        while at < end {
+            let column = at.floor();
+            let next = (column + COLUMN).min(end);
+            let index = (column - first) as usize;
+            if self.filled.len() <= index {
+                self.filled.resize(index + 1, 0.0);
+            }
+            self.filled[index] += next - at;
+            at = next;
+        }
+    }
+
+    /// The outline of the load: each column as high as the part of it that is filled, in steps of half a pixel.
+    fn outline(&self, y: f64, height: f64) -> String {
+        let foot = y + height;
+        let mut path = format!("M{} {}", px(self.x), px(foot));
+        let mut level = 0.0;
+        for (index, filled) in self.filled.iter().enumerate() {
+            let column = self.x.floor() + index as f64;
+            let (left, right) = (column.max(self.x), (column + COLUMN).min(self.end));
+            let part = if right > left { (filled / (right - left)).min(1.0) } else { 0.0 };
+            let steps = (part * height * 2.0).round();
+            let high = if *filled > 0.0 { steps.max(1.0) / 2.0 } else { 0.0 };
+            if high != level {
+                level = high;
+                write!(path, "H{}V{}", px(left), px(foot - high)).expect("a string takes all");
+            }
+        }
+        write!(path, "H{}V{}z", px(self.end), px(foot)).expect("a string takes all");
+        path
+    }
 }
 
 fn bars<'a>(
@@ -311,20 +386,10 @@ fn bars<'a>(
 ) {
     let mut bars: Vec<Bar> = Vec::new();
     for i in intervals.filter(|i| i.to > p.from && i.from < p.to || i.from == i.to && p.shows(i.from)) {
-        let (x, end, task) = (p.x(i.from), p.x(i.to), Some(i.task.index()));
+        let (x, end) = (p.x(i.from), p.x(i.to));
         match bars.last_mut() {
-            Some(bar)
-                if end - bar.end < FINEST
-                    && x - bar.end < FINEST
-                    && (bar.task == task || bar.task.is_none() || bar.end - bar.x < FINEST) =>
-            {
-                bar.task = bar.task.filter(|_| bar.task == task);
-                bar.end = bar.end.max(end);
-                bar.last = bar.last.max(i.to);
-                bar.pieces += 1;
-                bar.handler &= i.handler;
-            }
-            _ => bars.push(Bar { task, x, end, first: *i, last: i.to, pieces: 1, handler: i.handler }),
+            Some(bar) if bar.takes(i, x, end) => bar.take(i, x, end),
+            _ => bars.push(Bar::of(i, x, end)),
         }
     }
     for bar in &bars {
@@ -339,29 +404,36 @@ fn bars<'a>(
             let job = if i.handler { "handler of job" } else { "job" };
             format!("{name} {job} {} on {place}: {} to {} ({}), {reason}", i.job, i.from, i.to, i.to - i.from)
         } else {
-            format!("{name}: {} pieces, {} to {}", bar.pieces, i.from, bar.last)
+            let whole = i128::from((bar.last - i.from).ns().max(1));
+            let part = i128::from(bar.ran.ns()) * 1000 / whole;
+            let part = format!("{}.{} %", part / 10, part % 10);
+            format!("{name}: {} pieces, {} to {}, running for {part} of that", bar.pieces, i.from, bar.last)
         };
         let width = (bar.end - bar.x).max(0.3);
         let (x, w, h, top) = (px(bar.x), px(width), px(height), px(y));
-        p.add(format_args!(
-            r#"<rect x="{x}" y="{top}" width="{w}" height="{h}" fill="{color}"><title>{title}</title></rect>"#
-        ));
-        if bar.handler {
-            p.add(format_args!(
-                r#"<rect x="{x}" y="{top}" width="{w}" height="{h}" fill="url(#handler)" pointer-events="none"/>"#
-            ));
+        let whole = format!(r#"<rect x="{x}" y="{top}" width="{w}" height="{h}""#);
+        // Pieces that together are no wider than a line are one.
+        let load = bar.pieces > 1 && bar.end - bar.x > 0.3;
+        let shape = match load {
+            true => {
+                p.has_load = true;
+                p.add(format_args!(r#"{whole} fill="{color}" fill-opacity=".15"><title>{title}</title></rect>"#));
+                format!(r#"<path d="{}""#, bar.outline(y, height))
+            }
+            false => whole,
+        };
+        let close = if load { "path" } else { "rect" };
+        p.add(format_args!(r#"{shape} fill="{color}"><title>{title}</title></{close}>"#));
+        let patterns = [(bar.handler, "handler"), (hatched, "hatch")];
+        for (_, pattern) in patterns.iter().filter(|(has, _)| *has) {
+            p.add(format_args!(r#"{shape} fill="url(#{pattern})" pointer-events="none"/>"#));
         }
-        if hatched {
-            p.add(format_args!(
-                r#"<rect x="{x}" y="{top}" width="{w}" height="{h}" fill="url(#hatch)" pointer-events="none"/>"#
-            ));
-        }
-        if width > 3.0 {
+        if width > 3.0 && !load {
             // An edge tells neighbours of one colour apart.
             p.add(format_args!(r##"<path d="M{x} {top}v{h}" stroke="#fff" stroke-width=".8"/>"##));
         }
         if named && width > characters as f64 * CHARACTER + 6.0 {
-            let patterned = hatched || bar.handler;
+            let patterned = hatched || bar.handler || load;
             let ink = if white && !patterned { "#fff" } else { "#000" };
             let halo = if !patterned { "" } else { r##" stroke="#fff" stroke-width="3" paint-order="stroke""## };
             let (x, y) = (px(bar.x + width / 2.0), px(y + height / 2.0 + 4.0));
@@ -558,6 +630,15 @@ fn is_cut(job: &Job) -> bool {
     job.cut_off || matches!(job.finish, Some((_, Outcome::Overrun | Outcome::Aborted | Outcome::Skipped)))
 }
 
+/// A span with its first two digits, and about so long.
+fn two_digits(ns: f64) -> Span {
+    let mut unit = 1.0;
+    while ns >= 100.0 * unit {
+        unit *= 10.0;
+    }
+    Span::from_ns((ns / unit).round().max(1.0) as i64 * unit as i64)
+}
+
 /// Explains what occurs, in as many lines as it takes. Returns where the last one stands.
 fn legend(p: &mut Picture, trace: &Trace, line: &Timeline, y: f64) -> f64 {
     let (mut x, mut down_by, left, right) = (p.left, 0.0, p.left, p.right + 24.0);
@@ -608,6 +689,11 @@ fn legend(p: &mut Picture, trace: &Trace, line: &Timeline, y: f64) -> f64 {
         let square = format!(r#"y="{}" width="10" height="10""#, px(y - 8.0));
         let drawing = format!(r##"<rect {square} fill="#888"/><rect {square} fill="url(#handler)"/>"##);
         entry(p, drawing, "handler");
+    }
+    if p.has_load {
+        let steps = format!(r##"<path d="M0 {}v-3h3v-4h3v2h4v5z" fill="{MIXED}"/>"##, px(y + 2.0));
+        let column = two_digits((p.to - p.from).ns() as f64 / (p.right - p.left));
+        entry(p, steps, &format!("height: the part of a column of {column} in which the CPU or task runs"));
     }
     if jobs().any(|j| j.missed(line.end) && j.deadline.is_some()) {
         entry(p, down(RED), "deadline missed");

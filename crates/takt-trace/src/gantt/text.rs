@@ -2,7 +2,7 @@
 
 use super::rows::{cpu_rows, groups, heading, nice, range};
 use crate::Trace;
-use crate::timeline::Timeline;
+use crate::timeline::{Interval, Timeline};
 use std::fmt::Write;
 use takt_core::record::Outcome;
 use takt_core::time::{Span, Time};
@@ -33,6 +33,9 @@ const RED: u8 = 160;
 const LABEL_MOST: usize = 28;
 /// More switches of policies than this are only counted, and more calls.
 const SWITCHES_MOST: usize = 20;
+
+/// Eighths of a column, for the part of it in which a CPU or task runs.
+const EIGHTHS: [char; 7] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇'];
 
 struct Chart {
     from: Time,
@@ -69,6 +72,25 @@ impl Chart {
         self.cell.ns().min((self.to - self.from).ns() - column as i64 * self.cell.ns())
     }
 
+    /// The columns that show their load, because a letter or a shade would hide that they are idle for a while: an idle stretch
+    /// between two of `stretches` touches them and is too short to leave a whole column blank.
+    fn crowded(&self, stretches: &[(Time, Time)]) -> Vec<bool> {
+        let mut crowded = vec![false; self.columns];
+        let cell = self.cell.ns();
+        for pair in stretches.windows(2) {
+            let (idle, next) = (pair[0].1, pair[1].0);
+            if idle < self.from || next > self.to {
+                continue;
+            }
+            let (idle, next) = ((idle - self.from).ns(), (next - self.from).ns());
+            let whole = (idle as u64).div_ceil(cell as u64) as i64 * cell;
+            if whole + cell > next {
+                crowded[(idle / cell) as usize..=((next - 1) / cell) as usize].fill(true);
+            }
+        }
+        crowded
+    }
+
     fn line(&self, label: &str, width: usize, cells: &[Cell]) -> String {
         let mut line = format!("{label:<width$} ");
         let mut present = None;
@@ -93,6 +115,26 @@ impl Chart {
     }
 }
 
+/// The stretches without a pause that intervals make up, in their order.
+fn stretches<'a>(intervals: impl Iterator<Item = &'a Interval>) -> Vec<(Time, Time)> {
+    let mut all: Vec<(Time, Time)> = intervals.map(|i| (i.from, i.to)).filter(|(from, to)| from < to).collect();
+    all.sort_unstable();
+    let mut stretches: Vec<(Time, Time)> = Vec::with_capacity(all.len());
+    for (from, to) in all {
+        match stretches.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => stretches.push((from, to)),
+        }
+    }
+    stretches
+}
+
+/// The part of a column as the nearest eighth; neither none nor all of it.
+fn eighths(part: i64, whole: i64) -> char {
+    let eighths = (i128::from(part) * 16 + i128::from(whole)) / (i128::from(whole) * 2);
+    EIGHTHS[eighths.clamp(1, 7) as usize - 1]
+}
+
 fn letter(task: usize) -> char {
     LETTERS.get(task).map_or('*', |l| char::from(*l))
 }
@@ -110,7 +152,8 @@ fn short(label: &str) -> String {
 }
 
 /// Draws a trace as text: the windows, then a row per CPU, then per task a row with what it did and, if it has
-/// deadlines or locks something, a row with releases, deadlines, misses and locks. The same trace always gives the same text.
+/// deadlines or locks something, a row with releases, deadlines, misses and locks. Columns with several stretches of running show
+/// their load. The same trace always gives the same text.
 #[must_use]
 pub fn text(trace: &Trace, options: &TextOptions) -> String {
     let line = Timeline::of(trace);
@@ -145,7 +188,7 @@ pub fn text(trace: &Trace, options: &TextOptions) -> String {
     let mut used = Used::default();
     for (label, cpus) in &cpu_rows {
         let first = cpus.iter().next().unwrap_or(0);
-        out += &chart.line(label, label_width, &cpu_cells(&chart, trace, &line, first));
+        out += &chart.line(label, label_width, &cpu_cells(&chart, trace, &line, first, &mut used));
     }
     for ((_, tasks), name) in groups.iter().zip(&group_names) {
         if grouped {
@@ -229,23 +272,34 @@ fn window_cells(chart: &Chart, line: &Timeline) -> Vec<Cell> {
     cells
 }
 
-fn cpu_cells(chart: &Chart, trace: &Trace, line: &Timeline, cpu: usize) -> Vec<Cell> {
+fn cpu_cells(chart: &Chart, trace: &Trace, line: &Timeline, cpu: usize, used: &mut Used) -> Vec<Cell> {
     let mut time: Vec<Vec<(usize, i64)>> = vec![Vec::new(); chart.columns];
-    for interval in &line.intervals {
-        if trace.header.places[interval.place.index()].contains(cpu) {
-            chart.spread(interval.from, interval.to, |column, ns| {
-                let task = interval.task.index();
-                match time[column].iter_mut().find(|(t, _)| *t == task) {
-                    Some((_, sum)) => *sum += ns,
-                    None => time[column].push((task, ns)),
-                }
-            });
-        }
+    let own = || line.intervals.iter().filter(|i| trace.header.places[i.place.index()].contains(cpu));
+    for interval in own() {
+        chart.spread(interval.from, interval.to, |column, ns| {
+            let task = interval.task.index();
+            match time[column].iter_mut().find(|(t, _)| *t == task) {
+                Some((_, sum)) => *sum += ns,
+                None => time[column].push((task, ns)),
+            }
+        });
     }
-    // Who had most of the column; of equals the lower task.
+    let stretches = stretches(own());
+    let mut busy = vec![0; chart.columns];
+    for (from, to) in &stretches {
+        chart.spread(*from, *to, |column, ns| busy[column] += ns);
+    }
+    let crowded = chart.crowded(&stretches);
+    // The task that had most of the column; of equals the lower one.
     let most = |column: &Vec<(usize, i64)>| column.iter().map(|(t, ns)| (*ns, std::cmp::Reverse(*t))).max();
-    let cell = |column| most(column).map_or((' ', None), |(_, t)| (letter(t.0), Some(color(t.0))));
-    time.iter().map(cell).collect()
+    let cell = |column: usize| {
+        let Some((_, task)) = most(&time[column]) else { return (' ', None) };
+        let (ran, length) = (busy[column], chart.length(column));
+        let c = if crowded[column] && ran < length { eighths(ran, length) } else { letter(task.0) };
+        used.note_load(c);
+        (c, Some(color(task.0)))
+    };
+    (0..chart.columns).map(cell).collect()
 }
 
 fn task_cells(chart: &Chart, line: &Timeline, task: usize, used: &mut Used) -> Vec<Cell> {
@@ -266,11 +320,13 @@ fn task_cells(chart: &Chart, line: &Timeline, task: usize, used: &mut Used) -> V
         let what = if wait.resource.is_some() { &mut locked_out } else { &mut asleep };
         chart.spread(wait.from, wait.to, |column, ns| what[column] += ns);
     }
+    let crowded = chart.crowded(&stretches(line.intervals.iter().filter(|i| i.task.index() == task)));
     let cell = |column: usize| {
         let (ran, length) = (running[column], chart.length(column));
         let c = match ran {
             _ if ran > 0 && 2 * handling[column] >= ran => '▒',
             _ if ran >= length => '█',
+            _ if ran > 0 && crowded[column] => eighths(ran, length),
             _ if 2 * ran >= length => '▓',
             _ if ran > 0 => '░',
             _ if 2 * locked_out[column] >= length => '~',
@@ -340,6 +396,12 @@ impl Used {
             self.0.push(c);
         }
     }
+    /// Notes a glyph of the load, and no letter.
+    fn note_load(&mut self, c: char) {
+        if EIGHTHS.contains(&c) {
+            self.note(c);
+        }
+    }
     fn legend(&self) -> String {
         let known = [
             ('█', "runs"),
@@ -357,8 +419,11 @@ impl Used {
             ('↕', "both"),
             ('!', "missed, cut off or aborted"),
         ];
-        let said: Vec<String> =
+        let mut said: Vec<String> =
             known.iter().filter(|(c, _)| self.0.contains(c)).map(|(c, what)| format!("{c} {what}")).collect();
+        if EIGHTHS.iter().any(|c| self.0.contains(c)) {
+            said.push("▁ to ▇ part of a column in which the CPU or task runs, with pauses".into());
+        }
         if said.is_empty() { String::new() } else { format!("{}\n", said.join("   ")) }
     }
 }

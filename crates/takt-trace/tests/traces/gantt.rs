@@ -134,5 +134,74 @@ fn a_long_trace_gives_a_small_picture_that_does_not_pretend() {
     }
     let picture = svg(&s.end(40_000), &SvgOptions::default());
     assert!(picture.len() < 20_000, "{} bytes", picture.len());
-    assert!(picture.contains("several tasks: 40000 pieces"));
+    assert!(picture.contains("several tasks: 40000 pieces, 0s to 40s, running for 100.0 % of that"));
+}
+
+/// One job each of two tasks in every so many milliseconds, from the beginning and right after it.
+fn periodic(names: [&str; 2], period: i64, runs: [i64; 2], end: i64) -> takt_trace::Trace {
+    use takt_core::record::Outcome::Completed;
+    let mut s = Story::new("edf", "uniprocessor", 1, &[(names[0], None), (names[1], None)]);
+    for at in (0..end).step_by(period as usize) {
+        let (job, mid, last) = ((at / period) as u64, at + runs[0], at + runs[0] + runs[1]);
+        s.release(at, 0, job, None).release(at, 1, job, None).start(at, 0, job, 0);
+        s.done(mid, 0, job, 0, Completed, runs[0]).start(mid, 1, job, 0).done(last, 1, job, 0, Completed, runs[1]);
+    }
+    s.end(end)
+}
+
+/// The rows of a text chart below the axis, each without its label and what stands at its end.
+fn rows(chart: &str) -> Vec<String> {
+    let label = chart.lines().nth(1).unwrap_or("").find("0s").expect("an axis");
+    chart.lines().skip(3).map(|line| line.chars().skip(label).collect()).collect()
+}
+
+#[test]
+fn a_column_of_text_shows_the_part_in_which_it_runs() {
+    // In a column of 100 ms are 25 periods of 4 ms: 1 ms of `a`, 2 ms of `b`, and 1 ms idle.
+    let chart = text(&periodic(["a", "b"], 4, [1, 2], 4000), &TextOptions { width: 60, ..TextOptions::default() });
+    assert!(chart.contains("a column is 100ms"), "{chart}");
+    let of = |c: &str| c.repeat(40);
+    assert_eq!(rows(&chart)[..3], [of("▆"), of("▂"), of("▄")], "{chart}");
+    assert!(chart.contains("▁ to ▇ part of a column in which the CPU or task runs"), "{chart}");
+    // Without a pause the CPU is solid, and its column is that of the task that has most of it.
+    let chart = text(&periodic(["a", "b"], 4, [1, 3], 4000), &TextOptions { width: 60, ..TextOptions::default() });
+    assert_eq!(rows(&chart)[..3], [of("B"), of("▂"), of("▆")], "{chart}");
+}
+
+#[test]
+fn a_pause_that_no_blank_column_shows_is_seen() {
+    use takt_core::record::Outcome::Completed;
+    let mut s = Story::new("edf", "uniprocessor", 1, &[("a", None)]);
+    // In columns of 10 ms: a job alone in its column, and two long ones with a pause of 2 ms between them in column 19.
+    for (job, (from, to)) in [(12, 15), (100, 195), (197, 300)].into_iter().enumerate() {
+        let n = job as u64;
+        s.release(from, 0, n, None).start(from, 0, n, 0).done(to, 0, n, 0, Completed, to - from);
+    }
+    let chart = text(&s.end(400), &TextOptions { width: 60, ..TextOptions::default() });
+    let letters = format!(" A{}{}▆{}", " ".repeat(8), "A".repeat(9), "A".repeat(10));
+    assert_eq!(rows(&chart)[0], letters, "{chart}");
+    assert_eq!(rows(&chart)[1], letters.replacen('A', "░", 1).replace('A', "█"), "{chart}");
+}
+
+#[test]
+fn a_pixel_shows_the_part_in_which_it_runs() {
+    // A label of ten characters leaves 1000 pixels of 1154, each for 10 ms: two periods of 5 ms, with 1 ms of the first task, 2 ms
+    // of the second, and 2 ms idle.
+    let trace = periodic(["sensor-abc", "b"], 5, [1, 2], 10_000);
+    let picture = svg(&trace, &SvgOptions { width: 1154, ..SvgOptions::default() });
+    for (what, outline) in [
+        // 60 % of 18 pixels, in steps of half a pixel. The last column ends with the last job, so that more of it is filled.
+        ("the CPU", "M114 66H114V55H1113V52.5H1113.8V66z"),
+        // 20 % of 15 pixels, and 2 of 6 ms in the last column.
+        ("the first task", "M114 98H114V95H1113V93H1113.6V98z"),
+        // It begins after 1 ms: 4 of 9 ms, then 40 %, then 4 of 8 ms.
+        ("the second task", "M114.1 124H114.1V117.5H115V118H1113V116.5H1113.8V124z"),
+    ] {
+        assert!(picture.contains(&format!(r#"<path d="{outline}""#)), "{what}: {picture}");
+    }
+    assert!(picture.contains("several tasks: 4000 pieces, 0s to 9.998s, running for 60.0 % of that"), "{picture}");
+    assert!(picture.contains("height: the part of a column of 10ms in which the CPU or task runs"), "{picture}");
+    // Over 100 ms each job has its own bar.
+    let part = svg(&trace, &SvgOptions { width: 1154, to: Some(ms(100)), ..SvgOptions::default() });
+    assert!(!part.contains("pieces") && !part.contains("height: the part"), "{part}");
 }
