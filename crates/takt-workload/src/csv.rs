@@ -7,6 +7,7 @@ use crate::reader::Reader;
 use crate::text::clipped;
 use crate::value::{self, BadNumber, choices, nearest};
 use crate::{MAX_TASKS, Options, Settings, Source, TaskInfo, Workload, policy, rules, task, tasks};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::model::{Arrival, Scope, System, Task};
@@ -24,53 +25,100 @@ struct Row {
     deadline: Place,
 }
 
-/// The cells of a line with their places. Quotes are not part of the format.
-fn cells(text: &str, line: Place) -> Vec<Place> {
-    let mut cells = Vec::new();
-    let mut start = line.start;
-    for part in text[line].split(',') {
-        let inner = part.trim();
-        let lead = part.len() - part.trim_start().len();
-        cells.push(start + lead..start + lead + inner.len());
-        start += part.len() + 1;
+/// A cell: what it holds, without the quotes around it, and where it stands with them.
+struct Cell<'t> {
+    text: Cow<'t, str>,
+    place: Place,
+}
+
+/// A line that is not empty.
+struct Line<'t> {
+    cells: Vec<Cell<'t>>,
+    place: Place,
+}
+
+/// Reads a cell from a byte on, and returns where it ends: at a comma, at the end of a line, or at that of the text. Quotes are
+/// those of RFC 4180: a quoted cell may hold commas, and a quote in it is doubled. Spaces around a cell are no part of it.
+///
+/// Libraries for CSV give the text of a cell and not its place, which diagnostics need.
+fn cell<'t>(reader: &mut Reader, text: &'t str, from: usize) -> (Cell<'t>, usize) {
+    let end_from = |at: usize| text[at..].find([',', '\n']).map_or(text.len(), |more| at + more);
+    let start = text.len() - text[from..].trim_start_matches([' ', '\t']).len();
+    if !text[start..].starts_with('"') {
+        let end = end_from(from);
+        let (part, inner) = (&text[from..end], text[from..end].trim());
+        let start = from + part.len() - part.trim_start().len();
+        return (Cell { text: inner.into(), place: start..start + inner.len() }, end);
     }
-    cells
+    let (inside, mut close) = (start + 1, start + 1);
+    loop {
+        let Some(quote) = text[close..].find('"') else {
+            let fault = Diagnostic::error(&(start..end_from(inside)), "a quoted cell does not end");
+            reader.push(
+                fault.label("its quote is not closed").hint("write `\"` at its end, and a quote in it as `\"\"`"),
+            );
+            return (Cell { text: "".into(), place: start..text.len() }, text.len());
+        };
+        close += quote;
+        if !text[close + 1..].starts_with('"') {
+            break;
+        }
+        close += 2;
+    }
+    let end = end_from(close + 1);
+    if !text[close + 1..end].trim().is_empty() {
+        let fault = Diagnostic::error(&(start..end), "a quoted cell is followed by more text");
+        reader.push(fault.label("in this cell").hint("write a quote within a quoted cell as `\"\"`"));
+    }
+    let quoted = &text[inside..close];
+    let text = if quoted.contains('"') { quoted.replace("\"\"", "\"").into() } else { quoted.into() };
+    (Cell { text, place: start..close + 1 }, end)
 }
 
 /// The lines that are not empty.
-fn lines(text: &str) -> Vec<Place> {
+fn lines<'t>(reader: &mut Reader, text: &'t str) -> Vec<Line<'t>> {
     let mut lines = Vec::new();
-    let mut start = 0;
-    for line in text.split_inclusive('\n') {
-        let content = line.trim_end_matches(['\n', '\r']);
-        // A byte order mark, as spreadsheets write it, is no part of the first column's name.
-        let mark = if start == 0 && content.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-        if !content[mark..].trim().is_empty() {
-            lines.push(start + mark..start + content.len());
+    // A byte order mark, as spreadsheets write it, is no part of the first column's name.
+    let mut at = text.len() - text.trim_start_matches('\u{feff}').len();
+    while at < text.len() {
+        let (start, mut cells) = (at, Vec::new());
+        loop {
+            let (cell, end) = cell(reader, text, at);
+            cells.push(cell);
+            at = end;
+            if !text[at..].starts_with(',') {
+                break;
+            }
+            at += 1;
         }
-        start += line.len();
+        let place = start..start + text[start..at].trim_end_matches('\r').len();
+        at += 1;
+        if !text[place.clone()].trim().is_empty() {
+            lines.push(Line { cells, place });
+        }
     }
     lines
 }
 
 /// Which column each of [`COLUMNS`] is, and how many there are; `None` where the header has a fault.
-fn columns(reader: &mut Reader, text: &str, header: &Place) -> Option<([usize; COLUMNS.len()], usize)> {
-    let titles = cells(text, header.clone());
+fn columns(reader: &mut Reader, header: &Line<'_>) -> Option<([usize; COLUMNS.len()], usize)> {
+    let (titles, header) = (&header.cells, &header.place);
     let wanted = format!("a task set starts with the header `{}`", COLUMNS.join(","));
-    if titles.iter().all(|title| !COLUMNS.contains(&&text[title.clone()])) {
+    if titles.iter().all(|title| !COLUMNS.contains(&&*title.text)) {
         let fault = Diagnostic::error(header, "this is not a task set").label("none of its columns are there");
         reader.push(fault.hint(format!("{wanted}; `takt import` reads those of other systems")));
         return None;
     }
     let mut columns = [0; COLUMNS.len()];
     for (at, name) in columns.iter_mut().zip(COLUMNS) {
-        let mut found = titles.iter().enumerate().filter(|(_, c)| text[(*c).clone()] == *name);
+        let mut found = titles.iter().enumerate().filter(|(_, c)| c.text == name);
         match (found.next(), found.next()) {
             (Some((i, _)), None) => *at = i,
-            (Some(_), Some((_, again))) => reader
-                .push(Diagnostic::error(again, format!("the column `{name}` is there twice")).label("the second one")),
+            (Some(_), Some((_, again))) => reader.push(
+                Diagnostic::error(&again.place, format!("the column `{name}` is there twice")).label("the second one"),
+            ),
             (None, _) => {
-                let near = nearest(name, titles.iter().map(|c| &text[c.clone()]).filter(|t| !COLUMNS.contains(t)));
+                let near = nearest(name, titles.iter().map(|c| &*c.text).filter(|t| !COLUMNS.contains(t)));
                 let near = near.map_or(String::new(), |n| format!("; did you mean it by `{}`?", clipped(n)));
                 reader.push(
                     Diagnostic::error(header, format!("the column `{name}` is missing"))
@@ -84,8 +132,8 @@ fn columns(reader: &mut Reader, text: &str, header: &Place) -> Option<([usize; C
 }
 
 /// A time in microseconds, above zero.
-fn time(reader: &mut Reader, text: &str, place: &Place, column: &str) -> Option<Span> {
-    let digits = &text[place.clone()];
+fn time(reader: &mut Reader, cell: &Cell<'_>, column: &str) -> Option<Span> {
+    let (digits, place) = (&*cell.text, &cell.place);
     let found = value::parse_decimal(digits, 1_000);
     let long = match found {
         Ok(span) if span > Span::ZERO && span <= value::MAX_DURATION => return Some(span),
@@ -103,8 +151,10 @@ fn time(reader: &mut Reader, text: &str, place: &Place, column: &str) -> Option<
 }
 
 fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
-    let text = source.text.as_str();
-    let lines = lines(text);
+    let lines = lines(reader, source.text.as_str());
+    if !reader.diagnostics.is_empty() {
+        return Vec::new();
+    }
     let Some((header, lines)) = lines.split_first() else {
         reader.push(
             Diagnostic::error(&(0..0), "the file is empty")
@@ -112,36 +162,36 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
         );
         return Vec::new();
     };
-    let Some((columns, width)) = columns(reader, text, header) else { return Vec::new() };
+    let Some((columns, width)) = columns(reader, header) else { return Vec::new() };
     let mut seen: HashMap<(u64, &str), Place> = HashMap::new();
     let mut rows = Vec::new();
-    for line in lines {
-        let cells = cells(text, line.clone());
+    for Line { cells, place } in lines {
         if cells.len() != width {
             reader.push(
-                Diagnostic::error(line, format!("a line has {} cells, the header has {width}", cells.len()))
+                Diagnostic::error(place, format!("a line has {} cells, the header has {width}", cells.len()))
                     .label("in this line"),
             );
             continue;
         }
-        let cell = |column: usize| cells[columns[column]].clone();
-        let Ok(set) = text[cell(0)].parse::<u64>() else {
-            reader.push(Diagnostic::error(&cell(0), "`set_id` must be a whole number").label("not such a number"));
+        let cell = |column: usize| &cells[columns[column]];
+        let place = |column: usize| cell(column).place.clone();
+        let Ok(set) = cell(0).text.parse::<u64>() else {
+            reader.push(Diagnostic::error(&place(0), "`set_id` must be a whole number").label("not such a number"));
             continue;
         };
-        let id = &text[cell(1)];
+        let id = &*cell(1).text;
         if id.is_empty() || id.chars().any(char::is_control) {
-            reader.push(Diagnostic::error(&cell(1), "`task_id` must be a word").label("not such a word"));
+            reader.push(Diagnostic::error(&place(1), "`task_id` must be a word").label("not such a word"));
             continue;
         }
-        if let Some(first) = seen.insert((set, id), cell(1)) {
+        if let Some(first) = seen.insert((set, id), place(1)) {
             reader.push(
-                Diagnostic::error(&cell(1), format!("set {set} has two tasks `{}`", clipped(id)))
+                Diagnostic::error(&place(1), format!("set {set} has two tasks `{}`", clipped(id)))
                     .label("the second one")
                     .also(&first, "the first one"),
             );
         }
-        let mut time = |column: usize| time(reader, text, &cell(column), COLUMNS[column]);
+        let mut time = |column: usize| time(reader, cell(column), COLUMNS[column]);
         let (Some(runtime), Some(deadline), Some(period)) = (time(2), time(3), time(4)) else { continue };
         let task = Task {
             arrival: Arrival::Periodic { offset: Span::ZERO, period },
@@ -150,11 +200,11 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
             affinity: CpuSet::first(MAX_CPUS),
             ..Task::default()
         };
-        let (runtime, deadline) = (cell(2), cell(3));
-        rows.push(Row { set, set_place: cell(0), id: id.to_owned(), place: cell(1), task, runtime, deadline });
+        let (runtime, deadline) = (place(2), place(3));
+        rows.push(Row { set, set_place: place(0), id: id.to_owned(), place: place(1), task, runtime, deadline });
     }
     if rows.is_empty() && reader.diagnostics.is_empty() {
-        reader.push(Diagnostic::error(header, "there are no tasks below the header").label("nothing follows"));
+        reader.push(Diagnostic::error(&header.place, "there are no tasks below the header").label("nothing follows"));
     }
     rows
 }

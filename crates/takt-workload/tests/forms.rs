@@ -444,6 +444,22 @@ fn task_sets_load_from_csv() {
     assert_eq!(faults[0].message, "no policy is set for these tasks");
 }
 
+/// RFC 4180: quoted cells, doubled quotes, commas and line breaks inside; spaces around cells as everywhere in such a file.
+#[test]
+fn quoted_cells_of_task_sets_are_read() {
+    let csv = |text: &str| Source { name: "a.csv".to_owned(), text: text.to_owned() };
+    let text = "\"set_id\",task_id,\"a note, \"\"quoted\"\"\",C_us,D_us,\"T_us\"\r\n\
+                1,\"left, \"\"inner\"\"\",\"x\ny\",1, \"2\" ,3\r\n\"1\",\"\",z,1,2,3\n2,plain\"quote,,\"4\",5,6";
+    let faults = load_sets(&csv(text)).unwrap_err();
+    // An empty name, with its place in the file.
+    assert_eq!((faults.len(), faults[0].message.as_str()), (1, "`task_id` must be a word"));
+    assert_eq!(&text[faults[0].span.clone()], "\"\"");
+    let sets = load_sets(&csv(&text.replace("1\",\"\"", "1\",\"b\""))).unwrap();
+    assert_eq!(sets[0].names, ["Tleft, \"inner\"", "Tb"]);
+    assert_eq!(sets[0].tasks[0].deadline, Some(Span::from_us(2)));
+    assert_eq!((sets[1].names[0].as_str(), sets[1].tasks[0].runtime), ("Tplain\"quote", Some(Span::from_us(4))));
+}
+
 #[test]
 fn the_directory_is_that_of_the_file() {
     let at = |name: &str| {
