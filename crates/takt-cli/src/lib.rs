@@ -10,6 +10,7 @@ mod header;
 mod input;
 mod outcome;
 mod parallel;
+mod progress;
 mod report;
 
 use clap::{CommandFactory, Parser};

@@ -1,7 +1,5 @@
 //! Independent pieces of work on all CPUs.
 
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{self, IsTerminal};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -40,15 +38,6 @@ pub(crate) fn map<T: Send>(
     let mut results = results.into_inner().expect("a worker that panics ends the scope first");
     results.sort_unstable_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
-}
-
-/// A progress bar over task sets; none when standard error is no terminal or there is little to do.
-pub(crate) fn bar(sets: u64) -> ProgressBar {
-    if sets < 2 || !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} sets, {eta} left");
-    ProgressBar::new(sets).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 #[cfg(test)]

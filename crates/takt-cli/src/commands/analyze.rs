@@ -1,24 +1,25 @@
 //! `takt analyze`: schedulability tests, one verdict per task set and test.
 
+use super::sets::{self, EVERY, unsuitable};
 use super::verdicts::{self, Method, Said};
 use crate::failure::Failure;
 use crate::input::{Input, Priorities, duration, placement, priorities_of_sets};
 use crate::outcome::{Outcome, Verdict};
 use crate::parallel;
+use crate::progress::Progress;
 use crate::report::aligned;
 use crate::report::assignment::{self, Piece, Placed};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use takt_analysis::taskset::{Task, TaskSet, Unsuitable};
+use takt_analysis::taskset::{Task, TaskSet};
 use takt_analysis::tests::edf;
 use takt_analysis::tests::{Growth, TESTS, Verdict as Says, fixed_priority};
 use takt_analysis::utilisation::Utilisation;
 use takt_analysis::{assign, tardiness};
 use takt_core::cpus::MAX_CPUS;
-use takt_core::model::{Placement, System, TaskId};
+use takt_core::model::{Placement, System};
 use takt_core::time::Span;
-use takt_workload::{Source, TaskRows};
 
 /// Schedulability tests, one verdict per task set and test
 ///
@@ -87,7 +88,7 @@ struct Answered {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let Some(file) = args.file.as_deref() else { return list() };
-    let is_csv = file.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
+    let is_csv = sets::is_csv(file);
     let (sets, cpus) = if is_csv { from_csv(args, file)? } else { from_yaml(args, file)? };
     let methods = verdicts::methods(&args.test, cpus, args.placement)?;
     let as_csv = is_csv && !args.table && !args.json;
@@ -98,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let _ = writeln!(io::stderr(), "note: only edf, rm-rta and dm-rta say how far runtimes may grow");
     }
     let places = args.assignment || sets.len() == 1 && !as_csv;
-    let progress = parallel::bar(sets.len() as u64);
+    let progress = Progress::of(sets.len() as u64, "sets");
     let answer = |index: usize| {
         let (id, names, set, system) = &sets[index];
         // The sets of a file are numbered as those of `takt sweep generate`, so that they get the same priorities as in a sweep.
@@ -111,7 +112,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Answered { id: *id, set, names, said, growth, placed, late }
     };
     let answered = parallel::map(sets.len(), parallel::threads(), answer, |_, _| progress.inc(1));
-    progress.finish_and_clear();
+    progress.finish();
     if is_csv {
         without_verdict(&answered, &methods, as_csv)?;
     }
@@ -207,15 +208,10 @@ fn list() -> Outcome {
 type Set = (u64, Vec<String>, TaskSet, System);
 
 fn from_csv(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
-    let source = Source::read(file).map_err(|u| Failure::unreadable(&u))?;
-    let sets = takt_workload::load_sets(&source).map_err(|faults| Failure::diagnostics(&source, &faults))?;
     let cpus = args.cpus.map_or(1, usize::from);
-    let ready = |TaskRows { id, names, tasks }: TaskRows| {
-        let wrong = |(_, why)| Failure::input(format!("`{}`, set {id}: {why}", source.name), EVERY);
-        let set = TaskSet::from_tasks(&tasks).map_err(|why| wrong(unsuitable(why, &names)))?;
-        Ok((id, names, set, verdicts::machine(cpus, tasks)))
-    };
-    Ok((sets.into_iter().map(ready).collect::<Result<_, Failure>>()?, cpus))
+    let (_, sets) = sets::read(file)?;
+    let ready = |one: sets::Set| (one.id, one.names, one.set, verdicts::machine(cpus, one.tasks));
+    Ok((sets.into_iter().map(ready).collect(), cpus))
 }
 
 fn from_yaml(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
@@ -240,19 +236,6 @@ fn from_yaml(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
     })?;
     let cpus = workload.system.cpus.len();
     Ok((vec![(0, names, set, workload.system)], cpus))
-}
-
-/// What the tests ask of a task.
-const EVERY: &str = "every task needs `runtime`, `deadline` and `period`";
-
-/// What keeps the tests from a set, and the task that does.
-fn unsuitable(why: Unsuitable, names: &[String]) -> (Option<TaskId>, String) {
-    let of = |task: usize, text: String| (Some(TaskId(task as u32)), text);
-    match why {
-        Unsuitable::Without(task, what) => of(task, format!("task `{}` has no `{what}`", names[task])),
-        Unsuitable::Range(task) => of(task, format!("a time of task `{}` is out of range", names[task])),
-        Unsuitable::Empty => (None, "there are no tasks".to_owned()),
-    }
 }
 
 /// By what factor every runtime may grow; an error says why the test does not know.

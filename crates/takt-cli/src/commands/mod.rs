@@ -14,6 +14,7 @@ pub(crate) mod policies;
 pub(crate) mod probe;
 pub(crate) mod reference;
 pub(crate) mod run;
+pub(crate) mod sets;
 pub(crate) mod sim;
 pub(crate) mod steps;
 pub(crate) mod sweep;

@@ -212,8 +212,8 @@ fn unknown_verdicts_are_no_zero() {
     assert!(done.stderr.contains(&note) && svg.contains(&note), "{}", done.stderr);
     assert_eq!(json["notes"][0], note);
     assert!(svg.contains(r#"class="bar""#) && svg.contains("bars: up to the sets accepted"), "{svg}");
-    // A point without any verdict has no dot: PD² is drawn at one of two points.
-    assert_eq!(svg.matches("<cycle").count(), 3);
+    // A point without any verdict has no marker: PD² is drawn at one of two points. The legend has two.
+    assert_eq!(svg.matches(r#"class="mark""#).count(), 3 + 2);
 }
 
 /// Random sets state no priorities: under `fp` they have those of `--priorities`, by default by their periods.
@@ -590,6 +590,12 @@ fn bad_loads_are_told() {
         (&["w.yaml", "--loads", "1", "--policies", "edf", "--tasks", "5"], "cannot be used with"),
         (&["w.yaml", "--loads", "1", "--policies", "edf", "--utilities", "equal"], "cannot be used with"),
         (&["w.yaml", "--loads", "1", "--policies", "edf", "--against", "rm"], "none of the policies"),
+        (&["w.yaml", "--loads", "1", "--policies", "edf", "--columns", "dsr,mised"], "there is no column `mised`"),
+        (
+            &["w.yaml", "--loads", "1", "--policies", "edf", "--columns", "x"],
+            "the columns are dsr, aur, missed, aborted, ",
+        ),
+        (&["w.yaml", "--loads", "1", "--policies", "edf", "--columns", "aur,aur"], "`aur` is there twice"),
         (&["w.yaml", "--loads", "1", "--policies", "edf", "--costs", "swap=1us"], "no cost `swap`"),
         (&["w.yaml", "--loads", "1", "--policies", "edf", "--costs", "lock=1us,lock=2us"], "`lock` is there twice"),
         (&["w.yaml", "--loads", "1,100%", "--policies", "edf"], "1.0 is there twice"),
@@ -723,7 +729,137 @@ fn runs_in_which_nothing_is_counted_are_left_out() {
     assert_eq!((&policy["runs"], &policy["dsr"]), (&json!(0), &json!({"mean": null, "ci95": null})));
     room.takt(&[&base[..], &["5ms", "--svg", "a.svg"]].concat()).expect(0);
     assert_eq!(room.text("a.svg").matches("<polyline").count(), 0);
-    // One CPU has no panel of migrations, and a single load has dots.
+    // One CPU has no panel of migrations, and a single load has markers: in two panels and in the legend.
     room.takt(&[&base[..], &["1s", "--svg", "a.svg"]].concat()).expect(0);
-    assert!(!room.text("a.svg").contains("migrations") && room.text("a.svg").contains("<cycle"));
+    assert!(!room.text("a.svg").contains("migrations"));
+    assert_eq!(room.text("a.svg").matches(r#"class="mark""#).count(), 2 + 1);
+}
+
+/// `--columns` chooses what is printed and drawn, in its order, each with its interval.
+#[test]
+fn columns_are_chosen() {
+    let room = Room::new();
+    let base = ["sweep", "load", "--policies", "g-edf,g-gua", "--loads", "2,3", "--sets", "5", "--duration", "200ms"];
+    let all = room.takt(&base).expect(0).stdout;
+    let chosen = [&base[..], &["--columns", "missed,preemptions,dsr", "--against", "g-edf"]].concat();
+    let few = room.takt(&[&chosen[..], &["--svg", "a.svg"]].concat()).expect(0).stdout;
+    let header = "load,utilisation,policy,runs,missed,missed_ci95,preemptions,preemptions_ci95,dsr,dsr_ci95,missed_gain,\
+                  missed_gain_ci95,preemptions_gain,preemptions_gain_ci95,dsr_gain,dsr_gain_ci95";
+    assert_eq!(few.lines().next(), Some(header));
+    for (all, few) in rows(&all).iter().zip(rows(&few)) {
+        for column in ["load", "policy", "missed", "dsr", "dsr_ci95"] {
+            assert_eq!(all[column], few[column], "{column}");
+        }
+        assert!((number(all, "preemptions") - number(&few, "preemptions")).abs() < 0.051);
+        // The jobs that miss their deadlines are those that do not meet them.
+        assert_eq!(few["missed_ci95"], few["dsr_ci95"]);
+        assert!((number(&few, "missed_gain") + number(&few, "dsr_gain")).abs() < 2e-4);
+    }
+    let svg = room.text("a.svg");
+    let titles: Vec<&str> = svg.split(r#"class="panel">"#).skip(1).filter_map(|rest| rest.split('<').next()).collect();
+    assert_eq!(titles, ["missed deadlines", "preemptions", "deadline satisfaction ratio"]);
+    for part in [
+        "random task sets: airs, periods uniform:1ms..100ms, implicit deadlines, seed 1, utilities uniform:1..100",
+        "CPUs: 4, sets per point: 5, each 200ms; late jobs: aborted at their deadlines under policies that go by utility, \
+         continued under the others",
+        "bars: 95 % confidence intervals of the means",
+        r#"class="x">part of the jobs</text>"#,
+        r#"class="x">load (total utilisation in CPUs)</text>"#,
+    ] {
+        assert!(svg.contains(part), "{part}: {svg}");
+    }
+    let object = room.takt(&[&chosen[..], &["--json"]].concat()).json();
+    let policy = object["points"][1]["policies"][1].as_object().unwrap();
+    assert!(policy.contains_key("missed_gain") && !policy.contains_key("aur"), "{policy:?}");
+}
+
+/// Sets that were written are simulated as those that are drawn: the same results for the same sets.
+#[test]
+fn loads_of_sets_of_a_file() {
+    let room = Room::new();
+    let kind = ["--generator", "uunifast-discard", "--tasks", "5"];
+    let csv = room.takt(&[&["sweep", "generate", "--utilisation", "3", "--sets", "8"], &kind[..]].concat()).expect(0);
+    fs::write(room.path("sets.csv"), &csv.stdout).unwrap();
+    let load = |more: &[&str]| {
+        let base = ["sweep", "load", "--policies", "g-edf,g-gua,g-fp", "--duration", "300ms", "--runs", "runs.csv"];
+        let done = room.takt(&[&base[..], more].concat()).expect(0);
+        (rows(&done.stdout), room.text("runs.csv"))
+    };
+    let (drawn, drawn_runs) = load(&[&["--loads", "3", "--sets", "8"], &kind[..]].concat());
+    let (read, read_runs) = load(&["sets.csv", "--loads", "1", "--svg", "a.svg"]);
+    for (drawn, read) in drawn.iter().zip(&read) {
+        for (column, cell) in drawn.iter().filter(|(column, _)| !["load", "utilisation"].contains(&column.as_str())) {
+            assert_eq!(cell, &read[column], "{column}");
+        }
+    }
+    assert_eq!(drawn_runs.replace("\n3.0,", "\n1.0,"), read_runs);
+    assert!((number(&read[0], "utilisation") - 3.0).abs() < 0.01, "{:?}", read[0]);
+    assert!(room.text("a.svg").contains("task sets of sets.csv, utilities uniform:1..100, seed 1"));
+    // The load is a factor on all runtimes, and the number of a set stands in the list of runs.
+    let text = "set_id,\"task_id\",C_us,D_us,T_us\n7,\"a, b\",4000,10000,10000\n3,c,6000,10000,10000\n";
+    fs::write(room.path("two.csv"), text).unwrap();
+    let (rows, runs) = load(&["two.csv", "--loads", "1,2", "--cpus", "1", "--columns", "missed"]);
+    let found: Vec<_> = rows.iter().map(|row| (row["utilisation"].as_str(), row["missed"].as_str())).collect();
+    assert_eq!((found[0], found[3].0), (("0.5", "0.0000"), "1.0"));
+    // At a load of 2 the one of 6 of 10 ms cannot be in time; under G-EDF all its jobs but none of the other set's are late.
+    assert_eq!((found[3].1, runs.lines().nth(1).unwrap().split(',').nth(1)), ("0.5000", Some("7")));
+    for (more, says) in [
+        (&["--seeds", "1..2"][..], "each task set of a CSV file is a run of its own"),
+        (&["--sets", "5"], "cannot be used with"),
+        (&["--policies", "edf", "--cpus", "4"], "edf cannot schedule this"),
+    ] {
+        let base: &[&str] = &["sweep", "load", "two.csv", "--loads", "1"];
+        let policies: &[&str] = if more.contains(&"--policies") { &[] } else { &["--policies", "g-edf"] };
+        let done = room.takt(&[base, policies, more].concat()).expect(2);
+        assert!(done.stderr.contains(says), "{more:?}: {}", done.stderr);
+    }
+}
+
+/// Sets of a file have the verdicts of `analyze`, each at the point of its utilisation.
+#[test]
+fn verdicts_about_sets_of_a_file() {
+    let room = Room::new();
+    let mut text = String::new();
+    for (utilisation, first) in [("2.4", 0), ("3.6", 10)] {
+        let csv = room.takt(&["sweep", "generate", "--sets", "10", "--utilisation", utilisation]).expect(0).stdout;
+        for (number, line) in csv.lines().enumerate() {
+            match line.split_once(',') {
+                Some((set, rest)) if number > 0 => {
+                    text += &format!("{},{rest}\n", set.parse::<u64>().unwrap() + first);
+                }
+                _ if text.is_empty() => text = format!("{line}\n"),
+                _ => {}
+            }
+        }
+    }
+    fs::write(room.path("sets.csv"), text).unwrap();
+    let tests = ["--test", "gfb,ff,sim:g-fp", "--cpus", "4", "--duration", "100ms"];
+    let verdicts = rows(&room.takt(&[&["analyze", "sets.csv"], &tests[..]].concat()).expect(0).stdout);
+    let sweep = |more: &[&str]| {
+        room.takt(&[&["sweep", "schedulability", "sets.csv"], &tests[..], more].concat()).expect(0).stdout
+    };
+    let found = sweep(&["--svg", "a.svg"]);
+    let found = rows(&found);
+    let points: Vec<(&str, &str)> =
+        found.iter().map(|row| (row["utilisation"].as_str(), row["sets"].as_str())).collect();
+    assert_eq!(points, [("2.4", "10"), ("3.6", "10")]);
+    for (row, verdicts) in found.iter().zip(verdicts.chunks(10)) {
+        for test in ["gfb", "ff", "sim:g-fp"] {
+            let accepted = verdicts.iter().filter(|verdict| verdict[test] == "1").count();
+            assert_eq!(number(row, test), accepted as f64 / 10.0, "{test}");
+        }
+    }
+    let svg = room.text("a.svg");
+    assert!(svg.contains("task sets of sets.csv: 20, 10 per point, CPUs: 4, simulated for 100ms"), "{svg}");
+    // A set belongs to the nearest point, and a point may have none.
+    let found = rows(&sweep(&["--points", "1.0,2.0,2.9,3.0"]));
+    let counts: Vec<(&str, &str)> = found.iter().map(|row| (row["sets"].as_str(), row["ff"].as_str())).collect();
+    assert_eq!((counts[0], counts[1].0, counts[2].0, counts[3].0), (("0", ""), "10", "0", "10"));
+    // It is resumed, and neither the threads nor an interruption changes a byte.
+    let whole = sweep(&["--threads", "1", "--state", "s.json"]);
+    assert_eq!((sweep(&["--threads", "3"]), sweep(&["--state", "s.json"])), (whole.clone(), whole));
+    for more in [&["--sets", "5"][..], &["--generator", "airs"], &["--tasks", "3"]] {
+        let done = room.takt(&[&["sweep", "schedulability", "sets.csv"], more].concat()).expect(2);
+        assert!(done.stderr.contains("cannot be used with"), "{more:?}: {}", done.stderr);
+    }
 }

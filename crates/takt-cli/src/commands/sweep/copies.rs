@@ -2,7 +2,7 @@
 
 use super::curves::{self, Dot, Panel, Picture};
 use super::experiment::{self, Common};
-use super::load::{Policies, Seeds, cells, fingerprint, millionths, policies, quoted, seeds};
+use super::load::{Policies, Seeds, cells, fingerprint, late_text, millionths, policies, quoted, seeds};
 use super::state::{Block, Found, Subject};
 use super::statistics::{Mean, mean};
 use crate::failure::Failure;
@@ -262,7 +262,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let names = cases.names();
     let blocks = experiment::blocks(cases.cases.len(), cases.seeds(), BLOCK);
     let subject = Subject { format: "takt sweep copies 1", setup: cases.setup(), questions: names.len() };
-    let found = experiment::carry_out(&args.common, &subject, &blocks, |block| cases.run_block(block))?;
+    let found = experiment::carry_out(&args.common, &subject, &blocks, "runs", |block| cases.run_block(block))?;
     let table = Table::new(&cases, &blocks, found);
     for (path, text) in [(&args.common.svg, table.picture()), (&args.over_time, table.over_time())] {
         if let Some(path) = path {
@@ -358,10 +358,13 @@ impl<'a> Table<'a> {
     fn draw(&self, across: &str, points: &[u64], panels: &[Panel]) -> String {
         let args = self.cases.args;
         let file = args.file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let cpus = self.cases.cases[0][0].workload.system.cpus.len();
-        let note = format!("{file}, CPUs: {cpus}, seeds: {}, each {}", self.cases.seeds(), args.duration);
+        let system = &self.cases.cases[0][0].workload.system;
+        let (cpus, late, Seeds(first, last)) = (system.cpus.len(), late_text(system.late), args.seeds);
+        let seeds = if first == last { format!("seed {first}") } else { format!("seeds {first} to {last}") };
+        let note = format!("{file}, CPUs: {cpus}, {seeds}, each {}; late jobs: {late}", args.duration);
         let title = format!("Jobs of the slowest {} per second", args.copies.name);
-        curves::svg(&Picture { title: &title, note: &note, across, points, panels })
+        let bars = "bars: 95 % confidence intervals of the means over the seeds";
+        curves::svg(&Picture { title: &title, note: &note, bars, across, points, panels })
     }
 
     /// The worst and the typical second over the number of copies.
@@ -370,13 +373,14 @@ impl<'a> Table<'a> {
         let line = |policy, measure| (0..self.runs.len()).map(|n| self.mean(n, policy, measure).map(dot)).collect();
         let panel = |title: &str, measure: Measure| Panel {
             title: title.into(),
+            unit: "jobs per second".into(),
             top: self.top(),
             worth: self.top(),
             lines: self.names.iter().enumerate().map(|(p, name)| (name.clone(), line(p, measure))).collect(),
         };
         let panels = [panel("in the worst second", WORST), panel("mean over the seconds", TYPICAL)];
         let points: Vec<u64> = (0..self.runs.len()).map(|n| self.count(n) as u64 * 1_000_000).collect();
-        self.draw(&format!("number of {}s", self.cases.args.copies.name), &points, &panels)
+        self.draw(&format!("copies of {}", self.cases.args.copies.name), &points, &panels)
     }
 
     /// The fewest of each second, the mean over the seeds.
@@ -390,6 +394,7 @@ impl<'a> Table<'a> {
         };
         let panel = |number: usize| Panel {
             title: format!("{}: {}", self.cases.args.copies.name, self.count(number)),
+            unit: "jobs per second".into(),
             top: self.top(),
             worth: self.top(),
             lines: (self.names.iter().enumerate())
@@ -398,7 +403,7 @@ impl<'a> Table<'a> {
         };
         let panels: Vec<Panel> = (0..self.runs.len()).map(panel).collect();
         let points: Vec<u64> = (first..first + seconds).map(|second| second as u64 * 1_000_000).collect();
-        self.draw("end of the second", &points, &panels)
+        self.draw("end of the second (s)", &points, &panels)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Curves as SVG: panels one below the other, in each a line for each test or policy over the points of the experiment.
+//! Curves as SVG: panels side by side, in each a line for each test or policy over the points of the experiment.
 
 use super::points::ratio;
 use std::fmt::Write;
@@ -9,7 +9,9 @@ pub(super) struct Picture<'a> {
     pub(super) title: &'a str,
     /// Lines below the title.
     pub(super) note: &'a str,
-    /// What the points are.
+    /// What a bar is, as the last line below the title; left out where there are no bars.
+    pub(super) bars: &'a str,
+    /// What the points are, with their unit.
     pub(super) across: &'a str,
     /// In millionths, ascending.
     pub(super) points: &'a [u64],
@@ -20,6 +22,8 @@ pub(super) struct Picture<'a> {
 pub(super) struct Panel {
     /// What the values are; empty for a picture whose title says it.
     pub(super) title: String,
+    /// The values' unit, beside the axis.
+    pub(super) unit: String,
     /// The value at the upper end.
     pub(super) top: u64,
     /// What `top` is called at the axis, in millionths.
@@ -50,60 +54,153 @@ impl Dot {
     fn has_bar(self) -> bool {
         self.below > 0 || self.above > 0
     }
+
+    /// Whether its bar is cut off at the frame, at the lower end and at the upper one.
+    fn is_clipped(self, top: u64) -> (bool, bool) {
+        (self.below > self.value, self.top() > top)
+    }
 }
 
 /// Colours in turn, from the palette of Okabe and Ito, which colour-blind eyes tell apart.
 const COLOURS: [&str; 8] = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000000", "#999999"];
-/// Beyond so many lines the colours come again, with other dashes.
-const DASHES: [&str; 4] = ["none", "6 3", "2 2", "8 3 2 3"];
-const WIDTH: i64 = 560;
-const HEIGHT: i64 = 360;
-const LEFT: i64 = 56;
+/// Dashes in turn. Their number and that of the markers have no factor in common with each other, so that lines with the same
+/// colour differ in both.
+const DASHES: [&str; 5] = ["none", "8 3", "3 3", "10 3 2 3", "1 2"];
+const MARKERS: usize = 7;
+/// More markers on a line would touch.
+const MARKERS_MOST: usize = 40;
+/// Characters of a name in the legend.
+const NAME_MOST: usize = 32;
+/// Width and height of the only panel, and of one among several.
+const ALONE: (i64, i64) = (560, 360);
+const SMALL: (i64, i64) = (340, 240);
+/// Room beside a panel for numbers and the unit.
+const LEFT: i64 = 96;
 const TOP: i64 = 64;
 /// From one line of notes to the next.
 const NOTE: i64 = 16;
-/// From the top of a panel to that of the next one.
-const APART: i64 = HEIGHT + 84;
+/// Estimated width of a character.
+const CHARACTER: i64 = 6;
+/// Room below a panel for numbers and the axis' label, and for the next panel's title.
+const BELOW: i64 = 84;
 
 /// Tenths of a pixel as text.
 fn pixel(tenths: i64) -> String {
-    format!("{}.{}", tenths / 10, tenths % 10)
+    let sign = if tenths < 0 { "-" } else { "" };
+    format!("{sign}{}.{}", tenths.abs() / 10, tenths.abs() % 10)
+}
+
+/// A name that is too long for the legend, without its middle: settings tell names apart at the end, policies at the beginning.
+fn shortened(name: &str) -> String {
+    let characters: Vec<char> = name.chars().collect();
+    if characters.len() <= NAME_MOST {
+        return name.into();
+    }
+    let (head, tail) = (NAME_MOST / 2, NAME_MOST - NAME_MOST / 2 - 1);
+    characters[..head].iter().chain(&['…']).chain(&characters[characters.len() - tail..]).collect()
+}
+
+/// Breaks a line between words, so that no part is longer than `most` characters where words allow it.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut long = 0;
+    for word in text.split(' ') {
+        let characters = word.chars().count();
+        if long > 0 && long + 1 + characters > most {
+            lines.push(String::new());
+            long = 0;
+        }
+        let line = lines.last_mut().expect("one is there from the beginning");
+        if long > 0 {
+            line.push(' ');
+            long += 1;
+        }
+        line.push_str(word);
+        long += characters;
+    }
+    lines
+}
+
+/// Where panels of this size stand.
+struct Layout {
+    size: (i64, i64),
+    columns: i64,
+    /// The top of the first row.
+    first: i64,
+}
+
+impl Layout {
+    fn corner(&self, index: usize) -> (i64, i64) {
+        let (row, column) = (index as i64 / self.columns, index as i64 % self.columns);
+        (LEFT + (self.size.0 + LEFT) * column, self.first + (self.size.1 + BELOW) * row)
+    }
+
+    fn right(&self) -> i64 {
+        (self.size.0 + LEFT) * self.columns
+    }
 }
 
 /// Draws the picture; empty without points.
 pub(super) fn svg(picture: &Picture<'_>) -> String {
-    let (title, note) = (picture.title, picture.note);
     if picture.points.is_empty() {
         return String::new();
     }
+    let panels = picture.panels.len();
+    let columns = match panels {
+        0 | 1 => 1,
+        2 | 4 => 2,
+        _ => 3,
+    };
+    let mut layout = Layout { size: if panels < 2 { ALONE } else { SMALL }, columns, first: 0 };
+    let names: Vec<&str> =
+        picture.panels.first().into_iter().flat_map(|p| &p.lines).map(|(name, _)| name.as_str()).collect();
+    let longest = names.iter().map(|name| shortened(name).chars().count() as i64).max().unwrap_or(0);
+    let legend = layout.right() + 20;
+    let width = legend + 52 + (CHARACTER + 1) * longest;
+    let mut notes: Vec<String> =
+        picture.note.split('\n').flat_map(|note| wrapped(note, ((width - 32) / CHARACTER) as usize)).collect();
+    let clipped = |dot: &Dot, panel: &Panel| dot.has_bar() && dot.is_clipped(panel.top) != (false, false);
+    let dots = || {
+        picture
+            .panels
+            .iter()
+            .flat_map(|p| p.lines.iter().flat_map(move |(_, dots)| dots.iter().flatten().map(move |d| (d, p))))
+    };
+    if dots().any(|(dot, _)| dot.has_bar()) {
+        let arrows = if dots().any(|(dot, panel)| clipped(dot, panel)) {
+            "; an arrow head: it continues beyond the frame"
+        } else {
+            ""
+        };
+        notes.push(format!("{}{arrows}", picture.bars));
+    }
+    // A title of a panel needs a line of its own below the notes.
+    let titled = picture.panels.iter().any(|p| !p.title.is_empty());
+    layout.first = TOP + NOTE * (notes.len() as i64 - 1) + if titled { 16 } else { 0 };
     let mut body = String::new();
-    line(&mut body, format_args!(r#"<text x="16" y="24" class="title">{}</text>"#, escape(title)));
-    let notes: Vec<&str> = note.split('\n').collect();
+    line(&mut body, format_args!(r#"<text x="16" y="24" class="title">{}</text>"#, escape(picture.title)));
     for (index, note) in notes.iter().enumerate() {
         line(&mut body, format_args!(r#"<text x="16" y="{}">{}</text>"#, 44 + NOTE * index as i64, escape(note)));
     }
-    // A title needs a line of its own below the notes.
-    let first =
-        TOP + NOTE * (notes.len() as i64 - 1) + if picture.panels.iter().any(|p| !p.title.is_empty()) { 16 } else { 0 };
     for (index, panel) in picture.panels.iter().enumerate() {
-        draw(&mut body, picture, panel, first + APART * index as i64);
+        draw(&mut body, picture, panel, layout.corner(index), layout.size);
     }
-    let names: Vec<&str> =
-        picture.panels.first().into_iter().flat_map(|p| &p.lines).map(|(name, _)| name.as_str()).collect();
     for (index, name) in names.iter().enumerate() {
-        let (row, legend) = (first + 8 + 18 * index as i64, LEFT + WIDTH + 20);
-        let style = style(index);
-        line(&mut body, format_args!(r#"<path d="M{legend} {row}h28" {style} class="key"/>"#));
-        line(&mut body, format_args!(r#"<text x="{}" y="{row}" dy="4">{}</text>"#, legend + 36, escape(name)));
+        let row = layout.first + 8 + 18 * index as i64;
+        let (style, colour) = (style(index), COLOURS[index % COLOURS.len()]);
+        line(&mut body, format_args!(r#"<path d="M{legend} {row}h36" {style} class="key"/>"#));
+        let marker = marker(index, (legend + 18) * 10, row * 10, 30);
+        line(&mut body, format_args!(r#"<path d="{marker}" fill="{colour}" stroke="{colour}" class="mark"/>"#));
+        let (whole, name) = (escape(name), escape(&shortened(name)));
+        let title = if whole == name { String::new() } else { format!("<title>{whole}</title>") };
+        line(&mut body, format_args!(r#"<text x="{}" y="{row}" dy="4">{name}{title}</text>"#, legend + 44));
     }
-    let longest = names.iter().map(|name| name.chars().count() as i64).max().unwrap_or(0);
-    let widest = notes.iter().map(|note| note.chars().count() as i64).max().unwrap_or(0);
-    let width = (LEFT + WIDTH + 72 + 7 * longest).max(32 + 6 * widest);
-    let panels = picture.panels.len().max(1) as i64;
-    let height = (first + APART * (panels - 1) + HEIGHT + 56).max(first + 18 * names.len() as i64 + 16);
-    let head = "<style>text{font:11px sans-serif;fill:#222}.title{font-size:15px;font-weight:bold}.y{text-anchor:end}\
-         .x{text-anchor:middle}.panel{font-weight:bold}.grid{stroke:#ddd;fill:none}\
-         polyline,.key{fill:none;stroke-width:2}.bar{fill:none;stroke-width:1}</style>";
+    let rows = (panels.max(1) as i64 + columns - 1) / columns;
+    let height = layout.first + (layout.size.1 + BELOW) * rows - BELOW + 56;
+    let height = height.max(layout.first + 18 * names.len() as i64 + 16);
+    let head = "<style>text{font:11px sans-serif;fill:#222}text.title{font-size:15px;font-weight:bold}.y{text-anchor:end}\
+         .x{text-anchor:middle}text.panel{font-weight:bold}.grid{stroke:#ddd;fill:none}.axis{stroke:#444;fill:none}\
+         polyline,.key{fill:none;stroke-width:1.6}.bar{fill:none;stroke-width:1}.mark{stroke-width:1}</style>";
     page(&width, &height, head, &body)
 }
 
@@ -114,47 +211,86 @@ fn line(body: &mut String, element: std::fmt::Arguments<'_>) {
 
 /// Colour and dashes of a line.
 fn style(index: usize) -> String {
-    let (colour, dash) = (COLOURS[index % COLOURS.len()], DASHES[index / COLOURS.len() % DASHES.len()]);
+    let (colour, dash) = (COLOURS[index % COLOURS.len()], DASHES[index % DASHES.len()]);
     format!(r#"stroke="{colour}" stroke-dasharray="{dash}""#)
 }
 
-fn draw(body: &mut String, picture: &Picture<'_>, panel: &Panel, top: i64) {
-    let points = picture.points;
-    let first = points[0];
-    let across = (points[points.len() - 1] - first).max(1) as i64;
-    let x = |point: u64| LEFT * 10 + (point - first) as i64 * WIDTH * 10 / across;
-    let y = |value: u64| {
-        let up = i128::from(value.min(panel.top)) * i128::from(HEIGHT * 10) / i128::from(panel.top.max(1));
-        (top + HEIGHT) * 10 - up as i64
-    };
+/// The outline of a line's marker around a place, in tenths of a pixel.
+fn marker(index: usize, x: i64, y: i64, size: i64) -> String {
+    let point = |(right, down): (i64, i64)| format!("{} {}", pixel(x + right), pixel(y + down));
+    let polygon =
+        |points: &[(i64, i64)]| format!("M{}z", points.iter().map(|p| point(*p)).collect::<Vec<_>>().join("L"));
+    let stroke = |from, to| format!("M{}L{}", point(from), point(to));
+    let (s, less, more) = (size, size * 7 / 8, size * 5 / 4);
+    match index % MARKERS {
+        0 => {
+            let (radius, width) = (pixel(s), pixel(2 * s));
+            format!("M{}a{radius} {radius} 0 1 0 {width} 0a{radius} {radius} 0 1 0 -{width} 0z", point((-s, 0)))
+        }
+        1 => polygon(&[(-less, -less), (less, -less), (less, less), (-less, less)]),
+        2 => polygon(&[(0, -more), (more, s), (-more, s)]),
+        3 => polygon(&[(0, -more), (more, 0), (0, more), (-more, 0)]),
+        4 => polygon(&[(0, more), (more, -s), (-more, -s)]),
+        5 => stroke((-more, 0), (more, 0)) + &stroke((0, -more), (0, more)),
+        _ => stroke((-s, -s), (s, s)) + &stroke((-s, s), (s, -s)),
+    }
+}
+
+/// The frame of a panel with its numbers.
+fn frame(
+    body: &mut String,
+    picture: &Picture<'_>,
+    panel: &Panel,
+    (left, top): (i64, i64),
+    (wide, high): (i64, i64),
+    x: &dyn Fn(u64) -> i64,
+) {
     if !panel.title.is_empty() {
-        line(body, format_args!(r#"<text x="{LEFT}" y="{}" class="panel">{}</text>"#, top - 8, escape(&panel.title)));
+        line(body, format_args!(r#"<text x="{left}" y="{}" class="panel">{}</text>"#, top - 8, escape(&panel.title)));
     }
     for fifth in 0..=5 {
-        let at = pixel(((top + HEIGHT) - HEIGHT * fifth / 5) * 10);
+        let at = pixel(((top + high) - high * fifth / 5) * 10);
         let label = ratio(panel.worth * fifth as u64 / 5);
         // Large numbers are counts.
         let label = if panel.worth >= 10_000_000 { label.trim_end_matches(".0") } else { &label };
-        line(body, format_args!(r#"<path d="M{LEFT} {at}h{WIDTH}" class="grid"/>"#));
-        line(body, format_args!(r#"<text x="{}" y="{at}" dy="4" class="y">{label}</text>"#, LEFT - 8));
+        line(body, format_args!(r#"<path d="M{left} {at}h{wide}" class="grid"/>"#));
+        line(body, format_args!(r#"<text x="{}" y="{at}" dy="4" class="y">{label}</text>"#, left - 8));
     }
-    // At most eleven numbers fit below the axis.
+    // Numbers below the axis are so far apart.
+    let fit = (wide / 50) as usize;
+    let points = picture.points;
     let whole = points.iter().all(|point| point % 1_000_000 == 0) && panel.worth >= 10_000_000;
-    for point in points.iter().step_by(points.len().div_ceil(11)) {
+    for point in points.iter().step_by(points.len().div_ceil(fit)) {
         let at = pixel(x(*point));
         let label = ratio(*point);
         let label = if whole { label.trim_end_matches(".0") } else { &label };
-        line(body, format_args!(r#"<path d="M{at} {top}v{HEIGHT}" class="grid"/>"#));
-        line(body, format_args!(r#"<text x="{at}" y="{}" class="x">{label}</text>"#, top + HEIGHT + 18));
+        line(body, format_args!(r#"<path d="M{at} {top}v{high}" class="grid"/>"#));
+        line(body, format_args!(r#"<text x="{at}" y="{}" class="x">{label}</text>"#, top + high + 18));
     }
-    let (middle, below) = (LEFT + WIDTH / 2, top + HEIGHT + 40);
+    line(body, format_args!(r#"<path d="M{left} {top}v{high}h{wide}" class="axis"/>"#));
+    let (middle, below) = (left + wide / 2, top + high + 40);
     line(body, format_args!(r#"<text x="{middle}" y="{below}" class="x">{}</text>"#, escape(picture.across)));
+    let turned = format!("translate({} {}) rotate(-90)", left - 68, top + high / 2);
+    line(body, format_args!(r#"<text transform="{turned}" class="x">{}</text>"#, escape(&panel.unit)));
+}
+
+fn draw(body: &mut String, picture: &Picture<'_>, panel: &Panel, corner: (i64, i64), size: (i64, i64)) {
+    let ((left, top), (wide, high)) = (corner, size);
+    let points = picture.points;
+    let first = points[0];
+    let across = (points[points.len() - 1] - first).max(1) as i64;
+    let x = |point: u64| left * 10 + (point - first) as i64 * wide * 10 / across;
+    let y = |value: u64| {
+        let up = i128::from(value.min(panel.top)) * i128::from(high * 10) / i128::from(panel.top.max(1));
+        (top + high) * 10 - up as i64
+    };
+    frame(body, picture, panel, corner, size, &x);
     let barred = |dots: &[Option<Dot>]| dots.iter().flatten().any(|dot| dot.has_bar());
     let with_bars = panel.lines.iter().filter(|(_, dots)| barred(dots)).count() as i64;
     let mut bars_before = 0;
     for (index, (name, dots)) in panel.lines.iter().enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
-        // Lines that are the same take turns, and their dots are rings around each other.
+        // Lines that are the same take turns, and their markers are of different sizes.
         let same = |(_, other): &&(String, Vec<Option<Dot>>)| other == dots;
         let (before, alike) =
             (panel.lines[..index].iter().filter(same).count(), panel.lines.iter().filter(same).count());
@@ -167,25 +303,48 @@ fn draw(body: &mut String, picture: &Picture<'_>, panel: &Panel, top: i64) {
             ),
         };
         let known: Vec<(u64, Option<Dot>)> = points.iter().copied().zip(dots.iter().copied()).collect();
-        for part in known.split(|(_, dot)| dot.is_none()).filter(|part| !part.is_empty()) {
-            let at = |(p, dot): &(u64, Option<Dot>)| Some(format!("{},{}", pixel(x(*p)), pixel(y((*dot)?.value))));
-            let path = part.iter().filter_map(at).collect::<Vec<_>>().join(" ");
-            line(body, format_args!(r#"<polyline points="{path}" {style}><title>{}</title></polyline>"#, escape(name)));
+        let every = known.len().div_ceil(MARKERS_MOST);
+        let (mut marks, mut at_point) = (Vec::new(), 0);
+        for part in known.split(|(_, dot)| dot.is_none()) {
+            let place = |(p, dot): &(u64, Option<Dot>)| Some((x(*p), y((*dot)?.value)));
+            let places: Vec<(i64, i64)> = part.iter().filter_map(place).collect();
+            if !places.is_empty() {
+                let path =
+                    places.iter().map(|(x, y)| format!("{},{}", pixel(*x), pixel(*y))).collect::<Vec<_>>().join(" ");
+                line(
+                    body,
+                    format_args!(r#"<polyline points="{path}" {style}><title>{}</title></polyline>"#, escape(name)),
+                );
+            }
+            // A point without neighbours has nothing but its marker.
+            let alone = places.len() == 1;
+            marks.extend(
+                places.iter().enumerate().filter(|(k, _)| alone || (at_point + k) % every == 0).map(|(_, at)| *at),
+            );
+            at_point += part.len() + 1;
         }
-        let dots = || known.iter().filter_map(|(point, dot)| Some((*point, (*dot)?)));
-        let radius = 25 + 15 * (alike - 1 - before) as i64;
-        for (point, dot) in dots() {
-            let (at, high, radius) = (pixel(x(point)), pixel(y(dot.value)), pixel(radius));
-            line(body, format_args!(r#"<cycle cx="{at}" cy="{high}" r="{radius}" fill="{colour}"/>"#));
+        let size = 25 + 15 * (alike - 1 - before) as i64;
+        for (x, y) in marks {
+            let marker = marker(index, x, y, size);
+            line(body, format_args!(r#"<path d="{marker}" fill="{colour}" stroke="{colour}" class="mark"/>"#));
         }
         // Bars of several lines at one point stand side by side.
         let aside = 20 * bars_before - 10 * (with_bars - 1).max(0);
+        let dots = known.iter().filter_map(|(point, dot)| Some((*point, (*dot)?)));
         let bar = |(point, dot): (u64, Dot)| {
             let (at, low, high) = (x(point) + aside, y(dot.value.saturating_sub(dot.below)), y(dot.top()));
-            let (left, high, low) = (pixel(at - 30), pixel(high), pixel(low));
-            format!("M{left} {high}h6M{} {high}V{low}M{left} {low}h6", pixel(at))
+            let end = |clipped: bool, y: i64, inwards: i64| match clipped {
+                true => {
+                    let (left, right, back) = (pixel(at - 30), pixel(at + 30), pixel(y + inwards));
+                    format!("M{left} {back}L{} {}L{right} {back}", pixel(at), pixel(y))
+                }
+                false => format!("M{} {}h6", pixel(at - 30), pixel(y)),
+            };
+            let (below, above) = dot.is_clipped(panel.top);
+            let stem = format!("M{} {}V{}", pixel(at), pixel(high), pixel(low));
+            end(above, high, 50) + &stem + &end(below, low, -50)
         };
-        let bars: String = dots().filter(|(_, dot)| dot.has_bar()).map(bar).collect();
+        let bars: String = dots.filter(|(_, dot)| dot.has_bar()).map(bar).collect();
         if !bars.is_empty() {
             bars_before += 1;
             line(body, format_args!(r#"<path d="{bars}" stroke="{colour}" class="bar"/>"#));
@@ -197,29 +356,56 @@ fn draw(body: &mut String, picture: &Picture<'_>, panel: &Panel, top: i64) {
 mod tests {
     use super::*;
 
+    fn panel(title: &str, top: u64, lines: Vec<(String, Vec<Option<Dot>>)>) -> Panel {
+        Panel { title: title.into(), unit: "part".into(), top, worth: 1_000_000, lines }
+    }
+
+    fn drawn(points: &[u64], panels: &[Panel]) -> String {
+        svg(&Picture { title: "t", note: "n", bars: "bars: b", across: "load", points, panels })
+    }
+
     fn picture(points: &[u64], top: u64, dots: &[Dot]) -> String {
-        let lines = vec![("a<b\u{1}".into(), dots.iter().copied().map(Some).collect())];
-        let panels = [Panel { title: String::new(), top, worth: 1_000_000, lines }];
-        svg(&Picture { title: "t", note: "n", across: "load", points, panels: &panels })
+        drawn(points, &[panel("", top, vec![("a<b\u{1}".into(), dots.iter().copied().map(Some).collect())])])
     }
 
     #[test]
     fn a_line_runs_from_corner_to_corner() {
         let dots = [(10, 0), (0, 0)].map(|(value, half)| Dot::around(value, half));
         let text = picture(&[2_000_000, 3_000_000], 10, &dots);
-        assert!(text.contains(r#"points="56.0,64.0 616.0,424.0""#), "{text}");
+        assert!(text.contains(r#"points="96.0,64.0 656.0,424.0""#), "{text}");
         assert!(text.contains("a&lt;b\u{fffd}") && !text.contains("a<b"), "{text}");
-        assert!(!text.contains(r#"class="bar""#));
+        assert!(!text.contains(r#"class="bar""#) && !text.contains("bars: b"));
+        assert!(text.contains(r#"rotate(-90)" class="x">part</text>"#), "{text}");
         picture(&[1], 0, &[Dot::around(0, 0)]);
         assert_eq!(picture(&[], 1, &[]), "");
     }
 
     #[test]
-    fn a_bar_ends_at_the_edges() {
+    fn a_bar_that_is_clipped_at_the_frame_ends_in_an_arrow_head() {
         let text = picture(&[2_000_000, 3_000_000], 10, &[Dot::around(5, 1), Dot::around(10, 1)]);
-        // A tenth of the height is 36 pixels; above the top there is nothing.
-        let bars = "M53.0 208.0h6M56.0 208.0V280.0M53.0 280.0h6M613.0 64.0h6M616.0 64.0V100.0M613.0 100.0h6";
-        assert!(text.contains(bars), "{text}");
+        // The line that explains bars takes 16 pixels. A tenth of the height is 36 pixels.
+        let inside = "M93.0 224.0h6M96.0 224.0V296.0M93.0 296.0h6";
+        let clipped = "M653.0 85.0L656.0 80.0L659.0 85.0M656.0 80.0V116.0M653.0 116.0h6";
+        assert!(text.contains(&format!("{inside}{clipped}")), "{text}");
+        assert!(text.contains("bars: b; an arrow head: it continues beyond the frame"), "{text}");
+        let text = picture(&[2_000_000], 10, &[Dot::around(1, 2)]);
+        assert!(text.contains("M96.0 332.0V440.0M93.0 435.0L96.0 440.0L99.0 435.0"), "{text}");
+        let text = picture(&[2_000_000], 10, &[Dot::around(1, 1)]);
+        assert!(text.contains("bars: b<") && !text.contains('L'), "{text}");
+    }
+
+    #[test]
+    fn lines_differ_in_more_than_colour() {
+        let marks: Vec<String> = (0..MARKERS).map(|index| marker(index, 0, 0, 30)).collect();
+        let combinations = |index: usize| (index % COLOURS.len(), index % DASHES.len(), index % MARKERS);
+        for index in 0..280 {
+            assert!((0..index).all(|other| combinations(other) != combinations(index)), "{index}");
+            // Without colours, the first 35 differ.
+            assert!(index >= 35 || (0..index).all(|other| (other % 5, other % 7) != (index % 5, index % 7)));
+        }
+        assert!((1..MARKERS).all(|index| !marks[..index].contains(&marks[index])));
+        assert_eq!(marks[0], "M-3.0 0.0a3.0 3.0 0 1 0 6.0 0a3.0 3.0 0 1 0 -6.0 0z");
+        assert_eq!(marks[3], "M0.0 -3.7L3.7 0.0L0.0 3.7L-3.7 0.0z");
     }
 
     #[test]
@@ -227,25 +413,67 @@ mod tests {
         let dot = |value, half| Some(Dot::around(value, half));
         let lines = |dots: &[Vec<Option<Dot>>]| {
             let named = |(i, dots): (usize, &Vec<Option<Dot>>)| (format!("line {i}"), dots.clone());
-            let panel =
-                Panel { title: String::new(), top: 10, worth: 10, lines: dots.iter().enumerate().map(named).collect() };
             let points = [1_000_000, 2_000_000, 3_000_000];
-            svg(&Picture { title: "t", note: "n", across: "load", points: &points[..dots[0].len()], panels: &[panel] })
+            drawn(&points[..dots[0].len()], &[panel("", 10, dots.iter().enumerate().map(named).collect())])
         };
         let text = lines(&[vec![dot(5, 1)], vec![dot(5, 1)], vec![dot(6, 0)]]);
         for part in [
             r#"stroke-dasharray="6 6" stroke-dashoffset="-0""#,
             r#"stroke-dasharray="6 6" stroke-dashoffset="-6""#,
-            r##"<cycle cx="56.0" cy="244.0" r="4.0" fill="#0072b2"/>"##,
-            r##"<cycle cx="56.0" cy="244.0" r="2.5" fill="#e69f00"/>"##,
+            // The marker of the first is the larger one.
+            &format!(r##"<path d="{}" fill="#0072b2""##, marker(0, 960, 2600, 40)),
+            &format!(r##"<path d="{}" fill="#e69f00""##, marker(1, 960, 2600, 25)),
             // The bars stand beside each other.
-            "M52.0 208.0h6M55.0 208.0V280.0",
-            "M54.0 208.0h6M57.0 208.0V280.0",
+            "M92.0 224.0h6M95.0 224.0V296.0",
+            "M94.0 224.0h6M97.0 224.0V296.0",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        // What is not known leaves a gap.
+        // What is not known leaves a gap. A marker is in the legend.
         let text = lines(&[vec![dot(5, 0), None, dot(5, 0)]]);
-        assert_eq!((text.matches("<polyline").count(), text.matches("<cycle").count()), (2, 2));
+        assert_eq!((text.matches("<polyline").count(), text.matches(r#"class="mark""#).count()), (2, 3));
+    }
+
+    #[test]
+    fn many_points_have_some_markers() {
+        let points: Vec<u64> = (1..=100).map(|n| n * 1_000_000).collect();
+        let mut dots: Vec<Option<Dot>> = points.iter().map(|_| Some(Dot::around(1, 0))).collect();
+        let count = |dots: &[Option<Dot>]| {
+            drawn(&points, &[panel("", 10, vec![("a".into(), dots.to_vec())])]).matches(r#"class="mark""#).count() - 1
+        };
+        // Every third of 100.
+        assert_eq!(count(&dots), 34);
+        // The point at index 50 has no neighbours, and is none of the thirds.
+        (dots[49], dots[51]) = (None, None);
+        assert_eq!(count(&dots), 34 - 1 + 1);
+    }
+
+    #[test]
+    fn panels_are_side_by_side() {
+        let lines = |_: usize| vec![("a".to_string(), vec![Some(Dot::around(10, 0))])];
+        for (count, corners) in [
+            (2, vec![(96, 80), (532, 80)]),
+            (4, vec![(96, 80), (532, 80), (96, 404), (532, 404)]),
+            (5, vec![(96, 80), (532, 80), (968, 80), (96, 404), (532, 404)]),
+        ] {
+            let panels: Vec<Panel> = (0..count).map(|n| panel(&format!("p{n}"), 10, lines(n))).collect();
+            let text = drawn(&[1_000_000], &panels);
+            for (number, (left, top)) in corners.into_iter().enumerate() {
+                let title = format!(r#"<text x="{left}" y="{}" class="panel">p{number}</text>"#, top - 8);
+                assert!(text.contains(&title), "{title}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_texts_keep_their_ends() {
+        let name = "p-edf:placement=first-fit-decreasing,quantum=2ms";
+        assert_eq!(shortened(name), "p-edf:placement=…ing,quantum=2ms");
+        assert_eq!(shortened(name).chars().count(), NAME_MOST);
+        assert_eq!(shortened("g-edf"), "g-edf");
+        let text = drawn(&[1], &[panel("", 1, vec![(name.into(), vec![None])])]);
+        assert!(text.contains(&format!("<title>{name}</title>")), "{text}");
+        assert_eq!(wrapped("ab cd efghij k", 5), ["ab cd", "efghij", "k"]);
+        assert_eq!(wrapped("", 5), [""]);
     }
 }

@@ -3,6 +3,7 @@
 use super::state::{Block, Found, State, Subject};
 use crate::failure::Failure;
 use crate::parallel;
+use crate::progress::Progress;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use std::fs;
@@ -34,9 +35,16 @@ const SAVE_EVERY: Duration = Duration::from_secs(2);
 
 /// Blocks of at most `size` out of `sets` for each point.
 pub(super) fn blocks(points: usize, sets: u64, size: u64) -> Vec<Block> {
-    let of_point =
-        |point: usize| (0..sets).step_by(size as usize).map(move |first| (point, first, size.min(sets - first)));
-    (0..points).flat_map(of_point).collect()
+    blocks_of(&vec![sets; points], size)
+}
+
+/// Blocks of at most `size` out of as many sets as each point has.
+pub(super) fn blocks_of(sets: &[u64], size: u64) -> Vec<Block> {
+    let of_point = |(point, sets): (usize, &u64)| {
+        let sets = *sets;
+        (0..sets).step_by(size as usize).map(move |first| (point, first, size.min(sets - first)))
+    };
+    sets.iter().enumerate().flat_map(of_point).collect()
 }
 
 /// Hears the signals that end an experiment, until it is dropped.
@@ -70,7 +78,7 @@ impl Drop for Ends {
     }
 }
 
-/// Finds out about each block, but for those that the state knows. The results stand in the order of `blocks`, whatever the
+/// Finds out about each block of sets or runs (`unit`), but for those that the state knows. The results stand in the order of `blocks`, whatever the
 /// number of threads.
 ///
 /// # Errors
@@ -79,6 +87,7 @@ pub(super) fn carry_out<T: Found>(
     common: &Common,
     subject: &Subject,
     blocks: &[Block],
+    unit: &'static str,
     work: impl Fn(Block) -> Result<T, Failure> + Sync,
 ) -> Result<Vec<T>, Failure> {
     let state = State::open(common.state.as_deref(), subject)?;
@@ -87,7 +96,7 @@ pub(super) fn carry_out<T: Found>(
     // Whoever cannot keep the state learns it now.
     state.save()?;
     let missing: Vec<Block> = blocks.iter().copied().filter(|b| !state.done.contains_key(b)).collect();
-    let progress = parallel::bar(blocks.iter().map(|b| b.2).sum());
+    let progress = Progress::of(blocks.iter().map(|b| b.2).sum(), unit);
     progress.inc(blocks.iter().filter(|b| state.done.contains_key(b)).map(|b| b.2).sum());
     let shared = Mutex::new((state, Instant::now(), None::<Failure>));
     let lock = || -> MutexGuard<'_, _> { shared.lock().expect("no worker panics while it holds the state") };
@@ -100,7 +109,7 @@ pub(super) fn carry_out<T: Found>(
                 let Some(signal) = signals.forever().next() else { return };
                 // Whoever waits for it stays waiting: this is the end.
                 let shared = lock();
-                progress.finish_and_clear();
+                progress.finish();
                 let done: u64 = blocks.iter().filter(|b| shared.0.done.contains_key(b)).map(|b| b.2).sum();
                 if shared.0.save().is_ok() {
                     let path = path.display();
@@ -129,7 +138,7 @@ pub(super) fn carry_out<T: Found>(
             },
         )
     });
-    progress.finish_and_clear();
+    progress.finish();
     let (state, _, failed) = shared.into_inner().expect("the workers have ended");
     found.into_iter().find_map(Result::err).map_or(Ok(()), Err)?;
     failed.map_or(Ok(()), Err)?;

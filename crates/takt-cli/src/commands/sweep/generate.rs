@@ -117,6 +117,16 @@ impl SetArgs {
         self.deadlines == Ends::Implicit
     }
 
+    /// The generator, what it draws from, and the seed, for people.
+    pub(super) fn text(&self) -> String {
+        let kind = self.json();
+        let text = |key: &str| kind[key].as_str().unwrap_or_default().to_string();
+        let tasks = kind["tasks"].as_u64().map_or(String::new(), |tasks| format!(" of {tasks} tasks"));
+        let grid = kind["grid"].as_str().map_or(String::new(), |grid| format!(" in multiples of {grid}"));
+        let (generator, periods, deadlines) = (text("generator"), text("periods"), text("deadlines"));
+        format!("{generator}{tasks}, periods {periods}{grid}, {deadlines} deadlines, seed {}", self.seed)
+    }
+
     /// All that the sets depend on.
     pub(super) fn json(&self) -> Value {
         let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {

@@ -1,17 +1,21 @@
-//! `takt sweep schedulability`: the part of random task sets that each test accepts, over the total utilisation.
+//! `takt sweep schedulability`: the part of task sets that each test accepts, over the total utilisation.
 
 use super::curves::{self, Dot, Panel, Picture};
 use super::experiment::{self, Common};
 use super::generate::{self, SetArgs};
+use super::load::fingerprint;
 use super::points::{Points, points, ratio};
 use super::state::{Block, Found, Subject};
+use crate::commands::sets;
 use crate::commands::verdicts::{self, Method, Said};
 use crate::failure::Failure;
 use crate::files::{self, ready};
 use crate::input::{Priorities, duration, placement, priorities_of_sets};
 use crate::outcome::{Outcome, Verdict};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 use takt_analysis::generate::Impossible;
 use takt_analysis::priorities::Rule;
 use takt_analysis::taskset::TaskSet;
@@ -20,20 +24,27 @@ use takt_core::cpus::MAX_CPUS;
 use takt_core::model::{Placement, PolicySpec};
 use takt_core::time::Span;
 
-/// The part of random task sets that each test accepts, over the total utilisation
+/// The part of task sets that each test accepts, over the total utilisation
 ///
 /// Without options this is figure 13 of AIRS (Kato, Rajkumar, Ishikawa, ECRTS 2010) in smaller steps: four CPUs, 1000 sets for
 /// each point. Prints CSV: a row for each point, with the part of its sets that each test accepts (a simulated policy: that met
 /// all deadlines; `necessary`: that it does not refuse). The same seed gives the same bytes, whatever the number of threads.
 ///
+/// With FILE, the sets are those of a CSV file. Each belongs to the point that is nearest to its total utilisation, of two as near
+/// to the lower one; by default the points are the sets' own utilisations, rounded to tenths.
+///
 /// If the verdict is unknown for some sets, the cell is a lower bound, such as `>=0.7500`; if it is unknown for all, `unknown`. A
 /// column `TEST_unknown` then has the part of unknown verdicts. A test that applies to none of the sets is refused.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
+    /// Task sets in CSV (`set_id,task_id,C_us,D_us,T_us`); without it, random ones
+    #[arg(value_name = "FILE", conflicts_with_all = ["sets", "generator", "tasks", "periods", "grid", "deadlines"])]
+    file: Option<PathBuf>,
     /// Number of CPUs
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
     cpus: u16,
-    /// Total utilisations: `2.0..4.0:0.2`, or a list with commas; by default from half of the CPUs to all of them in ten steps
+    /// Total utilisations: `2.0..4.0:0.2`, or a list with commas; by default from half of the CPUs to all of them in ten steps, or
+    /// those of FILE
     #[arg(long, value_name = "POINTS", value_parser = points)]
     points: Option<Points>,
     /// Number of sets for each point
@@ -59,6 +70,8 @@ pub(super) struct Args {
 
 /// Sets that one thread takes at a time.
 const BLOCK: u64 = 20;
+/// A tenth of a CPU, in millionths.
+const TENTH: u64 = 100_000;
 
 /// Verdicts of each test about a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,12 +136,77 @@ struct Experiment<'a> {
     cpus: usize,
     points: Vec<u64>,
     methods: Vec<Method>,
+    file: Option<Sets>,
+}
+
+/// The task sets of a file.
+struct Sets {
+    name: String,
+    fingerprint: String,
+    sets: Vec<TaskSet>,
+    /// Of each point the numbers of its sets.
+    at: Vec<Vec<usize>>,
+}
+
+/// The utilisation in whole steps, to the nearest.
+fn rounded(utilisation: u64, step: u64) -> u64 {
+    (utilisation + step / 2) / step * step
+}
+
+impl Sets {
+    /// Reads a file, and puts each set to its point. Returns the points as well.
+    fn read(file: &std::path::Path, points: Option<&Points>) -> Result<(Sets, Vec<u64>), Failure> {
+        let (source, sets) = sets::read(file)?;
+        let sets: Vec<TaskSet> = sets.into_iter().map(|one| one.set).collect();
+        let utilisations: Vec<u64> = sets.iter().map(sets::utilisation).collect();
+        let own = || {
+            // No point is zero.
+            let mut own: Vec<u64> = utilisations.iter().map(|u| rounded(*u, TENTH).max(TENTH)).collect();
+            own.sort_unstable();
+            own.dedup();
+            own
+        };
+        let points = points.map_or_else(own, |points| points.0.clone());
+        let mut at: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (number, utilisation) in utilisations.iter().enumerate() {
+            let nearest = (0..points.len()).min_by_key(|point| points[*point].abs_diff(*utilisation));
+            at.entry(nearest.unwrap_or(0)).or_default().push(number);
+        }
+        let at = (0..points.len()).map(|point| at.remove(&point).unwrap_or_default()).collect();
+        Ok((Sets { name: source.name.clone(), fingerprint: fingerprint(&source.text), sets, at }, points))
+    }
 }
 
 impl Experiment<'_> {
+    /// How many sets a point has.
+    fn sets(&self, point: usize) -> u64 {
+        self.file.as_ref().map_or(self.args.sets, |file| file.at[point].len() as u64)
+    }
+
+    /// How many there are at all points.
+    fn all(&self) -> u64 {
+        (0..self.points.len()).map(|point| self.sets(point)).sum()
+    }
+
+    /// A set of a point, and its number for random priorities.
+    fn set(&self, point: usize, index: u64) -> Result<(TaskSet, u64), Impossible> {
+        if let Some(file) = &self.file {
+            let number = file.at[point][index as usize];
+            return Ok((file.sets[number].clone(), number as u64));
+        }
+        let tasks = self.args.kind.draw(self.points[point], index)?;
+        let set = TaskSet::new(tasks, Span::from_us(1)).map_err(|_| Impossible::Periods)?;
+        Ok((set, index))
+    }
+
     /// All that the result depends on, but for the number of sets: more of them continue a smaller experiment.
     fn setup(&self) -> Value {
-        let mut setup = self.args.kind.json();
+        let mut setup = match &self.file {
+            Some(file) => {
+                json!({"file": file.name, "fingerprint": file.fingerprint, "seed": self.args.kind.seed})
+            }
+            None => self.args.kind.json(),
+        };
         setup["cpus"] = json!(self.cpus);
         setup["points"] = self.points.iter().map(|p| ratio(*p)).collect();
         setup["tests"] = self.methods.iter().map(Method::name).collect();
@@ -147,10 +225,9 @@ impl Experiment<'_> {
         let tests = self.methods.len();
         let mut counts = Counts::zero(tests);
         for index in first..first + sets {
-            let tasks = self.args.kind.draw(self.points[point], index)?;
-            let set = TaskSet::new(tasks, Span::from_us(1)).map_err(|_| Impossible::Periods)?;
+            let (set, number) = self.set(point, index)?;
             for (test, method) in self.methods.iter().enumerate() {
-                let said = self.said(method, &set, index);
+                let said = self.said(method, &set, number);
                 counts.fallback[test] += u64::from(said.priorities.is_some_and(|assigned| assigned.fallback));
                 counts.beyond[test] += u64::from(!said.applies());
                 match said.verdict {
@@ -182,7 +259,7 @@ impl Experiment<'_> {
 
     /// Lists the notes about unknown verdicts, assigned priorities and grids of quanta.
     fn notes(&self, sums: &[Counts]) -> Vec<String> {
-        let all = self.args.sets * self.points.len() as u64;
+        let all = self.all();
         let total = |of: fn(&Counts) -> &Vec<u64>, test: usize| sums.iter().map(|sum| of(sum)[test]).sum::<u64>();
         let mut notes: Vec<String> = Vec::new();
         for (test, method) in self.methods.iter().enumerate() {
@@ -195,19 +272,26 @@ impl Experiment<'_> {
             if policy.ranks_by_priority() {
                 notes.push(priorities_of_sets(method.name(), self.args.priorities, total(|c| &c.fallback, test), all));
             }
-            notes.extend(self.args.kind.grid_note(method.name(), policy));
+            notes.extend(match &self.file {
+                Some(file) => file.sets.iter().find_map(|set| {
+                    let tasks: Vec<_> = set.tasks.iter().map(|t| generate::described(t, set)).collect();
+                    verdicts::grid_note_of(method.name(), policy, &tasks)
+                }),
+                None => self.args.kind.grid_note(method.name(), policy),
+            });
         }
         notes
     }
 
     /// Refuses a test that applies to none of the sets: nothing would be counted.
     fn applicable(&self, sums: &[Counts]) -> Result<(), Failure> {
-        let all = self.args.sets * self.points.len() as u64;
+        let all = self.all();
         for (test, method) in self.methods.iter().enumerate() {
             if sums.iter().map(|sum| sum.beyond[test]).sum::<u64>() == all {
-                let first = self.args.kind.draw(self.points[0], 0);
-                let set = first.ok().and_then(|tasks| TaskSet::new(tasks, Span::from_us(1)).ok());
-                let why = set.map(|set| self.said(method, &set, 0).why(&set, &|task| format!("task {task}")));
+                let first = (0..self.points.len()).find(|point| self.sets(*point) > 0);
+                let set = first.and_then(|point| self.set(point, 0).ok());
+                let why =
+                    set.map(|(set, number)| self.said(method, &set, number).why(&set, &|task| format!("task {task}")));
                 return Err(method.refused(&why.unwrap_or_default()));
             }
         }
@@ -218,23 +302,31 @@ impl Experiment<'_> {
 pub(super) fn run(args: &Args) -> Outcome {
     let cpus = usize::from(args.cpus);
     let all = |cpus: u64| (0..=10).map(|step| cpus * 500_000 + step * cpus * 50_000).collect();
-    let points = args.points.clone().map_or_else(|| all(cpus as u64), |p| p.0);
-    let tests = args.test.as_deref().unwrap_or(default_tests(cpus, args.kind.is_implicit()));
+    let (file, points) = match &args.file {
+        Some(file) => {
+            let (sets, points) = Sets::read(file, args.points.as_ref())?;
+            (Some(sets), points)
+        }
+        None => (None, args.points.clone().map_or_else(|| all(cpus as u64), |p| p.0)),
+    };
+    let implicit = file.as_ref().map_or(args.kind.is_implicit(), |file| file.sets.iter().all(TaskSet::is_implicit));
+    let tests = args.test.as_deref().unwrap_or(default_tests(cpus, implicit));
     let methods = verdicts::methods(tests, cpus, args.placement)?;
     methods.iter().find_map(|m| m.beyond(cpus).map(|why| m.refused(why))).map_or(Ok(()), Err)?;
-    let experiment = Experiment { args, cpus, points, methods };
-    ready(&args.common.state, &args.common.svg)?;
+    let experiment = Experiment { args, cpus, points, methods, file };
+    ready(args.file.iter().chain(&args.common.state), &args.common.svg)?;
     // What cannot be drawn or simulated is told before the work, and not after it.
-    for point in &experiment.points {
+    for point in experiment.points.iter().filter(|_| args.file.is_none()) {
         args.kind.draw(*point, 0).map_err(generate::impossible)?;
     }
-    let blocks = experiment::blocks(experiment.points.len(), args.sets, BLOCK);
+    let sets: Vec<u64> = (0..experiment.points.len()).map(|point| experiment.sets(point)).collect();
+    let blocks = experiment::blocks_of(&sets, BLOCK);
     let subject = Subject {
         format: "takt sweep schedulability 2",
         setup: experiment.setup(),
         questions: experiment.methods.len(),
     };
-    let found = experiment::carry_out(&args.common, &subject, &blocks, |block| {
+    let found = experiment::carry_out(&args.common, &subject, &blocks, "sets", |block| {
         experiment.ask(block).map_err(generate::impossible)
     })?;
     let sums = sums(&experiment, &blocks, &found);
@@ -274,6 +366,7 @@ fn part(count: u64, sets: u64) -> String {
 /// The success ratio of a test as a cell of CSV: a number, or a lower bound where verdicts are unknown.
 fn success(accepted: u64, unknown: u64, sets: u64) -> String {
     match unknown {
+        _ if sets == 0 => String::new(),
         0 => part(accepted, sets),
         _ if unknown == sets => "unknown".into(),
         _ => format!(">={}", part(accepted, sets)),
@@ -281,7 +374,7 @@ fn success(accepted: u64, unknown: u64, sets: u64) -> String {
 }
 
 fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
-    let (args, sets) = (experiment.args, experiment.args.sets);
+    let args = experiment.args;
     let names = || experiment.methods.iter().map(Method::name);
     let unknown = |test: usize| sums.iter().map(|sum| sum.unknown[test]).sum::<u64>();
     let doubtful: Vec<usize> = (0..experiment.methods.len()).filter(|test| unknown(*test) > 0).collect();
@@ -291,29 +384,31 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
     }
     let mut out = BufWriter::new(io::stdout().lock());
     if args.common.json {
-        let point = |(point, sum): (&u64, &Counts)| {
+        let point = |(index, (point, sum)): (usize, (&u64, &Counts))| {
+            let sets = experiment.sets(index);
             let tests = experiment.methods.iter().enumerate().map(|(t, method)| {
                 let (accepted, unknown) = (sum.accepted[t], sum.unknown[t]);
                 let counts = if method.only_refuses() { "not refused" } else { "accepted" };
-                let ratio = |n: u64| n as f64 / sets as f64;
+                let ratio = |n: u64| (sets > 0).then(|| n as f64 / sets as f64);
                 json!({"test": method.name(), "accepted": accepted, "unknown": unknown, "counts": counts,
-                       "ratio": (unknown == 0).then(|| ratio(accepted)),
+                       "ratio": ratio(accepted).filter(|_| unknown == 0),
                        "ratio_at_least": ratio(accepted), "ratio_at_most": ratio(accepted + unknown)})
             });
             json!({"utilisation": ratio(*point), "sets": sets, "tests": tests.collect::<Vec<_>>()})
         };
-        let points: Vec<Value> = experiment.points.iter().zip(sums).map(point).collect();
+        let points: Vec<Value> = experiment.points.iter().zip(sums).enumerate().map(point).collect();
         writeln!(out, "{}", json!({"setup": experiment.setup(), "notes": notes, "points": points}))?;
     } else {
         let unknown = doubtful.iter().map(|&test| format!("{}_unknown", experiment.methods[test].name()));
         writeln!(out, "utilisation,sets,{}", names().map(String::from).chain(unknown).collect::<Vec<_>>().join(","))?;
-        for (point, sum) in experiment.points.iter().zip(sums) {
+        for (index, (point, sum)) in experiment.points.iter().zip(sums).enumerate() {
+            let sets = experiment.sets(index);
             write!(out, "{},{sets}", ratio(*point))?;
             for (accepted, unknown) in sum.accepted.iter().zip(&sum.unknown) {
                 write!(out, ",{}", success(*accepted, *unknown, sets))?;
             }
             for &test in &doubtful {
-                write!(out, ",{}", part(sum.unknown[test], sets))?;
+                write!(out, ",{}", if sets > 0 { part(sum.unknown[test], sets) } else { String::new() })?;
             }
             writeln!(out)?;
         }
@@ -328,30 +423,47 @@ fn report(experiment: &Experiment<'_>, sums: &[Counts]) -> Outcome {
 
 /// The curves. A bar goes from the part that is accepted to the part that may be, and a point without a verdict has no dot.
 fn picture(experiment: &Experiment<'_>, sums: &[Counts], notes: &[String]) -> String {
-    let (args, sets) = (experiment.args, experiment.args.sets);
-    let dot = |accepted: u64, above: u64| (above < sets).then_some(Dot { value: accepted, below: 0, above });
-    let dots = |test: usize| sums.iter().map(|s| dot(s.accepted[test], s.unknown[test])).collect();
+    let args = experiment.args;
+    let dot = |(point, sum): (usize, &Counts), test: usize| {
+        let (accepted, above, sets) = (sum.accepted[test], sum.unknown[test], experiment.sets(point));
+        let part = |count: u64| count * 1_000_000 / sets;
+        (above < sets).then(|| Dot { value: part(accepted), below: 0, above: part(accepted + above) - part(accepted) })
+    };
+    let dots = |test: usize| sums.iter().enumerate().map(|at| dot(at, test)).collect();
     let name = |m: &Method| if m.only_refuses() { format!("{}: not refused", m.name()) } else { m.name().to_owned() };
     let lines: Vec<(String, Vec<Option<Dot>>)> =
         experiment.methods.iter().enumerate().map(|(test, m)| (name(m), dots(test))).collect();
-    let barred = lines.iter().flat_map(|(_, dots)| dots).flatten().any(|dot| dot.above > 0);
-    let kind = args.kind.json();
-    let text = |key: &str| kind[key].as_str().unwrap_or_default().to_string();
-    let mut note = format!(
-        "{} CPUs, {sets} sets per point, {}, periods {}{}, {} deadlines, seed {}",
-        experiment.cpus,
-        text("generator"),
-        text("periods"),
-        kind["grid"].as_str().map_or(String::new(), |grid| format!(" in multiples of {grid}")),
-        text("deadlines"),
-        args.kind.seed
-    );
-    let bars = barred.then_some("bars: up to the sets accepted if all unknown verdicts were yes");
-    for line in notes.iter().map(String::as_str).chain(bars) {
+    let cpus = experiment.cpus;
+    let mut note = match &experiment.file {
+        Some(file) => {
+            let of_each = (0..experiment.points.len()).map(|point| experiment.sets(point));
+            let (least, most) = (of_each.clone().min().unwrap_or(0), of_each.max().unwrap_or(0));
+            let each = if least == most { format!("{most}") } else { format!("{least} to {most}") };
+            let name = args.file.as_ref().and_then(|file| file.file_name()).unwrap_or_default().to_string_lossy();
+            format!("task sets of {name}: {}, {each} per point, CPUs: {cpus}", file.sets.len())
+        }
+        None => format!("random task sets: {}; CPUs: {cpus}, {} sets per point", args.kind.text(), args.sets),
+    };
+    if experiment.policies().next().is_some() {
+        note += &format!(", simulated for {}", args.duration);
+    }
+    for line in notes {
         note.push('\n');
         note.push_str(line);
     }
-    let panels = [Panel { title: String::new(), top: sets, worth: 1_000_000, lines }];
-    let (title, across) = ("Task sets accepted", "total utilisation");
-    curves::svg(&Picture { title, note: &note, across, points: &experiment.points, panels: &panels })
+    let (title, unit, across) = ("Task sets accepted", "part of the sets", "total utilisation (CPUs)");
+    let panels = [Panel { title: String::new(), unit: unit.into(), top: 1_000_000, worth: 1_000_000, lines }];
+    let bars = "bars: up to the sets accepted if all unknown verdicts were yes";
+    curves::svg(&Picture { title, note: &note, bars, across, points: &experiment.points, panels: &panels })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn utilisations_are_rounded_to_the_nearest() {
+        let tenths = [49_999, 50_000, 149_999, 150_000].map(|utilisation| rounded(utilisation, TENTH));
+        assert_eq!(tenths, [0, 100_000, 100_000, 200_000]);
+    }
 }

@@ -3,6 +3,7 @@
 use super::super::experiment::Common;
 use super::super::generate::SetArgs;
 use super::super::points::{Points, points};
+use super::runs::MEASURES;
 use crate::input::{Priorities, duration, placement};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -15,8 +16,9 @@ use takt_core::time::Span;
 /// What policies make of the same jobs as the load rises: deadlines met, utility accrued, migrations
 ///
 /// With FILE, a load is the factor on what its jobs need: their runtimes, `execution` and the runs of their `steps` (not those of
-/// handlers, nor budgets), and each seed is a run. Without, a load is the total utilisation of random task sets, released together,
-/// and each set is a run. All policies get the same jobs; those are counted whose deadline is not beyond the end.
+/// handlers, nor budgets), and each seed is a run. With task sets in CSV, a load is the factor on all runtimes, and each set is a run.
+/// Without FILE, a load is the total utilisation of random task sets, released together, and each set is a run. All policies get the
+/// same jobs; those are counted whose deadline is not beyond the end.
 ///
 /// Prints CSV: a row for each load and policy with means over the runs. `dsr` is the part of the jobs that met their deadline,
 /// `aur` the part of their utility that was accrued, `missed` and `aborted` are parts of the jobs, too; the rest is numbers per
@@ -24,8 +26,8 @@ use takt_core::time::Span;
 /// the same bytes, whatever the number of threads.
 #[derive(clap::Args, Debug)]
 pub(in super::super) struct Args {
-    /// Workload whose jobs are scaled; without it, random task sets
-    #[arg(value_name = "FILE", conflicts_with_all = ["sets", "utilities", "SetArgs"])]
+    /// Workload whose jobs are scaled, or task sets in CSV (`set_id,task_id,C_us,D_us,T_us`); without it, random task sets
+    #[arg(value_name = "FILE", conflicts_with_all = ["sets", "SetArgs"])]
     pub(super) file: Option<PathBuf>,
     /// Policies with commas between, such as `g-edf,ng-gua,rr:quantum=2ms`
     #[arg(long, value_name = "NAMES", value_parser = policies)]
@@ -39,16 +41,16 @@ pub(in super::super) struct Args {
     /// Simulated time of each run
     #[arg(long, value_parser = duration, default_value = "10s")]
     pub(super) duration: Span,
-    /// Seeds of the runs of a file, such as `1..5`; for what it draws at random
+    /// Seeds of the runs of a file, such as `1..5`, for what it draws at random; task sets in CSV take one
     #[arg(long, value_name = "FIRST..LAST", value_parser = seeds, default_value = "1", requires = "file")]
     pub(super) seeds: Seeds,
     /// Number of random sets for each load
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(super) sets: u64,
-    /// Utilities of random tasks: `uniform:1..100`, `equal`, `proportional` to the runtime, or `geometric` (1, 2, 4 … in random
-    /// order)
-    #[arg(long, value_name = "KIND", value_parser = utilities, default_value = "uniform:1..100")]
-    pub(super) utilities: Utilities,
+    /// Utilities of random tasks, and of task sets in CSV: `uniform:1..100` (the default), `equal`, `proportional` to the runtime, or
+    /// `geometric` (1, 2, 4 … in random order)
+    #[arg(long, value_name = "KIND", value_parser = utilities)]
+    pub(super) utilities: Option<Utilities>,
     /// What becomes of late jobs
     #[arg(long, value_enum, default_value_t = LateRule::Auto)]
     pub(super) late: LateRule,
@@ -62,6 +64,9 @@ pub(in super::super) struct Args {
     /// What the simulated machine costs, in place of the file's costs: `context_switch=4us,migration=8us`
     #[arg(long, value_name = "COSTS", value_parser = costs)]
     pub(super) costs: Option<Costs>,
+    /// Columns of the output and panels of the picture, such as `dsr,aur,missed`, each with its confidence interval
+    #[arg(long, value_name = "NAMES", value_parser = columns)]
+    pub(super) columns: Option<Columns>,
     /// Adds the differences from this policy, run by run, with their own confidence intervals
     #[arg(long, value_name = "POLICY")]
     pub(super) against: Option<String>,
@@ -108,6 +113,10 @@ impl LateRule {
 #[derive(Clone, PartialEq, Debug)]
 pub(in super::super) struct Policies(pub(in super::super) Vec<PolicySpec>);
 
+/// Places in [`MEASURES`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in super::super) struct Columns(pub(in super::super) Vec<usize>);
+
 /// First and last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Seeds(pub(in super::super) u64, pub(in super::super) u64);
@@ -135,6 +144,20 @@ pub(in super::super) fn policies(text: &str) -> Result<Policies, String> {
     Ok(Policies(policies))
 }
 
+fn columns(text: &str) -> Result<Columns, String> {
+    let mut columns = Vec::new();
+    for name in text.split(',').map(str::trim) {
+        let all = || MEASURES.iter().map(|measure| measure.name).collect::<Vec<_>>().join(", ");
+        let column = MEASURES.iter().position(|measure| measure.name == name);
+        let column = column.ok_or_else(|| format!("there is no column `{name}`; the columns are {}", all()))?;
+        if columns.contains(&column) {
+            return Err(format!("`{name}` is there twice"));
+        }
+        columns.push(column);
+    }
+    Ok(Columns(columns))
+}
+
 pub(in super::super) fn seeds(text: &str) -> Result<Seeds, String> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     let number = |text: &str| text.parse().map_err(|_| format!("`{text}` is no seed: write `1..5`, or one number"));
@@ -158,6 +181,15 @@ pub(super) fn utilities(text: &str) -> Result<Utilities, String> {
             Ok(Utilities::Uniform(number(low)?, number(high)?))
         }
         _ => Err("write `uniform:1..100`, `equal`, `proportional` or `geometric`".into()),
+    }
+}
+
+/// What becomes of late jobs, in words.
+pub(in super::super) fn late_text(late: Late) -> &'static str {
+    match late {
+        Late::Continue => "they continue",
+        Late::Abort => "aborted at their deadlines",
+        Late::AbortAtEvent => "aborted at the first event after their deadlines",
     }
 }
 
@@ -210,6 +242,14 @@ mod tests {
         assert_eq!(texts("edf,rr,rm, edf"), Err("`edf` is there twice".into()));
         assert_eq!(texts("c-rr:quantum=2ms,cluster=3,rm").unwrap(), "c-rr:quantum=2ms,cluster=3 rm");
         assert!(policies("edf,").is_err() && policies("efd").is_err() && policies("edf,a=1").is_err());
+    }
+
+    #[test]
+    fn columns_are_named() {
+        assert_eq!(columns("missed, dsr"), Ok(Columns(vec![2, 0])));
+        assert_eq!(columns("dsr,dsr"), Err("`dsr` is there twice".into()));
+        let unknown = columns("dsr,missd").unwrap_err();
+        assert!(unknown.starts_with("there is no column `missd`; the columns are dsr, aur, missed, "), "{unknown}");
     }
 
     #[test]

@@ -1,33 +1,37 @@
-//! What is simulated: a workload whose jobs are scaled, or random task sets.
+//! What is simulated: a workload whose jobs are scaled, task sets of a file, or random ones.
 
 use super::super::generate::{described, impossible};
 use super::super::points::ratio;
 use super::super::state::Block;
-use super::args::{Args, Seeds, utilities_text};
+use super::args::{Args, LateRule, Seeds, late_text, utilities_text};
 use super::runs::{self, Runs};
+use crate::commands::sets::{self, Set};
 use crate::commands::verdicts;
 use crate::failure::Failure;
 use crate::input::{Input, Priorities, priorities_of_sets, warn};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use takt_analysis::generate::Utilities;
 use takt_analysis::priorities::Rule;
 use takt_analysis::taskset::TaskSet;
-use takt_core::model::{Arrival, Execution, Load, Placement, PolicySpec, Scope, System, Task};
+use takt_core::model::{Arrival, Execution, Late, Load, Placement, PolicySpec, Scope, System, Task};
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
-use takt_workload::{Diagnostic, Workload};
+use takt_workload::{Diagnostic, Source, Workload};
 
 /// All that is simulated for all loads.
 pub(super) struct Cases<'a> {
     pub(super) args: &'a Args,
     pub(super) cpus: usize,
     policies: Vec<PolicySpec>,
-    /// The file as each policy has it; none for random sets.
+    /// The file as each policy has it; none for task sets.
     workloads: Vec<Workload>,
+    /// The task sets of a file.
+    sets: Option<(Source, Vec<Set>)>,
 }
 
-/// CPUs of random sets unless somebody says how many.
+/// CPUs of task sets without `--cpus`.
 const CPUS: u16 = 4;
 
 impl Cases<'_> {
@@ -41,7 +45,17 @@ impl Cases<'_> {
             policies.iter_mut().for_each(|p| p.placement = placement);
         }
         let mut workloads = Vec::new();
-        if let Some(file) = &args.file {
+        let sets = args.file.as_ref().filter(|file| sets::is_csv(file)).map(|file| sets::read(file)).transpose()?;
+        if sets.is_some() && args.seeds.0 != args.seeds.1 {
+            let message = "`--seeds` gives several seeds, and each task set of a CSV file is a run of its own";
+            return Err(Failure::input(message, "give one seed, such as `--seeds 1`"));
+        }
+        if let Some(file) = args.file.as_ref().filter(|_| sets.is_none()) {
+            if args.utilities.is_some() {
+                let message =
+                    format!("`--utilities` cannot be used with `{}`, which is no task set in CSV", file.display());
+                return Err(Failure::input(message, "write `utility:` to each task, or leave `--utilities` out"));
+            }
             for policy in &policies {
                 let (policy, placement) = (Some(*policy), args.placement);
                 let input = Input {
@@ -68,7 +82,7 @@ impl Cases<'_> {
         }
         let random = || usize::from(args.cpus.unwrap_or(CPUS));
         let cpus = workloads.first().map_or_else(random, |w| w.system.cpus.len());
-        Ok(Cases { args, cpus, policies, workloads })
+        Ok(Cases { args, cpus, policies, workloads, sets })
     }
 
     /// Says on standard error what may surprise.
@@ -97,7 +111,10 @@ impl Cases<'_> {
             }
             remarks.extend(match workload {
                 Some(workload) => verdicts::grid_note_of(&name, policy, &workload.system.tasks),
-                None => self.args.kind.grid_note(&name, policy),
+                None => match &self.sets {
+                    Some((_, sets)) => sets.iter().find_map(|s| verdicts::grid_note_of(&name, policy, &s.tasks)),
+                    None => self.args.kind.grid_note(&name, policy),
+                },
             });
         }
         remarks
@@ -123,10 +140,11 @@ impl Cases<'_> {
     /// Runs for each load. Copies of one run would make it look sure.
     pub(super) fn runs(&self) -> u64 {
         let Seeds(first, last) = self.args.seeds;
-        match self.workloads.is_empty() {
-            true => self.args.sets,
-            false if self.alike() => 1,
-            false => last - first + 1,
+        match (&self.sets, self.workloads.is_empty()) {
+            (Some((_, sets)), _) => sets.len() as u64,
+            (None, true) => self.args.sets,
+            (None, false) if self.alike() => 1,
+            (None, false) => last - first + 1,
         }
     }
 
@@ -143,23 +161,75 @@ impl Cases<'_> {
 
     /// What a run is called: its seed, or the number of its set.
     pub(super) fn run_name(&self, index: u64) -> u64 {
-        if self.workloads.is_empty() { index } else { self.args.seeds.0 + index }
+        match &self.sets {
+            Some((_, sets)) => sets[index as usize].id,
+            None if self.workloads.is_empty() => index,
+            None => self.args.seeds.0 + index,
+        }
+    }
+
+    /// Whether each run is a task set.
+    pub(super) fn of_sets(&self) -> bool {
+        self.workloads.is_empty()
+    }
+
+    fn utilities(&self) -> Utilities {
+        self.args.utilities.unwrap_or(Utilities::Uniform(1, 100))
+    }
+
+    /// The seed of random priorities and utilities of task sets.
+    fn seed(&self) -> u64 {
+        if self.sets.is_some() { self.args.seeds.0 } else { self.args.kind.seed }
+    }
+
+    /// What is simulated, in lines below a picture's title.
+    pub(super) fn caption(&self) -> String {
+        let args = self.args;
+        let of_file = || {
+            let name = args.file.as_ref().and_then(|file| file.file_name());
+            name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+        };
+        let (cpus, runs, utilities) = (self.cpus, self.runs(), utilities_text(self.utilities()));
+        let (source, kind) = match (&self.sets, self.workloads.is_empty()) {
+            (Some(_), _) => {
+                let source = format!("task sets of {}, utilities {utilities}, seed {}", of_file(), self.seed());
+                (source, format!("sets per point: {runs}"))
+            }
+            (None, true) => {
+                let kind = args.kind.text();
+                (format!("random task sets: {kind}, utilities {utilities}"), format!("sets per point: {runs}"))
+            }
+            (None, false) => {
+                let Seeds(first, last) = args.seeds;
+                let seeds = if runs > 1 { format!("seeds {first} to {last}") } else { format!("seed {first}") };
+                (of_file(), format!("runs per point: {runs}, {seeds}"))
+            }
+        };
+        let stated = self.workloads.first().filter(|w| w.settings.late_stated).map(|w| w.system.late);
+        let late = match (args.late, stated) {
+            (LateRule::Auto, Some(late)) => format!("{}, as the file says", late_text(late)),
+            (LateRule::Auto, None) => {
+                "aborted at their deadlines under policies that go by utility, continued under the others".into()
+            }
+            (LateRule::Continue, _) => late_text(Late::Continue).into(),
+            (LateRule::Abort, _) => late_text(Late::Abort).into(),
+            (LateRule::AbortAtEvent, _) => late_text(Late::AbortAtEvent).into(),
+        };
+        format!("{source}\nCPUs: {cpus}, {kind}, each {}; late jobs: {late}", args.duration)
     }
 
     /// All that the result depends on, but for the number of runs.
     pub(super) fn setup(&self) -> Value {
         let args = self.args;
-        let mut setup = match self.workloads.first() {
-            Some(workload) => {
-                let source = &workload.source;
-                json!({"file": source.name, "fingerprint": fingerprint(&source.text), "seed": args.seeds.0})
-            }
-            None => {
-                let mut setup = args.kind.json();
-                setup["utilities"] = json!(utilities_text(args.utilities));
-                setup
-            }
+        let of_file = |source: &Source| json!({"file": source.name, "fingerprint": fingerprint(&source.text), "seed": args.seeds.0});
+        let mut setup = match (&self.sets, self.workloads.first()) {
+            (Some((source, _)), _) => of_file(source),
+            (None, Some(workload)) => of_file(&workload.source),
+            (None, None) => args.kind.json(),
         };
+        if self.of_sets() {
+            setup["utilities"] = json!(utilities_text(self.utilities()));
+        }
         let c = args.costs.unwrap_or_default();
         let costs = [c.context_switch, c.migration, c.cache_reload, c.scheduler, c.scheduler_task, c.lock, c.interrupt];
         setup["cpus"] = json!(self.cpus);
@@ -176,8 +246,13 @@ impl Cases<'_> {
     }
 
     /// The total utilisation at a load, in millionths: of a file by the runtimes and periods that it declares, where its own
-    /// `load` is highest.
+    /// `load` is highest; of task sets the mean.
     pub(super) fn utilisation(&self, load: u64) -> u64 {
+        if let Some((_, sets)) = &self.sets {
+            let sum: u128 = sets.iter().map(|one| u128::from(sets::utilisation(&one.set))).sum();
+            let scaled = sum * u128::from(load) / sets.len().max(1) as u128;
+            return u64::try_from((scaled + 50_000_000) / 100_000_000 * 100).unwrap_or(u64::MAX);
+        }
         let Some(workload) = self.workloads.first() else { return load };
         let of = |task: &Task| {
             let (Some(runtime), Some(period)) = (task.runtime, task.arrival.period()) else { return 0 };
@@ -199,11 +274,18 @@ impl Cases<'_> {
         let load = self.args.loads.0[load];
         let mut found = Runs::default();
         for index in first..first + count {
-            let random = if self.workloads.is_empty() { self.random(load, index)? } else { Vec::new() };
+            let tasks = if self.of_sets() { self.tasks(load, index)? } else { Vec::new() };
             for (number, policy) in self.policies.iter().enumerate() {
                 let (system, scenario) = match self.workloads.get(number) {
                     Some(workload) => self.scaled(workload, load, index),
-                    None => (verdicts::machine(self.cpus, random.clone()), Scenario::default()),
+                    None => {
+                        let (mut system, mut scenario) =
+                            (verdicts::machine(self.cpus, tasks.clone()), Scenario::default());
+                        if self.sets.is_some() {
+                            takt_workload::scale(&mut system, &mut scenario, load as u32);
+                        }
+                        (system, scenario)
+                    }
                 };
                 let scenario = Scenario { costs: self.args.costs.unwrap_or(scenario.costs), ..scenario };
                 let stated = self.workloads.get(number).filter(|w| w.settings.late_stated).map(|w| w.system.late);
@@ -211,8 +293,7 @@ impl Cases<'_> {
                 let mut system = System { policy: *policy, late, horizon, ..system };
                 // The best order of priorities depends on the load.
                 let assigned = self.assigns(number).then(|| {
-                    let (seed, set) =
-                        if self.workloads.is_empty() { (self.args.kind.seed, index) } else { (system.seed, 0) };
+                    let (seed, set) = if self.of_sets() { (self.seed(), index) } else { (system.seed, 0) };
                     self.priorities().assign(&mut system, seed, set)
                 });
                 let run = runs::simulate(system, &scenario, length).map_err(|why| {
@@ -227,11 +308,16 @@ impl Cases<'_> {
         Ok(found)
     }
 
-    /// The tasks of a random set.
-    fn random(&self, load: u64, index: u64) -> Result<Vec<Task>, Failure> {
-        let (kind, seed) = (&self.args.kind, self.args.kind.seed);
-        let tasks = kind.draw(load, index).map_err(impossible)?;
-        let utilities = self.args.utilities.of(&tasks, seed, index).map_err(impossible)?;
+    /// The tasks of a set with their utilities: one of the file, not yet scaled, or a random one.
+    fn tasks(&self, load: u64, index: u64) -> Result<Vec<Task>, Failure> {
+        let of = |tasks: &[_]| self.utilities().of(tasks, self.seed(), index).map_err(impossible);
+        if let Some((_, sets)) = &self.sets {
+            let one = &sets[index as usize];
+            let with = |(task, utility): (&Task, u64)| Task { utility: Some(Utility::Step(utility)), ..task.clone() };
+            return Ok(one.tasks.iter().zip(of(&one.set.tasks)?).map(with).collect());
+        }
+        let tasks = self.args.kind.draw(load, index).map_err(impossible)?;
+        let utilities = of(&tasks)?;
         let why = |_| Failure::input("such periods are too long", "shorten `--periods`");
         let set = TaskSet::new(tasks, Span::from_us(1)).map_err(why)?;
         let with = |(task, utility)| Task { utility: Some(Utility::Step(utility)), ..described(task, &set) };

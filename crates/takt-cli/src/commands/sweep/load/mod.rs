@@ -10,7 +10,7 @@ use super::state::Subject;
 use crate::failure::Failure;
 use crate::files::{self, ready};
 use crate::outcome::{Outcome, Verdict};
-pub(super) use args::{Args, Policies, Seeds, policies, seeds};
+pub(super) use args::{Args, Policies, Seeds, late_text, policies, seeds};
 use cases::Cases;
 pub(super) use cases::fingerprint;
 pub(super) use report::{cells, millionths, quoted};
@@ -31,7 +31,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     let blocks = experiment::blocks(args.loads.0.len(), cases.runs(), BLOCK);
     let subject = Subject { format: "takt sweep load 2", setup: cases.setup(), questions: names.len() };
-    let found = experiment::carry_out(&args.common, &subject, &blocks, |block| cases.run_block(block, args.duration))?;
+    let work = |block| cases.run_block(block, args.duration);
+    let found = experiment::carry_out(&args.common, &subject, &blocks, "runs", work)?;
     cases.notes();
     let table = report::Table::new(&cases, &blocks, &found, against);
     for remark in &table.remarks {

@@ -5,7 +5,7 @@ use super::super::points::ratio;
 use super::super::state::Block;
 use super::super::statistics::{Mean, mean};
 use super::cases::Cases;
-use super::runs::{self, AUR, DSR, MIGRATIONS, Measure, OTHERS, Run, Runs};
+use super::runs::{self, MEASURES, MIGRATIONS, Measure, Run, Runs, WITH_INTERVALS};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
@@ -54,9 +54,23 @@ impl<'a> Table<'a> {
         mean(pairs.filter_map(|(own, other)| Some((measure.of)(own)? - (measure.of)(other)?)))
     }
 
+    /// The columns, each with whether its interval stands beside it.
+    fn columns(&self) -> Vec<(&'static Measure, bool)> {
+        match &self.cases.args.columns {
+            Some(chosen) => chosen.0.iter().map(|column| (&MEASURES[*column], true)).collect(),
+            None => MEASURES.iter().enumerate().map(|(column, m)| (m, column < WITH_INTERVALS)).collect(),
+        }
+    }
+
+    /// The columns of which `--against` shows differences, with the policy that is compared with.
+    fn gains(&self) -> Vec<(&'static Measure, usize)> {
+        let columns = self.columns().into_iter().filter(|(_, interval)| *interval);
+        self.against.into_iter().flat_map(|against| columns.clone().map(move |(m, _)| (m, against))).collect()
+    }
+
     /// Every run as CSV; utilities in millionths.
     pub(super) fn single_runs(&self) -> String {
-        let what = if self.cases.args.file.is_some() { "seed" } else { "set" };
+        let what = if self.cases.of_sets() { "set" } else { "seed" };
         let mut text = format!("load,{what},policy,{}\n", runs::NAMES.join(","));
         for (load, by_policy) in self.cases.args.loads.0.iter().zip(&self.runs) {
             for index in 0..self.cases.runs() {
@@ -89,13 +103,11 @@ impl<'a> Table<'a> {
         let number = |mean: Option<Mean>| json!({"mean": mean.map(|m| m.value), "ci95": mean.and_then(|m| m.half)});
         let policy = |policy: usize| {
             let mut object = json!({"policy": self.names[policy], "runs": self.counted(load, policy)});
-            for measure in [&DSR, &AUR].into_iter().chain(&OTHERS) {
+            for (measure, _) in self.columns() {
                 object[measure.name] = number(self.mean(load, policy, measure));
             }
-            if let Some(against) = self.against {
-                for measure in [&DSR, &AUR] {
-                    object[format!("{}_gain", measure.name)] = number(self.gain(load, policy, against, measure));
-                }
+            for (measure, against) in self.gains() {
+                object[format!("{}_gain", measure.name)] = number(self.gain(load, policy, against, measure));
             }
             object
         };
@@ -105,10 +117,14 @@ impl<'a> Table<'a> {
     }
 
     fn csv(&self) -> String {
-        let others = OTHERS.map(|m| m.name).join(",");
-        let mut text = format!("load,utilisation,policy,runs,dsr,dsr_ci95,aur,aur_ci95,{others}");
-        if self.against.is_some() {
-            text.push_str(",dsr_gain,dsr_gain_ci95,aur_gain,aur_gain_ci95");
+        let mut text = "load,utilisation,policy,runs".to_owned();
+        let with_interval = |name: String| format!(",{name},{name}_ci95");
+        for (measure, interval) in self.columns() {
+            let name = measure.name;
+            text += &if interval { with_interval(name.into()) } else { format!(",{name}") };
+        }
+        for (measure, _) in self.gains() {
+            text += &with_interval(format!("{}_gain", measure.name));
         }
         text.push('\n');
         for (load, factor) in self.cases.args.loads.0.iter().enumerate() {
@@ -116,14 +132,16 @@ impl<'a> Table<'a> {
             for (policy, name) in self.names.iter().enumerate() {
                 let counted = self.counted(load, policy).to_string();
                 let mut row = vec![ratio(*factor), utilisation.clone(), quoted(name), counted];
-                row.extend([&DSR, &AUR].into_iter().flat_map(|m| cells(self.mean(load, policy, m))));
-                row.extend(OTHERS.iter().map(|m| match self.mean(load, policy, m) {
-                    Some(Mean { value, .. }) if m.ratio => format!("{value:.4}"),
-                    Some(Mean { value, .. }) => format!("{value:.1}"),
-                    None => String::new(),
-                }));
-                if let Some(against) = self.against {
-                    row.extend([&DSR, &AUR].into_iter().flat_map(|m| cells(self.gain(load, policy, against, m))));
+                for (measure, interval) in self.columns() {
+                    match self.mean(load, policy, measure) {
+                        mean if interval => row.extend(cells(mean)),
+                        Some(Mean { value, .. }) if measure.ratio => row.push(format!("{value:.4}")),
+                        Some(Mean { value, .. }) => row.push(format!("{value:.1}")),
+                        None => row.push(String::new()),
+                    }
+                }
+                for (measure, against) in self.gains() {
+                    row.extend(cells(self.gain(load, policy, against, measure)));
                 }
                 text.push_str(&row.join(","));
                 text.push('\n');
@@ -132,7 +150,7 @@ impl<'a> Table<'a> {
         text
     }
 
-    /// Deadlines met, utility accrued and migrations over the load.
+    /// The chosen columns over the load; by default deadlines met, utility accrued and migrations.
     pub(super) fn picture(&self) -> String {
         let args = self.cases.args;
         let lines = |measure: &Measure| {
@@ -143,32 +161,20 @@ impl<'a> Table<'a> {
             let dots = |policy| (0..self.runs.len()).map(|load| dot(load, policy)).collect::<Vec<Option<Dot>>>();
             self.names.iter().enumerate().map(|(p, name)| (name.clone(), dots(p))).collect::<Vec<_>>()
         };
-        let ratios = |title: &str, measure: &Measure| Panel {
-            title: title.into(),
-            top: 1_000_000,
-            worth: 1_000_000,
-            lines: lines(measure),
+        let panel = |measure: &Measure| {
+            let lines = lines(measure);
+            let most = lines.iter().flat_map(|(_, dots)| dots).flatten().map(|d| d.top()).max().unwrap_or(0);
+            let top = if measure.ratio { 1_000_000 } else { round_up(most) };
+            Panel { title: measure.title.into(), unit: measure.unit.into(), top, worth: top, lines }
         };
-        let migrations = lines(&MIGRATIONS);
-        let most = migrations.iter().flat_map(|(_, dots)| dots).flatten().map(|d| d.top()).max().unwrap_or(0);
-        let top = round_up(most);
-        let mut panels = vec![
-            ratios("deadline satisfaction ratio", &DSR),
-            ratios("accrued utility ratio", &AUR),
-            Panel { title: "migrations per run".into(), top, worth: top, lines: migrations },
-        ];
-        // From one CPU nobody can migrate.
-        panels.truncate(if self.cases.cpus > 1 { 3 } else { 2 });
-        let source = match &args.file {
-            Some(file) => file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
-            None => "random task sets".into(),
-        };
-        let across = if args.file.is_some() { "factor on what jobs need" } else { "total utilisation" };
-        let (cpus, runs) = (self.cases.cpus, self.cases.runs());
-        let note = format!("{source}, CPUs: {cpus}, runs per point: {runs}, each {}", args.duration);
-        let note = [&[note], &self.remarks[..]].concat().join("\n");
-        let title = "Load and what policies make of it";
-        curves::svg(&Picture { title, note: &note, across, points: &args.loads.0, panels: &panels })
+        // On one CPU no job migrates.
+        let by_default = [0, 1, MIGRATIONS].into_iter().filter(|column| *column != MIGRATIONS || self.cases.cpus > 1);
+        let columns = args.columns.as_ref().map_or_else(|| by_default.collect(), |chosen| chosen.0.clone());
+        let panels: Vec<Panel> = columns.iter().map(|column| panel(&MEASURES[*column])).collect();
+        let across = if args.file.is_some() { "load (factor on runtimes)" } else { "load (total utilisation in CPUs)" };
+        let note = [&[self.cases.caption()], &self.remarks[..]].concat().join("\n");
+        let (title, bars) = ("Policies as the load rises", "bars: 95 % confidence intervals of the means");
+        curves::svg(&Picture { title, note: &note, bars, across, points: &args.loads.0, panels: &panels })
     }
 }
 
@@ -189,7 +195,7 @@ pub(in super::super) fn cells(mean: Option<Mean>) -> [String; 2] {
 
 /// A cell of CSV: settings have commas between them.
 pub(in super::super) fn quoted(name: &str) -> String {
-    if name.contains(',') { format!("\"{name}\"") } else { name.to_string() }
+    if name.contains([',', '"']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_string() }
 }
 
 #[cfg(test)]

@@ -50,6 +50,10 @@ pub(super) fn simulate(system: System, scenario: &Scenario, length: Span) -> Res
 /// One thing that is read from runs and averaged.
 pub(super) struct Measure {
     pub(super) name: &'static str,
+    /// What it is called above its panel.
+    pub(super) title: &'static str,
+    /// Its unit, beside the axis.
+    pub(super) unit: &'static str,
     /// Nothing of a run that cannot say.
     pub(super) of: fn(&Run) -> Option<f64>,
     /// A part of a whole, so between 0 and 1.
@@ -66,30 +70,36 @@ fn part(run: &Run, of: usize, whole: usize) -> Option<f64> {
     (counts(run) && run[whole] > 0).then(|| run[of] as f64 / run[whole] as f64)
 }
 
-/// Deadline satisfaction ratio.
-pub(super) const DSR: Measure = Measure { name: "dsr", of: |run| part(run, 1, 0), ratio: true };
-/// Accrued utility ratio.
-pub(super) const AUR: Measure = Measure { name: "aur", of: |run| part(run, 4, 5), ratio: true };
-/// What figure 7 of ChronOS shows.
-pub(super) const MIGRATIONS: Measure = number("migrations", |run| counted(run, 8));
+/// Columns that have intervals in every output: the first so many.
+pub(super) const WITH_INTERVALS: usize = 2;
+/// The column of what figure 7 of ChronOS shows.
+pub(super) const MIGRATIONS: usize = 5;
 
-/// All but the first two, which have intervals in every output.
-pub(super) const OTHERS: [Measure; 7] = [
-    Measure { name: "missed", of: |run| part(run, 1, 0).map(|met| 1.0 - met), ratio: true },
-    Measure { name: "aborted", of: |run| part(run, 3, 0), ratio: true },
-    number("preemptions", |run| counted(run, 7)),
-    MIGRATIONS,
-    number("context_switches", |run| counted(run, 9)),
-    number("scheduler_runs", |run| counted(run, 10)),
-    number("interrupts", |run| counted(run, 11)),
+/// The columns, in the order of the table.
+pub(super) const MEASURES: [Measure; 9] = [
+    ratio("dsr", "deadline satisfaction ratio", JOBS, |run| part(run, 1, 0)),
+    ratio("aur", "accrued utility ratio", "part of the utility", |run| part(run, 4, 5)),
+    ratio("missed", "missed deadlines", JOBS, |run| part(run, 1, 0).map(|met| 1.0 - met)),
+    ratio("aborted", "aborted jobs", JOBS, |run| part(run, 3, 0)),
+    number("preemptions", "preemptions", |run| counted(run, 7)),
+    number("migrations", "migrations", |run| counted(run, 8)),
+    number("context_switches", "context switches", |run| counted(run, 9)),
+    number("scheduler_runs", "runs of the scheduler", |run| counted(run, 10)),
+    number("interrupts", "interrupts", |run| counted(run, 11)),
 ];
+
+const JOBS: &str = "part of the jobs";
 
 fn counted(run: &Run, of: usize) -> Option<f64> {
     counts(run).then(|| run[of] as f64)
 }
 
-const fn number(name: &'static str, of: fn(&Run) -> Option<f64>) -> Measure {
-    Measure { name, of, ratio: false }
+const fn ratio(name: &'static str, title: &'static str, unit: &'static str, of: fn(&Run) -> Option<f64>) -> Measure {
+    Measure { name, title, unit, of, ratio: true }
+}
+
+const fn number(name: &'static str, title: &'static str, of: fn(&Run) -> Option<f64>) -> Measure {
+    Measure { name, title, unit: "number per run", of, ratio: false }
 }
 
 /// The runs of a block: those of the first case by policy, then those of the next.
