@@ -3,6 +3,7 @@
 use super::aborts;
 use crate::input::{Input, priorities_note, warn};
 use crate::outcome::Outcome;
+use crate::progress::Progress;
 use crate::report::assignment::{self, Piece, Placed};
 use crate::report::percent as millionths;
 use crate::report::{Cell, number, table};
@@ -69,6 +70,7 @@ fn not_carried_out(workload: &Workload) {
 }
 
 fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outcome {
+    let progress = Progress::busy("checking");
     let verdict = in_scenario(named(online::verdict(&workload.system), workload), workload);
     let report = control::report(&workload.system);
     let parts: Vec<Verdict> =
@@ -78,6 +80,7 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
     let refused: Vec<Home> = homes.iter().filter(|home| !home.fits).cloned().collect();
     let placed = placed(workload, &homes);
     let late = tardiness::bound(&workload.system).filter(|_| left_out(workload).is_empty());
+    progress.finish();
     if args.json {
         let valued = workload.system.tasks.iter().any(|t| t.utility.is_some());
         let tasks = workload.tasks.iter().zip(&workload.system.tasks).zip(&verdict.responses);

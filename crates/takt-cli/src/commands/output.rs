@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::files;
+use crate::progress::Progress;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -342,7 +343,10 @@ impl Recorder {
                 let hint = "write a trace with `--trace`, and draw that range with `takt trace convert --from --to`";
                 return written.and(Err(Failure::input(message, hint)));
             }
-            files::write(path, gantt::svg(&trace, options))?;
+            let progress = Progress::busy("drawing");
+            let picture = gantt::svg(&trace, options);
+            progress.finish();
+            files::write(path, picture)?;
         }
         written
     }

@@ -7,12 +7,12 @@ use crate::files;
 use crate::header;
 use crate::input::{Input, LateJobs, duration, ignored, priorities_note};
 use crate::outcome::{Outcome, Verdict};
+use crate::progress::Progress;
 use crate::report::Summary;
 use crate::report::simulated::{Notes, Simulated};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use takt_core::model::{Arrival, Backlog, Invalid, Late, Load, OnAbort, Step, System, Task, TaskId};
 use takt_core::record::{Record, Sink};
@@ -112,8 +112,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut engine = crate::input::engine(system).map_err(|e| unsuitable(&workload, &e))?;
     let n = workload.tasks.len();
     let mut responses = Responses::new(n);
-    let progress = bar(length, args.output.for_people());
-    let tick = |now: Time| progress.set_position((now.ns() / 1_000_000) as u64);
+    // A bar would stand between the records.
+    let progress = match args.output.to_stdout() && io::stdout().is_terminal() {
+        true => Progress::none(),
+        false => Progress::part((length.ns() as u64).max(1), "of simulated time"),
+    };
+    let tick = |now: Time| progress.set(now.ns() as u64);
     let mut out = BufWriter::new(io::stdout().lock());
     let mut recorder = Recorder::new(&args.output, header)?;
     recorder.begin(false, |_| ());
@@ -128,7 +132,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None if idle => Some(takt_sim::simulate(&mut engine, &workload.scenario, length, &mut sink.0, tick)),
         None => Some(takt_sim::simulate(&mut engine, &workload.scenario, length, &mut sink, tick)),
     };
-    progress.finish_and_clear();
+    progress.finish();
     let counts: Vec<_> = (0..n as u32).map(|t| engine.counts(TaskId(t))).collect();
     let (context_switches, windows_lost) = (engine.context_switches(), engine.windows_lost());
     let deadlocks = engine.deadlocks();
@@ -362,14 +366,4 @@ fn default_length(system: &System) -> Span {
         }
     }
     hyperperiod + last_offset
-}
-
-/// A progress bar in milliseconds of the schedule; none when standard error is no terminal.
-fn bar(length: Span, wanted: bool) -> ProgressBar {
-    if !wanted {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{wide_bar} {percent}% of simulated time, {eta} left");
-    ProgressBar::new((length.ns() / 1_000_000).max(1) as u64)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -5,6 +5,7 @@ use crate::files::{self, ready};
 use crate::header::settings;
 use crate::input::{Input, duration, warn};
 use crate::outcome::{Outcome, Verdict};
+use crate::progress::{Counted, Progress};
 use crate::report::{Cell, aligned, short, table};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -149,7 +150,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
         Command::Diff { a, b, tolerance, allow, ignore_cpus, json } => {
             let compare = if *ignore_cpus { diff::diff_ignoring_cpus } else { diff::diff };
-            let diff = compare(&read(a)?, &read(b)?, *tolerance);
+            let (a, b) = (read(a)?, read(b)?);
+            let progress = Progress::busy("comparing");
+            let diff = compare(&a, &b, *tolerance);
+            progress.finish();
             let equal = diff.order_equal && diff.beyond * 100 <= diff.compared * usize::from(*allow);
             if *json {
                 let point = |p: &Point| json!({"task": p.task, "job": p.job, "a_ns": p.a.map(Time::ns), "b_ns": p.b.map(Time::ns)});
@@ -166,8 +170,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn show(trace: &Trace, options: &TextOptions, out: &mut impl Write) -> Outcome {
-    write!(out, "{}", gantt::text(trace, options))?;
-    let summary = summary::summarize(trace);
+    let progress = Progress::busy("drawing");
+    let (chart, summary) = (gantt::text(trace, options), summary::summarize(trace));
+    progress.finish();
+    write!(out, "{chart}")?;
     let total = summary.total;
     let handlers = summary.total.handlers;
     let [activations, cut_off, behind] = [total.activations, total.cut_off, total.behind];
@@ -199,10 +205,12 @@ fn note_end(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
 
 fn checked(trace: &Trace, file: Option<&Path>, tolerance: Span, as_json: bool, out: &mut impl Write) -> Outcome {
     let workload = file.map(|file| workload_of(trace, file)).transpose()?;
+    let progress = Progress::busy("checking");
     let mut findings = check::check(trace, workload.as_ref().map(|w| &w.system), tolerance);
     if let Some(workload) = workload.filter(|w| !changes_releases(w)) {
         findings.extend(check::arrivals(trace, &workload.system));
     }
+    progress.finish();
     if as_json {
         let (records, complete) = (trace.records.len(), trace.footer.is_some());
         writeln!(out, "{}", json!({"records": records, "complete": complete, "findings": objects(&findings)}))?;
@@ -270,7 +278,9 @@ fn kernel(trace: &Trace, path: &Path, tolerance: Span, busy: bool, as_json: bool
     if switches.lines == 0 {
         return Err(Failure::input(format!("`{}` holds no sched_switch lines", path.display()), hint));
     }
+    let progress = Progress::busy("comparing");
     let comparison = kernel_check::compare(trace, &switches, tolerance, busy);
+    progress.finish();
     let agree = comparison.findings.is_empty();
     if as_json {
         let tasks = comparison.accounts.iter();
@@ -303,6 +313,9 @@ fn read(path: &Path) -> Result<Trace, Failure> {
     let format = Format::from_path(path)
         .ok_or_else(|| Failure::input(format!("the ending of `{}` names no trace format", path.display()), hint))?;
     let file = File::open(path).map_err(|e| Failure::file("read", path, &e))?;
+    let bytes = file.metadata().map_or(0, |about| about.len());
+    let progress = Progress::part(bytes.max(1), "of the trace read");
+    let file = Counted { inner: file, progress: &progress };
     takt_trace::read(io::BufReader::new(file), format)
         .map_err(|e| Failure::input(format!("`{}` cannot be read: {e}", path.display()), hint))
 }
@@ -423,7 +436,10 @@ fn convert(trace: &mut Trace, output: &Path, range: (Time, Option<Time>), width:
     let (from, to) = range;
     if output.extension().is_some_and(|e| e == "svg") {
         let options = SvgOptions { width, from, to, ..SvgOptions::default() };
-        return files::write(output, gantt::svg(trace, &options));
+        let progress = Progress::busy("drawing");
+        let picture = gantt::svg(trace, &options);
+        progress.finish();
+        return files::write(output, picture);
     }
     let format = Format::from_path(output).ok_or_else(|| {
         let message = format!("the ending of `{}` names no trace format", output.display());
@@ -450,7 +466,11 @@ fn write_jobs(trace: &Trace, output: &Path) -> Result<(), Failure> {
 }
 
 fn pour(trace: &Trace, mut writer: Box<dyn Writer + Send>) -> io::Result<()> {
-    trace.records.iter().try_for_each(|r| writer.record(r))?;
+    let progress = Progress::part(trace.records.len().max(1) as u64, "of the trace written");
+    for record in &trace.records {
+        writer.record(record)?;
+        progress.inc(1);
+    }
     match &trace.footer {
         Some(footer) => writer.finish(footer),
         None => writer.flush(),

@@ -4,6 +4,7 @@ use super::options::Common;
 use crate::failure::Failure;
 use crate::files;
 use crate::outcome::{Outcome, Verdict};
+use crate::progress::LINE;
 use crate::report::{Cell, alike, table};
 use serde_json::{Value, json};
 use std::cell;
@@ -12,6 +13,7 @@ use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::leftovers::OnCrash;
@@ -53,18 +55,32 @@ pub(super) struct Session {
     pub(super) quick: bool,
     load_before: String,
     shown: cell::Cell<bool>,
+    /// When a line was last written where there is no terminal.
+    said: cell::Cell<Instant>,
 }
 
 impl Session {
     pub(super) fn begin(bench: &'static str, rounds: u32, quick: bool) -> Session {
-        Session { bench, rounds, quick, load_before: load(), shown: cell::Cell::new(false) }
+        Session {
+            bench,
+            rounds,
+            quick,
+            load_before: load(),
+            shown: cell::Cell::new(false),
+            said: cell::Cell::new(Instant::now()),
+        }
     }
 
-    /// Says on a terminal what is going on.
+    /// Says what is going on: always on a terminal, else with some time between two lines. No thread does so: a bench that measures has
+    /// none to itself.
     pub(super) fn progress(&self, what: &str) {
         if io::stderr().is_terminal() && takt_exec::is_writable(io::stderr()) {
             let _ = write!(io::stderr(), "\r\x1b[K{}: {what}", self.bench);
             self.shown.set(true);
+        } else if !io::stderr().is_terminal() && self.said.get().elapsed() >= LINE {
+            // The bench goes on without it.
+            let _ = writeln!(io::stderr(), "progress: {}: {what}", self.bench);
+            self.said.set(Instant::now());
         }
     }
 
@@ -74,7 +90,7 @@ impl Session {
     }
 
     /// Takes away what stands on the terminal.
-    fn clear(&self) {
+    pub(super) fn clear(&self) {
         if self.shown.take() {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }

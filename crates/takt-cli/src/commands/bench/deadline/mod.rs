@@ -6,7 +6,7 @@ mod patterns;
 mod worker;
 
 use super::figures::{median, text};
-use super::lab::{Child, Machine, load};
+use super::lab::{Child, Machine, Session, load};
 use super::options::{Form, Rounds};
 use crate::failure::Failure;
 use crate::input::duration;
@@ -15,7 +15,7 @@ use crate::report::table;
 use course::{Apart, Course, simulated};
 use patterns::{PATTERNS, Pattern};
 use serde_json::{Value, json};
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -265,6 +265,7 @@ fn noticed(stage: &Stage) -> Result<Noticed, Failure> {
 pub(super) fn run(args: &Args) -> Outcome {
     let before = load();
     let rounds = args.rounds.count(&args.form);
+    let session = Session::begin("deadline", rounds, args.form.quick);
     let stage = Stage::new()?;
     let tolerance = args.tolerance.unwrap_or_else(tick);
     let cpus = rt::affinity(0)?.iter().count();
@@ -276,9 +277,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let mut cases: Vec<Case> = suited.iter().flat_map(both).collect();
     for round in 1..=rounds {
         for case in &mut cases {
-            if io::stderr().is_terminal() {
-                let _ = write!(io::stderr(), "\r\x1b[Kdeadline: round {round} of {rounds}, {}", case.pattern.name);
-            }
+            session.round(round, case.pattern.name);
             let real = stage.act(case.pattern, case.noticed == Noticed::AtOnce)?;
             let from = |courses: &[Course]| {
                 let apart = real.iter().zip(courses).map(|(real, course)| real.apart(course));
@@ -289,9 +288,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             case.rounds.push(Round { apart, ends: real.into_iter().map(|course| course.ends).collect() });
         }
     }
-    if io::stderr().is_terminal() {
-        let _ = write!(io::stderr(), "\r\x1b[K");
-    }
+    session.clear();
     let (machine, after) = (Machine::read(), load());
     let agrees = |case: &Case| (!args.form.quick).then(|| case.agrees(tolerance));
     let mut out = io::stdout().lock();

@@ -247,8 +247,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             }));
         }
     }
-    let shown = !args.json && !args.csv;
-    let found = workers::all(&jobs, shown, |job| job.run(&set));
+    let found = workers::all(&jobs, |job| job.run(&set));
     let unsuitable = |policy: &PolicySpec, error: takt_core::model::Invalid| {
         let name = takt_workload::policy_text(policy);
         Failure::input(format!("{name} cannot schedule the set: {error}"), "choose another policy or another set")
@@ -265,7 +264,7 @@ pub(super) fn run(args: &Args) -> Outcome {
                 looping.push(line.policy);
             }
         }
-        let found = workers::all(&looping, false, |policy| steady::run(&machine, *policy));
+        let found = workers::all(&looping, |policy| steady::run(&machine, *policy));
         for (policy, result) in looping.iter().zip(found) {
             steady.push((*policy, result.map_err(|e| unsuitable(policy, e))?));
         }
