@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Work that is done earlier shows nothing.
+/// Shorter work shows nothing.
 const FIRST: Duration = Duration::from_secs(1);
 /// Between two pictures of the bar.
 const TICK: Duration = Duration::from_millis(200);
@@ -18,7 +18,7 @@ pub(crate) const LINE: Duration = Duration::from_secs(10);
 /// Shows how far some work is, until it is finished or dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// The thread that shows it, and what ends the thread.
+    /// The thread that shows the progress, and the channel whose end stops it.
     shown: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
 }
 
@@ -74,7 +74,7 @@ impl Progress {
             let mut time = LINE - FIRST;
             while waits(time) {
                 time = LINE;
-                // The work goes on without it.
+                // The work continues without it.
                 let _ = writeln!(io::stderr(), "progress: {}", line(&own));
             }
         };
@@ -91,7 +91,7 @@ impl Progress {
         self.bar.set_position(pieces);
     }
 
-    /// Takes away what is shown.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         if let Some((end, thread)) = self.shown.lock().unwrap_or_else(PoisonError::into_inner).take() {
             drop(end);
@@ -113,12 +113,12 @@ fn counted(position: u64, total: u64, unit: &str, eta: Duration) -> String {
     format!("{position} of {total} {unit} ({percent} %){}", left(position, eta))
 }
 
-/// What is left; before the first piece is done it is unknown.
+/// The remaining time; unknown before the first piece is done.
 fn left(position: u64, eta: Duration) -> String {
     if position == 0 { String::new() } else { format!(", {} left", HumanDuration(eta)) }
 }
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 pub(crate) struct Counted<'p, R> {
     pub(crate) inner: R,
     pub(crate) progress: &'p Progress,
@@ -159,6 +159,6 @@ mod tests {
         Counted { inner: &b"abc"[..], progress: &part }.read_to_end(&mut text).unwrap();
         assert_eq!((text.as_slice(), part.bar.position()), (&b"abc"[..], 3));
         drop((busy, part, Progress::none()));
-        assert!(began.elapsed() < FIRST, "it waits for nothing");
+        assert!(began.elapsed() < FIRST, "the thread does not end at once");
     }
 }

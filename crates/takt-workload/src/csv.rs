@@ -25,7 +25,7 @@ struct Row {
     deadline: Place,
 }
 
-/// A cell: what it holds, without the quotes around it, and where it stands with them.
+/// A cell: its text without the quotes around it, and its place with them.
 struct Cell<'t> {
     text: Cow<'t, str>,
     place: Place,
@@ -37,10 +37,10 @@ struct Line<'t> {
     place: Place,
 }
 
-/// Reads a cell from a byte on, and returns where it ends: at a comma, at the end of a line, or at that of the text. Quotes are
-/// those of RFC 4180: a quoted cell may hold commas, and a quote in it is doubled. Spaces around a cell are no part of it.
+/// Reads the cell that begins at a byte. Returns its end: a comma, the end of the line, or the end of the text. Quotes are those of
+/// RFC 4180: a quoted cell may hold commas, and a quote in it is doubled. Spaces around a cell are ignored.
 ///
-/// Libraries for CSV give the text of a cell and not its place, which diagnostics need.
+/// Crates for CSV report the text of a cell without its place, which diagnostics need.
 fn cell<'t>(reader: &mut Reader, text: &'t str, from: usize) -> (Cell<'t>, usize) {
     let end_from = |at: usize| text[at..].find([',', '\n']).map_or(text.len(), |more| at + more);
     let start = text.len() - text[from..].trim_start_matches([' ', '\t']).len();

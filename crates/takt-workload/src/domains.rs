@@ -121,7 +121,7 @@ impl Domains {
         for domain in &self.list {
             let foreign = domain.cpus.difference(machine);
             if !foreign.is_empty() {
-                reader.push(foreign_cpus(&domain.place, &foreign, machine));
+                reader.push(foreign_cpus(&domain.place, &foreign, machine, "the domain"));
             }
         }
     }

@@ -63,13 +63,13 @@ pub(crate) fn one_cpu_only(policy: &PolicySpec, whose: &str, cpus: &CpuSet, plac
         .hint(format!("{instead}make {make}"))
 }
 
-pub(crate) fn foreign_cpus(place: &Place, foreign: &CpuSet, machine: &CpuSet) -> Diagnostic {
+/// CPUs that the machine does not have. `named` is the part of the file that names them, as in `the window`.
+pub(crate) fn foreign_cpus(place: &Place, foreign: &CpuSet, machine: &CpuSet, named: &str) -> Diagnostic {
     Diagnostic::error(place, format!("{} outside the machine", cpus_text(foreign)))
         .label(format!("the machine is {}", cpus_text(machine)))
-        .hint(
-            number_not_count(machine)
-                .unwrap_or_else(|| "the machine is set by `cpus`, or by `--cpus` on the command line".to_owned()),
-        )
+        .hint(number_not_count(machine).unwrap_or_else(|| {
+            format!("give {named} CPUs of the machine, or add CPUs to the machine: `cpus` in the file, or `--cpus`")
+        }))
 }
 
 /// The difference between `cpus: 2` and `--cpus 2`, if the machine is one CPU whose number may have been meant as a count.

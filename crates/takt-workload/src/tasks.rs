@@ -138,7 +138,7 @@ impl TaskList {
                     .hint("add `domains`, or remove this key"),
                 ),
                 (None, None, Some((set, place))) if !set.is_subset(machine) => {
-                    reader.push(foreign_cpus(place, &set.difference(machine), machine));
+                    reader.push(foreign_cpus(place, &set.difference(machine), machine, "the task"));
                 }
                 _ => {}
             }

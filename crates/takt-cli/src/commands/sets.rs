@@ -18,7 +18,7 @@ pub(crate) struct Set {
     pub(crate) set: TaskSet,
 }
 
-/// What the tests ask of a task.
+/// The hint about a task that the tests cannot take.
 pub(crate) const EVERY: &str = "every task needs `runtime`, `deadline` and `period`";
 
 /// Whether a file is read as task sets: its name ends in `.csv`.
@@ -50,7 +50,7 @@ pub(crate) fn utilisation(set: &TaskSet) -> u64 {
     u64::try_from((sum + 500_000) / 1_000_000).unwrap_or(u64::MAX)
 }
 
-/// What keeps the tests from a set, and the task that does.
+/// The reason why the tests cannot take a set, and the task that it is about.
 pub(crate) fn unsuitable(why: Unsuitable, names: &[String]) -> (Option<TaskId>, String) {
     let of = |task: usize, text: String| (Some(TaskId(task as u32)), text);
     match why {

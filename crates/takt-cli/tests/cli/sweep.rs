@@ -735,7 +735,7 @@ fn runs_in_which_nothing_is_counted_are_left_out() {
     assert_eq!(room.text("a.svg").matches(r#"class="mark""#).count(), 2 + 1);
 }
 
-/// `--columns` chooses what is printed and drawn, in its order, each with its interval.
+/// `--columns` names the columns and panels in their order, each with its interval.
 #[test]
 fn columns_are_chosen() {
     let room = Room::new();
@@ -773,7 +773,7 @@ fn columns_are_chosen() {
     assert!(policy.contains_key("missed_gain") && !policy.contains_key("aur"), "{policy:?}");
 }
 
-/// Sets that were written are simulated as those that are drawn: the same results for the same sets.
+/// Sets that are written and read have the results of the sets that are drawn.
 #[test]
 fn loads_of_sets_of_a_file() {
     let room = Room::new();
@@ -795,7 +795,7 @@ fn loads_of_sets_of_a_file() {
     assert_eq!(drawn_runs.replace("\n3.0,", "\n1.0,"), read_runs);
     assert!((number(&read[0], "utilisation") - 3.0).abs() < 0.01, "{:?}", read[0]);
     assert!(room.text("a.svg").contains("task sets of sets.csv, utilities uniform:1..100, seed 1"));
-    // The load is a factor on all runtimes, and the number of a set stands in the list of runs.
+    // The load is a factor on all runtimes. The list of runs has the number of each set.
     let text = "set_id,\"task_id\",C_us,D_us,T_us\n7,\"a, b\",4000,10000,10000\n3,c,6000,10000,10000\n";
     fs::write(room.path("two.csv"), text).unwrap();
     let (rows, runs) = load(&["two.csv", "--loads", "1,2", "--cpus", "1", "--columns", "missed"]);

@@ -294,7 +294,7 @@ fn windows(p: &mut Picture, line: &Timeline, top: f64, bottom: f64) {
 
 /// One interval, or several that are too close to be told apart.
 struct Bar {
-    /// The task that runs; `None` where several do.
+    /// The task; `None` for several.
     task: Option<usize>,
     x: f64,
     end: f64,
@@ -329,7 +329,7 @@ impl Bar {
         if self.pieces == 1 {
             self.fill(self.x, self.end);
         }
-        // What several tasks do at the same time on CPUs that they share counts once.
+        // Tasks that run at the same time on CPUs that they share count once.
         self.fill(x.max(self.end), end);
         self.ran += (i.to - i.from.max(self.last)).max(Span::ZERO);
         self.task = self.task.filter(|task| *task == i.task.index());

@@ -149,7 +149,7 @@ fn periodic(names: [&str; 2], period: i64, runs: [i64; 2], end: i64) -> takt_tra
     s.end(end)
 }
 
-/// The rows of a text chart below the axis, each without its label and what stands at its end.
+/// The rows of a text chart below the axis, each without its label.
 fn rows(chart: &str) -> Vec<String> {
     let label = chart.lines().nth(1).unwrap_or("").find("0s").expect("an axis");
     chart.lines().skip(3).map(|line| line.chars().skip(label).collect()).collect()

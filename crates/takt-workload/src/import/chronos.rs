@@ -468,7 +468,7 @@ fn machine(reader: &mut Reader, rows: &[Row], options: &Options, top: &Place) ->
     for row in rows {
         let foreign = row.cpus.map_or(CpuSet::EMPTY, |set| set.difference(&machine));
         if !foreign.is_empty() {
-            reader.push(foreign_cpus(&row.cpus_place, &foreign, &machine));
+            reader.push(foreign_cpus(&row.cpus_place, &foreign, &machine, "the task"));
         }
     }
     (machine, false)

@@ -253,7 +253,7 @@ fn build(
     for (set, place) in homes.iter().flatten() {
         let foreign = set.difference(&machine);
         if !foreign.is_empty() {
-            reader.push(foreign_cpus(place, &foreign, &machine));
+            reader.push(foreign_cpus(place, &foreign, &machine, "the task"));
         }
     }
     let mut system = System::new(machine, policy);

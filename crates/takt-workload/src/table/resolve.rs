@@ -115,7 +115,7 @@ fn resolve_window(
         let place = &slice.cpus_place;
         let foreign = cpus.difference(machine);
         if !foreign.is_empty() {
-            reader.push(foreign_cpus(place, &foreign, machine));
+            reader.push(foreign_cpus(place, &foreign, machine, "the window"));
         }
         if !cpus.is_disjoint(&all_taken) {
             let clash = taken.iter().find(|(set, _)| !set.is_disjoint(&cpus));

@@ -71,14 +71,14 @@ impl Session {
         }
     }
 
-    /// Says what is going on: always on a terminal, else with some time between two lines. No thread does so: a bench that measures has
-    /// none to itself.
+    /// Shows the present step: at once on a terminal, else at most one line every ten seconds. No thread of its own disturbs the
+    /// measurement.
     pub(super) fn progress(&self, what: &str) {
         if io::stderr().is_terminal() && takt_exec::is_writable(io::stderr()) {
             let _ = write!(io::stderr(), "\r\x1b[K{}: {what}", self.bench);
             self.shown.set(true);
         } else if !io::stderr().is_terminal() && self.said.get().elapsed() >= LINE {
-            // The bench goes on without it.
+            // The bench continues without it.
             let _ = writeln!(io::stderr(), "progress: {}: {what}", self.bench);
             self.said.set(Instant::now());
         }

@@ -9,9 +9,9 @@ pub(super) struct Picture<'a> {
     pub(super) title: &'a str,
     /// Lines below the title.
     pub(super) note: &'a str,
-    /// What a bar is, as the last line below the title; left out where there are no bars.
+    /// The meaning of bars, as the last line below the title; left out where there are no bars.
     pub(super) bars: &'a str,
-    /// What the points are, with their unit.
+    /// The label of the axis of points, with its unit.
     pub(super) across: &'a str,
     /// In millionths, ascending.
     pub(super) points: &'a [u64],
@@ -429,7 +429,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        // What is not known leaves a gap. A marker is in the legend.
+        // An unknown value leaves a gap. A marker is in the legend.
         let text = lines(&[vec![dot(5, 0), None, dot(5, 0)]]);
         assert_eq!((text.matches("<polyline").count(), text.matches(r#"class="mark""#).count()), (2, 3));
     }

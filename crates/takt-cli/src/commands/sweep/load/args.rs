@@ -184,7 +184,7 @@ pub(super) fn utilities(text: &str) -> Result<Utilities, String> {
     }
 }
 
-/// What becomes of late jobs, in words.
+/// The rule for late jobs in words.
 pub(in super::super) fn late_text(late: Late) -> &'static str {
     match late {
         Late::Continue => "they continue",

@@ -1,4 +1,4 @@
-//! What is simulated: a workload whose jobs are scaled, task sets of a file, or random ones.
+//! The simulated systems: a workload whose jobs are scaled, task sets of a file, or random ones.
 
 use super::super::generate::{described, impossible};
 use super::super::points::ratio;
@@ -182,7 +182,7 @@ impl Cases<'_> {
         if self.sets.is_some() { self.args.seeds.0 } else { self.args.kind.seed }
     }
 
-    /// What is simulated, in lines below a picture's title.
+    /// The caption of a picture: source, generator, seeds, machine, and the rule for late jobs.
     pub(super) fn caption(&self) -> String {
         let args = self.args;
         let of_file = || {

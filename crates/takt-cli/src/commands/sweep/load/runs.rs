@@ -47,15 +47,17 @@ pub(super) fn simulate(system: System, scenario: &Scenario, length: Span) -> Res
     Ok(run)
 }
 
+/// A number of a run; nothing of a run that cannot say.
+type Read = fn(&Run) -> Option<f64>;
+
 /// One thing that is read from runs and averaged.
 pub(super) struct Measure {
     pub(super) name: &'static str,
-    /// What it is called above its panel.
+    /// Title of its panel.
     pub(super) title: &'static str,
     /// Its unit, beside the axis.
     pub(super) unit: &'static str,
-    /// Nothing of a run that cannot say.
-    pub(super) of: fn(&Run) -> Option<f64>,
+    pub(super) of: Read,
     /// A part of a whole, so between 0 and 1.
     pub(super) ratio: bool,
 }
@@ -72,7 +74,7 @@ fn part(run: &Run, of: usize, whole: usize) -> Option<f64> {
 
 /// Columns that have intervals in every output: the first so many.
 pub(super) const WITH_INTERVALS: usize = 2;
-/// The column of what figure 7 of ChronOS shows.
+/// The column that figure 7 of ChronOS shows.
 pub(super) const MIGRATIONS: usize = 5;
 
 /// The columns, in the order of the table.
@@ -94,11 +96,11 @@ fn counted(run: &Run, of: usize) -> Option<f64> {
     counts(run).then(|| run[of] as f64)
 }
 
-const fn ratio(name: &'static str, title: &'static str, unit: &'static str, of: fn(&Run) -> Option<f64>) -> Measure {
+const fn ratio(name: &'static str, title: &'static str, unit: &'static str, of: Read) -> Measure {
     Measure { name, title, unit, of, ratio: true }
 }
 
-const fn number(name: &'static str, title: &'static str, of: fn(&Run) -> Option<f64>) -> Measure {
+const fn number(name: &'static str, title: &'static str, of: Read) -> Measure {
     Measure { name, title, unit: "number per run", of, ratio: false }
 }
 
