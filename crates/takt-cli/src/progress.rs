@@ -1,9 +1,10 @@
 //! Progress of work that can take more than a second: a bar on a terminal, and without one a line every ten seconds, both on
 //! standard error.
 
-use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt;
 use std::io::{self, IsTerminal, Read, Write};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// Progress through `total` pieces of work, such as `sets`.
     pub(crate) fn of(total: u64, unit: &'static str) -> Progress {
-        let style = format!("{{wide_bar}} {{pos}} of {{len}} {unit}, {{eta}} left");
+        let style = format!("{{wide_bar}} {{pos}} of {{len}} {unit}{{left}}");
         Progress::new(ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()), &style, move |bar| {
             counted(bar.position(), total, unit, bar.eta())
         })
@@ -33,7 +34,7 @@ impl Progress {
 
     /// Progress as a part of `total`, such as `read`: percent are shown, and not numbers.
     pub(crate) fn part(total: u64, what: &'static str) -> Progress {
-        let style = format!("{{wide_bar}} {{percent}} % {what}, {{eta}} left");
+        let style = format!("{{wide_bar}} {{percent}} % {what}{{left}}");
         Progress::new(ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()), &style, move |bar| {
             let percent = u128::from(bar.position()) * 100 / u128::from(total.max(1));
             format!("{percent} % {what}{}", left(bar.position(), bar.eta()))
@@ -55,7 +56,10 @@ impl Progress {
 
     fn new(bar: ProgressBar, style: &str, line: impl Fn(&ProgressBar) -> String + Send + 'static) -> Progress {
         let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = bar.with_style(style);
+        let remaining = |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let _ = out.write_str(&left(state.pos(), state.eta()));
+        };
+        let bar = bar.with_style(style.with_key("left", remaining));
         let (end, ended) = mpsc::channel();
         let own = bar.clone();
         let show = move || {
@@ -71,12 +75,7 @@ impl Progress {
                 }
                 return;
             }
-            let mut time = LINE - FIRST;
-            while waits(time) {
-                time = LINE;
-                // The work continues without it.
-                let _ = writeln!(io::stderr(), "progress: {}", line(&own));
-            }
+            lines(&own, &ended, LINE - FIRST, LINE, &mut io::stderr(), line);
         };
         // Without a thread nothing is shown.
         let thread = std::thread::Builder::new().name("progress".into()).spawn(show).ok();
@@ -104,6 +103,23 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.finish();
+    }
+}
+
+/// Writes a line after each of these times, until the work ends.
+fn lines(
+    bar: &ProgressBar,
+    ended: &Receiver<()>,
+    first: Duration,
+    later: Duration,
+    out: &mut impl Write,
+    line: impl Fn(&ProgressBar) -> String,
+) {
+    let mut time = first;
+    while ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
+        time = later;
+        // The work continues without it.
+        let _ = writeln!(out, "progress: {}", line(bar));
     }
 }
 
@@ -135,6 +151,7 @@ impl<R: Read> Read for Counted<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::{Cell, RefCell};
 
     #[test]
     fn lines_say_how_far_it_is() {
@@ -144,6 +161,22 @@ mod tests {
             counted(u64::MAX, u64::MAX, "x", Duration::ZERO),
             format!("{0} of {0} x (100 %), 0 seconds left", u64::MAX)
         );
+    }
+
+    #[test]
+    fn lines_come_until_the_work_ends() {
+        let (bar, count) = (ProgressBar::hidden(), Cell::new(0));
+        let (end, ended) = mpsc::channel();
+        let end = RefCell::new(Some(end));
+        let line = |_: &ProgressBar| {
+            count.set(count.get() + 1);
+            // The work ends after the third line.
+            end.borrow_mut().take_if(|_| count.get() == 3);
+            format!("line {}", count.get())
+        };
+        let (mut out, time) = (Vec::new(), Duration::from_millis(1));
+        lines(&bar, &ended, time, time, &mut out, line);
+        assert_eq!(String::from_utf8(out).unwrap(), "progress: line 1\nprogress: line 2\nprogress: line 3\n");
     }
 
     #[test]

@@ -73,9 +73,9 @@ impl Chart {
     }
 
     /// The columns that show their load, because a letter or a shade would hide that they are idle for a while: an idle stretch
-    /// between two of `stretches` touches them and is too short to leave a whole column blank.
+    /// between two of `stretches` is within the column, or one at each end of it leaves no column blank.
     fn crowded(&self, stretches: &[(Time, Time)]) -> Vec<bool> {
-        let mut crowded = vec![false; self.columns];
+        let mut hidden = vec![0_u8; self.columns];
         let cell = self.cell.ns();
         for pair in stretches.windows(2) {
             let (idle, next) = (pair[0].1, pair[1].0);
@@ -85,10 +85,13 @@ impl Chart {
             let (idle, next) = ((idle - self.from).ns(), (next - self.from).ns());
             let whole = (idle as u64).div_ceil(cell as u64) as i64 * cell;
             if whole + cell > next {
-                crowded[(idle / cell) as usize..=((next - 1) / cell) as usize].fill(true);
+                // One that is within a column counts twice.
+                for column in [idle / cell, (next - 1) / cell] {
+                    hidden[column as usize] = hidden[column as usize].saturating_add(1);
+                }
             }
         }
-        crowded
+        hidden.into_iter().map(|ends| ends >= 2).collect()
     }
 
     fn line(&self, label: &str, width: usize, cells: &[Cell]) -> String {
@@ -422,7 +425,7 @@ impl Used {
         let mut said: Vec<String> =
             known.iter().filter(|(c, _)| self.0.contains(c)).map(|(c, what)| format!("{c} {what}")).collect();
         if EIGHTHS.iter().any(|c| self.0.contains(c)) {
-            said.push("▁ to ▇ part of a column in which the CPU or task runs, with pauses".into());
+            said.push("▁ to ▇ runs with pauses: part of the column".into());
         }
         if said.is_empty() { String::new() } else { format!("{}\n", said.join("   ")) }
     }
