@@ -1,6 +1,7 @@
 //! Reading a workload, as `check`, `sim` and `run` do it.
 
 use crate::failure::{Failure, colour};
+use crate::progress::Progress;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use takt_analysis::priorities::{self, Rule};
@@ -148,7 +149,10 @@ pub(crate) fn duration(text: &str) -> Result<Span, String> {
 impl Input {
     /// Reads and checks the file. Warnings go to standard error. `machine` is what `all` stands for in a real run.
     pub(crate) fn load(&self, machine: Option<CpuSet>) -> Result<Workload, Failure> {
-        let workload = self.load_quietly(machine)?;
+        let progress = Progress::busy("reading the workload");
+        let read = self.load_quietly(machine);
+        progress.finish();
+        let workload = read?;
         let policy = &workload.system.policy;
         if self.placement.is_some() && !policy.uses_placement() {
             let name = crate::report::policy(policy);

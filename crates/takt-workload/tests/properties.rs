@@ -401,6 +401,40 @@ fn any_text_is_answered() {
     });
 }
 
+/// Names with commas, quotes, spaces and line ends, quoted as RFC 4180 has it, are read as they were written.
+#[test]
+fn quoted_cells_are_read_as_they_were_written() {
+    let names = prop::collection::vec("[a-c,\" é;]{0,5}", 1..6);
+    takt_testing::for_all(256, (names, any::<bool>()), |(names, all)| {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let number = |text: &str| if all { quoted(text) } else { text.to_owned() };
+        let mut text = ["set_id", "task_id", "C_us", "D_us", "T_us"].map(number).join(",") + "\r\n";
+        // Numbers tell names apart.
+        let names: Vec<String> = names.iter().enumerate().map(|(i, name)| format!("{name}{i}")).collect();
+        for name in &names {
+            text += &[number("7"), quoted(name), number("1"), number("2"), number("3")].join(",");
+            text.push('\n');
+        }
+        let source = Source { name: "x.csv".to_owned(), text: text.clone() };
+        let sets = load_sets(&source).unwrap_or_else(|faults| panic!("{faults:#?}\n{text}"));
+        let expected: Vec<String> = names.iter().map(|name| format!("T{name}")).collect();
+        prop_assert_eq!(&sets[0].names, &expected, "{}", text);
+        Ok(())
+    });
+}
+
+#[test]
+fn any_heap_of_cells_is_answered() {
+    const PARTS: [&str; 11] =
+        ["\"", "\"\"", ",", "\n", "\r\n", " ", "1", "set_id,task_id,C_us,D_us,T_us\n", "é", "\u{feff}", "-"];
+    takt_testing::for_all(256, prop::collection::vec(prop::sample::select(&PARTS[..]), 0..40), |cells| {
+        let text = cells.concat();
+        check("x.csv", format!("set_id,task_id,C_us,D_us,T_us\n{text}"));
+        check("x.csv", text);
+        Ok(())
+    });
+}
+
 #[test]
 fn any_heap_of_yaml_marks_is_answered() {
     takt_testing::for_all(256, prop::collection::vec(prop::sample::select(MARKS), 0..60), |parts| {

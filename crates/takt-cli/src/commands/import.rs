@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::input::{duration, warn};
 use crate::outcome::{Outcome, Verdict};
+use crate::progress::Progress;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use takt_core::cpus::MAX_CPUS;
@@ -136,16 +137,20 @@ fn import_chronos(args: &ChronosArgs) -> Outcome {
     let options = Options { policy: Some(args.policy), cpus: args.cpus.map(usize::from), ..Options::default() };
     let origin =
         format!("the ChronOS task set {} at a usage of {} %, for {}", source.name, args.usage, version.title());
-    write(&source, chronos::load_for(version, &source, &run, &options), &origin)
+    write(&source, || chronos::load_for(version, &source, &run, &options), &origin)
 }
 
 fn import_litmus(args: &LitmusArgs) -> Outcome {
     let source = Source::read(&args.file).map_err(|u| Failure::unreadable(&u))?;
     let options = Options { policy: args.policy, cpus: args.cpus.map(usize::from), ..Options::default() };
-    write(&source, litmus::load(&source, &options), &format!("the calls of rtspin and rt_launch in {}", source.name))
+    let origin = format!("the calls of rtspin and rt_launch in {}", source.name);
+    write(&source, || litmus::load(&source, &options), &origin)
 }
 
-fn write(source: &Source, read: Result<Workload, Vec<Diagnostic>>, origin: &str) -> Outcome {
+fn write(source: &Source, read: impl Fn() -> Result<Workload, Vec<Diagnostic>>, origin: &str) -> Outcome {
+    let progress = Progress::busy("reading the task set");
+    let read = read();
+    progress.finish();
     let workload = read.map_err(|faults| Failure::diagnostics(source, &faults))?;
     warn(source, &workload.warnings);
     let origin: String = origin.chars().map(|c| if c.is_control() { '?' } else { c }).collect();

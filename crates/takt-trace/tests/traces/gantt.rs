@@ -162,7 +162,7 @@ fn a_column_of_text_shows_the_part_in_which_it_runs() {
     assert!(chart.contains("a column is 100ms"), "{chart}");
     let of = |c: &str| c.repeat(40);
     assert_eq!(rows(&chart)[..3], [of("▆"), of("▂"), of("▄")], "{chart}");
-    assert!(chart.contains("▁ to ▇ part of a column in which the CPU or task runs"), "{chart}");
+    assert!(chart.contains("▁ to ▇ runs with pauses: part of the column"), "{chart}");
     // Without a pause the CPU is solid, and its column is that of the task that has most of it.
     let chart = text(&periodic(["a", "b"], 4, [1, 3], 4000), &TextOptions { width: 60, ..TextOptions::default() });
     assert_eq!(rows(&chart)[..3], [of("B"), of("▂"), of("▆")], "{chart}");

@@ -4,9 +4,10 @@ use super::points::total;
 use crate::commands::verdicts;
 use crate::failure::Failure;
 use crate::outcome::{Outcome, Verdict};
+use crate::progress::Progress;
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use takt_analysis::generate::{Deadlines, Generator, Impossible, Periods, Utilisations};
 use takt_analysis::taskset::TaskSet;
 use takt_core::model::{Arrival, PolicySpec, Task};
@@ -190,6 +191,8 @@ pub(super) fn described(task: &takt_analysis::taskset::Task, set: &TaskSet) -> T
 }
 
 pub(super) fn run(args: &Args) -> Outcome {
+    // A bar would be between the lines.
+    let progress = if io::stdout().is_terminal() { Progress::none() } else { Progress::of(args.sets, "sets") };
     let mut out = BufWriter::new(io::stdout().lock());
     for set in 0..args.sets {
         let tasks = args.kind.draw(args.utilisation, set).map_err(impossible)?;
@@ -199,6 +202,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         for (id, task) in tasks.iter().enumerate() {
             writeln!(out, "{set},{id},{},{},{}", task.runtime, task.deadline, task.period)?;
         }
+        progress.inc(1);
     }
     out.flush()?;
     Ok(Verdict::Done)
