@@ -30,8 +30,8 @@ use takt_core::time::Span;
 /// each point. Prints CSV: a row for each point, with the part of its sets that each test accepts (a simulated policy: that met
 /// all deadlines; `necessary`: that it does not refuse). The same seed gives the same bytes, whatever the number of threads.
 ///
-/// With FILE, the sets are those of a CSV file. Each belongs to the point that is nearest to its total utilisation, of two as near
-/// to the lower one; by default the points are the sets' own utilisations, rounded to tenths.
+/// With FILE, the sets are those of a CSV file. A set counts at the point nearest to its total utilisation; of two points as near, the
+/// lower one. By default the points are the utilisations of the sets, rounded to tenths.
 ///
 /// If the verdict is unknown for some sets, the cell is a lower bound, such as `>=0.7500`; if it is unknown for all, `unknown`. A
 /// column `TEST_unknown` then has the part of unknown verdicts. A test that applies to none of the sets is refused.
