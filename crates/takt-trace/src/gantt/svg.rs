@@ -305,7 +305,7 @@ struct Bar {
     handler: bool,
     /// The time in which something runs.
     ran: Span,
-    /// Of several pieces the pixels that they fill, by column from the one of `x` on.
+    /// The pixels that the pieces fill, by column from the one of `x` on; nothing for a bar that is drawn as it is.
     filled: Vec<f64>,
 }
 
@@ -375,6 +375,24 @@ impl Bar {
     }
 }
 
+/// Makes load per column of every narrow bar of a lane, also of one that stands alone. It takes whole columns up to its neighbours.
+fn whole_columns(bars: &mut [Bar], right: f64) {
+    for index in 0..bars.len() {
+        let before = index.checked_sub(1).map_or(f64::NEG_INFINITY, |before| bars[before].end);
+        let after = bars.get(index + 1).map_or(right, |after| after.x);
+        let bar = &mut bars[index];
+        if bar.pieces == 1 && !bar.is_narrow() {
+            continue;
+        }
+        if bar.pieces == 1 {
+            bar.fill(bar.x, bar.end);
+        }
+        let first = bar.x.floor();
+        bar.end = bar.end.ceil().max(first + COLUMN).min(after).max(bar.end);
+        bar.x = first.max(before).min(bar.x);
+    }
+}
+
 fn bars<'a>(
     p: &mut Picture,
     trace: &Trace,
@@ -391,6 +409,11 @@ fn bars<'a>(
             Some(bar) if bar.takes(i, x, end) => bar.take(i, x, end),
             _ => bars.push(Bar::of(i, x, end)),
         }
+    }
+    let has_load = bars.iter().any(|bar| bar.pieces > 1);
+    p.has_load |= has_load;
+    if has_load {
+        whole_columns(&mut bars, p.right);
     }
     for bar in &bars {
         let i = &bar.first;
@@ -412,16 +435,11 @@ fn bars<'a>(
         let width = (bar.end - bar.x).max(0.3);
         let (x, w, h, top) = (px(bar.x), px(width), px(height), px(y));
         let whole = format!(r#"<rect x="{x}" y="{top}" width="{w}" height="{h}""#);
-        // Pieces that together are no wider than a line are one.
-        let load = bar.pieces > 1 && bar.end - bar.x > 0.3;
-        let shape = match load {
-            true => {
-                p.has_load = true;
-                p.add(format_args!(r#"{whole} fill="{color}" fill-opacity=".15"><title>{title}</title></rect>"#));
-                format!(r#"<path d="{}""#, bar.outline(y, height))
-            }
-            false => whole,
-        };
+        if bar.pieces > 1 {
+            p.add(format_args!(r#"{whole} fill="{color}" fill-opacity=".15"><title>{title}</title></rect>"#));
+        }
+        let load = !bar.filled.is_empty();
+        let shape = if load { format!(r#"<path d="{}""#, bar.outline(y, height)) } else { whole };
         let close = if load { "path" } else { "rect" };
         p.add(format_args!(r#"{shape} fill="{color}"><title>{title}</title></{close}>"#));
         let patterns = [(bar.handler, "handler"), (hatched, "hatch")];

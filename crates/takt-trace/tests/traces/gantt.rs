@@ -190,12 +190,12 @@ fn a_pixel_shows_the_part_in_which_it_runs() {
     let trace = periodic(["sensor-abc", "b"], 5, [1, 2], 10_000);
     let picture = svg(&trace, &SvgOptions { width: 1154, ..SvgOptions::default() });
     for (what, outline) in [
-        // 60 % of 18 pixels, in steps of half a pixel. The last column ends with the last job, so that more of it is filled.
-        ("the CPU", "M114 66H114V55H1113V52.5H1113.8V66z"),
-        // 20 % of 15 pixels, and 2 of 6 ms in the last column.
-        ("the first task", "M114 98H114V95H1113V93H1113.6V98z"),
-        // It begins after 1 ms: 4 of 9 ms, then 40 %, then 4 of 8 ms.
-        ("the second task", "M114.1 124H114.1V117.5H115V118H1113V116.5H1113.8V124z"),
+        // 60 % of 18 pixels, in steps of half a pixel.
+        ("the CPU", "M114 66H114V55H1114V66z"),
+        // 20 % of 15 pixels.
+        ("the first task", "M114 98H114V95H1114V98z"),
+        // 40 %, though its first job begins after 1 ms.
+        ("the second task", "M114 124H114V118H1114V124z"),
     ] {
         assert!(picture.contains(&format!(r#"<path d="{outline}""#)), "{what}: {picture}");
     }
@@ -204,4 +204,21 @@ fn a_pixel_shows_the_part_in_which_it_runs() {
     // Over 100 ms each job has its own bar.
     let part = svg(&trace, &SvgOptions { width: 1154, to: Some(ms(100)), ..SvgOptions::default() });
     assert!(!part.contains("pieces") && !part.contains("height: the part"), "{part}");
+}
+
+#[test]
+fn a_job_alone_is_load_as_its_neighbours_are() {
+    use takt_core::record::Outcome::Completed;
+    let mut s = Story::new("edf", "uniprocessor", 1, &[("sensor-abc", None)]);
+    // In pixels of 10 ms: two jobs of 2 ms in the first, one of 5 ms in pixel 5, and one from the middle of pixel 10 to 13.
+    for (job, (from, to)) in [(0, 2), (5, 7), (52, 57), (105, 130)].into_iter().enumerate() {
+        let n = job as u64;
+        s.release(from, 0, n, None).start(from, 0, n, 0).done(to, 0, n, 0, Completed, to - from);
+    }
+    let picture = svg(&s.end(10_000), &SvgOptions { width: 1154, ..SvgOptions::default() });
+    // 4 of 10 ms, and 5 of 10 ms.
+    for outline in ["M114 98H114V92H115V98z", "M119 98H119V90.5H120V98z"] {
+        assert!(picture.contains(&format!(r#"<path d="{outline}""#)), "{outline}: {picture}");
+    }
+    assert!(picture.contains(r##"<rect x="124.5" y="83" width="2.5" height="15" fill="#0072b2">"##), "{picture}");
 }
