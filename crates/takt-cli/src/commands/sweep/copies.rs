@@ -24,16 +24,16 @@ use takt_workload::{Workload, canonical};
 
 /// How policies do as there are more and more instances of one program, such as players of a movie
 ///
-/// For each number of copies and each policy: how many jobs the copies complete in each second, that is frames per second where a
-/// job is a frame. Each second is judged by the copy that completed the fewest. Jobs count whether in time or late. Each seed lets
-/// each copy begin at another instant of its period and, where the file lists what its jobs need (`execution`), at another place of
-/// that list; a seed says the same of a copy whatever their number and the policy. Seconds count in which all copies are at work.
+/// For each number of copies and each policy, the copies complete some jobs in each second: frames per second where a job is a frame.
+/// Each second is judged by the copy that completed the fewest. Jobs count whether in time or late. Under each seed, a copy begins at
+/// another instant of its period. Where the file lists execution times (`execution`), it also begins at another place of that list.
+/// Both depend on the seed and the copy alone. Seconds count in which all copies are at work.
 ///
-/// Prints CSV: a row for each number and policy. `worst` is the fewest of all seconds, `typical` the mean over the seconds of the
-/// fewest, `dsr` the part of all jobs that met their deadline, each as the mean over the seeds; a column `_ci95` is half the width
-/// of its 95 % confidence interval (Student's t). `proven` says whether a test of `takt check` proves that all deadlines are met as
-/// long as no job needs more than its reservation, or than its runtime where nothing is reserved. Where `runs` is 0, the policy
-/// refuses so many.
+/// Prints CSV: a row for each number and policy, with means over the seeds. `worst` is the fewest of all seconds, `typical` the mean
+/// over the seconds of the fewest. `dsr` is the part of all jobs that met their deadline. A column `_ci95` is half the width of the 95 %
+/// confidence interval of the mean before it (Student's t). `proven` says whether a test of `takt check` proves that all deadlines
+/// are met. The proof assumes that no job exceeds its reservation, or its runtime where nothing is reserved. Where `runs` is 0,
+/// the policy refuses so many.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Workload with the task

@@ -27,8 +27,9 @@ use takt_core::time::Span;
 /// The part of task sets that each test accepts, over the total utilisation
 ///
 /// Without options this is figure 13 of AIRS (Kato, Rajkumar, Ishikawa, ECRTS 2010) in smaller steps: four CPUs, 1000 sets for
-/// each point. Prints CSV: a row for each point, with the part of its sets that each test accepts (a simulated policy: that met
-/// all deadlines; `necessary`: that it does not refuse). The same seed gives the same bytes, whatever the number of threads.
+/// each point. Prints CSV: a row for each point, with the part of its sets that each test accepts. A simulated policy accepts a set in
+/// which all deadlines are met; `necessary` counts the sets that it does not refuse. The same seed gives the same bytes, whatever
+/// the number of threads.
 ///
 /// With FILE, the sets are those of a CSV file. A set counts at the point nearest to its total utilisation; of two points as near, the
 /// lower one. By default the points are the utilisations of the sets, rounded to tenths.
@@ -43,7 +44,7 @@ pub(super) struct Args {
     /// Number of CPUs
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
     cpus: u16,
-    /// Total utilisations: `2.0..4.0:0.2`, or a list with commas; by default from half of the CPUs to all of them in ten steps, or
+    /// Total utilisations: `2.0..4.0:0.2`, or a list with commas. By default from half of the CPUs to all of them in ten steps, or
     /// those of FILE
     #[arg(long, value_name = "POINTS", value_parser = points)]
     points: Option<Points>,

@@ -13,17 +13,17 @@ use takt_core::model::{Late, Need, Placement, PolicySpec};
 use takt_core::scenario::Costs;
 use takt_core::time::Span;
 
-/// What policies make of the same jobs as the load rises: deadlines met, utility accrued, migrations
+/// Policies on the same jobs as the load rises: deadlines met, utility accrued, migrations
 ///
-/// With FILE, a load is the factor on what its jobs need: their runtimes, `execution` and the runs of their `steps` (not those of
-/// handlers, nor budgets), and each seed is a run. With task sets in CSV, a load is the factor on all runtimes, and each set is a run.
-/// Without FILE, a load is the total utilisation of random task sets, released together, and each set is a run. All policies get the
-/// same jobs; those are counted whose deadline is not beyond the end.
+/// With FILE, a load is the factor on the runtimes of its jobs, on `execution` and on the runs of their `steps`. Handlers and budgets
+/// are not scaled. Each seed is a run. With task sets in CSV, a load is the factor on all runtimes, and each set is a run. Without
+/// FILE, a load is the total utilisation of random task sets, released together, and each set is a run. All policies get the same
+/// jobs. Jobs count whose deadline is not beyond the end.
 ///
-/// Prints CSV: a row for each load and policy with means over the runs. `dsr` is the part of the jobs that met their deadline,
-/// `aur` the part of their utility that was accrued, `missed` and `aborted` are parts of the jobs, too; the rest is numbers per
-/// run. A column `_ci95` is half the width of the 95 % confidence interval of the mean before it (Student's t). The same seed gives
-/// the same bytes, whatever the number of threads.
+/// Prints CSV: a row for each load and policy with means over the runs. `dsr` is the part of the jobs that met their deadline. `aur` is
+/// the part of their utility that was accrued. `missed` and `aborted` are parts of the jobs; the other columns are numbers per run. A
+/// column `_ci95` is half the width of the 95 % confidence interval of the mean before it (Student's t). The same seed gives the same
+/// bytes, whatever the number of threads.
 #[derive(clap::Args, Debug)]
 pub(in super::super) struct Args {
     /// Workload whose jobs are scaled, or task sets in CSV (`set_id,task_id,C_us,D_us,T_us`); without it, random task sets
@@ -47,8 +47,8 @@ pub(in super::super) struct Args {
     /// Number of random sets for each load
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(super) sets: u64,
-    /// Utilities of random tasks, and of task sets in CSV: `uniform:1..100` (the default), `equal`, `proportional` to the runtime, or
-    /// `geometric` (1, 2, 4 … in random order)
+    /// Utilities of random tasks, and of task sets in CSV. The kinds are `uniform:1..100` (the default), `equal`, `proportional` to the
+    /// runtime, and `geometric` (1, 2, 4 … in random order)
     #[arg(long, value_name = "KIND", value_parser = utilities)]
     pub(super) utilities: Option<Utilities>,
     /// What becomes of late jobs
@@ -57,8 +57,8 @@ pub(in super::super) struct Args {
     /// How partitioned policies place tasks on CPUs: ff, bf, wf, ffd, bfd or wfd
     #[arg(long, value_parser = placement)]
     pub(super) placement: Option<Placement>,
-    /// Rule that assigns priorities for policies that rank by priority, to random sets and to a FILE that cannot state priorities
-    /// (CSV, ChronOS); by default rm
+    /// Rule that assigns priorities for policies that rank by priority. It is for random sets and for files that cannot state
+    /// priorities (CSV, ChronOS). By default rm
     #[arg(long, value_enum)]
     pub(super) priorities: Option<Priorities>,
     /// What the simulated machine costs, in place of the file's costs: `context_switch=4us,migration=8us`
