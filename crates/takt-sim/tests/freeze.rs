@@ -194,6 +194,6 @@ fn a_table_gives_every_cpu_to_whom_the_policy_gave_it() {
         }
         Ok(())
     });
-    assert!(frozen.get() >= 100, "only {} of the cases could be frozen", frozen.get());
+    assert!(takt_testing::shows_enough(frozen.get(), 100, 400), "only {} of the cases could be frozen", frozen.get());
     assert!(traded.get() * 10 < frozen.get(), "in {} of {} cases tasks trade CPUs", traded.get(), frozen.get());
 }

@@ -66,7 +66,7 @@ fn verdicts_hold_in_the_simulator() {
         Ok(())
     });
     let seen = seen.map(|s| s.get());
-    assert!(seen.iter().all(|n| *n >= 100), "yes, no, unknown: {seen:?}");
+    assert!(seen.iter().all(|n| takt_testing::shows_enough(*n, 100, 3000)), "yes, no, unknown: {seen:?}");
 }
 
 #[test]
@@ -112,5 +112,5 @@ fn frozen_schedules_are_shown_schedulable() {
         }
         Ok(())
     });
-    assert!(frozen.get() >= 50, "only {} of the cases could be frozen", frozen.get());
+    assert!(takt_testing::shows_enough(frozen.get(), 50, 200), "only {} of the cases could be frozen", frozen.get());
 }

@@ -53,6 +53,13 @@ pub fn repeat(count: u32) -> String {
     format!("TAKT_SEED={} TAKT_CASES={count} cargo test{package}{test}", seed())
 }
 
+/// Whether the random cases of a test show enough: `least` among the default number of cases, and fewer among fewer. A property that hardly any
+/// case meets is no test.
+pub fn shows_enough(found: u32, least: u32, default: u32) -> bool {
+    // Rounded down: few cases need not show everything.
+    u64::from(found) >= u64::from(least) * u64::from(cases(default).min(default)) / u64::from(default)
+}
+
 /// A generator that is fast without optimisation.
 pub fn generator(seed: u64) -> TestRng {
     // Not all zeros, whatever the seed is.
@@ -104,6 +111,12 @@ mod tests {
         let command = repeat(7);
         assert!(command.starts_with(&format!("TAKT_SEED={} TAKT_CASES=7 cargo test -p takt-testing", seed())));
         assert!(command.ends_with("a_failure_names_the_smallest_case_and_how_to_repeat_it"), "{command}");
+    }
+
+    #[test]
+    fn a_part_of_the_default_cases_is_enough() {
+        let all = cases(200).min(200);
+        assert!(shows_enough(all / 2, 100, 200) && !shows_enough(all / 2 - 1, 100, 200));
     }
 
     #[test]
