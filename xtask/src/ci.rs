@@ -17,6 +17,9 @@ const OUTCOMES: &str = "real_runs_have_the_outcomes_of_the_simulation";
 /// How the names of tests begin that run schedules over real processes, one after the other: minutes, too.
 const REAL: &str = "real::";
 
+/// How the names of tests begin that run benches: only the benches themselves are under test there.
+const MEASURED: &str = "measured::";
+
 struct Step {
     name: &'static str,
     /// Is told when all of it has to be over.
@@ -28,7 +31,7 @@ const TEST: &[Step] = &[
     Step { name: "format", run: |_| command(&["fmt", "--all", "--check"], &[]) },
     Step { name: "tidy", run: |_| tidy::run() },
     Step { name: "clippy", run: |_| clippy(&["--workspace", "--exclude", PUBLISHED]) },
-    Step { name: "tests", run: |_| tests(&["--", "--skip", OUTCOMES, "--skip", REAL]) },
+    Step { name: "tests", run: |_| tests(&["--", "--skip", OUTCOMES, "--skip", REAL, "--skip", MEASURED]) },
 ];
 
 /// Takes long to compile, and changes only with the trace format.
@@ -39,8 +42,8 @@ const CI: &[Step] = &[
     Step { name: "clippy of the rest", run: |_| clippy(&["--package", PUBLISHED]) },
     Step { name: "published trace format", run: |_| tests(&["--package", PUBLISHED]) },
     Step {
-        name: "real runs",
-        run: |_| tests(&["--package", "takt-cli", "--test", "real", "--test", "bench", "--", REAL]),
+        name: "real runs and benches",
+        run: |_| tests(&["--package", "takt-cli", "--test", "real", "--test", "bench", "--", REAL, MEASURED]),
     },
     Step {
         name: "outcomes of real runs",
@@ -195,10 +198,11 @@ mod tests {
 
     #[test]
     fn the_tests_over_real_processes_have_this_module() {
-        let module = format!("mod {}", super::REAL.trim_end_matches(':'));
+        let module = |prefix: &str| format!("mod {}", prefix.trim_end_matches(':'));
         let programs =
             [include_str!("../../crates/takt-cli/tests/real.rs"), include_str!("../../crates/takt-cli/tests/bench.rs")];
-        assert!(programs.iter().all(|program| program.contains(&module)));
+        assert!(programs.iter().all(|program| program.contains(&module(super::REAL))));
+        assert!(programs[1].contains(&module(super::MEASURED)));
     }
 
     #[test]

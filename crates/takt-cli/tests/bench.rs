@@ -159,96 +159,105 @@ mod real {
     }
 }
 
-#[test]
-fn simulate_does_the_same_jobs_in_every_mode() {
-    let json = bench(&["simulate"]).expect("a simulation needs nothing of the machine");
-    let sets = json["results"]["sets"].as_array().unwrap();
-    assert_eq!(sets.len(), 2);
-    for set in sets {
-        let completed = |mode: &str| set[mode]["rounds"][0]["completed"].as_u64().unwrap();
-        assert!(completed("counters") > 1_000);
-        assert_eq!([completed("responses"), completed("perfetto")], [completed("counters"); 2]);
-        assert!(set["counters"]["jobs_per_cpu_second"].as_u64().unwrap() > 0);
-        assert!(set["simso"].is_null());
-    }
-}
+/// Benches that measure Takt's own code: many seconds without optimisation.
+mod measured {
+    use super::*;
 
-#[test]
-fn analyze_judges_known_sets() {
-    let json = bench(&["analyze"]).expect("a test needs nothing of the machine");
-    let tests = json["results"]["tests"].as_array().unwrap();
-    let edf = tests.iter().find(|t| t["test"] == "edf").unwrap();
-    assert_eq!((&edf["accepted"], &edf["sets"]), (&548.into(), &1000.into()));
-    assert!(tests.iter().all(|t| t["sets_per_cpu_second"].as_u64().unwrap() > 0), "{json}");
-}
-
-#[test]
-fn decode_writes_a_series_that_a_workload_reads() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    for (movie, frames) in [("h264", 24), ("lossless", 30)] {
-        let series = path("series.csv");
-        let output = takt(&["bench", "decode", "--movie", movie, "--quick", "--json", "--out", &series]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        if output.status.code() == Some(3) {
-            assert!(said.contains("fix: "), "{said}");
-            skip(Capability::Ffmpeg, &said);
-            return;
+    #[test]
+    fn simulate_does_the_same_jobs_in_every_mode() {
+        let json = bench(&["simulate"]).expect("a simulation needs nothing of the machine");
+        let sets = json["results"]["sets"].as_array().unwrap();
+        assert_eq!(sets.len(), 2);
+        for set in sets {
+            let completed = |mode: &str| set[mode]["rounds"][0]["completed"].as_u64().unwrap();
+            assert!(completed("counters") > 1_000);
+            assert_eq!([completed("responses"), completed("perfetto")], [completed("counters"); 2]);
+            assert!(set["counters"]["jobs_per_cpu_second"].as_u64().unwrap() > 0);
+            assert!(set["simso"].is_null());
         }
-        assert!(output.status.success(), "{}: {said}", output.status);
-        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(json["results"]["cpu_ns"].as_array().unwrap().len(), frames, "{json}");
-        let text = "policy: edf\nduration: 1s\ntasks: [{name: a, period: 1s, execution: {file: series.csv}}]\n";
-        std::fs::write(path("w.yaml"), text).unwrap();
-        let check = takt(&["check", &path("w.yaml"), "--canonical"]);
-        let text = String::from_utf8_lossy(&check.stdout).into_owned();
-        let entries = text.lines().find(|line| line.contains("execution:")).unwrap();
-        assert_eq!(entries.matches(',').count() + 1, frames, "{text}");
     }
-}
 
-#[test]
-fn decide_measures_every_policy_in_every_situation() {
-    let json = bench(&["decide", "--jobs", "4,8,16,32", "--load", "0.8,2", "--at", "4"])
-        .expect("a decision needs nothing of the machine");
-    assert_eq!((&json["reference"], &json["chain"]), (&"g-edf".into(), &1.into()));
-    let policies = json["results"]["policies"].as_array().unwrap();
-    let names: Vec<_> = policies.iter().map(|p| p["policy"].as_str().unwrap()).collect();
-    assert_eq!(names[0], "g-edf");
-    for name in ["g-hvdf", "lbesa", "dasa-nd", "dasa", "gus", "gmua", "ng-gua", "g-gua"] {
-        assert!(names.contains(&name), "{name} is not among {names:?}");
+    #[test]
+    fn analyze_judges_known_sets() {
+        let json = bench(&["analyze"]).expect("a test needs nothing of the machine");
+        let tests = json["results"]["tests"].as_array().unwrap();
+        let edf = tests.iter().find(|t| t["test"] == "edf").unwrap();
+        assert_eq!((&edf["accepted"], &edf["sets"]), (&548.into(), &1000.into()));
+        assert!(tests.iter().all(|t| t["sets_per_cpu_second"].as_u64().unwrap() > 0), "{json}");
     }
-    for policy in policies {
-        assert!(policy["exponent"].as_f64().is_some_and(f64::is_finite), "{policy}");
-        assert!(policy["stated_exponent"].as_u64().is_some_and(|e| e <= 3), "{policy}");
-        for (key, count) in [("jobs", 4), ("loads", 2)] {
-            let cells = policy[key].as_array().unwrap();
-            assert_eq!(cells.len(), count, "{policy}");
-            for cell in cells {
-                assert!(cell["decision_ps"].as_i64().unwrap() > 0 && cell["ratio"].as_f64().unwrap() > 0.0, "{cell}");
+
+    #[test]
+    fn decode_writes_a_series_that_a_workload_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        for (movie, frames) in [("h264", 24), ("lossless", 30)] {
+            let series = path("series.csv");
+            let output = takt(&["bench", "decode", "--movie", movie, "--quick", "--json", "--out", &series]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            if output.status.code() == Some(3) {
+                assert!(said.contains("fix: "), "{said}");
+                skip(Capability::Ffmpeg, &said);
+                return;
+            }
+            assert!(output.status.success(), "{}: {said}", output.status);
+            let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(json["results"]["cpu_ns"].as_array().unwrap().len(), frames, "{json}");
+            let text = "policy: edf\nduration: 1s\ntasks: [{name: a, period: 1s, execution: {file: series.csv}}]\n";
+            std::fs::write(path("w.yaml"), text).unwrap();
+            let check = takt(&["check", &path("w.yaml"), "--canonical"]);
+            let text = String::from_utf8_lossy(&check.stdout).into_owned();
+            let entries = text.lines().find(|line| line.contains("execution:")).unwrap();
+            assert_eq!(entries.matches(',').count() + 1, frames, "{text}");
+        }
+    }
+
+    #[test]
+    fn decide_measures_every_policy_in_every_situation() {
+        let json = bench(&["decide", "--jobs", "4,8,16,32", "--load", "0.8,2", "--at", "4"])
+            .expect("a decision needs nothing of the machine");
+        assert_eq!((&json["reference"], &json["chain"]), (&"g-edf".into(), &1.into()));
+        let policies = json["results"]["policies"].as_array().unwrap();
+        let names: Vec<_> = policies.iter().map(|p| p["policy"].as_str().unwrap()).collect();
+        assert_eq!(names[0], "g-edf");
+        for name in ["g-hvdf", "lbesa", "dasa-nd", "dasa", "gus", "gmua", "ng-gua", "g-gua"] {
+            assert!(names.contains(&name), "{name} is not among {names:?}");
+        }
+        for policy in policies {
+            assert!(policy["exponent"].as_f64().is_some_and(f64::is_finite), "{policy}");
+            assert!(policy["stated_exponent"].as_u64().is_some_and(|e| e <= 3), "{policy}");
+            for (key, count) in [("jobs", 4), ("loads", 2)] {
+                let cells = policy[key].as_array().unwrap();
+                assert_eq!(cells.len(), count, "{policy}");
+                for cell in cells {
+                    assert!(
+                        cell["decision_ps"].as_i64().unwrap() > 0 && cell["ratio"].as_f64().unwrap() > 0.0,
+                        "{cell}"
+                    );
+                }
             }
         }
+        let limits = json["limits"].as_array().unwrap();
+        assert_eq!(limits.len(), policies.len());
+        assert!(limits.iter().all(|l| l["holds"].is_null()), "a quick run judges nothing");
     }
-    let limits = json["limits"].as_array().unwrap();
-    assert_eq!(limits.len(), policies.len());
-    assert!(limits.iter().all(|l| l["holds"].is_null()), "a quick run judges nothing");
-}
 
-#[test]
-fn instructions_of_a_decision_are_the_same_every_time() {
-    let args = ["decide", "--jobs", "2,4", "--load", "1", "--at", "6", "--policies", "g-edf,dasa-nd", "--chain", "3"];
-    let [first, second] = [(); 2].map(|()| bench(&args).expect("a decision needs nothing of the machine"));
-    if first["instructions"] != "counted" {
-        skip(Capability::Ptrace, &first["instructions"].to_string());
-        return;
+    #[test]
+    fn instructions_of_a_decision_are_the_same_every_time() {
+        let args =
+            ["decide", "--jobs", "2,4", "--load", "1", "--at", "6", "--policies", "g-edf,dasa-nd", "--chain", "3"];
+        let [first, second] = [(); 2].map(|()| bench(&args).expect("a decision needs nothing of the machine"));
+        if first["instructions"] != "counted" {
+            skip(Capability::Ptrace, &first["instructions"].to_string());
+            return;
+        }
+        let count = |json: &serde_json::Value, policy: usize| {
+            json["results"]["policies"][policy]["loads"][0]["instructions"].as_u64().unwrap()
+        };
+        for policy in 0..2 {
+            assert_eq!(count(&first, policy), count(&second, policy));
+        }
+        assert!(count(&first, 1) > count(&first, 0), "DASA does more than EDF");
     }
-    let count = |json: &serde_json::Value, policy: usize| {
-        json["results"]["policies"][policy]["loads"][0]["instructions"].as_u64().unwrap()
-    };
-    for policy in 0..2 {
-        assert_eq!(count(&first, policy), count(&second, policy));
-    }
-    assert!(count(&first, 1) > count(&first, 0), "DASA does more than EDF");
 }
 
 #[test]
