@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
+use takt_workload::Code;
 
 /// Whether a file can be written, found before the work and not after it. What is in it stays.
 ///
@@ -41,11 +42,11 @@ pub(crate) fn ready<'p>(
         let own = real(path);
         if read.contains(&own) {
             let message = format!("`{}` is read, and would be overwritten", path.display());
-            return Err(Failure::input(message, "name another file"));
+            return Err(Failure::input(Code::SameFile, message, "name another file"));
         }
         if seen.contains(&own) {
             let message = format!("`{}` is to be written twice", path.display());
-            return Err(Failure::input(message, "name a file for each"));
+            return Err(Failure::input(Code::SameFile, message, "name a file for each"));
         }
         writable(path)?;
         seen.push(own);

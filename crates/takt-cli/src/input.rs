@@ -8,7 +8,7 @@ use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::engine::Engine;
 use takt_core::model::{Invalid, Late, Placement, PolicySpec, Scope, System};
 use takt_core::time::Span;
-use takt_workload::{AssignedPriorities, Diagnostic, Driver, Options, Severity, Source, Workload};
+use takt_workload::{AssignedPriorities, Code, Diagnostic, Driver, Options, Severity, Source, Workload};
 
 /// The workload and what the command line changes about it.
 #[derive(clap::Args, Debug)]
@@ -49,7 +49,7 @@ pub(crate) fn engine(system: System) -> Result<Engine, Invalid> {
 }
 
 fn policy(name: &str) -> Result<PolicySpec, String> {
-    takt_workload::policy_from_text(name)
+    takt_workload::policy_from_text(name).map_err(|fault| fault.to_string())
 }
 
 /// Parses a placement rule of the command line.
@@ -97,7 +97,7 @@ impl Priorities {
     /// The failure of `--priorities` beside a file that can state priorities.
     pub(crate) fn contradicted(file: &str) -> Failure {
         let message = format!("`--priorities` is for task sets, and `{file}` can state priorities itself");
-        Failure::input(message, "write `priority:` to each task, or leave `--priorities` out")
+        Failure::input(Code::NotSupportedHere, message, "write `priority:` to each task, or leave `--priorities` out")
     }
 }
 
@@ -157,7 +157,7 @@ impl Input {
                 Scope::Table => "write `placement:` beside the `policy` of a partition or domain",
                 _ => "leave it out, or use a partitioned policy such as `--policy p-edf`",
             };
-            return Err(Failure::input(message, hint));
+            return Err(Failure::input(Code::NoEffect, message, hint));
         }
         warn(&workload.source, &workload.warnings);
         Ok(workload)

@@ -1,5 +1,6 @@
 //! Task sets in CSV: `set_id,task_id,C_us,D_us,T_us`, times in microseconds.
 
+use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::machine::{fit_machine, machine_of, needs_a_table, no_copies, no_policy};
 use crate::node::Place;
@@ -58,7 +59,8 @@ fn columns(reader: &mut Reader, text: &str, header: &Place) -> Option<([usize; C
     let titles = cells(text, header.clone());
     let wanted = format!("a task set starts with the header `{}`", COLUMNS.join(","));
     if titles.iter().all(|title| !COLUMNS.contains(&&text[title.clone()])) {
-        let fault = Diagnostic::error(header, "this is not a task set").label("none of its columns are there");
+        let fault = Diagnostic::error(Code::WrongFormat, header, "this is not a task set")
+            .label("none of its columns are there");
         reader.push(fault.hint(format!("{wanted}; `takt import` reads those of other systems")));
         return None;
     }
@@ -67,13 +69,15 @@ fn columns(reader: &mut Reader, text: &str, header: &Place) -> Option<([usize; C
         let mut found = titles.iter().enumerate().filter(|(_, c)| text[(*c).clone()] == *name);
         match (found.next(), found.next()) {
             (Some((i, _)), None) => *at = i,
-            (Some(_), Some((_, again))) => reader
-                .push(Diagnostic::error(again, format!("the column `{name}` is there twice")).label("the second one")),
+            (Some(_), Some((_, again))) => reader.push(
+                Diagnostic::error(Code::DuplicateKey, again, format!("the column `{name}` is there twice"))
+                    .label("the second one"),
+            ),
             (None, _) => {
                 let near = nearest(name, titles.iter().map(|c| &text[c.clone()]).filter(|t| !COLUMNS.contains(t)));
                 let near = near.map_or(String::new(), |n| format!("; did you mean it by `{}`?", clipped(n)));
                 reader.push(
-                    Diagnostic::error(header, format!("the column `{name}` is missing"))
+                    Diagnostic::error(Code::MissingKey, header, format!("the column `{name}` is missing"))
                         .label(format!("the header{near}"))
                         .hint(&wanted),
                 );
@@ -94,10 +98,11 @@ fn time(reader: &mut Reader, text: &str, place: &Place, column: &str) -> Option<
     };
     reader.push(if long {
         let most = value::MAX_DURATION.ns() / 1_000;
-        Diagnostic::error(place, format!("`{column}` may be at most {most} microseconds, a year")).label("longer")
+        Diagnostic::error(Code::OutOfRange, place, format!("`{column}` may be at most {most} microseconds, a year"))
+            .label("longer")
     } else {
         let message = format!("`{column}` must be a number of microseconds above zero");
-        Diagnostic::error(place, message).label("not such a number")
+        Diagnostic::error(Code::WrongType, place, message).label("not such a number")
     });
     None
 }
@@ -107,7 +112,7 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
     let lines = lines(text);
     let Some((header, lines)) = lines.split_first() else {
         reader.push(
-            Diagnostic::error(&(0..0), "the file is empty")
+            Diagnostic::error(Code::NothingToSchedule, &(0..0), "the file is empty")
                 .hint(format!("a task set starts with the header `{}`", COLUMNS.join(","))),
         );
         return Vec::new();
@@ -119,24 +124,34 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
         let cells = cells(text, line.clone());
         if cells.len() != width {
             reader.push(
-                Diagnostic::error(line, format!("a line has {} cells, the header has {width}", cells.len()))
-                    .label("in this line"),
+                Diagnostic::error(
+                    Code::SyntaxError,
+                    line,
+                    format!("a line has {} cells, the header has {width}", cells.len()),
+                )
+                .label("in this line"),
             );
             continue;
         }
         let cell = |column: usize| cells[columns[column]].clone();
         let Ok(set) = text[cell(0)].parse::<u64>() else {
-            reader.push(Diagnostic::error(&cell(0), "`set_id` must be a whole number").label("not such a number"));
+            reader.push(
+                Diagnostic::error(Code::WrongType, &cell(0), "`set_id` must be a whole number")
+                    .label("not such a number"),
+            );
             continue;
         };
         let id = &text[cell(1)];
         if id.is_empty() || id.chars().any(char::is_control) {
-            reader.push(Diagnostic::error(&cell(1), "`task_id` must be a word").label("not such a word"));
+            reader.push(
+                Diagnostic::error(Code::InvalidCharacter, &cell(1), "`task_id` must be a word")
+                    .label("not such a word"),
+            );
             continue;
         }
         if let Some(first) = seen.insert((set, id), cell(1)) {
             reader.push(
-                Diagnostic::error(&cell(1), format!("set {set} has two tasks `{}`", clipped(id)))
+                Diagnostic::error(Code::DuplicateName, &cell(1), format!("set {set} has two tasks `{}`", clipped(id)))
                     .label("the second one")
                     .also(&first, "the first one"),
             );
@@ -154,7 +169,10 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
         rows.push(Row { set, set_place: cell(0), id: id.to_owned(), place: cell(1), task, runtime, deadline });
     }
     if rows.is_empty() && reader.diagnostics.is_empty() {
-        reader.push(Diagnostic::error(header, "there are no tasks below the header").label("nothing follows"));
+        reader.push(
+            Diagnostic::error(Code::NothingToSchedule, header, "there are no tasks below the header")
+                .label("nothing follows"),
+        );
     }
     rows
 }
@@ -220,13 +238,17 @@ fn one_set(rows: &[Row]) -> Result<(), Diagnostic> {
     let count = sets.len();
     let some: Vec<String> = sets.iter().take(10).map(u64::to_string).collect();
     let more = if count > some.len() { format!(" and {} more", count - some.len()) } else { String::new() };
-    Err(Diagnostic::error(&other.set_place, format!("the file holds {count} task sets, and one is wanted"))
-        .label(format!("set {} starts here", other.set))
-        .also(&first.set_place, format!("set {} starts here", first.set))
-        .hint(format!(
-            "keep one of the sets {}{more}, or judge all of them with `takt analyze`",
-            choices(some.iter().map(String::as_str), "and")
-        )))
+    Err(Diagnostic::error(
+        Code::NotSupportedHere,
+        &other.set_place,
+        format!("the file holds {count} task sets, and one is wanted"),
+    )
+    .label(format!("set {} starts here", other.set))
+    .also(&first.set_place, format!("set {} starts here", first.set))
+    .hint(format!(
+        "keep one of the sets {}{more}, or judge all of them with `takt analyze`",
+        choices(some.iter().map(String::as_str), "and")
+    )))
 }
 
 pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<Diagnostic>> {

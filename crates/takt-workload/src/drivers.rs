@@ -4,6 +4,7 @@
 //! driver: a simulation has no processes, and a run has no simulated work. The others are reported at their place.
 
 use crate::Workload;
+use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;
 use takt_core::input::Input;
@@ -229,7 +230,9 @@ impl Workload {
                 Severity::Error => format!("{hint}; `--allow-differences` ignores it"),
                 _ => hint,
             };
-            found.push(Diagnostic { severity, ..Diagnostic::error(&first, message) }.label(label).hint(hint));
+            found.push(
+                Diagnostic { severity, ..Diagnostic::error(Code::IgnoredKey, &first, message) }.label(label).hint(hint),
+            );
         }
         found
     }

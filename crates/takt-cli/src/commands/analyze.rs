@@ -18,7 +18,7 @@ use takt_analysis::{assign, tardiness};
 use takt_core::cpus::MAX_CPUS;
 use takt_core::model::{Placement, System, TaskId};
 use takt_core::time::Span;
-use takt_workload::{Source, TaskRows};
+use takt_workload::{Code, Source, TaskRows};
 
 /// Schedulability tests, one verdict per task set and test
 ///
@@ -92,7 +92,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let methods = verdicts::methods(&args.test, cpus, args.placement)?;
     let as_csv = is_csv && !args.table && !args.json;
     if args.assignment && as_csv {
-        return Err(Failure::input("CSV has no room for assignments", "add `--json`, or for one set `--table`"));
+        return Err(Failure::input(
+            Code::ConflictingOptions,
+            "CSV has no room for assignments",
+            "add `--json`, or for one set `--table`",
+        ));
     }
     if args.sensitivity && !methods.iter().any(grows) {
         let _ = writeln!(io::stderr(), "note: only edf, rm-rta and dm-rta say how far runtimes may grow");
@@ -134,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     } else {
         let message = format!("`{}` holds {} task sets, and a table shows one", file.display(), answered.len());
-        return Err(Failure::input(message, "leave `--table` out, or keep one of the sets"));
+        return Err(Failure::input(Code::NotSupportedHere, message, "leave `--table` out, or keep one of the sets"));
     }
     out.flush()?;
     let no = match &answered[..] {
@@ -211,7 +215,8 @@ fn from_csv(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
     let sets = takt_workload::load_sets(&source).map_err(|faults| Failure::diagnostics(&source, &faults))?;
     let cpus = args.cpus.map_or(1, usize::from);
     let ready = |TaskRows { id, names, tasks }: TaskRows| {
-        let wrong = |(_, why)| Failure::input(format!("`{}`, set {id}: {why}", source.name), EVERY);
+        let wrong =
+            |(_, why)| Failure::input(Code::NotApplicable, format!("`{}`, set {id}: {why}", source.name), EVERY);
         let set = TaskSet::from_tasks(&tasks).map_err(|why| wrong(unsuitable(why, &names)))?;
         Ok((id, names, set, verdicts::machine(cpus, tasks)))
     };
@@ -231,12 +236,16 @@ fn from_yaml(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
     let workload = input.load(None)?;
     if !workload.system.windows.is_empty() {
         let message = format!("`{}` is a window table, and these tests are for online policies", workload.source.name);
-        return Err(Failure::input(message, "`takt check` says whether the budgets fit their windows"));
+        return Err(Failure::input(
+            Code::NotApplicable,
+            message,
+            "`takt check` says whether the budgets fit their windows",
+        ));
     }
     let names: Vec<String> = workload.tasks.iter().map(|t| t.name.clone()).collect();
     let set = TaskSet::from_system(&workload.system).map_err(|why| {
         let (task, why) = unsuitable(why, &names);
-        Failure::at(&workload, task, why, EVERY)
+        Failure::at(Code::NotApplicable, &workload, task, why, EVERY)
     })?;
     let cpus = workload.system.cpus.len();
     Ok((vec![(0, names, set, workload.system)], cpus))

@@ -128,7 +128,7 @@ fn check_says_which_runtime_it_takes_from_steps() {
 fn three_is_a_machine_that_cannot() {
     let room = Room::with(&BURN.replace("cpu: 0", "cpu: \"0,900\""));
     let done = room.takt(&["run", "w.yaml", "--duration", "100ms"]).expect(3);
-    assert!(done.stderr.contains("error: w.yaml: CPU 900 is not available"), "{}", done.stderr);
+    assert!(done.stderr.contains("error[missing-cpu]: w.yaml: CPU 900 is not available"), "{}", done.stderr);
     assert!(done.stderr.contains("fix: "), "{}", done.stderr);
     room.takt(&["sim", "w.yaml"]).expect(0);
     room.takt(&["check", "w.yaml"]).expect(0);
@@ -407,13 +407,18 @@ fn a_key_that_a_driver_ignores_is_reported_where_it_is() {
     let frequency = table.replace("late: abort\n", "").replace("cpu: 0,", "cpu: 0, frequency: 1400,");
     on_cpus(|| {
         for (text, driver, status, says) in [
-            (table, "sim", 2, &["error: `takt sim` ignores `late`, which changes outcomes", "w.yaml:1:1"][..]),
-            (table, "run", 2, &["error: `takt run` ignores `late`, which changes outcomes", "w.yaml:1:1"]),
+            (
+                table,
+                "sim",
+                2,
+                &["error[ignored-key]: `takt sim` ignores `late`, which changes outcomes", "w.yaml:1:1"][..],
+            ),
+            (table, "run", 2, &["error[ignored-key]: `takt run` ignores `late`, which changes outcomes", "w.yaml:1:1"]),
             (load, "sim", 0, &[]),
-            (load, "run", 2, &["error: `takt run` ignores `load`, which changes outcomes", "w.yaml:2:1"]),
+            (load, "run", 2, &["error[ignored-key]: `takt run` ignores `load`, which changes outcomes", "w.yaml:2:1"]),
             (described, "run", 0, &[]),
-            (&frequency, "run", 0, &["warning: `takt run` ignores `frequency`", "w.yaml:1:34"]),
-            (&frequency, "sim", 0, &["warning: `takt sim` ignores `frequency`", "w.yaml:1:34"]),
+            (&frequency, "run", 0, &["warning[ignored-key]: `takt run` ignores `frequency`", "w.yaml:1:34"]),
+            (&frequency, "sim", 0, &["warning[ignored-key]: `takt sim` ignores `frequency`", "w.yaml:1:34"]),
         ] {
             let room = Room::with(text);
             let run = |more: &[&str]| room.takt(&[&[driver, "w.yaml", "--duration", "100ms"], more].concat());
@@ -423,7 +428,7 @@ fn a_key_that_a_driver_ignores_is_reported_where_it_is() {
             if status == 2 {
                 assert!(done.stderr.contains("`--allow-differences` ignores it"), "{}", done.stderr);
                 let forced = run(&["--allow-differences"]).expect(0).stderr;
-                assert!(forced.contains("warning: ") && forced.contains(says[1]), "{forced}");
+                assert!(forced.contains("warning[ignored-key]: ") && forced.contains(says[1]), "{forced}");
             }
         }
     });
@@ -469,7 +474,10 @@ fn standard_output_that_cannot_be_written_is_status_1() {
         let done = room.command(&arguments).stdout(full).stderr(std::process::Stdio::piped()).output().unwrap();
         let stderr = String::from_utf8(done.stderr).unwrap();
         assert_eq!(done.status.code(), Some(1), "{arguments:?}: {stderr}");
-        assert!(stderr.contains("error: cannot write standard output: No space left"), "{arguments:?}: {stderr}");
+        assert!(
+            stderr.contains("error[unwritable-file]: cannot write standard output: No space left"),
+            "{arguments:?}: {stderr}"
+        );
     }
 }
 

@@ -156,7 +156,7 @@ fn a_full_disk_ends_a_run_at_once_and_loses_nothing_else() {
             let others = if option == "--trace" { ["--jobs", "whole.csv"] } else { ["--trace", "whole.jsonl"] };
             let done =
                 room.takt(&[&["run", "w.yaml", "--duration", "20s", option, file], &others[..]].concat()).expect(1);
-            let error = format!("error: cannot write `{file}`: No space left on device");
+            let error = format!("error[unwritable-file]: cannot write `{file}`: No space left on device");
             assert!(done.stderr.contains(&error), "{option}: {}", done.stderr);
             assert!(done.stdout.contains("SC-1"), "{option}: the summary is there: {}", done.stdout);
             assert!(done.stdout.contains("stopped because a file could not be written"), "{option}: {}", done.stdout);

@@ -146,7 +146,7 @@ fn initialisation_that_takes_too_long_ends_the_run() {
             ensure(room.path("ran").exists() && !done.stderr.contains("ready"), || done.stderr.clone())?;
             Ok(done)
         });
-        let error = "error: w.yaml: sleeper did not signal the end of initialisation within 2s";
+        let error = "error[init-failed]: w.yaml: sleeper did not signal the end of initialisation within 2s";
         assert!(done.stderr.starts_with(error), "{}", done.stderr);
         assert!(done.stderr.contains("hint:") && done.stderr.contains("init_timeout"), "{}", done.stderr);
         assert!(!room.path("other").exists(), "only those that initialise run");

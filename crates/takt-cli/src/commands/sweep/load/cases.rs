@@ -16,7 +16,7 @@ use takt_core::model::{Arrival, Execution, Load, Placement, PolicySpec, Scope, S
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
-use takt_workload::{Diagnostic, Workload};
+use takt_workload::{Code, Diagnostic, Workload};
 
 /// All that is simulated for all loads.
 pub(super) struct Cases<'a> {
@@ -218,7 +218,11 @@ impl Cases<'_> {
                 let run = runs::simulate(system, &scenario, length).map_err(|why| {
                     let name = takt_workload::policy_text(policy);
                     let message = format!("{name} cannot schedule this at a load of {}: {why}", ratio(load));
-                    Failure::input(message, "leave it out of `--policies`, or change `--cpus` or `--loads`")
+                    Failure::input(
+                        Code::UnsuitablePolicy,
+                        message,
+                        "leave it out of `--policies`, or change `--cpus` or `--loads`",
+                    )
                 })?;
                 found.runs.push(run);
                 found.fallbacks.push(assigned.flatten().is_some_and(|assigned| assigned.fallback));
@@ -232,7 +236,7 @@ impl Cases<'_> {
         let (kind, seed) = (&self.args.kind, self.args.kind.seed);
         let tasks = kind.draw(load, index).map_err(impossible)?;
         let utilities = self.args.utilities.of(&tasks, seed, index).map_err(impossible)?;
-        let why = |_| Failure::input("such periods are too long", "shorten `--periods`");
+        let why = |_| Failure::input(Code::OutOfRange, "such periods are too long", "shorten `--periods`");
         let set = TaskSet::new(tasks, Span::from_us(1)).map_err(why)?;
         let with = |(task, utility)| Task { utility: Some(Utility::Step(utility)), ..described(task, &set) };
         Ok(set.tasks.iter().zip(utilities).map(with).collect())
