@@ -20,6 +20,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use takt_workload::Code;
 
 const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 /// No command of a document takes longer; a run that hangs is a failure.
@@ -311,12 +312,39 @@ fn every_command_that_is_not_run_is_listed_with_the_reason() {
 #[test]
 fn generated_pages_are_what_the_code_generates() {
     let mut faults = Vec::new();
-    for (page, command) in [("docs/cli.md", "takt __reference"), ("docs/policies.md", "takt policies --markdown")] {
+    for (page, command) in [
+        ("docs/cli.md", "takt __reference"),
+        ("docs/messages.md", "takt __reference --messages"),
+        ("docs/policies.md", "takt policies --markdown"),
+    ] {
         let (status, output) = execute(command, &root());
         assert_eq!(status, 0, "{command}: {output}");
         faults.extend(compare(&root().join(page), &output));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Adds the texts of all files below a directory.
+fn texts(dir: &Path, all: &mut String) {
+    for entry in fs::read_dir(dir).expect("a directory").flatten() {
+        match entry.path() {
+            path if path.is_dir() => texts(&path, all),
+            // The list of all codes is no use of one.
+            path if path.ends_with("code.rs") => {}
+            path => all.push_str(&fs::read_to_string(path).unwrap_or_default()),
+        }
+    }
+}
+
+#[test]
+fn every_code_of_a_message_is_used() {
+    let mut sources = String::new();
+    ["takt-workload", "takt-cli"]
+        .iter()
+        .for_each(|name| texts(&root().join("crates").join(name).join("src"), &mut sources));
+    let used = |code: &&&Code| sources.contains(&format!("Code::{code:?}"));
+    let unused: Vec<_> = Code::ALL.iter().filter(|code| !used(&code)).collect();
+    assert!(unused.is_empty(), "no message has these codes: {unused:?}");
 }
 
 /// The words in backticks of a text.
