@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use takt_workload::Code;
 
@@ -55,6 +56,10 @@ pub(crate) fn ready<'p>(
 }
 
 /// Writes a whole file.
+///
+/// # Errors
+/// Status 2 when the file cannot be created, 1 when it cannot be written, as on a full disk.
 pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
-    std::fs::write(path, contents).map_err(|e| Failure::file("write", path, &e))
+    let mut file = fs::File::create(path).map_err(|e| Failure::file("write", path, &e))?;
+    file.write_all(contents.as_ref()).map_err(|e| Failure::write(path, &e))
 }

@@ -141,8 +141,12 @@ impl From<LateJobs> for Late {
 
 /// Parses a duration of the command line.
 pub(crate) fn duration(text: &str) -> Result<Span, String> {
-    let span = takt_workload::parse_duration(text)?;
-    if span > Span::ZERO { Ok(span) } else { Err("a duration must be above zero, such as `10ms`".into()) }
+    let above_zero = || Err("a duration must be above zero, such as `10ms`".into());
+    match takt_workload::parse_duration(text) {
+        Err(_) if text.trim_start().starts_with('-') => above_zero(),
+        Ok(span) if span <= Span::ZERO => above_zero(),
+        read => read,
+    }
 }
 
 impl Input {

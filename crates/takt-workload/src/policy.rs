@@ -100,10 +100,11 @@ pub(crate) fn setting(policy: &PolicySpec, name: &str) -> Result<&'static Settin
                 format!("a setting of the clustered form, `c-{}`", policy.profile.name)
             }
             None if name == MAPPER.name => "a setting of the forms that have several CPUs for one queue".to_owned(),
-            None => "not one of its settings".to_owned(),
+            None if names.is_empty() => "this policy takes no settings".to_owned(),
+            None => "this policy does not take it".to_owned(),
         };
         let hint = match names.as_slice() {
-            [] => format!("`{whole}` has no settings: remove it"),
+            [] => "remove it".to_owned(),
             [only] => format!("its only setting is `{only}`"),
             _ => format!("its settings are {}", choices(names, "and")),
         };

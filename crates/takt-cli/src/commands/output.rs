@@ -351,6 +351,10 @@ impl Recorder {
                 let hint = "write a trace with `--trace`, and draw that range with `takt trace convert --from --to`";
                 return written.and(Err(Failure::input(Code::EmptyRange, message, hint)));
             }
+            if options.from > Time::ZERO && options.from >= end {
+                let message = format!("the run ends at {end}, before the range of `--gantt-range`");
+                return written.and(Err(Failure::input(Code::EmptyRange, message, "choose a range within the run")));
+            }
             files::write(path, gantt::svg(&trace, options))?;
         }
         written

@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Watch { recorder: &mut recorder, steps: &mut steps, length, bar: Bar::new(args.output.for_people()) };
     let report = takt_exec::run(engine, plan, &mut watch);
     watch.bar.clear();
-    let report = report.map_err(|e| failure(&workload, e))?;
+    let report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
     let counts = report.counts.clone();
     let summary = Summary {
         workload: &workload,
@@ -236,7 +236,7 @@ fn realtime(workload: &Workload) -> bool {
     }
 }
 
-fn failure(workload: &Workload, error: takt_exec::Error) -> Failure {
+fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> Failure {
     use takt_exec::Error as E;
     match error {
         E::Unavailable(u) => Failure::machine(Code::MissingCapability, &u.reason, &u.fix),
@@ -244,6 +244,7 @@ fn failure(workload: &Workload, error: takt_exec::Error) -> Failure {
         E::NoSuchCpu { .. } => {
             let other = || "change the CPU numbers in the file, or run it on a larger machine".to_owned();
             let fix = match workload.system.windows.is_empty() {
+                true if cpus.is_some() => "lower `--cpus`, or run it on a larger machine".to_owned(),
                 true => takt_workload::number_not_count(&workload.system.cpus).unwrap_or_else(other),
                 false => "change the `cpu` of the windows, or run it on a larger machine".to_owned(),
             };

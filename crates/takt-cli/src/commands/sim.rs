@@ -321,7 +321,7 @@ fn write_rounds(path: &Path, header: &takt_trace::Header, rounds: &Rounds) -> Re
         }
         out.flush()
     };
-    write().map_err(|e| Failure::file("write", path, &e))?;
+    write().map_err(|e| Failure::write(path, &e))?;
     if rounds.all.is_empty() {
         let note = "note: there were no rounds; only a policy that hands out time in rounds (ipi) has them";
         let _ = writeln!(io::stderr(), "{note}");

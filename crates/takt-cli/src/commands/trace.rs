@@ -319,8 +319,8 @@ fn read(path: &Path) -> Result<Trace, Failure> {
 /// Whether something of the trace is between the two instants.
 fn within(trace: &Trace, from: Option<Span>, to: Option<Span>) -> Result<(), Failure> {
     let from = from.unwrap_or(Span::ZERO);
-    if let Some(to) = to.filter(|to| *to <= from) {
-        let message = format!("`--from {from}` is not before `--to {to}`");
+    if to.is_some_and(|to| to <= from) {
+        let message = "`--from` is not before `--to`";
         return Err(Failure::input(
             Code::EmptyRange,
             message,
@@ -331,7 +331,7 @@ fn within(trace: &Trace, from: Option<Span>, to: Option<Span>) -> Result<(), Fai
     match end.filter(|end| from > Span::ZERO && *end <= Time::ZERO + from) {
         Some(end) => Err(Failure::input(
             Code::EmptyRange,
-            format!("the trace ends at {end}, before `--from {from}`"),
+            format!("the trace ends at {end}, before the instant of `--from`"),
             "lower `--from`",
         )),
         None => Ok(()),
@@ -430,11 +430,12 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
         let list =
             |names: &mut dyn Iterator<Item = &String>| names.take(8).map(|n| format!("`{n}`")).collect::<Vec<_>>();
         let (ran, described) = (list(&mut ran.clone()).join(", "), list(&mut described.clone()).join(", "));
-        let message = format!("the trace is of the tasks {ran}, and {} has {described}", file.display());
+        let message =
+            format!("the trace records the tasks {ran}, and `{}` describes the tasks {described}", file.display());
         return Err(Failure::input(
             Code::OtherRecord,
             message,
-            "give the file that was simulated or run when the trace was made",
+            "give the workload of which the trace was made, or a trace of this workload",
         ));
     }
     Ok(workload)

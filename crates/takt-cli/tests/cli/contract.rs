@@ -28,7 +28,9 @@ fn two_is_bad_input_or_usage() {
         (&["sim", "w.yaml", "--policy", "g-emf"], "`g-edf`"),
         (&["sim", "w.yaml", "--duration", "10"], "unit"),
         (&["sim", "w.yaml", "--duration", "0s"], "above zero"),
+        (&["sim", "w.yaml", "--duration", "-5ms"], "above zero"),
         (&["sim", "w.yaml", "--cpus", "0"], "--cpus"),
+        (&["sim", "w.yaml", "--cpus", "-3"], "1..="),
         (&["sim", "w.yaml", "--nonsense"], "--nonsense"),
         (&["run", "w.yaml", "--mechanism", "v3"], "v3"),
         (&["run", "tasks.csv", "--policy", "edf"], "error[missing-key]: "),
@@ -106,7 +108,7 @@ fn a_trace_of_copies_is_checked_against_their_file() {
     }
     fs::write(room.path("w.yaml"), tasks.replace("name: a", "name: c")).unwrap();
     let done = room.takt(&["trace", "check", "t.jsonl", "w.yaml"]).expect(2);
-    assert!(done.stderr.contains("[other-record]") && done.stderr.contains("has `c`, `b-1`, `b-2`"), "{}", done.stderr);
+    assert!(done.stderr.contains("[other-record]") && done.stderr.contains("`c`, `b-1`, `b-2`"), "{}", done.stderr);
 }
 
 #[test]
@@ -450,6 +452,28 @@ fn a_workload_comes_from_standard_input() {
     }
     let piped = room.takt_with_input(&["sim", "-", "--json"], &room.text("w.yaml")).expect(0).stdout;
     assert_eq!(piped.replace("\"workload\":\"-\"", "\"workload\":\"w.yaml\""), from_file);
+}
+
+#[test]
+fn a_range_after_the_end_of_a_run_is_refused() {
+    let room = Room::with("policy: edf\ntasks: [{name: a, period: 10ms, runtime: 3ms}]\n");
+    let late = ["sim", "w.yaml", "--duration", "100ms", "--gantt", "a.svg", "--gantt-range", "1h..2h"];
+    let done = room.takt(&late).expect(2);
+    assert!(done.stderr.contains("error[empty-range]: ") && done.stderr.contains("100ms"), "{}", done.stderr);
+    assert!(!room.path("a.svg").exists());
+}
+
+#[test]
+fn a_chart_on_a_full_disk_is_status_1() {
+    if !std::path::Path::new("/dev/full").exists() {
+        return skip(Capability::DevFull, "there is no /dev/full");
+    }
+    let room = Room::with("policy: edf\ntasks: [{name: a, period: 10ms, runtime: 3ms}]\n");
+    std::os::unix::fs::symlink("/dev/full", room.path("full.svg")).unwrap();
+    for option in ["--gantt", "--rounds"] {
+        let done = room.takt(&["sim", "w.yaml", option, "full.svg"]).expect(1);
+        assert!(done.stderr.contains("error[unwritable-file]: cannot write `full.svg`"), "{option}: {}", done.stderr);
+    }
 }
 
 #[test]

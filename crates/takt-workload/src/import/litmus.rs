@@ -308,7 +308,7 @@ fn duration(reader: &mut Reader, calls: &[Call]) -> Option<Span> {
     if let Some((shorter, word)) = spans.iter().find(|(span, _)| span != longest) {
         reader.push(
             Diagnostic::warning(Code::NotImported, &word.place, "the tasks do not end together")
-                .label(format!("this one after {shorter}; here it goes on"))
+                .label(format!("this one after {shorter}; here it continues"))
                 .also(&last.place, format!("the run is {longest}")),
         );
     }

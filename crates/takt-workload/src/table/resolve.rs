@@ -297,7 +297,7 @@ fn warn_of_overrun(reader: &mut Reader, partition: &RawPartition, uses: &Uses, t
                 format!("the budgets of `{name}` do not fit its window of {length}"),
             )
             .label(format!("they add up to {total}"))
-            .hint("what is left at the end of the window is cut off; lower the budgets or lengthen the window"),
+            .hint("processes that run at the end of the window are cut off; lower the budgets or lengthen the window"),
         );
     }
 }
