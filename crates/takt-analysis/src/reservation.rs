@@ -62,7 +62,7 @@ impl Served<'_> {
         let (id, Reservation { budget, period, .. }) = (self.id.0, self.server);
         let Some(demand) = demand else { return Some(format!("task {id} does not come periodically or sporadically")) };
         if !only_runs(self.task) {
-            Some(format!("task {id} sleeps, and may go on too late for its deadline"))
+            Some(format!("task {id} sleeps, and can resume too late for its deadline"))
         } else if demand.runtime > i128::from(budget.ns()) {
             Some(format!("task {id} can need more than its budget of {budget}"))
         } else if demand.period < i128::from(period.ns()) {

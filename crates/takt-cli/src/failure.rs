@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 use takt_core::model::TaskId;
-use takt_workload::{Diagnostic, Source, Unreadable, Workload};
+use takt_workload::{Code, Diagnostic, Source, Unreadable, Workload};
 
 /// Whether what is printed there is coloured: on a terminal, unless `NO_COLOR` and its like say otherwise (`anstream`).
 pub(crate) fn colour(stream: &impl anstream::stream::RawStream) -> bool {
@@ -19,8 +19,8 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// Status 2: the input or the way it was called is wrong.
-    pub(crate) fn input(message: impl std::fmt::Display, hint: &str) -> Failure {
-        Failure { status: 2, text: format!("error: {message}\nhint: {hint}") }
+    pub(crate) fn input(code: Code, message: impl std::fmt::Display, hint: &str) -> Failure {
+        Failure { status: 2, text: format!("error[{code}]: {message}\nhint: {hint}") }
     }
     /// Status 2: faults of a workload file.
     pub(crate) fn diagnostics(source: &Source, faults: &[Diagnostic]) -> Failure {
@@ -29,25 +29,32 @@ impl Failure {
         Failure { status: 2, text: text.join("\n\n") }
     }
     /// Status 2: one fault of a workload, told at the place of the task that it is about, or as one of the file.
-    pub(crate) fn at(workload: &Workload, task: Option<TaskId>, message: impl Into<String>, hint: &str) -> Failure {
+    pub(crate) fn at(
+        code: Code,
+        workload: &Workload,
+        task: Option<TaskId>,
+        message: impl Into<String>,
+        hint: &str,
+    ) -> Failure {
         let place = task.map(|task| workload.place(task)).unwrap_or_default();
-        Failure::diagnostics(&workload.source, &[Diagnostic::error(&place, message).hint(hint)])
+        Failure::diagnostics(&workload.source, &[Diagnostic::error(code, &place, message).hint(hint)])
     }
     /// Status 2: a workload file that is no text.
     pub(crate) fn unreadable(fault: &Unreadable) -> Failure {
         Failure { status: 2, text: fault.render(colour(&io::stderr())).trim_end().to_string() }
     }
     /// Status 3: this machine cannot.
-    pub(crate) fn machine(message: impl std::fmt::Display, fix: &str) -> Failure {
-        Failure { status: 3, text: format!("error: {message}\nfix: {fix}") }
+    pub(crate) fn machine(code: Code, message: impl std::fmt::Display, fix: &str) -> Failure {
+        Failure { status: 3, text: format!("error[{code}]: {message}\nfix: {fix}") }
     }
     /// Another status, for commands that stand in for DEmOS's.
-    pub(crate) fn status(status: u8, message: impl std::fmt::Display) -> Failure {
-        Failure { status, text: format!("error: {message}") }
+    pub(crate) fn status(status: u8, code: Code, message: impl std::fmt::Display) -> Failure {
+        Failure { status, text: format!("error[{code}]: {message}") }
     }
     /// A file could not be written or read.
     pub(crate) fn file(action: &str, path: &std::path::Path, error: &io::Error) -> Failure {
-        Failure::input(format!("cannot {action} `{}`: {error}", path.display()), takt_workload::remedy(error))
+        let code = if action == "read" { Code::UnreadableFile } else { Code::UnwritableFile };
+        Failure::input(code, format!("cannot {action} `{}`: {error}", path.display()), takt_workload::remedy(error))
     }
 
     /// Status 1: a file or standard output (`-`) cannot be written any more.
@@ -56,7 +63,11 @@ impl Failure {
             if path == std::path::Path::new("-") { "standard output".into() } else { format!("`{}`", path.display()) };
         Failure {
             status: 1,
-            text: format!("error: cannot write {name}: {error}\nhint: {}", takt_workload::remedy(error)),
+            text: format!(
+                "error[{}]: cannot write {name}: {error}\nhint: {}",
+                Code::UnwritableFile,
+                takt_workload::remedy(error)
+            ),
         }
     }
 

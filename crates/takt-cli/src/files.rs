@@ -2,7 +2,9 @@
 
 use crate::failure::Failure;
 use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use takt_workload::Code;
 
 /// Whether a file can be written, found before the work and not after it. What is in it stays.
 ///
@@ -41,11 +43,11 @@ pub(crate) fn ready<'p>(
         let own = real(path);
         if read.contains(&own) {
             let message = format!("`{}` is read, and would be overwritten", path.display());
-            return Err(Failure::input(message, "name another file"));
+            return Err(Failure::input(Code::SameFile, message, "name another file"));
         }
         if seen.contains(&own) {
             let message = format!("`{}` is to be written twice", path.display());
-            return Err(Failure::input(message, "name a file for each"));
+            return Err(Failure::input(Code::SameFile, message, "name a file for each"));
         }
         writable(path)?;
         seen.push(own);
@@ -54,6 +56,10 @@ pub(crate) fn ready<'p>(
 }
 
 /// Writes a whole file.
+///
+/// # Errors
+/// Status 2 when the file cannot be created, 1 when it cannot be written, as on a full disk.
 pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
-    std::fs::write(path, contents).map_err(|e| Failure::file("write", path, &e))
+    let mut file = fs::File::create(path).map_err(|e| Failure::file("write", path, &e))?;
+    file.write_all(contents.as_ref()).map_err(|e| Failure::write(path, &e))
 }

@@ -9,7 +9,7 @@ use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::engine::Engine;
 use takt_core::model::{Invalid, Late, Placement, PolicySpec, Scope, System};
 use takt_core::time::Span;
-use takt_workload::{AssignedPriorities, Diagnostic, Driver, Options, Severity, Source, Workload};
+use takt_workload::{AssignedPriorities, Code, Diagnostic, Driver, Options, Severity, Source, Workload};
 
 /// The workload and what the command line changes about it.
 #[derive(clap::Args, Debug)]
@@ -50,7 +50,7 @@ pub(crate) fn engine(system: System) -> Result<Engine, Invalid> {
 }
 
 fn policy(name: &str) -> Result<PolicySpec, String> {
-    takt_workload::policy_from_text(name)
+    takt_workload::policy_from_text(name).map_err(|fault| fault.to_string())
 }
 
 /// Parses a placement rule of the command line.
@@ -98,7 +98,7 @@ impl Priorities {
     /// The failure of `--priorities` beside a file that can state priorities.
     pub(crate) fn contradicted(file: &str) -> Failure {
         let message = format!("`--priorities` is for task sets, and `{file}` can state priorities itself");
-        Failure::input(message, "write `priority:` to each task, or leave `--priorities` out")
+        Failure::input(Code::NotSupportedHere, message, "write `priority:` to each task, or leave `--priorities` out")
     }
 }
 
@@ -142,8 +142,12 @@ impl From<LateJobs> for Late {
 
 /// Parses a duration of the command line.
 pub(crate) fn duration(text: &str) -> Result<Span, String> {
-    let span = takt_workload::parse_duration(text)?;
-    if span > Span::ZERO { Ok(span) } else { Err("a duration must be above zero, such as `10ms`".into()) }
+    let above_zero = || Err("a duration must be above zero, such as `10ms`".into());
+    match takt_workload::parse_duration(text) {
+        Err(_) if text.trim_start().starts_with('-') => above_zero(),
+        Ok(span) if span <= Span::ZERO => above_zero(),
+        read => read,
+    }
 }
 
 impl Input {
@@ -161,7 +165,7 @@ impl Input {
                 Scope::Table => "write `placement:` beside the `policy` of a partition or domain",
                 _ => "leave it out, or use a partitioned policy such as `--policy p-edf`",
             };
-            return Err(Failure::input(message, hint));
+            return Err(Failure::input(Code::NoEffect, message, hint));
         }
         warn(&workload.source, &workload.warnings);
         Ok(workload)

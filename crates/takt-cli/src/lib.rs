@@ -13,7 +13,9 @@ mod parallel;
 mod progress;
 mod report;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
+use std::any::TypeId;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use takt_core::policy::Registry;
 
@@ -49,13 +51,28 @@ enum Command {
     Reference(commands::reference::Args),
 }
 
+/// Lets options that are no files take values such as `-5ms`, so that their own parsers refuse these with the range.
+fn negative_values(command: clap::Command) -> clap::Command {
+    let is_text = |arg: &clap::Arg| {
+        let of = arg.get_value_parser().type_id();
+        of == TypeId::of::<PathBuf>() || of == TypeId::of::<String>()
+    };
+    let command = command.mut_args(|arg| {
+        let one = arg.get_num_args().is_none_or(|number| number == 1.into());
+        let allow = arg.get_action().takes_values() && arg.get_long().is_some() && one && !is_text(&arg);
+        if allow { arg.allow_hyphen_values(true) } else { arg }
+    });
+    command.mut_subcommands(negative_values)
+}
+
 /// The program with the policies of `registry`, by the arguments of this process. Call it once, first of all.
 ///
 /// # Panics
 /// At a second call with another registry.
 pub fn main(registry: Registry) -> ExitCode {
     assert!(takt_workload::know(registry).is_ok(), "the program has its policies already");
-    let result = match Cli::parse().command {
+    let cli = Cli::from_arg_matches(&negative_values(Cli::command()).get_matches()).unwrap_or_else(|e| e.exit());
+    let result = match cli.command {
         Command::Check(args) => commands::check::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Sim(args) => commands::sim::run(&args),

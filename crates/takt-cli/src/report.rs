@@ -210,7 +210,8 @@ impl Summary<'_> {
             }
             if c.cut_off > c.overruns {
                 let n = c.cut_off - c.overruns;
-                remarks.push(format!("warning: {name} used up its budget {} before it signalled completion", times(n)));
+                remarks
+                    .push(format!("warning: {name} exhausted its budget {} before it signalled completion", times(n)));
             }
             if c.behind > 0 {
                 let jobs = if c.behind == 1 { "1 job".to_owned() } else { format!("{} jobs", c.behind) };

@@ -20,18 +20,20 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use takt_workload::Code;
 
 const TAKT: &str = env!("CARGO_BIN_EXE_takt");
 /// No command of a document takes longer; a run that hangs is a failure.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How commands begin that the documents name and this test does not run, and why.
-const NOT_RUN: [(&str, &str); 9] = [
+const NOT_RUN: [(&str, &str); 10] = [
     ("takt sweep schedulability --sets 10000", "takes many minutes"),
     ("takt sweep load --cpus 4 --generator uunifast-discard", "takes minutes without optimisation"),
     ("takt bench", "takes minutes and needs the machine for itself"),
     ("cargo install", "changes the user's installation"),
     ("cargo xtask", "would run this test"),
+    ("INSTA_UPDATE=always ", "would run this test"),
     ("cargo run -p edzl", "run by the tests of that crate"),
     ("cargo run --release -p edzl", "takes a minute; the tests of that crate run a smaller form"),
     ("systemd-run ", "needs a user session of systemd"),
@@ -311,12 +313,49 @@ fn every_command_that_is_not_run_is_listed_with_the_reason() {
 #[test]
 fn generated_pages_are_what_the_code_generates() {
     let mut faults = Vec::new();
-    for (page, command) in [("docs/cli.md", "takt __reference"), ("docs/policies.md", "takt policies --markdown")] {
+    for (page, command) in [
+        ("docs/cli.md", "takt __reference"),
+        ("docs/messages.md", "takt __reference --messages"),
+        ("docs/policies.md", "takt policies --markdown"),
+    ] {
         let (status, output) = execute(command, &root());
         assert_eq!(status, 0, "{command}: {output}");
         faults.extend(compare(&root().join(page), &output));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Adds the texts of all files below a directory.
+fn texts(dir: &Path, all: &mut String) {
+    for entry in fs::read_dir(dir).expect("a directory").flatten() {
+        match entry.path() {
+            path if path.is_dir() => texts(&path, all),
+            // The list of all codes is no use of one.
+            path if path.ends_with("code.rs") => {}
+            path => all.push_str(&fs::read_to_string(path).unwrap_or_default()),
+        }
+    }
+}
+
+/// Codes whose messages depend on the state of a machine, so that no test provokes them.
+const UNTESTED: [Code; 4] = [Code::MissingCapability, Code::BusyMachine, Code::CleanupFailed, Code::InternalFault];
+
+#[test]
+fn every_code_of_a_message_is_used_and_tested() {
+    let mut sources = String::new();
+    ["takt-workload", "takt-cli"]
+        .iter()
+        .for_each(|name| texts(&root().join("crates").join(name).join("src"), &mut sources));
+    let used = |code: &&&Code| sources.contains(&format!("Code::{code:?}"));
+    let unused: Vec<_> = Code::ALL.iter().filter(|code| !used(&code)).collect();
+    assert!(unused.is_empty(), "no message has these codes: {unused:?}");
+    let mut tests = String::new();
+    ["takt-workload", "takt-cli"]
+        .iter()
+        .for_each(|name| texts(&root().join("crates").join(name).join("tests"), &mut tests));
+    let tested = |code: &&Code| tests.contains(&format!("[{code}]"));
+    let untested = Code::ALL.iter().filter(|code| !tested(code) && !UNTESTED.contains(code)).collect::<Vec<_>>();
+    assert!(untested.is_empty(), "no test has these codes: {untested:?}");
 }
 
 /// The words in backticks of a text.

@@ -102,8 +102,13 @@ impl Suite {
     /// Every check, for each form of the policy with this plain name.
     ///
     /// # Errors
-    /// The first rule that is broken. Also when the registry does not hold the policy.
+    /// The first rule that is broken. Also when the registry does not hold the policy, or one whose order is stated.
     pub fn check(&self, policy: &str) -> Result<(), Failure> {
+        let held = |name: &str| self.subject.registry.entry(name).is_some();
+        if let Some((unknown, _)) = self.subject.statements.iter().find(|(name, _)| !held(name)) {
+            let what = "an order is stated for this policy, and the registry does not hold it".to_owned();
+            return Err(self.failure((*unknown).to_owned(), what, 0));
+        }
         let forms = self.forms();
         let mut forms = forms.into_iter().filter(|spec| spec.profile.name == policy).peekable();
         if forms.peek().is_none() && self.only.is_none() {

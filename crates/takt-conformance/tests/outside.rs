@@ -183,6 +183,8 @@ fn a_rank_that_depends_on_a_setting_conforms() {
     };
     let registry = Registry::standard().with(&MONOTONIC);
     Suite::new(registry.clone()).stating("monotonic", stated).check("monotonic").unwrap();
+    let misspelt = Suite::new(registry.clone()).stating("monotnic", stated).check("monotonic");
+    assert_eq!(misspelt.expect_err("no such policy").policy, "monotnic");
     // The order by periods alone is wrong for the other value of the setting.
     let by_period = |job: &Waiting<'_>| {
         let rank = job.task.arrival.period().map_or(i64::MAX, Span::ns);

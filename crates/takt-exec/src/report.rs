@@ -20,6 +20,9 @@ pub enum Error {
     /// This machine cannot do it.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
+    /// A CPU of the run cannot be locked against other runs.
+    #[error(transparent)]
+    CpuInUse(Unavailable),
     /// The schedule names CPUs that are not there.
     #[error("CPU {missing} is not available on this machine, which offers {present}")]
     NoSuchCpu {

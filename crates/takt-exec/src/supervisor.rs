@@ -156,7 +156,7 @@ impl Supervisor {
             let missing = Box::new(system.cpus.difference(&present));
             return Err(Error::NoSuchCpu { missing, present: Box::new(present) });
         }
-        *lock = Some(CpuLock::acquire(&id, &system.cpus, &plan.name, plan.share_cpus)?);
+        *lock = Some(CpuLock::acquire(&id, &system.cpus, &plan.name, plan.share_cpus).map_err(Error::CpuInUse)?);
         let homes = homes(system, &mut mechanism).what("cannot create the groups of the processes")?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).what("epoll")?;
         let control = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;

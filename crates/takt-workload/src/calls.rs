@@ -1,5 +1,6 @@
 //! Rules for the calls among the steps of a program: what it may ask for, and what can come of it.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::Place;
 use crate::reader::Reader;
@@ -53,7 +54,9 @@ pub(crate) fn check(reader: &mut Reader, name: &str, task: &Task, places: &Place
                 let Some(place) = called else { return };
                 match agreed(terms, call, task) {
                     Ok(after) => terms = after,
-                    Err(fault) => return reader.push(fault(Diagnostic::error(place, title(name, call)))),
+                    Err(fault) => {
+                        return reader.push(fault(Diagnostic::error(Code::ImpossibleCall, place, title(name, call))));
+                    }
                 }
                 asked = true;
             }
@@ -70,7 +73,7 @@ pub(crate) fn check(reader: &mut Reader, name: &str, task: &Task, places: &Place
             let granted = if asked { "if its calls are granted, " } else { "" };
             let hint =
                 format!("{granted}its jobs will queue up without end: let the steps run less or raise its periods");
-            return reader.push(Diagnostic::warning(places.steps, message).label(label).hint(hint));
+            return reader.push(Diagnostic::warning(Code::Overload, places.steps, message).label(label).hint(hint));
         }
     }
     comes(reader, name, task, places.calls);
@@ -99,7 +102,7 @@ impl Job<'_> {
         let (fault, label) = if run > deadline && !self.asked {
             let message = format!("task `{name}` has a job that can never meet its deadline");
             (
-                Diagnostic::error(self.begin, message),
+                Diagnostic::error(Code::ImpossibleDeadline, self.begin, message),
                 format!("it begins here and runs for {run}, its deadline is {deadline}"),
             )
         } else if taken > deadline {
@@ -107,7 +110,7 @@ impl Job<'_> {
             let message = format!("task `{name}` has a job that misses its deadline {when}");
             let does = if run == taken { "runs for" } else { "runs and sleeps for" };
             let label = format!("it begins here and {does} {taken}, its deadline is {deadline}");
-            (Diagnostic::warning(self.begin, message), label)
+            (Diagnostic::warning(Code::PossibleMiss, self.begin, message), label)
         } else {
             return true;
         };
@@ -165,7 +168,7 @@ fn lasts(reader: &mut Reader, name: &str, terms: &Terms, called: Option<&Place>)
         let message = format!("task `{}` can never meet its deadline from here on", clipped(name));
         let label = format!("its runtime is {needed} then, its deadline {deadline}");
         let hint = "set the runtime, the period and the deadline that go together in the same job";
-        reader.push(Diagnostic::warning(place, message).label(label).hint(hint));
+        reader.push(Diagnostic::warning(Code::ImpossibleDeadline, place, message).label(label).hint(hint));
     }
     needed <= deadline
 }
@@ -181,7 +184,7 @@ fn comes(reader: &mut Reader, name: &str, task: &Task, places: &[Place]) {
     {
         let message = format!("task `{}` waits for a job that never comes", clipped(name));
         let jobs = if instants.len() == 1 { "one job".to_owned() } else { format!("{} jobs", instants.len()) };
-        let fault = Diagnostic::warning(place, message).label(format!("it has {jobs}"));
+        let fault = Diagnostic::warning(Code::NeverReached, place, message).label(format!("it has {jobs}"));
         reader.push(fault.hint("give the task a `period`, or remove the steps from here on"));
     }
 }

@@ -1,5 +1,6 @@
 //! One task written once and there several times: `copies: 6`, or `copies: {count: 6, apart: 5ms, skip: 100}`.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node};
 use crate::reader::{Bare, Reader};
@@ -59,7 +60,7 @@ pub(crate) fn of(reader: &mut Reader, node: Option<&Node>, wanted: Option<usize>
         && copies.apart > MAX_DURATION / copies.count as i64
     {
         reader.push(
-            Diagnostic::error(&node.head(), "the last copy begins after more than a year")
+            Diagnostic::error(Code::OutOfRange, &node.head(), "the last copy begins after more than a year")
                 .label(format!("{} copies, {} apart", copies.count, copies.apart))
                 .hint("lower `apart`"),
         );
@@ -87,7 +88,7 @@ fn count(reader: &mut Reader, node: &Node, key: &str, hint: &str) -> Option<usiz
     let count = reader.hinted(hint, |reader| reader.whole(node, key, MAX_TASKS as u64))?;
     if count == 0 {
         reader.push(
-            Diagnostic::error(&node.span, format!("`{key}` must be above zero"))
+            Diagnostic::error(Code::OutOfRange, &node.span, format!("`{key}` must be above zero"))
                 .label("a task that is not there")
                 .hint("write 1, or remove the task"),
         );

@@ -1,5 +1,6 @@
 //! Task sets in CSV: `set_id,task_id,C_us,D_us,T_us`, times in microseconds.
 
+use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::machine::{fit_machine, machine_of, needs_a_table, no_copies, no_policy};
 use crate::node::Place;
@@ -53,7 +54,7 @@ fn cell<'t>(reader: &mut Reader, text: &'t str, from: usize) -> (Cell<'t>, usize
     let (inside, mut close) = (start + 1, start + 1);
     loop {
         let Some(quote) = text[close..].find('"') else {
-            let fault = Diagnostic::error(&(start..end_from(inside)), "a quoted cell does not end");
+            let fault = Diagnostic::error(Code::SyntaxError, &(start..end_from(inside)), "a quoted cell does not end");
             reader.push(
                 fault.label("its quote is not closed").hint("write `\"` at its end, and a quote in it as `\"\"`"),
             );
@@ -67,7 +68,7 @@ fn cell<'t>(reader: &mut Reader, text: &'t str, from: usize) -> (Cell<'t>, usize
     }
     let end = end_from(close + 1);
     if !text[close + 1..end].trim().is_empty() {
-        let fault = Diagnostic::error(&(start..end), "a quoted cell is followed by more text");
+        let fault = Diagnostic::error(Code::SyntaxError, &(start..end), "a quoted cell is followed by more text");
         reader.push(fault.label("in this cell").hint("write a quote within a quoted cell as `\"\"`"));
     }
     let quoted = &text[inside..close];
@@ -105,7 +106,8 @@ fn columns(reader: &mut Reader, header: &Line<'_>) -> Option<([usize; COLUMNS.le
     let (titles, header) = (&header.cells, &header.place);
     let wanted = format!("a task set starts with the header `{}`", COLUMNS.join(","));
     if titles.iter().all(|title| !COLUMNS.contains(&&*title.text)) {
-        let fault = Diagnostic::error(header, "this is not a task set").label("none of its columns are there");
+        let fault = Diagnostic::error(Code::WrongFormat, header, "this is not a task set")
+            .label("none of its columns are there");
         reader.push(fault.hint(format!("{wanted}; `takt import` reads those of other systems")));
         return None;
     }
@@ -115,13 +117,14 @@ fn columns(reader: &mut Reader, header: &Line<'_>) -> Option<([usize; COLUMNS.le
         match (found.next(), found.next()) {
             (Some((i, _)), None) => *at = i,
             (Some(_), Some((_, again))) => reader.push(
-                Diagnostic::error(&again.place, format!("the column `{name}` is there twice")).label("the second one"),
+                Diagnostic::error(Code::DuplicateKey, &again.place, format!("the column `{name}` is there twice"))
+                    .label("the second one"),
             ),
             (None, _) => {
                 let near = nearest(name, titles.iter().map(|c| &*c.text).filter(|t| !COLUMNS.contains(t)));
                 let near = near.map_or(String::new(), |n| format!("; did you mean it by `{}`?", clipped(n)));
                 reader.push(
-                    Diagnostic::error(header, format!("the column `{name}` is missing"))
+                    Diagnostic::error(Code::MissingKey, header, format!("the column `{name}` is missing"))
                         .label(format!("the header{near}"))
                         .hint(&wanted),
                 );
@@ -142,10 +145,11 @@ fn time(reader: &mut Reader, cell: &Cell<'_>, column: &str) -> Option<Span> {
     };
     reader.push(if long {
         let most = value::MAX_DURATION.ns() / 1_000;
-        Diagnostic::error(place, format!("`{column}` may be at most {most} microseconds, a year")).label("longer")
+        Diagnostic::error(Code::OutOfRange, place, format!("`{column}` may be at most {most} microseconds, a year"))
+            .label("longer")
     } else {
         let message = format!("`{column}` must be a number of microseconds above zero");
-        Diagnostic::error(place, message).label("not such a number")
+        Diagnostic::error(Code::WrongType, place, message).label("not such a number")
     });
     None
 }
@@ -157,7 +161,7 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
     }
     let Some((header, lines)) = lines.split_first() else {
         reader.push(
-            Diagnostic::error(&(0..0), "the file is empty")
+            Diagnostic::error(Code::NothingToSchedule, &(0..0), "the file is empty")
                 .hint(format!("a task set starts with the header `{}`", COLUMNS.join(","))),
         );
         return Vec::new();
@@ -168,25 +172,35 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
     for Line { cells, place } in lines {
         if cells.len() != width {
             reader.push(
-                Diagnostic::error(place, format!("a line has {} cells, the header has {width}", cells.len()))
-                    .label("in this line"),
+                Diagnostic::error(
+                    Code::SyntaxError,
+                    place,
+                    format!("a line has {} cells, the header has {width}", cells.len()),
+                )
+                .label("in this line"),
             );
             continue;
         }
         let cell = |column: usize| &cells[columns[column]];
         let place = |column: usize| cell(column).place.clone();
         let Ok(set) = cell(0).text.parse::<u64>() else {
-            reader.push(Diagnostic::error(&place(0), "`set_id` must be a whole number").label("not such a number"));
+            reader.push(
+                Diagnostic::error(Code::WrongType, &place(0), "`set_id` must be a whole number")
+                    .label("not such a number"),
+            );
             continue;
         };
         let id = &*cell(1).text;
         if id.is_empty() || id.chars().any(char::is_control) {
-            reader.push(Diagnostic::error(&place(1), "`task_id` must be a word").label("not such a word"));
+            reader.push(
+                Diagnostic::error(Code::InvalidCharacter, &place(1), "`task_id` must be a word")
+                    .label("not such a word"),
+            );
             continue;
         }
         if let Some(first) = seen.insert((set, id), place(1)) {
             reader.push(
-                Diagnostic::error(&place(1), format!("set {set} has two tasks `{}`", clipped(id)))
+                Diagnostic::error(Code::DuplicateName, &place(1), format!("set {set} has two tasks `{}`", clipped(id)))
                     .label("the second one")
                     .also(&first, "the first one"),
             );
@@ -204,7 +218,10 @@ fn rows(reader: &mut Reader, source: &Source) -> Vec<Row> {
         rows.push(Row { set, set_place: place(0), id: id.to_owned(), place: place(1), task, runtime, deadline });
     }
     if rows.is_empty() && reader.diagnostics.is_empty() {
-        reader.push(Diagnostic::error(&header.place, "there are no tasks below the header").label("nothing follows"));
+        reader.push(
+            Diagnostic::error(Code::NothingToSchedule, &header.place, "there are no tasks below the header")
+                .label("nothing follows"),
+        );
     }
     rows
 }
@@ -270,13 +287,17 @@ fn one_set(rows: &[Row]) -> Result<(), Diagnostic> {
     let count = sets.len();
     let some: Vec<String> = sets.iter().take(10).map(u64::to_string).collect();
     let more = if count > some.len() { format!(" and {} more", count - some.len()) } else { String::new() };
-    Err(Diagnostic::error(&other.set_place, format!("the file holds {count} task sets, and one is wanted"))
-        .label(format!("set {} starts here", other.set))
-        .also(&first.set_place, format!("set {} starts here", first.set))
-        .hint(format!(
-            "keep one of the sets {}{more}, or judge all of them with `takt analyze`",
-            choices(some.iter().map(String::as_str), "and")
-        )))
+    Err(Diagnostic::error(
+        Code::NotSupportedHere,
+        &other.set_place,
+        format!("the file holds {count} task sets, and one is wanted"),
+    )
+    .label(format!("set {} starts here", other.set))
+    .also(&first.set_place, format!("set {} starts here", first.set))
+    .hint(format!(
+        "keep one of the sets {}{more}, or judge all of them with `takt analyze`",
+        choices(some.iter().map(String::as_str), "and")
+    )))
 }
 
 pub(crate) fn load(source: &Source, options: &Options) -> Result<Workload, Vec<Diagnostic>> {

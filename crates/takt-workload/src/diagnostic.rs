@@ -1,6 +1,7 @@
 //! What is wrong with a file, where, and what to do about it.
 
 use crate::Source;
+use crate::code::Code;
 use crate::text::clipped;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use std::ops::Range;
@@ -17,6 +18,8 @@ pub enum Severity {
 /// One fault of a source file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
+    /// The kind of the fault.
+    pub code: Code,
     /// How bad it is.
     pub severity: Severity,
     /// What is wrong, in one line without a full stop.
@@ -34,8 +37,9 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// An error at `span`.
     #[must_use]
-    pub fn error(span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
+    pub fn error(code: Code, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
+            code,
             severity: Severity::Error,
             message: message.into(),
             span: span.clone(),
@@ -47,8 +51,8 @@ impl Diagnostic {
 
     /// A warning at `span`.
     #[must_use]
-    pub fn warning(span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message) }
+    pub fn warning(code: Code, span: &Range<usize>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
     }
 
     /// Says what stands at the place.
@@ -79,7 +83,7 @@ impl Diagnostic {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let title = level.primary_title(printable(&self.message));
+        let title = level.primary_title(printable(&self.message)).id(self.code.name());
         let whole = self.span == (0..0) && self.label.is_empty() && self.related.is_empty();
         let report = if source.text.is_empty() || whole {
             // Nothing to show: an empty file, one that could not be read at all, or something about the file as a whole.

@@ -1,5 +1,6 @@
 //! `domains`: parts of the machine with tasks and policies of their own.
 
+use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::machine::foreign_cpus;
 use crate::machine::{one_cpu_only, placement_matters, with_placement};
@@ -42,7 +43,8 @@ pub(crate) struct Domains {
 pub(crate) fn read(reader: &mut Reader, entry: &Entry) -> Domains {
     let items = reader.items(&entry.value, "`domains`", HINT);
     if items.is_empty() && (entry.value.is_null() || matches!(entry.value.kind, Kind::List(_))) {
-        let fault = Diagnostic::error(&entry.key_span, "`domains` is empty").label("no CPU would run anything");
+        let fault = Diagnostic::error(Code::EmptyValue, &entry.key_span, "`domains` is empty")
+            .label("no CPU would run anything");
         reader.push(fault.hint(format!("{HINT}, or remove the key and add a `policy` for all tasks")));
     }
     let faults = reader.diagnostics.len();
@@ -51,15 +53,19 @@ pub(crate) fn read(reader: &mut Reader, entry: &Entry) -> Domains {
         let Some((domain, at_cpus)) = domain(reader, node) else { continue };
         if let Some(first) = list.iter().find(|d| d.name == domain.name) {
             reader.push(
-                Diagnostic::error(&domain.place, format!("two domains are called `{}`", clipped(&domain.name)))
-                    .label("the second one")
-                    .also(&first.place, "the first one")
-                    .hint("give one of them another `name`"),
+                Diagnostic::error(
+                    Code::DuplicateName,
+                    &domain.place,
+                    format!("two domains are called `{}`", clipped(&domain.name)),
+                )
+                .label("the second one")
+                .also(&first.place, "the first one")
+                .hint("give one of them another `name`"),
             );
         } else if let Some(first) = list.iter().find(|d| !d.cpus.is_disjoint(&domain.cpus)) {
             let shared = first.cpus.difference(&first.cpus.difference(&domain.cpus));
             reader.push(
-                Diagnostic::error(&at_cpus, "domains have disjoint CPUs")
+                Diagnostic::error(Code::CpuOverlap, &at_cpus, "domains have disjoint CPUs")
                     .label(format!("{} belongs to another one, too", cpus_text(&shared)))
                     .also(&first.place, "the other one")
                     .hint("give each CPU to one of them"),
@@ -91,15 +97,20 @@ fn domain(reader: &mut Reader, node: &Node) -> Option<(Domain, Place)> {
         return None;
     }
     let Cpus::Set(cpus) = cpus else {
-        let fault = Diagnostic::error(&at_cpus, "a domain cannot have `all` CPUs").label("others would have none");
+        let fault = Diagnostic::error(Code::NotSupportedHere, &at_cpus, "a domain cannot have `all` CPUs")
+            .label("others would have none");
         reader.push(fault.hint("write their numbers, as in `1-3`; without other domains, remove `domains`"));
         return None;
     };
     if policy.scope == Scope::Table {
         reader.push(
-            Diagnostic::error(&at_policy, format!("`{}` cannot schedule a domain", policy_name(&policy)))
-                .label("it is about the whole machine")
-                .hint("choose an online policy such as `edf`; `takt policies` lists them"),
+            Diagnostic::error(
+                Code::UnsuitablePolicy,
+                &at_policy,
+                format!("`{}` cannot schedule a domain", policy_name(&policy)),
+            )
+            .label("it is about the whole machine")
+            .hint("choose an online policy such as `edf`; `takt policies` lists them"),
         );
         return None;
     }
@@ -141,17 +152,25 @@ impl Domains {
                 let found = self.list.iter().position(|d| cpus.is_subset(&d.cpus));
                 if found.is_none() && self.whole && cpus.is_subset(&self.cpus()) {
                     reader.push(
-                        Diagnostic::error(place, format!("task `{name}` has CPUs of several domains"))
-                            .label("it can belong to one only")
-                            .also(&self.place, "the domains")
-                            .hint("name its `domain`, and leave `cpu` out or within that"),
+                        Diagnostic::error(
+                            Code::CpuOutside,
+                            place,
+                            format!("task `{name}` has CPUs of several domains"),
+                        )
+                        .label("it can belong to one only")
+                        .also(&self.place, "the domains")
+                        .hint("name its `domain`, and leave `cpu` out or within that"),
                     );
                 } else if found.is_none() && self.whole {
                     let foreign = cpus.difference(&self.cpus());
                     reader.push(
-                        Diagnostic::error(place, format!("{} outside the domains", cpus_text(&foreign)))
-                            .label("nothing is scheduled there")
-                            .also(&self.place, "the domains"),
+                        Diagnostic::error(
+                            Code::CpuOutside,
+                            place,
+                            format!("{} outside the domains", cpus_text(&foreign)),
+                        )
+                        .label("nothing is scheduled there")
+                        .also(&self.place, "the domains"),
                     );
                 }
                 found
@@ -161,7 +180,7 @@ impl Domains {
                 if self.whole {
                     let names = choices(self.list.iter().map(|d| d.name.as_str()), "or");
                     reader.push(
-                        Diagnostic::error(&raw.head, format!("task `{name}` has no `domain`"))
+                        Diagnostic::error(Code::MissingKey, &raw.head, format!("task `{name}` has no `domain`"))
                             .label("nothing says where it belongs")
                             .hint(format!("add `domain:` with one of {names}, or `cpu:` with CPUs of one of them")),
                     );
@@ -173,9 +192,13 @@ impl Domains {
         if let Some((cpus, place)) = raw.cpus.as_deref().filter(|(cpus, _)| !cpus.is_subset(&domain.cpus)) {
             let foreign = cpus.difference(&domain.cpus);
             reader.push(
-                Diagnostic::error(place, format!("{} outside the domain of task `{name}`", cpus_text(&foreign)))
-                    .label(format!("`{}` has {}", clipped(&domain.name), cpus_text(&domain.cpus)))
-                    .hint("leave `cpu` out: a task may run on all CPUs of its domain"),
+                Diagnostic::error(
+                    Code::CpuOutside,
+                    place,
+                    format!("{} outside the domain of task `{name}`", cpus_text(&foreign)),
+                )
+                .label(format!("`{}` has {}", clipped(&domain.name), cpus_text(&domain.cpus)))
+                .hint("leave `cpu` out: a task may run on all CPUs of its domain"),
             );
         }
         found
@@ -191,7 +214,7 @@ impl Domains {
             let tasks: Vec<TaskId> = tasks_of(index).collect();
             if tasks.is_empty() && homes.iter().all(Option::is_some) {
                 let message = format!("the domain `{}` has no task", clipped(&domain.name));
-                let fault = Diagnostic::warning(&domain.place, message).label("its CPUs idle");
+                let fault = Diagnostic::warning(Code::UnusedName, &domain.place, message).label("its CPUs idle");
                 reader.push(fault.hint("move CPUs that no task needs to another domain"));
             }
             domains.push(model::Domain { cpus: domain.cpus, tasks, policy: domain.policy });
@@ -211,7 +234,7 @@ pub(crate) fn unknown<'a>(
     place: &Place,
     names: impl Iterator<Item = &'a str> + Clone,
 ) -> Diagnostic {
-    let fault = Diagnostic::error(place, format!("no domain is called `{}`", clipped(name)));
+    let fault = Diagnostic::error(Code::UnknownName, place, format!("no domain is called `{}`", clipped(name)));
     let fault = match reader.nearest(name, names.clone()) {
         Some(near) => fault.label(format!("did you mean `{near}`?")),
         None => fault.label("not defined in this file"),

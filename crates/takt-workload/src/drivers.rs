@@ -4,6 +4,7 @@
 //! driver: a simulation has no processes, and a run has no simulated work. The others are reported at their place.
 
 use crate::Workload;
+use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;
 use takt_core::input::Input;
@@ -229,7 +230,9 @@ impl Workload {
                 Severity::Error => format!("{hint}; `--allow-differences` ignores it"),
                 _ => hint,
             };
-            found.push(Diagnostic { severity, ..Diagnostic::error(&first, message) }.label(label).hint(hint));
+            found.push(
+                Diagnostic { severity, ..Diagnostic::error(Code::IgnoredKey, &first, message) }.label(label).hint(hint),
+            );
         }
         found
     }
@@ -334,7 +337,7 @@ mod tests {
         let [finding] = &crate::load(source, &Options::default()).unwrap().ignored_by(Driver::Run)[..] else {
             panic!()
         };
-        assert_eq!(finding.message, "`late` concerns some partitions only");
-        assert!(finding.label.contains("`A` has no policy"), "{}", finding.label);
+        assert_eq!(finding.code, Code::IgnoredKey);
+        assert!(finding.label.contains("`A`"), "{}", finding.label);
     }
 }

@@ -9,6 +9,7 @@
 
 mod calls;
 mod canonical;
+mod code;
 mod copies;
 mod csv;
 mod declared;
@@ -47,6 +48,7 @@ mod yaml;
 pub mod import;
 
 pub use canonical::canonical;
+pub use code::Code;
 pub use copies::shift;
 pub use csv::{TaskRows, load_sets};
 pub use diagnostic::{Diagnostic, Severity};
@@ -57,7 +59,7 @@ pub use limits::{DEFAULT_INIT_TIMEOUT, MAX_DIAGNOSTICS, MAX_ENTRIES, MAX_SERIES,
 pub use load::{MAX_LOAD, parse_factor, scale};
 pub use machine::number_not_count;
 pub use open::load;
-pub use policy::{policy_from_text, policy_text};
+pub use policy::{PolicyFault, policy_from_text, policy_text};
 pub use process::{Spawn, TaskInfo};
 pub use reading::Unreadable;
 pub use settings::{AssignedPriorities, OnCrash, Options, Realtime, Settings};

@@ -1,6 +1,7 @@
 //! `load`: how what jobs need changes in the course of a run.
 
 use crate::MAX_ENTRIES;
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node};
 use crate::reader::{Bare, Reader, bounded};
@@ -48,7 +49,7 @@ pub(crate) fn load(reader: &mut Reader, entry: &Entry) -> Option<Load> {
             return Some(Load { points: vec![(Span::ZERO, factor(reader, node, "load")?)], repeat: None });
         }
         _ => {
-            let fault = Diagnostic::error(&node.head(), "`load` must be a factor, or a shape");
+            let fault = Diagnostic::error(Code::WrongType, &node.head(), "`load` must be a factor, or a shape");
             reader.push(fault.label(format!("this is {}", node.describe())).hint(HINT));
             return None;
         }
@@ -62,10 +63,14 @@ pub(crate) fn load(reader: &mut Reader, entry: &Entry) -> Option<Load> {
     let shape = given.next()?;
     if let Some(second) = given.next() {
         reader.push(
-            Diagnostic::error(&second.key_span, format!("a load is both a `{}` and a `{}`", shape.key, second.key))
-                .label("one shape too many")
-                .also(&shape.key_span, "the other one")
-                .hint("keep one of them; `points` can have any shape"),
+            Diagnostic::error(
+                Code::ConflictingKeys,
+                &second.key_span,
+                format!("a load is both a `{}` and a `{}`", shape.key, second.key),
+            )
+            .label("one shape too many")
+            .also(&shape.key_span, "the other one")
+            .hint("keep one of them; `points` can have any shape"),
         );
         return None;
     }
@@ -102,7 +107,7 @@ fn shaped(reader: &mut Reader, shape: &Entry) -> Option<Load> {
             if end > every {
                 let place = node.get("for").map_or_else(|| node.head(), |e| e.value.span.clone());
                 reader.push(
-                    Diagnostic::error(&place, "a burst of the load goes beyond its period")
+                    Diagnostic::error(Code::OutOfRange, &place, "a burst of the load goes beyond its period")
                         .label(format!("it ends after {end}, and the next period begins after {every}"))
                         .hint("lower `for` or `at`, or raise `every`"),
                 );
@@ -122,7 +127,11 @@ fn points(reader: &mut Reader, node: &Node) -> Option<Load> {
     let list = reader.required(node, "a load that repeats", "points", "nothing to repeat", POINTS_HINT)?;
     let items = bounded(reader, &list.value, "points", POINTS_HINT, MAX_ENTRIES)?;
     if items.is_empty() {
-        reader.push(Diagnostic::error(&list.value.head(), "`points` is empty").label("no point").hint(POINTS_HINT));
+        reader.push(
+            Diagnostic::error(Code::EmptyValue, &list.value.head(), "`points` is empty")
+                .label("no point")
+                .hint(POINTS_HINT),
+        );
     }
     let mut points: Vec<(Span, u32)> = Vec::with_capacity(items.len());
     for item in items {
@@ -132,7 +141,7 @@ fn points(reader: &mut Reader, node: &Node) -> Option<Load> {
         in_order(reader, points.last().map(|(at, _)| *at), span, &at.span, "points");
         if let Some(repeat) = repeat.flatten().filter(|repeat| span > *repeat) {
             reader.push(
-                Diagnostic::error(&at.span, "a point of the load is never reached")
+                Diagnostic::error(Code::NeverReached, &at.span, "a point of the load is never reached")
                     .label(format!("the points repeat after {repeat}"))
                     .hint("raise `repeat`, or remove the point"),
             );
@@ -147,17 +156,20 @@ fn points(reader: &mut Reader, node: &Node) -> Option<Load> {
 fn factor(reader: &mut Reader, node: &Node, key: &str) -> Option<u32> {
     let text = reader.scalar(node, key, "a factor such as `1.3` or `130%`")?;
     let fault = match parse_ratio(text) {
-        Ok(factor) if factor <= 0 => Diagnostic::error(&node.span, format!("`{key}` must be above zero"))
-            .label("no load at all")
-            .hint("a task that needs nothing at some time is one that leaves and enters (`changes`)"),
+        Ok(factor) if factor <= 0 => {
+            Diagnostic::error(Code::OutOfRange, &node.span, format!("`{key}` must be above zero"))
+                .label("no load at all")
+                .hint("a task that needs nothing at some time is one that leaves and enters (`changes`)")
+        }
         Ok(factor) if factor > MOST * i64::from(Load::ONE) => {
-            Diagnostic::error(&node.span, format!("`{key}` must be at most {MOST}"))
+            Diagnostic::error(Code::OutOfRange, &node.span, format!("`{key}` must be at most {MOST}"))
                 .label("above that")
                 .hint("1 is what the tasks declare")
         }
         Ok(factor) => return Some(factor as u32),
         Err(why) => {
-            Diagnostic::error(&node.span, format!("`{key}` must be a factor such as `1.3` or `130%`")).label(why)
+            Diagnostic::error(Code::WrongType, &node.span, format!("`{key}` must be a factor such as `1.3` or `130%`"))
+                .label(why)
         }
     };
     reader.push(fault);

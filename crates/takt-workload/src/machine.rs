@@ -1,5 +1,6 @@
 //! The machine and the policy of a workload: whether they suit each other.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Node, Place};
 use crate::policy::policy_name;
@@ -14,7 +15,7 @@ pub(crate) fn machine_of(count: usize, place: &Place) -> Result<CpuSet, Diagnost
     if (1..=MAX_CPUS).contains(&count) {
         return Ok(CpuSet::first(count));
     }
-    Err(Diagnostic::error(place, format!("a machine of {count} CPUs cannot be had"))
+    Err(Diagnostic::error(Code::OutOfRange, place, format!("a machine of {count} CPUs cannot be had"))
         .label("asked for with `--cpus`")
         .hint(format!("`--cpus` takes 1 to {MAX_CPUS}")))
 }
@@ -58,14 +59,18 @@ pub(crate) fn one_cpu_only(policy: &PolicySpec, whose: &str, cpus: &CpuSet, plac
     } else {
         format!("use {}, or ", choices(others.iter().map(String::as_str), "or"))
     };
-    Diagnostic::error(place, format!("the policy `{name}` is for one CPU, and {whose} has {}", cpus.len()))
-        .label(format!("{whose} is {}", cpus_text(cpus)))
-        .hint(format!("{instead}make {make}"))
+    Diagnostic::error(
+        Code::UnsuitablePolicy,
+        place,
+        format!("the policy `{name}` is for one CPU, and {whose} has {}", cpus.len()),
+    )
+    .label(format!("{whose} is {}", cpus_text(cpus)))
+    .hint(format!("{instead}make {make}"))
 }
 
 /// CPUs that the machine does not have. `named` is the part of the file that names them, as in `the window`.
 pub(crate) fn foreign_cpus(place: &Place, foreign: &CpuSet, machine: &CpuSet, named: &str) -> Diagnostic {
-    Diagnostic::error(place, format!("{} outside the machine", cpus_text(foreign)))
+    Diagnostic::error(Code::CpuOutside, place, format!("{} outside the machine", cpus_text(foreign)))
         .label(format!("the machine is {}", cpus_text(machine)))
         .hint(number_not_count(machine).unwrap_or_else(|| {
             format!("give {named} CPUs of the machine, or add CPUs to the machine: `cpus` in the file, or `--cpus`")
@@ -87,20 +92,20 @@ pub fn number_not_count(machine: &CpuSet) -> Option<String> {
 
 /// The policy of window tables, or of domains, for tasks alone.
 pub(crate) fn needs_a_table(policy: &PolicySpec, place: &Place, label: &str) -> Diagnostic {
-    Diagnostic::error(place, format!("the policy `{0}` needs `{0}`", policy.profile.name))
+    Diagnostic::error(Code::MissingKey, place, format!("the policy `{0}` needs `{0}`", policy.profile.name))
         .label(label)
         .hint("choose an online policy such as `edf`; `takt policies` lists them")
 }
 
 /// `--copies` where nothing can be copied.
 pub(crate) fn no_copies(place: &Place, what: &str) -> Diagnostic {
-    Diagnostic::error(place, format!("`--copies` says nothing of {what}"))
+    Diagnostic::error(Code::NotSupportedHere, place, format!("`--copies` says nothing of {what}"))
         .label("no task with `copies`")
         .hint("leave it out; the `tasks` of a YAML file can have copies")
 }
 
 pub(crate) fn no_policy(place: &Place) -> Diagnostic {
-    Diagnostic::error(place, "no policy is set for these tasks")
+    Diagnostic::error(Code::MissingPolicy, place, "no policy is set for these tasks")
         .label("nothing says how to schedule them")
         .hint("add `policy: edf` to the file, or `--policy edf` to the command line")
 }
@@ -116,7 +121,8 @@ pub(crate) fn with_placement(mut policy: PolicySpec, placement: Option<Placement
 pub(crate) fn placement_matters(reader: &mut Reader, node: &Node, policy: &PolicySpec) {
     if let Some(entry) = node.get("placement").filter(|_| !policy.uses_placement()) {
         let name = policy_name(policy);
-        let fault = Diagnostic::warning(&entry.key_span, format!("`placement` has no effect under `{name}`"));
+        let fault =
+            Diagnostic::warning(Code::NoEffect, &entry.key_span, format!("`placement` has no effect under `{name}`"));
         let label = "a rule for policies that assign tasks to CPUs";
         reader.push(fault.label(label).hint("remove it, or use a partitioned policy such as `p-edf`"));
     }

@@ -1,5 +1,6 @@
 //! A YAML document as a tree whose nodes know their place in the text.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use std::collections::HashMap;
@@ -124,8 +125,12 @@ impl Builder {
     fn add(&mut self, node: Rc<Node>, place: Place) -> Result<(), Diagnostic> {
         self.nodes = self.nodes.saturating_add(node.size);
         if self.nodes > MAX_NODES {
-            return Err(Diagnostic::error(&place, format!("the file has more than {MAX_NODES} values"))
-                .label("counted up to here, with every alias expanded"));
+            return Err(Diagnostic::error(
+                Code::LimitExceeded,
+                &place,
+                format!("the file has more than {MAX_NODES} values"),
+            )
+            .label("counted up to here, with every alias expanded"));
         }
         match self.stack.last_mut() {
             None => self.root = Some(node),
@@ -135,7 +140,7 @@ impl Builder {
                     Kind::Scalar { text, .. } => *key = Some((Some(text.clone()), place)),
                     _ => {
                         self.faults.push(
-                            Diagnostic::error(&place, "a key must be a single word")
+                            Diagnostic::error(Code::WrongType, &place, "a key must be a single word")
                                 .label(format!("this is {}", node.describe())),
                         );
                         *key = Some((None, place));
@@ -144,7 +149,7 @@ impl Builder {
                 Some((None, _)) => {}
                 Some((Some(name), key_span)) => match seen.get(&name) {
                     Some(first) => self.faults.push(
-                        Diagnostic::error(&key_span, format!("the key `{name}` is given twice"))
+                        Diagnostic::error(Code::DuplicateKey, &key_span, format!("the key `{name}` is given twice"))
                             .label("given again here")
                             .also(first, "first given here")
                             .hint("remove one of them"),
@@ -188,9 +193,13 @@ pub(crate) fn parse(text: &str) -> Result<(Rc<Node>, Vec<Diagnostic>), Diagnosti
             Event::DocumentStart(_) => {
                 documents += 1;
                 if documents > 1 {
-                    return Err(Diagnostic::error(&place, "the file holds more than one YAML document")
-                        .label("the second one starts here")
-                        .hint("put every workload into a file of its own"));
+                    return Err(Diagnostic::error(
+                        Code::NotSupportedHere,
+                        &place,
+                        "the file holds more than one YAML document",
+                    )
+                    .label("the second one starts here")
+                    .hint("put every workload into a file of its own"));
                 }
             }
             Event::Scalar(value, style, anchor, _) => {
@@ -202,8 +211,12 @@ pub(crate) fn parse(text: &str) -> Result<(Rc<Node>, Vec<Diagnostic>), Diagnosti
             }
             Event::SequenceStart(anchor, _) | Event::MappingStart(anchor, _) if builder.stack.len() >= MAX_DEPTH => {
                 let _ = anchor;
-                return Err(Diagnostic::error(&place, format!("values are nested more than {MAX_DEPTH} deep"))
-                    .label("this level is too deep"));
+                return Err(Diagnostic::error(
+                    Code::LimitExceeded,
+                    &place,
+                    format!("values are nested more than {MAX_DEPTH} deep"),
+                )
+                .label("this level is too deep"));
             }
             Event::SequenceStart(anchor, _) => {
                 builder.stack.push(Open::List { start: place.start, anchor, items: Vec::new() });
@@ -232,8 +245,12 @@ pub(crate) fn parse(text: &str) -> Result<(Rc<Node>, Vec<Diagnostic>), Diagnosti
                     builder.add(node, place)?;
                 }
                 None => {
-                    return Err(Diagnostic::error(&place, "an alias stands inside the value that it names")
-                        .label("this would never end"));
+                    return Err(Diagnostic::error(
+                        Code::SyntaxError,
+                        &place,
+                        "an alias stands inside the value that it names",
+                    )
+                    .label("this would never end"));
                 }
             },
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
@@ -241,7 +258,7 @@ pub(crate) fn parse(text: &str) -> Result<(Rc<Node>, Vec<Diagnostic>), Diagnosti
     }
     match builder.root {
         Some(root) if !root.is_null() => Ok((root, builder.faults)),
-        _ => Err(Diagnostic::error(&(0..0), "the file is empty")
+        _ => Err(Diagnostic::error(Code::NothingToSchedule, &(0..0), "the file is empty")
             .hint("a workload has `windows` and `partitions`, or `tasks` and a `policy`")),
     }
 }
@@ -249,14 +266,14 @@ pub(crate) fn parse(text: &str) -> Result<(Rc<Node>, Vec<Diagnostic>), Diagnosti
 fn syntax_fault(text: &str, offsets: &Offsets<'_>, error: &saphyr_parser::ScanError) -> Diagnostic {
     let at = offsets.byte(error.marker().index());
     if let Some(tab) = tab_indentation(text, at) {
-        return Diagnostic::error(&(tab..tab + 1), "a tab is used for indentation")
+        return Diagnostic::error(Code::SyntaxError, &(tab..tab + 1), "a tab is used for indentation")
             .label("this is a tab")
             .hint("YAML indents with spaces only: replace the tabs by spaces");
     }
     // At the end of the text there is nothing to mark; the last line that has something is the better place.
     let at = if at >= text.len() { text.trim_end().len().saturating_sub(1) } else { at };
     let end = text[text.floor_char_boundary(at)..].chars().next().map_or(at, |c| at + c.len_utf8());
-    let fault = Diagnostic::error(&(at..end), "this is not valid YAML").label(error.info());
+    let fault = Diagnostic::error(Code::SyntaxError, &(at..end), "this is not valid YAML").label(error.info());
     if error.info().contains("mapping values are not allowed") {
         fault.hint("quote a text that holds `: `, and check the indentation")
     } else {

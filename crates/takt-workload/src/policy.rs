@@ -2,12 +2,14 @@
 //!
 //! What can be set is declared by each policy ([`Setting`]); nothing here knows one of them by name.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::known::registry;
 use crate::node::{self, Node, Place};
 use crate::reader::Reader;
 use crate::text::clipped;
 use crate::value::{MAX_DURATION, choices, duration_text, nearest, parse_bool, parse_ratio, parse_signed, ratio_text};
+use std::fmt;
 use std::ops::Range;
 use takt_core::model::{CLUSTER, Kind, PolicySpec, Scope, Setting};
 use takt_core::policies::ipi::parameters_of;
@@ -17,6 +19,7 @@ use takt_core::time::Span;
 
 /// What is wrong with a policy's text.
 pub(crate) struct Fault {
+    pub(crate) code: Code,
     pub(crate) message: String,
     pub(crate) label: String,
     pub(crate) hint: String,
@@ -25,8 +28,8 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    fn new(message: String, label: impl Into<String>, hint: impl Into<String>) -> Fault {
-        Fault { message, label: label.into(), hint: hint.into(), at: 0..0 }
+    fn new(code: Code, message: String, label: impl Into<String>, hint: impl Into<String>) -> Fault {
+        Fault { code, message, label: label.into(), hint: hint.into(), at: 0..0 }
     }
 
     fn within(mut self, at: Range<usize>) -> Fault {
@@ -35,14 +38,30 @@ impl Fault {
     }
 
     pub(crate) fn diagnostic(self, place: &Place) -> Diagnostic {
-        Diagnostic::error(place, self.message).label(self.label).hint(self.hint)
+        Diagnostic::error(self.code, place, self.message).label(self.label).hint(self.hint)
     }
 
-    fn sentence(self) -> String {
+    fn sentence(self) -> PolicyFault {
         let between = if self.label.ends_with('?') { " " } else { "; " };
-        format!("{}: {}{between}{}", self.message, self.label, self.hint)
+        PolicyFault { code: self.code, text: format!("{}: {}{between}{}", self.message, self.label, self.hint) }
     }
 }
+
+/// A fault of a policy on the command line, in words for the user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PolicyFault {
+    /// The kind of the fault.
+    pub code: Code,
+    text: String,
+}
+
+impl fmt::Display for PolicyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for PolicyFault {}
 
 /// The name of a policy with its scope's prefix, without settings: `g-edf`.
 pub(crate) fn policy_name(policy: &PolicySpec) -> String {
@@ -59,7 +78,7 @@ fn from_name(name: &str) -> Result<PolicySpec, Fault> {
         let near = nearest(name, names.iter().map(String::as_str));
         let label = near.map_or("not in the registry".to_owned(), |n| format!("did you mean `{n}`?"));
         let hint = "`takt policies` lists them all";
-        Fault::new(format!("no policy is called `{}`", clipped(name)), label, hint)
+        Fault::new(Code::UnknownPolicy, format!("no policy is called `{}`", clipped(name)), label, hint)
     })
 }
 
@@ -81,14 +100,20 @@ pub(crate) fn setting(policy: &PolicySpec, name: &str) -> Result<&'static Settin
                 format!("a setting of the clustered form, `c-{}`", policy.profile.name)
             }
             None if name == MAPPER.name => "a setting of the forms that have several CPUs for one queue".to_owned(),
-            None => "not one of its settings".to_owned(),
+            None if names.is_empty() => "this policy takes no settings".to_owned(),
+            None => "this policy does not take it".to_owned(),
         };
         let hint = match names.as_slice() {
-            [] => format!("`{whole}` has no settings: remove it"),
+            [] => "remove it".to_owned(),
             [only] => format!("its only setting is `{only}`"),
             _ => format!("its settings are {}", choices(names, "and")),
         };
-        Fault::new(format!("the policy `{whole}` has no setting `{}`", clipped(name)), label, hint)
+        Fault::new(
+            Code::UnknownSetting,
+            format!("the policy `{whole}` has no setting `{}`", clipped(name)),
+            label,
+            hint,
+        )
     })
 }
 
@@ -128,15 +153,17 @@ pub(crate) fn parse_value(setting: &Setting, text: &str) -> Result<i64, Fault> {
                 .map_or(format!("`{}` is not one of them", clipped(text)), |near| format!("did you mean `{near}`?"))),
         },
     };
-    let why = match read {
+    let (code, why) = match read {
         Ok((value, low, high)) if (low..=high).contains(&value) => return Ok(value),
-        Ok((value, low, _)) => {
-            format!("`{}` is {}", clipped(text), if value < low { "below that" } else { "above that" })
-        }
-        Err(why) => why,
+        Ok((value, low, _)) => (
+            Code::OutOfRange,
+            format!("`{}` is {}", clipped(text), if value < low { "below that" } else { "above that" }),
+        ),
+        Err(why) if matches!(setting.kind, Kind::Choice(_)) => (Code::UnknownValue, why),
+        Err(why) => (Code::WrongType, why),
     };
     let message = format!("`{}` must be {}", setting.name, expected(&setting.kind));
-    Err(Fault::new(message, why, format!("{}; by default {}", setting.summary, setting.default)))
+    Err(Fault::new(code, message, why, format!("{}; by default {}", setting.summary, setting.default)))
 }
 
 /// Writes a value so that [`parse_value`] reads it back.
@@ -167,7 +194,14 @@ pub(crate) fn check(policy: &PolicySpec) -> Option<Fault> {
         Ok(p) if p.feedback => p,
         // Without feedback there is no loop.
         Ok(_) => return None,
-        Err(why) => return Some(Fault::new(why.to_string(), "these do not suit each other", "change one of them")),
+        Err(why) => {
+            return Some(Fault::new(
+                Code::UnstableGains,
+                why.to_string(),
+                "these do not suit each other",
+                "change one of them",
+            ));
+        }
     };
     let gain =
         |name: &str, value: i64, bounds: String| format!("`{name}` is {} and must be {bounds}", ratio_text(value));
@@ -181,6 +215,7 @@ pub(crate) fn check(policy: &PolicySpec) -> Option<Fault> {
     };
     let message = format!("the control loop of `{}` is unstable with these gains", policy_name(policy));
     Some(Fault::new(
+        Code::UnstableGains,
         message,
         label,
         "each disturbance would grow from round to round; leave the gains out for a stable preset",
@@ -197,16 +232,21 @@ fn parse(text: &str) -> Result<PolicySpec, Fault> {
     for part in list.split(',') {
         let at = start..start + part.len();
         start = at.end + 1;
-        let fault = |message: String, label: &str| {
-            Fault::new(message, label, "settings are written as in `rr:quantum=2ms`, with commas between them")
+        let fault = |code: Code, message: String, label: &str| {
+            Fault::new(code, message, label, "settings are written as in `rr:quantum=2ms`, with commas between them")
         };
         let Some((key, value)) = part.split_once('=') else {
             let message = format!("`{}` is not a setting with its value", clipped(part.trim()));
-            return Err(fault(message, "no `=` here").within(at));
+            return Err(fault(Code::SyntaxError, message, "no `=` here").within(at));
         };
         let key = key.trim();
         if seen.contains(&key) {
-            return Err(fault(format!("the setting `{}` is given twice", clipped(key)), "given again here").within(at));
+            return Err(fault(
+                Code::DuplicateKey,
+                format!("the setting `{}` is given twice", clipped(key)),
+                "given again here",
+            )
+            .within(at));
         }
         seen.push(key);
         let (setting, value) = setting(&policy, key)
@@ -223,7 +263,7 @@ fn parse(text: &str) -> Result<PolicySpec, Fault> {
 /// # Errors
 /// What of it is unknown or out of range, with the nearest name and all names or the range, and that gains make a control
 /// loop unstable; in words for the user.
-pub fn policy_from_text(text: &str) -> Result<PolicySpec, String> {
+pub fn policy_from_text(text: &str) -> Result<PolicySpec, PolicyFault> {
     let checked = |policy| check(&policy).map_or(Ok(policy), Err);
     parse(text).and_then(checked).map_err(Fault::sentence)
 }
@@ -270,7 +310,7 @@ fn read_parts(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
     };
     let Some(name) = node.get("name") else {
         reader.push(
-            Diagnostic::error(&node.head(), "a policy has no `name`")
+            Diagnostic::error(Code::MissingKey, &node.head(), "a policy has no `name`")
                 .label("in this mapping")
                 .hint("write it as in `policy: {name: rr, quantum: 2ms}`"),
         );
@@ -324,12 +364,12 @@ mod tests {
     #[test]
     fn an_unknown_policy_is_answered_with_the_nearest_and_where_to_look() {
         let fault = policy_from_text("g-edff").unwrap_err();
-        assert!(fault.contains("did you mean `g-edf`?") && fault.contains("`takt policies`"), "{fault}");
+        assert!(fault.text.contains("`g-edf`") && fault.text.contains("`takt policies`"), "{fault}");
         // A line of a terminal, whatever the registry holds.
         let strange = policy_from_text("nosuch").unwrap_err();
-        assert!(strange.ends_with("not in the registry; `takt policies` lists them all"), "{strange}");
+        assert!(strange.code == Code::UnknownPolicy && strange.text.contains("`takt policies`"), "{strange}");
         let mapper = policy_from_text("g-edf:mapper=nosuch").unwrap_err();
-        assert!(mapper.contains("`nosuch` is not one of them"), "{mapper}");
+        assert!(mapper.code == Code::UnknownValue && mapper.text.contains("`nosuch`"), "{mapper}");
         assert_eq!(policy_text(&policy_from_text("p-rm").unwrap()), "p-rm");
     }
 
@@ -367,20 +407,21 @@ mod tests {
 
     #[test]
     fn wrong_values_are_explained() {
-        for (setting, text, parts) in [
-            (0, "11ms", ["from -5us to 10ms", "`11ms` is above that"]),
-            (0, "-6us", ["from -5us to 10ms", "`-6us` is below that"]),
-            (0, "2", ["a duration", "did you mean `2ms`?"]),
-            (1, "2.000001", ["from -0.000001 to 2", "above that"]),
-            (1, "0.0000001", ["a number", "more than six decimals"]),
-            (1, "x", ["a number", "`x` is not a number"]),
-            (2, "0", ["from 1 to 64", "below that"]),
-            (2, "1.5", ["a whole number", "not a whole number"]),
-            (3, "improve", ["`thesis` or `improved`", "did you mean `improved`?"]),
+        use Code::{OutOfRange, UnknownValue, WrongType};
+        for (setting, text, code, part) in [
+            (0, "11ms", OutOfRange, "from -5us to 10ms"),
+            (0, "-6us", OutOfRange, "from -5us to 10ms"),
+            (0, "2", WrongType, "`2ms`"),
+            (1, "2.000001", OutOfRange, "from -0.000001 to 2"),
+            (1, "0.0000001", WrongType, "six"),
+            (1, "x", WrongType, "`x`"),
+            (2, "0", OutOfRange, "from 1 to 64"),
+            (2, "1.5", WrongType, "`1.5`"),
+            (3, "improve", UnknownValue, "`improved`?"),
         ] {
             let Err(fault) = parse_value(&KINDS[setting], text) else { panic!("{text} was taken") };
-            let fault = fault.sentence();
-            assert!(parts.iter().all(|p| fault.contains(p)) && fault.contains("by default"), "{text}: {fault}");
+            let (found, fault) = (fault.code, fault.sentence().text);
+            assert!(found == code && fault.contains(part) && fault.contains("by default"), "{text}: {found} {fault}");
         }
     }
 }

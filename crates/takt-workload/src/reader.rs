@@ -1,6 +1,7 @@
 //! Typed access to the nodes of a file; every fault becomes a diagnostic and reading goes on.
 
 use crate::MAX_DIAGNOSTICS;
+use crate::code::Code;
 use crate::declared::{Resources, Servers};
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
@@ -93,7 +94,11 @@ impl Reader {
             if known.contains(&entry.key.as_str()) || tolerated.contains(&entry.key.as_str()) {
                 continue;
             }
-            let fault = Diagnostic::error(&entry.key_span, format!("unknown key `{}` in {of}", clipped(&entry.key)));
+            let fault = Diagnostic::error(
+                Code::UnknownKey,
+                &entry.key_span,
+                format!("unknown key `{}` in {of}", clipped(&entry.key)),
+            );
             let list = format!("the keys of {of} are {}", choices(known.iter().copied(), "and"));
             let fault = match nearest(&entry.key, known.iter().copied()) {
                 Some(near) => {
@@ -129,7 +134,11 @@ impl Reader {
         hint: &str,
     ) -> Option<&'n Entry> {
         if self.lacks(map, key) {
-            self.push(Diagnostic::error(&map.head(), format!("{what} has no `{key}`")).label(label).hint(hint));
+            self.push(
+                Diagnostic::error(Code::MissingKey, &map.head(), format!("{what} has no `{key}`"))
+                    .label(label)
+                    .hint(hint),
+            );
         }
         map.get(key)
     }
@@ -156,7 +165,7 @@ impl Reader {
     }
 
     fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str, hint: &str) {
-        let fault = Diagnostic::error(&node.head(), format!("{what} must be {expected}"));
+        let fault = Diagnostic::error(Code::WrongType, &node.head(), format!("{what} must be {expected}"));
         self.push(fault.label(format!("this is {}", node.describe())).hint(hint));
     }
 
@@ -166,7 +175,7 @@ impl Reader {
             Kind::Scalar { text, .. } if !node.is_null() => Some(text),
             _ => {
                 self.push(
-                    Diagnostic::error(&node.head(), format!("`{key}` must be {expected}"))
+                    Diagnostic::error(Code::WrongType, &node.head(), format!("`{key}` must be {expected}"))
                         .label(format!("this is {}", node.describe())),
                 );
                 None
@@ -178,13 +187,17 @@ impl Reader {
     pub(crate) fn text(&mut self, node: &Node, key: &str, expected: &str) -> Option<String> {
         let text = self.scalar(node, key, expected)?;
         if text.trim().is_empty() {
-            self.push(Diagnostic::error(&node.span, format!("`{key}` is empty")).label("nothing here"));
+            self.push(
+                Diagnostic::error(Code::EmptyValue, &node.span, format!("`{key}` is empty")).label("nothing here"),
+            );
             return None;
         }
         if text.contains('\0') {
             let label = "no program can be given such a text";
             self.push(
-                Diagnostic::error(&node.span, format!("`{key}` holds a zero byte")).label(label).hint("remove `\\0`"),
+                Diagnostic::error(Code::InvalidCharacter, &node.span, format!("`{key}` holds a zero byte"))
+                    .label(label)
+                    .hint("remove `\\0`"),
             );
             return None;
         }
@@ -195,7 +208,7 @@ impl Reader {
     pub(crate) fn is_name(&mut self, name: &str, place: &Place) -> bool {
         let sound = !name.chars().any(char::is_control);
         if !sound {
-            let fault = Diagnostic::error(place, "a name cannot hold control characters");
+            let fault = Diagnostic::error(Code::InvalidCharacter, place, "a name cannot hold control characters");
             self.push(fault.label("such a character is in here"));
         }
         sound
@@ -206,7 +219,7 @@ impl Reader {
         let value = value::parse_bool(text);
         if value.is_none() {
             self.push(
-                Diagnostic::error(&node.span, format!("`{key}` must be yes or no"))
+                Diagnostic::error(Code::WrongType, &node.span, format!("`{key}` must be yes or no"))
                     .label("neither of them")
                     .hint("write `yes`, `true`, `on`, or `no`, `false`, `off`"),
             );
@@ -218,8 +231,9 @@ impl Reader {
         let text = self.scalar(node, key, "a whole number")?;
         let value = text.parse::<u64>().ok().filter(|n| *n <= most);
         if value.is_none() || text.starts_with('+') {
+            let code = if text.bytes().all(|b| b.is_ascii_digit()) { Code::OutOfRange } else { Code::WrongType };
             self.push(
-                Diagnostic::error(&node.span, format!("`{key}` must be a whole number from 0 to {most}"))
+                Diagnostic::error(code, &node.span, format!("`{key}` must be a whole number from 0 to {most}"))
                     .label("not such a number"),
             );
             return None;
@@ -232,7 +246,7 @@ impl Reader {
         let value = text.parse::<f64>().ok().filter(|f| f.is_finite() && *f > 0.0);
         if value.is_none() {
             self.push(
-                Diagnostic::error(&node.span, "`frequency` must be a number of megahertz above zero")
+                Diagnostic::error(Code::WrongType, &node.span, "`frequency` must be a number of megahertz above zero")
                     .label("not such a number"),
             );
         }
@@ -251,7 +265,7 @@ impl Reader {
         };
         let found = known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
         if found.is_none() {
-            let fault = Diagnostic::error(&node.span, format!("`{key}` must be {list}"));
+            let fault = Diagnostic::error(Code::UnknownValue, &node.span, format!("`{key}` must be {list}"));
             let label = nearest(text, names()).map_or("none of them".to_owned(), |n| format!("did you mean `{n}`?"));
             self.push(fault.label(label));
         }
@@ -267,7 +281,7 @@ impl Reader {
             Ok(set) => Some(Cpus::Set(set)),
             Err(why) => {
                 self.push(
-                    Diagnostic::error(&node.span, format!("`{key}` is not a list of CPUs"))
+                    Diagnostic::error(Code::WrongType, &node.span, format!("`{key}` is not a list of CPUs"))
                         .label(why)
                         .hint("write numbers and ranges from 0 to 1023, as in `0,2,5-7`, or `all`"),
                 );
@@ -290,7 +304,7 @@ impl Reader {
             (Bare::Milliseconds, Ok(span)) => Ok(span),
             (Bare::Refused, Ok(_)) => {
                 self.push(
-                    Diagnostic::error(place, format!("`{key}` needs a unit of time"))
+                    Diagnostic::error(Code::MissingUnit, place, format!("`{key}` needs a unit of time"))
                         .label("a bare number")
                         .hint(format!("did you mean `{text}ms`?")),
                 );
@@ -302,15 +316,16 @@ impl Reader {
             _ => value::parse_signed(text),
         };
         let fault = match result {
-            Err(why) => Diagnostic::error(place, format!("`{key}` must be {expected}")).label(why),
+            Err(why) => Diagnostic::error(Code::WrongType, place, format!("`{key}` must be {expected}")).label(why),
             Ok(span) if span < Span::ZERO => {
-                Diagnostic::error(place, format!("`{key}` must not be negative")).label("below zero")
+                Diagnostic::error(Code::OutOfRange, place, format!("`{key}` must not be negative")).label("below zero")
             }
             Ok(span) if span == Span::ZERO && !zero => {
-                Diagnostic::error(place, format!("`{key}` must be above zero")).label("no time at all")
+                Diagnostic::error(Code::OutOfRange, place, format!("`{key}` must be above zero"))
+                    .label("no time at all")
             }
             Ok(span) if span > value::MAX_DURATION => {
-                Diagnostic::error(place, format!("`{key}` is longer than a year"))
+                Diagnostic::error(Code::OutOfRange, place, format!("`{key}` is longer than a year"))
                     .label(format!("this is {} days", span.ns() / Span::from_secs(86_400).ns()))
                     .hint("bare numbers are milliseconds; other units are written, as in `250us`")
             }
@@ -333,9 +348,13 @@ pub(crate) fn bounded<'n>(
     let items = reader.items(node, &format!("`{key}`"), hint);
     if items.len() > most {
         reader.push(
-            Diagnostic::error(&items[most].head(), format!("`{key}` has more than {most} entries"))
-                .label("the first one too many")
-                .hint("shorten the list"),
+            Diagnostic::error(
+                Code::LimitExceeded,
+                &items[most].head(),
+                format!("`{key}` has more than {most} entries"),
+            )
+            .label("the first one too many")
+            .hint("shorten the list"),
         );
     }
     (reader.diagnostics.len() == faults).then_some(items)

@@ -1,5 +1,6 @@
 //! Opens files, and tells texts from what is none.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::source::{MAX_BYTES, Source, remedy};
 use std::io::Read;
@@ -44,7 +45,8 @@ impl Source {
         match read {
             Ok(_) => Source::from_bytes(name, bytes),
             Err(why) => {
-                let fault = Diagnostic::error(&(0..0), format!("cannot read `{name}`: {why}")).hint(remedy(&why));
+                let fault = Diagnostic::error(Code::UnreadableFile, &(0..0), format!("cannot read `{name}`: {why}"))
+                    .hint(remedy(&why));
                 Err(Unreadable::new(Source { name, text: String::new() }, fault))
             }
         }
@@ -72,7 +74,7 @@ impl Source {
                 }
                 // Text before the fault keeps its offsets; the replacement character stands at the fault.
                 let text = String::from_utf8_lossy(&bytes).into_owned();
-                let fault = Diagnostic::error(&(at..at + 3), "the file is not UTF-8 text")
+                let fault = Diagnostic::error(Code::WrongFormat, &(at..at + 3), "the file is not UTF-8 text")
                     .label(format!("byte 0x{:02x} here", bytes[at]))
                     .hint("save the file as UTF-8");
                 Err(Unreadable::new(Source { name, text }, fault))
@@ -104,7 +106,11 @@ impl Source {
     /// Whether this is a text of a bearable length with something in it.
     pub(crate) fn check(&self) -> Result<(), Diagnostic> {
         if self.text.len() > MAX_BYTES {
-            return Err(Diagnostic::error(&(0..0), format!("the file is longer than {} MiB", MAX_BYTES >> 20)));
+            return Err(Diagnostic::error(
+                Code::LimitExceeded,
+                &(0..0),
+                format!("the file is longer than {} MiB", MAX_BYTES >> 20),
+            ));
         }
         if let Some(at) = self.text.find('\0') {
             return Err(binary(at));
@@ -112,7 +118,11 @@ impl Source {
         let first = self.text.lines().next().unwrap_or("");
         for (mark, what, hint) in OTHERS {
             if let Some(at) = first.find(mark) {
-                let fault = Diagnostic::error(&(at..at + mark.len()), format!("this is {what}, not a workload"));
+                let fault = Diagnostic::error(
+                    Code::WrongFormat,
+                    &(at..at + mark.len()),
+                    format!("this is {what}, not a workload"),
+                );
                 return Err(fault.label("it begins like one").hint(hint));
             }
         }
@@ -128,7 +138,7 @@ const OTHERS: [(&str, &str, &str); 3] = [
 ];
 
 fn binary(at: usize) -> Diagnostic {
-    Diagnostic::error(&(at..at + 1), "this looks like a binary file, not a workload")
+    Diagnostic::error(Code::WrongFormat, &(at..at + 1), "this looks like a binary file, not a workload")
         .label("a zero byte")
         .hint("a workload is a YAML text, or a task set whose name ends in .csv")
 }

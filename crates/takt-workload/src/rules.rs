@@ -1,5 +1,6 @@
 //! Rules about a workload as a whole.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::known::registry;
 use crate::node::{Node, Place};
@@ -33,7 +34,8 @@ pub(crate) fn whole(reader: &mut Reader, root: &Node, workload: &Workload, heads
 /// alone is found here, by building it.
 pub(crate) fn buildable(workload: &Workload, policy: &Place) -> Result<(), Diagnostic> {
     let system = &workload.system;
-    let fault = |at: &Place, why: &dyn std::fmt::Display| Err(Diagnostic::error(at, why.to_string()));
+    let fault =
+        |at: &Place, why: &dyn std::fmt::Display| Err(Diagnostic::error(Code::UnsuitablePolicy, at, why.to_string()));
     system.validate().or_else(|e| fault(policy, &workload.named(&e.to_string())))?;
     let tasks: Vec<TaskId> = (0..system.tasks.len() as u32).map(TaskId).collect();
     let whole = (&tasks, system.cpus, system.policy);
@@ -49,24 +51,35 @@ pub(crate) fn buildable(workload: &Workload, policy: &Place) -> Result<(), Diagn
         });
     };
     let (head, called) = (&workload.place(task), clipped(&workload.tasks[task.index()].name));
-    let (message, hint) = match why {
+    let (code, message, hint) = match why {
         Invalid::Apart(_, what) => {
-            let fault = Diagnostic::error(head, format!("task `{called}` cannot share its server"));
+            let fault =
+                Diagnostic::error(Code::UnsuitablePolicy, head, format!("task `{called}` cannot share its server"));
             let fault = fault.label(format!("it has no {what} in common with the tasks before it behind that server"));
             let hint = if what == "CPU" { "change its `cpu`" } else { "put all of them into one" };
             return Err(fault.hint(format!("{hint}, or give it another server")));
         }
         Invalid::Constrained(_) => {
-            let fault = Diagnostic::error(head, format!("the reservation of task `{called}` has a `deadline`"));
+            let fault = Diagnostic::error(
+                Code::UnsuitablePolicy,
+                head,
+                format!("the reservation of task `{called}` has a `deadline`"),
+            );
             let fault = fault.label(format!("under `{name}` that is always the end of its period"));
             return Err(fault.hint("remove `deadline` from the reservation, or use `cbs`"));
         }
-        Invalid::Needs(_, what) => {
-            (format!("task `{called}` has no `{what}`"), format!("add `{what}: {}`", task::example(what)))
-        }
-        _ => (format!("task `{called}` may run on no CPU of its policy"), "change its `cpu`".to_owned()),
+        Invalid::Needs(_, what) => (
+            Code::MissingKey,
+            format!("task `{called}` has no `{what}`"),
+            format!("add `{what}: {}`", task::example(what)),
+        ),
+        _ => (
+            Code::UnsuitablePolicy,
+            format!("task `{called}` may run on no CPU of its policy"),
+            "change its `cpu`".to_owned(),
+        ),
     };
-    let fault = Diagnostic::error(head, message).label(format!("the policy `{name}` needs it"));
+    let fault = Diagnostic::error(code, head, message).label(format!("the policy `{name}` needs it"));
     Err(fault.hint(format!("{hint}, or use another policy")))
 }
 
@@ -89,9 +102,13 @@ fn hartstone(reader: &mut Reader, task: &Task, name: &str, place: &Place) {
         (_, Some(deadline)) => (format!("it has a deadline of {deadline} and no period"), "remove `deadline`"),
     };
     reader.push(
-        Diagnostic::error(place, format!("task `{}` does not suit `preset: hartstone`", clipped(name)))
-            .label(label)
-            .hint(format!("that preset counts a miss for each period that has passed: {hint}, or the preset")),
+        Diagnostic::error(
+            Code::PresetMismatch,
+            place,
+            format!("task `{}` does not suit `preset: hartstone`", clipped(name)),
+        )
+        .label(label)
+        .hint(format!("that preset counts a miss for each period that has passed: {hint}, or the preset")),
     );
 }
 
@@ -106,9 +123,13 @@ fn protocol(reader: &mut Reader, place: &Place, workload: &Workload) {
     if locks && system.locking != Locking::Fifo {
         let name = policy_name(&deaf);
         reader.push(
-            Diagnostic::warning(place, format!("the policy `{name}` hands out resources in the order of asking"))
-                .label("and who holds one gets no more urgent by it")
-                .hint("write `locking: fifo` to say so, or use another policy"),
+            Diagnostic::warning(
+                Code::NoEffect,
+                place,
+                format!("the policy `{name}` hands out resources in the order of asking"),
+            )
+            .label("and who holds one gets no more urgent by it")
+            .hint("write `locking: fifo` to say so, or use another policy"),
         );
     }
 }
@@ -120,7 +141,7 @@ fn shares(reader: &mut Reader, place: &Place, workload: &Workload) {
     if sum > cpus.len() as u64 * 1_000_000 {
         let percent = ratio_text(sum as i64 * 100);
         reader.push(
-            Diagnostic::warning(place, "the shares are more than the machine has")
+            Diagnostic::warning(Code::Overload, place, "the shares are more than the machine has")
                 .label(format!("together {percent} % of a CPU, and the machine is {}", cpus_text(cpus)))
                 .hint(
                     "a policy that hands out shares scales them down by `importance` (overload rescaling); lower them if \

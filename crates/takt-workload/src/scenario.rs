@@ -1,5 +1,6 @@
 //! The surroundings of a simulated system: `costs`, `steal`, `changes`, and when its clock lets things happen.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
 use crate::reader::{Bare, Reader, bounded};
@@ -88,7 +89,7 @@ pub(crate) fn steal(reader: &mut Reader, entry: &Entry) -> Option<Steal> {
     let ((period, at_period), (length, at_length)) = (period?, length?);
     if length > period {
         reader.push(
-            Diagnostic::error(&at_length, "`steal` takes more time than there is")
+            Diagnostic::error(Code::OutOfRange, &at_length, "`steal` takes more time than there is")
                 .label(format!("longer than its period of {period}"))
                 .also(&at_period, "the period")
                 .hint("lower `length`, or raise `period`"),
@@ -130,16 +131,24 @@ impl Mode {
             && runtime > deadline
         {
             reader.push(
-                Diagnostic::error(place, format!("task `{name}` can never meet its deadline after this change"))
-                    .label(format!("then its runtime is {runtime} and its deadline {deadline}"))
-                    .hint(format!("set a `runtime` of at most {deadline}, or a `deadline` of at least {runtime}")),
+                Diagnostic::error(
+                    Code::ImpossibleDeadline,
+                    place,
+                    format!("task `{name}` can never meet its deadline after this change"),
+                )
+                .label(format!("then its runtime is {runtime} and its deadline {deadline}"))
+                .hint(format!("set a `runtime` of at most {deadline}, or a `deadline` of at least {runtime}")),
             );
         }
         if backlog == Backlog::Hartstone && self.deadline.is_some_and(|d| d != self.period) {
             reader.push(
-                Diagnostic::error(place, format!("task `{name}` does not suit `preset: hartstone` after this change"))
-                    .label(format!("then its deadline is not its period of {}", self.period))
-                    .hint("that preset counts a miss for each period that has passed: leave `deadline` out"),
+                Diagnostic::error(
+                    Code::PresetMismatch,
+                    place,
+                    format!("task `{name}` does not suit `preset: hartstone` after this change"),
+                )
+                .label(format!("then its deadline is not its period of {}", self.period))
+                .hint("that preset counts a miss for each period that has passed: leave `deadline` out"),
             );
         }
     }
@@ -174,9 +183,13 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
                 let (of, name) = (&workload.system.tasks[task.index()], &workload.tasks[task.index()].name);
                 let Some(before) = of.arrival.period() else {
                     reader.push(
-                        Diagnostic::error(&place, format!("task `{}` has no period that could change", clipped(name)))
-                            .label("its releases are a list, or its windows")
-                            .hint("to let it come and go, write `enter: yes` and `leave: yes`"),
+                        Diagnostic::error(
+                            Code::NotSupportedHere,
+                            &place,
+                            format!("task `{}` has no period that could change", clipped(name)),
+                        )
+                        .label("its releases are a list, or its windows")
+                        .hint("to let it come and go, write `enter: yes` and `leave: yes`"),
                     );
                     continue;
                 };
@@ -219,7 +232,7 @@ fn change<'n>(
         && at >= duration
     {
         reader.push(
-            Diagnostic::warning(place, "a change comes after the end")
+            Diagnostic::warning(Code::NeverReached, place, "a change comes after the end")
                 .label(format!("the `duration` is {duration}"))
                 .hint("raise `duration`, or remove the change"),
         );
@@ -240,7 +253,7 @@ fn change<'n>(
     let of_task = [shared, mode, skew.is_some()].into_iter().filter(|k| *k).count() + said.len();
     let sound = known && said.len() == SAID.iter().filter(|(key, _)| node.get(key).is_some()).count();
     if let (Some(entry), None) = (node.get("domain"), policy) {
-        let fault = Diagnostic::error(&entry.key_span, "a change with a `domain` has no `policy`");
+        let fault = Diagnostic::error(Code::MissingKey, &entry.key_span, "a change with a `domain` has no `policy`");
         reader.push(
             fault.label("what should change there?").hint("add the policy that takes over, as in `policy: g-edf`"),
         );
@@ -281,20 +294,21 @@ fn one_thing(reader: &mut Reader, node: &Node, of_task: usize) {
         (Some(_), None) if of_task == 1 => {}
         (None, Some(_)) if of_task == 0 => {}
         (None, _) if of_task > 0 => {
-            let fault = Diagnostic::error(&place, "a change has no `task`")
+            let fault = Diagnostic::error(Code::MissingKey, &place, "a change has no `task`")
                 .label("a share, a skew or a state belongs to a task");
             reader.push(fault.hint(CHANGE_HINT));
         }
         (task, _) => {
             let what = node.entries().iter().filter(|e| !["at", "task", "domain"].contains(&e.key.as_str())).count();
             let message = if what == 0 { "a change changes nothing" } else { "a change must be one thing" };
+            let code = if what == 0 { Code::MissingKey } else { Code::ConflictingKeys };
             let label = match (task, what) {
                 (None, 0) => "neither a `task` nor a `policy`",
                 (Some(_), 0) => "nothing is said of the task but its name",
                 _ => "more than one in here",
             };
             let hint = if what == 0 { CHANGE_HINT } else { "write several changes with the same `at`" };
-            reader.push(Diagnostic::error(&place, message).label(label).hint(hint));
+            reader.push(Diagnostic::error(code, &place, message).label(label).hint(hint));
         }
     }
 }
@@ -311,7 +325,8 @@ fn task_called(reader: &mut Reader, entry: &Entry, names: &HashMap<String, TaskI
         all.sort_unstable();
     }
     let all = || all.iter().map(|(_, name)| *name);
-    let fault = Diagnostic::error(&entry.value.span, format!("no task is called `{}`", clipped(name)));
+    let fault =
+        Diagnostic::error(Code::UnknownName, &entry.value.span, format!("no task is called `{}`", clipped(name)));
     let fault = match nearest(name, all()) {
         Some(near) => fault.label(format!("did you mean `{near}`?")),
         None => fault.label("not defined in this file"),
@@ -328,7 +343,7 @@ fn domain_called(reader: &mut Reader, entry: &Entry, domains: &[String]) -> Opti
     let fault = match domains.iter().position(|domain| domain == name) {
         Some(index) => return Some((index as u16, place)),
         None if domains.is_empty() => {
-            Diagnostic::error(&entry.key_span, "a change has a `domain`, and the file no `domains`")
+            Diagnostic::error(Code::MissingKey, &entry.key_span, "a change has a `domain`, and the file no `domains`")
                 .label("there is none")
                 .hint("leave it out: then the policy of all tasks is switched")
         }
@@ -346,7 +361,10 @@ fn skew(reader: &mut Reader, node: &Node) -> Option<Span> {
         Ok(_) => "longer than a year".to_owned(),
         Err(why) => why,
     };
-    reader.push(Diagnostic::error(&node.span, "`skew` must be a duration such as `-2ms` or `500us`").label(why));
+    reader.push(
+        Diagnostic::error(Code::WrongType, &node.span, "`skew` must be a duration such as `-2ms` or `500us`")
+            .label(why),
+    );
     None
 }
 
@@ -356,7 +374,7 @@ fn said<'n>(reader: &mut Reader, entry: &'n Entry, other: &str) -> Option<&'n st
         return Some(&entry.key);
     }
     reader.push(
-        Diagnostic::error(&entry.value.span, format!("`{}: no` changes nothing", entry.key))
+        Diagnostic::error(Code::NoEffect, &entry.value.span, format!("`{}: no` changes nothing", entry.key))
             .label("something must happen")
             .hint(format!("write `{}: yes`, or `{other}: yes`", entry.key)),
     );

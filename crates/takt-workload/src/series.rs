@@ -1,5 +1,6 @@
 //! Execution times from a file: `execution: {file: frames.csv, scale: 1.5}`.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Node, Place};
 use crate::reader::Reader;
@@ -31,7 +32,9 @@ pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
     spans.iter_mut().for_each(|span| *span = scaled(*span, factor));
     if spans.iter().any(|span| *span > MAX_DURATION) {
         let place = node.get("scale").map_or(&entry.value.span, |e| &e.value.span);
-        reader.push(Diagnostic::error(place, "`scale` makes an entry longer than a year").label("too large"));
+        reader.push(
+            Diagnostic::error(Code::OutOfRange, place, "`scale` makes an entry longer than a year").label("too large"),
+        );
     }
     more(reader, spans.len(), &entry.value.span);
     (reader.diagnostics.len() == faults).then_some(Execution::Series(spans))
@@ -39,7 +42,9 @@ pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
 
 fn factor(reader: &mut Reader, node: &Node) -> Option<u32> {
     let text = reader.scalar(node, "scale", "a factor such as `1.5` or `150%`")?;
-    let fault = |label: String| Diagnostic::error(&node.span, "`scale` must be a factor such as `1.5`").label(label);
+    let fault = |label: String| {
+        Diagnostic::error(Code::WrongType, &node.span, "`scale` must be a factor such as `1.5`").label(label)
+    };
     let fault = match parse_ratio(text) {
         Ok(factor @ 1..=MOST) => return Some(factor as u32),
         Ok(factor) if factor <= 0 => fault("jobs would need nothing".into()),
@@ -55,7 +60,11 @@ pub(crate) fn more(reader: &mut Reader, entries: usize, place: &Place) {
     let before = reader.entries;
     reader.entries = before.saturating_add(entries);
     if before <= MAX_SERIES && reader.entries > MAX_SERIES {
-        let fault = Diagnostic::error(place, format!("more than {MAX_SERIES} execution times from files and copies"));
+        let fault = Diagnostic::error(
+            Code::LimitExceeded,
+            place,
+            format!("more than {MAX_SERIES} execution times from files and copies"),
+        );
         reader.push(fault.label("with these").hint("lower the number of copies, or shorten the series"));
     }
 }
@@ -63,7 +72,7 @@ pub(crate) fn more(reader: &mut Reader, entries: usize, place: &Place) {
 /// The times of a file, which the workload names at this place.
 fn read(reader: &mut Reader, name: &str, place: &Place) -> Option<Vec<Span>> {
     let path = reader.directory.join(name);
-    let fault = |message: String| Diagnostic::error(place, message).hint(FORM);
+    let fault = |message: String| Diagnostic::error(Code::WrongFormat, place, message).hint(FORM);
     let shown = clipped(name);
     let source = match Source::read(&path) {
         Ok(source) => source,
@@ -71,7 +80,7 @@ fn read(reader: &mut Reader, name: &str, place: &Place) -> Option<Vec<Span>> {
             // What is wrong with its bytes is told as of any file; what kept it from being read names the whole path.
             let why = unreadable.diagnostic.message.rsplit(": ").next().unwrap_or("").to_owned();
             reader.push(
-                Diagnostic::error(place, format!("the series `{shown}` cannot be read"))
+                Diagnostic::error(Code::UnreadableFile, place, format!("the series `{shown}` cannot be read"))
                     .label(why)
                     .hint("a relative name is looked for in the directory of the workload"),
             );

@@ -1,6 +1,7 @@
 //! `servers`: servers for aperiodic work that several tasks share, each by its name.
 
 use crate::MAX_ENTRIES;
+use crate::code::Code;
 use crate::declared::{Named, Servers};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::{Entry, Node};
@@ -23,10 +24,14 @@ pub(crate) fn declare(reader: &mut Reader, entry: &Entry) {
         let Some(named) = server(reader, node) else { continue };
         match servers.index.get(&named.name) {
             Some(first) => reader.push(
-                Diagnostic::error(&named.place, format!("two servers are called `{}`", clipped(&named.name)))
-                    .label("the second one")
-                    .also(&servers.list[first.index()].place, "the first one")
-                    .hint("give one of them another `name`, or remove it"),
+                Diagnostic::error(
+                    Code::DuplicateName,
+                    &named.place,
+                    format!("two servers are called `{}`", clipped(&named.name)),
+                )
+                .label("the second one")
+                .also(&servers.list[first.index()].place, "the first one")
+                .hint("give one of them another `name`, or remove it"),
             ),
             None => {
                 servers.index.insert(named.name.clone(), ServerId(servers.list.len() as u32));
@@ -68,7 +73,8 @@ pub(crate) fn named(reader: &mut Reader, node: &Node) -> Option<ServerId> {
         return Some(*id);
     }
     if !servers.partial {
-        let fault = Diagnostic::error(&node.span, format!("no server is called `{}`", clipped(name)));
+        let fault =
+            Diagnostic::error(Code::UnknownName, &node.span, format!("no server is called `{}`", clipped(name)));
         let names = || reader.servers.list.iter().map(|named| named.name.as_str());
         let fault = match (&reader.servers.place, reader.nearest(name, names())) {
             (_, Some(near)) => fault.label(format!("did you mean `{near}`?")),
@@ -91,7 +97,8 @@ impl Servers {
     /// Those of the system, and their names. One that nobody uses is worth a warning.
     pub(crate) fn build(self, reader: &mut Reader) -> (Vec<Server>, Vec<String>) {
         for Named { name, place, .. } in self.list.iter().filter(|named| !named.used) {
-            let fault = Diagnostic::warning(place, format!("the server `{}` serves no task", clipped(name)));
+            let fault =
+                Diagnostic::warning(Code::UnusedName, place, format!("the server `{}` serves no task", clipped(name)));
             reader.push(
                 fault.label("no task uses it").hint(format!("add `server: {name}` to tasks, or remove the server")),
             );

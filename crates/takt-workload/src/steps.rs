@@ -1,5 +1,6 @@
 //! What jobs do and need: `steps`, `execution`, `handler`, `releases`; and the shared resources that steps name.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::{Bare, Reader, bounded};
@@ -30,15 +31,23 @@ pub(crate) fn declare(reader: &mut Reader, entry: &Entry) {
         let name = name.trim();
         if name.chars().any(char::is_control) {
             reader.push(
-                Diagnostic::error(&item.span, "a resource's name cannot hold control characters")
-                    .label("such a character is in here"),
+                Diagnostic::error(
+                    Code::InvalidCharacter,
+                    &item.span,
+                    "a resource's name cannot hold control characters",
+                )
+                .label("such a character is in here"),
             );
         } else if let Some(first) = seen.insert(name.to_owned(), item.span.clone()) {
             reader.push(
-                Diagnostic::error(&item.span, format!("the resource `{}` is listed twice", clipped(name)))
-                    .label("the second one")
-                    .also(&first, "the first one")
-                    .hint("remove one of them"),
+                Diagnostic::error(
+                    Code::DuplicateName,
+                    &item.span,
+                    format!("the resource `{}` is listed twice", clipped(name)),
+                )
+                .label("the second one")
+                .also(&first, "the first one")
+                .hint("remove one of them"),
             );
         } else {
             reader.resources.add(name);
@@ -52,9 +61,11 @@ fn resource(reader: &mut Reader, name: &str, place: &Place) -> Option<ResourceId
     }
     let known = &reader.resources;
     let fault = match &known.list {
-        _ if name.is_empty() => Diagnostic::error(place, "a step names no resource").hint(STEP_HINT),
+        _ if name.is_empty() => {
+            Diagnostic::error(Code::MissingValue, place, "a step names no resource").hint(STEP_HINT)
+        }
         _ if name.chars().any(char::is_control) => {
-            Diagnostic::error(place, "a resource's name cannot hold control characters")
+            Diagnostic::error(Code::InvalidCharacter, place, "a resource's name cannot hold control characters")
                 .label("such a character is in here")
         }
         Some(list) => {
@@ -63,13 +74,13 @@ fn resource(reader: &mut Reader, name: &str, place: &Place) -> Option<ResourceId
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "not in the list".to_owned(),
             };
-            Diagnostic::error(place, format!("no resource is called `{}`", clipped(name)))
+            Diagnostic::error(Code::UnknownName, place, format!("no resource is called `{}`", clipped(name)))
                 .label(label)
                 .also(list, "the resources are listed here")
                 .hint("add it to `resources`, or remove that list: then steps introduce them")
         }
         None if known.names.len() >= MAX_RESOURCES => {
-            Diagnostic::error(place, format!("there are more than {MAX_RESOURCES} resources"))
+            Diagnostic::error(Code::LimitExceeded, place, format!("there are more than {MAX_RESOURCES} resources"))
                 .label("the first one too many")
         }
         None => return Some(reader.resources.add(name)),
@@ -109,10 +120,14 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
             Step::Lock(id) => {
                 if let Some((.., first)) = held.iter().find(|(h, ..)| *h == id) {
                     reader.push(
-                        Diagnostic::error(&item.head(), format!("`{}` is locked twice", clipped(&name)))
-                            .label("the job would wait for itself")
-                            .also(first, "it has it since here")
-                            .hint(format!("put `unlock {}` between them, or remove this step", clipped(&name))),
+                        Diagnostic::error(
+                            Code::UnbalancedLock,
+                            &item.head(),
+                            format!("`{}` is locked twice", clipped(&name)),
+                        )
+                        .label("the job would wait for itself")
+                        .also(first, "it has it since here")
+                        .hint(format!("put `unlock {}` between them, or remove this step", clipped(&name))),
                     );
                 } else {
                     held.push((id, name, item.head()));
@@ -124,9 +139,13 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
                 }
                 None if !readable => {}
                 None => reader.push(
-                    Diagnostic::error(&item.head(), format!("`{}` is not locked here", clipped(&name)))
-                        .label("there is nothing to give back")
-                        .hint(format!("put `lock {}` before it, or remove this step", clipped(&name))),
+                    Diagnostic::error(
+                        Code::UnbalancedLock,
+                        &item.head(),
+                        format!("`{}` is not locked here", clipped(&name)),
+                    )
+                    .label("there is nothing to give back")
+                    .hint(format!("put `lock {}` before it, or remove this step", clipped(&name))),
                 ),
             },
             Step::Run(span) | Step::Sleep(span) => {
@@ -139,10 +158,14 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
                 calls.push(item.head());
                 for (_, name, place) in held.drain(..) {
                     reader.push(
-                        Diagnostic::error(&item.head(), format!("`{}` is held while waiting", clipped(&name)))
-                            .label("the job ends here, and what it holds goes back")
-                            .also(&place, "it has it since here")
-                            .hint(format!("put `unlock {}` before it", clipped(&name))),
+                        Diagnostic::error(
+                            Code::UnbalancedLock,
+                            &item.head(),
+                            format!("`{}` is held while waiting", clipped(&name)),
+                        )
+                        .label("the job ends here, and what it holds goes back")
+                        .also(&place, "it has it since here")
+                        .hint(format!("put `unlock {}` before it", clipped(&name))),
                     );
                 }
                 if !core::mem::take(&mut runs) && readable {
@@ -158,7 +181,7 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
     }
     if let Some((_, name, place)) = held.first() {
         reader.push(
-            Diagnostic::error(place, format!("`{}` is never unlocked", clipped(name)))
+            Diagnostic::error(Code::UnbalancedLock, place, format!("`{}` is never unlocked", clipped(name)))
                 .label("the job would end with it")
                 .hint(format!("add `unlock {}`", clipped(name))),
         );
@@ -167,7 +190,7 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
         idle(reader, &begins);
     }
     if needed > MAX_DURATION {
-        let fault = Diagnostic::error(&node.head(), "the steps together are longer than a year");
+        let fault = Diagnostic::error(Code::OutOfRange, &node.head(), "the steps together are longer than a year");
         reader.push(fault.label("they run and sleep too long"));
     }
     (reader.diagnostics.len() == faults).then(|| Steps { steps, place: node.head(), calls })
@@ -176,7 +199,7 @@ pub(crate) fn steps(reader: &mut Reader, node: &Node) -> Option<Steps> {
 /// Says that the job that begins here does not run.
 fn idle(reader: &mut Reader, place: &Place) {
     reader.push(
-        Diagnostic::error(place, "no step of the job runs")
+        Diagnostic::error(Code::NoExecution, place, "no step of the job runs")
             .label("a job needs the CPU for some time")
             .hint("add a step such as `run 1ms`"),
     );
@@ -201,20 +224,21 @@ fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
             (entry.key.as_str(), argument, place)
         }
         _ => {
-            let fault = Diagnostic::error(&node.head(), "a step must be one thing to do");
+            let fault = Diagnostic::error(Code::WrongType, &node.head(), "a step must be one thing to do");
             reader.push(fault.label(format!("this is {}", node.describe())).hint(STEP_HINT));
             return None;
         }
     };
     let step = match word {
         "run" | "sleep" if argument.is_empty() => {
-            let fault = Diagnostic::error(&place, format!("a step does not say how long to `{word}`"));
+            let fault =
+                Diagnostic::error(Code::MissingValue, &place, format!("a step does not say how long to `{word}`"));
             reader.push(fault.hint(STEP_HINT));
             return None;
         }
         "set-period" | "set-deadline" | "set-runtime" => {
             if argument.is_empty() {
-                let fault = Diagnostic::error(&place, format!("`{word}` does not say to what"));
+                let fault = Diagnostic::error(Code::MissingValue, &place, format!("`{word}` does not say to what"));
                 reader.push(fault.label("a call without a value").hint(format!("write `{word} 20ms`")));
                 return None;
             }
@@ -228,7 +252,8 @@ fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
         "yield" if argument.is_empty() => Step::Yield,
         "wait-period" if argument.is_empty() => Step::WaitPeriod,
         "yield" | "wait-period" => {
-            let fault = Diagnostic::error(&place, format!("`{word}` takes nothing")).label("one word too many");
+            let fault = Diagnostic::error(Code::WrongType, &place, format!("`{word}` takes nothing"))
+                .label("one word too many");
             reader.push(fault.hint(format!("write `{word}`; to wait for a time, `sleep 5ms`")));
             return None;
         }
@@ -238,7 +263,7 @@ fn step(reader: &mut Reader, node: &Node) -> Option<(Step, String)> {
             let joined = both.and_then(|both| nearest(&both, STEP_WORDS.into_iter().filter(|w| w.contains('-'))));
             let near = joined.or_else(|| nearest(word, STEP_WORDS));
             let label = near.map_or("no such step".to_owned(), |n| format!("did you mean `{n}`?"));
-            let fault = Diagnostic::error(&node.head(), format!("a step cannot `{}`", clipped(word)));
+            let fault = Diagnostic::error(Code::UnknownKey, &node.head(), format!("a step cannot `{}`", clipped(word)));
             reader.push(fault.label(label).hint(format!("it is one of {}", choices(STEP_WORDS, "or"))));
             return None;
         }
@@ -293,7 +318,11 @@ pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
         Kind::List(_) => {
             let items = bounded(reader, node, "execution", hint, MAX_ENTRIES)?;
             if items.is_empty() {
-                reader.push(Diagnostic::error(&node.span, "`execution` is empty").label("no time at all").hint(hint));
+                reader.push(
+                    Diagnostic::error(Code::EmptyValue, &node.span, "`execution` is empty")
+                        .label("no time at all")
+                        .hint(hint),
+                );
                 return None;
             }
             let faults = reader.diagnostics.len();
@@ -312,7 +341,7 @@ pub(crate) fn execution(reader: &mut Reader, node: &Node) -> Option<Execution> {
             let (least, most) = (least?, most?);
             if least > most {
                 reader.push(
-                    Diagnostic::error(&node.head(), "`least` is more than `most`")
+                    Diagnostic::error(Code::OutOfRange, &node.head(), "`least` is more than `most`")
                         .label(format!("{least} and {most}"))
                         .hint("swap them"),
                 );
@@ -348,7 +377,7 @@ pub(crate) fn handler(reader: &mut Reader, node: &Node) -> Option<Handler> {
     let runtime = runtime?;
     if let Some(deadline) = deadline.filter(|d| *d < runtime) {
         reader.push(
-            Diagnostic::error(place, "a handler can never meet its deadline")
+            Diagnostic::error(Code::ImpossibleDeadline, place, "a handler can never meet its deadline")
                 .label(format!("longer than its deadline of {deadline}"))
                 .hint(format!("raise `deadline` to at least {runtime}, or lower `runtime`")),
         );
@@ -369,8 +398,11 @@ pub(crate) fn reservation(reader: &mut Reader, node: &Node) -> Option<Reservatio
     let deadline = reader.span(&entry.value, "deadline", Bare::Refused, false);
     let (whole, deadline) = (whole?, deadline?);
     let Reservation { budget, period, .. } = whole;
-    let fault =
-        Diagnostic::error(&entry.value.span, "the deadline of a reservation is between its budget and its period");
+    let fault = Diagnostic::error(
+        Code::OutOfRange,
+        &entry.value.span,
+        "the deadline of a reservation is between its budget and its period",
+    );
     if deadline < budget {
         let hint = format!("raise `deadline` to at least {budget}, or lower `budget`");
         reader.push(fault.label(format!("shorter than its budget of {budget}")).hint(hint));
@@ -396,7 +428,7 @@ pub(crate) fn reserved(reader: &mut Reader, node: &Node, what: &str, form: &str)
     let (budget, period) = (budget?, period?);
     if budget > period {
         reader.push(
-            Diagnostic::error(place, format!("{what} of more than a whole CPU"))
+            Diagnostic::error(Code::OutOfRange, place, format!("{what} of more than a whole CPU"))
                 .label(format!("longer than its period of {period}"))
                 .hint(format!("lower `budget` to at most {period}, or raise `period`")),
         );
@@ -418,7 +450,9 @@ pub(crate) fn releases(reader: &mut Reader, node: &Node) -> Option<Vec<Span>> {
     }
     let items = bounded(reader, node, "releases", hint, MAX_ENTRIES)?;
     if items.is_empty() {
-        reader.push(Diagnostic::error(&node.head(), "`releases` is empty").label("no instant").hint(hint));
+        reader.push(
+            Diagnostic::error(Code::EmptyValue, &node.head(), "`releases` is empty").label("no instant").hint(hint),
+        );
         return None;
     }
     let faults = reader.diagnostics.len();
@@ -426,7 +460,7 @@ pub(crate) fn releases(reader: &mut Reader, node: &Node) -> Option<Vec<Span>> {
     for item in items {
         let Some(instant) = reader.span(item, "releases", Bare::Refused, true) else { continue };
         if let Some(before) = instants.last().filter(|i| **i > instant) {
-            let fault = Diagnostic::error(&item.span, "`releases` must be in ascending order");
+            let fault = Diagnostic::error(Code::NotAscending, &item.span, "`releases` must be in ascending order");
             reader.push(fault.label(format!("earlier than {before}, the one before")).hint("sort them"));
         }
         instants.push(instant);
@@ -450,13 +484,16 @@ pub(crate) fn share(reader: &mut Reader, node: &Node) -> Option<u32> {
     let text = reader.scalar(node, "share", "a part of a CPU such as `30%` or `0.3`")?;
     let fault = match parse_ratio(text) {
         Ok(share @ 1..=1_000_000) => return Some(share as u32),
-        Ok(share) if share > 0 => Diagnostic::error(&node.span, "`share` is more than a CPU")
+        Ok(share) if share > 0 => Diagnostic::error(Code::OutOfRange, &node.span, "`share` is more than a CPU")
             .label("a task runs on one CPU at a time")
             .hint("lower it to at most `100%`"),
-        Ok(_) => Diagnostic::error(&node.span, "`share` must be above zero")
+        Ok(_) => Diagnostic::error(Code::OutOfRange, &node.span, "`share` must be above zero")
             .label("no CPU time at all")
             .hint("write a part of a CPU such as `30%` or `0.3`, or remove the key"),
-        Err(why) => Diagnostic::error(&node.span, "`share` must be a part of a CPU such as `30%` or `0.3`").label(why),
+        Err(why) => {
+            Diagnostic::error(Code::WrongType, &node.span, "`share` must be a part of a CPU such as `30%` or `0.3`")
+                .label(why)
+        }
     };
     reader.push(fault);
     None
@@ -467,7 +504,7 @@ pub(crate) fn importance(reader: &mut Reader, node: &Node) -> Option<u32> {
     let importance = reader.whole(node, "importance", u64::from(u32::MAX))?;
     if importance == 0 {
         reader.push(
-            Diagnostic::error(&node.span, "`importance` must be above zero")
+            Diagnostic::error(Code::OutOfRange, &node.span, "`importance` must be above zero")
                 .label("it multiplies the task's share")
                 .hint("write 1, and more for those that count more"),
         );

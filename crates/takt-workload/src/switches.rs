@@ -1,5 +1,6 @@
 //! Changes of the policy: the settings of the one that there is, or another one that takes over.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::machine::one_cpu_only;
 use crate::node::{Entry, Kind, Place};
@@ -49,7 +50,7 @@ impl Policies {
         let is_settings = matches!(node.kind, Kind::Map(_)) && node.get("name").is_none();
         if !workload.system.windows.is_empty() && !is_settings {
             reader.push(
-                Diagnostic::error(&node.head(), "a window table keeps its policy")
+                Diagnostic::error(Code::NotSupportedHere, &node.head(), "a window table keeps its policy")
                     .label("cannot take over from it")
                     .hint("remove this change; policies of online `tasks` can be switched"),
             );
@@ -72,7 +73,7 @@ impl Policies {
         let domains = &workload.system.domains;
         if domain.is_none() && !domains.is_empty() {
             let names = workload.domains.iter().map(String::as_str);
-            let fault = Diagnostic::error(&entry.key_span, "a change of a policy has no `domain`");
+            let fault = Diagnostic::error(Code::MissingKey, &entry.key_span, "a change of a policy has no `domain`");
             reader.push(
                 fault
                     .label("each domain has a policy of its own")
@@ -85,9 +86,13 @@ impl Policies {
             // Who names a policy wants to see what that one does.
             let (policy, own) = (policy_name(&self.spec), policy_name(&to));
             reader.push(
-                Diagnostic::warning(&entry.value.head(), format!("the policy stays `{policy}`, named by `--policy`"))
-                    .label(format!("this switch to `{own}` is left out"))
-                    .hint("leave `--policy` out to have the policies that the file names"),
+                Diagnostic::warning(
+                    Code::NoEffect,
+                    &entry.value.head(),
+                    format!("the policy stays `{policy}`, named by `--policy`"),
+                )
+                .label(format!("this switch to `{own}` is left out"))
+                .hint("leave `--policy` out to have the policies that the file names"),
             );
             self.named = to;
             return None;
@@ -100,8 +105,11 @@ impl Policies {
         let known = workload.system.alternatives.iter().position(|spec| *spec == to);
         let index = known.unwrap_or(workload.system.alternatives.len());
         if index >= MAX_ALTERNATIVES {
-            let fault =
-                Diagnostic::error(&entry.value.head(), format!("there are more than {MAX_ALTERNATIVES} policies"));
+            let fault = Diagnostic::error(
+                Code::LimitExceeded,
+                &entry.value.head(),
+                format!("there are more than {MAX_ALTERNATIVES} policies"),
+            );
             reader.push(fault.label("the first one too many").hint("switch to fewer different ones"));
             return None;
         }
@@ -122,7 +130,11 @@ impl Policies {
     fn settings(&mut self, reader: &mut Reader, entry: &Entry, all: &Entry, workload: &Workload) -> Vec<Input> {
         let (node, mut changes) = (&entry.value, Vec::new());
         if node.entries().is_empty() {
-            let fault = Diagnostic::error(&node.head(), "a change of the policy must be settings, or another policy");
+            let fault = Diagnostic::error(
+                Code::WrongType,
+                &node.head(),
+                "a change of the policy must be settings, or another policy",
+            );
             reader.push(
                 fault
                     .label("nothing is set")
@@ -131,7 +143,11 @@ impl Policies {
             return changes;
         }
         if !workload.system.domains.is_empty() {
-            let fault = Diagnostic::error(&node.head(), "settings of a domain cannot be changed one by one");
+            let fault = Diagnostic::error(
+                Code::NotSupportedHere,
+                &node.head(),
+                "settings of a domain cannot be changed one by one",
+            );
             reader.push(fault.label("of which policy?").hint(
                 "name the whole policy, as in `policy: {name: rr, quantum: 2ms}`: that switches the domain to it",
             ));
@@ -141,9 +157,13 @@ impl Policies {
             if [CLUSTER.name, MAPPER.name].contains(&entry.key.as_str()) {
                 let own = if entry.key == CLUSTER.name { "c-rr, cluster: 4" } else { "g-edf, mapper: in-order" };
                 reader.push(
-                    Diagnostic::error(&entry.key_span, format!("`{}` is no setting that can change alone", entry.key))
-                        .label("this setting belongs to the whole policy")
-                        .hint(format!("name the policy with it, as in `policy: {{name: {own}}}`: that switches to it")),
+                    Diagnostic::error(
+                        Code::NotSupportedHere,
+                        &entry.key_span,
+                        format!("`{}` is no setting that can change alone", entry.key),
+                    )
+                    .label("this setting belongs to the whole policy")
+                    .hint(format!("name the policy with it, as in `policy: {{name: {own}}}`: that switches to it")),
                 );
                 continue;
             }
@@ -178,9 +198,13 @@ impl Policies {
             // The file was written for another policy than the command line's.
             let (policy, name) = (policy_name(&self.spec), setting.name);
             reader.push(
-                Diagnostic::warning(place, format!("the policy `{policy}` has no such setting `{name}`"))
-                    .label("this change is left out")
-                    .hint("`--policy` took the place of the file's policy"),
+                Diagnostic::warning(
+                    Code::UnknownSetting,
+                    place,
+                    format!("the policy `{policy}` has no such setting `{name}`"),
+                )
+                .label("this change is left out")
+                .hint("`--policy` took the place of the file's policy"),
             );
             return None;
         };
@@ -215,7 +239,8 @@ fn takes_over(
         reader.push(one_cpu_only(to, &whose, &cpus, place, "it one CPU"));
         return None;
     }
-    let fault = Diagnostic::error(place, format!("the policy `{}` cannot take over", policy_name(to)));
+    let fault =
+        Diagnostic::error(Code::UnsuitablePolicy, place, format!("the policy `{}` cannot take over", policy_name(to)));
     let called = |id: TaskId| clipped(&workload.tasks[id.index()].name);
     let lacking = tasks.iter().find_map(|id| Some((id, task::missing(to, &system.tasks[id.index()])?)));
     let fault = if to.scope == Scope::Table {

@@ -1,5 +1,6 @@
 //! `windows` and `partitions`: DEmOS's static schedule, with Takt's additions.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::machine::placement_matters;
 use crate::node::{Entry, Kind, Node, Place};
@@ -39,15 +40,19 @@ pub(crate) fn read(reader: &mut Reader, partitions: Option<&Entry>, windows: &En
     let items = reader.items(&windows.value, "`windows`", "write `- length: …` for each");
     if items.is_empty() && (windows.value.is_null() || matches!(windows.value.kind, Kind::List(_))) {
         reader.push(
-            Diagnostic::error(&windows.key_span, "`windows` is empty")
+            Diagnostic::error(Code::EmptyValue, &windows.key_span, "`windows` is empty")
                 .label("the major frame needs at least one window")
                 .hint("write `- length: 100` and what runs in it"),
         );
     }
     if items.len() > MAX_WINDOWS {
         reader.push(
-            Diagnostic::error(&items[MAX_WINDOWS].head(), format!("there are more than {MAX_WINDOWS} windows"))
-                .label("the first one too many"),
+            Diagnostic::error(
+                Code::LimitExceeded,
+                &items[MAX_WINDOWS].head(),
+                format!("there are more than {MAX_WINDOWS} windows"),
+            )
+            .label("the first one too many"),
         );
         return table;
     }
@@ -85,10 +90,14 @@ impl Table {
         if let Some(entry) = node.get("slices") {
             if let Some(other) = shorthand.first() {
                 reader.push(
-                    Diagnostic::error(&other.key_span, format!("a window has both `slices` and `{}`", other.key))
-                        .label("belongs to a window of one slice")
-                        .also(&entry.key_span, "its slices are here")
-                        .hint(format!("move `{}` into a slice", other.key)),
+                    Diagnostic::error(
+                        Code::ConflictingKeys,
+                        &other.key_span,
+                        format!("a window has both `slices` and `{}`", other.key),
+                    )
+                    .label("belongs to a window of one slice")
+                    .also(&entry.key_span, "its slices are here")
+                    .hint(format!("move `{}` into a slice", other.key)),
                 );
             }
             for item in reader.items(&entry.value, "`slices`", "write `- cpu: …` for each") {
@@ -136,10 +145,14 @@ impl Table {
             let side = usize::from(role == Role::Be);
             if let Some((_, _, first)) = &sides[side] {
                 reader.push(
-                    Diagnostic::error(&entry.key_span, format!("a slice has both `{}` and `{}`", first.key, entry.key))
-                        .label("the second one")
-                        .also(&first.key_span, "the first one")
-                        .hint("keep one of them"),
+                    Diagnostic::error(
+                        Code::ConflictingKeys,
+                        &entry.key_span,
+                        format!("a slice has both `{}` and `{}`", first.key, entry.key),
+                    )
+                    .label("the second one")
+                    .also(&first.key_span, "the first one")
+                    .hint("keep one of them"),
                 );
                 continue;
             }
@@ -205,10 +218,14 @@ impl Table {
                     (Some(list), own) => {
                         if let Some(own) = own {
                             reader.push(
-                                Diagnostic::warning(&own.key_span, format!("`{}` has no effect here", own.key))
-                                    .label("a key of a process")
-                                    .also(&list.key_span, "this partition's processes are here")
-                                    .hint(format!("move `{}` to a process, or remove it", own.key)),
+                                Diagnostic::warning(
+                                    Code::NoEffect,
+                                    &own.key_span,
+                                    format!("`{}` has no effect here", own.key),
+                                )
+                                .label("a key of a process")
+                                .also(&list.key_span, "this partition's processes are here")
+                                .hint(format!("move `{}` to a process, or remove it", own.key)),
                             );
                         }
                         self.processes(reader, &list.value, chosen)
@@ -217,7 +234,7 @@ impl Table {
                     (None, None) => {
                         if reader.lacks(node, "processes") {
                             reader.push(
-                                Diagnostic::error(&place, "a partition has no `processes`")
+                                Diagnostic::error(Code::MissingKey, &place, "a partition has no `processes`")
                                     .label("in this partition")
                                     .hint("add `processes: [{cmd: ./program, budget: 10}]`"),
                             );
@@ -242,7 +259,7 @@ impl Table {
         match &node.kind {
             Kind::List(items) if items.is_empty() => {
                 reader.push(
-                    Diagnostic::error(&node.span, "a partition has no process")
+                    Diagnostic::error(Code::EmptyValue, &node.span, "a partition has no process")
                         .label("the list is empty")
                         .hint("add a process, or remove the partition: a slice may do without one"),
                 );
@@ -280,17 +297,25 @@ impl Table {
             if !online && task::ONLINE_KEYS.contains(&key) {
                 reader.push(match policy {
                     // A policy that is there, but not an online one.
-                    Some(fifo) => Diagnostic::error(&entry.key_span, format!("`{key}` needs an online policy"))
-                        .label("processes run one after the other here, each once per window")
-                        .also(&fifo.value.head(), "in a partition, this is the order of the table")
-                        .hint(format!("choose `policy: p-fifo` or another online policy, or remove `{key}`")),
-                    None => Diagnostic::error(&entry.key_span, format!("`{key}` needs a partition with a `policy`"))
-                        .label("without a policy, processes run one after the other, each once per window")
-                        .hint("add `policy: edf` to the partition, or remove this key"),
+                    Some(fifo) => Diagnostic::error(
+                        Code::NotSupportedHere,
+                        &entry.key_span,
+                        format!("`{key}` needs an online policy"),
+                    )
+                    .label("processes run one after the other here, each once per window")
+                    .also(&fifo.value.head(), "in a partition, this is the order of the table")
+                    .hint(format!("choose `policy: p-fifo` or another online policy, or remove `{key}`")),
+                    None => Diagnostic::error(
+                        Code::NotSupportedHere,
+                        &entry.key_span,
+                        format!("`{key}` needs a partition with a `policy`"),
+                    )
+                    .label("without a policy, processes run one after the other, each once per window")
+                    .hint("add `policy: edf` to the partition, or remove this key"),
                 });
             } else if STALE_KEYS.contains(&key) {
                 reader.push(
-                    Diagnostic::warning(&entry.key_span, format!("`{key}` has no effect"))
+                    Diagnostic::warning(Code::NoEffect, &entry.key_span, format!("`{key}` has no effect"))
                         .label("an old key of DEmOS")
                         .hint("use `frequency`, a number of megahertz"),
                 );
@@ -302,7 +327,7 @@ impl Table {
         let enough = ["cmd", "runtime", "steps", "execution", "batch", "releases"];
         if enough.iter().all(|key| reader.lacks(node, key)) {
             reader.push(
-                Diagnostic::error(&node.head(), "a process has no `cmd`")
+                Diagnostic::error(Code::MissingKey, &node.head(), "a process has no `cmd`")
                     .label("in this process")
                     .hint("add `cmd: ./program`, or `runtime: 5ms` for a process that is only simulated"),
             );
@@ -323,9 +348,13 @@ fn partition_name(reader: &mut Reader, node: &Node) -> Option<String> {
     let name = reader.text(node, "name", "a name")?;
     if name.contains('/') || name.chars().any(char::is_control) {
         reader.push(
-            Diagnostic::error(&node.span, "a partition's name cannot hold `/` or control characters")
-                .label("such a character is in here")
-                .hint("use letters, digits, `-` and `_`"),
+            Diagnostic::error(
+                Code::InvalidCharacter,
+                &node.span,
+                "a partition's name cannot hold `/` or control characters",
+            )
+            .label("such a character is in here")
+            .hint("use letters, digits, `-` and `_`"),
         );
     }
     Some(name)
@@ -347,18 +376,26 @@ fn partition_policy(reader: &mut Reader, node: &Node) -> Option<PolicySpec> {
     if is_one_by_one(&entry.value) {
         if let Some(setting) = entry.value.entries().iter().find(|e| e.key != "name") {
             reader.push(
-                Diagnostic::error(&setting.key_span, "the `fifo` of a partition has no settings")
-                    .label("its processes run one after the other, each once per window")
-                    .hint("remove it; the online policy of that name is had by its forms, such as `p-fifo`"),
+                Diagnostic::error(
+                    Code::NotSupportedHere,
+                    &setting.key_span,
+                    "the `fifo` of a partition has no settings",
+                )
+                .label("its processes run one after the other, each once per window")
+                .hint("remove it; the online policy of that name is had by its forms, such as `p-fifo`"),
             );
         }
         return None;
     }
     if policy.scope == Scope::Table {
         reader.push(
-            Diagnostic::error(&entry.value.span, format!("`{}` cannot be a partition's policy", policy.profile.name))
-                .label("this is the policy of the whole table")
-                .hint("use `fifo`, the default, or an online policy such as `edf`"),
+            Diagnostic::error(
+                Code::UnsuitablePolicy,
+                &entry.value.span,
+                format!("`{}` cannot be a partition's policy", policy.profile.name),
+            )
+            .label("this is the policy of the whole table")
+            .hint("use `fifo`, the default, or an online policy such as `edf`"),
         );
         return None;
     }

@@ -1,6 +1,7 @@
 //! The keys that tasks and processes have in common, and the rules between them.
 
 use crate::calls::Places;
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
@@ -229,15 +230,19 @@ impl RawTask {
         {
             self.sound = false;
             reader.push(
-                Diagnostic::error(&second.key_span, format!("{who} has both `{}` and `{}`", first.key, second.key))
-                    .label("both say when its jobs are released")
-                    .also(&first.key_span, "here, too")
-                    .hint("keep one of them"),
+                Diagnostic::error(
+                    Code::ConflictingKeys,
+                    &second.key_span,
+                    format!("{who} has both `{}` and `{}`", first.key, second.key),
+                )
+                .label("both say when its jobs are released")
+                .also(&first.key_span, "here, too")
+                .hint("keep one of them"),
             );
         }
         if online && given.is_empty() && ARRIVALS.iter().all(|key| node.get(key).is_some() || reader.lacks(node, key)) {
             self.sound = false;
-            reader.push(Diagnostic::error(&self.head, format!("{who} has no `period`")).label(place).hint(
+            reader.push(Diagnostic::error(Code::MissingKey, &self.head, format!("{who} has no `period`")).label(place).hint(
                 "add `period: 10ms`: its jobs are released that often; or `releases: [0ms, 3ms]`, or `batch: yes` for \
                  one job",
             ));
@@ -248,10 +253,14 @@ impl RawTask {
         if let Some(steps::Steps { steps, place, .. }) = &self.steps {
             if let Some(entry) = node.get("execution") {
                 reader.push(
-                    Diagnostic::error(&entry.key_span, format!("{who} has both `steps` and `execution`"))
-                        .label("for jobs without steps")
-                        .also(place, "the steps say what a job needs")
-                        .hint("keep one of them"),
+                    Diagnostic::error(
+                        Code::ConflictingKeys,
+                        &entry.key_span,
+                        format!("{who} has both `steps` and `execution`"),
+                    )
+                    .label("for jobs without steps")
+                    .also(place, "the steps say what a job needs")
+                    .hint("keep one of them"),
                 );
             }
             let (run, _) = steps::times(steps);
@@ -266,7 +275,7 @@ impl RawTask {
     fn check_process(&self, reader: &mut Reader, node: &Node, who: &str, online: bool) {
         let mut refuse = |key: &str, message: &str, label: &str, hint: &str| {
             if let Some(entry) = node.get(key) {
-                let fault = Diagnostic::error(&entry.value.span, format!("{who} {message}"));
+                let fault = Diagnostic::error(Code::NotSupportedHere, &entry.value.span, format!("{who} {message}"));
                 reader.push(fault.label(label).hint(hint));
             }
         };
@@ -333,16 +342,24 @@ impl RawTask {
         let other = if self.releases.is_some() { "releases" } else { "batch" };
         if let Some(entry) = node.get("spread").filter(|_| self.period.is_none()) {
             reader.push(
-                Diagnostic::error(&entry.key_span, format!("{who} has both `spread` and `{other}`"))
-                    .label("varies the time between releases, which needs a `period`")
-                    .hint("add `period`, the least time between releases, or remove `spread`"),
+                Diagnostic::error(
+                    Code::ConflictingKeys,
+                    &entry.key_span,
+                    format!("{who} has both `spread` and `{other}`"),
+                )
+                .label("varies the time between releases, which needs a `period`")
+                .hint("add `period`, the least time between releases, or remove `spread`"),
             );
         }
         if let Some(entry) = node.get("offset").filter(|_| self.releases.is_some()) {
             reader.push(
-                Diagnostic::error(&entry.key_span, format!("{who} has both `offset` and `releases`"))
-                    .label("the list has its own first instant")
-                    .hint("remove `offset`, and add it to each instant of `releases`"),
+                Diagnostic::error(
+                    Code::ConflictingKeys,
+                    &entry.key_span,
+                    format!("{who} has both `offset` and `releases`"),
+                )
+                .label("the list has its own first instant")
+                .hint("remove `offset`, and add it to each instant of `releases`"),
             );
         }
     }
@@ -392,12 +409,12 @@ impl RawTask {
     pub(crate) fn check(&self, reader: &mut Reader, name: &str, task: &Task) {
         match (&self.jitter, task.budget) {
             (Some((jitter, place)), Some(budget)) if *jitter > budget * 2 => reader.push(
-                Diagnostic::error(place, "the jitter is more than twice the budget")
+                Diagnostic::error(Code::OutOfRange, place, "the jitter is more than twice the budget")
                     .label(format!("the budget of {budget} ± {} could fall below zero", *jitter / 2))
                     .hint(format!("lower `jitter` to at most {}", budget * 2)),
             ),
             (Some((jitter, place)), None) if *jitter > Span::ZERO => reader.push(
-                Diagnostic::error(place, "`jitter` needs a `budget`")
+                Diagnostic::error(Code::MissingKey, place, "`jitter` needs a `budget`")
                     .label("nothing to vary")
                     .hint("add `budget`, or remove `jitter`"),
             ),
@@ -421,15 +438,19 @@ fn served_twice(reader: &mut Reader, node: &Node, who: &str) {
     let Some(server) = node.get("server") else { return };
     if let Some(own) = node.get("reservation") {
         reader.push(
-            Diagnostic::error(&own.key_span, format!("{who} has both `server` and `reservation`"))
-                .label("a server of its own")
-                .also(&server.key_span, "one that it shares")
-                .hint("keep one of them"),
+            Diagnostic::error(
+                Code::ConflictingKeys,
+                &own.key_span,
+                format!("{who} has both `server` and `reservation`"),
+            )
+            .label("a server of its own")
+            .also(&server.key_span, "one that it shares")
+            .hint("keep one of them"),
         );
     }
     if let Some(share) = node.get("share") {
         reader.push(
-            Diagnostic::warning(&share.key_span, format!("{who} has both `server` and `share`"))
+            Diagnostic::warning(Code::ConflictingKeys, &share.key_span, format!("{who} has both `server` and `share`"))
                 .label("means nothing to servers")
                 .also(&server.key_span, "means nothing to policies that hand out shares")
                 .hint("keep the one that the policy goes by"),
@@ -464,6 +485,7 @@ pub(crate) fn check_runtime(
         };
         if least <= given {
             let fault = Diagnostic::warning(
+                Code::PossibleMiss,
                 deadline.unwrap_or(at_runtime),
                 format!("task `{name}` can miss its deadline alone"),
             )
@@ -472,10 +494,10 @@ pub(crate) fn check_runtime(
         }
         let message = format!("task `{name}` can never meet its deadline");
         reader.push(match deadline {
-            Some(place) => Diagnostic::error(place, message)
+            Some(place) => Diagnostic::error(Code::ImpossibleDeadline, place, message)
                 .label(format!("shorter than its runtime of {needed}"))
                 .hint(format!("raise `deadline` to at least {needed}, or {less}")),
-            None => Diagnostic::error(at_runtime, message)
+            None => Diagnostic::error(Code::ImpossibleDeadline, at_runtime, message)
                 .label(format!("longer than its period of {given}, which is its deadline, too"))
                 .hint(format!("{less}, or set a `deadline` of at least {needed}")),
         });
@@ -485,7 +507,7 @@ pub(crate) fn check_runtime(
         && needed > period
     {
         reader.push(
-            Diagnostic::warning(at_runtime, format!("task `{name}` needs more time than it has"))
+            Diagnostic::warning(Code::Overload, at_runtime, format!("task `{name}` needs more time than it has"))
                 .label(format!("longer than its period of {period}"))
                 .hint(format!("its jobs will queue up without end: {less} or raise `period`")),
         );
@@ -494,6 +516,7 @@ pub(crate) fn check_runtime(
     {
         reader.push(
             Diagnostic::warning(
+                Code::PossibleMiss,
                 at_runtime,
                 format!("task `{name}` misses its deadline whenever its jobs do all steps"),
             )
@@ -541,7 +564,7 @@ pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task,
             _ => "",
         };
         reader.push(
-            Diagnostic::error(place, format!("task `{}` has no `{key}`", clipped(name)))
+            Diagnostic::error(Code::MissingKey, place, format!("task `{}` has no `{key}`", clipped(name)))
                 .label(format!("the policy `{policy}` needs it{more}"))
                 .hint(match shares {
                     true => format!("write `{key}: {}` in place of `server`, or use another policy", example(key)),
@@ -590,7 +613,11 @@ fn on_abort(reader: &mut Reader, value: &Node) -> Option<(OnAbort, Option<&'stat
     let name = name.strip_prefix("SIG").unwrap_or(name);
     let known = ABORT_SIGNALS.iter().find(|known| **known == name);
     if known.is_none() {
-        let fault = Diagnostic::error(&value.span, format!("`{}` is no signal for aborted jobs", clipped(name)));
+        let fault = Diagnostic::error(
+            Code::UnknownValue,
+            &value.span,
+            format!("`{}` is no signal for aborted jobs", clipped(name)),
+        );
         let fault = fault.label("a program cannot handle it, or it means something else already");
         reader.push(fault.hint(format!("take one of {}", ABORT_SIGNALS.join(", "))));
     }

@@ -1,5 +1,6 @@
 //! `tasks`: periodic tasks under an online policy; and what processes of a table have in common with them.
 
+use crate::code::Code;
 use crate::copies::{self, Copies, copy_name};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::domains::Domains;
@@ -21,7 +22,7 @@ impl Names {
     pub(crate) fn add(&mut self, reader: &mut Reader, name: &str, place: &Place) {
         match self.0.get(name) {
             Some(first) => reader.push(
-                Diagnostic::error(place, format!("two tasks are called `{}`", clipped(name)))
+                Diagnostic::error(Code::DuplicateName, place, format!("two tasks are called `{}`", clipped(name)))
                     .label("the second one")
                     .also(first, "the first one")
                     .hint("give one of them another `name`"),
@@ -34,7 +35,8 @@ impl Names {
 }
 
 pub(crate) fn too_many(place: &Place) -> Diagnostic {
-    Diagnostic::error(place, format!("there are more than {MAX_TASKS} tasks")).label("with this list there are")
+    Diagnostic::error(Code::LimitExceeded, place, format!("there are more than {MAX_TASKS} tasks"))
+        .label("with this list there are")
 }
 
 /// The tasks as the file has them, the machine not yet known.
@@ -52,7 +54,8 @@ struct Listed {
 pub(crate) fn read(reader: &mut Reader, entry: &Entry, wanted: &[(String, usize)]) -> TaskList {
     let items = reader.items(&entry.value, "`tasks`", "write `- name: …` for each");
     if items.is_empty() && (entry.value.is_null() || matches!(entry.value.kind, Kind::List(_))) {
-        let fault = Diagnostic::error(&entry.key_span, "`tasks` is empty").label("there is nothing to schedule");
+        let fault = Diagnostic::error(Code::EmptyValue, &entry.key_span, "`tasks` is empty")
+            .label("there is nothing to schedule");
         reader.push(fault.hint("write a task such as `- {name: control, period: 10ms, runtime: 2ms}`"));
     }
     if items.len() > MAX_TASKS {
@@ -81,7 +84,9 @@ pub(crate) fn read(reader: &mut Reader, entry: &Entry, wanted: &[(String, usize)
     if let Some((name, _)) = wanted.iter().find(|(name, _)| list.iter().all(|l| l.name != *name)) {
         let near = reader.nearest(name, list.iter().map(|l| l.name.as_str()));
         let label = near.map_or_else(|| "none of these".to_owned(), |near| format!("did you mean `{near}`?"));
-        let fault = Diagnostic::error(&entry.key_span, format!("no task is called `{}`", clipped(name))).label(label);
+        let fault =
+            Diagnostic::error(Code::UnknownName, &entry.key_span, format!("no task is called `{}`", clipped(name)))
+                .label(label);
         reader.push(fault.hint("`--copies NAME=N` takes the name of a task"));
     }
     TaskList(list)
@@ -131,6 +136,7 @@ impl TaskList {
             match (domains, &raw.domain, raw.cpus.as_deref()) {
                 (None, Some((_, place)), _) => reader.push(
                     Diagnostic::error(
+                        Code::MissingKey,
                         place,
                         format!("task `{}` has a `domain`, and the file no `domains`", clipped(name)),
                     )

@@ -1,6 +1,7 @@
 //! `utility`: what a job is worth by when it completes.
 
 use crate::MAX_ENTRIES;
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Kind, Node, Place};
 use crate::reader::{Bare, Reader, bounded};
@@ -22,7 +23,7 @@ pub(crate) fn utility(reader: &mut Reader, node: &Node) -> Option<Utility> {
         Kind::Map(entries) if !entries.is_empty() => {}
         Kind::Scalar { .. } if !node.is_null() => return amount(reader, node, "utility").map(Utility::Step),
         _ => {
-            let fault = Diagnostic::error(&node.head(), "`utility` must be a number, or a shape");
+            let fault = Diagnostic::error(Code::WrongType, &node.head(), "`utility` must be a number, or a shape");
             reader.push(fault.label(format!("this is {}", node.describe())).hint(HINT));
             return None;
         }
@@ -31,15 +32,20 @@ pub(crate) fn utility(reader: &mut Reader, node: &Node) -> Option<Utility> {
     let &[(shape, other)] = given.as_slice() else {
         match given.as_slice() {
             [(first, _), (second, _), ..] => reader.push(
-                Diagnostic::error(&second.key_span, format!("a utility is both `{}` and `{}`", first.key, second.key))
-                    .label("one shape too many")
-                    .also(&first.key_span, "the other one")
-                    .hint("keep one of them; a `table` can have any shape"),
+                Diagnostic::error(
+                    Code::ConflictingKeys,
+                    &second.key_span,
+                    format!("a utility is both `{}` and `{}`", first.key, second.key),
+                )
+                .label("one shape too many")
+                .also(&first.key_span, "the other one")
+                .hint("keep one of them; a `table` can have any shape"),
             ),
             _ => {
                 reader.keys(node, "a utility", &["linear", "until", "exponential", "half_life", "table"]);
                 if SHAPES.iter().all(|(key, _)| reader.lacks(node, key)) {
-                    let fault = Diagnostic::error(&node.head(), "a utility has no shape").label("in this mapping");
+                    let fault = Diagnostic::error(Code::MissingKey, &node.head(), "a utility has no shape")
+                        .label("in this mapping");
                     reader.push(fault.hint(HINT));
                 }
             }
@@ -70,14 +76,15 @@ pub(crate) fn utility(reader: &mut Reader, node: &Node) -> Option<Utility> {
 /// Reads an amount of utility into millionths.
 pub(crate) fn amount(reader: &mut Reader, node: &Node, key: &str) -> Option<u64> {
     let text = reader.scalar(node, key, "a number such as `5` or `0.25`")?.trim();
-    let fault = |message: String, label: &str| Diagnostic::error(&node.span, message).label(label);
+    let fault = |code: Code, message: String, label: &str| Diagnostic::error(code, &node.span, message).label(label);
     // A decimal counts what its unit is made of: nanoseconds elsewhere, millionths here.
     let fault = match parse_decimal(text, UNIT as i64).map(Span::ns) {
         Ok(millionths) if millionths < 0 => {
-            fault(format!("`{key}` must not be negative"), "below zero").hint("a job that is worth nothing has 0")
+            fault(Code::OutOfRange, format!("`{key}` must not be negative"), "below zero")
+                .hint("a job that is worth nothing has 0")
         }
         Ok(millionths) if millionths as u64 > MOST => {
-            fault(format!("`{key}` must be at most {}", MOST / UNIT), "above that")
+            fault(Code::OutOfRange, format!("`{key}` must be at most {}", MOST / UNIT), "above that")
                 .hint("only the ratios between utilities count: divide all of them by the same number")
         }
         Ok(millionths) => return Some(millionths as u64),
@@ -86,7 +93,7 @@ pub(crate) fn amount(reader: &mut Reader, node: &Node, key: &str) -> Option<u64>
                 BadNumber::TooFine => format!("`{text}` has more than six decimals"),
                 other => number_fault(other, text),
             };
-            fault(format!("`{key}` must be a number such as `5` or `0.25`"), &why)
+            fault(Code::WrongType, format!("`{key}` must be a number such as `5` or `0.25`"), &why)
         }
     };
     reader.push(fault);
@@ -97,7 +104,9 @@ pub(crate) fn amount(reader: &mut Reader, node: &Node, key: &str) -> Option<u64>
 fn table(reader: &mut Reader, node: &Node) -> Option<Vec<(Span, u64)>> {
     let items = bounded(reader, node, "table", TABLE_HINT, MAX_ENTRIES)?;
     if items.is_empty() {
-        reader.push(Diagnostic::error(&node.head(), "`table` is empty").label("no point").hint(TABLE_HINT));
+        reader.push(
+            Diagnostic::error(Code::EmptyValue, &node.head(), "`table` is empty").label("no point").hint(TABLE_HINT),
+        );
         return None;
     }
     let faults = reader.diagnostics.len();
@@ -112,7 +121,7 @@ fn table(reader: &mut Reader, node: &Node) -> Option<Vec<(Span, u64)>> {
             && second == span
         {
             reader.push(
-                Diagnostic::error(&at.span, format!("`table` has three points at {span}"))
+                Diagnostic::error(Code::NotAscending, &at.span, format!("`table` has three points at {span}"))
                     .label("the third one")
                     .hint("a jump has two: what the job is worth up to then, and what it is worth from then on"),
             );
@@ -133,7 +142,9 @@ pub(crate) fn point<'n>(reader: &mut Reader, node: &'n Node, hint: &str) -> Opti
         Kind::List(items) => format!("this is a list of {}", items.len()),
         _ => format!("this is {}", node.describe()),
     };
-    reader.push(Diagnostic::error(&node.head(), "a point must be a list of two").label(label).hint(hint));
+    reader.push(
+        Diagnostic::error(Code::WrongType, &node.head(), "a point must be a list of two").label(label).hint(hint),
+    );
     None
 }
 
@@ -141,7 +152,7 @@ pub(crate) fn point<'n>(reader: &mut Reader, node: &'n Node, hint: &str) -> Opti
 pub(crate) fn in_order(reader: &mut Reader, before: Option<Span>, at: Span, place: &Place, key: &str) {
     if let Some(before) = before.filter(|before| *before > at) {
         reader.push(
-            Diagnostic::error(place, format!("the points of `{key}` must be in ascending order"))
+            Diagnostic::error(Code::NotAscending, place, format!("the points of `{key}` must be in ascending order"))
                 .label(format!("earlier than {before}, the one before"))
                 .hint("sort them"),
         );
@@ -152,7 +163,7 @@ pub(crate) fn in_order(reader: &mut Reader, before: Option<Span>, at: Span, plac
 pub(crate) fn check(reader: &mut Reader, utility: &Utility, deadline: Option<Span>, name: &str, place: &Place) {
     if deadline.is_none() && matches!(utility, Utility::Linear { until: None, .. }) {
         reader.push(
-            Diagnostic::error(place, format!("the utility of task `{name}` has no end"))
+            Diagnostic::error(Code::MissingKey, place, format!("the utility of task `{name}` has no end"))
                 .label("it falls to its deadline, and the task has none")
                 .hint("add `until: 20ms`, or a `deadline` to the task"),
         );

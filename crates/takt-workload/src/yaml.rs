@@ -1,5 +1,6 @@
 //! The top level of a workload file: which kind it is, the machine, the policy, the settings.
 
+use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::domains::Domains;
 use crate::machine::number_not_count;
@@ -157,10 +158,14 @@ fn beside_table(reader: &mut Reader, root: &Node) -> bool {
     let other = others.into_iter().find_map(|(key, label, hint)| Some((root.get(key)?, label, hint)));
     if let Some((entry, label, hint)) = other {
         reader.push(
-            Diagnostic::error(&entry.key_span, format!("a workload has both `{}` and `{}`", table.key, entry.key))
-                .label(label)
-                .also(&table.key_span, "a static table")
-                .hint(hint),
+            Diagnostic::error(
+                Code::ConflictingKeys,
+                &entry.key_span,
+                format!("a workload has both `{}` and `{}`", table.key, entry.key),
+            )
+            .label(label)
+            .also(&table.key_span, "a static table")
+            .hint(hint),
         );
     }
     other.is_some()
@@ -172,10 +177,12 @@ fn nothing_to_schedule(reader: &mut Reader, root: &Node) {
         return;
     }
     reader.push(match root.get("partitions") {
-        Some(entry) => Diagnostic::error(&entry.key_span, "a workload has `partitions` but no `windows`")
-            .label("no window runs them")
-            .hint("add `windows: [{length: 100, sc_partition: …}]`"),
-        None => Diagnostic::error(&root.head(), "there is nothing to schedule")
+        Some(entry) => {
+            Diagnostic::error(Code::MissingKey, &entry.key_span, "a workload has `partitions` but no `windows`")
+                .label("no window runs them")
+                .hint("add `windows: [{length: 100, sc_partition: …}]`")
+        }
+        None => Diagnostic::error(Code::NothingToSchedule, &root.head(), "there is nothing to schedule")
             .label("neither `windows` nor `tasks` in this file")
             .hint("a workload has `windows` and `partitions`, or `tasks` and a `policy`"),
     });
@@ -187,7 +194,7 @@ fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
     let set_cwd = entry.and_then(|e| reader.boolean(&e.value, "set_cwd"));
     match entry.filter(|_| set_cwd == Some(true) && source.is_pipe()) {
         Some(entry) => reader.push(
-            Diagnostic::error(&entry.key_span, "a workload from a pipe has no directory")
+            Diagnostic::error(Code::NotSupportedHere, &entry.key_span, "a workload from a pipe has no directory")
                 .label("its tasks cannot run in the directory of the file")
                 .hint("write `set_cwd: no`: the tasks run in the current directory"),
         ),
@@ -196,10 +203,14 @@ fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
     let (own, demos) = (root.get("scheduler_cpu"), root.get("demos_cpu"));
     if let (Some(own), Some(demos)) = (own, demos) {
         reader.push(
-            Diagnostic::error(&demos.key_span, "a workload has both `scheduler_cpu` and `demos_cpu`")
-                .label("DEmOS's name for the same")
-                .also(&own.key_span, "here, too")
-                .hint("keep one of them"),
+            Diagnostic::error(
+                Code::ConflictingKeys,
+                &demos.key_span,
+                "a workload has both `scheduler_cpu` and `demos_cpu`",
+            )
+            .label("DEmOS's name for the same")
+            .also(&own.key_span, "here, too")
+            .hint("keep one of them"),
         );
     }
     if let Some(entry) = own.or(demos)
@@ -257,10 +268,14 @@ fn preset(reader: &mut Reader, root: &Node, system: &mut System) {
             _ => "remove `late`: Hartstone counts what a job missed when it is done",
         };
         reader.push(
-            Diagnostic::error(&other.key_span, format!("`{}` contradicts the `preset`", other.key))
-                .label("said in another way here")
-                .also(&entry.value.span, "the preset")
-                .hint(hint),
+            Diagnostic::error(
+                Code::ConflictingKeys,
+                &other.key_span,
+                format!("`{}` contradicts the `preset`", other.key),
+            )
+            .label("said in another way here")
+            .also(&entry.value.span, "the preset")
+            .hint(hint),
         );
     }
 }
@@ -282,9 +297,13 @@ impl Top<'_> {
         self.check_table_policy(reader, windows);
         if let (Some(_), Some(entry)) = (self.placement, self.root.get("placement")) {
             reader.push(
-                Diagnostic::error(&entry.key_span, "`placement` means nothing for a window table")
-                    .label("a rule for partitioned policies")
-                    .hint("a partition with a policy such as `p-edf` may have a `placement`"),
+                Diagnostic::error(
+                    Code::NotSupportedHere,
+                    &entry.key_span,
+                    "`placement` means nothing for a window table",
+                )
+                .label("a rule for partitioned policies")
+                .hint("a partition with a policy such as `p-edf` may have a `placement`"),
             );
         }
         if !self.options.copies.is_empty() {
@@ -303,7 +322,7 @@ impl Top<'_> {
     fn tasks(&self, reader: &mut Reader, list: &Entry, workload: &mut Workload) -> Option<Vec<Place>> {
         if let Some(entry) = self.root.get("be_start") {
             reader.push(
-                Diagnostic::error(&entry.key_span, "`be_start` needs `windows`")
+                Diagnostic::error(Code::NotSupportedHere, &entry.key_span, "`be_start` needs `windows`")
                     .label("tasks have no best-effort partitions")
                     .hint("remove it"),
             );
@@ -333,7 +352,11 @@ impl Top<'_> {
         if let (None, None, Some((Cpus::Set(set), at))) = (self.options.cpus, &domains, &self.cpus)
             && let Some(hint) = number_not_count(set).filter(|_| policy.scope != Scope::Uniprocessor)
         {
-            let fault = Diagnostic::warning(at, format!("a policy for several CPUs has only {}", cpus_text(set)));
+            let fault = Diagnostic::warning(
+                Code::UnsuitablePolicy,
+                at,
+                format!("a policy for several CPUs has only {}", cpus_text(set)),
+            );
             reader.push(fault.label("CPU numbers, not a count").hint(hint));
         }
         fit_machine(reader, &policy, &mut machine, from_all, place);
@@ -380,10 +403,14 @@ impl Top<'_> {
         {
             let name = policy_name(&policy);
             reader.push(
-                Diagnostic::error(&entry.value.span, format!("`{name}` cannot schedule a window table"))
-                    .label("an online policy")
-                    .also(&windows.key_span, "the table")
-                    .hint(format!("remove this line; a partition may have `policy: {name}` of its own")),
+                Diagnostic::error(
+                    Code::UnsuitablePolicy,
+                    &entry.value.span,
+                    format!("`{name}` cannot schedule a window table"),
+                )
+                .label("an online policy")
+                .also(&windows.key_span, "the table")
+                .hint(format!("remove this line; a partition may have `policy: {name}` of its own")),
             );
         }
         if let Some(policy) = &self.options.policy
@@ -391,9 +418,13 @@ impl Top<'_> {
         {
             let name = policy_name(policy);
             reader.push(
-                Diagnostic::error(&windows.key_span, format!("`--policy {name}` cannot be used with a window table"))
-                    .label("the windows are the policy")
-                    .hint(format!("leave `--policy` out; a partition may have `policy: {name}` of its own")),
+                Diagnostic::error(
+                    Code::UnsuitablePolicy,
+                    &windows.key_span,
+                    format!("`--policy {name}` cannot be used with a window table"),
+                )
+                .label("the windows are the policy")
+                .hint(format!("leave `--policy` out; a partition may have `policy: {name}` of its own")),
             );
         }
     }
@@ -403,18 +434,26 @@ impl Top<'_> {
         let own = self.policy.filter(|(policy, _)| *policy != domains::domains_policy()).map(|(_, entry)| entry);
         for entry in own.into_iter().chain(self.root.get("placement")) {
             reader.push(
-                Diagnostic::error(&entry.key_span, format!("a workload has both `domains` and `{}`", entry.key))
-                    .label("of all tasks")
-                    .also(&domains.key_span, "each domain has its own")
-                    .hint("remove one of them"),
+                Diagnostic::error(
+                    Code::ConflictingKeys,
+                    &entry.key_span,
+                    format!("a workload has both `domains` and `{}`", entry.key),
+                )
+                .label("of all tasks")
+                .also(&domains.key_span, "each domain has its own")
+                .hint("remove one of them"),
             );
         }
         if let Some(policy) = self.options.policy.filter(|policy| *policy != domains::domains_policy()) {
             let name = policy_name(&policy);
             reader.push(
-                Diagnostic::error(&domains.key_span, format!("`--policy {name}` cannot be used with domains"))
-                    .label("each domain has its own policy")
-                    .hint("leave `--policy` out, or remove `domains` from the file"),
+                Diagnostic::error(
+                    Code::UnsuitablePolicy,
+                    &domains.key_span,
+                    format!("`--policy {name}` cannot be used with domains"),
+                )
+                .label("each domain has its own policy")
+                .hint("leave `--policy` out, or remove `domains` from the file"),
             );
         }
     }

@@ -7,7 +7,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::input::Input;
 use takt_core::model::{Domain, PolicySpec, TaskId};
 use takt_core::time::{Span, Time};
-use takt_workload::{Options, Source, Workload, canonical, load, policy_from_text};
+use takt_workload::{Code, Options, Source, Workload, canonical, load, policy_from_text};
 
 #[track_caller]
 fn spec(text: &str) -> PolicySpec {
@@ -70,11 +70,11 @@ fn one_domain_has_all_tasks_and_others_of_the_machine_may_idle() {
 
 #[test]
 fn the_command_line_may_not_take_a_domain_apart() {
-    let two = |options: &Options| fault(TWO, options).message;
+    let two = |options: &Options| fault(TWO, options).code;
     let policy = Options { policy: Some(spec("g-edf")), ..Options::default() };
-    assert_eq!(two(&policy), "`--policy g-edf` cannot be used with domains");
+    assert_eq!(two(&policy), Code::UnsuitablePolicy);
     let narrow = Options { cpus: Some(3), ..Options::default() };
-    assert!(load(source(TWO), &narrow).unwrap_err().iter().any(|f| f.message == "CPU 3 outside the machine"));
+    assert!(load(source(TWO), &narrow).unwrap_err().iter().any(|f| f.code == Code::CpuOutside));
     let wide = load_with(TWO, &Options { cpus: Some(6), ..Options::default() });
     assert_eq!((wide.system.cpus, wide.system.domains[0].cpus), (CpuSet::first(6), cpus(&[0])));
 }
@@ -108,7 +108,7 @@ tasks: [{name: a, period: 10ms, runtime: 1ms}]
     assert_eq!((real.system.alternatives.len(), real.simulated_only()), (0, vec![]));
     let fault =
         fault("policy: edf\nchanges: [{at: 1s, policy: {quantum: 5ms}}]\ntasks: [{period: 10ms}]", &Options::default());
-    assert_eq!(fault.message, "the policy `edf` has no setting `quantum`");
+    assert_eq!(fault.code, Code::UnknownSetting);
 }
 
 #[test]

@@ -9,13 +9,13 @@ use takt_core::model::{
 };
 use takt_core::time::Span;
 use takt_workload::{
-    OnCrash, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_text,
+    Code, OnCrash, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_text,
 };
 
-/// The message of the only fault.
+/// The code of the only fault.
 #[track_caller]
-fn fault(text: &str, options: &Options) -> String {
-    common::fault(text, options).message
+fn fault(text: &str, options: &Options) -> Code {
+    common::fault(text, options).code
 }
 
 /// Loads a short form and the canonical form that it stands for; both must mean the same.
@@ -319,10 +319,10 @@ fn the_machine_is_the_option_the_key_or_what_is_named() {
     let tasks = "policy: g-edf\ntasks: [{name: a, period: 10ms}]";
     assert_eq!(machine(tasks, None, Some(cpus(&[2, 3]))), (cpus(&[2, 3]), true));
     let options = Options { cpus: Some(1), ..Options::default() };
-    assert_eq!(fault(table, &options), "CPU 1 outside the machine");
+    assert_eq!(fault(table, &options), Code::CpuOutside);
     for cpus in [0, 1025] {
         let options = Options { cpus: Some(cpus), ..Options::default() };
-        assert_eq!(fault(all, &options), format!("a machine of {cpus} CPUs cannot be had"));
+        assert_eq!(fault(all, &options), Code::OutOfRange);
     }
 }
 
@@ -384,9 +384,9 @@ fn the_command_line_wins_over_the_file() {
     assert_eq!(Some(w.system.policy.placement), takt_core::model::Placement::from_name("bf"));
     let windows = "windows: [{length: 100, cpu: 0, sc_processes: [a]}]";
     let options = |name: &str| Options { policy: Some(policy_from_text(name).unwrap()), ..Options::default() };
-    assert_eq!(fault(windows, &options("edf")), "`--policy edf` cannot be used with a window table");
+    assert_eq!(fault(windows, &options("edf")), Code::UnsuitablePolicy);
     assert_eq!(load_with(windows, &options("windows")).system.policy.scope, Scope::Table);
-    assert_eq!(fault(text, &options("windows")), "the policy `windows` needs `windows`");
+    assert_eq!(fault(text, &options("windows")), Code::MissingKey);
 }
 
 #[test]
@@ -438,10 +438,10 @@ fn task_sets_load_from_csv() {
     let one = "set_id,task_id,C_us,D_us,T_us\n4,1,1,2,3\n4,0,9,2,3\n";
     let faults = load_sets(&csv(one)).unwrap_err();
     assert_eq!(faults.len(), 1);
-    assert_eq!(faults[0].message, "task `T0` can never meet its deadline");
+    assert_eq!(faults[0].code, Code::ImpossibleDeadline);
     assert_eq!(one[..faults[0].span.start].lines().count(), 3, "its row");
     let faults = load(csv(text), &Options::default()).unwrap_err();
-    assert_eq!(faults[0].message, "no policy is set for these tasks");
+    assert_eq!(faults[0].code, Code::MissingPolicy);
 }
 
 /// RFC 4180: quoted cells, doubled quotes, commas and line breaks inside; spaces around cells as everywhere in such a file.

@@ -620,7 +620,7 @@ fn check(name: &str, text: String) {
             assert!(!faults.is_empty());
             for fault in &faults {
                 let shown = fault.render(&source, false);
-                assert!(shown.starts_with("error: ") && shown.ends_with('\n'), "{shown}");
+                assert!(shown.starts_with("error[") && shown.ends_with('\n'), "{shown}");
                 assert!(!shown.contains(['\u{1b}', '\r', '\0']), "{shown:?}");
             }
         }

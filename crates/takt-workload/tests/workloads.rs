@@ -69,5 +69,5 @@ fn times_below_a_millisecond_are_exact() {
 fn a_file_that_is_not_there_is_explained() {
     let fault = Source::read(Path::new("no/such/file.yaml")).unwrap_err();
     let text = fault.render(false);
-    assert!(text.starts_with("error: cannot read `no/such/file.yaml`: No such file"), "{text}");
+    assert!(text.starts_with("error[unreadable-file]: cannot read `no/such/file.yaml`"), "{text}");
 }

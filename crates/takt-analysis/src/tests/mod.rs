@@ -122,7 +122,7 @@ impl Why {
                 let Some(tightest) = (0..times.len()).min_by_key(margin) else { return String::new() };
                 let mut text = format!("{} responds within {}", name(tightest), set.span(times[tightest]));
                 if times.len() > 1 {
-                    let _ = write!(text, ", and the others have more time to spare");
+                    let _ = write!(text, ", and the other tasks have more slack");
                 }
                 text
             }

@@ -20,6 +20,7 @@ use takt_analysis::{assign, tardiness};
 use takt_core::cpus::MAX_CPUS;
 use takt_core::model::{Placement, System};
 use takt_core::time::Span;
+use takt_workload::Code;
 
 /// Schedulability tests, one verdict per task set and test
 ///
@@ -93,7 +94,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let methods = verdicts::methods(&args.test, cpus, args.placement)?;
     let as_csv = is_csv && !args.table && !args.json;
     if args.assignment && as_csv {
-        return Err(Failure::input("CSV has no room for assignments", "add `--json`, or for one set `--table`"));
+        return Err(Failure::input(
+            Code::ConflictingOptions,
+            "CSV has no room for assignments",
+            "add `--json`, or for one set `--table`",
+        ));
     }
     if args.sensitivity && !methods.iter().any(grows) {
         let _ = writeln!(io::stderr(), "note: only edf, rm-rta and dm-rta say how far runtimes may grow");
@@ -135,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     } else {
         let message = format!("`{}` holds {} task sets, and a table shows one", file.display(), answered.len());
-        return Err(Failure::input(message, "leave `--table` out, or keep one of the sets"));
+        return Err(Failure::input(Code::NotSupportedHere, message, "leave `--table` out, or keep one of the sets"));
     }
     out.flush()?;
     let no = match &answered[..] {
@@ -227,12 +232,16 @@ fn from_yaml(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
     let workload = input.load(None)?;
     if !workload.system.windows.is_empty() {
         let message = format!("`{}` is a window table, and these tests are for online policies", workload.source.name);
-        return Err(Failure::input(message, "`takt check` says whether the budgets fit their windows"));
+        return Err(Failure::input(
+            Code::NotApplicable,
+            message,
+            "`takt check` says whether the budgets fit their windows",
+        ));
     }
     let names: Vec<String> = workload.tasks.iter().map(|t| t.name.clone()).collect();
     let set = TaskSet::from_system(&workload.system).map_err(|why| {
         let (task, why) = unsuitable(why, &names);
-        Failure::at(&workload, task, why, EVERY)
+        Failure::at(Code::NotApplicable, &workload, task, why, EVERY)
     })?;
     let cpus = workload.system.cpus.len();
     Ok((vec![(0, names, set, workload.system)], cpus))

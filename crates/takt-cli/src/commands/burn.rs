@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use takt_core::time::Span;
 use takt_linux::protocol::{Client, ClientError};
 use takt_linux::timer;
+use takt_workload::Code;
 
 /// Use CPU time: for ever, or a given amount per job
 ///
@@ -34,9 +35,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut client = match Client::from_env() {
         Ok(client) => Some(client),
         Err(ClientError::NoVariable) => None,
-        Err(e) => return Err(Failure::status(e.exit_code(), e)),
+        Err(e) => return Err(Failure::status(e.exit_code(), Code::ClientProtocol, e)),
     };
-    let lost = |e: ClientError| Failure::status(e.exit_code(), e);
+    let lost = |e: ClientError| Failure::status(e.exit_code(), Code::ClientProtocol, e);
     if let Some(init) = args.init {
         burn(init);
     }

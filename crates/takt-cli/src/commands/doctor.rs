@@ -6,6 +6,7 @@ use serde_json::json;
 use std::io::{self, Write};
 use takt_linux::leftovers::{self, OnCrash};
 use takt_linux::probe::{self, Status};
+use takt_workload::Code;
 
 /// Show what this machine can do, and the fix for what it cannot
 #[derive(clap::Args, Debug)]
@@ -22,8 +23,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut out = io::stdout().lock();
     if args.clean {
         let cleaned = leftovers::clean(OnCrash::Kill);
-        let cleaned =
-            cleaned.map_err(|e| Failure::machine(format!("not everything could be removed: {e}"), "run it as root"))?;
+        let cleaned = cleaned.map_err(|e| {
+            Failure::machine(Code::CleanupFailed, format!("not everything could be removed: {e}"), "run it as root")
+        })?;
         if args.json {
             writeln!(out, "{}", json!({"groups": cleaned.groups, "processes": cleaned.processes}))?;
         } else {

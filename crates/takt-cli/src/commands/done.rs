@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::outcome::{Outcome, Verdict};
 use takt_linux::protocol::Client;
+use takt_workload::Code;
 
 /// Signal from a script that its job (or its initialisation) is done, and wait for the next job
 ///
@@ -16,5 +17,5 @@ pub(crate) fn run(_: &Args) -> Outcome {
         let mut client = Client::from_env()?;
         if client.initializing() { client.initialization_completed() } else { client.completed() }
     };
-    signal().map(|()| Verdict::Done).map_err(|e| Failure::status(e.exit_code(), e))
+    signal().map(|()| Verdict::Done).map_err(|e| Failure::status(e.exit_code(), Code::ClientProtocol, e))
 }

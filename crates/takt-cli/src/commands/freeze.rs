@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use std::path::Path;
 use takt_core::model::TaskId;
 use takt_sim::Unfrozen;
-use takt_workload::{MAX_WINDOWS, Workload};
+use takt_workload::{Code, MAX_WINDOWS, Workload};
 
 /// Freezes the schedule of a workload and writes the table.
 pub(crate) fn write(workload: &Workload, path: &Path) -> Result<(), Failure> {
@@ -13,7 +13,7 @@ pub(crate) fn write(workload: &Workload, path: &Path) -> Result<(), Failure> {
             tasks.first().map_or(String::new(), |task| format!(" of task `{}`", workload.tasks[task.index()].name));
         let message = format!("the schedule cannot be frozen: `{key}`{of} has no place in a window table");
         let hint = "a table is made for jobs that take their whole runtime; remove the key";
-        return Err(Failure::at(workload, tasks.first().copied(), message, hint));
+        return Err(Failure::at(Code::NotFreezable, workload, tasks.first().copied(), message, hint));
     }
     let table = takt_sim::freeze(&workload.system, takt_workload::registry(), MAX_WINDOWS)
         .map_err(|why| refusal(workload, &why))?;
@@ -51,5 +51,5 @@ fn refusal(workload: &Workload, why: &Unfrozen) -> Failure {
         Unfrozen::NotPeriodic(task) | Unfrozen::Unknown(task) | Unfrozen::Late { task, .. } => Some(*task),
         _ => None,
     };
-    Failure::at(workload, task, format!("the schedule cannot be frozen: {message}"), hint)
+    Failure::at(Code::NotFreezable, workload, task, format!("the schedule cannot be frozen: {message}"), hint)
 }

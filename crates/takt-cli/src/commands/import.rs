@@ -98,7 +98,9 @@ impl From<Version> for chronos::Version {
 }
 
 fn scheduler(name: &str) -> Result<PolicySpec, String> {
-    chronos::scheduler(name).map_or_else(|| takt_workload::policy_from_text(name), Ok)
+    chronos::scheduler(name)
+        .map_or_else(|| takt_workload::policy_from_text(name), Ok)
+        .map_err(|fault| fault.to_string())
 }
 
 /// A whole number of percent, with or without the sign.

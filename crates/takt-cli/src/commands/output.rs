@@ -13,6 +13,7 @@ use takt_core::time::Time;
 use takt_trace::gantt::{self, SvgOptions};
 use takt_trace::jobs::JobTable;
 use takt_trace::{Footer, Format, Header, Stamped, Trace, Writer};
+use takt_workload::Code;
 
 /// More records than this are not drawn: such a picture shows nothing.
 const DRAWN_MAX: usize = 200_000;
@@ -71,20 +72,28 @@ impl OutputArgs {
     pub(crate) fn files(&self) -> Result<impl Iterator<Item = &PathBuf>, Failure> {
         if self.json && self.to_stdout() {
             let message = "`--json` and `--trace -` would both write to standard output";
-            return Err(Failure::input(message, "write the trace to a file, or leave `--json` out"));
+            return Err(Failure::input(
+                Code::ConflictingOptions,
+                message,
+                "write the trace to a file, or leave `--json` out",
+            ));
         }
         let trace = self.trace.iter().filter(|_| !self.to_stdout());
         if let Some(path) = trace.clone().find(|path| Format::from_path(path).is_none()) {
             let hint = "name it .pftrace (Perfetto), .jsonl or .csv";
-            return Err(Failure::input(format!("the ending of `{}` names no trace format", path.display()), hint));
+            return Err(Failure::input(
+                Code::WrongFormat,
+                format!("the ending of `{}` names no trace format", path.display()),
+                hint,
+            ));
         }
         if let Some(path) = self.gantt.iter().find(|path| path.extension().is_none_or(|e| e != "svg")) {
             let message = format!("`{}` does not end in .svg", path.display());
-            return Err(Failure::input(message, "a Gantt chart is written as SVG: name it .svg"));
+            return Err(Failure::input(Code::WrongFormat, message, "a Gantt chart is written as SVG: name it .svg"));
         }
         if let Some(path) = self.jobs.iter().find(|path| path.extension().is_none_or(|e| e != "csv")) {
             let message = format!("`{}` does not end in .csv", path.display());
-            return Err(Failure::input(message, "a table of jobs is written as CSV: name it .csv"));
+            return Err(Failure::input(Code::WrongFormat, message, "a table of jobs is written as CSV: name it .csv"));
         }
         Ok(trace.chain(&self.jobs).chain(&self.gantt))
     }
@@ -341,7 +350,11 @@ impl Recorder {
             if truncated && options.from >= kept {
                 let message = format!("the chart would begin after its {DRAWN_MAX} records, which end at {kept}");
                 let hint = "write a trace with `--trace`, and draw that range with `takt trace convert --from --to`";
-                return written.and(Err(Failure::input(message, hint)));
+                return written.and(Err(Failure::input(Code::EmptyRange, message, hint)));
+            }
+            if options.from > Time::ZERO && options.from >= end {
+                let message = format!("the run ends at {end}, before the range of `--gantt-range`");
+                return written.and(Err(Failure::input(Code::EmptyRange, message, "choose a range within the run")));
             }
             let progress = Progress::busy("drawing");
             let picture = gantt::svg(&trace, options);

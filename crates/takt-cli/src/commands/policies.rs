@@ -33,7 +33,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
             (Some(entry), _) => entry,
             (None, Ok(profile)) => registry().entry(profile.name).expect("a policy that was found is there"),
             (None, Err(e)) => {
-                return Err(Failure::input(e, "give a name with or without its scope, as in `edf` or `g-edf`"));
+                let hint = match name.contains(':') {
+                    true => "give the name of the policy without settings",
+                    false => "give a name with or without its scope, as in `edf` or `g-edf`",
+                };
+                return Err(Failure::input(e.code, &e, hint));
             }
         };
         let profile = &entry.profile;

@@ -1,13 +1,19 @@
-//! `takt __reference`: the command line as a page of Markdown, for docs/cli.md.
+//! `takt __reference`: the command line as a page of Markdown, for docs/cli.md; with `--messages` the codes of messages, for
+//! docs/messages.md.
 
 use crate::outcome::{Outcome, Verdict};
 use clap::{Arg, Command};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use takt_workload::Code;
 
 /// Internal
 #[derive(clap::Args, Debug)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Print the codes of messages
+    #[arg(long)]
+    messages: bool,
+}
 
 const HEAD: &str = "\
 # Command line
@@ -35,14 +41,39 @@ Every duration on the command line has a unit: `500ms`, `2s`, `250us`, `1min`.
 | 1, 2 | a descriptor could not be written, or not be read |
 ";
 
+const MESSAGES: &str = "\
+# Messages
+
+<!-- Written by `takt __reference --messages`; do not edit. -->
+
+An error or a warning has a code, as in `error[unknown-key]`. Programs and tests can rely on the
+code. The wording after it can change in any version. Faults of the command line itself, such as an option that does not exist,
+have no code.
+
+| code | meaning and remedy |
+|---|---|
+";
+
 /// `command` is the whole command line.
-pub(crate) fn run(_: &Args, command: &Command) -> Outcome {
+pub(crate) fn run(args: &Args, command: &Command) -> Outcome {
+    if args.messages {
+        io::stdout().lock().write_all(messages().as_bytes())?;
+        return Ok(Verdict::Done);
+    }
     let mut command = command.clone();
     command.build();
     let mut text = String::from(HEAD);
     visible(&command).for_each(|c| describe(&mut text, c, "takt", 2));
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(Verdict::Done)
+}
+
+fn messages() -> String {
+    let mut text = String::from(MESSAGES);
+    for code in Code::ALL {
+        let _ = writeln!(text, "| `{code}` | {} |", code.explanation());
+    }
+    text
 }
 
 fn visible(command: &Command) -> impl Iterator<Item = &Command> {

@@ -20,7 +20,7 @@ use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::{Choice, Signal};
 use takt_trace::Stamped;
-use takt_workload::{Driver, OnCrash, Realtime, Spawn, Workload};
+use takt_workload::{Code, Driver, OnCrash, Realtime, Spawn, Workload};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Watch { recorder: &mut recorder, steps: &mut steps, length, bar: Bar::new(args.output.for_people()) };
     let report = takt_exec::run(engine, plan, &mut watch);
     watch.bar.clear();
-    let report = report.map_err(|e| failure(&workload, e))?;
+    let report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
     let counts = report.counts.clone();
     let summary = Summary {
         workload: &workload,
@@ -136,7 +136,7 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
         let Some(cmd) = task.cmd.clone() else {
             let hint = "give it a `cmd:`, or use `takt sim`";
             let message = format!("task `{}` has no command to run", task.name);
-            return Err(Failure::at(workload, Some(id), message, hint));
+            return Err(Failure::at(Code::MissingKey, workload, Some(id), message, hint));
         };
         processes.push(Process {
             name: task.name.clone(),
@@ -236,28 +236,30 @@ fn realtime(workload: &Workload) -> bool {
     }
 }
 
-fn failure(workload: &Workload, error: takt_exec::Error) -> Failure {
+fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> Failure {
     use takt_exec::Error as E;
     match error {
-        E::Unavailable(u) => Failure::machine(&u.reason, &u.fix),
+        E::Unavailable(u) => Failure::machine(Code::MissingCapability, &u.reason, &u.fix),
+        E::CpuInUse(u) => Failure::machine(Code::CpuInUse, &u.reason, &u.fix),
         E::NoSuchCpu { .. } => {
             let other = || "change the CPU numbers in the file, or run it on a larger machine".to_owned();
             let fix = match workload.system.windows.is_empty() {
+                true if cpus.is_some() => "lower `--cpus`, or run it on a larger machine".to_owned(),
                 true => takt_workload::number_not_count(&workload.system.cpus).unwrap_or_else(other),
                 false => "change the `cpu` of the windows, or run it on a larger machine".to_owned(),
             };
-            Failure::machine(format!("{}: {error}", workload.source.name), &fix)
+            Failure::machine(Code::MissingCpu, format!("{}: {error}", workload.source.name), &fix)
         }
         E::InitTimeout { .. } => {
             let hint = "a process with `init: yes` must signal (`takt done`); or raise `init_timeout`";
-            Failure::status(1, format!("{}: {error}\nhint: {hint}", workload.source.name))
+            Failure::status(1, Code::InitFailed, format!("{}: {error}\nhint: {hint}", workload.source.name))
         }
         E::InitFailed { .. } => {
             let hint = "mend the program; or write `on_exit: end` if the schedule may go without this process";
-            Failure::status(1, format!("{}: {error}\nhint: {hint}", workload.source.name))
+            Failure::status(1, Code::InitFailed, format!("{}: {error}\nhint: {hint}", workload.source.name))
         }
-        E::System { .. } => Failure::machine(error, "see `takt doctor`"),
-        E::Scheduler(_) => Failure::status(101, error),
+        E::System { .. } => Failure::machine(Code::SystemError, error, "see `takt doctor`"),
+        E::Scheduler(_) => Failure::status(101, Code::InternalFault, error),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use std::path::Path;
 use takt_analysis::taskset::{TaskSet, Unsuitable};
 use takt_core::model::{Task, TaskId};
-use takt_workload::{Source, TaskRows};
+use takt_workload::{Code, Source, TaskRows};
 
 /// One set of a file.
 pub(crate) struct Set {
@@ -34,7 +34,8 @@ pub(crate) fn read(file: &Path) -> Result<(Source, Vec<Set>), Failure> {
     let source = Source::read(file).map_err(|u| Failure::unreadable(&u))?;
     let rows = takt_workload::load_sets(&source).map_err(|faults| Failure::diagnostics(&source, &faults))?;
     let ready = |TaskRows { id, names, tasks }: TaskRows| {
-        let wrong = |(_, why)| Failure::input(format!("`{}`, set {id}: {why}", source.name), EVERY);
+        let wrong =
+            |(_, why)| Failure::input(Code::NotApplicable, format!("`{}`, set {id}: {why}", source.name), EVERY);
         let set = TaskSet::from_tasks(&tasks).map_err(|why| wrong(unsuitable(why, &names)))?;
         Ok(Set { id, names, tasks, set })
     };

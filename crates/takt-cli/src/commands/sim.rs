@@ -20,7 +20,7 @@ use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
 use takt_trace::Stamped;
 use takt_trace::rounds::Rounds;
-use takt_workload::{Driver, Workload};
+use takt_workload::{Code, Driver, Workload};
 
 /// Simulate a workload in virtual time
 #[derive(clap::Args, Debug)]
@@ -277,7 +277,7 @@ fn check_load(load: Option<&Load>, factor: u32) -> Result<(), Failure> {
     if u64::from(highest) * u64::from(factor) / u64::from(Load::ONE) > u64::from(takt_workload::MAX_LOAD) {
         let most = takt_workload::MAX_LOAD / Load::ONE;
         let message = format!("the file's `load` times `--load` is above {most}");
-        return Err(Failure::input(message, "lower one of them"));
+        return Err(Failure::input(Code::OutOfRange, message, "lower one of them"));
     }
     Ok(())
 }
@@ -287,7 +287,7 @@ fn set_late(workload: &mut Workload, late: Late) -> Result<(), Failure> {
     if workload.system.backlog == Backlog::Hartstone && late != Late::Continue {
         let message =
             "`--late` contradicts the file's `preset: hartstone`, which counts what a job missed when it completes";
-        return Err(Failure::input(message, "leave `--late` out, or remove the preset"));
+        return Err(Failure::input(Code::ConflictingOptions, message, "leave `--late` out, or remove the preset"));
     }
     workload.system.late = late;
     workload.settings.late_stated = true;
@@ -304,7 +304,7 @@ fn on_abort_matters(system: &System) -> Result<(), Failure> {
     } else {
         return Ok(());
     };
-    Err(Failure::input(format!("`--on-abort` has no effect here: {why}"), hint))
+    Err(Failure::input(Code::NoEffect, format!("`--on-abort` has no effect here: {why}"), hint))
 }
 
 /// Whether rounds can be written to a file of this name.
@@ -313,7 +313,7 @@ fn rounds_ending(path: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("the ending of `{}` is neither .svg nor .csv", path.display());
-    Err(Failure::input(message, "name it .svg for a picture, or .csv for numbers"))
+    Err(Failure::input(Code::WrongFormat, message, "name it .svg for a picture, or .csv for numbers"))
 }
 
 fn write_rounds(path: &Path, header: &takt_trace::Header, rounds: &Rounds) -> Result<(), Failure> {
@@ -325,7 +325,7 @@ fn write_rounds(path: &Path, header: &takt_trace::Header, rounds: &Rounds) -> Re
         }
         out.flush()
     };
-    write().map_err(|e| Failure::file("write", path, &e))?;
+    write().map_err(|e| Failure::write(path, &e))?;
     if rounds.all.is_empty() {
         let note = "note: there were no rounds; only a policy that hands out time in rounds (ipi) has them";
         let _ = writeln!(io::stderr(), "{note}");
@@ -347,7 +347,13 @@ pub(crate) fn unsuitable(workload: &Workload, error: &Invalid) -> Failure {
         _ => None,
     };
     let why = workload.named(&error.to_string());
-    Failure::at(workload, task, format!("`{}` cannot be scheduled by {name}: {why}", workload.source.name), hint)
+    Failure::at(
+        Code::UnsuitablePolicy,
+        workload,
+        task,
+        format!("`{}` cannot be scheduled by {name}: {why}", workload.source.name),
+        hint,
+    )
 }
 
 /// Two major frames; one hyperperiod (with the largest offset) up to ten seconds.

@@ -19,7 +19,7 @@ use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 use takt_sim::Step;
-use takt_workload::{MAX_DURATION, Workload};
+use takt_workload::{Code, MAX_DURATION, Workload};
 
 /// Version of the steps. Since version 2 completions name their jobs, and exits say how a program ended.
 const VERSION: u64 = 2;
@@ -179,7 +179,7 @@ impl Reader {
 
     fn wrong(&self, line: usize, why: &str) -> Failure {
         let message = format!("{}:{line}: {why}", self.path.display());
-        Failure::input(message, "give the file that `takt run --record` wrote for this workload")
+        Failure::input(Code::DamagedFile, message, "give the file that `takt run --record` wrote for this workload")
     }
 
     /// Reads the steps, for a workload without what is only simulated. With `what_if` the record of another system is none that
@@ -219,7 +219,7 @@ impl Reader {
                     let message = format!("{}:{number}: this step is of task {task} (from 0)", self.path.display());
                     let hint =
                         format!("`{}` has {n} tasks; give it as many as the recorded run had", workload.source.name);
-                    Failure::input(message, &hint)
+                    Failure::input(Code::OtherRecord, message, &hint)
                 }
                 None if self.header["takt_steps"] == VERSION => self.wrong(number, "this is not a step"),
                 None => {
@@ -271,7 +271,7 @@ impl Reader {
         let path = self.path.display();
         if differences.is_empty() {
             let hint = "`--what-if` replays it all the same, and the summary says so";
-            return doubts.first().map(|doubt| Failure::input(format!("{path}: {doubt}"), hint));
+            return doubts.first().map(|doubt| Failure::input(Code::OtherRecord, format!("{path}: {doubt}"), hint));
         }
         let mut message = format!("{path} is the record of another system");
         for line in listed(differences) {
@@ -280,7 +280,7 @@ impl Reader {
         }
         let hint =
             "give the workload and the options of the recorded run, or `--what-if` to feed its inputs to this system";
-        Some(Failure::input(message, hint))
+        Some(Failure::input(Code::OtherRecord, message, hint))
     }
 }
 

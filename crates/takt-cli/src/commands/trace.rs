@@ -21,7 +21,7 @@ use takt_trace::diff::{Diff, Point};
 use takt_trace::gantt::{SvgOptions, TextOptions};
 use takt_trace::jobs::JobTable;
 use takt_trace::{Format, Trace, Writer, check, diff, gantt, kernel_check, summary};
-use takt_workload::Workload;
+use takt_workload::{Code, Workload};
 
 /// Show, convert, check or compare traces
 #[derive(clap::Args, Debug)]
@@ -271,12 +271,20 @@ fn differences(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
 fn kernel(trace: &Trace, path: &Path, tolerance: Span, busy: bool, as_json: bool, out: &mut impl Write) -> Outcome {
     let hint = "record the event sched_switch with the trace clock `mono` while `takt run --trace` runs";
     let Some(origin) = trace.header.start_monotonic_ns else {
-        return Err(Failure::input("the trace does not say when its run started, so it is none of a run", hint));
+        return Err(Failure::input(
+            Code::WrongFormat,
+            "the trace does not say when its run started, so it is none of a run",
+            hint,
+        ));
     };
     let text = std::fs::read(path).map_err(|e| Failure::file("read", path, &e))?;
     let switches = takt_trace::kernel::parse(&String::from_utf8_lossy(&text), origin);
     if switches.lines == 0 {
-        return Err(Failure::input(format!("`{}` holds no sched_switch lines", path.display()), hint));
+        return Err(Failure::input(
+            Code::WrongFormat,
+            format!("`{}` holds no sched_switch lines", path.display()),
+            hint,
+        ));
     }
     let progress = Progress::busy("comparing");
     let comparison = kernel_check::compare(trace, &switches, tolerance, busy);
@@ -310,26 +318,35 @@ fn kernel(trace: &Trace, path: &Path, tolerance: Span, busy: bool, as_json: bool
 
 fn read(path: &Path) -> Result<Trace, Failure> {
     let hint = "give a trace that `takt sim` or `takt run` wrote as .jsonl or .csv";
-    let format = Format::from_path(path)
-        .ok_or_else(|| Failure::input(format!("the ending of `{}` names no trace format", path.display()), hint))?;
+    let format = Format::from_path(path).ok_or_else(|| {
+        Failure::input(Code::WrongFormat, format!("the ending of `{}` names no trace format", path.display()), hint)
+    })?;
     let file = File::open(path).map_err(|e| Failure::file("read", path, &e))?;
     let bytes = file.metadata().map_or(0, |about| about.len());
     let progress = Progress::part(bytes.max(1), "of the trace read");
     let file = Counted { inner: file, progress: &progress };
     takt_trace::read(io::BufReader::new(file), format)
-        .map_err(|e| Failure::input(format!("`{}` cannot be read: {e}", path.display()), hint))
+        .map_err(|e| Failure::input(Code::DamagedFile, format!("`{}` cannot be read: {e}", path.display()), hint))
 }
 
 /// Whether something of the trace is between the two instants.
 fn within(trace: &Trace, from: Option<Span>, to: Option<Span>) -> Result<(), Failure> {
     let from = from.unwrap_or(Span::ZERO);
-    if let Some(to) = to.filter(|to| *to <= from) {
-        let message = format!("`--from {from}` is not before `--to {to}`");
-        return Err(Failure::input(message, "`--from` is the first instant that is drawn, `--to` the last one"));
+    if to.is_some_and(|to| to <= from) {
+        let message = "`--from` is not before `--to`";
+        return Err(Failure::input(
+            Code::EmptyRange,
+            message,
+            "`--from` is the first instant that is drawn, `--to` the last one",
+        ));
     }
     let end = trace.records.last().map(|last| last.applied).max(trace.footer.as_ref().map(|footer| footer.end));
     match end.filter(|end| from > Span::ZERO && *end <= Time::ZERO + from) {
-        Some(end) => Err(Failure::input(format!("the trace ends at {end}, before `--from {from}`"), "lower `--from`")),
+        Some(end) => Err(Failure::input(
+            Code::EmptyRange,
+            format!("the trace ends at {end}, before the instant of `--from`"),
+            "lower `--from`",
+        )),
         None => Ok(()),
     }
 }
@@ -426,8 +443,13 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
         let list =
             |names: &mut dyn Iterator<Item = &String>| names.take(8).map(|n| format!("`{n}`")).collect::<Vec<_>>();
         let (ran, described) = (list(&mut ran.clone()).join(", "), list(&mut described.clone()).join(", "));
-        let message = format!("the trace is of the tasks {ran}, and {} has {described}", file.display());
-        return Err(Failure::input(message, "give the file that was simulated or run when the trace was made"));
+        let message =
+            format!("the trace records the tasks {ran}, and `{}` describes the tasks {described}", file.display());
+        return Err(Failure::input(
+            Code::OtherRecord,
+            message,
+            "give the workload of which the trace was made, or a trace of this workload",
+        ));
     }
     Ok(workload)
 }
@@ -443,7 +465,7 @@ fn convert(trace: &mut Trace, output: &Path, range: (Time, Option<Time>), width:
     }
     let format = Format::from_path(output).ok_or_else(|| {
         let message = format!("the ending of `{}` names no trace format", output.display());
-        Failure::input(message, "name it .pftrace, .jsonl, .csv or .svg")
+        Failure::input(Code::WrongFormat, message, "name it .pftrace, .jsonl, .csv or .svg")
     })?;
     trace.records.retain(|r| r.record.at >= from && to.is_none_or(|to| r.record.at <= to));
     if let (Some(footer), Some(to)) = (&mut trace.footer, to) {
@@ -458,7 +480,7 @@ fn convert(trace: &mut Trace, output: &Path, range: (Time, Option<Time>), width:
 fn write_jobs(trace: &Trace, output: &Path) -> Result<(), Failure> {
     if output.extension().is_none_or(|e| e != "csv") {
         let message = format!("`{}` does not end in .csv", output.display());
-        return Err(Failure::input(message, "a table of jobs is written as CSV: name it .csv"));
+        return Err(Failure::input(Code::WrongFormat, message, "a table of jobs is written as CSV: name it .csv"));
     }
     let file = File::create(output).map_err(|e| Failure::file("write", output, &e))?;
     let table = JobTable::new(&trace.header, Box::new(file)).map_err(|e| Failure::write(output, &e))?;

@@ -10,7 +10,7 @@ use takt_core::model::{Placement, PolicySpec, Scope, System, Task};
 use takt_core::policies::edf;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
-use takt_workload::AssignedPriorities;
+use takt_workload::{AssignedPriorities, Code};
 
 /// A way to a verdict.
 pub(crate) enum Method {
@@ -97,7 +97,7 @@ impl Method {
         };
         let other = if other.is_empty() { "another test".to_owned() } else { other };
         let hint = format!("leave it out of `--test`, name {other}, or change `--cpus` or the task sets");
-        Failure::input(format!("`{}` applies to none of the task sets: {why}", self.name()), &hint)
+        Failure::input(Code::NotApplicable, format!("`{}` applies to none of the task sets: {why}", self.name()), &hint)
     }
 
     pub(crate) fn word(&self, verdict: Verdict) -> &'static str {
@@ -228,7 +228,7 @@ pub(crate) fn methods(list: &str, cpus: usize, placement: Option<Placement>) -> 
         }
     }
     if methods.is_empty() {
-        return Err(Failure::input("no test is named", &hint()));
+        return Err(Failure::input(Code::EmptyValue, "no test is named", &hint()));
     }
     if let Some(placement) = placement {
         place(&mut methods, placement)?;
@@ -247,7 +247,7 @@ fn place(methods: &mut [Method], placement: Placement) -> Result<(), Failure> {
         return Ok(());
     }
     let message = "`--placement` changes nothing: no simulated policy places tasks on CPUs";
-    Err(Failure::input(message, "add a test such as `sim:p-edf`, or leave `--placement` out"))
+    Err(Failure::input(Code::NoEffect, message, "add a test such as `sim:p-edf`, or leave `--placement` out"))
 }
 
 /// Tests of one CPU say little about more of them, and the other way round.
@@ -263,13 +263,13 @@ fn method(name: &str) -> Result<Method, Failure> {
     }
     if let Some(policy) = name.strip_prefix(SIMULATED) {
         let policy = takt_workload::policy_from_text(policy)
-            .map_err(|e| Failure::input(e, "write `sim:` and a policy, as in `sim:g-edf`"))?;
+            .map_err(|e| Failure::input(e.code, &e, "write `sim:` and a policy, as in `sim:g-edf`"))?;
         return Ok(Method::Simulated(name.into(), Box::new(policy)));
     }
     tests::test(name).map(Method::Test).ok_or_else(|| {
         let near = takt_workload::nearest(name, TESTS.iter().map(|test| test.name).chain([GLOBAL_EDF, "all"]));
         let near = near.map_or(String::new(), |near| format!(": did you mean `{near}`?"));
-        Failure::input(format!("there is no test `{name}`{near}"), &hint())
+        Failure::input(Code::UnknownName, format!("there is no test `{name}`{near}"), &hint())
     })
 }
 

@@ -23,33 +23,35 @@ fn two_is_bad_input_or_usage() {
     fs::write(room.path("undated.yaml"), "policy: rr\ntasks: [{name: left, period: 10ms, cmd: x}]\n").unwrap();
     room.takt(&["sim", "w.yaml", "--duration", "100ms", "--trace", "t.jsonl"]).expect(0);
     for (args, says) in [
-        (&["run", "nothing.yaml"][..], "nothing.yaml"),
-        (&["sim", "w.yaml", "--policy", "efd"], "did you mean `edf`?"),
-        (&["sim", "w.yaml", "--policy", "g-emf"], "did you mean `g-edf`?"),
+        (&["run", "nothing.yaml"][..], "error[unreadable-file]: "),
+        (&["sim", "w.yaml", "--policy", "efd"], "`edf`"),
+        (&["sim", "w.yaml", "--policy", "g-emf"], "`g-edf`"),
         (&["sim", "w.yaml", "--duration", "10"], "unit"),
         (&["sim", "w.yaml", "--duration", "0s"], "above zero"),
+        (&["sim", "w.yaml", "--duration", "-5ms"], "above zero"),
         (&["sim", "w.yaml", "--cpus", "0"], "--cpus"),
+        (&["sim", "w.yaml", "--cpus", "-3"], "1..="),
         (&["sim", "w.yaml", "--nonsense"], "--nonsense"),
         (&["run", "w.yaml", "--mechanism", "v3"], "v3"),
-        (&["run", "tasks.csv", "--policy", "edf"], "task `T0` has no command to run\n --> tasks.csv:2:3"),
-        (&["sim", "tasks.csv"], "ask all tests with `takt analyze`"),
-        (&["sim", "tasks.csv", "--policy", "edf", "--copies", "T0=2"], "says nothing of a task set in CSV"),
-        (&["sim", "w.yaml", "--copies", "a=2"], "says nothing of a window table"),
-        (&["analyze", "undated.yaml"], "task `left` has no `runtime`\n --> undated.yaml:2:"),
-        (&["check", "."], "hint: name a file, not a directory"),
-        (&["sim", "w.yaml", "--replay", "."], "hint: name a file, not a directory"),
-        (&["check", "t.jsonl"], "this is a trace, not a workload"),
-        (&["trace", "show", "t.jsonl", "--from", "20ms", "--to", "10ms"], "`--from 20ms` is not before `--to 10ms`"),
-        (&["trace", "show", "t.jsonl", "--from", "2s"], "the trace ends at 100ms, before `--from 2s`"),
+        (&["run", "tasks.csv", "--policy", "edf"], "error[missing-key]: "),
+        (&["sim", "tasks.csv"], "[missing-policy]"),
+        (&["sim", "tasks.csv", "--policy", "edf", "--copies", "T0=2"], "[not-supported-here]"),
+        (&["sim", "w.yaml", "--copies", "a=2"], "[not-supported-here]"),
+        (&["analyze", "undated.yaml"], "error[not-applicable]: "),
+        (&["check", "."], "[unreadable-file]"),
+        (&["sim", "w.yaml", "--replay", "."], "[unreadable-file]"),
+        (&["check", "t.jsonl"], "[wrong-format]"),
+        (&["trace", "show", "t.jsonl", "--from", "20ms", "--to", "10ms"], "[empty-range]"),
+        (&["trace", "show", "t.jsonl", "--from", "2s"], "[empty-range]"),
         (&["trace", "show", "t.jsonl", "--width", "3"], "--width"),
-        (&["check", "long.yaml"], "runtime"),
-        (&["sim", "w.yaml", "--trace", "t.txt"], "names no trace format"),
-        (&["sim", "w.yaml", "--trace", "missing/t.jsonl"], "missing/t.jsonl"),
-        (&["run", "w.yaml", "--gantt", "missing/t.svg"], "missing/t.svg"),
-        (&["sim", "w.yaml", "--replay", "w.yaml"], "not a record of steps"),
-        (&["trace", "show", "note.txt"], "names no trace format"),
-        (&["trace", "check", "nothing.jsonl"], "nothing.jsonl"),
-        (&["policies", "efd"], "did you mean `edf`?"),
+        (&["check", "long.yaml"], "[impossible-deadline]"),
+        (&["sim", "w.yaml", "--trace", "t.txt"], "[wrong-format]"),
+        (&["sim", "w.yaml", "--trace", "missing/t.jsonl"], "[unwritable-file]"),
+        (&["run", "w.yaml", "--gantt", "missing/t.svg"], "[unwritable-file]"),
+        (&["sim", "w.yaml", "--replay", "w.yaml"], "[damaged-file]"),
+        (&["trace", "show", "note.txt"], "[wrong-format]"),
+        (&["trace", "check", "nothing.jsonl"], "[unreadable-file]"),
+        (&["policies", "efd"], "[unknown-policy]"),
         (&["frobnicate"], "frobnicate"),
         (&[], "Usage"),
     ] {
@@ -76,16 +78,16 @@ fn nothing_is_overwritten_or_left_behind() {
     let before = files();
     let set = ["sim", "set.csv", "--policy", "edf"];
     for (status, args, says) in [
-        (2, &["sim", "w.yaml", "--emit-windows", "w.yaml"][..], "`w.yaml` is read, and would be overwritten"),
-        (2, &[&set[..], &["--trace", "./set.csv"]].concat(), "is read, and would be overwritten"),
-        (2, &[&set[..], &["--rounds", "set.csv"]].concat(), "is read, and would be overwritten"),
-        (2, &["run", "w.yaml", "--record", "w.yaml"], "is read, and would be overwritten"),
-        (2, &["trace", "convert", "t.jsonl", "t.jsonl"], "is read, and would be overwritten"),
-        (2, &["sim", "w.yaml", "--trace", "a.csv", "--rounds", "a.csv"], "`a.csv` is to be written twice"),
-        (2, &["sim", "w.yaml", "--trace", "a.jsonl", "--gantt", "a.png"], "does not end in .svg"),
-        (2, &["sim", "w.yaml", "--trace", "a.jsonl", "--rounds", "a.png"], "neither .svg nor .csv"),
-        (2, &["sim", "w.yaml", "--trace", "a.jsonl", "--gantt", "missing/a.svg"], "hint: check the path"),
-        (2, &["sim", "w.yaml", "--gantt", "a.svg", "--emit-windows", "."], "hint: name a file, not a directory"),
+        (2, &["sim", "w.yaml", "--emit-windows", "w.yaml"][..], "error[same-file]: "),
+        (2, &[&set[..], &["--trace", "./set.csv"]].concat(), "error[same-file]: "),
+        (2, &[&set[..], &["--rounds", "set.csv"]].concat(), "error[same-file]: "),
+        (2, &["run", "w.yaml", "--record", "w.yaml"], "error[same-file]: "),
+        (2, &["trace", "convert", "t.jsonl", "t.jsonl"], "error[same-file]: "),
+        (2, &["sim", "w.yaml", "--trace", "a.csv", "--rounds", "a.csv"], "error[same-file]: "),
+        (2, &["sim", "w.yaml", "--trace", "a.jsonl", "--gantt", "a.png"], "[wrong-format]"),
+        (2, &["sim", "w.yaml", "--trace", "a.jsonl", "--rounds", "a.png"], "[wrong-format]"),
+        (2, &["sim", "w.yaml", "--trace", "a.jsonl", "--gantt", "missing/a.svg"], "[unwritable-file]"),
+        (2, &["sim", "w.yaml", "--gantt", "a.svg", "--emit-windows", "."], "[unwritable-file]"),
         (3, &["run", "w.yaml", "--trace", "a.jsonl", "--gantt", "a.svg", "--record", "a.steps"], "w.yaml: CPU 900"),
     ] {
         let done = room.takt(args).expect(status);
@@ -106,7 +108,7 @@ fn a_trace_of_copies_is_checked_against_their_file() {
     }
     fs::write(room.path("w.yaml"), tasks.replace("name: a", "name: c")).unwrap();
     let done = room.takt(&["trace", "check", "t.jsonl", "w.yaml"]).expect(2);
-    assert!(done.stderr.contains("`a-1`") && done.stderr.contains("has `c`, `b-1`, `b-2`"), "{}", done.stderr);
+    assert!(done.stderr.contains("[other-record]") && done.stderr.contains("`c`, `b-1`, `b-2`"), "{}", done.stderr);
 }
 
 #[test]
@@ -128,7 +130,7 @@ fn check_says_which_runtime_it_takes_from_steps() {
 fn three_is_a_machine_that_cannot() {
     let room = Room::with(&BURN.replace("cpu: 0", "cpu: \"0,900\""));
     let done = room.takt(&["run", "w.yaml", "--duration", "100ms"]).expect(3);
-    assert!(done.stderr.contains("error: w.yaml: CPU 900 is not available"), "{}", done.stderr);
+    assert!(done.stderr.contains("error[missing-cpu]: w.yaml: CPU 900"), "{}", done.stderr);
     assert!(done.stderr.contains("fix: "), "{}", done.stderr);
     room.takt(&["sim", "w.yaml"]).expect(0);
     room.takt(&["check", "w.yaml"]).expect(0);
@@ -375,7 +377,7 @@ fn a_trace_of_another_workload_is_told_apart() {
     }
     fs::write(room.path("w.yaml"), file("z", 10, 10)).unwrap();
     let run = check().expect(2);
-    assert!(run.stderr.contains("the trace is of the tasks `a`, `b`, `c`"), "{}", run.stderr);
+    assert!(run.stderr.contains("[other-record]") && run.stderr.contains("`a`, `b`, `c`"), "{}", run.stderr);
 }
 
 #[test]
@@ -407,13 +409,13 @@ fn a_key_that_a_driver_ignores_is_reported_where_it_is() {
     let frequency = table.replace("late: abort\n", "").replace("cpu: 0,", "cpu: 0, frequency: 1400,");
     on_cpus(|| {
         for (text, driver, status, says) in [
-            (table, "sim", 2, &["error: `takt sim` ignores `late`, which changes outcomes", "w.yaml:1:1"][..]),
-            (table, "run", 2, &["error: `takt run` ignores `late`, which changes outcomes", "w.yaml:1:1"]),
+            (table, "sim", 2, &["error[ignored-key]: `takt sim` ignores `late`", "w.yaml:1:1"][..]),
+            (table, "run", 2, &["error[ignored-key]: `takt run` ignores `late`", "w.yaml:1:1"]),
             (load, "sim", 0, &[]),
-            (load, "run", 2, &["error: `takt run` ignores `load`, which changes outcomes", "w.yaml:2:1"]),
+            (load, "run", 2, &["error[ignored-key]: `takt run` ignores `load`", "w.yaml:2:1"]),
             (described, "run", 0, &[]),
-            (&frequency, "run", 0, &["warning: `takt run` ignores `frequency`", "w.yaml:1:34"]),
-            (&frequency, "sim", 0, &["warning: `takt sim` ignores `frequency`", "w.yaml:1:34"]),
+            (&frequency, "run", 0, &["warning[ignored-key]: `takt run` ignores `frequency`", "w.yaml:1:34"]),
+            (&frequency, "sim", 0, &["warning[ignored-key]: `takt sim` ignores `frequency`", "w.yaml:1:34"]),
         ] {
             let room = Room::with(text);
             let run = |more: &[&str]| room.takt(&[&[driver, "w.yaml", "--duration", "100ms"], more].concat());
@@ -421,9 +423,9 @@ fn a_key_that_a_driver_ignores_is_reported_where_it_is() {
             assert!(says.iter().all(|line| done.stderr.contains(line)), "{driver} {text}: {}", done.stderr);
             assert!(!says.is_empty() || done.stderr.is_empty(), "{driver} {text}: {}", done.stderr);
             if status == 2 {
-                assert!(done.stderr.contains("`--allow-differences` ignores it"), "{}", done.stderr);
+                assert!(done.stderr.contains("`--allow-differences`"), "{}", done.stderr);
                 let forced = run(&["--allow-differences"]).expect(0).stderr;
-                assert!(forced.contains("warning: ") && forced.contains(says[1]), "{forced}");
+                assert!(forced.contains("warning[ignored-key]: ") && forced.contains(says[1]), "{forced}");
             }
         }
     });
@@ -443,18 +445,35 @@ fn a_workload_comes_from_standard_input() {
             "schedulable",
         ),
         ("tasks: [".into(), &["check", "-"], 2, "--> -:1:8"),
-        (
-            format!("set_cwd: yes\n{}", room.text("w.yaml")),
-            &["check", "-"],
-            2,
-            "a workload from a pipe has no directory",
-        ),
+        (format!("set_cwd: yes\n{}", room.text("w.yaml")), &["check", "-"], 2, "[not-supported-here]"),
     ] {
         let done = room.takt_with_input(arguments, &text).expect(status);
         assert!((done.stdout.clone() + &done.stderr).contains(part), "{arguments:?}: {}{}", done.stdout, done.stderr);
     }
     let piped = room.takt_with_input(&["sim", "-", "--json"], &room.text("w.yaml")).expect(0).stdout;
     assert_eq!(piped.replace("\"workload\":\"-\"", "\"workload\":\"w.yaml\""), from_file);
+}
+
+#[test]
+fn a_range_after_the_end_of_a_run_is_refused() {
+    let room = Room::with("policy: edf\ntasks: [{name: a, period: 10ms, runtime: 3ms}]\n");
+    let late = ["sim", "w.yaml", "--duration", "100ms", "--gantt", "a.svg", "--gantt-range", "1h..2h"];
+    let done = room.takt(&late).expect(2);
+    assert!(done.stderr.contains("error[empty-range]: ") && done.stderr.contains("100ms"), "{}", done.stderr);
+    assert!(!room.path("a.svg").exists());
+}
+
+#[test]
+fn a_chart_on_a_full_disk_is_status_1() {
+    if !std::path::Path::new("/dev/full").exists() {
+        return skip(Capability::DevFull, "there is no /dev/full");
+    }
+    let room = Room::with("policy: edf\ntasks: [{name: a, period: 10ms, runtime: 3ms}]\n");
+    std::os::unix::fs::symlink("/dev/full", room.path("full.svg")).unwrap();
+    for option in ["--gantt", "--rounds"] {
+        let done = room.takt(&["sim", "w.yaml", option, "full.svg"]).expect(1);
+        assert!(done.stderr.contains("error[unwritable-file]: cannot write `full.svg`"), "{option}: {}", done.stderr);
+    }
 }
 
 #[test]
@@ -469,7 +488,7 @@ fn standard_output_that_cannot_be_written_is_status_1() {
         let done = room.command(&arguments).stdout(full).stderr(std::process::Stdio::piped()).output().unwrap();
         let stderr = String::from_utf8(done.stderr).unwrap();
         assert_eq!(done.status.code(), Some(1), "{arguments:?}: {stderr}");
-        assert!(stderr.contains("error: cannot write standard output: No space left"), "{arguments:?}: {stderr}");
+        assert!(stderr.contains("error[unwritable-file]: cannot write standard output"), "{arguments:?}: {stderr}");
     }
 }
 
@@ -511,6 +530,6 @@ fn a_chart_of_a_range_is_the_same_from_a_run_and_from_its_trace() {
 fn a_cpu_of_a_window_that_is_not_there_is_one_of_a_window() {
     let room = Room::with(&BURN.replace("cpu: 0", "cpu: 900"));
     let done = room.takt(&["run", "w.yaml", "--mechanism", "signal", "--duration", "100ms"]).expect(3);
-    assert!(done.stderr.contains("CPU 900 is not available"), "{}", done.stderr);
-    assert!(done.stderr.contains("change the `cpu` of the windows"), "{}", done.stderr);
+    assert!(done.stderr.contains("error[missing-cpu]: w.yaml: CPU 900"), "{}", done.stderr);
+    assert!(done.stderr.contains("`cpu`"), "{}", done.stderr);
 }

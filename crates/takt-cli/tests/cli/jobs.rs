@@ -47,29 +47,29 @@ fn what_has_no_effect_is_refused_or_told() {
     let table = "windows: [{length: 50ms, slices: [{cpu: 0, sc_partition: A}]}]\n\
                  partitions: [{name: A, processes: [{name: s, budget: 3ms, cmd: x}]}]\n";
     let tasks = "policy: edf\ntasks: [{name: a, period: 20ms, runtime: 5ms, handler: 1ms, cmd: x}]\n";
-    refused(table, &["sim", "--on-abort", "finish"], "activations are cut off, and not aborted");
-    refused(tasks, &["sim", "--on-abort", "finish"], "each task has a `handler`");
+    refused(table, &["sim", "--on-abort", "finish"], "[no-effect]");
+    refused(tasks, &["sim", "--on-abort", "finish"], "[no-effect]");
     for (text, policy) in [(tasks, "edf"), (table, "windows")] {
-        let says = format!("`--placement` has no effect under `{policy}");
+        let says = format!("error[no-effect]: `--placement` has no effect under `{policy}");
         for command in ["check", "sim", "run"] {
             refused(text, &[command, "--placement", "wf"], &says);
         }
     }
-    refused(tasks, &["sim", "--json", "--trace", "-"], "would both write to standard output");
-    refused(tasks, &["run", "--json", "--trace", "-"], "would both write to standard output");
+    refused(tasks, &["sim", "--json", "--trace", "-"], "[conflicting-options]");
+    refused(tasks, &["run", "--json", "--trace", "-"], "[conflicting-options]");
 
     let told = |text: &str, args: &[&str], says: &str| {
         let done = Room::with(text).takt(&[&["check", "w.yaml"], args].concat()).expect(0);
         assert!(done.stderr.contains(says), "{says} is not in {}", done.stderr);
     };
-    told(&format!("placement: wf\n{tasks}"), &[], "`placement` has no effect under `edf`");
-    told(&format!("load: 1.2\n{tasks}"), &[], "`takt run` ignores `load`, which changes outcomes");
+    told(&format!("placement: wf\n{tasks}"), &[], "warning[no-effect]: ");
+    told(&format!("load: 1.2\n{tasks}"), &[], "warning[ignored-key]: ");
     let mixed = "late: abort\nwindows: [{length: 20ms, cpu: 0, sc_partition: A}, {length: 20ms, cpu: 0, sc_partition: B}]\n\
                  partitions:\n- {name: A, processes: [{cmd: x, budget: 1ms}]}\n\
                  - {name: B, policy: edf, processes: [{cmd: x, period: 40ms, runtime: 1ms}]}\n";
-    told(mixed, &[], "`late` concerns some partitions only");
+    told(mixed, &[], "warning[ignored-key]: ");
     let late = Room::with(&mixed.replace("late: abort\n", "")).takt(&["sim", "w.yaml", "--late", "abort"]).expect(0);
-    let says = "`late` concerns some partitions only: `A` has no policy";
+    let says = "warning[ignored-key]: ";
     assert!(late.stderr.contains(says) && !late.stderr.contains("w.yaml:1:1"), "{}", late.stderr);
     // What only a simulation does not know is no finding about the process.
     let said = Room::with(table).takt(&["sim", "w.yaml"]).expect(0).stdout;

@@ -78,7 +78,7 @@ fn simulated_policies_place_by_the_rule_that_is_named() {
     // Without a policy that places tasks it is a mistake.
     for of in [&["analyze", "w.csv", "--test", "ff,sim:g-edf"][..], &["sweep", "schedulability", "--sets", "1"]] {
         let done = room.takt(&[of, &["--placement", "ff"]].concat()).expect(2);
-        assert!(done.stderr.contains("no simulated policy places tasks") && done.stdout.is_empty(), "{}", done.stderr);
+        assert!(done.stderr.contains("[no-effect]") && done.stdout.is_empty(), "{}", done.stderr);
     }
     let sweep = ["sweep", "schedulability", "--sets", "1", "--points", "2", "--duration", "1ms", "--json", "--test"];
     let setup = |more: &[&str]| room.takt(&[&sweep[..], more].concat()).json()["setup"]["placement"].clone();

@@ -95,7 +95,7 @@ fn rounds_are_drawn_and_other_endings_refused() {
     let svg = room.text("rounds.svg");
     assert!(svg.contains("round duration") && svg.contains("control") && svg.ends_with("</svg>\n"));
     let refused = room.takt(&["sim", file, "--rounds", "rounds.txt"]).expect(2);
-    assert!(refused.stderr.contains("neither .svg nor .csv"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("[wrong-format]"), "{}", refused.stderr);
     let none = room.takt(&["sim", file, "--policy", "rr", "--rounds", "none.svg", "--duration", "1s"]).expect(0);
     assert!(none.stderr.contains("there were no rounds"), "{}", none.stderr);
 }
@@ -190,7 +190,7 @@ fn schedulers_interrupts_and_loads() {
     assert_eq!((counted(&chronos, &[]), counted(&chronos, &["--count", "all"])), (2.into(), 3.into()));
     fs::write(room.path("load.yaml"), yaml.replace("0.5", "2")).unwrap();
     let refused = room.takt(&["sim", "load.yaml", "--load", "60"]).expect(2).stderr;
-    assert!(refused.contains("the file's `load` times `--load` is above 100"), "{refused}");
+    assert!(refused.contains("[out-of-range]") && refused.contains("above 100"), "{refused}");
 }
 
 /// What `sim` writes can be read, drawn and checked, whatever is in it.

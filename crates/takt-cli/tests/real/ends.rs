@@ -247,7 +247,7 @@ fn a_second_run_on_a_cpu_is_refused_until_the_first_has_ended() {
         for mechanism in mechanisms() {
             let running = under_way(&first, &["--mechanism", mechanism]);
             let refused = run(0, &["--record", "r.steps", "--trace", "t.jsonl"]).expect(3);
-            let by = format!("error: CPU 0 is in use by w.yaml (process {})\n", running.pid());
+            let by = format!("error[cpu-in-use]: CPU 0 is in use by w.yaml (process {})\n", running.pid());
             assert!(refused.stderr.contains(&by) && refused.stderr.contains("--share-cpus"), "{}", refused.stderr);
             assert!(!second.path("r.steps").exists() && !second.path("t.jsonl").exists(), "it leaves nothing");
             let shared = run(0, &["--share-cpus"]).expect(0).stdout;

@@ -144,7 +144,7 @@ fn a_failed_initialisation_ends_the_run_before_it_begins() {
     on_cpus(|| {
         for key in ["", ", on_exit: restart", ", on_exit: stop"] {
             let done = Room::with(&text(key)).takt(&["run", "w.yaml", "--duration", "200ms"]).expect(1);
-            let why = "a ended with status 3 before it had signalled the end of its initialisation";
+            let why = "error[init-failed]: w.yaml: a ended with status 3 ";
             assert!(done.stderr.contains(why) && done.stdout.is_empty(), "{key}: {}", done.stderr);
         }
         let room = Room::with(&text(", on_exit: end"));

@@ -146,7 +146,7 @@ fn initialisation_that_takes_too_long_ends_the_run() {
             ensure(room.path("ran").exists() && !done.stderr.contains("ready"), || done.stderr.clone())?;
             Ok(done)
         });
-        let error = "error: w.yaml: sleeper did not signal the end of initialisation within 2s";
+        let error = "error[init-failed]: w.yaml: sleeper ";
         assert!(done.stderr.starts_with(error), "{}", done.stderr);
         assert!(done.stderr.contains("hint:") && done.stderr.contains("init_timeout"), "{}", done.stderr);
         assert!(!room.path("other").exists(), "only those that initialise run");
@@ -178,8 +178,8 @@ fn a_process_that_ends_instead_of_initialising_is_an_obstacle_unless_the_file_sa
 fn done_without_a_scheduler_says_so() {
     let room = Room::new();
     let done = room.takt(&["done"]).expect(100);
-    assert!(done.stderr.contains("DEMOS_PARAMETERS is not set"), "{}", done.stderr);
+    assert!(done.stderr.contains("error[client-protocol]: DEMOS_PARAMETERS"), "{}", done.stderr);
     let mut command = room.command(&["done"]);
     let done = crate::common::Running::start(command.env("DEMOS_PARAMETERS", "1,2")).wait().expect(101);
-    assert!(done.stderr.contains("malformed"), "{}", done.stderr);
+    assert!(done.stderr.contains("[client-protocol]"), "{}", done.stderr);
 }

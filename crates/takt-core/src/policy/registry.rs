@@ -35,6 +35,10 @@ impl Registry {
     /// the lifetime that it needs.
     #[must_use]
     pub fn with(mut self, entry: &'static Entry) -> Registry {
+        debug_assert!(
+            entry.profile.name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)),
+            "the name of a policy has letters, digits and hyphens"
+        );
         self.added.retain(|e| e.profile.name != entry.profile.name);
         self.added.push(entry);
         self

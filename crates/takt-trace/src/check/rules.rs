@@ -87,7 +87,7 @@ impl Checker<'_> {
     pub(super) fn give_back(&mut self, task: TaskId, resource: ResourceId) {
         if self.owners.get(&resource) != Some(&task) {
             let name = self.trace.header.resource(resource);
-            self.find(task, "resource", format!("it gives back {name} without holding it"));
+            self.find(task, "resource", format!("it unlocks {name} without holding it"));
             return;
         }
         self.owners.remove(&resource);

@@ -19,6 +19,7 @@
 //! The rule for late jobs depends on the kernel: see [`Version`].
 
 use super::finish::{finish, task_info, whole, words};
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::domains::domains_policy;
 use crate::machine::foreign_cpus;
@@ -213,7 +214,8 @@ fn read(reader: &mut Reader, text: &str) -> File {
     }
     let known = |words: &[Place]| matches!(&text[words[0].clone()], "L" | "T" | "G");
     if let Some(words) = lines.iter().find(|words| !known(words)) {
-        let fault = Diagnostic::error(&words[0], "a line of a task set begins with `L`, `T`, `G` or `#`");
+        let fault =
+            Diagnostic::error(Code::SyntaxError, &words[0], "a line of a task set begins with `L`, `T`, `G` or `#`");
         reader.push(fault.label(format!("this is `{}`", clipped(&text[words[0].clone()]))));
         return file;
     }
@@ -228,16 +230,19 @@ fn read(reader: &mut Reader, text: &str) -> File {
         }
         (Some(words), None) => {
             let line = words[0].start..words[words.len() - 1].end;
-            reader.push(Diagnostic::error(&line, "a line `L` says how many locks there are").hint("write `L 0`"));
+            reader.push(
+                Diagnostic::error(Code::MissingValue, &line, "a line `L` says how many locks there are")
+                    .hint("write `L 0`"),
+            );
         }
         (Some(first), Some(second)) => reader.push(
-            Diagnostic::error(&second[0], "the number of locks is said twice")
+            Diagnostic::error(Code::DuplicateKey, &second[0], "the number of locks is said twice")
                 .label("the second time")
                 .also(&first[0], "the first time"),
         ),
         (None, _) => {
             let first = lines.first().map_or(0..0, |words| words[0].clone());
-            let fault = Diagnostic::error(&first, "the number of locks is missing");
+            let fault = Diagnostic::error(Code::MissingKey, &first, "the number of locks is missing");
             reader.push(fault.label("before the first task").hint("begin with a line `L 0`"));
         }
     }
@@ -246,7 +251,8 @@ fn read(reader: &mut Reader, text: &str) -> File {
     if let (Some(task), Some(number)) = (first, of("L").next())
         && task[0].start < number[0].start
     {
-        let fault = Diagnostic::error(&task[0], "a task stands before the number of locks").label("this one");
+        let fault = Diagnostic::error(Code::SyntaxError, &task[0], "a task stands before the number of locks")
+            .label("this one");
         reader.push(fault.also(&number[0], "the number").hint("move the line `L` to the front"));
     }
     // In the older form the fifth of six fields is the list of locks, in the newer one the usage.
@@ -257,7 +263,10 @@ fn read(reader: &mut Reader, text: &str) -> File {
     }
     if first.is_none() {
         let end = text.trim_end().len();
-        reader.push(Diagnostic::error(&(end..end), "there are no tasks").hint("a task is a line that begins with `T`"));
+        reader.push(
+            Diagnostic::error(Code::NothingToSchedule, &(end..end), "there are no tasks")
+                .hint("a task is a line that begins with `T`"),
+        );
     } else if file.rows.len() > MAX_TASKS {
         reader.push(too_many(&file.rows[MAX_TASKS].head));
     }
@@ -283,11 +292,14 @@ fn groups<'l>(
         let group = words.get(1).map_or("", |place| &text[place.clone()]);
         let is_there = newer && tasks.clone().any(|t| t.get(2).is_some_and(|place| text[place.clone()] == *group));
         let fault = if words.len() != 3 {
-            Diagnostic::error(&words[0], "a group has a number and a working set").hint("write `G 1 0`")
+            Diagnostic::error(Code::SyntaxError, &words[0], "a group has a number and a working set")
+                .hint("write `G 1 0`")
         } else if words[0].start < last {
-            Diagnostic::error(&words[0], "a group stands before a task").hint("move the lines `G` to the end")
+            Diagnostic::error(Code::SyntaxError, &words[0], "a group stands before a task")
+                .hint("move the lines `G` to the end")
         } else if !is_there {
-            Diagnostic::error(&words[1], format!("no task is in group {}", clipped(group))).label("an empty group")
+            Diagnostic::error(Code::UnusedName, &words[1], format!("no task is in group {}", clipped(group)))
+                .label("an empty group")
         } else {
             continue;
         };
@@ -303,6 +315,7 @@ fn row(reader: &mut Reader, text: &str, words: &[Place], newer: bool, locks: u64
             if newer { "CPUs, group, working set, period, usage, utility" } else { "CPUs, period, usage, utility" };
         reader.push(
             Diagnostic::error(
+                Code::SyntaxError,
                 &(words[0].start..words[words.len() - 1].end),
                 format!("a task has {} fields", fields.len()),
             )
@@ -322,7 +335,7 @@ fn row(reader: &mut Reader, text: &str, words: &[Place], newer: bool, locks: u64
         list => parse_cpus(list).map(Some),
     };
     let cpus = cpus.map_err(|why| {
-        let fault = Diagnostic::error(&cpus_place, "a task's CPUs are a list such as `0,2`, or `all`");
+        let fault = Diagnostic::error(Code::WrongType, &cpus_place, "a task's CPUs are a list such as `0,2`, or `all`");
         reader.push(fault.label(why));
     });
     let most = MAX_DURATION.ns() as u64 / 1000;
@@ -367,13 +380,12 @@ fn lock_list(reader: &mut Reader, text: &str, place: &Place, locks: u64) -> Opti
                 list.push(lock);
                 continue;
             }
-            Some(_) => {
-                Diagnostic::error(&at, format!("lock {part} is listed twice")).label("the job would wait for itself")
-            }
-            None if locks == 0 => Diagnostic::error(&at, "the task set has no locks")
+            Some(_) => Diagnostic::error(Code::DuplicateName, &at, format!("lock {part} is listed twice"))
+                .label("the job would wait for itself"),
+            None if locks == 0 => Diagnostic::error(Code::UnknownName, &at, "the task set has no locks")
                 .label(format!("this is `{}`", clipped(part)))
                 .hint("the line `L` says how many there are"),
-            None => Diagnostic::error(&at, format!("a lock is a number from 0 to {}", locks - 1))
+            None => Diagnostic::error(Code::OutOfRange, &at, format!("a lock is a number from 0 to {}", locks - 1))
                 .label(format!("this is `{}`", clipped(part)))
                 .hint("the line `L` says how many there are"),
         };
@@ -399,7 +411,8 @@ fn build(
     };
     if !version.has(&policy) {
         let name = format!("{}{}", policy.prefix(), policy.profile.name);
-        let fault = Diagnostic::error(&top, format!("{} has no scheduler `{name}`", version.title()));
+        let fault =
+            Diagnostic::error(Code::UnsuitablePolicy, &top, format!("{} has no scheduler `{name}`", version.title()));
         let hint =
             format!("choose one of {} with `--policy`, or `--version {}`", COURSE.join(", "), Version::V3_0.name());
         return Err(vec![fault.label("its task set").hint(hint)]);
@@ -411,12 +424,13 @@ fn build(
     }
     let section = match run.locks {
         Some(_) if locks == 0 => {
-            let fault = Diagnostic::warning(&top, "there are critical sections to simulate and no locks");
+            let fault =
+                Diagnostic::warning(Code::NoEffect, &top, "there are critical sections to simulate and no locks");
             reader.push(fault.label("no locks").hint("leave `--locks` out"));
             None
         }
         None if file.rows.iter().any(|row| !row.locks.is_empty()) => {
-            let fault = Diagnostic::warning(&top, "the locks of this task set are left out");
+            let fault = Diagnostic::warning(Code::NotImported, &top, "the locks of this task set are left out");
             let hint = "`takt import chronos FILE --locks 10` spends a tenth of each job in critical sections";
             reader.push(fault.label("there are so many").hint(hint));
             None
@@ -458,7 +472,7 @@ fn machine(reader: &mut Reader, rows: &[Row], options: &Options, top: &Place) ->
     let machine = match options.cpus {
         Some(count) if (1..=MAX_CPUS).contains(&count) => CpuSet::first(count),
         Some(count) => {
-            let fault = Diagnostic::error(top, format!("a machine of {count} CPUs cannot be had"));
+            let fault = Diagnostic::error(Code::OutOfRange, top, format!("a machine of {count} CPUs cannot be had"));
             reader.push(fault.label("asked for with `--cpus`").hint(format!("`--cpus` takes 1 to {MAX_CPUS}")));
             CpuSet::single(0)
         }
@@ -490,7 +504,8 @@ fn domains(reader: &mut Reader, rows: &[Row], machine: &CpuSet, policy: PolicySp
     }
     for (index, (domain, place)) in domains.iter().enumerate() {
         if let Some((_, first)) = domains[..index].iter().find(|(other, _)| !other.cpus.is_disjoint(&domain.cpus)) {
-            let fault = Diagnostic::error(place, "scheduling domains overlap").label("some of the CPUs of another one");
+            let fault = Diagnostic::error(Code::CpuOverlap, place, "scheduling domains overlap")
+                .label("some of the CPUs of another one");
             let hint =
                 "ChronOS gives each set of CPUs a scheduler of its own; let tasks have the same CPUs or none in common";
             reader.push(fault.also(first, "the other one").hint(hint));
@@ -522,9 +537,13 @@ fn row_task(
     let (period, usage) = (row.period, run.usage);
     if runtime > period {
         reader.push(
-            Diagnostic::error(&row.usage_place, format!("task `{name}` can never meet its deadline"))
-                .label(format!("{usage} % of this are {runtime}, its period is {period}"))
-                .hint("lower `--usage`; `load:` in a workload raises what its jobs need beyond their periods"),
+            Diagnostic::error(
+                Code::ImpossibleDeadline,
+                &row.usage_place,
+                format!("task `{name}` can never meet its deadline"),
+            )
+            .label(format!("{usage} % of this are {runtime}, its period is {period}"))
+            .hint("lower `--usage`; `load:` in a workload raises what its jobs need beyond their periods"),
         );
     }
     let mut steps = Vec::new();
@@ -545,7 +564,8 @@ fn row_task(
     }
     let ran = steps.iter().any(|step| matches!(step, Step::Run(_)));
     if runtime == Span::ZERO || section > 0 && !ran {
-        let fault = Diagnostic::error(&row.usage_place, format!("a job of task `{name}` needs no time"));
+        let fault =
+            Diagnostic::error(Code::NoExecution, &row.usage_place, format!("a job of task `{name}` needs no time"));
         reader.push(fault.label(format!("{usage} % of this is less than a microsecond")).hint("raise `--usage`"));
     }
     let handler = run.handlers.filter(|_| row.handler > 0 && locks > 0).map(|lock| Handler {

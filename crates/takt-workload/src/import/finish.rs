@@ -1,5 +1,6 @@
 //! What importers share.
 
+use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity, sort};
 use crate::node::Place;
 use crate::process::TaskInfo;
@@ -29,8 +30,9 @@ pub(super) fn whole(reader: &mut Reader, text: &str, place: &Place, what: &str, 
     let digits = word.bytes().all(|b| b.is_ascii_digit());
     let value = word.parse::<u64>().ok().filter(|n| digits && (least..=most).contains(n));
     if value.is_none() {
+        let code = if digits { Code::OutOfRange } else { Code::WrongType };
         let message = format!("{what} must be a whole number from {least} to {most}");
-        reader.push(Diagnostic::error(place, message).label(format!("this is `{}`", clipped(word))));
+        reader.push(Diagnostic::error(code, place, message).label(format!("this is `{}`", clipped(word))));
     }
     value
 }

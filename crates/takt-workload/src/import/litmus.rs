@@ -12,6 +12,7 @@
 
 use super::finish::{finish, task_info};
 use super::shell::{self, Command, Word};
+use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::machine::foreign_cpus;
 use crate::node::Place;
@@ -94,7 +95,7 @@ pub fn load(source: &Source, options: &Options) -> Result<Workload, Vec<Diagnost
     let calls: Vec<Call> = commands.iter().filter_map(|command| call(&mut reader, command)).collect();
     let top = calls.first().map_or(0..0, |call| call.head.clone());
     if calls.is_empty() && reader.diagnostics.is_empty() {
-        let fault = Diagnostic::error(&top, "no `rtspin` or `rt_launch` is called here");
+        let fault = Diagnostic::error(Code::NothingToSchedule, &top, "no `rtspin` or `rt_launch` is called here");
         reader.push(fault.hint("a task is a line such as `rtspin -w -p 0 10 100 60 &`"));
     } else if calls.len() > MAX_TASKS {
         reader.push(too_many(&calls[MAX_TASKS].head));
@@ -119,7 +120,7 @@ fn call(reader: &mut Reader, command: &Command) -> Option<Call> {
     let head = command.words[at].place.clone();
     if let Some(inside) = &command.inside {
         reader.push(
-            Diagnostic::error(&head, "how often this is called only the shell knows")
+            Diagnostic::error(Code::NotSupportedHere, &head, "how often this is called only the shell knows")
                 .label("inside of a loop, a condition or a function")
                 .also(inside, "which begins here")
                 .hint("write the calls out, one line for each task"),
@@ -127,14 +128,14 @@ fn call(reader: &mut Reader, command: &Command) -> Option<Call> {
         return None;
     }
     if let Some(taskset) = command.words[..at].iter().find(|word| word.text.ends_with("taskset")) {
-        let fault = Diagnostic::warning(&taskset.place, "the CPUs of `taskset` are left out");
+        let fault = Diagnostic::warning(Code::NotImported, &taskset.place, "the CPUs of `taskset` are left out");
         reader.push(fault.label("not carried over").hint("give the task a `cpu` in the workload"));
     }
     let mut call = Call { program, head, options: Vec::new(), rest: Vec::new() };
     call.arguments(reader, &command.words[at + 1..])?;
     let idle = [('B', "a background loop"), ('l', "a calibration"), ('h', "a call for help")];
     if let Some((letter, what)) = idle.into_iter().find(|(letter, _)| call.option(*letter).is_some()) {
-        let fault = Diagnostic::warning(&call.head, format!("{what} is no real-time task"));
+        let fault = Diagnostic::warning(Code::NotImported, &call.head, format!("{what} is no real-time task"));
         reader.push(fault.label(format!("left out for its `-{letter}`")));
         return None;
     }
@@ -155,26 +156,26 @@ fn policy(reader: &mut Reader, commands: &[Command], options: &Options, top: &Pl
     let hint =
         "say `--policy g-edf` (GSN-EDF), `p-edf` (PSN-EDF), `c-edf:cluster=4` (C-EDF), `p-fp` (P-FP) or `pd2` (PFAIR)";
     let fault = match plugins.as_slice() {
-        [] => Diagnostic::error(top, "no plugin is set for these tasks").label("without a `setsched`"),
+        [] => Diagnostic::error(Code::MissingPolicy, top, "no plugin is set for these tasks")
+            .label("without a `setsched`"),
         [first, rest @ ..] => match rest.iter().find(|other| other.text != first.text) {
-            Some(other) => Diagnostic::error(&other.place, "the script sets several plugins")
+            Some(other) => Diagnostic::error(Code::ConflictingKeys, &other.place, "the script sets several plugins")
                 .label("another one")
                 .also(&first.place, "the first one"),
             // Its clusters are set somewhere else.
-            None if first.text == "C-EDF" => Diagnostic::error(&first.place, "how many CPUs a cluster has is not said")
-                .label("LITMUS^RT has it in /proc/litmus/plugins/C-EDF/cluster"),
-            None => {
-                match plugin(&first.text) {
-                    Some(policy) if first.unknown.is_none() => return Some(policy),
-                    _ => Diagnostic::error(
-                        &first.place,
-                        format!("the plugin `{}` has no policy here", clipped(&first.text)),
-                    )
-                    .label(
-                        first.unknown.as_ref().map_or(String::new(), |u| format!("`{u}` is set outside of the script")),
-                    ),
-                }
+            None if first.text == "C-EDF" => {
+                Diagnostic::error(Code::MissingKey, &first.place, "how many CPUs a cluster has is not said")
+                    .label("LITMUS^RT has it in /proc/litmus/plugins/C-EDF/cluster")
             }
+            None => match plugin(&first.text) {
+                Some(policy) if first.unknown.is_none() => return Some(policy),
+                _ => Diagnostic::error(
+                    Code::UnknownPolicy,
+                    &first.place,
+                    format!("the plugin `{}` has no policy here", clipped(&first.text)),
+                )
+                .label(first.unknown.as_ref().map_or(String::new(), |u| format!("`{u}` is set outside of the script"))),
+            },
         },
     };
     reader.push(fault.hint(hint));
@@ -185,7 +186,7 @@ fn policy(reader: &mut Reader, commands: &[Command], options: &Options, top: &Pl
 fn others(reader: &mut Reader, commands: &[Command]) {
     let reserves = |word: &&Word| word.text.rsplit('/').next() == Some("resctl");
     if let Some(word) = commands.iter().find_map(|command| command.words.iter().find(reserves)) {
-        let fault = Diagnostic::warning(&word.place, "reservations are left out");
+        let fault = Diagnostic::warning(Code::NotImported, &word.place, "reservations are left out");
         reader.push(fault.label("not carried over").hint("tasks compete directly"));
     }
 }
@@ -193,7 +194,7 @@ fn others(reader: &mut Reader, commands: &[Command]) {
 /// The value of an option or argument, unless only the shell knows it.
 fn known<'w>(reader: &mut Reader, word: &'w Word, what: &str) -> Option<&'w str> {
     if let Some(unknown) = &word.unknown {
-        let fault = Diagnostic::error(&word.place, format!("{what} is not known"));
+        let fault = Diagnostic::error(Code::NotSupportedHere, &word.place, format!("{what} is not known"));
         let label = format!("`{}` is set outside of the script, or computed", clipped(unknown));
         reader.push(fault.label(label).hint("write its value"));
         return None;
@@ -207,14 +208,14 @@ fn span(reader: &mut Reader, word: &Word, what: &str, unit_ns: i64, least: Span)
     // The programs read `.5` and `5.` as well.
     let text = format!("{}{text}", if text.starts_with('.') { "0" } else { "" });
     let value = parse_decimal(text.strip_suffix('.').unwrap_or(&text), unit_ns);
-    let why = match value {
+    let (code, why) = match value {
         Ok(span) if span >= least && span <= MAX_DURATION => return Some(span),
-        Ok(_) => format!("this is `{}`", clipped(&text)),
-        Err(why) => number_fault(why, &clipped(&text)),
+        Ok(_) => (Code::OutOfRange, format!("this is `{}`", clipped(&text))),
+        Err(why) => (Code::WrongType, number_fault(why, &clipped(&text))),
     };
     let unit = if unit_ns == NS_PER_MS { "milliseconds" } else { "seconds" };
     let above = if least > Span::ZERO { "above zero" } else { "from zero on" };
-    reader.push(Diagnostic::error(&word.place, format!("{what} must be a number of {unit} {above}")).label(why));
+    reader.push(Diagnostic::error(code, &word.place, format!("{what} must be a number of {unit} {above}")).label(why));
     None
 }
 
@@ -222,7 +223,9 @@ fn number(reader: &mut Reader, word: &Word, what: &str, least: u64, most: u64) -
     let text = known(reader, word, what)?;
     let value = text.parse::<u64>().ok().filter(|n| (least..=most).contains(n));
     if value.is_none() {
-        let fault = Diagnostic::error(&word.place, format!("{what} must be a whole number from {least} to {most}"));
+        let code = if text.bytes().all(|b| b.is_ascii_digit()) { Code::OutOfRange } else { Code::WrongType };
+        let fault =
+            Diagnostic::error(code, &word.place, format!("{what} must be a whole number from {least} to {most}"));
         reader.push(fault.label(format!("this is `{}`", clipped(text))));
     }
     value
@@ -293,7 +296,7 @@ fn duration(reader: &mut Reader, calls: &[Call]) -> Option<Span> {
     let spins = calls.iter().filter(|call| call.program == Program::Spin);
     let words: Vec<&Word> = spins.filter_map(|call| call.rest.get(2)).collect();
     if let Some(word) = words.iter().find(|word| word.unknown.is_some()) {
-        let fault = Diagnostic::warning(&word.place, "the length of the run is not known");
+        let fault = Diagnostic::warning(Code::NotImported, &word.place, "the length of the run is not known");
         reader.push(fault.label("set outside of the script, or computed").hint("`takt sim --duration 10s` says it"));
         return None;
     }
@@ -304,8 +307,8 @@ fn duration(reader: &mut Reader, calls: &[Call]) -> Option<Span> {
     let (longest, last) = spans.iter().max_by_key(|(span, _)| *span)?;
     if let Some((shorter, word)) = spans.iter().find(|(span, _)| span != longest) {
         reader.push(
-            Diagnostic::warning(&word.place, "the tasks do not end together")
-                .label(format!("this one after {shorter}; here it goes on"))
+            Diagnostic::warning(Code::NotImported, &word.place, "the tasks do not end together")
+                .label(format!("this one after {shorter}; here it continues"))
                 .also(&last.place, format!("the run is {longest}")),
         );
     }
@@ -323,13 +326,21 @@ fn locking(reader: &mut Reader, calls: &[Call]) -> Locking {
         }
         let near = nearest(protocol, PROTOCOLS);
         let label = near.map_or("no such protocol".to_owned(), |near| format!("did you mean `{near}`?"));
-        let fault = Diagnostic::error(&word.place, format!("`{}` is no locking protocol", clipped(protocol)));
+        let fault = Diagnostic::error(
+            Code::UnknownName,
+            &word.place,
+            format!("`{}` is no locking protocol", clipped(protocol)),
+        );
         reader.push(fault.label(label).hint(format!("they are {}", choices(PROTOCOLS, "and"))));
     }
     let plain = |word: &&&Word| !CEILINGS.contains(&word.text.as_str());
     match used.iter().find(plain) {
         Some(word) => {
-            let fault = Diagnostic::warning(&word.place, format!("`{}` becomes priority inheritance", word.text));
+            let fault = Diagnostic::warning(
+                Code::NotImported,
+                &word.place,
+                format!("`{}` becomes priority inheritance", word.text),
+            );
             reader.push(
                 fault.label("its queues are not carried over").hint("`locking` in the workload is another choice"),
             );
@@ -375,7 +386,8 @@ impl Call {
             let known = self.program.options();
             let Some(option) = known.find(letter).filter(|_| letter != ':') else {
                 let message = format!("`{}` has no option `-{letter}`", self.program.name());
-                let fault = Diagnostic::error(&word.place, message).label("what it means here is not known");
+                let fault =
+                    Diagnostic::error(Code::UnknownKey, &word.place, message).label("what it means here is not known");
                 reader.push(fault.hint("remove it"));
                 return None;
             };
@@ -389,7 +401,11 @@ impl Call {
                 _ => Some(with(attached)),
             };
             if value.is_none() {
-                let fault = Diagnostic::error(&word.place, format!("the option `-{letter}` has no argument"));
+                let fault = Diagnostic::error(
+                    Code::MissingValue,
+                    &word.place,
+                    format!("the option `-{letter}` has no argument"),
+                );
                 reader.push(fault.label("the last word of the call"));
             }
             self.options.push((letter, value?));
@@ -413,8 +429,11 @@ impl Call {
         let value = parse_ratio(&if text.starts_with('.') { format!("0{text}") } else { text.to_owned() });
         let value = value.ok().filter(|ratio| (1..=most).contains(ratio));
         if value.is_none() {
-            let fault =
-                Diagnostic::error(&word.place, format!("{what} must be a number above zero, up to {}", most / ONE));
+            let fault = Diagnostic::error(
+                Code::OutOfRange,
+                &word.place,
+                format!("{what} must be a number above zero, up to {}", most / ONE),
+            );
             reader.push(fault.label(format!("this is `{}`", clipped(text))));
         }
         value
@@ -431,7 +450,11 @@ impl Call {
         let wanted = if self.program == Program::Spin && self.option('C').is_some() { 2 } else { 3 };
         if self.rest.len() < wanted {
             let usage = if self.program == Program::Spin { "WCET PERIOD DURATION" } else { "WCET PERIOD PROGRAM" };
-            let fault = Diagnostic::error(&self.head, format!("a call of `{}` lacks arguments", self.program.name()));
+            let fault = Diagnostic::error(
+                Code::MissingValue,
+                &self.head,
+                format!("a call of `{}` lacks arguments", self.program.name()),
+            );
             reader.push(
                 fault.label(format!("it has {} besides options", self.rest.len())).hint(format!("they are {usage}")),
             );
@@ -491,7 +514,11 @@ impl Call {
         ];
         for (letter, what, hint) in without {
             if let Some(word) = self.option(letter) {
-                reader.push(Diagnostic::warning(&word.place, what).label(format!("of `-{letter}`")).hint(hint));
+                reader.push(
+                    Diagnostic::warning(Code::NotImported, &word.place, what)
+                        .label(format!("of `-{letter}`"))
+                        .hint(hint),
+                );
             }
         }
     }
@@ -528,7 +555,11 @@ impl Call {
             return Some(most);
         };
         if least < most {
-            let fault = Diagnostic::warning(&protocol.place, "a job with a lock always needs its longest time here");
+            let fault = Diagnostic::warning(
+                Code::NotImported,
+                &protocol.place,
+                "a job with a lock always needs its longest time here",
+            );
             reader.push(fault.label("its slack is left out"));
         }
         let section = self.ms(reader, 'L', "the critical section", NANOSECOND)?.unwrap_or(Span::from_ms(1));
@@ -542,8 +573,11 @@ impl Call {
             resources.len() - 1
         });
         if index >= steps::MAX_RESOURCES {
-            let fault =
-                Diagnostic::error(&protocol.place, format!("there are more than {} resources", steps::MAX_RESOURCES));
+            let fault = Diagnostic::error(
+                Code::LimitExceeded,
+                &protocol.place,
+                format!("there are more than {} resources", steps::MAX_RESOURCES),
+            );
             reader.push(fault.label("the first one too many"));
             return None;
         }

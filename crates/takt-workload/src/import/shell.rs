@@ -1,6 +1,7 @@
 //! The simple commands of a shell script, as far as they can be told without running it: variables that it sets to plain values
 //! are known, what it computes is not.
 
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::Place;
 use crate::text::clipped;
@@ -41,7 +42,7 @@ pub(super) fn commands(text: &str) -> Result<Vec<Command>, Diagnostic> {
     while let Some(c) = lexer.next() {
         lexer.character(c);
         if let Some(place) = &lexer.too_long {
-            let fault = Diagnostic::error(place, "the variables of this script grow too long");
+            let fault = Diagnostic::error(Code::LimitExceeded, place, "the variables of this script grow too long");
             let label =
                 format!("more than {} KiB in a word, or {} MiB in the script", MOST_IN_WORD >> 10, MOST_EXPANDED >> 20);
             return Err(fault.label(label).hint("write the tasks without them"));

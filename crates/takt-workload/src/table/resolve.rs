@@ -2,6 +2,7 @@
 
 use super::raw::{RawPartition, RawWindow, Role, Table, Target};
 use crate::Workload;
+use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::machine::foreign_cpus;
 use crate::node::Place;
@@ -35,7 +36,7 @@ pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workloa
         frame += built.length;
         if frame > MAX_DURATION {
             reader.push(
-                Diagnostic::error(&window.place, "the windows together are longer than a year")
+                Diagnostic::error(Code::OutOfRange, &window.place, "the windows together are longer than a year")
                     .label("with this window the major frame is too long"),
             );
             return heads;
@@ -78,6 +79,7 @@ fn partition_index<'t>(reader: &mut Reader, partitions: &'t [RawPartition]) -> H
         match index.get(partition.name.as_str()) {
             Some(&first) => reader.push(
                 Diagnostic::error(
+                    Code::DuplicateName,
                     &partition.place,
                     format!("two partitions are called `{}`", clipped(&partition.name)),
                 )
@@ -122,10 +124,14 @@ fn resolve_window(
             if let Some((set, other)) = clash {
                 let shared = set.intersection(&cpus);
                 reader.push(
-                    Diagnostic::error(place, format!("two slices of a window share {}", cpus_text(&shared)))
-                        .label("this slice's CPUs")
-                        .also(other, "the other slice's CPUs")
-                        .hint("the slices of one window need CPUs of their own; use another window to take turns"),
+                    Diagnostic::error(
+                        Code::CpuOverlap,
+                        place,
+                        format!("two slices of a window share {}", cpus_text(&shared)),
+                    )
+                    .label("this slice's CPUs")
+                    .also(other, "the other slice's CPUs")
+                    .hint("the slices of one window need CPUs of their own; use another window to take turns"),
                 );
             }
         }
@@ -147,10 +153,14 @@ fn resolve_window(
             if let Some(first) = used.get(&p) {
                 let name = clipped(&partitions[p].name);
                 reader.push(
-                    Diagnostic::error(place, format!("the partition `{name}` is used twice in one window"))
-                        .label("used again here")
-                        .also(first, "first used here")
-                        .hint("give one slice the CPUs of both, or make two partitions"),
+                    Diagnostic::error(
+                        Code::DuplicateName,
+                        place,
+                        format!("the partition `{name}` is used twice in one window"),
+                    )
+                    .label("used again here")
+                    .also(first, "first used here")
+                    .hint("give one slice the CPUs of both, or make two partitions"),
                 );
                 continue;
             }
@@ -172,8 +182,10 @@ fn check_uses(reader: &mut Reader, partition: &RawPartition, uses: &Uses) {
         let message = format!("the partition `{name}` is used in no window");
         // A `fifo` partition just waits, as in DEmOS; released jobs would pile up and miss every deadline.
         reader.push(match partition.policy {
-            None => Diagnostic::warning(&partition.place, message).label("its processes will never run"),
-            Some(_) => Diagnostic::error(&partition.place, message)
+            None => {
+                Diagnostic::warning(Code::UnusedName, &partition.place, message).label("its processes will never run")
+            }
+            Some(_) => Diagnostic::error(Code::UnusedName, &partition.place, message)
                 .label("its jobs would be released and never run")
                 .hint("name it as `sc_partition` or `be_partition` of a slice, or remove it"),
         });
@@ -185,17 +197,21 @@ fn check_uses(reader: &mut Reader, partition: &RawPartition, uses: &Uses) {
     {
         let policy = policy.profile.name;
         reader.push(
-            Diagnostic::error(&partition.place, format!("the policy `{policy}` of partition `{name}` is for one CPU"))
-                .label(format!("its slices have {}", cpus_text(&uses.cpus)))
-                .also(place, "used here")
-                .hint(format!("use a global or partitioned form such as `g-{policy}`, or slices of one CPU")),
+            Diagnostic::error(
+                Code::UnsuitablePolicy,
+                &partition.place,
+                format!("the policy `{policy}` of partition `{name}` is for one CPU"),
+            )
+            .label(format!("its slices have {}", cpus_text(&uses.cpus)))
+            .also(place, "used here")
+            .hint(format!("use a global or partitioned form such as `g-{policy}`, or slices of one CPU")),
         );
     }
 }
 
 fn unknown_partition(reader: &mut Reader, name: &str, place: &Place, partitions: &[RawPartition]) {
     let names = || partitions.iter().map(|p| p.name.as_str());
-    let fault = Diagnostic::error(place, format!("no partition is called `{}`", clipped(name)));
+    let fault = Diagnostic::error(Code::UnknownName, place, format!("no partition is called `{}`", clipped(name)));
     let fault = match reader.nearest(name, names()) {
         Some(near) => fault.label(format!("did you mean `{near}`?")),
         None => fault.label("not defined in this file"),
@@ -221,6 +237,7 @@ fn default_budget(reader: &mut Reader, partition: &RawPartition, uses: &Uses) ->
     if let (Some(process), true, None) = (missing, shortest != longest, partition.policy) {
         let at = |span| uses.windows.iter().find(|(r, l, _)| r.default_budget(*l, count) == span).map(|u| &u.2);
         let mut fault = Diagnostic::warning(
+            Code::BudgetMismatch,
             &process.head,
             format!("this process has no budget, and its windows suggest {shortest} and {longest}"),
         )
@@ -247,9 +264,13 @@ fn process_task(
         budget = default_budget.map(|b| b.max(Span::from_ns(1)));
         if budget.is_none() {
             reader.push(
-                Diagnostic::error(&process.head, "a process has no `budget`, and no window that could give it one")
-                    .label("in this process")
-                    .hint("add `budget: 10`, a number of milliseconds, or use its partition in a window"),
+                Diagnostic::error(
+                    Code::MissingKey,
+                    &process.head,
+                    "a process has no `budget`, and no window that could give it one",
+                )
+                .label("in this process")
+                .hint("add `budget: 10`, a number of milliseconds, or use its partition in a window"),
             );
         }
     }
@@ -270,9 +291,13 @@ fn warn_of_overrun(reader: &mut Reader, partition: &RawPartition, uses: &Uses, t
     if let Some((_, length, place)) = sc.filter(|(_, length, _)| total > *length).min_by_key(|(_, length, _)| *length) {
         let name = clipped(&partition.name);
         reader.push(
-            Diagnostic::warning(place, format!("the budgets of `{name}` do not fit its window of {length}"))
-                .label(format!("they add up to {total}"))
-                .hint("what is left at the end of the window is cut off; lower the budgets or lengthen the window"),
+            Diagnostic::warning(
+                Code::BudgetMismatch,
+                place,
+                format!("the budgets of `{name}` do not fit its window of {length}"),
+            )
+            .label(format!("they add up to {total}"))
+            .hint("processes that run at the end of the window are cut off; lower the budgets or lengthen the window"),
         );
     }
 }

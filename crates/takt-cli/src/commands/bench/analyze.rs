@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use takt_analysis::taskset::TaskSet;
 use takt_analysis::tests::{self, Test, Verdict as Says};
 use takt_core::time::Span;
-use takt_workload::Source;
+use takt_workload::{Code, Source};
 
 /// Measure how many task sets the schedulability tests judge in a second of CPU time
 ///
@@ -64,7 +64,7 @@ struct Measured {
 }
 
 fn read(file: &File) -> Result<Vec<TaskSet>, Failure> {
-    let fault = || Failure::status(101, format!("the sets {} cannot be read", file.name));
+    let fault = || Failure::status(101, Code::InternalFault, format!("the sets {} cannot be read", file.name));
     let source = Source::from_bytes(format!("{}.csv", file.name), file.csv.into()).map_err(|_| fault())?;
     let sets = takt_workload::load_sets(&source).map_err(|_| fault())?;
     sets.iter().map(|set| TaskSet::from_tasks(&set.tasks).map_err(|_| fault())).collect()

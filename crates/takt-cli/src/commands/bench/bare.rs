@@ -15,6 +15,7 @@ use takt_core::time::Span;
 use takt_linux::rt::{self, Class};
 use takt_linux::timer::{Timer, now};
 use takt_linux::{Group, Mechanism, SpawnSpec};
+use takt_workload::Code;
 
 /// One instant of the frame: stop a process, then start one.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +58,8 @@ pub(super) struct Measured {
 
 /// Runs the plan with all processes on the lab's CPU. Nothing is left of it afterwards.
 pub(super) fn run(lab: &Lab, plan: &Plan) -> Result<Measured, Failure> {
-    let mut mechanism = Mechanism::open(lab.choice, &lab.run_id).map_err(|e| Failure::machine(&e.reason, &e.fix))?;
+    let mut mechanism = Mechanism::open(lab.choice, &lab.run_id)
+        .map_err(|e| Failure::machine(Code::MissingCapability, &e.reason, &e.fix))?;
     let mut groups = Vec::new();
     for _ in &plan.processes {
         let partition = mechanism.add_partition(&CpuSet::single(lab.cpu), 1)?;
@@ -87,7 +89,7 @@ pub(super) fn run(lab: &Lab, plan: &Plan) -> Result<Measured, Failure> {
         wait_for(&process, plan.frame, plan.frames)?;
         ended.store(true, Ordering::Release);
     }
-    let measured = thread.join().map_err(|_| Failure::status(101, "the bare mechanism failed"))?;
+    let measured = thread.join().map_err(|_| Failure::status(101, Code::InternalFault, "the bare mechanism failed"))?;
     mechanism.destroy()?;
     for pid in pids {
         // Whoever was reaped already is gone, which is all that is wanted.

@@ -13,6 +13,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use takt_workload::Code;
 
 /// Measure the CPU time that each frame of a movie needs to be decoded
 ///
@@ -102,13 +103,19 @@ impl Movie {
 fn ffmpeg(args: &[&str]) -> Result<Output, Failure> {
     let mut command = Command::new("ffmpeg");
     command.args(["-hide_banner", "-nostdin", "-nostats"]).args(args).stdin(Stdio::null());
-    let missing = |e| Failure::machine(format!("ffmpeg cannot be started: {e}"), "install it: apt-get install ffmpeg");
+    let missing = |e| {
+        Failure::machine(
+            Code::MissingProgram,
+            format!("ffmpeg cannot be started: {e}"),
+            "install it: apt-get install ffmpeg",
+        )
+    };
     let output = command.output().map_err(missing)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.trim().lines().last().unwrap_or("nothing").to_owned();
         let fix = "an ffmpeg with libx264 is needed, as Debian's package ffmpeg has it";
-        return Err(Failure::machine(format!("ffmpeg failed: {last}"), fix));
+        return Err(Failure::machine(Code::MissingProgram, format!("ffmpeg failed: {last}"), fix));
     }
     Ok(output)
 }
@@ -142,7 +149,11 @@ fn decode(clip: &Path, expected: usize) -> Result<Vec<i64>, Failure> {
     found.truncate(expected);
     if found.len() != expected || found.contains(&0) {
         let message = format!("ffmpeg told the times of {} frames, and the clip has {expected}", found.len());
-        return Err(Failure::machine(message, "take an ffmpeg whose -benchmark_all names each call, such as 5.1"));
+        return Err(Failure::machine(
+            Code::MissingProgram,
+            message,
+            "take an ffmpeg whose -benchmark_all names each call, such as 5.1",
+        ));
     }
     Ok(found)
 }

@@ -8,6 +8,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::rt::{self, Class};
 use takt_linux::timer::now;
+use takt_workload::Code;
 
 /// Who measures the floor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +52,11 @@ fn cyclictest(cpu: usize, interval: Span, count: usize) -> Result<Figures, Failu
     let text = String::from_utf8_lossy(&output.stdout);
     histogram(&text).ok_or_else(|| {
         let said = String::from_utf8_lossy(&output.stderr);
-        Failure::machine(format!("cyclictest gave no histogram: {}", said.trim()), "see whether it works by itself")
+        Failure::machine(
+            Code::MissingProgram,
+            format!("cyclictest gave no histogram: {}", said.trim()),
+            "see whether it works by itself",
+        )
     })
 }
 
@@ -89,7 +94,7 @@ fn built_in(cpu: usize, interval: Span, count: usize) -> Result<Figures, Failure
         rt::set_class(0, Class::Other)?;
         Ok(late)
     });
-    let late = thread.join().map_err(|_| Failure::status(101, "the timer loop failed"))?;
+    let late = thread.join().map_err(|_| Failure::status(101, Code::InternalFault, "the timer loop failed"))?;
     Ok(Figures::of(late?))
 }
 

@@ -18,6 +18,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::leftovers::OnCrash;
 use takt_linux::{Choice, Mechanism, RunId, rt, watcher};
+use takt_workload::Code;
 
 /// A line under a result: does it hold?
 pub(super) struct Claim {
@@ -162,15 +163,19 @@ impl Lab {
     pub(super) fn new(name: &'static str, common: &Common) -> Result<Lab, Failure> {
         if !rt::rt_allowed() {
             let fix = format!("run it as root: sudo takt bench {name}");
-            return Err(Failure::machine("a bench needs the right to real-time classes", &fix));
+            return Err(Failure::machine(
+                Code::MissingCapability,
+                "a bench needs the right to real-time classes",
+                &fix,
+            ));
         }
         let run_id = RunId::new()?;
-        let mechanism =
-            Mechanism::open(common.mechanism.choice(), &run_id).map_err(|e| Failure::machine(&e.reason, &e.fix))?;
+        let mechanism = Mechanism::open(common.mechanism.choice(), &run_id)
+            .map_err(|e| Failure::machine(Code::MissingCapability, &e.reason, &e.fix))?;
         let found = mechanism.name();
         if found == "signal" && common.mechanism.choice() == Choice::Auto {
             let fix = "run it as root with cgroups mounted (see `takt doctor`), or ask for `--mechanism signal`";
-            return Err(Failure::machine("a bench needs cgroups that can be frozen", fix));
+            return Err(Failure::machine(Code::MissingCapability, "a bench needs cgroups that can be frozen", fix));
         }
         let choice = match found {
             "v1" => Choice::V1,
@@ -180,6 +185,7 @@ impl Lab {
         let cpus = mechanism.cpus().intersection(&rt::affinity(0)?);
         let Some(cpu) = common.cpu.or_else(|| cpus.iter().last()).filter(|&cpu| cpus.contains(cpu)) else {
             return Err(Failure::machine(
+                Code::MissingCpu,
                 format!("CPU {} cannot be used", common.cpu.unwrap_or(0)),
                 &format!("name one of CPU {cpus}"),
             ));
@@ -252,8 +258,9 @@ impl Lab {
         let output = self.takt_run(file, &trace, options).output()?;
         let json = parse(&output, "run")?;
         let start = start_of(&trace)?;
-        let start =
-            start.ok_or_else(|| Failure::status(101, "the trace of `takt run` does not say when it started"))?;
+        let start = start.ok_or_else(|| {
+            Failure::status(101, Code::InternalFault, "the trace of `takt run` does not say when it started")
+        })?;
         fs::remove_file(&trace)?;
         Ok(TaktRun { json, start })
     }
@@ -326,7 +333,7 @@ fn limits(claims: &[Claim]) -> Vec<Vec<String>> {
 fn parse(output: &std::process::Output, what: &str) -> Result<Value, Failure> {
     let fault = |why: &str| {
         let said = String::from_utf8_lossy(&output.stderr);
-        Failure::machine(format!("`takt {what}` {why}: {}", said.trim()), "see `takt doctor`")
+        Failure::machine(Code::SystemError, format!("`takt {what}` {why}: {}", said.trim()), "see `takt doctor`")
     };
     if !output.status.success() {
         return Err(fault(&format!("ended with {}", output.status)));

@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
+use takt_workload::Code;
 
 /// Measure the time that a process loses per window: under Takt, under the bare mechanism, and alone in turn
 ///
@@ -87,7 +88,7 @@ impl Work {
                 let [start, end, cpu_time] = [start, end, cpu_time].map(Span::from_ns);
                 Ok(Work { start, end, cpu_time })
             }
-            _ => Err(Failure::status(101, format!("the work process wrote `{}`", text.trim()))),
+            _ => Err(Failure::status(101, Code::InternalFault, format!("the work process wrote `{}`", text.trim()))),
         }
     }
     fn elapsed(&self) -> Span {

@@ -19,7 +19,7 @@ use takt_core::scenario::Scenario;
 use takt_core::stats::Responses;
 use takt_core::time::{Span, Time};
 use takt_trace::{Footer, Format, Stamped, Writer};
-use takt_workload::{Options, Source, Workload};
+use takt_workload::{Code, Options, Source, Workload};
 
 /// Measure how many jobs the simulator does in a second of CPU time
 ///
@@ -117,7 +117,8 @@ fn peak_memory() -> i64 {
 }
 
 fn read(set: &Set) -> Result<Workload, Failure> {
-    let fault = |what: &str| Failure::status(101, format!("the set {} cannot be read: {what}", set.name));
+    let fault =
+        |what: &str| Failure::status(101, Code::InternalFault, format!("the set {} cannot be read: {what}", set.name));
     let source = Source::from_bytes(format!("{}.csv", set.name), set.csv.into()).map_err(|_| fault("no text"))?;
     let options = Options { cpus: Some(set.cpus), policy: PolicySpec::from_name(set.policy), ..Options::default() };
     takt_workload::load(source, &options).map_err(|_| fault("no task set"))
@@ -160,8 +161,13 @@ fn simso(python: &Path, workload: &Workload, length: Span) -> Result<(Run, Strin
     let request = json!({
         "cpus": workload.system.cpus.len(), "duration_ms": length.ns() / 1_000_000, "tasks": tasks.collect::<Vec<_>>(),
     });
-    let fault =
-        |why: String| Failure::machine(format!("SimSo cannot be run with `{}`: {why}", python.display()), INSTALL);
+    let fault = |why: String| {
+        Failure::machine(
+            Code::MissingProgram,
+            format!("SimSo cannot be run with `{}`: {why}", python.display()),
+            INSTALL,
+        )
+    };
     let mut child = Command::new(python)
         .args(["-", &request.to_string()])
         .stdin(Stdio::piped())

@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use takt_core::time::Span;
 use takt_linux::timer::now;
+use takt_workload::Code;
 
 /// Measure the time until the first window of many processes: Takt and a plain loop that starts as many in turn
 #[derive(clap::Args, Debug)]
@@ -139,7 +140,7 @@ fn plain(lab: &Lab, count: usize) -> Result<i64, Failure> {
     child.wait()?;
     let refused = |_| {
         let fix = format!("allow this user {count} processes more (`ulimit -u`, `/proc/sys/kernel/pid_max`)");
-        Failure::machine(format!("a plain loop cannot start {count} processes"), &fix)
+        Failure::machine(Code::SystemError, format!("a plain loop cannot start {count} processes"), &fix)
     };
     line.trim().parse().map_err(refused)
 }
@@ -169,7 +170,7 @@ fn takt(lab: &Lab, partitions: usize, processes: usize) -> Result<Start, Failure
         if child.0.try_wait()?.is_some() || now() - began > PATIENCE {
             let text = fs::read_to_string(&said).unwrap_or_default();
             let reason = format!("`takt run` did not start {partitions} x {processes} processes: {}", text.trim());
-            return Err(Failure::machine(reason, "see `takt doctor`"));
+            return Err(Failure::machine(Code::SystemError, reason, "see `takt doctor`"));
         }
         std::thread::sleep(Duration::from_millis(20));
     };
@@ -183,7 +184,7 @@ fn takt(lab: &Lab, partitions: usize, processes: usize) -> Result<Start, Failure
     child.0.wait()?;
     let stop = now() - stopped;
     let json: Value = serde_json::from_str(&fs::read_to_string(&printed)?)
-        .map_err(|_| Failure::status(101, "`takt run --json` did not print a JSON object"))?;
+        .map_err(|_| Failure::status(101, Code::InternalFault, "`takt run --json` did not print a JSON object"))?;
     let startup = json["startup_ns"].as_i64().unwrap_or(0);
     Ok(Start { ready: (start - began).ns(), startup, descriptors, peak_kib, stop: stop.ns() })
 }

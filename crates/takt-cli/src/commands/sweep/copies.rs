@@ -20,7 +20,7 @@ use takt_core::model::{Arrival, Execution, Placement, Program, System, Task};
 use takt_core::rng;
 use takt_core::stats::Rates;
 use takt_core::time::{Span, Time};
-use takt_workload::{Workload, canonical};
+use takt_workload::{Code, Workload, canonical};
 
 /// How policies do as there are more and more instances of one program, such as players of a movie
 ///
@@ -256,7 +256,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let cases = Cases::new(args)?;
     if args.duration.ns() / SECOND.ns() <= cases.warm_up() as i64 {
         let message = format!("within {} there is no whole second in which all copies are at work", args.duration);
-        return Err(Failure::input(message, "raise `--duration`"));
+        return Err(Failure::input(Code::OutOfRange, message, "raise `--duration`"));
     }
     ready(std::iter::once(&args.file).chain(&args.common.state), args.common.svg.iter().chain(&args.over_time))?;
     let names = cases.names();

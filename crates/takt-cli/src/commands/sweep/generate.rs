@@ -12,7 +12,7 @@ use takt_analysis::generate::{Deadlines, Generator, Impossible, Periods, Utilisa
 use takt_analysis::taskset::TaskSet;
 use takt_core::model::{Arrival, PolicySpec, Task};
 use takt_core::time::Span;
-use takt_workload::{MAX_TASKS, duration_text, parse_duration};
+use takt_workload::{Code, MAX_TASKS, duration_text, parse_duration};
 
 /// Random task sets as CSV
 #[derive(clap::Args, Debug)]
@@ -175,6 +175,7 @@ fn periods(text: &str) -> Result<Periods, String> {
 /// The failure that tells why sets cannot be drawn.
 pub(super) fn impossible(why: Impossible) -> Failure {
     Failure::input(
+        Code::OutOfRange,
         format!("such sets cannot be drawn: {why}"),
         "change the total utilisation, `--tasks`, `--generator`, `--periods`, `--grid` or `--utilities`",
     )

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use takt_workload::Code;
 
 /// A block of sets of one point: the point, the first set, and how many.
 pub(super) type Block = (usize, u64, u64);
@@ -51,18 +52,22 @@ impl<'a, T: Found> State<'a, T> {
         let name = path.display();
         let other = "name another file with `--state`, or remove this one";
         let Some(file) = serde_json::from_str::<Value>(&text).ok().filter(|v| v["format"] == subject.format) else {
-            return Err(Failure::input(format!("`{name}` is not the state of such an experiment"), other));
+            return Err(Failure::input(
+                Code::WrongFormat,
+                format!("`{name}` is not the state of such an experiment"),
+                other,
+            ));
         };
         let mut settings = subject.setup.as_object().into_iter().flatten();
         if let Some((key, now)) = settings.find(|(key, now)| file["setup"][key.as_str()] != **now) {
             let then = &file["setup"][key.as_str()];
             let message = format!("`{name}` is of another experiment: its `{key}` is {then}, and now it is {now}");
-            return Err(Failure::input(message, other));
+            return Err(Failure::input(Code::OtherRecord, message, other));
         }
         let blocks = file["done"].as_array().into_iter().flatten().map(|row| read(row, subject.questions));
         match blocks.collect::<Option<_>>() {
             Some(done) => state.done = done,
-            None => return Err(Failure::input(format!("`{name}` is damaged"), other)),
+            None => return Err(Failure::input(Code::DamagedFile, format!("`{name}` is damaged"), other)),
         }
         Ok(state)
     }

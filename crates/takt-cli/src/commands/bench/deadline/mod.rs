@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use takt_core::time::Span;
 use takt_linux::rt::{self, Class};
 use takt_linux::timer::{now, observe_tick, tick};
+use takt_workload::Code;
 pub(crate) use worker::Worker;
 
 /// Compare the hard constant bandwidth server in simulation with SCHED_DEADLINE of this machine's kernel
@@ -148,7 +149,7 @@ impl Stage {
             let _ = rt::set_class(0, Class::Fifo(1));
             observe_tick(8)
         });
-        let tick = observed.join().map_err(|_| Failure::status(101, "a thread failed"))?;
+        let tick = observed.join().map_err(|_| Failure::status(101, Code::InternalFault, "a thread failed"))?;
         Ok(Stage { dir, exe: std::env::current_exe()?, tick })
     }
 
@@ -164,7 +165,11 @@ impl Stage {
                 return Ok(courses);
             }
         }
-        Err(Failure::machine("processes learn too late when to start", "repeat it on a machine with less to do"))
+        Err(Failure::machine(
+            Code::BusyMachine,
+            "processes learn too late when to start",
+            "repeat it on a machine with less to do",
+        ))
     }
 
     /// Empty courses if it took too long to tell all processes when to start.
@@ -216,11 +221,11 @@ fn wait(worker: &mut Child) -> Result<(), Failure> {
                 stderr.read_to_string(&mut said)?;
             }
             let message = format!("a process of class SCHED_DEADLINE ended with {status}: {}", said.trim());
-            return Err(Failure::machine(message, "see `takt doctor`"));
+            return Err(Failure::machine(Code::SystemError, message, "see `takt doctor`"));
         }
         if began.elapsed() > most {
             let message = "a process of class SCHED_DEADLINE does not come to its end";
-            return Err(Failure::machine(message, "repeat it on a machine with less to do"));
+            return Err(Failure::machine(Code::BusyMachine, message, "repeat it on a machine with less to do"));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -230,20 +235,26 @@ fn wait(worker: &mut Child) -> Result<(), Failure> {
 fn allowed() -> Result<(), Failure> {
     let small = Class::Deadline { runtime: Span::from_ms(1), deadline: Span::from_ms(100), period: Span::from_ms(100) };
     let tried = std::thread::spawn(move || rt::set_class(0, small)).join();
-    let error = match tried.map_err(|_| Failure::status(101, "a thread failed"))? {
+    let error = match tried.map_err(|_| Failure::status(101, Code::InternalFault, "a thread failed"))? {
         Ok(()) => return Ok(()),
         Err(e) => e,
     };
     Err(match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
         Some(rustix::io::Errno::BUSY) => Failure::machine(
+            Code::MissingCapability,
             "the kernel has no CPU time left to reserve for SCHED_DEADLINE",
             "end what holds reservations, or raise kernel.sched_rt_runtime_us; a half of one CPU is needed",
         ),
         Some(rustix::io::Errno::PERM) => Failure::machine(
+            Code::MissingCapability,
             "the kernel refuses SCHED_DEADLINE",
             "run it as root and on all CPUs (not under `taskset` or in a cpuset): sudo takt bench deadline",
         ),
-        _ => Failure::machine(format!("there is no SCHED_DEADLINE here: {error}"), "use a kernel that has it"),
+        _ => Failure::machine(
+            Code::MissingCapability,
+            format!("there is no SCHED_DEADLINE here: {error}"),
+            "use a kernel that has it",
+        ),
     })
 }
 
@@ -283,7 +294,9 @@ pub(super) fn run(args: &Args) -> Outcome {
                 let apart = real.iter().zip(courses).map(|(real, course)| real.apart(course));
                 apart.reduce(|a, b| Some(a?.or(b?))).flatten()
             };
-            let fault = || Failure::status(101, "a process did other runs than its task in the simulation");
+            let fault = || {
+                Failure::status(101, Code::InternalFault, "a process did other runs than its task in the simulation")
+            };
             let apart = [from(&case.simulated).ok_or_else(fault)?, from(&case.exact).ok_or_else(fault)?];
             case.rounds.push(Round { apart, ends: real.into_iter().map(|course| course.ends).collect() });
         }

@@ -12,7 +12,7 @@ use takt_core::model::{Reservation, Step};
 use takt_core::time::Span;
 use takt_linux::rt::{self, Class};
 use takt_linux::timer::{cpu_now, now};
-use takt_workload::{Options, Source};
+use takt_workload::{Code, Options, Source};
 
 /// Longer between two readings of the clock is a pause, in which it did not run. An interrupt takes less.
 const PAUSE: Span = Span::from_us(150);
@@ -34,9 +34,9 @@ impl Worker {
         let workload = takt_workload::load(source.clone(), &Options::default())
             .map_err(|faults| Failure::diagnostics(&source, &faults))?;
         let task = workload.system.tasks.get(self.task);
-        let (jobs, class) = task
-            .and_then(|task| Some((jobs(task)?, class(task.reserved()?))))
-            .ok_or_else(|| Failure::status(101, "the task has no list of releases, or nothing is reserved for it"))?;
+        let (jobs, class) = task.and_then(|task| Some((jobs(task)?, class(task.reserved()?)))).ok_or_else(|| {
+            Failure::status(101, Code::InternalFault, "the task has no list of releases, or nothing is reserved for it")
+        })?;
         let mut meter = Meter::new(self.meters);
         // Without the right to it, pages are touched as they come.
         let _ = rt::lock_memory();
@@ -51,6 +51,7 @@ impl Worker {
         told?;
         if !ended {
             return Err(Failure::machine(
+                Code::BusyMachine,
                 format!("a process of class SCHED_DEADLINE was not done within {LONGEST}"),
                 "repeat it on a machine with less to do",
             ));
@@ -162,7 +163,7 @@ pub(super) fn read(out: &Path) -> Result<Course, Failure> {
         match (word, number(), number()) {
             (Some("ran"), Some(from), Some(to)) => course.pieces.push(Piece { from, to }),
             (Some("end"), Some(end), None) => course.ends.push(end),
-            _ => return Err(Failure::status(101, format!("a worker wrote `{line}`"))),
+            _ => return Err(Failure::status(101, Code::InternalFault, format!("a worker wrote `{line}`"))),
         }
     }
     Ok(course)

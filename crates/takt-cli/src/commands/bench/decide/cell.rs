@@ -5,7 +5,7 @@ use super::scene::{Scene, Situation};
 use crate::failure::Failure;
 use takt_core::model::{PolicySpec, Scope};
 use takt_core::time::Span;
-use takt_workload::policy_text;
+use takt_workload::{Code, policy_text};
 
 /// One policy in one situation.
 pub(super) struct Cell {
@@ -19,8 +19,13 @@ pub(super) struct Cell {
 
 impl Cell {
     pub(super) fn new(policy: PolicySpec, situation: Situation) -> Result<Cell, Failure> {
-        let cannot =
-            |e| Failure::input(format!("{} cannot schedule the jobs: {e}", policy_text(&policy)), "leave it out");
+        let cannot = |e| {
+            Failure::input(
+                Code::UnsuitablePolicy,
+                format!("{} cannot schedule the jobs: {e}", policy_text(&policy)),
+                "leave it out",
+            )
+        };
         let cpus = if policy.scope == Scope::Uniprocessor { 1 } else { situation.cpus };
         let situation = Situation { cpus, ..situation };
         Ok(Cell {

@@ -18,7 +18,7 @@ use takt_core::model::{PolicySpec, Scope};
 use takt_core::policy::Entry;
 use takt_core::time::Span;
 use takt_linux::count;
-use takt_workload::{policy_from_text, policy_text};
+use takt_workload::{Code, policy_from_text, policy_text};
 
 /// Measure what one decision costs: CPU time and instructions, by number of jobs and by load, as a ratio to g-edf
 ///
@@ -85,10 +85,15 @@ fn policies(args: &Args) -> Result<Vec<PolicySpec>, Failure> {
         }
     };
     for text in args.policies.iter().flat_map(|list| super::hartstone::split(list)) {
-        let policy = policy_from_text(&text).map_err(|e| Failure::input(e, "`takt policies` lists all of them"))?;
+        let policy =
+            policy_from_text(&text).map_err(|e| Failure::input(e.code, &e, "`takt policies` lists all of them"))?;
         if policy.scope == Scope::Table {
             let hint = "name the policies that they host";
-            return Err(Failure::input(format!("`{text}` hosts other policies and decides nothing itself"), hint));
+            return Err(Failure::input(
+                Code::UnsuitablePolicy,
+                format!("`{text}` hosts other policies and decides nothing itself"),
+                hint,
+            ));
         }
         push(policy);
     }
@@ -177,7 +182,7 @@ pub(crate) struct Observed {
 
 impl Observed {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let policy = policy_from_text(&self.policy).map_err(|e| Failure::input(e, "internal"))?;
+        let policy = policy_from_text(&self.policy).map_err(|e| Failure::input(e.code, &e, "internal"))?;
         let &Observed { jobs, cpus, load, chain, .. } = self;
         let Cell { mut scene, .. } = Cell::new(policy, Situation { jobs, cpus, load, chain })?;
         // The first visits allocate, or touch memory for the first time.

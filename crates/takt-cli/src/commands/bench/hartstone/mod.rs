@@ -22,7 +22,7 @@ use takt_core::model::{PolicySpec, Scope, Timing};
 use takt_core::policies::fifo;
 use takt_core::scenario::{Costs, Steal};
 use takt_core::time::Span;
-use takt_workload::{Options, Source};
+use takt_workload::{Code, Options, Source};
 use trial::{Conditions, Findings, Machine};
 
 /// Measure policies with the Hartstone benchmark (PH series) in virtual time
@@ -152,7 +152,8 @@ fn lines(args: &Args) -> Result<Vec<Line>, Failure> {
         lists => lists.iter().flat_map(|list| split(list)).collect(),
     };
     let read = |text: &str| {
-        takt_workload::policy_from_text(text).map_err(|e| Failure::input(e, "`takt policies` lists all of them"))
+        takt_workload::policy_from_text(text)
+            .map_err(|e| Failure::input(e.code, &e, "`takt policies` lists all of them"))
     };
     let mut lines: Vec<Line> = Vec::new();
     let mut push = |policy, weighted, by_importance| {
@@ -219,7 +220,7 @@ impl Args {
         let names = workload.tasks.iter().map(|t| t.name.clone()).collect();
         Set::custom(&workload.source.name, names, &workload.system.tasks).ok_or_else(|| {
             let hint = "give each task a `period` and a `runtime`, and no `steps`";
-            Failure::input(format!("`{}` has tasks that cannot grow", workload.source.name), hint)
+            Failure::input(Code::NotApplicable, format!("`{}` has tasks that cannot grow", workload.source.name), hint)
         })
     }
 }
@@ -227,7 +228,7 @@ impl Args {
 pub(super) fn run(args: &Args) -> Outcome {
     if let Some(path) = args.chart.as_deref().filter(|p| p.extension().is_none_or(|e| e != "svg")) {
         let message = format!("`{}` does not end in .svg", path.display());
-        return Err(Failure::input(message, "the chart is written as SVG: name it .svg"));
+        return Err(Failure::input(Code::WrongFormat, message, "the chart is written as SVG: name it .svg"));
     }
     let (set, lines, machine) = (args.set()?, lines(args)?, args.machine());
     let mut tests: Vec<Experiment> = Experiment::ALL.to_vec();
@@ -250,7 +251,11 @@ pub(super) fn run(args: &Args) -> Outcome {
     let found = workers::all(&jobs, |job| job.run(&set));
     let unsuitable = |policy: &PolicySpec, error: takt_core::model::Invalid| {
         let name = takt_workload::policy_text(policy);
-        Failure::input(format!("{name} cannot schedule the set: {error}"), "choose another policy or another set")
+        Failure::input(
+            Code::UnsuitablePolicy,
+            format!("{name} cannot schedule the set: {error}"),
+            "choose another policy or another set",
+        )
     };
     let mut trials: Vec<Findings> = Vec::with_capacity(found.len());
     for (job, result) in jobs.iter().zip(found) {

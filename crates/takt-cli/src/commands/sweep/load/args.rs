@@ -135,7 +135,7 @@ pub(in super::super) fn policies(text: &str) -> Result<Policies, String> {
     }
     let mut policies: Vec<PolicySpec> = Vec::new();
     for text in &texts {
-        let policy = takt_workload::policy_from_text(text)?;
+        let policy = takt_workload::policy_from_text(text).map_err(|fault| fault.to_string())?;
         if policies.contains(&policy) {
             return Err(format!("`{}` is there twice", takt_workload::policy_text(&policy)));
         }

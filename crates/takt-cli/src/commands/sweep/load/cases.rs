@@ -18,7 +18,7 @@ use takt_core::model::{Arrival, Execution, Late, Load, Placement, PolicySpec, Sc
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
 use takt_core::utility::Utility;
-use takt_workload::{Diagnostic, Source, Workload};
+use takt_workload::{Code, Diagnostic, Source, Workload};
 
 /// All that is simulated for all loads.
 pub(super) struct Cases<'a> {
@@ -48,13 +48,17 @@ impl Cases<'_> {
         let sets = args.file.as_ref().filter(|file| sets::is_csv(file)).map(|file| sets::read(file)).transpose()?;
         if sets.is_some() && args.seeds.0 != args.seeds.1 {
             let message = "`--seeds` gives several seeds, and each task set of a CSV file is a run of its own";
-            return Err(Failure::input(message, "give one seed, such as `--seeds 1`"));
+            return Err(Failure::input(Code::ConflictingOptions, message, "give one seed, such as `--seeds 1`"));
         }
         if let Some(file) = args.file.as_ref().filter(|_| sets.is_none()) {
             if args.utilities.is_some() {
                 let message =
                     format!("`--utilities` cannot be used with `{}`, which is no task set in CSV", file.display());
-                return Err(Failure::input(message, "write `utility:` to each task, or leave `--utilities` out"));
+                return Err(Failure::input(
+                    Code::ConflictingOptions,
+                    message,
+                    "write `utility:` to each task, or leave `--utilities` out",
+                ));
             }
             for policy in &policies {
                 let (policy, placement) = (Some(*policy), args.placement);
@@ -299,7 +303,11 @@ impl Cases<'_> {
                 let run = runs::simulate(system, &scenario, length).map_err(|why| {
                     let name = takt_workload::policy_text(policy);
                     let message = format!("{name} cannot schedule this at a load of {}: {why}", ratio(load));
-                    Failure::input(message, "leave it out of `--policies`, or change `--cpus` or `--loads`")
+                    Failure::input(
+                        Code::UnsuitablePolicy,
+                        message,
+                        "leave it out of `--policies`, or change `--cpus` or `--loads`",
+                    )
                 })?;
                 found.runs.push(run);
                 found.fallbacks.push(assigned.flatten().is_some_and(|assigned| assigned.fallback));
@@ -318,7 +326,7 @@ impl Cases<'_> {
         }
         let tasks = self.args.kind.draw(load, index).map_err(impossible)?;
         let utilities = of(&tasks)?;
-        let why = |_| Failure::input("such periods are too long", "shorten `--periods`");
+        let why = |_| Failure::input(Code::OutOfRange, "such periods are too long", "shorten `--periods`");
         let set = TaskSet::new(tasks, Span::from_us(1)).map_err(why)?;
         let with = |(task, utility)| Task { utility: Some(Utility::Step(utility)), ..described(task, &set) };
         Ok(set.tasks.iter().zip(utilities).map(with).collect())

@@ -16,6 +16,7 @@ pub(super) use cases::fingerprint;
 pub(super) use report::{cells, millionths, quoted};
 use std::io::{self, Write};
 use takt_core::time::Span;
+use takt_workload::Code;
 
 /// Runs of one load that one thread takes at a time.
 const BLOCK: u64 = 5;
@@ -53,7 +54,7 @@ pub(super) fn run(args: &Args) -> Outcome {
 fn position(name: &str, names: &[String]) -> Result<usize, Failure> {
     let unknown = || {
         let message = format!("`--against {name}` is none of the policies");
-        Failure::input(message, &format!("name one of {}", names.join(", ")))
+        Failure::input(Code::UnknownName, message, &format!("name one of {}", names.join(", ")))
     };
     names.iter().position(|n| n == name).ok_or_else(unknown)
 }
