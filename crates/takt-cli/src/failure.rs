@@ -10,6 +10,11 @@ pub(crate) fn colour(stream: &impl anstream::stream::RawStream) -> bool {
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }
 
+/// The text of an error, without characters that a terminal would obey or hide.
+fn coded(code: Code, message: &str) -> String {
+    format!("error[{code}]: {}", message.chars().map(takt_workload::visible).collect::<String>())
+}
+
 /// A failure and its exit status.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -20,7 +25,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// Status 2: the input or the way it was called is wrong.
     pub(crate) fn input(code: Code, message: impl std::fmt::Display, hint: &str) -> Failure {
-        Failure { status: 2, text: format!("error[{code}]: {message}\nhint: {hint}") }
+        Failure { status: 2, text: coded(code, &format!("{message}\nhint: {hint}")) }
     }
     /// Status 2: faults of a workload file.
     pub(crate) fn diagnostics(source: &Source, faults: &[Diagnostic]) -> Failure {
@@ -45,11 +50,11 @@ impl Failure {
     }
     /// Status 3: this machine cannot.
     pub(crate) fn machine(code: Code, message: impl std::fmt::Display, fix: &str) -> Failure {
-        Failure { status: 3, text: format!("error[{code}]: {message}\nfix: {fix}") }
+        Failure { status: 3, text: coded(code, &format!("{message}\nfix: {fix}")) }
     }
     /// Another status, for commands that stand in for DEmOS's.
     pub(crate) fn status(status: u8, code: Code, message: impl std::fmt::Display) -> Failure {
-        Failure { status, text: format!("error[{code}]: {message}") }
+        Failure { status, text: coded(code, &message.to_string()) }
     }
     /// A file could not be written or read.
     pub(crate) fn file(action: &str, path: &std::path::Path, error: &io::Error) -> Failure {
@@ -63,10 +68,9 @@ impl Failure {
             if path == std::path::Path::new("-") { "standard output".into() } else { format!("`{}`", path.display()) };
         Failure {
             status: 1,
-            text: format!(
-                "error[{}]: cannot write {name}: {error}\nhint: {}",
+            text: coded(
                 Code::UnwritableFile,
-                takt_workload::remedy(error)
+                &format!("cannot write {name}: {error}\nhint: {}", takt_workload::remedy(error)),
             ),
         }
     }

@@ -6,7 +6,7 @@ pub(crate) mod tables;
 
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
-pub(crate) use tables::{Cell, aligned, alike, percent, short, table};
+pub(crate) use tables::{Cell, aligned, alike, percent, short, table, visible};
 use takt_core::model::{Domain, Hosts, PolicySpec};
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
@@ -197,7 +197,7 @@ impl Summary<'_> {
             writeln!(out, "domain {name}: CPU {}, {}", domain.cpus, policy(&domain.policy))?;
         }
         assignment::warn(&assignment::refused(self.workload), self.workload, out)?;
-        self.remarks().iter().try_for_each(|remark| writeln!(out, "{remark}"))
+        self.remarks().iter().try_for_each(|remark| writeln!(out, "{}", visible(remark)))
     }
 
     /// Notes and warnings about the counts, each a line.

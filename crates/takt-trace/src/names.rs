@@ -33,6 +33,14 @@ const COMPLETIONS: [(Completion, &str); 4] = [
     (Completion::None, "none"),
 ];
 
+/// Reports whether a chart shows another character in the place of this one: a control character, or one that changes a text and
+/// has no width of its own.
+pub(crate) fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
 fn name_of<T: PartialEq>(table: &[(T, &'static str)], value: &T) -> &'static str {
     table.iter().find(|(v, _)| v == value).map_or("", |(_, name)| name)
 }

@@ -2,7 +2,7 @@
 
 use crate::Source;
 use crate::code::Code;
-use crate::text::clipped;
+use crate::text::{clipped, visible};
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use std::ops::Range;
 
@@ -150,17 +150,6 @@ pub(crate) fn named<'n>(text: &str, name: impl Fn(usize) -> Option<&'n str>) -> 
         };
     }
     out + rest
-}
-
-/// A printable stand-in of the same length in UTF-8, so that offsets stay valid.
-fn visible(c: char) -> char {
-    match c {
-        '\n' | '\t' => c,
-        '\r' => ' ',
-        c if c.is_control() && c.len_utf8() == 1 => '?',
-        c if c.is_control() => '\u{bf}',
-        c => c,
-    }
 }
 
 fn printable(text: &str) -> String {

@@ -65,6 +65,7 @@ pub use reading::Unreadable;
 pub use settings::{AssignedPriorities, OnCrash, Options, Realtime, Settings};
 pub use source::{MAX_BYTES, Source, remedy};
 pub use steps::runtime_of_steps;
+pub use text::visible;
 pub use utility::utility_text;
 pub use value::{MAX_DURATION, duration_text, nearest, parse_cpus, parse_duration};
 pub use workload::Workload;

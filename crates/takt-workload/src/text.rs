@@ -15,3 +15,43 @@ pub(crate) fn clipped(name: &str) -> String {
     }
     name.chars().take(MOST).chain(['…']).collect()
 }
+
+/// Reports whether a character changes a text and has no width of its own: marks of the direction of writing, joiners, separators.
+fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The character, or a printable stand-in for one that a terminal would obey or hide. Both have the same length in UTF-8, so that
+/// offsets stay valid.
+#[must_use]
+pub fn visible(c: char) -> char {
+    match c {
+        '\n' | '\t' => c,
+        '\r' => ' ',
+        c if !c.is_control() && !is_hidden(c) => c,
+        c => match c.len_utf8() {
+            1 => '?',
+            2 => '\u{bf}',
+            _ => '\u{fffd}',
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stand_ins_have_the_length_of_what_they_replace() {
+        for c in '\0'..=char::MAX {
+            let shown = visible(c);
+            assert_eq!(shown.len_utf8(), c.len_utf8(), "{c:?}");
+            assert!(matches!(shown, '\n' | '\t') || !shown.is_control() && !is_hidden(shown), "{c:?}");
+        }
+        for c in "\u{202a}\u{202e}\u{2066}\u{2069}\u{200e}\u{200f}\u{61c}\u{200b}\u{feff}".chars() {
+            assert_ne!(visible(c), c, "{c:?}");
+        }
+        assert_eq!("Größe 周期".chars().map(visible).collect::<String>(), "Größe 周期");
+    }
+}

@@ -400,7 +400,9 @@ fn print(
         short(effort.quantile(990)),
         short(effort.max())
     )?;
-    remarks(workload, report, realtime).iter().try_for_each(|remark| writeln!(out, "{remark}"))
+    remarks(workload, report, realtime)
+        .iter()
+        .try_for_each(|remark| writeln!(out, "{}", crate::report::visible(remark)))
 }
 
 /// Whether the signal of this number is the one that reports aborts to the task's process.

@@ -53,7 +53,7 @@ impl Cell {
 
     fn text(&self, form: &Form) -> String {
         match self {
-            Cell::Text(text) => text.clone(),
+            Cell::Text(text) => visible(text),
             Cell::Exact(span) | Cell::Measured(span) => form.text(*span),
         }
     }
@@ -121,6 +121,11 @@ pub(crate) fn short(time: Span) -> String {
 /// Prints rows with aligned columns: the first to the left, the others to the right.
 pub(crate) fn table<C: Clone + Into<Cell>>(out: &mut impl Write, rows: &[Vec<C>]) -> io::Result<()> {
     aligned(out, rows, |column| column == 0)
+}
+
+/// The text without characters that a terminal would obey or hide.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars().map(takt_workload::visible).collect()
 }
 
 /// Prints rows with aligned columns: those for which `left` holds, which are of words, to the left, the others to the right.

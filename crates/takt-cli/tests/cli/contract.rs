@@ -455,6 +455,14 @@ fn a_workload_comes_from_standard_input() {
 }
 
 #[test]
+fn marks_of_direction_in_names_are_replaced() {
+    let room = Room::with("policy: edf\ntasks: [{name: a\u{202e}b\u{200b}, period: 10ms, runtime: 3ms}]\n");
+    let done = room.takt(&["sim", "w.yaml", "--gantt", "a.svg", "--duration", "20ms"]).expect(0);
+    let shown = done.stdout + &room.takt(&["check", "w.yaml"]).expect(0).stdout + &room.text("a.svg");
+    assert!(shown.contains("a\u{fffd}b\u{fffd}") && !shown.contains(['\u{202e}', '\u{200b}']), "{shown}");
+}
+
+#[test]
 fn a_range_after_the_end_of_a_run_is_refused() {
     let room = Room::with("policy: edf\ntasks: [{name: a, period: 10ms, runtime: 3ms}]\n");
     let late = ["sim", "w.yaml", "--duration", "100ms", "--gantt", "a.svg", "--gantt-range", "1h..2h"];

@@ -1,8 +1,8 @@
 //! The chart for a terminal.
 
 use super::rows::{cpu_rows, groups, heading, nice, range};
-use crate::Trace;
 use crate::timeline::{Interval, Timeline};
+use crate::{Trace, names};
 use std::fmt::Write;
 use takt_core::record::Outcome;
 use takt_core::time::{Span, Time};
@@ -147,7 +147,7 @@ fn color(task: usize) -> u8 {
 
 fn short(label: &str) -> String {
     // What a terminal would obey is not printed.
-    let label: String = label.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let label: String = label.chars().map(|c| if names::is_hidden(c) { '?' } else { c }).collect();
     if label.chars().count() <= LABEL_MOST {
         return label;
     }
