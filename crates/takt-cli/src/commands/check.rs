@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Print the file in its canonical form instead
     #[arg(long)]
     canonical: bool,
-    /// Print which CPU each task has also where the policy splits none; JSON always says it
+    /// Print the CPU of each task even if the policy splits no task; JSON always has it
     #[arg(long, conflicts_with_all = ["canonical", "json"])]
     assignment: bool,
     /// Print one JSON object

@@ -22,18 +22,18 @@ use takt_core::stats::Rates;
 use takt_core::time::{Span, Time};
 use takt_workload::{Workload, canonical};
 
-/// How policies do as there are more and more instances of one program, such as players of a movie
+/// Compare policies as the number of instances of one program rises, such as players of a movie
 ///
-/// For each number of copies and each policy: how many jobs the copies complete in each second, that is frames per second where a
-/// job is a frame. Each second is judged by the copy that completed the fewest. Jobs count whether in time or late. Each seed lets
-/// each copy begin at another instant of its period and, where the file lists what its jobs need (`execution`), at another place of
-/// that list; a seed says the same of a copy whatever their number and the policy. Seconds count in which all copies are at work.
+/// For each number of copies and each policy, counts the jobs that each copy completes in each second. If a job is a frame, these are
+/// frames per second. The copy that completed the fewest jobs decides for its second. Late jobs count, too. Each seed draws the instant of its
+/// period at which each copy begins. If the file lists execution times (`execution`), the seed also draws the first place in that
+/// list. A seed draws the same for a copy under every policy and number of copies. Only seconds in which all copies run count.
 ///
-/// Prints CSV: a row for each number and policy. `worst` is the fewest of all seconds, `typical` the mean over the seconds of the
-/// fewest, `dsr` the part of all jobs that met their deadline, each as the mean over the seeds; a column `_ci95` is half the width
-/// of its 95 % confidence interval (Student's t). `proven` says whether a test of `takt check` proves that all deadlines are met as
-/// long as no job needs more than its reservation, or than its runtime where nothing is reserved. Where `runs` is 0, the policy
-/// refuses so many.
+/// Prints CSV: a row for each number and policy. `worst` is the fewest jobs of all seconds, `typical` the mean of the fewest over the
+/// seconds. `dsr` is the part of all jobs that met their deadline. Each is the mean over the seeds, and a column `_ci95` is half the
+/// width of its 95 % confidence interval (Student's t). `proven` reports whether a test of `takt check` proves that all deadlines are
+/// met. The proof assumes that no job needs more than its reservation, or than its runtime without one. If `runs` is 0, the policy
+/// refuses this number of copies.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Workload with the task
@@ -57,7 +57,7 @@ pub(super) struct Args {
     /// How partitioned policies place tasks; by default as the file says, or ffd
     #[arg(long, value_parser = placement)]
     placement: Option<Placement>,
-    /// Draw the fewest of each second over the time, a field for each number of copies
+    /// Draw the fewest jobs of each second over time, with a panel for each number of copies
     #[arg(long, value_name = "OUT.svg")]
     over_time: Option<PathBuf>,
     #[command(flatten)]

@@ -20,11 +20,12 @@ use takt_core::cpus::MAX_CPUS;
 use takt_core::model::{Placement, PolicySpec};
 use takt_core::time::Span;
 
-/// The part of random task sets that each test accepts, over the total utilisation
+/// Part of random task sets that each test accepts, over the total utilisation
 ///
-/// Without options this is figure 13 of AIRS (Kato, Rajkumar, Ishikawa, ECRTS 2010) in smaller steps: four CPUs, 1000 sets for
-/// each point. Prints CSV: a row for each point, with the part of its sets that each test accepts (a simulated policy: that met
-/// all deadlines; `necessary`: that it does not refuse). The same seed gives the same bytes, whatever the number of threads.
+/// Without options this is figure 13 of AIRS (Kato, Rajkumar, Ishikawa, ECRTS 2010) in smaller steps: four CPUs, 1000 sets for each
+/// point. Prints CSV: a row for each point, with the part of its sets that each test accepts. For a simulated policy it is the part
+/// that met all deadlines, for `necessary` the part that it does not refuse. The same seed gives the same bytes, whatever the number
+/// of threads.
 ///
 /// If the verdict is unknown for some sets, the cell is a lower bound, such as `>=0.7500`; if it is unknown for all, `unknown`. A
 /// column `TEST_unknown` then has the part of unknown verdicts. A test that applies to none of the sets is refused.
@@ -45,7 +46,7 @@ pub(super) struct Args {
     /// How simulated policies place tasks on CPUs, as in `sim:p-edf`: ff, bf, wf, ffd, bfd or wfd; by default ffd
     #[arg(long, value_parser = placement)]
     placement: Option<Placement>,
-    /// Simulated time, from a release of all tasks together on
+    /// Simulated time, beginning with a release of all tasks together
     #[arg(long, value_parser = duration, default_value = "60s")]
     duration: Span,
     /// Rule that assigns priorities for simulated policies that rank by priority

@@ -12,16 +12,16 @@ use takt_core::model::{Late, Need, Placement, PolicySpec};
 use takt_core::scenario::Costs;
 use takt_core::time::Span;
 
-/// What policies make of the same jobs as the load rises: deadlines met, utility accrued, migrations
+/// Compare policies on the same jobs as the load rises: deadlines met, utility accrued, migrations
 ///
-/// With FILE, a load is the factor on what its jobs need: their runtimes, `execution` and the runs of their `steps` (not those of
-/// handlers, nor budgets), and each seed is a run. Without, a load is the total utilisation of random task sets, released together,
-/// and each set is a run. All policies get the same jobs; those are counted whose deadline is not beyond the end.
+/// With FILE, a load is a factor on the execution times of its jobs: `runtime`, `execution` and the runs of `steps`. It leaves
+/// handlers and budgets as they are, and each seed is a run. Without FILE, a load is the total utilisation of random task sets,
+/// released together, and each set is a run. All policies get the same jobs. A job is counted if its deadline is not after the end.
 ///
-/// Prints CSV: a row for each load and policy with means over the runs. `dsr` is the part of the jobs that met their deadline,
-/// `aur` the part of their utility that was accrued, `missed` and `aborted` are parts of the jobs, too; the rest is numbers per
-/// run. A column `_ci95` is half the width of the 95 % confidence interval of the mean before it (Student's t). The same seed gives
-/// the same bytes, whatever the number of threads.
+/// Prints CSV: a row for each load and policy with means over the runs. `dsr` is the part of the jobs that met their deadline, `aur`
+/// the accrued part of their utility. `missed` and `aborted` are parts of the jobs, too; the other columns are numbers per run. A
+/// column `_ci95` is half the width of the 95 % confidence interval of the mean before it (Student's t). The same seed gives the same
+/// bytes, whatever the number of threads.
 #[derive(clap::Args, Debug)]
 pub(in super::super) struct Args {
     /// Workload whose jobs are scaled; without it, random task sets
@@ -39,7 +39,7 @@ pub(in super::super) struct Args {
     /// Simulated time of each run
     #[arg(long, value_parser = duration, default_value = "10s")]
     pub(super) duration: Span,
-    /// Seeds of the runs of a file, such as `1..5`; for what it draws at random
+    /// Seeds of the runs of a file with random values, such as `1..5`
     #[arg(long, value_name = "FIRST..LAST", value_parser = seeds, default_value = "1", requires = "file")]
     pub(super) seeds: Seeds,
     /// Number of random sets for each load
@@ -49,23 +49,23 @@ pub(in super::super) struct Args {
     /// order)
     #[arg(long, value_name = "KIND", value_parser = utilities, default_value = "uniform:1..100")]
     pub(super) utilities: Utilities,
-    /// What becomes of late jobs
+    /// Rule for late jobs
     #[arg(long, value_enum, default_value_t = LateRule::Auto)]
     pub(super) late: LateRule,
     /// How partitioned policies place tasks on CPUs: ff, bf, wf, ffd, bfd or wfd
     #[arg(long, value_parser = placement)]
     pub(super) placement: Option<Placement>,
-    /// Rule that assigns priorities for policies that rank by priority, to random sets and to a FILE that cannot state priorities
-    /// (CSV, ChronOS); by default rm
+    /// Rule that assigns priorities, for policies that rank by priority; by default rm. For random sets and a FILE that cannot state
+    /// priorities (CSV, ChronOS)
     #[arg(long, value_enum)]
     pub(super) priorities: Option<Priorities>,
-    /// What the simulated machine costs, in place of the file's costs: `context_switch=4us,migration=8us`
+    /// Costs of the simulated machine, in place of the file's costs: `context_switch=4us,migration=8us`
     #[arg(long, value_name = "COSTS", value_parser = costs)]
     pub(super) costs: Option<Costs>,
-    /// Adds the differences from this policy, run by run, with their own confidence intervals
+    /// Add the differences from this policy, run by run, with their own confidence intervals
     #[arg(long, value_name = "POLICY")]
     pub(super) against: Option<String>,
-    /// Write every single run down
+    /// Write a row for every run
     #[arg(long, value_name = "OUT.csv")]
     pub(super) runs: Option<PathBuf>,
     #[command(flatten)]
@@ -76,8 +76,8 @@ pub(in super::super) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 pub(super) enum LateRule {
-    /// What the file says (`late`); where it says nothing, they are aborted at the deadline under policies that go by utility,
-    /// else they continue
+    /// The rule of the file (`late`). Without one, policies that rank by utility abort them at the deadline; under others they
+    /// continue
     Auto,
     /// They continue
     Continue,
