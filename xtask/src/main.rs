@@ -7,6 +7,7 @@ mod instructions;
 mod metal;
 mod phrases;
 mod policy_names;
+mod sentences;
 mod tidy;
 mod vm;
 mod workspace;

@@ -3,6 +3,7 @@
 use crate::circles;
 use crate::phrases;
 use crate::policy_names;
+use crate::sentences;
 use crate::workspace::{Outcome, metadata, root};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,7 @@ fn findings(root: &Path) -> anyhow::Result<Vec<String>> {
     texts.iter().for_each(|(file, text)| source_file(file, text, &mut findings));
     findings.extend(policy_names::findings(texts.iter().map(|(file, text)| (*file, text.as_str())))?);
     findings.extend(phrases::findings(texts.iter().map(|(file, text)| (*file, text.as_str())))?);
+    findings.extend(sentences::findings(texts.iter().map(|(file, text)| (*file, text.as_str()))));
     Ok(findings)
 }
 

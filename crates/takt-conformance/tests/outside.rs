@@ -166,6 +166,20 @@ static MONOTONIC: Entry = Entry {
 };
 
 #[test]
+fn the_page_shows_the_rank_that_depends_on_a_setting() {
+    let (page, own) = (include_str!("../../../docs/writing-policies.md"), include_str!("outside.rs"));
+    let code = own
+        .split("\n\n")
+        .skip_while(|part| !part.starts_with("/// Fixed ranks"))
+        .take_while(|part| !part.starts_with("#[test]"));
+    let code: Vec<&str> = code.collect();
+    assert!(
+        page.contains(&format!("```rust\n{}\n```", code.join("\n\n"))),
+        "docs/writing-policies.md shows another ordering"
+    );
+}
+
+#[test]
 fn a_rank_that_depends_on_a_setting_conforms() {
     let stated = |job: &Waiting<'_>| {
         let rank = monotonic_rank(&job.policy, job.task);
