@@ -210,7 +210,8 @@ impl Summary<'_> {
             }
             if c.cut_off > c.overruns {
                 let n = c.cut_off - c.overruns;
-                remarks.push(format!("warning: {name} used up its budget {} before it signalled completion", times(n)));
+                remarks
+                    .push(format!("warning: {name} exhausted its budget {} before it signalled completion", times(n)));
             }
             if c.behind > 0 {
                 let jobs = if c.behind == 1 { "1 job".to_owned() } else { format!("{} jobs", c.behind) };
@@ -250,8 +251,7 @@ impl Summary<'_> {
             });
         }
         if self.windows_lost > 0 {
-            remarks
-                .push(format!("warning: {} windows were lost because the scheduler came too late", self.windows_lost));
+            remarks.push(format!("warning: {} windows were lost because the scheduler was late", self.windows_lost));
         }
         remarks
     }

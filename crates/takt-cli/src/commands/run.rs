@@ -455,7 +455,7 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
     }
     if report.dropped > 0 {
         remarks.push(format!(
-            "warning: {} trace records were lost because they were not taken over in time",
+            "warning: {} trace records were lost because the trace was not written in time",
             report.dropped
         ));
     }

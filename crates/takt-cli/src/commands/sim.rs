@@ -323,7 +323,7 @@ fn write_rounds(path: &Path, header: &takt_trace::Header, rounds: &Rounds) -> Re
     };
     write().map_err(|e| Failure::file("write", path, &e))?;
     if rounds.all.is_empty() {
-        let note = "note: there were no rounds; only a policy that hands out time in rounds (ipi) has them";
+        let note = "note: there were no rounds; only a policy that schedules in rounds (ipi) has them";
         let _ = writeln!(io::stderr(), "{note}");
     }
     Ok(())

@@ -26,7 +26,7 @@ pub const MAPPERS: &[MapperEntry] = &[THREE_PASS, in_order::ENTRY];
 
 const THREE_PASS: MapperEntry = MapperEntry {
     name: "three-pass",
-    summary: "who runs stays, then who ran there last, then the rest (ChronOS)",
+    summary: "running jobs stay, then a CPU's last job, then others (ChronOS)",
     manual: "\
 A chosen job that runs stays where it is. Then each free CPU takes a chosen job that ran there last; of several the least urgent
 one, as in the paper's figure 4. Then the jobs left over take the CPUs left over. So no running job moves, and of m jobs that ran

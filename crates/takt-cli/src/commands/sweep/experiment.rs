@@ -106,7 +106,7 @@ pub(super) fn carry_out<T: Found>(
                     let path = path.display();
                     let _ = writeln!(
                         io::stderr(),
-                        "interrupted: `{path}` keeps {done} of {total}; the same command goes on"
+                        "interrupted: `{path}` keeps {done} of {total}; the same command continues from there"
                     );
                 }
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
