@@ -173,10 +173,10 @@ The policy of a domain can be switched while the system runs. The new policy tak
 resources that it holds or waits for, and its active handler. Budgets granted by the previous policy are dropped; budgets
 declared by the tasks are kept.
 
-Domains may share resources. A job that holds a resource does not become more urgent if a job of another domain waits for it,
-because the ranks of two policies cannot be compared. If jobs of several domains wait for a resource, it goes to the job
-whose own policy gives it the lower rank number. A cycle of waiting jobs is broken by the policy of the job that closed it,
-if that policy ranks by utility.
+Domains may share resources. If a job of another domain waits for a resource, its holder does not become more urgent, because
+the ranks of two policies cannot be compared. If jobs of several domains wait for a resource, it goes to the job whose own
+policy gives it the lower rank number. A cycle of waiting jobs is broken by the policy of the job that closed it, if that
+policy ranks by utility.
 
 **When.** Parts of a system must not disturb each other, or differ in kind. An example is control loops under `dasa` on one
 CPU beside media under `g-edf` on the others. Domains also compare policies under the same load at the same time.

@@ -43,9 +43,9 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Takes the ready jobs in decreasing order of utility per remaining time. Each is assigned to a CPU on which all its jobs, in
-order of deadline, are still in time, and among these to the one with the least load. A job without such a CPU is left out.
-The first job of each CPU runs. This is repeated at every event, so jobs that are left out are tried again.
+Takes the ready jobs in decreasing order of utility per remaining time. A job is assigned to a CPU on which all jobs are
+still in time with it, in order of deadline. Among several it is the CPU with the least load. A job without such a CPU is
+left out. The first job of each CPU runs. This is repeated at every event, so jobs that are left out are tried again.
 
 **When.** On several CPUs under overload: there it accrues more than `ng-gua`. It does not become global EDF at light load,
 and may miss deadlines that `g-edf` meets. A job with high density and much slack takes a CPU, and two urgent jobs share

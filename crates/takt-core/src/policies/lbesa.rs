@@ -46,8 +46,8 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Sorts all jobs by deadline at every event. While some job would be late, the job with the lowest potential utility density
-(utility per remaining time) is left out, but never the last one. The first remaining job runs.
+Sorts all jobs by deadline at every event. While some job would be late, the job with the lowest potential utility density is
+left out, but never the last one. The density is the utility per remaining time. The first remaining job runs.
 
 **When.** Under overload on one CPU. While everything can be met and deadlines are distinct it runs exactly as EDF does.
 Unlike `dasa-nd` it also sheds jobs of low density that do not make others late. Jobs that would fit again at the end run in

@@ -117,7 +117,7 @@ counts with its own deadline and runtime.
 **Source.** Mok, thesis, MIT, 1983; Oh and Yang, RTCSA 1998.
 
 **Example.** `policy: g-llf` on two CPUs with three tasks of `runtime: 2ms` and `period: 3ms`: the third starts at 1 ms, when
-the others are ahead of it by the threshold. All deadlines are met; `g-edf` misses one in each period."
+its laxity is smaller by the threshold. All deadlines are met; `g-edf` misses one in each period."
     ),
     build: scope::build::<LeastLaxity>,
 };

@@ -277,8 +277,8 @@ pub static ENTRY: Entry = Entry {
         "\
 Divides time into planes at every release and deadline. In a plane each job gets its part of the fluid schedule, its local
 time. In the fluid schedule a job runs at the constant rate of its runtime by its deadline. The m jobs with the largest local
-times run. The policy decides again at two instants: when a running job has exhausted its local time, and when the local time
-of a waiting job equals the rest of the plane.
+times run. The policy decides again when a running job has exhausted its local time. It also decides when the local time of a
+waiting job equals the rest of the plane.
 
 **When.** On m identical CPUs it meets every deadline of periodic and sporadic tasks with implicit deadlines. The utilisation
 is at most m, and no job exceeds its runtime. With deadlines below the periods it does so when the sum of runtime / deadline

@@ -75,7 +75,7 @@ repeated at every event, so jobs that are left out are tried again.
 with the same migrations. Under overload it sheds the jobs with the lowest density, CPU by CPU. `g-gua` accrues more under
 overload and may miss what `g-edf` meets.
 
-**Settings.** `load` is the load that an assigned job adds to its CPU: `remaining` is its remaining time, `declared` its
+**Settings.** `load` is the load that an assigned job adds to its CPU. `remaining` is its remaining time, `declared` its
 whole declared runtime, as in ChronOS. With `declared`, a CPU can seem overloaded although it is not, and deadlines are
 missed that `g-edf` meets.
 

@@ -53,9 +53,8 @@ switches and migrates less than `g-edf` and collapses like it.
 
 **Ties.** The earlier release first, then the lower task number. Every task needs a deadline; background work can have a long one.
 
-**Late jobs.** If the next job of a task has been released when a job ends, it queues with the others, as a new segment does
-in ChronOS. With `successor: keep` the job continues at once on the same CPU, like a task that never leaves it between two
-jobs.
+**Late jobs.** If the next job of a task has been released when a job ends, it queues with the others, like a new segment of
+ChronOS. With `successor: keep` the job continues at once on the same CPU, like a task that never leaves it between two jobs.
 
 **Resources.** Protocols matter only for jobs that block while they hold a resource, because a running job is not preempted.
 

@@ -228,8 +228,8 @@ pub static ENTRY: Entry = Entry {
 Rounds every task to E quanta in P (its runtime up, its deadline or period down) and cuts each job into E subtasks. Subtask
 i, counted from zero, has the window from floor(P i / E) to ceil(P (i + 1) / E). In each quantum the m most urgent eligible
 subtasks run. The earliest end of the window is first, then a window that overlaps the next one, then the later group
-deadline, at which a chain of such windows ends. With `early: yes` the later subtasks of a job may run before their windows
-(ERfair).
+deadline. A chain of such windows ends at the group deadline. With `early: yes` the later subtasks of a job may run before
+their windows (ERfair).
 
 **When.** On m identical CPUs it meets every deadline of periodic and sporadic tasks under two conditions. The sum of E / P
 is at most m, and the tasks keep to the grid of quanta (see below). Every job gets its share evenly, within one quantum. The

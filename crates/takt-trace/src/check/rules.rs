@@ -57,7 +57,7 @@ impl Checker<'_> {
         let owner = self.owners.get(&resource).copied().filter(|owner| *owner != task);
         match (granted, owner) {
             (true, Some(owner)) => {
-                let message = format!("it is given {name}, which {} holds", self.name(owner));
+                let message = format!("it gets {name}, which {} holds", self.name(owner));
                 self.find(task, "resource", message);
             }
             (false, None) => self.find(task, "resource", format!("it is refused {name}, which no other job holds")),
@@ -87,7 +87,7 @@ impl Checker<'_> {
     pub(super) fn give_back(&mut self, task: TaskId, resource: ResourceId) {
         if self.owners.get(&resource) != Some(&task) {
             let name = self.trace.header.resource(resource);
-            self.find(task, "resource", format!("it gives back {name} without holding it"));
+            self.find(task, "resource", format!("it unlocks {name} without holding it"));
             return;
         }
         self.owners.remove(&resource);
@@ -100,7 +100,11 @@ impl Checker<'_> {
             && self.at > since
         {
             let name = self.trace.header.resource(resource);
-            self.find(task, "resource", format!("it runs on for {} while it waits for {name}", self.at - since));
+            self.find(
+                task,
+                "resource",
+                format!("it continues to run for {} while it waits for {name}", self.at - since),
+            );
         }
     }
 

@@ -22,11 +22,11 @@ pub static ENTRY: Entry = Entry {
     },
     manual: concat!(
         "\
-As `polling-server` (a task with a `reservation` of Q and P has a server, the others are periodic tasks beside it), but the
-server keeps its budget while it has no job. At the next multiple of P it has Q again and not more.
+As `polling-server`, but the server keeps its budget while it has no job. A task with a `reservation` of Q and P has a
+server, the others are periodic tasks beside it. At the next multiple of P it has Q again and not more.
 
-**When.** Aperiodic jobs should start at once. The others bear the cost: a server that uses its budget at the end of one
-period and at the beginning of the next delays them for 2Q in a row. So fewer of them are schedulable than beside a polling
+**When.** Aperiodic jobs should start at once. The others bear the cost. A server that uses its budget at the end of one
+period and again at the beginning of the next delays them for 2Q. So fewer of them are schedulable than beside a polling
 server. `takt check` treats the server as a periodic task with a release jitter of P - Q.
 
 ",

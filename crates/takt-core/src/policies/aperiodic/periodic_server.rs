@@ -67,9 +67,9 @@ pub static ENTRY: Entry = Entry {
     },
     manual: concat!(
         "\
-As `polling-server` (a task with a `reservation` of Q and P has a server, the others are periodic tasks beside it), but the
-server keeps its budget while it has no job. This budget shrinks with time while no job ahead of the server is ready. Others
-run in that time. At each multiple of P the server has Q again.
+As `polling-server`, but the server keeps its budget while it has no job. A task with a `reservation` of Q and P has a
+server, the others are periodic tasks beside it. An unused budget shrinks with time while no job ahead of the server is
+ready. Others run in that time. At each multiple of P the server has Q again.
 
 **When.** Jobs released shortly after a multiple of P should not wait for the next one, without a cost for others. For them
 the server is a periodic task, like a polling server. In a hierarchy of fixed priorities it is the server that leaves the

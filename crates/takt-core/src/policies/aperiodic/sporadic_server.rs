@@ -105,8 +105,8 @@ pub static ENTRY: Entry = Entry {
     },
     manual: concat!(
         "\
-As `polling-server` (a task with a `reservation` of Q and P has a server, the others are periodic tasks beside it), but the
-server keeps its budget as long as it has no job. Each part of the budget is replenished P after the instant from which on it
+As `polling-server`, but the server keeps its budget as long as it has no job. A task with a `reservation` of Q and P has a
+server, the others are periodic tasks beside it. Each part of the budget is replenished P after the instant from which on it
 could be used.
 
 When a job is released and the server has budget, that instant is the release. When the server has no more jobs, the used

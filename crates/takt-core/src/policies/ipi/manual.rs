@@ -38,17 +38,17 @@ set points when they change. Within a round tasks run in the order of their age,
 the start). A task that finishes, blocks or yields ends its burst early; if its next job has been released already, it
 continues. A task's own `budget` remains a limit: a job that exhausts it is aborted.
 
-**Waking.** A task that wakes in the middle of a round runs when the round comes to it (`wake: turn`), which it may have passed.
-Under `cut` the present burst ends at once besides, as in Miosix from 2.5 on. Under `next` the task runs after the present
-burst and under `preempt` before the rest of it, with its present part of the round, but never twice its part.
+**Waking.** A task that wakes in the middle of a round runs when the round comes to it (`wake: turn`), which it may have
+passed. Under `cut` the present burst ends at once besides, as in Miosix from 2.5 on. Under `next` the task runs after the
+present burst, under `preempt` before the rest of it. It has its present part of the round, but never twice its part.
 
 **Presets.** `thesis` is Terraneo's scheduler as he set it in 2011. `improved` keeps the law and changes what surrounds it:
 parts by rate (a task that comes often must come soon), a round of at most half of the shortest period and bursts down to 0.1
 ms, preemption by tasks that wake, a new start only when a set point has moved by more than a hundredth, overload judged over
 all tasks, and gains for the real delay of the loop (kpi 1, krr 1, zrr 0.75: both poles at 0.5, so nothing oscillates; a new
 set point is reached after half the rounds). The price is scatter: random lateness of single bursts makes the length of the
-round scatter 1.44 times as much as it does itself, against 1.16 times with the thesis' gains and 2.45 times at dead beat
-(kpi 1, krr 2, zrr 0.5).
+round scatter 1.44 times as much as the lateness, against 1.16 times with the thesis' gains and 2.45 times at dead beat (kpi 1,
+krr 2, zrr 0.5).
 
 **Corrections.** Against the thesis' text: algorithm 1 sets τ°_i = α_i τ°_r and leaves b_c unused, figure 2.2 and equation
 2.5 have α_i (τ_r + b_c), which is used here; equation 2.6 has krr (1 + zrr) where the zero of equation 2.7 needs krr (1 -

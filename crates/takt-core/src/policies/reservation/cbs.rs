@@ -86,11 +86,11 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Every task has a server with a budget of Q in each period of P, and a relative deadline D: its `reservation`, or its
+Every task has a server with a budget of Q in each period of P, and a relative deadline D. They are its `reservation`, or its
 `runtime` and `period`. D is P unless the reservation has a `deadline`; the next two paragraphs are about D = P. Jobs are
 ranked by the deadline s of their server, not by their own. e is the remaining budget.
 
-A server wakes up when a job is released or resumes. It keeps e and s if e is less than (s - now) Q / P; else it gets s = now
+A server wakes up when a job is released or resumes. It keeps e and s if e is less than (s - now) Q / P. Else it gets s = now
 + P and e = Q. While its jobs run, e shrinks. When the budget of a *soft* server is exhausted, it gets another Q at once, and
 s moves by P: it continues, but behind others. A *hard* server is throttled: it does not run until s, even on an idle CPU.
 Then s moves by P and Q is added. An overrun before the exhaustion was detected is subtracted from the next budgets. A server
@@ -101,16 +101,16 @@ with the same e and s. A job that yields gives up the remaining budget of a hard
 - D + P. A hard server waits for this instant; then s moves by P and Q is added. A server that wakes up earlier does not
 start again. Until s it keeps s, and at most (s - now) Q / D of e (the revised wake-up rule). After s it has no budget, and a
 hard server waits for its next period. Whenever a hard server would wait, a soft one gets the budget of the next period at
-once, with s + P. A hard server whose budget was just exhausted gets the next one when its next period begins, as in the
-kernel, with or without a job. A job released later gets only (s - now) Q / D of it, or none until the period after. A task
-that uses slightly less than Q is not affected. Other policies refuse such reservations.
+once, with s + P. A hard server with an exhausted budget gets the next one at its next period, with or without a job, as in
+the kernel. A job released later gets only (s - now) Q / D of it, or none until the period after. A task that uses slightly
+less than Q is not affected. Other policies refuse such reservations.
 
 **When.** Tasks whose runtimes are not known well, such as players of films, run beside others that must not suffer. On one
-CPU with a sum of Q / P of at most 1, a task that stays within Q in each P meets its deadlines, independently of other tasks.
-With D < P that sum is not sufficient: two servers of 4 ms in 12 ms, both with deadlines of 5 ms, are late. SCHED_DEADLINE
-nevertheless uses it for admission. The sum of Q / D is sufficient. `takt check` tests the demand of the servers in each
-interval, which is less. Hard servers correspond to SCHED_DEADLINE of Linux (`takt bench deadline` compares the two). They
-also limit a task to its share.
+CPU the sum of Q / P must be at most 1. Then a task that stays within Q in each P meets its deadlines, independently of other
+tasks. With D < P that sum is not sufficient: two servers of 4 ms in 12 ms, both with deadlines of 5 ms, are late.
+SCHED_DEADLINE nevertheless uses it for admission. The sum of Q / D is sufficient. `takt check` tests the demand of the
+servers in each interval, which is less. Hard servers correspond to SCHED_DEADLINE of Linux (`takt bench deadline` compares
+the two). They also limit a task to its share.
 
 **Settings.** `enforcement`, by default `soft`. `equality` is the rule for an e of exactly (s - now) Q / P. `renew` is the
 rule of the paper and of soft servers, `keep` that of Linux and of hard servers. `auto` depends on `enforcement`. Both are

@@ -290,7 +290,7 @@ no larger than its assignment, and no more frequent. That does not move tasks, a
 
 **Example.** A CPU has a piece of 5 ms in a window of 5 ms every 10 ms, and a server of 5 ms in 10 ms. Its job runs from 0 to
 4 ms and sleeps until 7 ms, where the piece begins. By the rule of CBS it continues with the remaining 1 ms and a deadline of
-10 ms, so the piece ends at 13 ms and is late. Here that millisecond is lost: the next 5 ms have a deadline of 20 ms."
+10 ms. So the piece ends at 13 ms and is late. Here that millisecond is lost: the next 5 ms have a deadline of 20 ms."
     ),
     build: build::<Wmr>,
 };

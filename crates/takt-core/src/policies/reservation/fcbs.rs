@@ -183,10 +183,10 @@ task ends with e > 0, the server gives e away.
 
 The rest of a gift is given away again. Under `p-fcbs` and `c-fcbs` gifts stay within the cluster.
 
-**When.** Players and other interactive tasks whose execution times vary. Unused budgets of short jobs help long ones, so fewer
-jobs are late than under CBS. It is the scheduler of AIRS. In all tested random sets with a sum of Q / P of at most 1 on one
-CPU, tasks that stay within Q in each P still meet their deadlines. A proof is not known to us, so `takt check` does not
-claim it.
+**When.** Players and other interactive tasks whose execution times vary. Unused budgets of short jobs help long ones, so
+fewer jobs are late than under CBS. It is the scheduler of AIRS. Random sets with a sum of Q / P of at most 1 were tested on
+one CPU. In all of them, tasks that stay within Q in each P still meet their deadlines. A proof is not known to us, so `takt
+check` does not claim it.
 
 **Resolved.** The paper's figure 4 as printed (`variant: literal`) breaks that guarantee. The default, `resolved`, keeps it
 by these rules. A gift no longer belongs to the giver. A kept budget comes back once, and when it is exhausted, the next budget

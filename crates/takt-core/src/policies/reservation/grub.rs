@@ -198,11 +198,11 @@ CBS (see `cbs`: e is the remaining budget of a server, s its deadline, Q and P i
 of a running server drains at the rate U instead of 1. U is the sum of Q / P over the active servers. So a running server
 gets all time that no other server needs, and its deadline moves no further than this use justifies.
 
-A server is active from its wake-up until its 0-lag time, s - e P / Q, after its last job: until then it has run ahead of its
+A server is active from its wake-up until its 0-lag time after its last job, s - e P / Q. Until then it has run ahead of its
 share. A server that wakes up before its 0-lag time continues with e and s. An inactive server gets e = Q and s = now + P.
 
 **When.** Tasks whose load varies. `cbs` would move the deadlines of tasks that overrun, although the CPU has idle time. On
-one CPU a task that stays within Q in each P meets its deadlines, if the sum of all Q / P is at most 1.
+one CPU with a sum of Q / P of at most 1, a task within Q in each P meets its deadlines.
 
 **Settings.** `enforcement`: `soft`, the default, is the rule of the paper, `hard` that of the kernel's reclaiming
 (SCHED_FLAG_RECLAIM). There is no extra bandwidth to reclaim (Uextra), because all of the CPU is reclaimed already.

@@ -24,7 +24,7 @@ whose deadline is their length. So each piece runs at once and to its end. The l
 rest of its deadline. Each CPU runs EDF.
 
 **When.** As `edf-wm`. It accepts somewhat more sets near full load. In exchange the tight pieces preempt all other jobs on
-their CPUs, and a late clock has an immediate effect: the last piece must execute everything that earlier pieces lost. `takt
+their CPUs. A late clock has an immediate effect: the last piece must execute everything that earlier pieces lost. `takt
 check` says whether the test accepts the system: then no deadline is missed. A task that it refuses goes to the emptiest CPU,
 which may be overloaded.
 

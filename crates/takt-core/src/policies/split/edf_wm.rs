@@ -44,8 +44,8 @@ piece, as under `edf`. A mode change does not move tasks.
 
 **Source.** Kato, Yamasaki, Ishikawa, ECRTS 2009; Kato, Rajkumar, Ishikawa, \"AIRS\", ECRTS 2010, section 5.
 
-**Example.** Five tasks of 25 ms every 41 ms on four CPUs. Each of the first four has a CPU. The last runs for 16 ms on one
-of them in the first half of its period, and for 9 ms on another in the second."
+**Example.** Five tasks of 25 ms every 41 ms on four CPUs. Each of the first four has a CPU. In the first half of its period
+the last runs for 16 ms on one of them, in the second for 9 ms on another."
     ),
     build: |build| super::build(build, Split::Windows),
 };
