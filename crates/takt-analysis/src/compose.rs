@@ -48,7 +48,7 @@ pub(crate) fn together(
     }
     let all = Verdict { responses, idle_10_percent, ..whole };
     if shared(system) {
-        let reason = "resources that domains share are beyond the tests".to_owned();
+        let reason = "resources that domains share are not covered by the tests".to_owned();
         let responses = vec![None; system.tasks.len()];
         return Verdict { schedulable: Answer::Unknown, test: "none", kind: Kind::Nothing, reason, responses, ..all };
     }

@@ -86,12 +86,12 @@ fn crowded(system: &System, tasks: Vec<usize>, shares: &[(u64, u64)], cpus: u64)
             let span = Span::from_ns(i64::try_from(shares[task].0).unwrap_or(i64::MAX));
             let per = Span::from_ns(i64::try_from(shares[task].1).unwrap_or(i64::MAX));
             let reason = format!(
-                "it can take {span} in {per}, by which {sum} of {of} is taken, more than nine tenths (fewer releases \
+                "it can take {span} in {per}, by which {sum} of {of} is used, more than nine tenths (fewer releases \
                  within a second, a shorter `runtime`, or a server that never takes more than its reservation)"
             );
             Some(Obstacle { task: Some(TaskId(task as u32)), reason })
         }
-        None => Some(Obstacle { task: None, reason: format!("{sum} of {of} is taken, more than nine tenths") }),
+        None => Some(Obstacle { task: None, reason: format!("{sum} of {of} is used, more than nine tenths") }),
     }
 }
 

@@ -152,7 +152,7 @@ fn by_policy(
     let rules = Rules { queue: system.backlog == Backlog::Queue, once };
     let otherwise = match policy.reservations() {
         Some(reservations) if reservations.reclaimed => {
-            "no proof is known to us for servers that hand their budgets on"
+            "no proof is known to us for servers that pass on their budgets"
         }
         _ => "there is no test for this policy",
     };
@@ -252,36 +252,36 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
     let locks = any(|s| matches!(s, Step::Lock(_)));
     let one_cpu = system.cpus.len() == 1;
     if any(|s| matches!(s, Step::Yield)) {
-        return Err("jobs that yield are beyond the tests");
+        return Err("jobs that yield are not covered by the tests");
     }
     if any(|s| matches!(s, Step::Call(_))) {
-        return Err("jobs that ask for other terms are beyond the tests");
+        return Err("jobs that request other terms are not covered by the tests");
     }
     let policy = &system.policy;
     if sleeps && holds_up(policy) {
-        return Err("a job that wakes up can be held up again by one that is not preempted");
+        return Err("a job that wakes up can be blocked again by a job that is not preempted");
     }
     if locks && by_utility(system) {
-        return Err("resources under a policy that goes by utility are beyond the tests");
+        return Err("resources under a policy that ranks by utility are not covered by the tests");
     }
     if locks && policy.ignores_locking() && (policy.is_optimal() || policy.order().is_some()) {
-        return Err("this policy hands out resources in the order of asking, whatever `locking` says");
+        return Err("this policy grants resources in the order of requests and ignores `locking`");
     }
     if may_skip(system) {
         return Err(MAY_SKIP);
     }
     match (locks, system.locking) {
         (false, _) => {}
-        (true, _) if sleeps => return Err("resources together with sleeping are beyond the tests"),
-        (true, _) if !one_cpu => return Err("resources on several CPUs are beyond the tests"),
+        (true, _) if sleeps => return Err("resources together with sleeping are not covered by the tests"),
+        (true, _) if !one_cpu => return Err("resources on several CPUs are not covered by the tests"),
         (true, Locking::Fifo) => return Err("with `locking: fifo` a job can be held up for any time"),
         (true, Locking::Inheritance) if system.tasks.iter().any(holds_two) => {
-            return Err("jobs that hold several resources can be held up in a chain, or for ever");
+            return Err("jobs that hold several resources can be blocked in a chain, or in a deadlock");
         }
         (true, _) => {}
     }
     if system.tasks.iter().any(|t| is_listed(t) && !disturbs_nobody(system, t)) {
-        return Err("jobs at listed instants are beyond the tests");
+        return Err("jobs at listed instants are not covered by the tests");
     }
     let tick = system.timing.tick.ns();
     let on_tick = |span: Span| tick == 0 || span.ns() % tick == 0;
@@ -291,22 +291,22 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
         exact && on_tick(first) && t.arrival.period().is_none_or(on_tick)
     };
     if !system.tasks.iter().all(aligned) {
-        return Err("releases that wait for the tick are beyond the tests");
+        return Err("releases that wait for the tick are not covered by the tests");
     }
     if locks {
-        return Ok(Some("jobs that hold resources need not meet like that"));
+        return Ok(Some("jobs need not block each other in this way"));
     }
     if sleeps {
         return Ok(Some("jobs that sleep leave the CPU to others"));
     }
     if system.tasks.iter().any(varies_by_itself) {
-        return Ok(Some("jobs may need less than their most"));
+        return Ok(Some("jobs may execute for less than their maximum"));
     }
     if by_utility(system) && varies(system) {
-        return Ok(Some("jobs may need less than they declare, which is what the policy goes by"));
+        return Ok(Some("jobs may execute for less than the declared runtime, by which the policy decides"));
     }
     if tick > 0 {
-        return Ok(Some("what is late by less than a tick may not be noticed"));
+        return Ok(Some("tardiness below one tick may not be detected"));
     }
     Ok(None)
 }
@@ -330,10 +330,11 @@ fn disturbs_nobody(system: &System, task: &Task) -> bool {
 fn beside_listed(system: &System, found: Finding) -> Finding {
     let late = |(_, t): &(TaskId, &Task)| is_listed(t) && t.deadline.is_some();
     let listed = (0..).map(TaskId).zip(&system.tasks).filter(late);
-    let told = listed.map(|(id, _)| format!("task {} comes at listed instants, for which there is no test", id.0));
+    let told =
+        listed.map(|(id, _)| format!("task {} is released at listed instants, for which there is no test", id.0));
     match first_of(told) {
         Some(why) if found.answer == Answer::Yes => {
-            let reason = format!("{why}; the others are in time whatever it does");
+            let reason = format!("{why}; the others meet their deadlines in any case");
             Finding { answer: Answer::Unknown, kind: Kind::Sufficient, reason, ..found }
         }
         _ => found,

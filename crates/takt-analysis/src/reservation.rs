@@ -60,13 +60,13 @@ impl Served<'_> {
     /// no server is late.
     fn strays(&self, demand: Option<&Demand>) -> Option<String> {
         let (id, Reservation { budget, period, .. }) = (self.id.0, self.server);
-        let Some(demand) = demand else { return Some(format!("task {id} does not come periodically or sporadically")) };
+        let Some(demand) = demand else { return Some(format!("task {id} is neither periodic nor sporadic")) };
         if !only_runs(self.task) {
             Some(format!("task {id} sleeps, and can resume too late for its deadline"))
         } else if demand.runtime > i128::from(budget.ns()) {
             Some(format!("task {id} can need more than its budget of {budget}"))
         } else if demand.period < i128::from(period.ns()) {
-            Some(format!("task {id} comes more often than once in the period of its reservation, {period}"))
+            Some(format!("task {id} is released more often than once in the period of its reservation, {period}"))
         } else if self.hard
             && self.is_constrained()
             && demand.runtime == i128::from(budget.ns())
@@ -144,7 +144,7 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], least:
     let demand = |id: TaskId| tasks.iter().find(|d| d.task == id);
     let dated = served.iter().filter(|s| s.task.deadline.is_some());
     if let Some(first) = first_of(dated.filter_map(|s| s.excess(reservations.constrained, demand(s.id)))) {
-        let found = unknown(format!("{first}; the servers fit, so that the others are in time whatever it does"));
+        let found = unknown(format!("{first}; the servers fit, so the others meet their deadlines in any case"));
         return (test, Finding { responses, ..found.1 });
     }
     let why = format!("{fit}, and no job needs more than its own");

@@ -46,7 +46,7 @@ pub(crate) fn verdict(
             if without.schedulable == Answer::No {
                 return Verdict { utilisation: found.utilisation, hyperperiod: found.hyperperiod, ..without };
             }
-            let reason = format!("{}, if servers use up their budgets", found.reason);
+            let reason = format!("{}, if servers exhaust their budgets", found.reason);
             Verdict { schedulable: Answer::Unknown, kind: found.kind.weakened(), reason, ..found }
         }
         (_, Some(reason)) => {
@@ -71,7 +71,7 @@ pub(crate) fn verdict(
             let reason = format!("with each server as a task, {}", found.reason);
             match first_of(bounds.into_iter().flatten().filter_map(Result::err)) {
                 Some(own) => {
-                    let reason = format!("{own}; {others} are in time whatever it does: {reason}");
+                    let reason = format!("{own}; {others} meet their deadlines in any case: {reason}");
                     Verdict { schedulable: Answer::Unknown, kind: Kind::Sufficient, reason, ..found }
                 }
                 None => Verdict { kind: Kind::Sufficient, reason, ..found },
@@ -85,7 +85,7 @@ fn unknown(system: &System, by: By) -> Option<String> {
     let locks = |t: &Task| t.program.steps.iter().any(|s| matches!(s, Step::Lock(_)));
     let policy = &system.policy;
     let why = if system.tasks.iter().any(locks) {
-        "under this policy holders of resources inherit nothing"
+        "this policy has no priority inheritance"
     } else if system.timing != Timing::default() {
         "the budgets of servers need a clock that is never late"
     } else if by == By::Deadline && policy.servers().is_some_and(|s| s.back_to_back) {
@@ -143,7 +143,7 @@ impl Behind {
         let fault = match most(task) {
             None => Some("has no runtime"),
             _ if task.program.steps.iter().any(|s| !matches!(s, Step::Run(_))) => {
-                Some("is served and sleeps or yields, which is beyond the tests")
+                Some("is served and sleeps or yields, which is not covered by the tests")
             }
             _ if task.arrival == Arrival::Activated => Some("is released by its policy"),
             _ => None,

@@ -35,7 +35,7 @@ fn routes(system: &System, of: impl Fn(&Build<'_>) -> Result<Routes, Invalid>) -
     let routes = of(&build).map_err(|invalid| invalid.to_string())?;
     match routes.refused.first() {
         Some(_) if routes.gave_up => Err("the assignment takes too long to be searched".to_owned()),
-        Some(task) => Err(format!("there is no room for task {}, whole or split", task.0)),
+        Some(task) => Err(format!("no CPU has capacity for task {}, whole or split", task.0)),
         None => Ok(all.iter().filter(|t| routes.of(**t).len() > 1).count()),
     }
 }
@@ -66,7 +66,7 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], way: S
     }
     let any = |wanted: fn(&Step) -> bool| system.tasks.iter().any(|t| t.program.steps.iter().any(wanted));
     if any(|s| matches!(s, Step::Lock(_))) {
-        return Err("under this policy holders of resources inherit nothing".to_owned());
+        return Err("this policy has no priority inheritance".to_owned());
     }
     let split = match routes(declared, |build| Routes::new(build, way)) {
         Ok(split) => split,
@@ -76,8 +76,8 @@ pub(crate) fn judge(system: &System, declared: &System, tasks: &[Demand], way: S
         return Err("split tasks need timers that are never late".to_owned());
     }
     if split > 0 && any(|s| matches!(s, Step::Sleep(_))) {
-        return Err("jobs that sleep beside split tasks are beyond the test".to_owned());
+        return Err("jobs that sleep beside split tasks are not covered by the test".to_owned());
     }
-    let reason = format!("{}, and the demand on every CPU never exceeds the time there is", told(split));
+    let reason = format!("{}, and the demand on every CPU never exceeds the available time", told(split));
     Ok(Finding::new(Answer::Yes, Kind::Sufficient, reason))
 }

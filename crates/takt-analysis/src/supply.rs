@@ -72,15 +72,15 @@ fn is_tested(policy: &PolicySpec) -> bool {
 fn streams(system: &System, partition: PartitionId) -> Result<(Supply, Vec<Stream>), String> {
     let described = &system.partitions[partition.index()];
     let policy = described.policy.expect("only partitions with a policy of their own are asked about");
-    let supply = Supply::of(system, partition).ok_or("slices of several CPUs are beyond the tests")?;
+    let supply = Supply::of(system, partition).ok_or("slices of several CPUs are not covered by the tests")?;
     let named = |s: &&takt_core::model::Slice| s.sc == Some(partition) || s.be == Some(partition);
     let mut cpus = system.windows.iter().flat_map(|w| &w.slices).filter(named).map(|s| s.cpus);
     let first = cpus.next();
     if policy.scope != Scope::Global && !cpus.all(|c| Some(c) == first) {
-        return Err("slices on different CPUs are beyond the tests of this policy".into());
+        return Err("slices on different CPUs are not covered by the tests of this policy".into());
     }
     if system.timing != Timing::default() || system.load.is_some() {
-        return Err("a tick, a timer's resolution or a changing load is beyond the tests".into());
+        return Err("a tick, a timer's resolution or a changing load is not covered by the tests".into());
     }
     let mut streams = Vec::new();
     for &id in &described.tasks {
@@ -89,12 +89,15 @@ fn streams(system: &System, partition: PartitionId) -> Result<(Supply, Vec<Strea
             Arrival::Periodic { offset, period } => (period, offset, true),
             Arrival::Sporadic { offset, period, spread } => (period, offset, spread == Span::ZERO),
             Arrival::Listed { .. } | Arrival::Activated => {
-                return Err(format!("task {} comes neither periodically nor sporadically", id.0));
+                return Err(format!("task {} is neither periodic nor sporadic", id.0));
             }
         };
         let Some(runtime) = most(task) else { return Err(format!("task {} has no runtime", id.0)) };
         if !only_runs(task) {
-            return Err(format!("task {} sleeps, yields, calls or uses resources, which is beyond the tests", id.0));
+            return Err(format!(
+                "task {} sleeps, yields, calls or uses resources, which is not covered by the tests",
+                id.0
+            ));
         }
         if budgets(task).is_some_and(|(least, _)| least < runtime) {
             return Err(format!("task {} can be aborted when its budget is used, before its work is done", id.0));
@@ -137,8 +140,8 @@ fn judge(system: &System, partition: PartitionId, supply: &Supply, streams: &[St
     let tasks = || system.partitions[partition.index()].tasks.iter().map(|t| &system.tasks[t.index()]);
     let best_effort = system.windows.iter().flat_map(|w| &w.slices).any(|s| s.be == Some(partition));
     let doubt = match () {
-        () if best_effort => Some("it is best-effort and may get more than is sure"),
-        () if tasks().any(varies_by_itself) => Some("jobs may need less than their most"),
+        () if best_effort => Some("it is best-effort and may get more than the guaranteed supply"),
+        () if tasks().any(varies_by_itself) => Some("jobs may execute for less than their maximum"),
         () => None,
     };
     match (found, doubt) {
@@ -167,7 +170,7 @@ fn common(supply: &Supply, streams: &[Stream]) -> Option<u128> {
 fn overload(supply: &Supply, streams: &[Stream], cycle: u128) -> Option<Found> {
     let needed = total(streams.iter().map(|s| (cycle / s.period).saturating_mul(s.runtime)));
     let given = cycle / supply.frame * supply.per_frame();
-    let why = || format!("jobs need {} in {}, and the slices give {}", span(needed), span(cycle), span(given));
+    let why = || format!("jobs need {} in {}, and the slices supply {}", span(needed), span(cycle), span(given));
     (needed > given).then(|| (Answer::No, "utilisation", Kind::Necessary, why()))
 }
 
@@ -210,14 +213,14 @@ fn bounded_demand(supply: &Supply, timed: &[Stream]) -> Found {
         let due = total(timed.iter().map(|s| jobs(s).saturating_mul(s.runtime)));
         if supply.within(due).is_none_or(|needed| needed > t) {
             let why =
-                format!("jobs due within {} need {}, which the slices may not give in that time", span(t), span(due));
+                format!("jobs due within {} need {}, which the slices may not supply in that time", span(t), span(due));
             // Jobs that keep step with the table need not meet its worst stretch.
             let exact = timed.iter().all(|s| !s.regular);
             let answer = if exact { Answer::No } else { Answer::Unknown };
             return (answer, TEST, if exact { Kind::Exact } else { Kind::Sufficient }, why);
         }
     }
-    let why = "the processor demand never exceeds what the slices give at least";
+    let why = "the processor demand never exceeds the least supply of the slices";
     (Answer::Yes, TEST, if timed.iter().all(|s| !s.regular) { Kind::Exact } else { Kind::Sufficient }, why.into())
 }
 
@@ -264,7 +267,7 @@ fn response_times(supply: &Supply, streams: &[Stream]) -> Found {
     for task in streams.iter().filter(|s| s.deadline.is_some()) {
         let deadline = task.deadline.expect("those without one are left out");
         if deadline > task.period {
-            return unknown(TEST, "a deadline beyond the period is beyond this test");
+            return unknown(TEST, "a deadline beyond the period is not covered by this test");
         }
         let above: Vec<&Stream> = streams.iter().filter(|s| s.rank <= task.rank && s.task != task.task).collect();
         let mut response = 0;

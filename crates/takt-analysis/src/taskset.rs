@@ -117,7 +117,7 @@ impl TaskSet {
         } else if any(|s| matches!(s, Step::Sleep(_) | Step::Yield)) {
             Some("tasks suspend themselves or yield")
         } else if any(|s| matches!(s, Step::Call(_))) {
-            Some("tasks ask for other terms")
+            Some("tasks request other terms")
         } else if system.timing.tick > Span::ZERO {
             Some("releases wait for the tick")
         } else if system.tasks.iter().any(|t| !system.cpus.is_subset(&t.affinity)) {

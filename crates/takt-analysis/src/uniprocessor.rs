@@ -72,7 +72,7 @@ pub(crate) fn edf(tasks: &[Demand], rules: Rules) -> Finding {
     match load.at_most(1) {
         Some(false) => return Finding::new(Answer::No, Kind::Exact, format!("utilisation {load} is above 1")),
         None => {
-            return Finding::new(Answer::Unknown, Kind::Exact, "the utilisation is too close to 1 to be told from it");
+            return Finding::new(Answer::Unknown, Kind::Exact, "the utilisation is too close to 1 to decide");
         }
         Some(true) => {}
     }
@@ -89,7 +89,7 @@ pub(crate) fn edf(tasks: &[Demand], rules: Rules) -> Finding {
         return preemptive_edf(&timed, load);
     }
     if load.fraction() == Some((1, 1)) {
-        return unknown("with a utilisation of 1 there is no time for jobs that hold up others");
+        return unknown("with a utilisation of 1 there is no time for blocking");
     }
     let mut effort = Effort::default();
     let busy = busy_period(&timed, blocked(first), &mut effort).and_then(|busy| u64::try_from(busy + 1).ok());
@@ -98,11 +98,11 @@ pub(crate) fn edf(tasks: &[Demand], rules: Rules) -> Finding {
     let mut at = deadline_before(&set, end);
     while effort.spend(3 * tasks.len()) {
         let Some(t) = at else {
-            let why = "the processor demand and the longest hold-up never exceed the time there is";
+            let why = "the processor demand and the longest blocking never exceed the available time";
             return Finding::new(Answer::Yes, Kind::Sufficient, why);
         };
         if i128::from(due(&set, t)) + blocked(i128::from(t)) > i128::from(t) {
-            return unknown("a job with a later deadline may hold up others for too long");
+            return unknown("a job with a later deadline may block others for too long");
         }
         at = deadline_before(&set, t);
     }
@@ -123,7 +123,7 @@ fn preemptive_edf(timed: &[Demand], load: Utilisation) -> Finding {
     }
     let kind = if synchronous(timed) { Kind::Exact } else { Kind::Sufficient };
     match edf::demand(&set) {
-        edf::Demand::Within => Finding::new(Answer::Yes, kind, "the processor demand never exceeds the time there is"),
+        edf::Demand::Within => Finding::new(Answer::Yes, kind, "the processor demand never exceeds the available time"),
         edf::Demand::Above { .. } if kind == Kind::Sufficient => {
             unknown("the demand would be too high if all tasks were released together, but they have offsets")
         }
@@ -209,7 +209,7 @@ fn response_times(tasks: &[Demand], rules: Rules) -> Finding {
         let late = above.iter().any(|t| t.jitter > 0);
         let full = |level: Utilisation| level.fraction() == Some((1, 1));
         if (late || blocking > 0) && full(level) && full(utilisation(above.iter().chain([task]))) {
-            let what = if late { "jobs of a server that come late" } else { "jobs that hold up others" };
+            let what = if late { "jobs of a server that come late" } else { "jobs that block others" };
             let why = format!(
                 "the utilisation of task {} and those before it is 1, which leaves no time for {what}: a busy period never ends",
                 task.task.0

@@ -40,8 +40,7 @@ fn a_task_of_the_least_priority_hides_no_bounds() {
         assert_eq!((answer, kind, &responses), (Answer::Yes, Kind::Exact, &bounds), "{policy}");
         let (answer, _, responses, reason) = judged(&system(policy, Some(20)));
         assert_eq!((answer, &responses), (Answer::Unknown, &bounds), "{policy}");
-        let why =
-            "task 2 comes at listed instants, for which there is no test; the others are in time whatever it does";
+        let why = "task 2 is released at listed instants, for which there is no test; the others meet their deadlines in any case";
         assert_eq!(reason, why, "{policy}");
     }
 }
@@ -50,7 +49,7 @@ fn a_task_of_the_least_priority_hides_no_bounds() {
 fn one_that_is_more_urgent_can_disturb_others() {
     let mut urgent = system("fp", Some(20));
     urgent.tasks[2].priority = 2;
-    let beyond = "jobs at listed instants are beyond the tests";
+    let beyond = "jobs at listed instants are not covered by the tests";
     let unknown = vec![None; 3];
     assert_eq!(judged(&urgent), (Answer::Unknown, Kind::Nothing, unknown.clone(), beyond.to_owned()));
     for policy in ["dm", "edf"] {
@@ -81,6 +80,7 @@ fn one_with_a_server_is_contained() {
     }
     let (answer, _, _, reason) = judged(&served("cbs", Some(20)));
     assert_eq!(answer, Answer::Unknown);
-    let why = "task 2 does not come periodically or sporadically; the servers fit, so that the others are in time whatever it does";
+    let why =
+        "task 2 is neither periodic nor sporadic; the servers fit, so the others meet their deadlines in any case";
     assert_eq!(reason, why);
 }

@@ -447,7 +447,7 @@ fn fair_policies_need_an_exact_clock_and_know_no_protocol_for_resources() {
         s.tasks[0].program.steps = locking([1, 1, 1]);
         let v = verdict(&s);
         assert_eq!(v.schedulable, Answer::Unknown);
-        assert!(v.reason.contains("in the order of asking, whatever `locking` says"), "{v}");
+        assert!(v.reason.contains("in the order of requests and ignores `locking`"), "{v}");
     }
 }
 
@@ -613,13 +613,13 @@ fn servers_on_several_cpus() {
     // Jobs that keep to themselves make CBS EDF, whatever is reserved; budgets that last longer are another matter.
     assert_eq!(says("g-cbs", &[(1, 10, 10); 3], &[(9, 10); 3]), (yes, "gfb"));
     assert_eq!(says("g-grub", &[(1, 10, 10); 3], &[(9, 10); 3]), (unknown, "reservation"));
-    // Whoever needs more is late, and nobody else.
+    // Only a task that needs more than its budget is late.
     let (answer, _, _, why) = told("p-cbs", &[(5, 10, 10), (6, 10, 10), (2, 10, 10), (7, 10, 10)], &[(5, 10); 4]);
     assert_eq!(answer, unknown);
     assert_eq!(
         why,
-        "task 1 can need more than its budget of 5ms (and another task is in doubt); the servers fit, so that the others are in \
-         time whatever it does"
+        "task 1 can need more than its budget of 5ms (and another task is in doubt); the servers fit, so the others meet \
+         their deadlines in any case"
     );
     let early = told("g-cbs", &[(5, 9, 10)], &[(5, 10)]).3;
     let short = "task 0 has a deadline of 9ms, shorter than the period of its reservation, 10ms (with \
@@ -629,7 +629,10 @@ fn servers_on_several_cpus() {
     assert!(early.contains("`reservation: {budget: 5ms, period: 9ms}`"), "{early}");
     assert_eq!(says("g-cbs", &[(5, 9, 10)], &[(5, 9)]), (yes, "gfb"));
     let often = told("g-cbs", &[(5, 9, 9)], &[(5, 10)]).3;
-    assert!(often.starts_with("task 0 comes more often than once in the period of its reservation, 10ms"), "{often}");
+    assert!(
+        often.starts_with("task 0 is released more often than once in the period of its reservation, 10ms"),
+        "{often}"
+    );
     // Whether its servers fit or not, the test has its policy's name.
     assert_eq!(says("edf-wmr", &[(5, 10, 10); 4], &[(5, 10); 4]), (yes, "edf-wmr"));
     assert_eq!(says("edf-wmr", &[(5, 10, 10); 5], &[(5, 10); 5]), (Answer::No, "utilisation"));
@@ -671,13 +674,16 @@ fn servers_with_deadlines_before_the_ends_of_their_periods() {
     let over = told("cbs", 1, &[(2, 2, 10), (5, 10, 10)], &[(2, 2, 10), (4, 10, 10)]);
     unknown(&over, "in 2ms the servers can need 2.8ms by their deadlines");
     let beside = told("cbs", 1, &[(1, 2, 10), (5, 10, 10)], &[(1, 2, 10), (4, 10, 10)]);
-    unknown(&beside, "task 1 can need more than its budget of 4ms; the servers fit, so that the others are in time");
+    unknown(
+        &beside,
+        "task 1 can need more than its budget of 4ms; the servers fit, so the others meet their deadlines",
+    );
     unknown(
         &told("cbs", 1, &[(1, 3, 10)], &[(1, 4, 10)]),
         "task 0 has a deadline of 3ms, shorter than the deadline of its reservation, 4ms (with `reservation: {budget: 1ms, deadline: 3ms, \
          period: 10ms}` more is promised)",
     );
-    // A hard one that has used up its budget may have less of the next, unless its jobs come just when its periods begin.
+    // A hard server that has exhausted its budget may have less of the next one, unless its jobs are released as its periods begin.
     let hard = |tasks: &[_], servers: &[_]| {
         let mut system = told("cbs", 1, tasks, servers);
         system.policy.values.set(0, Some(1));
@@ -715,7 +721,7 @@ fn jobs_in_turn_and_calls() {
     turns.tasks[0].program.steps = vec![run(11), Step::WaitPeriod];
     assert_eq!(verdict(&turns).schedulable, Answer::No);
     turns.tasks[0].program.steps = vec![run(1), Step::Call(Call::Runtime(Span::from_ms(2)))];
-    assert_eq!(verdict(&turns).reason, "jobs that ask for other terms are beyond the tests");
+    assert_eq!(verdict(&turns).reason, "jobs that request other terms are not covered by the tests");
     assert!(TaskSet::from_system(&turns).unwrap().beyond.is_some());
 }
 
@@ -798,7 +804,7 @@ fn jobs_behind_a_shared_server_wait_for_one_of_each_other_task() {
     let why = "task 1 is served within 30ms, behind a job of each other task of its server, which is beyond its deadline of 29ms";
     assert!(late.reason.starts_with(why), "{late}");
     assert!(
-        late.reason.contains("; tasks that do not share a server with it are in time whatever it does: "),
+        late.reason.contains("; tasks that do not share a server with it meet their deadlines in any case: "),
         "{late}"
     );
     // One that has no deadline itself is in the way of others all the same.

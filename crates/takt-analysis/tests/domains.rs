@@ -105,6 +105,6 @@ fn tasks_of_a_domain_are_split_over_its_cpus() {
         let crowded = system(policy, [1, 2].into_iter().collect(), vec![at(9), at(9), at(2)]);
         let found = verdict(&crowded);
         assert_eq!((found.schedulable, found.test, found.kind), (Answer::Unknown, policy, Kind::Sufficient), "{found}");
-        assert!(found.reason.starts_with("there is no room for task "), "{found}");
+        assert!(found.reason.starts_with("no CPU has capacity for task "), "{found}");
     }
 }

@@ -53,7 +53,7 @@ fn verdicts_by_hand() {
     let tight = system("edf", &half, &[(20, 10, 3), (20, 10, 3)]);
     assert_eq!(told(&tight), (Answer::No, "frame-edf", Kind::Exact));
     let why = &verdicts(&tight)[0].reason;
-    assert_eq!(why, "jobs that come from 0s on and are due by 10ms need 6ms, and the slices give 5ms");
+    assert_eq!(why, "jobs released from 0s on with deadlines by 10ms need 6ms, and the slices supply 5ms");
     assert_eq!(told(&system("fp", &half, &[(10, 10, 6)])), (Answer::No, "utilisation", Kind::Necessary));
     // Jobs of 2 and 3 ms that come as the slot begins fill it, and would not be done by then if they met the gap.
     for policy in ["rm", "fifo"] {
@@ -61,7 +61,7 @@ fn verdicts_by_hand() {
         assert_eq!(told(&fitting), (Answer::Yes, "frame-rta", Kind::Exact), "{policy}");
         let late = system(policy, &half, &[(10, 10, 3), (20, 10, 3)]);
         assert_eq!(told(&late), (Answer::No, "frame-rta", Kind::Exact), "{policy}");
-        assert_eq!(verdicts(&late)[0].reason, "the job of task 1 that comes at 0s is not done by 10ms");
+        assert_eq!(verdicts(&late)[0].reason, "the job of task 1 released at 0s does not complete by 10ms");
     }
 }
 
@@ -93,7 +93,7 @@ fn a_policy_without_a_test_is_said_first() {
     for (policy, why) in [
         ("polling-server", "no test is known for the policy `polling-server` within windows"),
         ("cbs", "no test is known for the policy `cbs` within windows"),
-        ("edf", "task 1 comes neither periodically nor sporadically"),
+        ("edf", "task 1 is neither periodic nor sporadic"),
     ] {
         let mut served = system(policy, &half, &[(20, 20, 1), (20, 20, 1)]);
         // A period would not help where there is no test.

@@ -25,14 +25,14 @@ pub(crate) struct Input {
     /// Number of CPUs of the machine (CPU 0 to N-1); by default those that the file names, where `cpus` lists their numbers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_CPUS as i64))]
     pub(crate) cpus: Option<u16>,
-    /// Rule that assigns priorities to tasks of a file that cannot state them (CSV, ChronOS), for a policy that ranks by priority;
-    /// by default rm
+    /// Rule that assigns priorities, for policies that rank by priority; by default rm. Only for files that cannot state priorities
+    /// (CSV, ChronOS)
     #[arg(long, value_enum)]
     pub(crate) priorities: Option<Priorities>,
-    /// Seed of everything that is drawn at random
+    /// Seed of all random values
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// How often a task is there, as in `player=6`, in place of its `copies`; may be given for several tasks
+    /// Number of copies of a task, as in `player=6`, in place of its `copies`; may be given for several tasks
     #[arg(long, value_name = "TASK=N", value_parser = copies)]
     pub(crate) copies: Vec<(String, usize)>,
 }
@@ -67,10 +67,9 @@ pub(crate) enum Priorities {
     Rm,
     /// Deadline-monotonic: the shorter the deadline, the higher
     Dm,
-    /// Audsley's optimal assignment, by exact response times on one CPU and by DA-LC on several; deadline-monotonic where it finds
-    /// none
+    /// Audsley's optimal assignment, by exact response times on one CPU and by DA-LC on several. Deadline-monotonic if there is none
     Opa,
-    /// In an order drawn by the seed
+    /// In random order, drawn from the seed
     Random,
 }
 

@@ -21,7 +21,7 @@ use takt_core::policy::Registry;
 
 /// Write a real-time scheduler once, run it everywhere.
 ///
-/// Exit status: 0 done; 1 done, and the answer is no; 2 bad input or usage; 3 this machine cannot, with the fix.
+/// Exit status: 0 done; 1 done, and the answer is no; 2 bad input or usage; 3 this machine lacks a capability, with the fix.
 #[derive(Parser)]
 #[command(name = "takt", version, max_term_width = 100)]
 struct Cli {

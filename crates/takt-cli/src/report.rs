@@ -251,8 +251,7 @@ impl Summary<'_> {
             });
         }
         if self.windows_lost > 0 {
-            remarks
-                .push(format!("warning: {} windows were lost because the scheduler came too late", self.windows_lost));
+            remarks.push(format!("warning: {} windows were lost because the scheduler was late", self.windows_lost));
         }
         remarks
     }

@@ -171,7 +171,7 @@ impl Mechanism {
             });
         }
         let mut notes =
-            vec!["v2: freezing waits (10 ms were seen) while anybody on this machine creates or moves cgroups".into()];
+            vec!["v2: freezing waits (10 ms were seen) while another program creates or moves cgroups".into()];
         let delegated = control::read(&unified.own.join("cgroup.controllers"))
             .is_ok_and(|list| list.split(' ').any(|c| c == "cpuset"))
             && control::write(&unified.own.join("cgroup.subtree_control"), "+cpuset").is_ok()
@@ -207,11 +207,12 @@ impl Mechanism {
         let unified = match layout.unified.as_ref().map(|h| Tree::create(h, &run.group_name())) {
             Some(Ok(unified)) => Some(unified),
             Some(Err(e)) => {
-                notes.push(format!("v1 without v2: {e}; ends of processes that outlive their parent are polled for"));
+                notes
+                    .push(format!("v1 without v2: {e}; Takt polls for the end of processes that outlive their parent"));
                 None
             }
             None => {
-                notes.push("v1 without v2: ends of processes that outlive their parent are polled for".into());
+                notes.push("v1 without v2: Takt polls for the end of processes that outlive their parent".into());
                 None
             }
         };
@@ -229,7 +230,7 @@ impl Mechanism {
     fn open_signal(run: &RunId) -> Result<Mechanism, Unavailable> {
         let notes = vec![
             "signal: a process that starts a new session or process group is not stopped with its group".into(),
-            "signal: anybody may continue a stopped process, and its parent sees that it stopped".into(),
+            "signal: any other program may continue a stopped process, and its parent sees that it stopped".into(),
             "CPU sets are set by sched_setaffinity, thread by thread; a process can change its own".into(),
         ];
         Mechanism::new(run, Box::new(freezer::signal::Signal), Trees::default(), None, notes)

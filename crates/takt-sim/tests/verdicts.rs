@@ -464,7 +464,7 @@ fn servers() {
             }
             agree(&system, 100)?;
             let found = verdict(&system);
-            if found.reason.contains("so that the others are in time") {
+            if found.reason.contains("so the others meet their deadlines") {
                 let mut engine = Engine::new(system.clone()).unwrap();
                 takt_sim::simulate(
                     &mut engine,

@@ -42,9 +42,9 @@ pub(super) fn fits(claims: &[Claim]) -> Result<(), String> {
     let times: Vec<Times> = claims.iter().map(|claim| claim.times).collect();
     let sum = utilisation(&times);
     if sum.compare_whole(1).is_gt() {
-        return Err("reservations of more than the CPU prove nothing".into());
+        return Err("reservations above one CPU are inconclusive".into());
     }
-    let too_long = || "it would take too long to tell whether the servers fit".to_owned();
+    let too_long = || "the test of the servers takes too long".to_owned();
     // What comes in the second hyperperiod is due as in the first.
     let multiple = |all: u128, t: &Times| (all / gcd(all, t.period.into())).checked_mul(t.period.into());
     let hyperperiod = times.iter().try_fold(1, multiple).and_then(|all| u64::try_from(all).ok());

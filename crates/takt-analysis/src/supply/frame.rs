@@ -49,7 +49,7 @@ pub(super) fn met_demand(supply: &Supply, timed: &[Stream], cycle: u128) -> Opti
             if due > given - before {
                 let (from, to) = (span(from), span(deadline));
                 let why = format!(
-                    "jobs that come from {from} on and are due by {to} need {}, and the slices give {}",
+                    "jobs released from {from} on with deadlines by {to} need {}, and the slices supply {}",
                     span(due),
                     span(given - before)
                 );
@@ -57,7 +57,7 @@ pub(super) fn met_demand(supply: &Supply, timed: &[Stream], cycle: u128) -> Opti
             }
         }
     }
-    let why = "the jobs between any release and any deadline need no more than the slices give there";
+    let why = "the jobs between any release and any deadline need no more than the supply of their slices";
     Some((Answer::Yes, TEST, Kind::Exact, why.into()))
 }
 
@@ -101,7 +101,7 @@ pub(super) fn in_turn(supply: &Supply, streams: &[Stream], cycle: u128) -> Optio
                 let Some((from, to)) = slot.filter(|(from, _)| *from < deadline) else {
                     let (task, release) = (s.task.0, span(release));
                     let why =
-                        format!("the job of task {task} that comes at {release} is not done by {}", span(deadline));
+                        format!("the job of task {task} released at {release} does not complete by {}", span(deadline));
                     return Some((Answer::No, TEST, Kind::Exact, why));
                 };
                 let begin = from.max(release).min(to);
@@ -113,7 +113,7 @@ pub(super) fn in_turn(supply: &Supply, streams: &[Stream], cycle: u128) -> Optio
                 slot = if done < to { Some((done, to)) } else { slots.next() };
                 if rest == 0 && done > deadline {
                     let (task, release) = (s.task.0, span(release));
-                    let why = format!("the job of task {task} that comes at {release} is done at {}", span(done));
+                    let why = format!("the job of task {task} released at {release} completes at {}", span(done));
                     return Some((Answer::No, TEST, Kind::Exact, why));
                 }
             }
@@ -122,5 +122,5 @@ pub(super) fn in_turn(supply: &Supply, streams: &[Stream], cycle: u128) -> Optio
         left.extend(slots);
         free = left;
     }
-    Some((Answer::Yes, TEST, Kind::Exact, "every job is done in time in the slices that it meets".into()))
+    Some((Answer::Yes, TEST, Kind::Exact, "every job completes by its deadline in its slices".into()))
 }

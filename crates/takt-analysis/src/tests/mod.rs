@@ -74,7 +74,7 @@ pub enum Why {
     Overload(u64),
     /// A utilisation bound is not kept (inconclusive).
     BoundExceeded,
-    /// The demand never exceeds the time there is.
+    /// The demand never exceeds the available time.
     DemandWithin,
     /// By this time more is due than there is time.
     Demand {
@@ -114,7 +114,7 @@ impl Why {
             Why::Overload(1) => "the utilisation is above 1".into(),
             Why::Overload(cpus) => format!("the utilisation is above {cpus}"),
             Why::BoundExceeded => "the bound is exceeded (inconclusive)".into(),
-            Why::DemandWithin => "the demand never exceeds the time there is".into(),
+            Why::DemandWithin => "the demand never exceeds the available time".into(),
             Why::Demand { at, due } => format!("by {}, {} of work are due", set.span(*at), set.span(*due)),
             Why::TooLong(task) => format!("{} needs more than its deadline or period allows", name(*task)),
             Why::Responses(times) => {

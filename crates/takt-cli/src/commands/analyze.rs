@@ -44,16 +44,16 @@ pub(crate) struct Args {
     /// How simulated policies place tasks on CPUs, as in `sim:p-edf`: ff, bf, wf, ffd, bfd or wfd; by default ffd
     #[arg(long, value_parser = placement)]
     placement: Option<Placement>,
-    /// Simulated time, from a release of all tasks together on
+    /// Simulated time, beginning with a release of all tasks together
     #[arg(long, value_parser = duration, default_value = "60s")]
     duration: Span,
     /// Rule that assigns priorities to tasks in CSV, for simulated policies that rank by priority; by default rm
     #[arg(long, value_enum)]
     priorities: Option<Priorities>,
-    /// Seed of random priorities, and of what a workload draws; by default 0, or that of the workload
+    /// Seed of random priorities, and of the random values of a workload; by default 0, or that of the workload
     #[arg(long)]
     seed: Option<u64>,
-    /// Largest factor for all runtimes that a test still accepts, exact for `edf`, `rm-rta` and `dm-rta` on one CPU. Where the search
+    /// Largest factor for all runtimes that a test still accepts, exact for `edf`, `rm-rta` and `dm-rta` on one CPU. If the search
     /// would take too long, bounds are printed (in CSV `>=` and the lower one)
     #[arg(long)]
     sensitivity: bool,

@@ -10,11 +10,11 @@ use takt_linux::protocol::{Client, ClientError};
 use takt_linux::timer;
 use takt_workload::Code;
 
-/// Use CPU time: for ever, or a given amount per job
+/// Use CPU time: without end, or a given amount per job
 ///
-/// The amount is CPU time of this process, so time in which it is stopped does not count. After each job it signals completion
-/// and waits for the next job, if a scheduler started it; otherwise the next job follows at once. The signal USR1 reports that its job
-/// was aborted (`on_abort: signal`): it leaves the rest of the job undone.
+/// The amount is CPU time of this process, so time in which it is stopped does not count. If a scheduler started it, it signals
+/// completion after each job and waits for the next one. Otherwise the next job follows at once. At the signal USR1 its job is
+/// aborted (`on_abort: signal`), and it skips the rest of the job.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// CPU time of one job, such as 5ms; without it there is one job without end

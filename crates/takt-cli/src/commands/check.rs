@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Print the file in its canonical form instead
     #[arg(long)]
     canonical: bool,
-    /// Print which CPU each task has also where the policy splits none; JSON always says it
+    /// Print the CPU of each task even if the policy splits no task; JSON always has it
     #[arg(long, conflicts_with_all = ["canonical", "json"])]
     assignment: bool,
     /// Print one JSON object
@@ -494,15 +494,15 @@ impl Tables<'_> {
         if let Some(short) = self.short().next() {
             let name = &self.workload.tasks[short.task.index()].name;
             return match short.always {
-                true => format!("not schedulable: `{name}` is cut off in each job, as told above"),
-                false => format!("not known to be schedulable: `{name}` can be cut off, as told above"),
+                true => format!("not schedulable: `{name}` is cut off in each job, see above"),
+                false => format!("not known to be schedulable: `{name}` can be cut off, see above"),
             };
         }
         match self.worst() {
             Some(v) => {
                 let no = v.schedulable == online::Answer::No;
                 let not = if no { "not schedulable" } else { "not known to be schedulable" };
-                format!("{not}: partition {}, as told above", self.name(v.partition))
+                format!("{not}: partition {}, see above", self.name(v.partition))
             }
             None if self.guests.is_empty() => "schedulable: the SC budgets fit their windows (exact)".into(),
             None => {

@@ -8,7 +8,7 @@ use takt_linux::leftovers::{self, OnCrash};
 use takt_linux::probe::{self, Status};
 use takt_workload::Code;
 
-/// Show what this machine can do, and the fix for what it cannot
+/// Show the capabilities of this machine, and the fix for each missing one
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// End the processes and remove the groups of runs that died

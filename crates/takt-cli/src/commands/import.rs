@@ -14,8 +14,8 @@ use takt_workload::{Diagnostic, Options, Source, Workload};
 
 /// Turn a task set of another system into a workload, on standard output
 ///
-/// What cannot be carried over is said on standard error. `takt sim`, `check` and `sweep` read ChronOS task sets as they are, too,
-/// at their full usage and without their locks.
+/// Warnings on standard error name everything that has no counterpart in a workload. `takt sim`, `check` and `sweep` also read
+/// ChronOS task sets directly, at full usage and without their locks.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 enum Format {
     /// A task set of ChronOS's test application: lines `T cpus group wss period usage utility [locks [handler's utility]]`
     ///
-    /// In brackets the options of that program.
+    /// Brackets hold the options of that program.
     Chronos(ChronosArgs),
     /// A shell script that calls LITMUS^RT's rtspin and rt_launch
     Litmus(LitmusArgs),
@@ -39,23 +39,23 @@ struct ChronosArgs {
     /// Takt's name of a policy, or ChronOS's of its scheduler, such as GEDF [-s]
     #[arg(long, value_parser = scheduler)]
     policy: PolicySpec,
-    /// Which kernel schedules the set: that of ChronOS 3.0, whose utility-accrual schedulers abort late jobs at the next event,
-    /// or the course tree of 2017 that the public measurements are from, whose HVDF lets them continue
+    /// Kernel whose scheduler is meant. The utility-accrual schedulers of ChronOS 3.0 abort late jobs at the next event. HVDF of the
+    /// course tree of 2017, from which the public measurements are, lets them continue
     #[arg(long, value_enum, default_value_t = Version::V3_0)]
     version: Version,
-    /// How much of its usage each job needs, in percent [-c]
+    /// Part of its usage that each job executes, in percent [-c]
     #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = usage)]
     usage: u32,
-    /// Take the locks, and spend so much of each job in critical sections, in percent [-l]
+    /// Take the locks; part of each job in critical sections, in percent [-l]
     #[arg(long, value_name = "PERCENT", value_parser = section)]
     locks: Option<u32>,
     /// Hold the locks of a job together instead of one after another [-n]
     #[arg(long, requires = "locks")]
     nested: bool,
-    /// Who holds a lock inherits the urgency of those that wait [-p]
+    /// Priority inheritance: the holder of a lock inherits the urgency of the waiting jobs [-p]
     #[arg(long, requires = "locks")]
     inheritance: bool,
-    /// Give aborted jobs handlers that need so long for each lock of the set, such as 50us [-h]
+    /// Give aborted jobs handlers, with this runtime for each lock of the set, such as 50us [-h]
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     handlers: Option<Span>,
     /// Length of a run, such as 20s [-r]

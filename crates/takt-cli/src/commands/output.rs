@@ -23,7 +23,7 @@ const TEXT_MAX: usize = 400;
 /// Options about traces.
 #[derive(clap::Args, Debug)]
 pub(crate) struct OutputArgs {
-    /// Write a trace: .pftrace (Perfetto), .jsonl or .csv by its ending; `-` is JSON lines on standard output
+    /// Write a trace; the ending is the format: .pftrace (Perfetto), .jsonl or .csv. `-` is JSON lines on standard output
     #[arg(long, value_name = "OUT")]
     pub(crate) trace: Option<PathBuf>,
     /// Write a table of jobs: release, start, finish, response time, outcome, CPU and preemptions of each

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     markdown: bool,
 }
 
-/// What prefixes mean, for those who see them for the first time.
+/// Explains the prefixes.
 const PREFIXES: &str = "`g-` is one queue for all CPUs, `p-` gives each task a CPU (`--placement`), and `c-` gives each task \
                         a cluster of CPUs with a queue of its own (the setting `cluster` is its size).";
 
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         writeln!(out, "{name}: {summary}\n\n{}\n\n{}", names(profile), entry.manual.trim_end())?;
         let settings = settings(profile);
         if !settings.is_empty() {
-            let mut rows = vec![["setting", "takes", "default", "what it does"].map(String::from).to_vec()];
+            let mut rows = vec![["setting", "takes", "default", "meaning"].map(String::from).to_vec()];
             rows.extend(settings.iter().map(|s| row(s, s.default)));
             left(&mut rows);
             // The size of a cluster is a setting of the clustered form alone, the mapper one of the forms with several CPUs.
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             table(&mut out, &rows)?;
         }
     } else {
-        let mut rows = vec![["name", "forms", "needs", "what it does"].map(String::from).to_vec()];
+        let mut rows = vec![["name", "forms", "needs", "summary"].map(String::from).to_vec()];
         for entry in registry().entries() {
             rows.push(vec![
                 entry.profile.name.into(),
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         left(&mut rows);
         table(&mut out, &rows)?;
         writeln!(out, "\n`takt policies NAME` shows one, with its settings. {}", PREFIXES.replace('`', ""))?;
-        let mut rows = vec![["mapper", "which of the chosen jobs runs on which CPU"].map(String::from).to_vec()];
+        let mut rows = vec![["mapper", "assignment of the chosen jobs to CPUs"].map(String::from).to_vec()];
         rows.extend(MAPPERS.iter().map(|m| vec![m.name.into(), m.summary.into()]));
         left(&mut rows);
         writeln!(out)?;
@@ -140,7 +140,7 @@ fn markdown() -> String {
     let mut text = format!(
         "# Policies\n\n<!-- Written by `takt policies --markdown`; do not edit. -->\n\n{PREFIXES}\nSettings are written behind the name, \
          as in `--policy rr:quantum=2ms`, or in the file (see [workload.md](workload.md)).\n\n\
-         | name | forms | needs | what it does |\n|---|---|---|---|\n",
+         | name | forms | needs | summary |\n|---|---|---|---|\n",
     );
     for entry in registry().entries() {
         let (name, forms) = (entry.profile.name, forms(&entry.profile).join(" "));
@@ -151,7 +151,7 @@ fn markdown() -> String {
         text += &format!("\n## {}\n\n{}\n", entry.profile.name, entry.manual.trim_end());
         let settings = settings(&entry.profile);
         if !settings.is_empty() {
-            text += "\n| setting | takes | default | what it does |\n|---|---|---|---|\n";
+            text += "\n| setting | takes | default | meaning |\n|---|---|---|---|\n";
         }
         for setting in settings {
             text += &format!(
@@ -160,8 +160,8 @@ fn markdown() -> String {
             );
         }
     }
-    text += "\n## Mappers\n\nA policy chooses who runs; its mapper chooses where. The setting `mapper`, as in `--policy g-edf:mapper=in-order`, \
-             names another one than the first of these.\n";
+    text += "\n## Mappers\n\nA policy chooses the jobs that run; its mapper chooses their CPUs. The setting `mapper`, as in \
+             `--policy g-edf:mapper=in-order`, names the mapper. The default is the first of these.\n";
     for mapper in MAPPERS {
         text += &format!("\n### {}\n\n{}\n", mapper.name, mapper.manual.trim_end());
     }

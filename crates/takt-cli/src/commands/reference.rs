@@ -2,6 +2,7 @@
 //! docs/messages.md.
 
 use crate::outcome::{Outcome, Verdict};
+use clap::builder::PossibleValue;
 use clap::{Arg, Command};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -24,21 +25,22 @@ Every duration on the command line has a unit: `500ms`, `2s`, `250us`, `1min`.
 
 | exit status | meaning |
 |---|---|
-| 0 | done; also when a test that is only sufficient says nothing (`unknown`) |
+| 0 | done; also if a sufficient test is inconclusive (`unknown`) |
 | 1 | done, and the answer is no: not schedulable; under `--strict` a missed deadline, a cut-off activation or a failed process |
 | 1 | a trace breaks a rule, or traces differ |
 | 1 | a run ended early: every process failed, a process that the schedule needs ended, or an initialisation took too long |
 | 1 | an output file or standard output could not be written |
-| 2 | bad input or usage, with file, line and column where there are any |
-| 3 | this machine cannot: permission, kernel feature, a CPU that is not there; with the fix |
+| 2 | bad input or usage, with file, line and column if there are any |
+| 3 | this machine lacks a permission, a kernel feature or a CPU; with the fix |
 
-`takt done` and `takt burn` also have the exit statuses of DEmOS's clients:
+`takt done` and `takt burn` end with the exit statuses of DEmOS's clients:
 
 | exit status | meaning |
 |---|---|
-| 100 | no scheduler has started the program; `takt burn` uses its CPU time all the same |
+| 100 | no scheduler has started `takt done`; `takt burn` uses its CPU time anyway |
 | 101 | `DEMOS_PARAMETERS` is malformed |
-| 1, 2 | a descriptor could not be written, or not be read |
+| 1 | a descriptor could not be written |
+| 2 | a descriptor could not be read |
 ";
 
 const MESSAGES: &str = "\
@@ -111,6 +113,7 @@ fn describe(out: &mut String, command: &Command, parent: &str, level: usize) {
         };
         let _ = writeln!(out, "| `{}` | {} | {} |", title(arg), defaults.join(", "), meaning(arg));
     }
+    own().for_each(|arg| values(out, arg));
     visible(command).for_each(|c| describe(out, c, &name, level + 1));
 }
 
@@ -127,19 +130,27 @@ fn title(arg: &Arg) -> String {
     }
 }
 
-/// The help text in one cell of a table, with the values that are possible.
+/// The values that an argument may have.
+fn possible(arg: &Arg) -> Vec<PossibleValue> {
+    if arg.get_action().takes_values() { arg.get_possible_values() } else { Vec::new() }
+}
+
+/// The help text in one cell of a table, with the names of the possible values.
 fn meaning(arg: &Arg) -> String {
     let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let mut text = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    if arg.get_action().takes_values() {
-        let values = arg.get_possible_values().into_iter().map(|v| {
-            let help = v.get_help().map(|h| format!(": {h}")).unwrap_or_default();
-            format!("`{}`{help}", v.get_name())
-        });
-        let values = values.collect::<Vec<_>>();
-        if !values.is_empty() {
-            let _ = write!(text, ":<br>{}", values.join("<br>"));
-        }
+    let names: Vec<String> = possible(arg).iter().map(|value| format!("`{}`", value.get_name())).collect();
+    if let Some((last, others)) = names.split_last() {
+        let _ = write!(text, ". One of {} or {last}", others.join(", "));
     }
     text.replace('|', "\\|")
+}
+
+/// A list of the values of an argument that have a help text of their own.
+fn values(out: &mut String, arg: &Arg) {
+    let values = possible(arg).into_iter().filter_map(|v| Some((v.get_name().to_owned(), v.get_help()?.to_string())));
+    let lines: Vec<String> = values.map(|(name, help)| format!("- `{name}`: {help}\n")).collect();
+    if !lines.is_empty() {
+        let _ = write!(out, "\nValues of `--{}`:\n\n{}", arg.get_long().unwrap_or_default(), lines.concat());
+    }
 }

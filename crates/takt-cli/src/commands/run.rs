@@ -36,13 +36,13 @@ pub(crate) struct Args {
     /// Scheduling class of Takt's own scheduler thread
     #[arg(long, value_enum, default_value_t = ClassName::Fifo)]
     scheduler_class: ClassName,
-    /// Run although keys of the file that would change outcomes are not carried out; they become warnings
+    /// Run although `takt run` ignores keys of the file that would change outcomes; they become warnings
     #[arg(long)]
     allow_differences: bool,
     /// Run on CPUs that another run of this machine has; otherwise such a run is refused with status 3
     #[arg(long)]
     share_cpus: bool,
-    /// Write what the engine was told, for `takt sim --replay`
+    /// Write the inputs of the engine, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
     record: Option<std::path::PathBuf>,
     #[command(flatten)]
@@ -459,7 +459,7 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
     }
     if report.dropped > 0 {
         remarks.push(format!(
-            "warning: {} trace records were lost because they were not taken over in time",
+            "warning: {} trace records were lost because the trace was not written in time",
             report.dropped
         ));
     }

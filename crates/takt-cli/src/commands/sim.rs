@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Rule for late jobs, in place of the file's `late`
     #[arg(long, value_enum)]
     late: Option<LateJobs>,
-    /// Simulate although keys of the file that would change outcomes are not carried out; they become warnings
+    /// Simulate although `takt sim` ignores keys of the file that would change outcomes; they become warnings
     #[arg(long)]
     allow_differences: bool,
     /// Jobs that are counted; by default all, under `preset: chronos` the decided ones
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Replay also the record of another system (workload, policy, placement, seed, CPUs), or an incomplete one
     #[arg(long, requires = "replay")]
     what_if: bool,
-    /// Draw the rounds and bursts of a regulator (policy ipi) against their set points (.svg), or write them down (.csv)
+    /// Draw the rounds and bursts of a regulator (policy ipi) against their set points (.svg), or write them as numbers (.csv)
     #[arg(long, value_name = "OUT.svg|OUT.csv")]
     rounds: Option<std::path::PathBuf>,
     /// Write one hyperperiod of the schedule as a window table that `takt run` and `takt sim` accept
@@ -327,7 +327,7 @@ fn write_rounds(path: &Path, header: &takt_trace::Header, rounds: &Rounds) -> Re
     };
     write().map_err(|e| Failure::write(path, &e))?;
     if rounds.all.is_empty() {
-        let note = "note: there were no rounds; only a policy that hands out time in rounds (ipi) has them";
+        let note = "note: there were no rounds; only a policy that schedules in rounds (ipi) has them";
         let _ = writeln!(io::stderr(), "{note}");
     }
     Ok(())

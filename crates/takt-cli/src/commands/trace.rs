@@ -69,16 +69,16 @@ enum Command {
     Check {
         /// A .jsonl or .csv trace
         trace: PathBuf,
-        /// The workload that was simulated or run, here on the machine and with the policy and seed of the trace
+        /// The workload that was simulated or run; machine, policy and seed are those of the trace
         file: Option<PathBuf>,
-        /// How late the real world may be behind the plan
+        /// Largest lateness of the real machine that is not reported
         #[arg(long, default_value = "1ms", value_parser = takt_workload::parse_duration)]
         tolerance: Span,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Check the trace of a run against the kernel's own account of who ran
+    /// Check the trace of a run against the kernel's own account of the running processes
     ///
     /// The account is the text of tracefs's `trace` with the event sched_switch and the clock `mono`, taken during the run.
     Kernel {
@@ -86,10 +86,10 @@ enum Command {
         trace: PathBuf,
         /// The text of /sys/kernel/tracing/trace
         switches: PathBuf,
-        /// Differences up to this at each start and stop are none
+        /// Largest difference at each start and stop that is not reported
         #[arg(long, default_value = "1ms", value_parser = takt_workload::parse_duration)]
         tolerance: Span,
-        /// The processes never sleep: also report where one is given a CPU and does not run
+        /// The processes never sleep: also report each one that has a CPU and does not run
         #[arg(long)]
         busy: bool,
         /// Print one JSON object
@@ -108,7 +108,7 @@ enum Command {
         /// Share of points, in percent, that may differ by more
         #[arg(long, default_value_t = 0)]
         allow: u8,
-        /// Compare when the jobs of each task run, and not on which CPUs
+        /// Compare the instants at which the jobs of each task run, and ignore their CPUs
         #[arg(long)]
         ignore_cpus: bool,
         /// Print one JSON object

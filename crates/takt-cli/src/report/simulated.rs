@@ -259,7 +259,7 @@ impl Simulated<'_> {
             writeln!(out, "switched: {more} times more")?;
         }
         for (task, (asked, refused)) in workload.tasks.iter().zip(&self.notes.calls).filter(|(_, (n, _))| *n > 0) {
-            writeln!(out, "calls: {} asked {asked} times for other terms, {refused} refused", task.name)?;
+            writeln!(out, "calls: {} requested other terms {asked} times, {refused} refused", task.name)?;
         }
         for deadlock in &self.notes.deadlocks {
             let link = |(task, resource, owner)| format!("{task} waits for {resource}, held by {owner}");

@@ -331,12 +331,12 @@ fn calls_and_changed_settings_are_seen_everywhere() {
         trace.contains(r#""type":"call","task":"film","job":1,"call":"set-period","value":40000000,"granted":true}"#)
     );
     let told = room.takt(&["sim", "w.yaml"]).expect(0).stdout;
-    assert!(told.contains("calls: film asked 3 times for other terms, 1 refused"), "{told}");
+    assert!(told.contains("calls: film requested other terms 3 times, 1 refused"), "{told}");
     assert!(told.contains("switched: at 50ms cbs → cbs:enforcement=hard"), "{told}");
     // Releases that a call has moved are no findings.
     room.takt(&["trace", "check", "t.jsonl", "w.yaml"]).expect(0);
     let check = room.takt(&["check", "w.yaml"]).stdout;
-    assert!(check.contains("jobs that ask for other terms are beyond the tests"), "{check}");
+    assert!(check.contains("jobs that request other terms are not covered by the tests"), "{check}");
 }
 
 #[test]

@@ -295,7 +295,7 @@ fn who_waited_for_a_cpu_and_who_needed_more_than_declared_is_told() {
             let of = |task: usize, key: &str| run["tasks"][task][key].as_i64();
             assert!(run["stolen_ns"].as_i64().is_some(), "{run}");
             let notes = run["notes"].to_string();
-            ensure(of(0, "waited_ns") > Some(20_000_000) && notes.contains("for a CPU in its turns"), || {
+            ensure(of(0, "waited_ns") > Some(20_000_000) && notes.contains("for a CPU in its activations"), || {
                 run.to_string()
             })?;
             // A hard server never lets it finish in time.

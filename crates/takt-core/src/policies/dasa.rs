@@ -83,10 +83,12 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Builds a schedule at every event. The density of a job is that of its dependency chain (itself, who holds what it waits for, and so on):
-their utilities over the time that they all still need. Chains are taken by density, the densest first, and kept if with them all jobs
-kept so far still meet their deadlines, in order of tentative deadline: an owner has the earliest deadline of all that wait for it.
-The first job of the schedule runs. What is left out is tried again at the next event; if nothing is kept, the densest job runs.
+Builds a tentative schedule at every event. The density of a job is that of its dependency chain: the job, the holder of the
+resource that it waits for, and so on. It is the aggregate PUD, the sum of their utilities over the sum of their remaining
+times. Chains are taken in decreasing order of density. A chain is kept if with it all jobs kept so far meet their deadlines,
+in order of tentative deadline. An owner has the earliest deadline of all jobs that wait for it. The first job of the
+schedule runs. Jobs that are left out are tried again at the next event; if no chain is kept, the job with the highest
+density runs.
 
 **When.** Overload on one CPU with shared resources. Without them, it is `dasa-nd`; while everything can be met and deadlines are
 distinct, that is EDF.
@@ -94,16 +96,17 @@ distinct, that is EDF.
 **Ties.** Equal densities: the earlier release first, then the lower task number. Equal deadlines: owners first, then the job of the
 denser chain.
 
-**Resources.** As above, whatever the protocol in `locking`, which only says who is next to have a resource. Of jobs that wait for each other
-in a cycle the least dense (each for itself) is aborted. An owner that is late itself cannot be kept, nor can those that
-wait for it: with resources, abort late jobs (`late: abort`).
+**Resources.** As above under every protocol in `locking`, which decides only the next holder of a resource. In a cycle of
+waiting jobs the one with the lowest density (each for itself) is aborted. A late owner cannot be kept, nor can the jobs that
+wait for it. So with resources, abort late jobs (`late: abort`).
 
 **Cost.** O(n³) per event for n jobs that are there, O(n²) where chains are short.
 
 **Source.** Clark, thesis, Carnegie Mellon University, 1990; reconstructed in part (see the file).
 
-**Example.** T1 holds R (2 ms left, deadline 20 ms, utility 1), T2 waits for R (2, 5, 20) and T3 (2, 4, 6) does not need it: the chain of T2 is worth 21
-for 4 ms, so T1 runs, then T2, and T3 is given up: 21 of 27. `edf` without inheritance runs T3, T1 and T2, which is late: 7."
+**Example.** T1 holds R (2 ms left, deadline 20 ms, utility 1), T2 waits for R (2, 5, 20) and T3 (2, 4, 6) does not need it.
+The chain of T2 has a utility of 21 for 4 ms, so T1 runs, then T2, and T3 is shed: 21 of 27. `edf` without inheritance runs
+T3, T1 and T2, which is late: 7."
     ),
     build: accrual::build::<Dasa>,
 };

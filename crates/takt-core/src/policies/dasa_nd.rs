@@ -43,24 +43,25 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Builds a schedule at every event: jobs are taken by potential utility density (utility per time still needed), the densest
-first, and each is kept if all that were kept so far still meet their deadlines with it, in order of deadline. The first job of that
-schedule runs. Jobs that are left out are tried again at the next event; if none is kept, the densest runs.
+Builds a tentative schedule at every event. Jobs are taken in decreasing order of potential utility density (utility per
+remaining time). A job is kept if it and all jobs kept so far meet their deadlines in order of deadline. The first job of
+that schedule runs. Jobs that are left out are tried again at the next event; if none is kept, the job with the highest
+density runs.
 
-**When.** Under overload on one CPU: it gives up what is worth least for its time, where EDF loses one job after another. While
+**When.** Under overload on one CPU: it sheds the jobs with the lowest density, while EDF misses one deadline after another. While
 everything can be met and deadlines are distinct it runs exactly as EDF does.
 
 **Ties.** Equal densities: the earlier release first, then the lower task number. Equal deadlines: the denser job first.
 
-**Resources.** Who holds what a chosen job waits for runs in its place (with `locking: fifo` only ready jobs count). Its form that
-plans with dependencies is `dasa`.
+**Resources.** If a chosen job waits for a resource, the holder runs in its place (with `locking: fifo` only ready jobs
+count). The form with dependencies is `dasa`.
 
 **Cost.** O(n²) per event for n jobs that are there.
 
 **Source.** Clark, thesis, Carnegie Mellon University, 1990.
 
-**Example.** A (3 ms, deadline 4 ms, utility 3), B (3, 5, 9) and C (2, 7, 4), all released at 0: EDF completes A in time and then is late
-with B and C; `dasa-nd` runs B and C, which are worth 13 of 16, and gives A up."
+**Example.** A (3 ms, deadline 4 ms, utility 3), B (3, 5, 9) and C (2, 7, 4), all released at 0. EDF completes A in time and
+then is late with B and C. `dasa-nd` sheds A and runs B and C, which is 13 of 16."
     ),
     build: accrual::build::<DasaNd>,
 };

@@ -166,24 +166,24 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-The CPUs are parted into domains. Each has tasks of its own, which run nowhere else, and a policy of its own that knows of
-nothing else. CPUs of no domain idle.
+The CPUs are divided into domains. Each domain has its own tasks, which run only there, and its own policy, which knows only
+them. CPUs without a domain idle.
 
-The policy of a domain can be switched while the system runs: the new one takes over every job as it is, with the time that
-it has used, what it holds and waits for, and the handler that it is at. Budgets that the old policy granted are forgotten;
-those of the tasks themselves go on.
+The policy of a domain can be switched while the system runs. The new policy takes over every job with its used CPU time, the
+resources that it holds or waits for, and its active handler. Budgets granted by the previous policy are dropped; budgets
+declared by the tasks are kept.
 
-Resources may be shared between domains. A job that holds what a job of another domain waits for does not become more
-urgent for it, and what two policies call urgent cannot be compared: a resource that jobs of several domains wait for goes to
-the one that its own policy ranks lower in numbers. A cycle of jobs that wait for each other is broken by the policy of the job
-that closed it, if it goes by utility.
+Domains may share resources. If a job of another domain waits for a resource, its holder does not become more urgent, because
+the ranks of two policies cannot be compared. If jobs of several domains wait for a resource, it goes to the job whose own
+policy gives it the lower rank number. A cycle of waiting jobs is broken by the policy of the job that closed it, if that
+policy ranks by utility.
 
-**When.** Parts of a system that must not disturb each other, or that differ in kind: control loops under `dasa` on one CPU beside
-media under `g-edf` on the others; and comparisons of policies under the same load at the same time.
+**When.** Parts of a system must not disturb each other, or differ in kind. An example is control loops under `dasa` on one
+CPU beside media under `g-edf` on the others. Domains also compare policies under the same load at the same time.
 
 **Ties.** Those of each policy.
 
-**Cost.** That of each policy over its own tasks and CPUs, each time that something happens anywhere.
+**Cost.** That of each policy over its own tasks and CPUs, at every event of any domain.
 
 **Source.** Dellinger, Garyali, Ravindran, \"ChronOS Linux: A Best-Effort Real-Time Multiprocessor Linux Kernel\", DAC 2011.
 

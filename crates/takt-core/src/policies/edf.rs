@@ -59,17 +59,16 @@ pub static ENTRY: Entry = Entry {
 Runs the ready job whose absolute deadline is earliest.
 
 **When.** On one CPU it meets every deadline that any policy can meet (implicit deadlines: whenever the utilisation is at
-most 1). Global EDF (`g-edf`) keeps all CPUs busy but can miss deadlines at low utilisation when one task is heavy
-(Dhall's effect); partitioned EDF (`p-edf`) keeps the uniprocessor guarantee on each CPU: a CPU accepts a task only if the
-processor demand leaves room for it.
-Under overload it is unfair: which job is late is not under control.
+most 1). Global EDF (`g-edf`) keeps all CPUs busy but can miss deadlines at low utilisation when one task is heavy (Dhall's
+effect). Partitioned EDF (`p-edf`) keeps the uniprocessor guarantee on each CPU: a CPU accepts a task only if the processor
+demand allows it. Under overload EDF does not control which job is late.
 
 **Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of equal deadline. The
-handler of an aborted job counts with its own deadline, and comes last without one. Every task needs a deadline; for work in
-the background a long one does.
+handler of an aborted job counts with its own deadline, and comes last without one. Every task needs a deadline; background
+work can have a long one.
 
-**Resources.** With `locking: ceiling` who holds one has, from the moment of locking, a deadline as early as any user of the
-resource could have if released then (deadline floor).
+**Resources.** With `locking: ceiling` the holder of a resource has a deadline floor from the lock on. It is the earliest
+deadline of any user of the resource that would be released at that instant.
 
 **Cost.** O(ready jobs) per release and completion, O(m) per decision.
 

@@ -68,20 +68,21 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Runs jobs in the order in which they became ready, by their release or by waking up. A job that runs goes on until it ends,
-blocks or yields, so nobody is preempted.
+Runs jobs in the order in which they became ready, by their release or by waking up. A running job continues until it ends,
+blocks or yields, so there are no preemptions.
 
-**When.** All jobs matter alike and are short, or as the baseline that everything else has to beat. A long job delays all that
-come after it. Jobs do not need a period or a deadline. (In a partition of a window table, `policy: fifo` is the table's own
-order: the partition's processes one after the other.)
+**When.** All jobs are equally important and short, or a baseline is needed. A long job delays all jobs released after it.
+Jobs do not need a period or a deadline. (In a partition of a window table, `policy: fifo` is the table's own order: the
+partition's processes one after the other.)
 
-**Ties.** Of jobs that become ready at the same instant the earlier release first, then the lower task number. A job that
+**Ties.** Among jobs that become ready at the same instant, the earlier release first, then the lower task number. A job that
 yields, and the handler of an aborted job, go to the end of the queue.
 
-**Late jobs.** The next job of a task that has begun when one ends goes to the end of the queue, too, as a new segment does in
-ChronOS. With `successor: keep` it goes on at once on the same CPU, as a task does that never leaves it between two jobs.
+**Late jobs.** If the next job of a task has been released when a job ends, it goes to the end of the queue, too. A new
+segment of ChronOS does the same. With `successor: keep` the job continues at once on the same CPU, like a task that never
+leaves it between two jobs.
 
-**Resources.** With `locking: inheritance` who holds one goes before those that became ready before those that wait for it.
+**Resources.** With `locking: inheritance` the holder of a resource has the place in the queue of the first job that waits for it.
 
 **Cost.** O(ready jobs) per release and completion, O(m) per decision.
 

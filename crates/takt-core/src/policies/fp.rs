@@ -46,8 +46,8 @@ CSV state none: `--priorities` assigns them, by default rate-monotonic ones.
 
 **Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of the same priority.
 
-**Resources.** With `locking: inheritance` who holds one has the highest priority of those that wait for it; with `locking:
-ceiling` that of any task that uses it, at once.
+**Resources.** With `locking: inheritance` the holder of a resource has the highest priority of the jobs that wait for it.
+With `locking: ceiling` it has the highest priority of all tasks that use the resource, from the lock on.
 
 **Partitioned.** Under `p-fp` a CPU accepts a task only if all response times there stay within the deadlines.
 

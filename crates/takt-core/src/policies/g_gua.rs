@@ -43,29 +43,30 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Takes the ready jobs by utility per time still needed, the densest first, and gives each to the CPU with the least load on which
-everything, in order of deadline, is still in time with it; a job for which there is no such CPU is left out. The first job of
-each CPU runs. All of it is done anew at every event, so jobs that are left out are tried again.
+Takes the ready jobs in decreasing order of utility per remaining time. A job is assigned to a CPU on which all jobs are
+still in time with it, in order of deadline. Among several it is the CPU with the least load. A job without such a CPU is
+left out. The first job of each CPU runs. This is repeated at every event, so jobs that are left out are tried again.
 
-**When.** On several CPUs under overload: there it accrues more than `ng-gua`. It does not turn into global EDF when the
-load is light, and may miss deadlines that `g-edf` meets: a dense job with time to spare takes a CPU, and two urgent ones
-share another.
+**When.** On several CPUs under overload: there it accrues more than `ng-gua`. It does not become global EDF at light load,
+and may miss deadlines that `g-edf` meets. A job with high density and much slack takes a CPU, and two urgent jobs share
+another.
 
 **Ties.** Equal densities: the earlier release first, then the lower task number. Equal deadlines on one CPU: the denser job
 first. Equal loads: the lower CPU.
 
-**Resources.** A job that waits for a resource counts with who holds it: utilities and times still needed are summed over all that
-wait, directly or not, for what a ready job holds, and its deadline is the earliest of theirs.
+**Resources.** A job that waits for a resource counts with its holder. Utilities and remaining times are summed over all jobs
+that wait, directly or not, for a resource of a ready job. The deadline is the earliest of theirs.
 
-**Late jobs.** A job that cannot be in time any more is left out, and runs only where no other job is ready. Tasks that are bound
-to CPUs are placed like others; where they then run, the mapping says.
+**Late jobs.** A job that can no longer be in time is left out, and runs only if no other job is ready. Tasks that are bound
+to CPUs are assigned like others; the mapping decides on which CPU they run.
 
 **Cost.** O(n² + n m) per event for n jobs that are there and m CPUs. On one CPU, without dependencies, it is `dasa-nd`.
 
 **Source.** Garyali, thesis, Virginia Tech, 2010; Dellinger, Garyali, Ravindran, DAC 2011.
 
-**Example.** Two CPUs; X (1 ms, deadline 2 ms, utility 1), Y (1, 2, 0.9) and Z (3, 10, 30) at 0, and two jobs (1, 2, 1) at 1. `g-edf` meets
-all. `g-gua` starts Z and X; at 1 Y and the two new jobs must all be done by 2, and Y, the least dense, is lost."
+**Example.** Two CPUs; X (1 ms, deadline 2 ms, utility 1), Y (1, 2, 0.9) and Z (3, 10, 30) at 0, and two jobs (1, 2, 1) at 1.
+`g-edf` meets all deadlines. `g-gua` starts Z and X. At 1, Y and the two new jobs must all complete by 2, and Y, with the
+lowest density, is lost."
     ),
     build: accrual::build::<GGua>,
 };

@@ -31,7 +31,7 @@ impl Construction for Gmua {
 pub static ENTRY: Entry = Entry {
     profile: Profile {
         name: "gmua",
-        summary: "global EDF that sheds the least dense jobs of a CPU, each job for itself (gMUA)",
+        summary: "global EDF that sheds a CPU's jobs of least density, each job for itself (gMUA)",
         scopes: &[Scope::Global, Scope::Clustered],
         needs: &[Need::Deadline, Need::Runtime, Need::Utility],
         facts: &[Fact::WorkConserving(When::Always), Fact::UnderloadEdf { global: true, when: When::Always }],
@@ -40,16 +40,16 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Deals the jobs to the CPUs in order of deadline, each to the CPU with the least load, and then leaves the least dense out of each
-CPU's jobs until all others are in time: `ng-gua` without dependencies. The first job of each CPU runs.
+Assigns the jobs to the CPUs in order of deadline, each to the CPU with the least load. Then it leaves out the job with the
+lowest density of each CPU until all others are in time: `ng-gua` without dependencies. The first job of each CPU runs.
 
 **When.** As `ng-gua`, where jobs share nothing; then both run exactly alike.
 
 **Ties.** Equal deadlines: the earlier release first, then the lower task number; equal densities likewise, the other one is left
 out. Equal loads: the lower CPU.
 
-**Resources.** A job that waits for one counts with its own utility, time and deadline, and if it is chosen, who holds the
-resource runs in its place (with `locking: fifo` only ready jobs count).
+**Resources.** A job that waits for a resource counts with its own utility, time and deadline. If it is chosen, the holder of
+the resource runs in its place (with `locking: fifo` only ready jobs count).
 
 **Late jobs.** A job whose deadline has passed is left out, and runs only where no other job is ready. The last job of a CPU is
 never left out, even if it will be late.
@@ -58,8 +58,8 @@ never left out, even if it will be late.
 
 **Source.** Cho, Wu, Ravindran, Jensen, EUC 2006.
 
-**Example.** Two CPUs; A (4 ms, deadline 4 ms, utility 4), B (4, 5, 20), C (4, 5, 16) and D (2, 10, 2), all released at 0: A is left out, and
-`gmua` accrues 38 of 42."
+**Example.** Two CPUs; A (4 ms, deadline 4 ms, utility 4), B (4, 5, 20), C (4, 5, 16) and D (2, 10, 2), all released at 0. A
+is left out, and `gmua` accrues 38 of 42."
     ),
     build: accrual::build::<Gmua>,
 };

@@ -64,25 +64,27 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Builds a schedule at every event from its front: of all jobs, each with the holders of what it waits for, it appends the one that accrues
-most per time if it runs next, and goes on from where that ends, until nothing left accrues anything. The first job of
-the schedule runs.
+Builds a schedule at every event from its front. It appends the job, with the holders of the resources that it waits for,
+that accrues the most utility per time if it runs next. It continues from the end of that job, until no remaining job accrues
+utility. The first job of the schedule runs.
 
-**When.** Time-utility functions of any shape, and resources. It asks what a job is worth when it would really end, so jobs that
-would be late count for nothing. It keeps no order of deadlines: unlike `dasa` it can miss deadlines that EDF meets.
+**When.** Time-utility functions of any shape, and resources. It evaluates the utility of a job at its expected completion,
+so late jobs count with no utility. It keeps no order of deadlines: unlike `dasa` it can miss deadlines that EDF meets.
 
-**Ties.** Equal densities: the earlier release first, then the lower task number. Jobs that accrue nothing run when nobody else is ready, the
-densest first, until they are aborted. Handlers count as steps at their own deadlines.
+**Ties.** Equal densities: the earlier release first, then the lower task number. Jobs that accrue no utility run when no
+other job is ready, in decreasing order of density, until they are aborted. Handlers count as steps at their own deadlines.
 
-**Resources.** A job is taken together with its dependency chain: who holds what it waits for, and so on, owners first. Of jobs that
-wait for each other in a cycle the least dense is aborted. The protocol in `locking` only says who is next to have a resource.
+**Resources.** A job is taken together with its dependency chain: the holder of the resource that it waits for, and so on,
+owners first. In a cycle of waiting jobs the one with the lowest density is aborted. The protocol in `locking` decides only
+the next holder of a resource.
 
 **Cost.** O(n²) per event for n jobs that are there, O(n³) if all depend on each other.
 
 **Source.** Li, Ravindran, Suri, Jensen, IEEE Transactions on Computers 55(4), 2006; reconstructed in part (see the file).
 
-**Example.** All released at 0: J1 (2 ms, worth 10 units and one less for each millisecond), J2 (1 ms, worth 3 until 2 ms) and J3 (1 ms, worth
-5): `gus` runs J3, then J1, which is worth 12; the best possible is J2, J1, J3 with 15."
+**Example.** Three jobs are released at 0. J1 takes 2 ms; its utility is 10, and one less for each millisecond. J2 takes 1
+ms, with a utility of 3 until 2 ms. J3 takes 1 ms, with a utility of 5. `gus` runs J3, then J1, and accrues 12. The optimum
+is J2, J1, J3 with 15."
     ),
     build: accrual::build::<Gus>,
 };

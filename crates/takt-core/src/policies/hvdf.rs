@@ -42,27 +42,27 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Runs the ready job with the highest potential utility density: what it is worth if it runs from now on without a break, over the
-CPU time that it still needs.
+Runs the ready job with the highest potential utility density (PUD). It is the utility of the job if it runs from now on
+without interruption, divided by its remaining execution time.
 
-**When.** Overload, when jobs should be worth their time and deadlines matter little. It does not look whether a job can still meet
-its deadline: a step keeps its height in the reckoning after its deadline, so a lost job goes on unless late jobs are aborted
-(`late: abort`). Without overload it misses deadlines that EDF meets.
+**When.** Overload, if utility per time matters and deadlines matter little. It does not test whether a job can still meet
+its deadline. A step function counts with its full utility after its deadline, so a late job continues unless late jobs are
+aborted (`late: abort`). Without overload it misses deadlines that EDF meets.
 
-**Ties.** Equal densities (compared exactly, by cross-multiplication): the earlier release first, then the lower task number. A job that
-has used up its declared runtime counts as needing one nanosecond more, and so comes first. A job that yields goes on if it is
-still the densest. The handler of an aborted job counts with its own utility and runtime.
+**Ties.** Equal densities (compared exactly, by cross-multiplication): the earlier release first, then the lower task number.
+A job that has exhausted its declared runtime counts with a remaining time of one nanosecond, and so is first. A job that
+yields continues if it still has the highest density. The handler of an aborted job counts with its own utility and runtime.
 
-**Resources.** Who holds what a chosen job waits for runs in its place (with `locking: fifo` only ready jobs count). Of jobs that wait for
-each other in a cycle the least dense is aborted.
+**Resources.** If a chosen job waits for a resource, the holder runs in its place (with `locking: fifo` only ready jobs
+count). In a cycle of waiting jobs the one with the lowest density is aborted.
 
-**Cost.** O(n log n) per scheduling event for n jobs that are there; jobs are compared anew at each, since densities change
-while jobs run. To find who holds what jobs wait for adds O(n d) where they wait in chains of d.
+**Cost.** O(n log n) per scheduling event for n jobs that are there; jobs are compared again at each, since densities change
+while jobs run. The search for the holders of resources adds O(n d) for chains of d waiting jobs.
 
 **Source.** Jensen, Locke, Tokuda, RTSS 1985; ChronOS Linux, DAC 2011 (HVDF, G-HVDF).
 
-**Example.** A (3 ms, deadline 4 ms, utility 3), B (3, 5, 9) and C (2, 7, 4), all released at 0: `hvdf` runs B, C, A, since they are worth 3, 2
-and 1 per millisecond; B and C are in time, which is 13 of 16."
+**Example.** A (3 ms, deadline 4 ms, utility 3), B (3, 5, 9) and C (2, 7, 4), all released at 0. `hvdf` runs B, C, A, since
+their densities are 3, 2 and 1 per millisecond. B and C are in time, which is 13 of 16."
     ),
     build: accrual::build::<Hvdf<true>>,
 };

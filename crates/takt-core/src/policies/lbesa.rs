@@ -46,25 +46,26 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Puts all jobs in order of deadline at every event. While some job would be late, the one with the lowest potential utility density
-(utility per time still needed) is left out, but never the last one. The first job that is left runs.
+Sorts all jobs by deadline at every event. While some job would be late, the job with the lowest potential utility density is
+left out, but never the last one. The density is the utility per remaining time. The first remaining job runs.
 
-**When.** Under overload on one CPU. While everything can be met and deadlines are distinct it runs exactly as EDF does. Compared with
-`dasa-nd` it sheds jobs of low density even if they are not what makes others late: those that fit again behind are left to
+**When.** Under overload on one CPU. While everything can be met and deadlines are distinct it runs exactly as EDF does.
+Unlike `dasa-nd` it also sheds jobs of low density that do not make others late. Jobs that would fit again at the end run in
 idle time.
 
-**Ties.** Equal densities: the later release is left out first, then the higher task number. Equal deadlines: the earlier release
-first, then the lower task number. Jobs left out are tried again at the next event; a CPU without work takes the densest.
+**Ties.** Equal densities: the later release is left out first, then the higher task number. Equal deadlines: the earlier
+release first, then the lower task number. Jobs left out are tried again at the next event; a CPU without work takes the job
+with the highest density.
 
-**Resources.** Who holds what a chosen job waits for runs in its place (with `locking: fifo` only ready jobs count). Of jobs
-that wait for each other in a cycle the least dense is aborted.
+**Resources.** If a chosen job waits for a resource, the holder runs in its place (with `locking: fifo` only ready jobs
+count). In a cycle of waiting jobs the one with the lowest density is aborted.
 
 **Cost.** O(n²) per event for n jobs that are there.
 
 **Source.** Locke, thesis, Carnegie Mellon University, 1986, in the form of ChronOS Linux, DAC 2011.
 
-**Example.** X (4 ms, deadline 4 ms, utility 8), Y (1, 3, 10) and Z (1, 20, 1), all released at 0, late ones aborted: `lbesa` sheds Z, then X, and
-runs Y; at 1 it still sheds Z and tries X, which is aborted at 4, and Z runs at last. `dasa-nd` runs Z at 1."
+**Example.** X (4 ms, deadline 4 ms, utility 8), Y (1, 3, 10) and Z (1, 20, 1), all released at 0, late jobs aborted. `lbesa`
+sheds Z, then X, and runs Y. At 1 it still sheds Z and runs X, which is aborted at 4. Then Z runs. `dasa-nd` runs Z at 1."
     ),
     build: accrual::build::<Lbesa>,
 };

@@ -98,15 +98,15 @@ pub static ENTRY: Entry = Entry {
     manual: manual!(
         "\
 Runs the ready job with the least laxity: the time until its deadline less what it still needs by its declared runtime. The
-laxity of a job that runs stays, that of one that waits shrinks; a waiting job preempts when its laxity has become less than
+laxity of a running job is constant, that of a waiting job decreases. A waiting job preempts when its laxity is less than
 that of a running one by `threshold`.
 
-**When.** On several CPUs it often meets what global EDF misses, since it notices a job that has no time to lose before it is
-too late; on one CPU it meets what EDF meets, but for the threshold (see below). It needs runtimes that are true, and it
-switches more often than EDF. Without a threshold two jobs of the same laxity would take turns without end.
+**When.** On several CPUs it often meets deadlines that global EDF misses, because it runs a job before its laxity is
+exhausted. On one CPU it meets the deadlines that EDF meets, except for the threshold (see below). It needs true runtimes,
+and it switches more often than EDF. Without a threshold, two jobs of the same laxity would preempt each other without end.
 
-**Settings.** `threshold`, 1 ms when nothing is said, at least 1 us. On one CPU, a set of n tasks that EDF schedules is late
-by at most (n - 1) thresholds; so deadlines that have this much to spare are met.
+**Settings.** `threshold`, by default 1 ms, at least 1 us. On one CPU, the tardiness of a set of n tasks that EDF schedules
+is at most (n - 1) thresholds. So deadlines with this much slack are met.
 
 **Ties.** The earlier release first, then the lower task number, among jobs that wait. A job that yields loses the protection
 of the threshold and goes behind those of equal laxity. Every task needs a deadline and a runtime; the handler of an aborted job
@@ -117,7 +117,7 @@ counts with its own deadline and runtime.
 **Source.** Mok, thesis, MIT, 1983; Oh and Yang, RTCSA 1998.
 
 **Example.** `policy: g-llf` on two CPUs with three tasks of `runtime: 2ms` and `period: 3ms`: the third starts at 1 ms, when
-the others are ahead of it by the threshold, and all deadlines are met; `g-edf` misses one in each period."
+its laxity is smaller by the threshold. All deadlines are met; `g-edf` misses one in each period."
     ),
     build: scope::build::<LeastLaxity>,
 };

@@ -275,23 +275,26 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Cuts time into planes at every release and deadline. In a plane each job is to get its part of the fluid schedule, in which it
-runs at the constant rate of its runtime by its deadline: its local time. The m jobs with the largest local times run. The
-choice is made again when a running job has used up its local time, and when a waiting one has as much as is left of the plane.
+Divides time into planes at every release and deadline. In a plane each job gets its part of the fluid schedule, its local
+time. In the fluid schedule a job runs at the constant rate of its runtime by its deadline. The m jobs with the largest local
+times run. The policy decides again when a running job has exhausted its local time. It also decides when the local time of a
+waiting job equals the rest of the plane.
 
-**When.** On m identical CPUs it meets every deadline of periodic and sporadic tasks with implicit deadlines whose utilisation is
-at most m and that use no more than their runtimes. With deadlines below the periods it does so when the sum of
-runtime / deadline is at most m. Global EDF misses deadlines at much lower loads. The price are many preemptions and
-migrations. It leaves CPUs idle while jobs are ready, as published.
+**When.** On m identical CPUs it meets every deadline of periodic and sporadic tasks with implicit deadlines. The utilisation
+is at most m, and no job exceeds its runtime. With deadlines below the periods it does so when the sum of runtime / deadline
+is at most m. Global EDF misses deadlines at much lower loads. The price is many preemptions and migrations. It leaves CPUs
+idle while jobs are ready, as published.
 
-**Rounding.** Local times are whole nanoseconds. At the end of a plane each job is less than 1 ns away from the fluid schedule;
-which jobs are rounded up is decided in the order of PD², so that no deadline is missed by it even at a utilisation of exactly m.
+**Rounding.** Local times are whole nanoseconds. At the end of a plane each job differs from the fluid schedule by less than
+1 ns. The order of PD² decides which jobs are rounded up. So rounding causes no deadline miss, even at a utilisation of
+exactly m.
 
-**Irregular jobs.** A job that blocks and wakes, or that was delayed, has what it still needs spread over what is left until its
-deadline. A job that is past its deadline, has none (a handler may) or has used more than its runtime runs on CPUs that are left
-over, earliest deadline first. When more is asked for than the CPUs can give, the jobs with the latest deadlines get less.
+**Irregular jobs.** The remaining runtime of a job that was blocked or delayed is spread over the time until its deadline.
+Some jobs run only on CPUs that are otherwise idle, earliest deadline first. These are jobs past their deadline, jobs without
+one (such as handlers), and jobs that have exceeded their runtime. If the demand exceeds the CPUs, the jobs with the latest
+deadlines get less.
 
-**Resources.** They are handed out in the order of asking, and who holds one gets no more urgent by it.
+**Resources.** They are granted in the order of requests, without priority inheritance.
 
 **Needs.** Periods, deadlines and runtimes, and tasks that may run on every CPU.
 
@@ -302,7 +305,7 @@ over, earliest deadline first. When more is asked for than the CPUs can give, th
 **Source.** Cho, Ravindran and Jensen, RTSS 2006. Rounding: Zhu, Mossé and Melhem, RTSS 2003; Nelissen et al., Real-Time Systems
 50, 2014.
 
-**Example.** Three tasks with a runtime of 2 ms and a period of 3 ms on two CPUs: the first and second run in the first
+**Example.** Three tasks with a runtime of 2 ms and a period of 3 ms on two CPUs. The first and second task run in the first
 millisecond, the third and first in the second, the second and third in the last. Global EDF misses a deadline there."
     ),
     build: |build| Ok(Box::new(Llref::new(build)?)),

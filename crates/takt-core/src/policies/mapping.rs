@@ -26,11 +26,11 @@ pub const MAPPERS: &[MapperEntry] = &[THREE_PASS, in_order::ENTRY];
 
 const THREE_PASS: MapperEntry = MapperEntry {
     name: "three-pass",
-    summary: "who runs stays, then who ran there last, then the rest (ChronOS)",
+    summary: "running jobs stay, then a CPU's last job, then others (ChronOS)",
     manual: "\
-A chosen job that runs stays where it is. Then each free CPU takes a chosen job that ran there last; of several the least urgent
-one, as in the paper's figure 4. Then the jobs left over take the CPUs left over. So no running job moves, and of m jobs that ran
-last on one CPU m - 1 migrate. Where jobs are bound to CPUs a running job moves only if it stands in the way of one that has no
+A running job that is chosen keeps its CPU. Then each free CPU takes a chosen job that ran there last; among several, the
+least urgent one, as in the paper's figure 4. Then the remaining jobs take the remaining CPUs. So no running job moves, and
+of m jobs that ran last on one CPU m - 1 migrate. If jobs are bound to CPUs, a running job moves only if another job has no
 other CPU. O(m) for m CPUs, O(m²) for each chosen job where jobs are bound. Garyali, \"On Best-Effort Utility Accrual Real-Time
 Scheduling on Multiprocessors\", thesis, Virginia Tech, 2010.",
     build: || None,

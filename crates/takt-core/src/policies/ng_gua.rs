@@ -53,7 +53,7 @@ impl Construction for NgGua {
 pub static ENTRY: Entry = Entry {
     profile: Profile {
         name: "ng-gua",
-        summary: "global EDF that sheds the least dense jobs of a CPU under overload (NG-GUA)",
+        summary: "global EDF that sheds a CPU's jobs of least density under overload (NG-GUA)",
         scopes: &[Scope::Global, Scope::Clustered],
         needs: &[Need::Deadline, Need::Runtime, Need::Utility],
         facts: &[Fact::WorkConserving(When::Always), Fact::UnderloadEdf { global: true, when: When::IsNot(LOAD, DECLARED) }],
@@ -67,36 +67,36 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Deals the ready jobs to the CPUs in order of deadline, each to the CPU with the least load, and then looks at each CPU: while some
-job dealt to it would miss its deadline, the one with the least utility per time is left out. The first job of each CPU runs. All
-of it is done anew at every event, so jobs that are left out are tried again.
+Assigns the ready jobs to the CPUs in order of deadline, each to the CPU with the least load. While some job of a CPU would
+miss its deadline, the job with the least utility per time is left out there. The first job of each CPU runs. This is
+repeated at every event, so jobs that are left out are tried again.
 
-**When.** On several CPUs that may be overloaded. While global EDF would meet all deadlines it runs exactly as `g-edf` does, with
-the same migrations; under overload it gives up what is worth least, CPU by CPU. `g-gua` accrues more under overload and may miss
-what `g-edf` meets.
+**When.** On several CPUs that may be overloaded. While global EDF would meet all deadlines it runs exactly as `g-edf` does,
+with the same migrations. Under overload it sheds the jobs with the lowest density, CPU by CPU. `g-gua` accrues more under
+overload and may miss what `g-edf` meets.
 
-**Settings.** `load` says what a dealt job adds to the load of its CPU: `remaining` is what it still needs, `declared` its whole
-declared runtime, which is ChronOS's rule. With that, CPUs seem to be overloaded that are not, and deadlines are missed that
-`g-edf` meets.
+**Settings.** `load` is the load that an assigned job adds to its CPU. `remaining` is its remaining time, `declared` its
+whole declared runtime, as in ChronOS. With `declared`, a CPU can seem overloaded although it is not, and deadlines are
+missed that `g-edf` meets.
 
 **Ties.** Equal deadlines: the earlier release first, then the lower task number; equal densities likewise, the other one is left
 out. Equal loads: the lower CPU.
 
-**Resources.** A job that waits for a resource counts with who holds it: utilities and times still needed are summed over all that
-wait, directly or not, for what a ready job holds, and its deadline is the earliest of theirs.
+**Resources.** A job that waits for a resource counts with its holder. Utilities and remaining times are summed over all jobs
+that wait, directly or not, for a resource of a ready job. The deadline is the earliest of theirs.
 
-**Late jobs.** A job whose deadline has passed is left out, and runs only where no other job is ready. The last job of a CPU is
-never left out, even if it will be late. Tasks that are bound to CPUs are dealt like others; where they then run, the mapping
-says.
+**Late jobs.** A job whose deadline has passed is left out, and runs only where no other job is ready. The last job of a CPU
+is never left out, even if it will be late. Tasks that are bound to CPUs are assigned like others; the mapping decides on
+which CPU they run.
 
 **Cost.** O(n² + n m) per event for n jobs that are there and m CPUs. On one CPU, without dependencies and where late jobs are
 aborted, it is `lbesa`.
 
 **Source.** Garyali, thesis, Virginia Tech, 2010; Dellinger, Garyali, Ravindran, DAC 2011.
 
-**Example.** Two CPUs; A (4 ms, deadline 4 ms, utility 4), B (4, 5, 20), C (4, 5, 16) and D (2, 10, 2), all released at 0. `g-edf` runs A
-and B and is late with C, which makes 26 of 42. `ng-gua` deals A and C to one CPU, where they cannot both be in time, leaves A out
-and runs C, B and then D: 38."
+**Example.** Two CPUs; A (4 ms, deadline 4 ms, utility 4), B (4, 5, 20), C (4, 5, 16) and D (2, 10, 2), all released at 0.
+`g-edf` runs A and B and is late with C, which makes 26 of 42. `ng-gua` assigns A and C to one CPU, where they cannot both be
+in time. It leaves A out and runs C, B and then D: 38."
     ),
     build: accrual::build::<NgGua>,
 };

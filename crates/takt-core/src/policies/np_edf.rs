@@ -44,22 +44,22 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Whenever a CPU is free, starts the ready job whose absolute deadline is earliest; whoever has started keeps its CPU until it
-ends, blocks or yields.
+Whenever a CPU is free, starts the ready job whose absolute deadline is earliest. A job that has started keeps its CPU until
+it ends, blocks or yields.
 
-**When.** Preemption costs much or is not possible. On one CPU no other non-preemptive policy that never idles does better for
-sporadic tasks, but a long job can make any short one miss, at however low a load. Under overload `g-np-edf` switches and
-migrates less than `g-edf` and collapses like it.
+**When.** Preemption is expensive or not possible. On one CPU it is optimal for sporadic tasks among the non-preemptive
+policies that never idle. But a long job can make any short job miss its deadline, at any load. Under overload `g-np-edf`
+switches and migrates less than `g-edf` and collapses like it.
 
-**Ties.** The earlier release first, then the lower task number. Every task needs a deadline; for
-work in the background a long one does.
+**Ties.** The earlier release first, then the lower task number. Every task needs a deadline; background work can have a long one.
 
-**Late jobs.** The next job of a task that has begun when one ends queues with the others, as a new segment does in ChronOS. With
-`successor: keep` it goes on at once on the same CPU, as a task does that never leaves it between two jobs.
+**Late jobs.** If the next job of a task has been released when a job ends, it queues with the others, like a new segment of
+ChronOS. With `successor: keep` the job continues at once on the same CPU, like a task that never leaves it between two jobs.
 
-**Resources.** Protocols matter only for jobs that block while they hold something: who runs is not preempted anyway.
+**Resources.** Protocols matter only for jobs that block while they hold a resource, because a running job is not preempted.
 
-**Windows.** In a partition of a window table a job that a window's end has stopped is the first to go on in the next one.
+**Windows.** In a partition of a window table, a job that was stopped by the end of a window is the first to continue in the
+next one.
 
 **Cost.** O(ready jobs) per release and completion, O(m) per decision.
 

@@ -225,25 +225,27 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Rounds every task to E quanta in P (its runtime up, its deadline or period down) and cuts each job into E subtasks. Subtask i,
-counted from zero, has the window from floor(P i / E) to ceil(P (i + 1) / E). In each quantum the m most urgent eligible subtasks
-run: the earliest end of the window first; then those whose window overlaps the next one's; then the later group deadline, by
-which a chain of such windows ends. With `early: yes` the later subtasks of a job may run before their windows (ERfair).
+Rounds every task to E quanta in P (its runtime up, its deadline or period down) and cuts each job into E subtasks. Subtask
+i, counted from zero, has the window from floor(P i / E) to ceil(P (i + 1) / E). In each quantum the m most urgent eligible
+subtasks run. The earliest end of the window is first, then a window that overlaps the next one, then the later group
+deadline. A chain of such windows ends at the group deadline. With `early: yes` the later subtasks of a job may run before
+their windows (ERfair).
 
-**When.** On m identical CPUs it meets every deadline of periodic and sporadic tasks when the sum of E / P is at most m and they
-keep to the grid of quanta (see below), and gives every job its share evenly, within one quantum. The price are a decision in
-every quantum, and many preemptions and migrations.
+**When.** On m identical CPUs it meets every deadline of periodic and sporadic tasks under two conditions. The sum of E / P
+is at most m, and the tasks keep to the grid of quanta (see below). Every job gets its share evenly, within one quantum. The
+price is a decision in every quantum, and many preemptions and migrations.
 
-**Quanta.** They begin at multiples of the quantum since the start of the schedule. A job that comes or wakes within one is
-noticed at the next one, and a job that ends within one leaves its CPU idle until then. So the guarantee needs releases, and
-with them offsets and periods, that are multiples of the quantum: a job that comes between two, as sporadic ones may, can be up
-to a quantum late. Runtimes and deadlines that are no multiples only cost their rounding.
+**Quanta.** They begin at multiples of the quantum since the start of the schedule. A job that is released or wakes within a
+quantum is considered at the next one. A job that ends within a quantum leaves its CPU idle until the next one. So the
+guarantee needs releases at multiples of the quantum, and therefore such offsets and periods. A job released between two
+multiples, as sporadic jobs may be, can be up to a quantum late. Runtimes and deadlines that are no multiples cost only their
+rounding.
 
-**Irregular jobs.** The windows of a job that was blocked or comes late begin when it is back, so that it does not make up for
-lost time at the cost of others. A job that uses more than its E quanta runs on CPUs that are left over, earliest deadline
+**Irregular jobs.** The windows of a job that was blocked or is released late begin when it is ready. So it does not catch up
+at the expense of others. A job that uses more than its E quanta runs on CPUs that are otherwise idle, earliest deadline
 first. The same holds for handlers beyond E quanta.
 
-**Resources.** They are handed out in the order of asking, and who holds one gets no more urgent by it.
+**Resources.** They are granted in the order of requests, without priority inheritance.
 
 **Needs.** Periods, deadlines and runtimes, and tasks that may run on every CPU.
 
@@ -256,7 +258,7 @@ first. The same holds for handlers beyond E quanta.
 **Source.** Anderson and Srinivasan, JCSS 68(1), 2004; Srinivasan and Anderson, \"Optimal Rate-based Scheduling on
 Multiprocessors\", STOC 2002, for sporadic jobs.
 
-**Example.** Three tasks with a runtime of 2 ms and a period of 3 ms on two CPUs: the first and second run in the first
+**Example.** Three tasks with a runtime of 2 ms and a period of 3 ms on two CPUs. The first and second task run in the first
 millisecond, the third and first in the second, the second and third in the last. Global EDF misses a deadline there."
     ),
     build: |build| Ok(Box::new(Pd2::new(build)?)),

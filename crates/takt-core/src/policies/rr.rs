@@ -100,26 +100,26 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Runs jobs in the order in which they became ready, each for at most `quantum`; whoever has used that goes to the end of the
-queue. Every dispatch comes with a whole quantum, also after a wake-up.
+Runs jobs in the order in which they became ready, each for at most `quantum`. A job that has used its quantum goes to the
+end of the queue. Every dispatch starts a whole quantum, also after a wake-up.
 
 **When.** No job may wait long for its first instruction, and nothing is known about deadlines; the baseline of the Hartstone
 measurements. The shorter the quantum, the more switches, and the closer it comes to sharing the CPU evenly.
 
-**Settings.** `quantum`, 1 ms when nothing is said. `grid: yes` lets quanta end at multiples of the quantum on the clock, as on
-a kernel that switches at every tick: a job that starts between two ticks gets only the rest.
+**Settings.** `quantum`, by default 1 ms. With `grid: yes` quanta end at multiples of the quantum on the clock, as on a
+kernel that switches at every tick. A job that starts between two ticks gets only the rest.
 
-**Ties.** Of jobs that become ready at the same instant the earlier release first, then the lower task number; a job whose
-quantum ends at that instant, or that yields, comes behind them.
+**Ties.** Among jobs that become ready at the same instant, the earlier release first, then the lower task number. A job
+whose quantum ends at that instant, or that yields, goes behind them.
 
-**Resources.** With `locking: inheritance` who holds one takes the turns of those that wait for it; with `locking: ceiling` it
-keeps its CPU until it gives the resource back.
+**Resources.** With `locking: inheritance` the holder of a resource runs in the quanta of the jobs that wait for it. With
+`locking: ceiling` it keeps its CPU until it unlocks the resource.
 
 **Cost.** O(ready jobs) per release, completion and quantum, O(m) per decision, and one timer per quantum.
 
 **Source.** Kleinrock, Naval Research Logistics Quarterly 11(1), 1964; POSIX.1-2024, section 2.8.4 (SCHED_RR).
 
-**Example.** `policy: {name: rr, quantum: 2ms}` with two tasks of 3 ms that are released together: the first runs from 0 to 2
+**Example.** `policy: {name: rr, quantum: 2ms}` with two tasks of 3 ms that are released together. The first runs from 0 to 2
 and from 4 to 5 ms, the second from 2 to 4 and from 5 to 6 ms."
     ),
     build: scope::build::<RoundRobin>,

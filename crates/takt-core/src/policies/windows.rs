@@ -384,13 +384,13 @@ Time is cut into windows of fixed length that repeat as a major frame. A window 
 safety-critical (SC) and one best-effort (BE) partition.
 
 An SC partition starts from its first process in each window. Each process runs until its budget is used or it signals
-completion; then comes the next. What has not ended when the window does is stopped and reported as an overrun. BE
+completion; then comes the next. A process that still runs at the end of the window is stopped and reported as an overrun. BE
 partitions start when the SC partitions of the window are done (`be_start: all`) or when that of their own slice is
-(`be_start: slice`). They are cut off at the end of the window and go on with the interrupted process and its remaining
-budget in their next window; each process has at most one turn per window. Budgets are elapsed time.
+(`be_start: slice`). They are cut off at the end of the window. In their next window they continue with the interrupted
+process and its remaining budget. Each process has at most one activation per window. Budgets are elapsed time.
 
-A partition that names a `policy:` is scheduled inside its slices by that policy instead; on the SC side it makes room for
-the BE side whenever it has nothing ready.
+The jobs of a partition with a `policy:` are scheduled by that policy inside its slices. On the SC side, the BE side runs
+whenever the partition has no ready job.
 
 **When.** Isolation in time matters more than the last percent of the CPU, and the schedule must be known beforehand.
 

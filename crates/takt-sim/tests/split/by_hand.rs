@@ -89,5 +89,5 @@ fn more_than_there_is_is_refused_for_certain() {
     assert_eq!((found.schedulable, found.test), (Answer::No, "utilisation"));
     let found = verdict(&placed(2, "edf-cd", "ffd", three()));
     assert_eq!((found.schedulable, found.test), (Answer::Yes, "edf-cd"));
-    assert_eq!(found.reason, "one task is split, and the demand on every CPU never exceeds the time there is");
+    assert_eq!(found.reason, "one task is split, and the demand on every CPU never exceeds the available time");
 }

@@ -57,7 +57,7 @@ impl Checker<'_> {
         let owner = self.owners.get(&resource).copied().filter(|owner| *owner != task);
         match (granted, owner) {
             (true, Some(owner)) => {
-                let message = format!("it is given {name}, which {} holds", self.name(owner));
+                let message = format!("it gets {name}, which {} holds", self.name(owner));
                 self.find(task, "resource", message);
             }
             (false, None) => self.find(task, "resource", format!("it is refused {name}, which no other job holds")),
@@ -100,7 +100,11 @@ impl Checker<'_> {
             && self.at > since
         {
             let name = self.trace.header.resource(resource);
-            self.find(task, "resource", format!("it runs on for {} while it waits for {name}", self.at - since));
+            self.find(
+                task,
+                "resource",
+                format!("it continues to run for {} while it waits for {name}", self.at - since),
+            );
         }
     }
 

@@ -14,7 +14,7 @@ use takt_analysis::tests::{self, Test, Verdict as Says};
 use takt_core::time::Span;
 use takt_workload::{Code, Source};
 
-/// Measure how many task sets the schedulability tests judge in a second of CPU time
+/// Measure the number of task sets that the schedulability tests decide in a second of CPU time
 ///
 /// Two files of random sets whose verdicts are known: ten tasks with constrained deadlines on one CPU, and about seven on four.
 /// Reading the files is not counted.

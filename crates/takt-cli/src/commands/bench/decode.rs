@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use takt_workload::Code;
 
-/// Measure the CPU time that each frame of a movie needs to be decoded
+/// Measure the CPU time for decoding each frame of a movie
 ///
-/// ffmpeg makes a clip of generated pictures and noise, and decodes it with one thread. The result is the CPU time of each frame, the median
-/// over the rounds. `--out` writes the series, which a task reads by `execution: {file: SERIES.csv}`. Needs ffmpeg.
+/// ffmpeg makes a clip of generated pictures and noise, and decodes it with one thread. The result is the CPU time of each frame, the
+/// median over the rounds. `--out` writes the series, and `execution: {file: SERIES.csv}` of a task reads it. Needs ffmpeg.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -45,9 +45,9 @@ pub(super) struct Args {
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Movie {
-    /// H.264, 1920x800 at 24 frames per second: some frames need far more than most
+    /// H.264, 1920x800 at 24 frames per second: some frames need far more CPU time than most
     H264,
-    /// Every frame compressed by itself and without loss, 720x480 at 30 frames per second: all need about the same
+    /// Every frame compressed by itself and without loss, 720x480 at 30 frames per second: all frames need about the same CPU time
     Lossless,
 }
 

@@ -15,10 +15,10 @@ use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
 
-/// Measure how late windows start: Takt, the bare mechanism and cyclictest in turn
+/// Measure the lateness of window starts: Takt, the bare mechanism and cyclictest in turn
 ///
-/// Two partitions alternate on one CPU. A window's lateness is the time from its ideal beginning to the first
-/// instruction of its process, which that process notices itself.
+/// Two partitions alternate on one CPU. A window's lateness is the time from its ideal beginning to the first instruction of its
+/// process, which records it.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]

@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 use takt_core::time::Span;
 use takt_linux::timer::now;
 
-/// Measure missed deadlines: EDF and RM by Takt, and the kernel's SCHED_FIFO in turn, with load on the other CPUs
+/// Measure missed deadlines: EDF and RM of Takt, and the kernel's SCHED_FIFO in turn, with load on the other CPUs
 ///
-/// Two further sets, closer to a full CPU, are ones that RM cannot schedule and EDF can.
+/// EDF can schedule two further sets, closer to a full CPU, and RM cannot.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]

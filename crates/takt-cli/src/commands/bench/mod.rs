@@ -21,8 +21,8 @@ use crate::outcome::Outcome;
 
 /// Measure Takt against a peer on this machine
 ///
-/// Takt and its peer take turns for several rounds; medians over the rounds are shown. The machine should have
-/// nothing else to do. What each bench does is told in `docs/benchmarks.md`.
+/// Takt and its peer run alternately for several rounds, and medians over the rounds are shown. The machine should be idle otherwise.
+/// `docs/benchmarks.md` describes each bench.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]

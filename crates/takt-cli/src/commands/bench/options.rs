@@ -5,7 +5,7 @@ use crate::commands::run::MechanismName;
 /// How often a bench measures.
 #[derive(clap::Args, Debug)]
 pub(super) struct Rounds {
-    /// How often everything is measured
+    /// Number of rounds
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) rounds: u32,
 }
@@ -13,7 +13,7 @@ pub(super) struct Rounds {
 /// What else every bench that is judged by limits can be told.
 #[derive(clap::Args, Debug)]
 pub(super) struct Form {
-    /// One short round that shows that everything works; its numbers mean nothing
+    /// One short round that shows that everything works; its figures have no meaning
     #[arg(long)]
     pub(super) quick: bool,
     /// Print one JSON object
@@ -32,7 +32,7 @@ pub(super) struct Common {
     pub(super) rounds: Rounds,
     #[command(flatten)]
     pub(super) form: Form,
-    /// CPU that is measured on; by default the last one
+    /// CPU of the measurement; by default the last one
     #[arg(long, value_name = "N")]
     pub(super) cpu: Option<usize>,
     /// How processes are stopped and started

@@ -24,7 +24,7 @@ use takt_workload::Code;
 pub(super) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Length of the windows; more than once for several lengths, by default 1, 2, 5, 10 and 100ms
+    /// Length of the windows; may be repeated; by default 1, 2, 5, 10 and 100ms
     #[arg(long = "window", value_name = "LENGTH", value_parser = duration)]
     windows: Vec<Span>,
 }

@@ -21,10 +21,10 @@ use takt_core::time::{Span, Time};
 use takt_trace::{Footer, Format, Stamped, Writer};
 use takt_workload::{Code, Options, Source, Workload};
 
-/// Measure how many jobs the simulator does in a second of CPU time
+/// Measure the number of jobs that the simulator completes in a second of CPU time
 ///
-/// Two periodic task sets under EDF: ten tasks on one CPU, and twenty on four. Each is simulated with counters only, with
-/// response times, and with a Perfetto trace of everything that happens; and with SimSo, if it is named.
+/// Two periodic task sets under EDF: ten tasks on one CPU, and twenty on four. Each is simulated with counters only, with response
+/// times, and with a Perfetto trace of all events. `--simso` adds SimSo.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]

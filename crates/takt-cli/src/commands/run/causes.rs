@@ -51,11 +51,11 @@ fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
     if let [(most, who), others @ ..] = waited.as_slice() {
         let others = match others.len() {
             0 => String::new(),
-            1 => ", and one more task did".to_owned(),
-            n => format!(", and {n} more tasks did"),
+            1 => ", and one more task waited, too".to_owned(),
+            n => format!(", and {n} more tasks waited, too"),
         };
         found.push(format!(
-            "{who} waited {} for a CPU in its turns, because something else had it, or what it started itself{others}",
+            "{who} waited {} for a CPU in its activations, because another process or a child of its own had it{others}",
             short(*most)
         ));
     }

@@ -22,7 +22,7 @@ use takt_core::stats::Rates;
 use takt_core::time::{Span, Time};
 use takt_workload::{Code, Workload, canonical};
 
-/// How policies do as there are more and more instances of one program, such as players of a movie
+/// Compare policies as the number of instances of one program rises, such as players of a movie
 ///
 /// For each number of copies and each policy, the copies complete some jobs in each second: frames per second where a job is a frame.
 /// Each second is judged by the copy that completed the fewest. Jobs count whether in time or late. Under each seed, a copy begins at
@@ -57,7 +57,7 @@ pub(super) struct Args {
     /// How partitioned policies place tasks; by default as the file says, or ffd
     #[arg(long, value_parser = placement)]
     placement: Option<Placement>,
-    /// Draw the fewest of each second over the time, a field for each number of copies
+    /// Draw the fewest jobs of each second over time, with a panel for each number of copies
     #[arg(long, value_name = "OUT.svg")]
     over_time: Option<PathBuf>,
     #[command(flatten)]

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The options of every experiment.
 #[derive(clap::Args, Debug)]
 pub(super) struct Common {
-    /// Keep what is found in this file, and go on from there when called again
+    /// Keep the results in this file; the same command continues from there
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
     /// Draw the curves

@@ -33,7 +33,7 @@ pub(super) struct SetArgs {
     /// How utilisations are drawn
     #[arg(long, value_enum, default_value_t = Name::Airs)]
     generator: Name,
-    /// Number of tasks; with `airs` it is as many as it takes
+    /// Number of tasks; `airs` ignores it and draws tasks until the total is reached
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=MAX_TASKS as i64))]
     tasks: u32,
     /// Periods: `uniform:1ms..100ms` or `log-uniform:10ms..1s`, in whole microseconds
@@ -42,7 +42,7 @@ pub(super) struct SetArgs {
     /// Draw periods that are multiples of this, such as the 1ms of the quantum of pd2
     #[arg(long, value_name = "SPAN", value_parser = us)]
     grid: Option<u64>,
-    /// Deadlines at the ends of the periods, or evenly between runtime and period
+    /// Relative deadlines
     #[arg(long, value_enum, default_value_t = Ends::Implicit)]
     deadlines: Ends,
     /// Seed of all sets
@@ -54,11 +54,11 @@ pub(super) struct SetArgs {
 enum Name {
     /// Each between 0.1 and 1 until the total is reached, the last one trimmed (Kato, Rajkumar, Ishikawa 2010)
     Airs,
-    /// Evenly among those with this total (Bini, Buttazzo 2005)
+    /// Uniformly among all sets with this total (Bini, Buttazzo 2005)
     Uunifast,
-    /// The same, without sets that hold a utilisation above 1 (Davis, Burns 2009)
+    /// As `uunifast`, without sets that have a utilisation above 1 (Davis, Burns 2009)
     UunifastDiscard,
-    /// Evenly among those with this total and none above 1 (Emberson, Stafford, Davis 2010)
+    /// Uniformly among all sets with this total and no utilisation above 1 (Emberson, Stafford, Davis 2010)
     Randfixedsum,
 }
 
@@ -66,7 +66,7 @@ enum Name {
 enum Ends {
     /// At the end of the period
     Implicit,
-    /// Between runtime and period
+    /// Uniformly between runtime and period
     Constrained,
 }
 

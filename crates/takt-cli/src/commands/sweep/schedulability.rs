@@ -57,7 +57,7 @@ pub(super) struct Args {
     /// How simulated policies place tasks on CPUs, as in `sim:p-edf`: ff, bf, wf, ffd, bfd or wfd; by default ffd
     #[arg(long, value_parser = placement)]
     placement: Option<Placement>,
-    /// Simulated time, from a release of all tasks together on
+    /// Simulated time, beginning with a release of all tasks together
     #[arg(long, value_parser = duration, default_value = "60s")]
     duration: Span,
     /// Rule that assigns priorities for simulated policies that rank by priority

@@ -22,21 +22,21 @@ pub static ENTRY: Entry = Entry {
     },
     manual: concat!(
         "\
-As `polling-server` (a task with a `reservation` of Q and P is served, the others are periodic tasks beside it), but the server
-keeps its budget while there is no work: until the next multiple of P, where it has Q again and not more.
+As `polling-server`, but the server keeps its budget while it has no job. A task with a `reservation` of Q and P has a
+server, the others are periodic tasks beside it. At the next multiple of P it has Q again and not more.
 
-**When.** Work that should begin at once when it comes. It is paid for by the others: a server that uses its budget at the end of one
-period and again at the beginning of the next holds them up for 2Q in a row. So fewer of them fit than beside a polling server;
-`takt check` takes it for a periodic task whose releases may be late by P - Q.
+**When.** Aperiodic jobs should start at once. The others bear the cost. A server that uses its budget at the end of one
+period and again at the beginning of the next delays them for 2Q. So fewer of them are schedulable than beside a polling
+server. `takt check` treats the server as a periodic task with a release jitter of P - Q.
 
 ",
         shared!(),
         "\
-**Cost.** O(ready jobs) per event, for each task of a server when its budget ends or comes, and a timer for each CPU that goes off
-once in a period while there is work.
+**Cost.** O(ready jobs) per event, and for each task of a server when its budget ends or is replenished. A timer of each CPU
+expires once in a period while there is work.
 
-**Source.** Lehoczky, Sha and Strosnider, RTSS 1987; Strosnider, Lehoczky and Sha, IEEE Transactions on Computers 44(1), 1995; Bernat
-and Burns, RTSS 1999, for the release jitter.
+**Source.** Lehoczky, Sha and Strosnider, RTSS 1987; Strosnider, Lehoczky and Sha, IEEE Transactions on Computers 44(1),
+1995; Bernat and Burns, RTSS 1999, for the release jitter.
 
 **Example.** `policy: deferrable-server` with `tasks: [{name: requests, releases: [4ms], runtime: 2ms, reservation: {budget: 1ms,
 period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the request runs from 4 to 6 ms, on two budgets."

@@ -117,22 +117,23 @@ impl<R: Rule> Policy for Aperiodic<R> {
 macro_rules! shared {
     () => {
         "\
-**Several tasks.** Those with `server: NAME` share the server of that name: one budget and one queue, in which their jobs are served in
-the order of their releases, and of two that are released at once that of the lower task first. A job that sleeps lets the next one
-run, and goes ahead of later ones when it wakes up. Such a server has a `priority` of its own, and its tasks have a CPU in common.
+**Several tasks.** Tasks with `server: NAME` share the server of that name, with one budget and one queue. Their jobs are
+served in the order of their releases; at the same instant the job of the lower task is first. While a job sleeps, the next
+one runs; when it wakes up, it goes ahead of later ones. Such a server has a `priority` of its own, and its tasks have a CPU
+in common.
 
-**Settings.** `by` says what tasks and servers are ranked by: `period` (rate monotonic; the default), the `priority` of the task
-(a higher number first), or `deadline` (EDF). With `background: yes` jobs of a server without
-budget run after all others, which is not charged.
+**Settings.** `by` is the rank of tasks and servers: `period` (rate monotonic; the default), `priority` of the task (a higher
+number first), or `deadline` (EDF). With `background: yes` jobs of a server without budget run after all others, which is not
+charged.
 
-**Budgets of their own.** A `budget` of a task is a limit for each of its jobs, as under other policies: a job that has used it is
-aborted. That of the server is not, and stays as it is: a call that would change what is reserved is refused.
+**Budgets of tasks.** A `budget` of a task limits each of its jobs, as under other policies: a job that exhausts it is
+aborted. The budget of the server aborts no job and is constant: a call that would change the reservation is refused.
 
-**Several CPUs.** The partitioned form packs servers by Q / P, each with all its tasks, and other tasks by runtime and period; the
-guarantee then holds on each CPU. There is no global form.
+**Several CPUs.** The partitioned form packs servers by Q / P, each with all its tasks, and other tasks by runtime and
+period. The guarantee then holds on each CPU. There is no global form.
 
-**Resources.** They are handed out to the most urgent of those that wait; who holds one gets no more urgent by it, and waits for its
-server's budget all the same.
+**Resources.** They are granted to the most urgent waiting job, without priority inheritance. The holder of a resource waits
+for its server's budget, too.
 
 **Ties.** The earlier release first, then the lower task number; a job that yields goes behind those of the same rank.
 

@@ -67,18 +67,19 @@ pub static ENTRY: Entry = Entry {
     },
     manual: concat!(
         "\
-As `polling-server` (a task with a `reservation` of Q and P is served, the others are periodic tasks beside it), but the server keeps
-its budget while there is no work, and idles it away: it shrinks with time while nobody ahead of the server is ready. Others run in
-that time. At each multiple of P the server has Q again.
+As `polling-server`, but the server keeps its budget while it has no job. A task with a `reservation` of Q and P has a
+server, the others are periodic tasks beside it. An unused budget shrinks with time while no job ahead of the server is
+ready. Others run in that time. At each multiple of P the server has Q again.
 
-**When.** Work that comes a little after the multiples of P should not wait for the next one, and the others should not pay for it: to
-them it is a periodic task, as a polling server is. In a hierarchy of fixed priorities it is the server with the most room for others.
+**When.** Jobs released shortly after a multiple of P should not wait for the next one, without a cost for others. For them
+the server is a periodic task, like a polling server. In a hierarchy of fixed priorities it is the server that leaves the
+most capacity for others.
 
 ",
         shared!(),
         "\
-**Cost.** O(ready jobs) per event, for each task of a server when its budget ends or comes, O(servers of the CPU) per decision, and a
-timer for each CPU that goes off once in a period while there is work; when ranked by deadline, always.
+**Cost.** O(ready jobs) per event, and for each task of a server when its budget ends or is replenished. O(servers of the
+CPU) per decision. A timer of each CPU expires once in a period while there is work; with the rank `deadline`, always.
 
 **Source.** Davis and Burns, RTSS 2005.
 

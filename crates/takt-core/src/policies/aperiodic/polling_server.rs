@@ -22,20 +22,20 @@ pub static ENTRY: Entry = Entry {
     },
     manual: concat!(
         "\
-A task with a `reservation` of a budget Q and a period P is served: its jobs run at the rank of its server, which is that of a task
-with the period P. All others are periodic tasks beside it. A task without either has the lowest rank.
+A task with a `reservation` of a budget Q and a period P has a server. Its jobs run at the rank of the server, which is that
+of a task with the period P. All others are periodic tasks beside it. A task without either has the lowest rank.
 
-At each multiple of P the server has Q, if there is work. Its jobs use that up; when none is left to do, the rest is lost. What
-comes after that waits for the next multiple of P, also on an idle CPU.
+At each multiple of P the server has Q, if it has a job. Its jobs use the budget; when the last one completes, the rest is
+lost. Jobs released later wait for the next multiple of P, even on an idle CPU.
 
-**When.** Work that comes at any time, beside periodic tasks that must meet their deadlines, and the simplest thing will do. For the
-others the server is one more periodic task, of which `takt check` makes use; work can wait for P before it begins.
+**When.** Aperiodic jobs run beside periodic tasks that must meet their deadlines, and the simplest server is enough. For the
+others the server is one more periodic task, as `takt check` assumes. A job can wait for P before it begins.
 
 ",
         shared!(),
         "\
-**Cost.** O(ready jobs) per event, for each task of a server when its budget ends or comes, and a timer for each CPU that goes off
-once in a period while there is work.
+**Cost.** O(ready jobs) per event, and for each task of a server when its budget ends or is replenished. A timer of each CPU
+expires once in a period while there is work.
 
 **Source.** Lehoczky, Sha and Strosnider, RTSS 1987; Buttazzo, Hard Real-Time Computing Systems.
 

@@ -105,31 +105,33 @@ pub static ENTRY: Entry = Entry {
     },
     manual: concat!(
         "\
-As `polling-server` (a task with a `reservation` of Q and P is served, the others are periodic tasks beside it), but the server
-keeps its budget for as long as there is no work, and gets each part back P after the instant from which on it could be used.
+As `polling-server`, but the server keeps its budget as long as it has no job. A task with a `reservation` of Q and P has a
+server, the others are periodic tasks beside it. Each part of the budget is replenished P after the instant from which on it
+could be used.
 
-When work comes and something of the budget is there, that instant is now. When the work is done, what was used of the budget is a
-part of its own, which comes back P after that instant; the rest waits for the next work. A part that is used up before the
-work is done is followed by the next one, if that is there, and otherwise the server waits for it. So a budget falls into
-parts. There are as many as `replenishments` says; beyond that, the rest waits with the next part.
+When a job is released and the server has budget, that instant is the release. When the server has no more jobs, the used
+budget becomes a part of its own. It is replenished P after that instant; the rest waits for the next job. If a part is
+exhausted before the last job completes, the next part follows if it is available. Otherwise the server waits for it. So a
+budget is divided into parts. Their number is limited by `replenishments`; beyond that, the rest waits with the next part.
 
-**When.** Work that should begin at once when it comes, beside others that must not pay for it: to them the server is a sporadic task.
-It is SCHED_SPORADIC of POSIX without the defects of that, which `variant: posix` has for comparison. There one instant is kept
-for all parts, so that some come back too early; and a budget does not fall below zero, so that an overrun comes back without having
-been paid for. Here each part has its own instant, and an overrun is taken off the next part. While as many parts are to come back as
-`replenishments` says, a server of POSIX has no budget, whatever is left.
+**When.** Aperiodic jobs should start at once, without a cost for others. For them the server is a sporadic task. It is
+SCHED_SPORADIC of POSIX without the defects of the standard, which `variant: posix` has for comparison. POSIX keeps one
+instant for all parts, so some are replenished too early. Its budget does not fall below zero, so an overrun is replenished
+although it was never charged. Here each part has its own instant, and an overrun is subtracted from the next part. A server
+of POSIX has no budget while the number of pending replenishments is `replenishments`, whatever remains.
 
 ",
         shared!(),
         "\
-**Cost.** O(ready jobs + parts) per event, for each task of a server when its budget ends or comes, and a timer for each CPU that goes
-off when a server that waits has a budget again.
+**Cost.** O(ready jobs + parts) per event, and for each task of a server when its budget ends or is replenished. A timer of
+each CPU expires when a waiting server has a budget again.
 
 **Source.** Sprunt, Sha and Lehoczky, Real-Time Systems 1, 1989; Stanovich, Baker, Wang and González Harbour, RTAS 2010; by deadline
 Spuri and Buttazzo, Real-Time Systems 10, 1996.
 
-**Example.** `policy: sporadic-server` with `tasks: [{name: requests, releases: [2ms, 4ms, 6ms], runtime: 1ms, reservation: {budget: 2ms,
-period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the requests run at 2, 4 and 7 ms, when the first part is back."
+**Example.** `policy: sporadic-server` with `tasks: [{name: requests, releases: [2ms, 4ms, 6ms], runtime: 1ms, reservation:
+{budget: 2ms, period: 5ms}}, {name: control, runtime: 3ms, period: 10ms}]`: the requests run at 2, 4 and 7 ms, when the first
+part is back."
     ),
     build: build::<Sporadic>,
 };

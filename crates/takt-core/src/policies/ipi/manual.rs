@@ -17,9 +17,9 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Gives each ready task one burst of CPU time per round, and computes the bursts of the next round from those measured in the
-last one. Two nested loops: an integral regulator per task holds its burst, and a PI regulator holds the length of the round,
-whatever part of the bursts disturbances take or add.
+Gives each ready task one burst of CPU time per round, and computes the bursts of the next round from the measured bursts.
+There are two nested loops. An integral regulator of each task holds its burst, and a PI regulator holds the length of the
+round against disturbances of the bursts.
 
 **Law.** With the measured bursts τ_i, the round τ_r = Σ τ_i (idle time is no part of it), its set point τ°, the error
 e = τ° - τ_r, and the parts α_i of the round (Σ α_i = 1), once per round k:
@@ -27,48 +27,49 @@ e = τ° - τ_r, and the parts α_i of the round (Σ α_i = 1), once per round k
     b_c(k) = b_c(k-1) + krr e(k-1) - krr zrr e(k-2)
     b_i(k) = b_i(k-1) + kpi (α_i (τ_r + b_c) - τ_i)
 
-b_i is kept between `least` and `most`; b_c between -τ_r and what all tasks can use, and while every ready task is at `most`
-it may only fall. The arithmetic is in integers (2^-16 ns); the parts add up to exactly one.
+b_i is limited to `least` and `most`, b_c to -τ_r and the CPU time that all tasks can use. While every ready task is at
+`most`, b_c can only fall. The arithmetic is in integers (2^-16 ns); the parts add up to exactly one.
 
 **Set points.** A task wants its `share`, or else what `alpha` says. While what the tasks need (their shares, or their
 utilisations) is at most one CPU, α is what they want, rescaled to one. In overload it is that times the relative
 `importance`, rescaled to one. The round is `nominal` times the number of tasks; `round: shortest` bounds it by half of the
-shortest period. With `feedforward` a task that is not ready has no part of the round. `reinit` starts the regulator from
-the set points when they change. Within a round tasks run in the order of their age, the newest first (the highest task number
-at the start). A task that finishes, blocks or yields ends its burst early; if its next job has arrived already, it goes on.
-A task's own `budget` stays a limit: a job that uses it up is aborted.
+shortest period. With `feedforward` a task that is not ready has no part of the round. `reinit` starts the regulator from the
+set points when they change. Within a round tasks run in the order of their age, the newest first (the highest task number at
+the start). A task that finishes, blocks or yields ends its burst early; if its next job has been released already, it
+continues. A task's own `budget` remains a limit: a job that exhausts it is aborted.
 
-**Waking.** A task that wakes in the middle of a round runs when the round comes to it (`wake: turn`), which it may have passed.
-Under `cut` the present burst ends at once besides, as in Miosix from 2.5 on. Under `next` the task runs after the present
-burst and under `preempt` before the rest of it, with what its part of the round is now, but never twice its part.
+**Waking.** A task that wakes in the middle of a round runs when the round comes to it (`wake: turn`), which it may have
+passed. Under `cut` the present burst ends at once besides, as in Miosix from 2.5 on. Under `next` the task runs after the
+present burst, under `preempt` before the rest of it. It has its present part of the round, but never twice its part.
 
 **Presets.** `thesis` is Terraneo's scheduler as he set it in 2011. `improved` keeps the law and changes what surrounds it:
-parts by rate (a task that comes often must come soon), a round of at most half of the shortest period and bursts down to
-0.1 ms, preemption by tasks that wake, a new start only when a set point has moved by more than a hundredth, overload
-judged over all tasks, and gains for the real delay of the loop (kpi 1, krr 1, zrr 0.75: both poles at 0.5, so nothing
-oscillates; a new set point is reached after half the rounds). The price is scatter: random lateness of single bursts
-makes the length of the round scatter 1.44 times as much as it does itself, against 1.16 times with the thesis' gains and 2.45 times at dead
-beat (kpi 1, krr 2, zrr 0.5).
+parts by rate (a task that comes often must come soon), a round of at most half of the shortest period and bursts down to 0.1
+ms, preemption by tasks that wake, a new start only when a set point has moved by more than a hundredth, overload judged over
+all tasks, and gains for the real delay of the loop (kpi 1, krr 1, zrr 0.75: both poles at 0.5, so nothing oscillates; a new
+set point is reached after half the rounds). The price is scatter: random lateness of single bursts makes the length of the
+round scatter 1.44 times as much as the lateness, against 1.16 times with the thesis' gains and 2.45 times at dead beat (kpi 1,
+krr 2, zrr 0.5).
 
-**Corrections.** Against the thesis' text: algorithm 1 sets τ°_i = α_i τ°_r and leaves b_c unused, figure 2.2 and equation 2.5 have
-α_i (τ_r + b_c), which is used here; equation 2.6 has krr (1 + zrr) where the zero of equation 2.7 needs krr (1 - zrr);
-equations 2.1, 2.4 and 2.7 assume one round of delay that the algorithm does not have, so that the real inner pole is 1 - kpi and the outer
-ones are the roots of z² + (g-2) z + 1 - g zrr, g = kpi krr. The loop is stable for 0 < kpi < 2, 0 < zrr < 1 and
-0 < g < min(2/zrr, 4/(1+zrr)); `takt check` computes it. Changing α never disturbs the round, since the sum does not contain α.
-Overload is a sum above one CPU; the code of the thesis has it from exactly one CPU on.
+**Corrections.** Against the thesis' text: algorithm 1 sets τ°_i = α_i τ°_r and leaves b_c unused, figure 2.2 and equation
+2.5 have α_i (τ_r + b_c), which is used here; equation 2.6 has krr (1 + zrr) where the zero of equation 2.7 needs krr (1 -
+zrr); equations 2.1, 2.4 and 2.7 assume one round of delay that the algorithm does not have, so that the real inner pole is 1
+- kpi and the outer ones are the roots of z² + (g-2) z + 1 - g zrr, g = kpi krr. The loop is stable for 0 < kpi < 2, 0 < zrr
+< 1 and 0 < g < min(2/zrr, 4/(1+zrr)); `takt check` computes it. Changing α never disturbs the round, since the sum does not
+contain α. Overload is a sum above one CPU; the code of the thesis has it from exactly one CPU on.
 
 **Several CPUs.** `p-ipi` has one regulator per CPU; the loops are independent. Tasks are placed by worst fit by load. Every
-`migration` period each CPU integrates what its tasks need beyond one CPU; above `threshold` one task of the CPU that lacks most
-moves to where the busier one of the two CPUs becomes least busy. Only single moves that improve are made, so constant loads
-come to rest, but a load that needs tasks to be swapped stays where it is. A task moves between bursts.
+`migration` period each CPU integrates the demand of its tasks beyond one CPU. Above `threshold` one task of the CPU with the
+largest excess moves. Its new CPU is the one for which the busier of the two CPUs is least busy. Only single moves that
+improve the balance are made. So the assignment of constant loads settles, but tasks are never swapped. A task moves between
+bursts.
 
-**When.** Shares of CPU time must hold although bursts are disturbed: by timers that are late, code that cannot be preempted, time
-that a hypervisor takes. On Linux a burst is measured CPU time. Tasks need neither periods nor deadlines.
+**When.** Shares of CPU time must hold although bursts are disturbed. Late timers, code that cannot be preempted, and steal
+by a hypervisor are such disturbances. On Linux a burst is measured CPU time. Tasks need neither periods nor deadlines.
 
-**Limits.** It knows no deadlines: on task sets with deadlines EDF is better, and where blocking is the only disturbance
-(Hartstone) the feedback does nothing: `feedback: no` gives the same schedule. Relative importance decides who starves: under
-overload the unimportant tasks miss nearly every deadline, and a count of all misses rewards that. Waking tasks wait up to a
-round under `wake: turn`.
+**Limits.** It knows no deadlines: on task sets with deadlines EDF is better. If blocking is the only disturbance
+(Hartstone), the feedback has no effect: `feedback: no` gives the same schedule. Relative importance decides which tasks
+starve: under overload the unimportant tasks miss nearly every deadline, and a count of all misses rewards that. Waking tasks
+wait up to a round under `wake: turn`.
 
 **Ties.** None: the order of the round is fixed.
 

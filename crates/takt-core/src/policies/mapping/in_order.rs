@@ -26,8 +26,8 @@ pub(super) const ENTRY: MapperEntry = MapperEntry {
     name: "in-order",
     summary: "the most urgent job on the first CPU, the next one on the second, and so on",
     manual: "\
-The i-th of the chosen jobs runs on the i-th CPU, wherever it ran before. Where jobs are bound to CPUs, each gets the lowest one
-that is left for it, and others make room if need be. It is the baseline that shows what the three passes save: each time that the
-order of the jobs changes, jobs that run on move. O(m²) for m CPUs, O(m³) where jobs are bound.",
+The i-th of the chosen jobs runs on the i-th CPU, wherever it ran before. If jobs are bound to CPUs, each gets the lowest CPU
+that is free for it, and others move if necessary. It is the baseline for the three passes: each time that the order of the
+jobs changes, running jobs migrate. O(m²) for m CPUs, O(m³) where jobs are bound.",
     build: || Some(Box::new(InOrder)),
 };

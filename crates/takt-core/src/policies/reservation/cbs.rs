@@ -25,7 +25,7 @@ pub(super) const ENFORCEMENT: Setting = Setting {
     name: "enforcement",
     kind: Kind::Choice(&["soft", "hard"]),
     default: "soft",
-    summary: "whether a server whose budget is used up goes on with a later deadline, or waits for its deadline",
+    summary: "whether a server without budget continues with a later deadline, or waits for its deadline",
 };
 
 /// Servers are hard under one value of [`ENFORCEMENT`].
@@ -86,53 +86,55 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Every task has a server with a budget of Q in each period of P, and a relative deadline D: its `reservation`, or its `runtime` and
-`period`. D is P unless the reservation has a `deadline`; the next two paragraphs are about D = P. Jobs are ranked by the deadline s of their server, and not by their own; e is what is left of the budget.
+Every task has a server with a budget of Q in each period of P, and a relative deadline D. They are its `reservation`, or its
+`runtime` and `period`. D is P unless the reservation has a `deadline`; the next two paragraphs are about D = P. Jobs are
+ranked by the deadline s of their server, not by their own. e is the remaining budget.
 
-A server that wakes up, because a job comes or goes on, keeps e and s if e is less than (s - now) Q / P; else it gets s = now + P
-and e = Q. While its jobs run, e shrinks. When it is used up, a *soft* server gets another Q at once, and s moves by P: it goes
-on, but behind others. A *hard* one is throttled, which means that it does not run, also on an idle CPU, until s; then s moves
-by P and Q is added. What was overrun before that was noticed is taken off the next budgets; a server that had no job at s has got
-its Q there all the same, before it is asked whether it keeps e and s. Jobs of one task that have piled up follow each other with
-the same e and s. A job that yields gives up what is left of the budget of a hard server, and waits for s.
+A server wakes up when a job is released or resumes. It keeps e and s if e is less than (s - now) Q / P. Else it gets s = now
++ P and e = Q. While its jobs run, e shrinks. When the budget of a *soft* server is exhausted, it gets another Q at once, and
+s moves by P: it continues, but behind others. A *hard* server is throttled: it does not run until s, even on an idle CPU.
+Then s moves by P and Q is added. An overrun before the exhaustion was detected is subtracted from the next budgets. A server
+without a job at s gets its Q there, too, before the test whether it keeps e and s. Queued jobs of one task follow each other
+with the same e and s. A job that yields gives up the remaining budget of a hard server, and waits for s.
 
-**Deadlines before the ends of periods.** With D < P a server that begins anew gets s = now + D. Its next period begins at s - D + P,
-and where a hard server waits, it waits for that; then s moves by P and Q is added. A server that wakes up does not begin anew
-before that. Until s it keeps s, and of e no more than (s - now) Q / D (the revised rule of waking up). After s it has nothing, and a
-hard one waits for its next period; a soft one, there and wherever else a hard one waits, gets that period's budget at once, with
-s + P. A hard server whose budget is just used up gets the next one when its next period begins, as in the kernel, if it has a job
-then or not: a job that comes later has only (s - now) Q / D of it, or none until the period after. Who needs a little less than Q
-is spared that. Other policies refuse such reservations.
+**Deadlines before the ends of periods.** With D < P a server that starts again gets s = now + D. Its next period begins at s
+- D + P. A hard server waits for this instant; then s moves by P and Q is added. A server that wakes up earlier does not
+start again. Until s it keeps s, and at most (s - now) Q / D of e (the revised wake-up rule). After s it has no budget, and a
+hard server waits for its next period. Whenever a hard server would wait, a soft one gets the budget of the next period at
+once, with s + P. A hard server with an exhausted budget gets the next one at its next period, with or without a job, as in
+the kernel. A job released later gets only (s - now) Q / D of it, or none until the period after. A task that uses slightly
+less than Q is not affected. Other policies refuse such reservations.
 
-**When.** Tasks whose runtimes are not known well, such as players of films, beside others that must not suffer from it. Whoever
-stays within Q in each P meets its deadlines on one CPU if the sum of Q / P is at most 1, whatever the others do. With D < P that
-sum says too little: two servers of 4 ms in 12 ms, both due within 5 ms, are late. SCHED_DEADLINE admits by it all the same. The sum
-of Q / D is enough, and `takt check` looks at the demand of the servers in each interval, which is less. Hard servers
-are what SCHED_DEADLINE of Linux does (`takt bench deadline` compares the two); they also keep a task from getting more than its
-share.
+**When.** Tasks whose runtimes are not known well, such as players of films, run beside others that must not suffer. On one
+CPU the sum of Q / P must be at most 1. Then a task that stays within Q in each P meets its deadlines, independently of other
+tasks. With D < P that sum is not sufficient: two servers of 4 ms in 12 ms, both with deadlines of 5 ms, are late.
+SCHED_DEADLINE nevertheless uses it for admission. The sum of Q / D is sufficient. `takt check` tests the demand of the
+servers in each interval, which is less. Hard servers correspond to SCHED_DEADLINE of Linux (`takt bench deadline` compares
+the two). They also limit a task to its share.
 
-**Settings.** `enforcement`, `soft` when nothing is said. `equality` says what is done where e is exactly (s - now) Q / P: `renew`
-it, as in the paper and soft servers, or `keep` it, as Linux and hard servers do; `auto` is by `enforcement`. Both are safe.
+**Settings.** `enforcement`, by default `soft`. `equality` is the rule for an e of exactly (s - now) Q / P. `renew` is the
+rule of the paper and of soft servers, `keep` that of Linux and of hard servers. `auto` depends on `enforcement`. Both are
+safe.
 
-**Budgets of their own.** A `budget` of a task is a limit for each of its jobs, as under other policies: a job that has used it is
-aborted. That of the server is not.
+**Budgets of tasks.** A `budget` of a task limits each of its jobs, as under other policies: a job that exhausts it is
+aborted. The budget of a server aborts no job.
 
-**Several CPUs.** `g-cbs` ranks all servers together, as SCHED_DEADLINE does; the guarantee is then that of global EDF. `p-cbs` packs
-servers on CPUs by Q / D and keeps the guarantee on each. Calls for more are granted by Q / D, too.
+**Several CPUs.** `g-cbs` ranks all servers together, as SCHED_DEADLINE does; the guarantee is then that of global EDF.
+`p-cbs` packs servers on CPUs by Q / D and keeps the guarantee on each. Calls for more are granted by Q / D, too.
 
-**Resources.** They are handed out to the earliest server deadline; who holds one gets no more urgent by it, and is throttled all
-the same.
+**Resources.** They are granted to the earliest server deadline, without priority inheritance. The holder of a resource is
+throttled, too.
 
 **Ties.** The earlier release first, then the lower task number; a job of a soft server that yields goes behind those of equal
 deadline.
 
 **Cost.** O(ready jobs) per event, O(m) per decision, and one timer for each cluster of CPUs.
 
-**Source.** Abeni and Buttazzo, RTSS 1998; the kernel's documentation of SCHED_DEADLINE, and `kernel/sched/deadline.c`; Abeni, Lipari
-and Lelli, SIGBED Review 11(4), 2015.
+**Source.** Abeni and Buttazzo, RTSS 1998; the kernel's documentation of SCHED_DEADLINE, and `kernel/sched/deadline.c`;
+Abeni, Lipari and Lelli, SIGBED Review 11(4), 2015.
 
 **Example.** `policy: cbs` with `tasks: [{name: film, runtime: 6ms, period: 10ms, reservation: {budget: 4ms, period: 10ms}},
-{name: loop, runtime: 6ms, period: 10ms}]`: `loop` meets all deadlines, and `film`, which needs more than is reserved, falls behind."
+{name: loop, runtime: 6ms, period: 10ms}]`: `loop` meets all deadlines. `film` needs more than its reservation and falls behind."
     ),
     build: build::<Cbs>,
 };

@@ -249,46 +249,48 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Every task has a server, as under `cbs`, with a budget of Q in each period of P. Servers are assigned to CPUs as `edf-wm` assigns
-tasks, with Q for the runtime and P for period and deadline; one that fits on no CPU is split into n pieces, for n CPUs, each
-in a window of P / n. Each CPU then goes by the rules of `fcbs` (e is what is left of a server's budget, s its deadline): what
-jobs leave of their budgets goes to others on the same CPU.
+Every task has a server, as under `cbs`, with a budget of Q in each period of P. Servers are assigned to CPUs as `edf-wm`
+assigns tasks, with Q for the runtime and P for period and deadline. A server that fits on no CPU is split into n pieces for
+n CPUs, each in a window of P / n. Each CPU then follows the rules of `fcbs` (e is the remaining budget of a server, s its
+deadline). The unused budgets of jobs go to other servers on the same CPU.
 
-A split server begins on the first CPU of its route, with its piece there as e and the end of the window as s. Where that is used
-up before the border it is not replenished: the server waits, its deadline s is a period later, by which it lags behind all
-others, and so it is among the first that get what others leave. With a gift it runs, and without it waits again. At the
-border a timer moves it to the next CPU, with its piece there and the end of the next window as s; what is left of a gift is given
-away first. On the last CPU a piece that is used up is followed by another one, with a later deadline, as under CBS.
-When its last job is over it gives away what is left, on the CPU where it is, and the next job begins on the first one.
+A split server begins on the first CPU of its route, with its piece there as e and the end of the window as s. If this piece
+is exhausted before the border, it is not replenished and the server waits. Its deadline s moves a period later, by which it
+lags behind all others. So it is among the first servers that receive gifts. With a gift it runs, and without one it waits
+again. At the border a timer moves it to the next CPU, with its piece there and the end of the next window as s. It first
+gives away the rest of a gift. On the last CPU an exhausted piece is followed by another one, with a later deadline, as under
+CBS. When its last job is over it gives away its remaining budget on its present CPU, and the next job begins on the first
+one.
 
-**When.** Players and other interactive tasks of which a few more are to run than there is room for on whole CPUs. Who stays within
-Q in each P meets every deadline if the assignment accepts the set, whatever the others do; `takt check` says so. That is argued
-for each rule below, and held for thousands of random sets; it is not proven. A task that the assignment refuses goes to
-the emptiest CPU, which may be overloaded.
+**When.** Players and other interactive tasks, if unsplit servers would not fit on the CPUs. A task that stays within Q in
+each P meets every deadline if the assignment accepts the set, independently of other tasks. `takt check` reports this. The
+argument is given for each rule below, and it held for thousands of random sets; it is not proven. A task that the assignment
+refuses goes to the emptiest CPU, which may be overloaded.
 
-**Placement.** `wf` is that of AIRS: it leaves room on every CPU for those that need more than is reserved. `ff` and the
+**Placement.** `wf` is that of AIRS: it leaves capacity on every CPU for tasks that need more than their reservation. `ff` and the
 default, `ffd`, accept more sets.
 
-**Settings.** `gifts`, `on` when nothing is said; with `off` nothing is given away.
+**Settings.** `gifts`, by default `on`; with `off` no budget is given away.
 
-**Resolved.** The paper's figure 5 does not say the following. A job that comes less than a period after the last windows began has
-its windows a period after them; it may run before, with the deadlines of those windows. A split server that still has
-work when its period is over begins its route anew, so that it gets Q for every P. What it had in advance on the last CPU is not
-there again: with a whole piece at every border, and others besides, it would take more than was assigned to it, and others
-would be late. What is left of a piece at its own deadline is lost. A server that wakes up keeps its deadline until that has
-passed, and its budget has shrunk by the time it was away: the rule of CBS, by which it may keep its share of the
-time until the deadline, harms others where windows end before their periods (the example below).
+**Resolved.** The paper's figure 5 leaves the following rules open. If a job is released less than a period after the last
+windows began, its windows begin a period after them. It may run before, with the deadlines of those windows. A split server
+that still has work at the end of its period begins its route again, so that it gets Q for every P. Budget that it received
+in advance on the last CPU is not granted again. With a whole piece at every border beside that budget, the server would
+exceed its assignment, and others would be late. The rest of a piece at its own deadline is lost. A server that wakes up
+keeps its deadline until that has passed, and its budget has shrunk by the time of its sleep. By the rule of CBS it could
+keep its share of the time until the deadline. That rule harms others if windows end before their periods (the example
+below).
 
-**Several CPUs, resources, ties, budgets of their own.** As `p-fcbs`. Whoever asks for another reservation gets one
-that is no larger than what it was assigned, and no more frequent; that does not move tasks, and a split one keeps its pieces.
+**Several CPUs, resources, ties, budgets of tasks.** As `p-fcbs`. A task that requests another reservation gets one that is
+no larger than its assignment, and no more frequent. That does not move tasks, and a split task keeps its pieces.
 
 **Cost.** O(ready jobs of a CPU) per event, O(log n) for a timer, O(m) per decision, and one timer for each CPU.
 
 **Source.** Kato, Rajkumar and Ishikawa, ECRTS 2010, section 5.2.
 
-**Example.** Beside a piece of 5 ms in a window of 5 ms every 10 ms a CPU has room for a server of 5 ms in 10 ms. Its job runs from
-0 to 4 ms and sleeps until 7 ms, where the piece begins. By the rule of CBS it goes on with the 1 ms that is left, and a deadline of
-10 ms, so the piece ends at 13 ms and is late. Here that millisecond is gone: the next 5 ms have a deadline of 20 ms."
+**Example.** A CPU has a piece of 5 ms in a window of 5 ms every 10 ms, and a server of 5 ms in 10 ms. Its job runs from 0 to
+4 ms and sleeps until 7 ms, where the piece begins. By the rule of CBS it continues with the remaining 1 ms and a deadline of
+10 ms. So the piece ends at 13 ms and is late. Here that millisecond is lost: the next 5 ms have a deadline of 20 ms."
     ),
     build: build::<Wmr>,
 };

@@ -172,40 +172,41 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Soft CBS (see `cbs`: e is what is left of a server's budget, s its deadline, Q and P what is reserved), and when the last job of a
-task is over and leaves e > 0, that is given away.
+Soft CBS (see `cbs`: e is the remaining budget of a server, s its deadline, Q and P its reservation). If the last job of a
+task ends with e > 0, the server gives e away.
 
-1. The first server, by deadline, that lags (s > now + P: it has used up a budget before its time) runs with the gift and the
-   giver's deadline; its own budget and deadline are kept for later, and come back when the gift is used up.
-2. If there is none, it is added to the budget of the first ready server.
-3. If nobody is ready it is a bonus, which shrinks with time, for the next job to be released. A job that wakes up at the same
+1. The first server, by deadline, that lags (s > now + P: it exhausted a budget early) runs with the gift and the
+   giver's deadline. It keeps its own budget and deadline and uses them again when the gift is exhausted.
+2. If there is none, the gift is added to the budget of the first ready server.
+3. If no server is ready, the gift is a bonus for the next released job, and shrinks with time. A job that wakes up at the same
    instant counts as ready.
 
-A gift that is not used up is given away again. Under `p-fcbs` and `c-fcbs` gifts stay within the cluster.
+The rest of a gift is given away again. Under `p-fcbs` and `c-fcbs` gifts stay within the cluster.
 
-**When.** Players and other interactive tasks whose jobs vary: what short jobs leave helps long ones, so that fewer are late
-than under CBS. It is the scheduler of AIRS. Whoever stays within Q in each P still meets its deadlines on one CPU if the sum of
-Q / P is at most 1, in all random sets that it was tried on; a proof is not known to us, so `takt check` does not say so.
+**When.** Players and other interactive tasks whose execution times vary. Unused budgets of short jobs help long ones, so
+fewer jobs are late than under CBS. It is the scheduler of AIRS. Random sets with a sum of Q / P of at most 1 were tested on
+one CPU. In all of them, tasks that stay within Q in each P still meet their deadlines. A proof is not known to us, so `takt
+check` does not claim it.
 
-**Resolved.** Taken literally (`variant: literal`), the paper's figure 4 does not keep that promise. The default, `resolved`, has it
-so: what was given away is no longer the giver's own; a budget that was kept comes back once, and when nothing of it is left,
-the next one is that of CBS; only servers with a deadline after (1) or no earlier than (2) that of the gift get it; a gift keeps
-its deadline when it is given on, and the own budget of a server on a gift is not lost; a bonus is only for a job whose server has
-a deadline no earlier, and is lost when anybody else becomes ready. A server gets no second gift while it has one to use, and one
-whose job blocks loses it. What finds nobody stays with its server, by the rules of CBS.
+**Resolved.** The paper's figure 4 as printed (`variant: literal`) breaks that guarantee. The default, `resolved`, keeps it
+by these rules. A gift no longer belongs to the giver. A kept budget comes back once, and when it is exhausted, the next budget
+is that of CBS. Only servers with a deadline after (1) or no earlier than (2) that of the gift get it. A gift keeps its
+deadline when it is given on, and a server that runs on a gift does not lose its own budget. A bonus is only for a job whose
+server has a deadline no earlier, and is lost when any other job becomes ready. A server gets no second gift while it has
+one, and loses it when its job blocks. A gift without a receiver stays with its server, by the rules of CBS.
 
-**Settings.** `variant`, `resolved` when nothing is said.
+**Settings.** `variant`, by default `resolved`.
 
-**Several CPUs, resources, ties, budgets of their own.** As `cbs`.
+**Several CPUs, resources, ties, budgets of tasks.** As `cbs`.
 
 **Cost.** O(ready jobs) per event, O(m) per decision, and one timer for each cluster of CPUs.
 
 **Source.** Kato, Rajkumar and Ishikawa, ECRTS 2010, section 4.2.
 
-**Example.** Three servers of 40 ms in 100 ms, 5 ms in 10 ms and 1 ms in 10 ms fill a CPU. A job of the first one ends at 10 ms and
-leaves 30 ms, of which a job of the second gets 20 ms when it comes at 20 ms, literally: it runs until 45 ms with a deadline of
-30 ms, and a job of the third one, released at 21 ms, misses its deadline of 31 ms. Resolved, the deadline of 100 ms is too late
-for the second server to have that bonus, and the third one meets its deadline."
+**Example.** Three servers of 40 ms in 100 ms, 5 ms in 10 ms and 1 ms in 10 ms fill a CPU. A job of the first one ends at 10
+ms and leaves 30 ms. A job of the second is released at 20 ms and gets 20 ms of it under `literal`. It runs until 45 ms with
+a deadline of 30 ms. A job of the third one, released at 21 ms, misses its deadline of 31 ms. Resolved, the deadline of 100
+ms is too late for the second server to have that bonus, and the third one meets its deadline."
     ),
     build: build::<Fcbs>,
 };

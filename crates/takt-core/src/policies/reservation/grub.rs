@@ -194,28 +194,30 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-CBS (see `cbs`: e is what is left of a server's budget, s its deadline, Q and P what is reserved), but the budget of a server that
-runs drains at the rate U, the sum of Q / P over the servers that are active, instead of at 1. So whoever runs gets all of what
-nobody else needs, and no server's deadline moves further than its use of that deserves.
+CBS (see `cbs`: e is the remaining budget of a server, s its deadline, Q and P its reservation) with reclaiming. The budget
+of a running server drains at the rate U instead of 1. U is the sum of Q / P over the active servers. So a running server
+gets all time that no other server needs, and its deadline moves no further than this use justifies.
 
-A server is active from its waking up until its 0-lag time, s - e P / Q, after its work is over: until then it has run ahead of its
-share. One that wakes up before that goes on with e and s; one that was inactive gets e = Q and s = now + P.
+A server is active from its wake-up until its 0-lag time after its last job, s - e P / Q. Until then it has run ahead of its
+share. A server that wakes up before its 0-lag time continues with e and s. An inactive server gets e = Q and s = now + P.
 
-**When.** Tasks whose load varies, where `cbs` would move the deadlines of those that overrun although the CPU has time to
-spare. On one CPU who stays within Q in each P meets its deadlines, if the sum of all Q / P is at most 1.
+**When.** Tasks whose load varies. `cbs` would move the deadlines of tasks that overrun, although the CPU has idle time. On
+one CPU with a sum of Q / P of at most 1, a task within Q in each P meets its deadlines.
 
-**Settings.** `enforcement`: `soft`, the default, is the paper's, `hard` is that of the kernel's reclaiming (SCHED_FLAG_RECLAIM), where
-nothing is left to be reclaimed on top (Uextra) because all of the CPU is.
+**Settings.** `enforcement`: `soft`, the default, is the rule of the paper, `hard` that of the kernel's reclaiming
+(SCHED_FLAG_RECLAIM). There is no extra bandwidth to reclaim (Uextra), because all of the CPU is reclaimed already.
 
-**Several CPUs.** Each server of a cluster of m CPUs drains at the larger of its own Q / P and (U + (m - 1) Umax) / m, where Umax is the
-largest Q / P (parallel reclaiming); a server gets at least its Q, whatever the load.
+**Several CPUs.** Each server of a cluster of m CPUs drains at the larger of its own Q / P and (U + (m - 1) Umax) / m, where
+Umax is the largest Q / P (parallel reclaiming). A server gets at least its Q at any load.
 
-**Arithmetic.** Rates and budgets are exact fractions, if a common multiple of all periods is at most 2^50 ns (13 days); else shares are
-rounded up to 2^-50 of a CPU. A budget is used up when less than a nanosecond is left of it; the rest counts for the next.
+**Arithmetic.** Rates and budgets are exact fractions, if a common multiple of all periods is at most 2^50 ns (13 days). Else
+shares are rounded up to 2^-50 of a CPU. A budget is exhausted when less than a nanosecond remains; the rest is added to the
+next budget.
 
-**Resources, ties, budgets of their own.** As `cbs`.
+**Resources, ties, budgets of tasks.** As `cbs`.
 
-**Cost.** O(ready jobs + m) per event, O(m) per decision, and one timer for each cluster of CPUs; O(tasks) when a reservation changes.
+**Cost.** O(ready jobs + m) per event, O(m) per decision, and one timer for each cluster of CPUs; O(tasks) when a reservation
+changes.
 
 **Source.** Lipari and Baruah, ECRTS 2000; Abeni, Lipari, Parri and Sun, SAC 2016; the kernel's documentation of
 SCHED_DEADLINE.

@@ -19,24 +19,24 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Tasks are placed on CPUs by the exact test of EDF. One that fits on no CPU fills up one CPU after the other with pieces whose
-deadline is their length, so that each of them runs at once and to its end; what is left of the task, with what is left of its
-deadline, is the last piece. Each CPU runs by EDF what it has got.
+Tasks are placed on CPUs by the exact test of EDF. A task that fits on no CPU fills up one CPU after the other with pieces
+whose deadline is their length. So each piece runs at once and to its end. The last piece is the rest of the task, with the
+rest of its deadline. Each CPU runs EDF.
 
-**When.** As `edf-wm`. It accepts somewhat more sets near full load; in exchange the tight pieces stop
-whatever else runs on their CPUs, and any delay of the clock shows at once: what a piece loses, the last one must make up for.
-`takt check` says whether the test accepts the system: then no deadline is missed. A task that it refuses goes to the
-emptiest CPU, which may be overloaded.
+**When.** As `edf-wm`. It accepts somewhat more sets near full load. In exchange the tight pieces preempt all other jobs on
+their CPUs. A late clock has an immediate effect: the last piece must execute everything that earlier pieces lost. `takt
+check` says whether the test accepts the system: then no deadline is missed. A task that it refuses goes to the emptiest CPU,
+which may be overloaded.
 
-**At run time.** The piece that follows is released a piece's length after its predecessor, by a timer. Everything else is as
-`edf-wm` has it: late jobs, overruns, resources, ties.
+**At run time.** The piece that follows is released a piece's length after its predecessor, by a timer. Late jobs, overruns,
+resources and ties are as under `edf-wm`.
 
 **Cost.** O(ready jobs of a CPU) per event, O(log n) for a timer, O(m) per decision.
 
 **Source.** Burns, Davis, Wang, Zhang, Real-Time Systems 48, 2012.
 
-**Example.** Three tasks of 6 ms every 10 ms on two CPUs, `--placement ff`: the third runs for its first 4 ms
-on one CPU and for the other 2 ms on the other."
+**Example.** Three tasks of 6 ms every 10 ms on two CPUs, `--placement ff`. The third runs for its first 4 ms on one CPU and
+for the other 2 ms on the other."
     ),
     build: |build| super::build(build, Split::Tight),
 };

@@ -19,25 +19,24 @@ pub static ENTRY: Entry = Entry {
     },
     manual: manual!(
         "\
-Tasks are placed on CPUs as under `p-edf`, one after the other, by the exact test of EDF. One that fits on no CPU is
-split: its deadline is cut into n windows of equal length, with n as small as possible, and in each window it runs
-on another CPU, for as long as fits there. Each CPU runs by EDF what it has got; a piece has the end of its window as its
-deadline.
+Tasks are placed on CPUs as under `p-edf`, one after the other, by the exact test of EDF. A task that fits on no CPU is
+split. Its deadline is divided into n windows of equal length, with n as small as possible. In each window the task runs on
+another CPU, for as long as that CPU allows. Each CPU runs EDF; the deadline of a piece is the end of its window.
 
-**When.** Periodic or sporadic tasks that nearly fill the machine. At nine tenths of four CPUs it accepts most of the sets that
-`p-edf` refuses, and a split task migrates n - 1 times per job; the others never do. `takt check` says whether the test accepts
-the system: then no deadline is missed. A task that it refuses goes to the emptiest CPU, which may be overloaded.
+**When.** Periodic or sporadic tasks that nearly fill the machine. At nine tenths of four CPUs it accepts most of the sets
+that `p-edf` refuses. A split task migrates n - 1 times per job; the others never do. `takt check` says whether the test
+accepts the system: then no deadline is missed. A task that it refuses goes to the emptiest CPU, which may be overloaded.
 
 **Placement.** `ff` is that of the paper, `wf` that of AIRS; with `ffd`, the default, tasks come in the order of decreasing
 utilisation. The size of a piece is computed exactly for all deadlines, not only the first of each task.
 
-**At run time.** A piece that is used up waits for the end of its window, where a timer moves the task on; a job that is done
-earlier cancels the timer, and the next one begins on the first CPU of its route. A job that comes while its predecessor is
-late starts its windows when that one is done, and no earlier than a period after the start of its windows. A piece that could
-not be used is lost. A job that needs more than its runtime runs on after its last piece,
-as under `edf`. A mode change does not move tasks.
+**At run time.** After an exhausted piece the task waits for the end of its window, where a timer moves it to the next CPU. A
+job that completes earlier cancels the timer, and the next job begins on the first CPU of its route. If a job is released
+while its predecessor is late, its windows start when the predecessor completes. They start no earlier than a period after
+the start of the predecessor's windows. An unused piece is lost. A job that exceeds its runtime continues after its last
+piece, as under `edf`. A mode change does not move tasks.
 
-**Resources.** Whoever waits gets them in the order of deadlines; nothing is inherited, and the test knows nothing of them.
+**Resources.** They are granted in the order of deadlines, without priority inheritance, and the test ignores them.
 
 **Ties.** The earlier release first, then the lower task number. A job that yields goes behind those of equal deadline.
 
@@ -45,8 +44,8 @@ as under `edf`. A mode change does not move tasks.
 
 **Source.** Kato, Yamasaki, Ishikawa, ECRTS 2009; Kato, Rajkumar, Ishikawa, \"AIRS\", ECRTS 2010, section 5.
 
-**Example.** Five tasks of 25 ms every 41 ms on four CPUs: each of the first four has a CPU, and the last runs for 16 ms on one
-of them in the first half of its period, and for 9 ms on another in the second."
+**Example.** Five tasks of 25 ms every 41 ms on four CPUs. Each of the first four has a CPU. In the first half of its period
+the last runs for 16 ms on one of them, in the second for 9 ms on another."
     ),
     build: |build| super::build(build, Split::Windows),
 };

@@ -27,16 +27,16 @@ pub(crate) use worker::Worker;
 
 /// Compare the hard constant bandwidth server in simulation with SCHED_DEADLINE of this machine's kernel
 ///
-/// Processes of class SCHED_DEADLINE act the jobs of small workloads: they overrun their budgets, sleep, wake up early and late,
-/// and yield. The same workloads are simulated under `cbs:enforcement=hard`. A run ends when a process has used the CPU time of
-/// a `run` step.
+/// Processes of class SCHED_DEADLINE execute the jobs of small workloads: they overrun their budgets, sleep, wake up early and late,
+/// and yield. The same workloads are simulated under `cbs:enforcement=hard`. A run ends when a process has used the CPU time of a
+/// `run` step.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
     rounds: Rounds,
     #[command(flatten)]
     form: Form,
-    /// How far runs may end from where they end in the simulation; by default one tick of the kernel
+    /// Largest difference between the end of a run and its end in the simulation; by default one tick of the kernel
     #[arg(long, value_name = "D", value_parser = duration)]
     tolerance: Option<Span>,
 }

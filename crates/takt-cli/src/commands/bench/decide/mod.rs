@@ -20,11 +20,11 @@ use takt_core::time::Span;
 use takt_linux::count;
 use takt_workload::{Code, policy_from_text, policy_text};
 
-/// Measure what one decision costs: CPU time and instructions, by number of jobs and by load, as a ratio to g-edf
+/// Measure the cost of one decision: CPU time and instructions, by number of jobs and by load, as a ratio to g-edf
 ///
-/// The engine is driven directly: a job comes that is more urgent than all others, one decision; it completes, the next decision.
-/// Meanwhile the other jobs stay as they are. The exponent by which the cost grows with the number of jobs stands beside the
-/// one that the policy's manual page states.
+/// The bench drives the engine directly. The release of a job that is more urgent than all others is one decision, its completion the
+/// next. The other jobs do not change. The exponent by which the cost grows with the number of jobs is printed beside that of the
+/// policy's manual page.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Policies with their settings; by default all that decide at releases and completions, in their global form if they have one
@@ -37,16 +37,16 @@ pub(super) struct Args {
     /// CPUs, for policies that can have several
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
     cpus: u16,
-    /// Loads; at 1 the jobs can just be met in the order of their deadlines. The numbers of jobs are measured at the last one
+    /// Loads; at load 1, deadline order just meets all deadlines. Numbers of jobs are measured at the last load
     #[arg(long, value_name = "L", value_delimiter = ',', default_value = "0.5,0.8,1.2,2", value_parser = hundredths)]
     load: Vec<u32>,
     /// Number of jobs at which loads are compared
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(2..=10_000))]
     at: u16,
-    /// Jobs wait for each other in chains of so many, each for what the one before holds
+    /// Length of dependency chains: each job waits for a resource that the job before it holds
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     chain: u16,
-    /// A policy is not asked about more jobs once a decision takes longer than this
+    /// Longest decision: above it, the policy is not measured with more jobs
     #[arg(long, value_name = "D", value_parser = duration, default_value = "10ms")]
     most: Span,
     #[command(flatten)]

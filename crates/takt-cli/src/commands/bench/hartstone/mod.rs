@@ -43,13 +43,13 @@ pub(super) struct Args {
     /// A task set of your own to grow: periodic tasks with runtimes, as YAML or CSV
     #[arg(long, value_name = "FILE")]
     set: Option<PathBuf>,
-    /// A clock that notices releases and completions at whole milliseconds and ends of bursts at 10 us, or an exact one
+    /// Clock: `tick` handles releases and completions at whole milliseconds and ends of bursts at 10 us; `tickless` is exact
     #[arg(long, value_enum, default_value_t = Clock::Tick)]
     clock: Clock,
-    /// All tasks start together (sync), or so many times with random phases
+    /// All tasks start together (`sync`), or the number of runs with random phases
     #[arg(long, value_name = "sync|N", value_parser = phases, default_value = "sync")]
     phases: Phases,
-    /// Seed of phases and of everything else that is drawn
+    /// Seed of phases and of all other random values
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Cost of a context switch
@@ -58,13 +58,13 @@ pub(super) struct Args {
     /// Cost of a call of the scheduler
     #[arg(long, value_name = "D", value_parser = takt_workload::parse_duration, default_value = "0s")]
     scheduler: Span,
-    /// Cost of each task that the scheduler looks at in a pass over all, as a regulator does once a round
+    /// Cost of each task in a pass of the scheduler over all tasks, as a regulator makes once a round
     #[arg(long, value_name = "D", value_parser = takt_workload::parse_duration, default_value = "5us")]
     scheduler_task: Span,
     /// Cost of a migration
     #[arg(long, value_name = "D", value_parser = takt_workload::parse_duration, default_value = "0s")]
     migration: Span,
-    /// Relative importances in the overload: those of the set, 1 for every task, or, for `ipi`, one after the other
+    /// Relative importances in the overload: `set` those of the set, `one` 1 for every task, `both` for `ipi` one after the other
     #[arg(long, value_enum, default_value_t = Theta::Both)]
     theta: Theta,
     /// Disturb the ends of bursts; may be repeated. `lateness=D` notices them up to D later, as the ends of quanta. `skew=D` notices them D later.

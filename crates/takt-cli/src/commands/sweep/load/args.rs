@@ -51,7 +51,7 @@ pub(in super::super) struct Args {
     /// runtime, and `geometric` (1, 2, 4 … in random order)
     #[arg(long, value_name = "KIND", value_parser = utilities)]
     pub(super) utilities: Option<Utilities>,
-    /// What becomes of late jobs
+    /// Rule for late jobs
     #[arg(long, value_enum, default_value_t = LateRule::Auto)]
     pub(super) late: LateRule,
     /// How partitioned policies place tasks on CPUs: ff, bf, wf, ffd, bfd or wfd
@@ -61,16 +61,16 @@ pub(in super::super) struct Args {
     /// priorities (CSV, ChronOS). By default rm
     #[arg(long, value_enum)]
     pub(super) priorities: Option<Priorities>,
-    /// What the simulated machine costs, in place of the file's costs: `context_switch=4us,migration=8us`
+    /// Costs of the simulated machine, in place of the file's costs: `context_switch=4us,migration=8us`
     #[arg(long, value_name = "COSTS", value_parser = costs)]
     pub(super) costs: Option<Costs>,
     /// Columns of the output and panels of the picture, such as `dsr,aur,missed`, each with its confidence interval
     #[arg(long, value_name = "NAMES", value_parser = columns)]
     pub(super) columns: Option<Columns>,
-    /// Adds the differences from this policy, run by run, with their own confidence intervals
+    /// Add the differences from this policy, run by run, with their own confidence intervals
     #[arg(long, value_name = "POLICY")]
     pub(super) against: Option<String>,
-    /// Write every single run down
+    /// Write a row for every run
     #[arg(long, value_name = "OUT.csv")]
     pub(super) runs: Option<PathBuf>,
     #[command(flatten)]
@@ -81,8 +81,8 @@ pub(in super::super) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
 pub(super) enum LateRule {
-    /// What the file says (`late`); where it says nothing, they are aborted at the deadline under policies that go by utility,
-    /// else they continue
+    /// The rule of the file (`late`). Without one, policies that rank by utility abort them at the deadline; under others they
+    /// continue
     Auto,
     /// They continue
     Continue,
