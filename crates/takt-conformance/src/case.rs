@@ -493,7 +493,7 @@ fn table(spec: PolicySpec, guests: bool) -> impl Strategy<Value = System> {
         for (index, (policy, mut tasks)) in members.into_iter().enumerate() {
             let reach = reach(&system.windows, PartitionId(index as u32));
             let policy = policy.map(|guest| {
-                let guest = PolicySpec { scope: suitable(guest, reach), ..guest };
+                let guest = suitable(guest, reach);
                 provide(guest, &mut tasks, reach);
                 guest
             });
@@ -518,7 +518,7 @@ fn divided(spec: PolicySpec) -> impl Strategy<Value = System> {
         let count = members.len();
         for (index, (guest, mut tasks)) in members.into_iter().enumerate() {
             let own: CpuSet = (0..cpus).filter(|cpu| cpu % count == index).collect();
-            let policy = PolicySpec { scope: suitable(guest, own), ..guest };
+            let policy = suitable(guest, own);
             provide(policy, &mut tasks, own);
             tasks.iter_mut().filter(|t| t.affinity.is_disjoint(&own)).for_each(|t| t.affinity = own);
             let first = system.tasks.len();
@@ -550,12 +550,15 @@ fn reach(windows: &[Window], partition: PartitionId) -> CpuSet {
     of.fold(CpuSet::EMPTY, |all, s| all.union(&s.cpus))
 }
 
-/// A scope of the guest that is possible on the CPUs that its partition reaches.
-fn suitable(guest: PolicySpec, reach: CpuSet) -> Scope {
-    if guest.scope == Scope::Uniprocessor && reach.len() > 1 {
-        return *guest.profile.scopes.iter().find(|s| **s != Scope::Uniprocessor).expect("a scope of several CPUs");
+/// The policy with a scope that is possible on the CPUs that its partition reaches. Another one takes the place of a policy for one CPU only.
+fn suitable(spec: PolicySpec, reach: CpuSet) -> PolicySpec {
+    if spec.scope != Scope::Uniprocessor || reach.len() <= 1 {
+        return spec;
     }
-    guest.scope
+    match spec.profile.scopes.iter().find(|scope| **scope != Scope::Uniprocessor) {
+        Some(scope) => PolicySpec { scope: *scope, ..spec },
+        None => inner_policies().into_iter().find(|other| other.scope != Scope::Uniprocessor).unwrap_or(spec),
+    }
 }
 
 /// What may stand inside of a table or a domain.
