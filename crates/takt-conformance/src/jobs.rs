@@ -71,6 +71,8 @@ pub(crate) struct Account {
     pub(crate) blocked: bool,
     pub(crate) gone: bool,
     pub(crate) leaving: bool,
+    /// Whether its program has ended, regularly or not.
+    pub(crate) ended: bool,
     pub(crate) counts: Counts,
     pub(crate) follow: Follow,
     /// Since when it queues behind its equals, because it yielded.
@@ -121,6 +123,7 @@ impl Account {
             blocked: false,
             gone: false,
             leaving: false,
+            ended: false,
             counts: Counts::default(),
             follow: Follow::default(),
             yielded: None,
@@ -467,7 +470,11 @@ impl Account {
 
     pub(crate) fn exits(&mut self) {
         assert!(!self.gone && self.current().is_none(), "{:?} exits: {self:?}", self.id);
-        (self.behind, self.program) = (None, None);
+        self.behind = None;
+        // A program that still runs is at its abandoned work, unless that was dropped.
+        if core::mem::take(&mut self.ended) || self.task.on_abort == OnAbort::Restart {
+            self.program = None;
+        }
         self.exits_from_table();
         self.gone = true;
         self.leaving = false;

@@ -140,7 +140,8 @@ impl Ledger {
                 Input::Abort { task } => self.aborted.push(task),
                 // Nothing is left of its program.
                 Input::Exit { task, .. } => {
-                    self.accounts[task.index()].program = None;
+                    let a = &mut self.accounts[task.index()];
+                    (a.program, a.ended) = (None, !a.gone);
                     self.aborted.push(task);
                 }
                 _ => {}

@@ -130,11 +130,11 @@ impl State {
         let activated = self.is_activated(task);
         let signals = self.signals(task) || activated;
         let run = &mut self.runs[task.index()];
+        // Nothing of a program that has ended is continued or replaced, nor abandoned work of a task that left.
+        let at = run.at.take();
         if run.is_gone() {
             return;
         }
-        // Nothing of a program that has ended is continued or replaced.
-        let at = run.at.take();
         if ending.replaced {
             // Between two jobs it ends none of them.
             let Some(job) = at else { return };

@@ -317,8 +317,11 @@ impl State {
         let mut planned = run.base;
         run.phase = if departure == Departure::Failed { Phase::Failed } else { Phase::Gone };
         run.leaving = None;
-        // If the task returns, its program starts from the beginning.
-        run.at = None;
+        // A program that ended starts from the beginning if the task returns. A program of a task that left is still at abandoned work, unless
+        // that was dropped.
+        if departure != Departure::Left || self.system.tasks[task.index()].on_abort == OnAbort::Restart {
+            run.at = None;
+        }
         if run.open.is_some() {
             let outcome = if departure == Departure::Failed { Outcome::Aborted } else { Outcome::Exited };
             self.count_activation(task, outcome, sink);

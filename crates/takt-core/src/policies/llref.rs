@@ -310,3 +310,17 @@ millisecond, the third and first in the second, the second and third in the last
     ),
     build: |build| Ok(Box::new(Llref::new(build)?)),
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fluid_schedule_tells_whole_nanoseconds_from_parts() {
+        let at = |ns| Time::ZERO + Span::from_ns(ns);
+        let track = Track { due: at(10), work: Span::from_ns(5), ..NO_TRACK };
+        assert_eq!(track.fluid(at(4)), (Span::from_ns(2), false));
+        assert_eq!(track.fluid(at(5)), (Span::from_ns(2), true));
+        assert_eq!(track.fluid(at(10)), (Span::from_ns(5), false));
+    }
+}

@@ -57,6 +57,26 @@ fn the_ceiling_keeps_out_who_is_below_it_and_lets_in_who_is_above() {
     expect(&sharing(1, "fp", Locking::Ceiling, tasks(3)), "b0-2 c2-4 b4-7 a7-8 b8-9", "");
 }
 
+/// Under least laxity a ceiling is the least latest start of its users if they were released now.
+#[test]
+fn the_ceiling_of_a_laxity_is_that_of_a_release_now() {
+    let tasks = |deadline| {
+        let task = |release, deadline, runtime, steps: &[Step]| Task {
+            deadline: Some(ms(deadline)),
+            runtime: Some(ms(runtime)),
+            ..doing(release, steps)
+        };
+        vec![
+            task(30, 20, 1, &[Lock(R), run(1), Unlock(R)]),
+            task(0, 60, 6, &[run(1), Lock(R), run(4), Unlock(R), run(1)]),
+            task(2, deadline, 2, &[run(2)]),
+        ]
+    };
+    // b locks at 1, when the ceiling is 1 + 20 - 1 = 20; c starts at 8 + 2 - 2 at the latest, or at 38.
+    expect(&sharing(1, "llf", Locking::Ceiling, tasks(8)), "b0-2 c2-4 b4-8 a30-31", "");
+    expect(&sharing(1, "llf", Locking::Ceiling, tasks(38)), "b0-5 c5-7 b7-8 a30-31", "");
+}
+
 #[test]
 fn urgency_is_inherited_along_a_chain() {
     let tasks = vec![

@@ -227,3 +227,14 @@ at 1 until then, and at 1/2 after it: it runs from 2 to 8 ms on 4 ms of budget. 
     ),
     build: build::<Grub>,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Denominators are least common multiples, or they would overflow.
+    #[test]
+    fn divisors_are_the_greatest() {
+        assert_eq!([(12, 18), (18, 12), (7, 13), (5, 0)].map(|(a, b)| greatest_common_divisor(a, b)), [6, 6, 1, 5]);
+    }
+}

@@ -305,6 +305,15 @@ mod tests {
         Priorities::by_key(order.len(), key, |_| Peer::default())
     }
 
+    /// After two of its iterations the response time is 3, which is no fixed point: at 2 another job of the task above begins.
+    #[test]
+    fn a_deadline_that_an_iteration_meets_can_be_missed() {
+        let above = [task(1, 2, 2)];
+        let response = |deadline| response(&task(2, deadline, 10), &above, 0, &mut Effort::default());
+        assert!(response(3) > Some(3));
+        assert_eq!(response(4), Some(4));
+    }
+
     #[test]
     fn equals_wait_for_each_other() {
         let tasks = [task(1, 2, 8), task(1, 1, 2), task(1, 4, 8)];

@@ -362,6 +362,7 @@ pub fn largest_piece_with(tasks: &[Times], window: Window, period: u64, most: u6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     fn times(runtime: u64, deadline: u64, period: u64) -> Times {
         Times { runtime, deadline, period }
@@ -374,6 +375,33 @@ mod tests {
         assert_eq!(grown(3, 2), Demand::Within);
         assert_eq!(grown(3_000_001, 2_000_000), Demand::Above { at: 3, due: 4 });
         assert_eq!(grown(u64::MAX / 2, u64::MAX / 3), Demand::Within);
+    }
+
+    /// The search ends at a bound. Without one, each interval up to the hyperperiod and the deadlines is looked at.
+    #[test]
+    fn the_bound_of_grown_runtimes_leaves_out_no_interval() {
+        let all = |period: u64| (1..=period / 2).flat_map(move |c| (c..=period).map(move |d| times(c, d, period)));
+        let single: Vec<Times> = [3, 4, 7, 10].into_iter().flat_map(all).collect();
+        let (mut above, mut within) = (0, 0);
+        for (p, q) in [(1, 1), (5, 4), (3, 2)] {
+            for (a, b) in single.iter().flat_map(|a| single.iter().map(move |b| (*a, *b))) {
+                let load = (a.runtime * b.period + b.runtime * a.period) * p;
+                if load > a.period * b.period * q || a.deadline.min(b.deadline) < 1 {
+                    continue;
+                }
+                let due = |t: &Times, at: u64| {
+                    (at + t.period).checked_sub(t.deadline).map_or(0, |n| n / t.period * t.runtime)
+                };
+                let late = |at: &u64| ((due(&a, *at) + due(&b, *at)) * p).div_ceil(q) > *at;
+                let first = (1..=2 * a.period * b.period).find(late);
+                match (demand_grown(&[a, b], (p, q), &mut Effort::default()), first) {
+                    (Demand::Within, None) => within += 1,
+                    (Demand::Above { .. }, Some(_)) => above += 1,
+                    (found, first) => panic!("{a:?} {b:?} {p}/{q}: {found:?}, and {first:?}"),
+                }
+            }
+        }
+        assert!(above > 1_000 && within > 1_000, "{above} {within}");
     }
 
     #[test]
