@@ -3,7 +3,7 @@
 //! [`Mechanism`] holds the process groups of one run over cgroup v2, over the v1 freezer and cpuset
 //! (with v2 for killing and events where it is mounted), or over signals. The other modules are the
 //! pieces beside it: scheduling classes ([`rt`]), timers ([`timer`]), the completion protocol of
-//! processes ([`protocol`]), what this machine can do ([`probe`]), what removes the remains of a
+//! processes ([`protocol`]), the page that a program shares with its scheduler ([`SharedPage`]), what this machine can do ([`probe`]), what removes the remains of a
 //! run that died ([`leftovers`], [`watcher`]), the locks that keep two runs off one CPU ([`CpuLock`]), what the machine does to a run ([`disturbance`]), and an exact count of
 //! instructions ([`count`]).
 //!
@@ -16,6 +16,7 @@ mod freezer;
 mod group;
 mod layout;
 mod mechanism;
+mod page;
 mod run_id;
 mod shared_cpus;
 mod spawn;
@@ -25,6 +26,7 @@ mod sys;
 pub mod count;
 pub mod disturbance;
 pub mod leftovers;
+pub mod memory;
 pub mod probe;
 pub mod protocol;
 pub mod rt;
@@ -35,6 +37,7 @@ pub use cpu_lock::{CpuLock, Holder};
 pub use group::{Group, PartitionHandle, Unavailable};
 pub use layout::{Hierarchy, Layout, LayoutKind};
 pub use mechanism::{Choice, Mechanism};
+pub use page::SharedPage;
 pub use run_id::RunId;
 pub use rustix::process::Signal;
 pub use spawn::{Output, SpawnSpec};

@@ -512,18 +512,57 @@ impl Mechanism {
         }
     }
 
+    /// Sets the FIFO priority of the process that was started in the group, that is, of its first thread. For the scheduler thread, too.
+    ///
+    /// # Errors
+    /// `ESRCH` when the process is gone, else the kernel's answer.
+    pub fn set_priority(&self, group: Group, priority: u8) -> io::Result<()> {
+        match self.member(group).leader.load(Acquire) {
+            0 => Err(Errno::SRCH.into()),
+            leader => rt::set_class(leader, rt::Class::Fifo(priority)),
+        }
+    }
+
+    /// The number of threads of all processes in a group; `None` when the group cannot be read. Without control groups it counts the process that
+    /// was started in the group and its children. Not for the scheduler thread.
+    #[must_use]
+    pub fn threads(&self, group: Group) -> Option<usize> {
+        let of_process = |pid: i32| Some(fs::read_dir(format!("/proc/{pid}/task")).ok()?.count());
+        if let Some(tree) = self.listing() {
+            let pids = control::pids(&tree.group(group).join("cgroup.procs"));
+            return pids.into_iter().map(of_process).sum();
+        }
+        let leader = self.member(group).leader.load(Acquire);
+        let own = of_process(leader).filter(|_| leader != 0)?;
+        // Only kernels with CONFIG_PROC_CHILDREN list them.
+        let children = fs::read_to_string(format!("/proc/{leader}/task/{leader}/children")).unwrap_or_default();
+        Some(own + children.split_ascii_whitespace().count())
+    }
+
+    /// Gives all threads of a group that are in the class FIFO this priority, as far as they can be found. Not for the scheduler thread.
+    pub fn set_priorities(&self, group: Group, priority: u8) {
+        self.each_thread(group, |thread| {
+            // A program may have given a thread of its own another class.
+            if rt::is_fifo(thread) {
+                let _ = rt::set_class(thread, rt::Class::Fifo(priority));
+            }
+        });
+    }
+
     /// Gives every thread of a group, as far as it can be found, a scheduling class. Not for the scheduler thread.
     pub fn set_class(&self, group: Group, class: rt::Class) {
+        // A thread that has ended has no class.
+        self.each_thread(group, |thread| drop(rt::set_class(thread, class)));
+    }
+
+    fn each_thread(&self, group: Group, mut act: impl FnMut(i32)) {
         let pids = match self.listing() {
             Some(tree) => control::pids(&tree.group(group).join("cgroup.procs")),
             None => self.members_by_search(group),
         };
         for pid in pids {
             let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-            for thread in threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
-                // A thread that has ended has no class.
-                let _ = rt::set_class(thread, class);
-            }
+            threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).for_each(&mut act);
         }
     }
 

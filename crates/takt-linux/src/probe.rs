@@ -68,6 +68,7 @@ pub fn probe() -> Report {
     findings.extend([
         real_time(&layout),
         throttling(),
+        priorities(rt::rt_allowed(), rt::preempt_rt()),
         kernel(),
         clock(),
         cpus(),
@@ -169,6 +170,23 @@ fn throttling() -> Finding {
             fix: Some("sysctl kernel.sched_rt_runtime_us=-1 # then a runaway real-time process holds its CPU".into()),
         },
         Err(e) => Finding { name: "throttling", status: Status::Ok, found: format!("none known ({e})"), fix: None },
+    }
+}
+
+/// Whether a workload can have `dispatch: priority`.
+fn priorities(allowed: bool, preempt_rt: bool) -> Finding {
+    match (allowed, preempt_rt) {
+        (true, false) => ok("priorities", "processes can be dispatched by priority"),
+        (true, true) => weak(
+            "priorities",
+            "processes are dispatched by priority only with `realtime: yes`, as real-time processes can hold up this PREEMPT_RT kernel",
+            "boot with rcutree.kthread_prio=20, run chrt -f -p 20 on each ktimers thread, and write `realtime: yes`",
+        ),
+        (false, _) => missing(
+            "priorities",
+            "processes cannot be dispatched by priority: SCHED_FIFO is refused",
+            "see `real time`; `dispatch: freeze` needs no right",
+        ),
     }
 }
 
@@ -312,6 +330,13 @@ mod tests {
             let left: Vec<String> = left.filter(|name| name.starts_with(&format!("takt-{here}-"))).collect();
             assert_eq!(left, Vec::<String>::new(), "probing leaves nothing behind");
         }
+    }
+
+    #[test]
+    fn dispatch_by_priority_needs_the_right_and_a_kernel_that_bears_it() {
+        let status = |allowed, preempt_rt| priorities(allowed, preempt_rt).status;
+        assert_eq!((status(true, false), status(true, true)), (Status::Ok, Status::Weak));
+        assert_eq!((status(false, false), status(false, true)), (Status::Missing, Status::Missing));
     }
 
     #[test]

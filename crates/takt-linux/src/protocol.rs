@@ -43,10 +43,22 @@ impl Channel {
     pub fn variable(&self) -> String {
         format!("{},{},{}", self.completed.as_raw_fd(), self.proceed.as_raw_fd(), u8::from(self.init))
     }
+    /// Value of [`takt_abi::VARIABLE`] for the process, which is passed the page under the number of this descriptor.
+    #[must_use]
+    pub fn client_variable(&self, page: &impl AsRawFd) -> String {
+        format!("{},{},{}", page.as_raw_fd(), self.completed.as_raw_fd(), u8::from(self.init))
+    }
     /// What to pass to the process: both descriptors under their own numbers.
     #[must_use]
     pub fn pass_fds(&self) -> [(BorrowedFd<'_>, RawFd); 2] {
         [&self.completed, &self.proceed].map(|fd| (fd.as_fd(), fd.as_raw_fd()))
+    }
+    /// A copy of CONTINUE, for [`send_continue`].
+    ///
+    /// # Errors
+    /// When the limit of open files is reached.
+    pub fn continue_copy(&self) -> io::Result<OwnedFd> {
+        self.proceed.try_clone()
     }
     /// The number of CONTINUE in the process, for [`fetch_continue_fd`].
     #[must_use]

@@ -54,6 +54,12 @@ pub fn set_class(thread: i32, class: Class) -> io::Result<()> {
     sys::sched_setattr(thread, attr)
 }
 
+/// Whether a thread is in the class FIFO.
+#[must_use]
+pub fn is_fifo(thread: i32) -> bool {
+    sys::sched_policy(thread).is_some_and(|policy| policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO)
+}
+
 /// Restricts a thread to a set of CPUs.
 ///
 /// # Errors
@@ -138,7 +144,9 @@ mod tests {
                 println!("skipped: no right to real-time classes");
                 return;
             }
+            assert!(!is_fifo(0));
             set_class(0, Class::Fifo(7)).unwrap();
+            assert!(is_fifo(0));
             let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
             let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
             // Fields 40 and 41 of proc(5), counted from the state, which is field 3.

@@ -195,6 +195,13 @@ pub(crate) fn sched_setattr(thread: i32, mut attr: SchedAttr) -> io::Result<()> 
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// The scheduling policy of a thread; 0 is the calling thread. `None` when there is no such thread.
+pub(crate) fn sched_policy(thread: i32) -> Option<c_int> {
+    // SAFETY: the kernel is given a number only.
+    let policy = unsafe { libc::sched_getscheduler(thread) };
+    (policy >= 0).then_some(policy)
+}
+
 /// CPU time used by all threads of a process, in nanoseconds; `None` when there is no such process.
 pub(crate) fn process_cpu_time(pid: i32) -> Option<i64> {
     // The kernel's encoding of "the scheduler's clock of a process" in a clock id.
@@ -281,5 +288,55 @@ pub(crate) fn close_all_but(keep: Option<RawFd>) {
             // SAFETY: a plain system call; standard streams have no owner.
             unsafe { libc::dup2(null.as_raw_fd(), fd) };
         }
+    }
+}
+
+/// A mapping of a shared page.
+#[derive(Debug)]
+pub(crate) struct Mapping(ptr::NonNull<takt_abi::Page>);
+
+// SAFETY: all fields of the page are atomic, and the memory belongs to no thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    pub(crate) fn page(&self) -> &takt_abi::Page {
+        // SAFETY: the mapping is of `takt_abi::SIZE` bytes, aligned to a page, and lives as long as `self`. The file behind it cannot shrink,
+        // and every bit pattern is a valid page of atomics, whatever another process writes meanwhile.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the memory was mapped with this size, and no borrow of it is left.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), takt_abi::SIZE) };
+    }
+}
+
+/// Maps the first bytes of a file of at least [`takt_abi::SIZE`] bytes.
+pub(crate) fn map_page(file: &impl std::os::fd::AsFd) -> io::Result<Mapping> {
+    let (access, file) = (libc::PROT_READ | libc::PROT_WRITE, file.as_fd().as_raw_fd());
+    // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+    let at = unsafe { libc::mmap(ptr::null_mut(), takt_abi::SIZE, access, libc::MAP_SHARED, file, 0) };
+    match ptr::NonNull::new(at).filter(|at| at.as_ptr() != libc::MAP_FAILED) {
+        Some(at) => Ok(Mapping(at.cast())),
+        None => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Wakes all waiters of this word, in any process.
+pub(crate) fn futex_wake(word: &std::sync::atomic::AtomicU32) {
+    // SAFETY: the kernel takes the address of a live word and writes nothing.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, c_int::MAX) };
+}
+
+/// Writes to standard error and ends the process at once, without a destructor or an allocation.
+pub(crate) fn exit_with(text: &[u8], status: c_int) -> ! {
+    // SAFETY: the kernel reads a live text, and nothing follows.
+    unsafe {
+        libc::write(2, text.as_ptr().cast(), text.len());
+        libc::_exit(status)
     }
 }

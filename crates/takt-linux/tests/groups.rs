@@ -16,7 +16,7 @@ const LEAVING: f64 = 1.0;
 
 #[test]
 fn a_process_runs_only_while_thawed() {
-    on_each(|run: &mut Run| {
+    on_each(|run| {
         let group = run.one();
         let pid = run.shell(group, SPIN);
         pause(50);
@@ -36,7 +36,7 @@ fn a_process_runs_only_while_thawed() {
 
 #[test]
 fn a_program_does_not_start_before_the_first_thaw() {
-    on_each(|run: &mut Run| {
+    on_each(|run| {
         let scratch = Scratch::new("born");
         let partition = run.partition(60);
         let groups: Vec<_> = (0..60).map(|i| run.mechanism.group(partition, i)).collect();
@@ -60,7 +60,7 @@ fn a_program_does_not_start_before_the_first_thaw() {
 fn no_child_escapes_however_early_it_forks() {
     // The full thousand takes half a minute on a busy machine in a debug build.
     let starts = std::env::var("TAKT_TEST_STARTS").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
-    on_each(|run: &mut Run| {
+    on_each(|run| {
         let partition = run.partition(starts);
         // A name that only these processes carry.
         let scratch = Scratch::new("escape");
@@ -84,7 +84,7 @@ fn no_child_escapes_however_early_it_forks() {
 
 #[test]
 fn difficult_processes_end_with_their_group() {
-    on_each(|run: &mut Run| {
+    on_each(|run| {
         let scratch = Scratch::new("difficult");
         let file = scratch.file("pid");
         for command in [
@@ -118,7 +118,7 @@ fn difficult_processes_end_with_their_group() {
 
 #[test]
 fn exits_are_told_apart() {
-    on_each(|run: &mut Run| {
+    on_each(|run| {
         let group = run.one();
         for (argv, status) in [
             (&["/bin/true"][..], 0),
@@ -145,7 +145,7 @@ fn exits_are_told_apart() {
 
 #[test]
 fn a_program_gets_a_clean_process() {
-    on_each(|run: &mut Run| {
+    on_each(|run| {
         let group = run.one();
         let scratch = Scratch::new("clean");
         let out = std::fs::File::create(scratch.0.join("out")).unwrap();
@@ -197,7 +197,7 @@ fn a_program_gets_a_clean_process() {
 
 #[test]
 fn a_partition_moves_between_cpus() {
-    on_each(|run: &mut Run| {
+    on_each(|run| {
         let all: Vec<usize> = run.mechanism.cpus().iter().collect();
         if all.len() < 2 {
             skip(Capability::Cpus, "there is one CPU");
@@ -242,7 +242,7 @@ fn a_process_gets_its_class_and_cpus() {
         skip(Capability::RealTime, "no right to real-time classes");
         return;
     }
-    on_each(|run: &mut Run| {
+    on_each(|run| {
         let group = run.one();
         let mut spec = SpawnSpec::shell("sleep 1000").unwrap();
         spec.class = Class::Fifo(3);
@@ -283,7 +283,7 @@ fn who_is_started_during_a_v2_run_joins_no_v1_cpuset() {
 
 #[test]
 fn the_end_of_an_orphaned_group_is_reported() {
-    on_each(|run: &mut Run| {
+    on_each(|run| {
         let group = run.one();
         let scratch = Scratch::new("orphan");
         let pid_file = scratch.file("pid");
@@ -309,7 +309,7 @@ fn the_end_of_an_orphaned_group_is_reported() {
 
 #[test]
 fn large_runs_keep_few_files_open() {
-    on_each(|run: &mut Run| {
+    on_each(|run| {
         let own_files = || std::fs::read_dir("/proc/self/fd").unwrap().flatten().count();
         let few = run.partition(10);
         let (a, b) = (run.mechanism.group(few, 3), run.mechanism.group(few, 7));

@@ -1,0 +1,99 @@
+//! The only `unsafe` of this crate: the page, its futex, the bell, and the signal of aborts.
+
+use libc::c_int;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::RawFd;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU32;
+use takt_abi::{Page, SIZE};
+
+/// The page that the scheduler has handed over.
+#[derive(Debug)]
+pub(crate) struct Mapping(NonNull<Page>);
+
+// SAFETY: all fields of the page are atomic, and the memory belongs to no thread.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Maps the page and closes its descriptor, which belongs to this library.
+    pub(crate) fn new(file: RawFd) -> io::Result<Mapping> {
+        // SAFETY: the kernel fills in a live structure.
+        let size = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            check(libc::fstat(file, &raw mut stat))?;
+            stat.st_size
+        };
+        // Memory beyond the end of a file cannot be read.
+        if size < SIZE as i64 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+        let at =
+            unsafe { libc::mmap(ptr::null_mut(), SIZE, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file, 0) };
+        let at = NonNull::new(at).filter(|at| at.as_ptr() != libc::MAP_FAILED).ok_or_else(io::Error::last_os_error)?;
+        // SAFETY: the descriptor was handed over to this library.
+        unsafe { libc::close(file) };
+        Ok(Mapping(at.cast()))
+    }
+}
+
+impl Deref for Mapping {
+    type Target = Page;
+    fn deref(&self) -> &Page {
+        // SAFETY: the mapping has the size of a page, which is sealed, is aligned to one, and is never removed. Every bit pattern is a valid
+        // page of atomics, whatever another process writes meanwhile.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// Rings the bell: the scheduler looks at the page.
+pub(crate) fn ring(bell: RawFd) -> io::Result<()> {
+    let one = 1u64;
+    loop {
+        // SAFETY: the kernel reads eight bytes of a live number.
+        match check(unsafe { libc::write(bell, (&raw const one).cast(), 8) as c_int }) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            rung => return rung,
+        }
+    }
+}
+
+/// Sleeps while the word has this value. It may also return without a reason.
+pub(crate) fn wait(word: &AtomicU32, value: u32) -> io::Result<()> {
+    // SAFETY: the kernel reads a live word. Without a limit there is no further argument.
+    let slept = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, ptr::null::<u8>()) };
+    match check(slept as c_int) {
+        // The word has changed already, or a signal came: the caller checks again.
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(()),
+        slept => slept,
+    }
+}
+
+/// Descriptors of a task are none of the programs that it starts.
+pub(crate) fn close_on_exec(file: RawFd) -> io::Result<()> {
+    // SAFETY: a plain system call on a number.
+    check(unsafe { libc::fcntl(file, libc::F_SETFD, libc::FD_CLOEXEC) })
+}
+
+extern "C" fn nothing(_: c_int) {}
+
+/// Gives a signal an action that does nothing, if it has the default one. 0 is no signal.
+pub(crate) fn tolerate(signal: u32) -> io::Result<()> {
+    let Some(signal) = c_int::try_from(signal).ok().filter(|signal| *signal > 0) else { return Ok(()) };
+    // SAFETY: an all-zero action is a valid one, the kernel fills in and reads live structures, and the handler does nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        check(libc::sigaction(signal, ptr::null(), &raw mut action))?;
+        if action.sa_sigaction == libc::SIG_DFL {
+            action.sa_sigaction = nothing as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            check(libc::sigaction(signal, &raw const action, ptr::null_mut()))?;
+        }
+    }
+    Ok(())
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
