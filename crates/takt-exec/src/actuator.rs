@@ -9,8 +9,10 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use std::fmt::Debug;
 use std::io;
+use takt_abi::{Job, Page, Request, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::model::TaskId;
+use takt_core::record::JobId;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
 use takt_linux::{Group, PartitionHandle};
@@ -30,6 +32,8 @@ pub(crate) trait Actuator {
     fn stop(&self, group: Group) -> io::Result<()>;
     /// Lets the processes of a group run.
     fn start(&self, group: Group) -> io::Result<()>;
+    /// Sets the FIFO priority of the process of the group: of its first thread.
+    fn set_priority(&self, group: Group, priority: u8) -> io::Result<()>;
     /// Moves the processes of a partition to these CPUs; nothing is done when it has them.
     fn assign(&self, partition: PartitionHandle, cpus: &CpuSet) -> io::Result<()>;
     /// The CPU time that the process of the group has used; `None` when it is gone.
@@ -38,8 +42,40 @@ pub(crate) trait Actuator {
     fn signal(&self, group: Group, signal: Signal) -> io::Result<()>;
     /// Lets a process continue. It can only fail when the process is gone.
     fn resume(&self, by: &Self::Resume) -> io::Result<()>;
+    /// The reason why the program of a task rang the bell, after the request of number `last`.
+    fn rung(&self, task: TaskId, last: u32) -> Rung;
+    /// Answers the last request, of this number.
+    fn answer(&self, task: TaskId, number: u32, status: Status);
+    /// Announces the job that the program begins. The program reads it after the next answer, or at its start.
+    fn begin(&self, task: TaskId, job: Job);
+    /// Announces the abort of the program's job.
+    fn abort(&self, task: TaskId, job: JobId);
+    /// Writes the statistics that the program has requested. The answer follows.
+    fn tell(&self, task: TaskId, statistics: Statistics);
     /// The supervisor is to look at its requests now.
     fn wake_supervisor(&self);
+}
+
+/// The reason why a program rang its bell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rung {
+    /// A completion signal: the program has no page, or does not use it.
+    Completion,
+    /// A request, which has not been checked.
+    Request(Request),
+    /// None: the program uses its page, and there is no new request.
+    Nothing,
+}
+
+impl Rung {
+    /// By the page of the program.
+    pub(crate) fn by(page: Option<&Page>, last: u32) -> Rung {
+        match page.and_then(|page| page.take(last)) {
+            Some(request) => Rung::Request(request),
+            None if page.is_some_and(Page::is_attached) => Rung::Nothing,
+            None => Rung::Completion,
+        }
+    }
 }
 
 /// Whether an act failed because its process or group is gone: then its end is reported, and nothing is left to be done.
@@ -84,6 +120,10 @@ pub(crate) trait Processes {
     fn kill(&self, group: Group) -> io::Result<()>;
     /// Gives the processes of a group a scheduling class.
     fn set_class(&self, group: Group, class: Class);
+    /// The number of threads in a group; `None` when it cannot be read.
+    fn threads(&self, group: Group) -> Option<usize>;
+    /// Gives all threads of a group that are in the class FIFO this priority.
+    fn set_priorities(&self, group: Group, priority: u8);
     /// Whether the group holds a process.
     fn populated(&self, group: Group) -> io::Result<bool>;
     /// Whether [`Processes::emptied`] tells of a group that its first process has left behind. Without, [`Processes::populated`] is

@@ -9,6 +9,7 @@
 //! machine in virtual time that also refuses, delays and loses things.
 
 mod actuator;
+mod levels;
 mod life;
 mod linux;
 mod lives;
@@ -22,7 +23,7 @@ mod thread;
 #[cfg(test)]
 mod virtual_machine;
 
-pub use plan::{Hooks, Observer, Plan, Process, SchedulerClass};
+pub use plan::{Dispatch, Hooks, Observer, Plan, Process, SchedulerClass};
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]
 pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {

@@ -75,6 +75,8 @@ pub(crate) enum Message<R> {
     Ready { task: TaskId, incarnation: Incarnation, resume: Option<R> },
     /// A copy of the descriptor that lets the process continue after a completion.
     Resume { task: TaskId, incarnation: Incarnation, resume: R },
+    /// Whether the process has several threads or processes. Without `several` it has run, and may be dispatched by priority.
+    Threads { task: TaskId, incarnation: Incarnation, several: bool },
     /// End the run.
     Stop,
 }

@@ -1,24 +1,35 @@
 //! The executive's machine on Linux: [`Mechanism`] under both threads.
 
-use crate::actuator::{Actuator, Groups, Processes, Times};
+use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
 use crate::life::{Incarnation, completion_data};
 use crate::plan::Plan;
-use crate::report::{During, Error, TaskEnd};
+use crate::report::{Attempt, Error, TaskEnd};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::ops::Deref;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use takt_abi::{Job, Statistics, Status};
 use takt_core::cpus::CpuSet;
-use takt_core::model::TaskId;
+use takt_core::model::{System, TaskId};
+use takt_core::record::JobId;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
-use takt_linux::{Group, Mechanism, Output, PartitionHandle, SpawnSpec, disturbance, protocol, timer};
+use takt_linux::{Group, Mechanism, Output, PartitionHandle, SharedPage, SpawnSpec, disturbance, protocol, timer};
+
+/// With more processes, the descriptor CONTINUE is fetched from each process when it is needed (`pidfd_getfd`). That requires the right to
+/// trace the process, which a change of its user removes.
+const COPIES_MAX: usize = 256;
+
+/// By task: the page of its program, if that signals completions.
+pub(crate) type Pages = Arc<Vec<Option<SharedPage>>>;
 
 /// The scheduler's side.
 pub(crate) struct Acts {
     pub(crate) mechanism: Arc<Mechanism>,
+    pub(crate) pages: Pages,
     /// Readable when the supervisor is to look at its requests.
     pub(crate) wake: OwnedFd,
 }
@@ -37,6 +48,9 @@ impl Actuator for Acts {
     fn start(&self, group: Group) -> io::Result<()> {
         self.mechanism.thaw(group)
     }
+    fn set_priority(&self, group: Group, priority: u8) -> io::Result<()> {
+        self.mechanism.set_priority(group, priority)
+    }
     fn assign(&self, partition: PartitionHandle, cpus: &CpuSet) -> io::Result<()> {
         self.mechanism.set_cpus(partition, cpus)
     }
@@ -49,8 +63,32 @@ impl Actuator for Acts {
     fn resume(&self, by: &OwnedFd) -> io::Result<()> {
         protocol::send_continue(by)
     }
+    fn rung(&self, task: TaskId, last: u32) -> Rung {
+        Rung::by(self.page(task).map(Deref::deref), last)
+    }
+    fn answer(&self, task: TaskId, number: u32, status: Status) {
+        if let Some(page) = self.page(task) {
+            page.answer(number, status);
+            page.wake();
+        }
+    }
+    fn begin(&self, task: TaskId, job: Job) {
+        self.page(task).into_iter().for_each(|page| page.begin(job));
+    }
+    fn abort(&self, task: TaskId, job: JobId) {
+        self.page(task).into_iter().for_each(|page| page.abort(job));
+    }
+    fn tell(&self, task: TaskId, statistics: Statistics) {
+        self.page(task).into_iter().for_each(|page| page.tell(statistics));
+    }
     fn wake_supervisor(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+impl Acts {
+    fn page(&self, task: TaskId) -> Option<&SharedPage> {
+        self.pages[task.index()].as_ref()
     }
 }
 
@@ -74,11 +112,23 @@ pub(crate) struct Children {
     outputs: Vec<Option<File>>,
     /// By task: the number of the continue descriptor in its process.
     continue_numbers: Vec<RawFd>,
+    /// By task: a copy of that descriptor, if there are not too many.
+    continues: Vec<Option<OwnedFd>>,
+    pages: Pages,
+    /// By task: the descriptor of its page, for as long as a process of it can be started.
+    page_files: Vec<Option<OwnedFd>>,
+    /// Which tasks can have more than one process.
+    replaceable: Vec<bool>,
 }
 
 impl Children {
     /// Opens the files for the processes' output.
-    pub(crate) fn new(mechanism: Arc<Mechanism>, plan: Arc<Plan>, epoll: OwnedFd) -> Result<Children, Error> {
+    pub(crate) fn new(
+        mechanism: Arc<Mechanism>,
+        plan: Arc<Plan>,
+        system: &System,
+        epoll: OwnedFd,
+    ) -> Result<Children, Error> {
         let mut outputs = Vec::with_capacity(plan.processes.len());
         for process in &plan.processes {
             let path = process.output.as_ref();
@@ -89,7 +139,23 @@ impl Children {
             outputs.push(path.as_ref().map(open).transpose()?);
         }
         let continue_numbers = vec![-1; outputs.len()];
-        Ok(Children { mechanism, plan, epoll, outputs, continue_numbers })
+        let continues = std::iter::repeat_with(|| None).take(outputs.len()).collect();
+        let (mut pages, mut page_files) = (Vec::with_capacity(outputs.len()), Vec::with_capacity(outputs.len()));
+        for process in &plan.processes {
+            let shared = process.signals.then(SharedPage::new).transpose().what("cannot make a shared page")?;
+            let (page, file) = shared.unzip();
+            pages.push(page);
+            page_files.push(file);
+        }
+        let mut replaceable = vec![false; outputs.len()];
+        plan.replaceable(system).for_each(|task| replaceable[task.index()] = true);
+        let pages = Arc::new(pages);
+        Ok(Children { mechanism, plan, epoll, outputs, continue_numbers, continues, pages, page_files, replaceable })
+    }
+
+    /// The pages, for the scheduler.
+    pub(crate) fn pages(&self) -> Pages {
+        self.pages.clone()
     }
 
     fn try_spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> io::Result<i32> {
@@ -117,12 +183,28 @@ impl Children {
             spec.set_env(protocol::VARIABLE, &channel.variable())?;
             spec.pass_fds.extend(channel.pass_fds());
             self.continue_numbers[index] = channel.continue_number();
-        } else {
-            // One that signalled all the same would wait to be resumed.
-            let variable = format!("{}=", protocol::VARIABLE);
-            spec.env.retain(|entry| !entry.to_bytes().starts_with(variable.as_bytes()));
+            if self.plan.processes.len() <= COPIES_MAX {
+                self.continues[index] = Some(channel.continue_copy()?);
+            }
         }
-        self.mechanism.spawn(group, &spec)
+        match (&self.pages[index], &self.page_files[index]) {
+            (Some(page), Some(file)) => {
+                page.reset(process.abort_signal.map_or(0, |signal| signal.as_raw() as u32));
+                spec.set_env(takt_abi::VARIABLE, &channel.client_variable(file))?;
+                spec.set_env(takt_abi::RESOURCES, &self.plan.resources.join(","))?;
+                spec.pass_fds.push((file.as_fd(), file.as_raw_fd()));
+            }
+            // One that signalled all the same would wait to be resumed.
+            _ => [protocol::VARIABLE, takt_abi::VARIABLE, takt_abi::RESOURCES].iter().for_each(|name| {
+                let variable = format!("{name}=");
+                spec.env.retain(|entry| !entry.to_bytes().starts_with(variable.as_bytes()));
+            }),
+        }
+        let spawned = self.mechanism.spawn(group, &spec)?;
+        if !self.replaceable[index] {
+            self.page_files[index] = None;
+        }
+        Ok(spawned)
     }
 }
 
@@ -136,7 +218,10 @@ impl Processes for Children {
         spawned.what(format!("cannot start {}", self.plan.processes[task.index()].name))
     }
     fn fetch(&self, task: TaskId, pid: i32) -> Option<OwnedFd> {
-        protocol::fetch_continue_fd(pid, self.continue_numbers[task.index()]).ok()
+        match &self.continues[task.index()] {
+            Some(copy) => copy.try_clone().ok(),
+            None => protocol::fetch_continue_fd(pid, self.continue_numbers[task.index()]).ok(),
+        }
     }
     fn stop(&self, group: Group) -> io::Result<()> {
         self.mechanism.freeze(group)
@@ -152,6 +237,12 @@ impl Processes for Children {
     }
     fn set_class(&self, group: Group, class: Class) {
         self.mechanism.set_class(group, class);
+    }
+    fn threads(&self, group: Group) -> Option<usize> {
+        self.mechanism.threads(group)
+    }
+    fn set_priorities(&self, group: Group, priority: u8) {
+        self.mechanism.set_priorities(group, priority);
     }
     fn populated(&self, group: Group) -> io::Result<bool> {
         self.mechanism.populated(group)

@@ -2,9 +2,10 @@
 //! the scheduler is told. It neither waits nor knows a clock but that of its [`Processes`].
 
 use crate::actuator::{Groups, Processes, Times};
+use crate::levels::HIGHEST;
 use crate::life::{Incarnation, Life, Message, Request};
-use crate::plan::{Plan, Process};
-use crate::report::{During, Error, TaskEnd};
+use crate::plan::{Dispatch, Plan, Process};
+use crate::report::{Attempt, Error, TaskEnd};
 use crate::requests::Requests;
 use rtrb::Producer;
 use std::collections::{HashMap, VecDeque};
@@ -23,6 +24,17 @@ pub(crate) struct Home {
     pub(crate) partition: PartitionHandle,
 }
 
+/// At most so many groups are read in one round.
+const LOOKS: usize = 64;
+
+/// The threads in the group of a task's process, as far as they are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Threads {
+    Unknown,
+    One,
+    Several,
+}
+
 /// A task's processes: the present one, and what is not yet reported of earlier ones.
 pub(crate) struct Task {
     pub(crate) home: Home,
@@ -31,15 +43,18 @@ pub(crate) struct Task {
     pub(crate) pid: Option<i32>,
     /// When a replacement must have initialised.
     init_limit: Option<Span>,
+    threads: Threads,
+    /// Some process of the task had several threads or processes.
+    pub(crate) had_several: bool,
     pub(crate) end: Option<TaskEnd>,
     /// Whether the process that ended last ended well, and whether any did.
     well: bool,
     pub(crate) succeeded: bool,
     pub(crate) failures: u64,
     pub(crate) replaced: u64,
-    /// During the present process had waited and used before the schedule began.
+    /// Times of the present process before the schedule began.
     had: Times,
-    /// During the ended processes have waited and used since then.
+    /// Times of the ended processes since then.
     pub(crate) sum: Times,
 }
 
@@ -51,6 +66,8 @@ impl Task {
             incarnation: 0,
             pid: None,
             init_limit: None,
+            threads: Threads::Unknown,
+            had_several: false,
             end: None,
             well: true,
             succeeded: false,
@@ -78,6 +95,8 @@ pub(crate) struct Lives<P: Processes> {
     pub(crate) stopped_by: Option<TaskId>,
     /// Messages that did not fit into the ring yet.
     pub(crate) outgoing: VecDeque<Message<P::Resume>>,
+    /// The task whose threads are counted next.
+    next_look: usize,
 }
 
 impl<P: Processes> Lives<P> {
@@ -95,6 +114,7 @@ impl<P: Processes> Lives<P> {
             closing: false,
             stopped_by: None,
             outgoing: VecDeque::new(),
+            next_look: 0,
         }
     }
 
@@ -107,7 +127,7 @@ impl<P: Processes> Lives<P> {
     pub(crate) fn spawn(&mut self, task: TaskId) -> Result<(), Error> {
         let known = &self.tasks[task.index()];
         let class = match known.life {
-            // During initialises beside the schedule gets the CPU time that it leaves.
+            // An initialisation beside the schedule runs in idle time.
             Life::Initialising => Class::Idle,
             _ => self.plan.class(),
         };
@@ -128,6 +148,7 @@ impl<P: Processes> Lives<P> {
         known.incarnation += 1;
         known.replaced += u64::from(!per_job);
         known.had = Times::default();
+        known.threads = Threads::Unknown;
         known.life = if init { Life::Initialising } else { Life::Alive };
         known.init_limit = init.then_some(limit);
         let ready = self.processes.prepare(group).what("cannot freeze an empty group");
@@ -346,6 +367,48 @@ impl<P: Processes> Lives<P> {
         }
     }
 
+    /// With dispatch by priority: reports which processes have one thread, and which have several threads or processes. A process counts as one
+    /// with a single thread only when it has run: a shell that has not, may still start others.
+    pub(crate) fn look(&mut self) {
+        if self.plan.dispatch != Dispatch::Priority {
+            return;
+        }
+        for _ in 0..self.tasks.len().min(LOOKS) {
+            let index = self.next_look % self.tasks.len();
+            self.next_look = index + 1;
+            let (known, process) = (&mut self.tasks[index], &self.plan.processes[index]);
+            let pid = known.pid.filter(|pid| self.tasks_by_pid.contains_key(pid));
+            let (Life::Alive, false) = (known.life, process.per_job) else { continue };
+            let group = known.home.group;
+            // Without the process that was started, a process that it has started may be left.
+            let several = match self.processes.threads(group) {
+                Some(threads) => threads > usize::from(pid.is_some()),
+                None => pid.is_none(),
+            };
+            let found = match (known.threads, several) {
+                (_, true) => Threads::Several,
+                (Threads::Unknown, false) => {
+                    let used = pid.and_then(|pid| self.processes.times(pid).used);
+                    let has_run = process.init || used.is_some_and(|used| used > Span::ZERO);
+                    if has_run { Threads::One } else { Threads::Unknown }
+                }
+                // A thread that has ended may have others after it.
+                (before, false) => before,
+            };
+            if found == Threads::Several {
+                // Also those that were started since the last round.
+                self.processes.set_priorities(group, HIGHEST);
+                known.had_several = true;
+            }
+            if found != known.threads {
+                known.threads = found;
+                let (task, incarnation) = (TaskId(index as u32), known.incarnation);
+                let several = found == Threads::Several;
+                self.outgoing.push_back(Message::Threads { task, incarnation, several });
+            }
+        }
+    }
+
     /// Does what the scheduler has asked for.
     pub(crate) fn serve(&mut self) {
         let mut asked = Vec::new();
@@ -388,7 +451,7 @@ impl<P: Processes> Lives<P> {
         sent
     }
 
-    /// During lets a task's process go on. Without it the process waits for ever after its first completion, which shows as overruns;
+    /// The means to resume a task's process. Without it the process waits for ever after its first completion, which shows as overruns;
     /// that can only be when it is gone or belongs to somebody else now.
     pub(crate) fn fetch(&self, task: TaskId) -> Option<P::Resume> {
         let pid = self.tasks[task.index()].pid.filter(|pid| self.tasks_by_pid.contains_key(pid))?;

@@ -1,5 +1,6 @@
 //! What the executive is asked to run, and who watches.
 
+use crate::levels::HIGHEST;
 use std::io;
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
@@ -20,6 +21,8 @@ pub struct Plan {
     pub share_cpus: bool,
     /// One process per task of the system, in the same order.
     pub processes: Vec<Process>,
+    /// The names of the resources that programs can lock, by number.
+    pub resources: Vec<String>,
     /// Working directory of the processes; `None` is the caller's.
     pub directory: Option<PathBuf>,
     /// CPUs of the scheduler thread. By default the schedule's CPU when it uses only one, else wherever Linux puts it.
@@ -30,8 +33,12 @@ pub struct Plan {
     pub init_timeout: Span,
     /// Whether the processes get a real-time class.
     pub realtime: bool,
+    /// How a preempted process is kept off its CPU.
+    pub dispatch: Dispatch,
     /// What becomes of the processes when the executive dies.
     pub on_crash: OnCrash,
+    /// Changes of the tasks and the policy, in ascending order of time.
+    pub changes: Vec<(Time, Input)>,
     /// When to end; `None` when all processes have ended.
     pub duration: Option<Span>,
     /// How processes are stopped and started.
@@ -62,8 +69,22 @@ impl Plan {
 
     /// Scheduling class of the processes.
     pub(crate) fn class(&self) -> Class {
-        if self.realtime { Class::Fifo(PROCESS_PRIORITY) } else { Class::Other }
+        match self.dispatch {
+            Dispatch::Priority => Class::Fifo(HIGHEST),
+            Dispatch::Freeze if self.realtime => Class::Fifo(PROCESS_PRIORITY),
+            Dispatch::Freeze => Class::Other,
+        }
     }
+}
+
+/// How a preempted process is kept off its CPU.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Dispatch {
+    /// Its group is frozen.
+    #[default]
+    Freeze,
+    /// Its FIFO priority is below that of the process that preempts it. All processes are in the class FIFO.
+    Priority,
 }
 
 /// Scheduling class of the scheduler thread.

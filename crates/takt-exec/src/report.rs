@@ -1,4 +1,4 @@
-//! During a run was, and why one could not be.
+//! The report of a run, and the errors of one that failed.
 
 use std::io;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub enum Error {
     /// The operating system refused something.
     #[error("{what}: {source}")]
     System {
-        /// During was tried.
+        /// The attempt.
         what: String,
         /// Its answer.
         source: io::Error,
@@ -61,10 +61,10 @@ pub enum Error {
 }
 
 /// Says what was tried, for the operating system's answer.
-pub(crate) trait During<T> {
+pub(crate) trait Attempt<T> {
     fn what(self, what: impl Into<String>) -> Result<T, Error>;
 }
-impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
+impl<T, E: Into<io::Error>> Attempt<T> for Result<T, E> {
     fn what(self, what: impl Into<String>) -> Result<T, Error> {
         self.map_err(|e| Error::System { what: what.into(), source: e.into() })
     }
@@ -104,7 +104,7 @@ impl std::fmt::Display for TaskEnd {
     }
 }
 
-/// During a run was.
+/// The report of a run.
 #[derive(Debug)]
 pub struct Report {
     /// Counts by task.
@@ -120,7 +120,7 @@ pub struct Report {
     /// CPU time of each task's processes since the schedule began, with that of the children that they have waited for. `None` where
     /// each job is a process.
     pub cpu_time: Vec<Option<Span>>,
-    /// During the host of a virtual machine took of the CPUs of the schedule ([`disturbance::stolen`]).
+    /// Time that the host of a virtual machine took from the CPUs of the schedule ([`disturbance::stolen`]).
     pub stolen: Option<Span>,
     /// See [`Engine::context_switches`].
     pub context_switches: u64,

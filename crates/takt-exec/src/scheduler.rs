@@ -2,18 +2,20 @@
 //!
 //! Nothing in here may allocate after [`Scheduler::new`], block, or look at a file system.
 
-use crate::actuator::{Actuator, Processes, is_gone};
+use crate::actuator::{Actuator, Processes, Rung, is_gone};
+use crate::levels::Levels;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
-use crate::plan::{Plan, Process};
+use crate::plan::{Dispatch, Plan, Process};
 use crate::requests::Requests;
 use rtrb::{Consumer, Producer};
 use rustix::process::Signal;
 use std::io;
 use std::sync::Arc;
+use takt_abi::{Kind, Statistics, Status};
 use takt_core::cpus::CpuSet;
-use takt_core::engine::{Activity, Command, Ending, Engine, Input};
-use takt_core::model::TaskId;
+use takt_core::engine::{Activity, Answer, Command, Ending, Engine, Input};
+use takt_core::model::{Call, PartitionId, ResourceId, System, TaskId};
 use takt_core::record::{JobId, Place, Record, RecordKind, Sink};
 use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
@@ -71,17 +73,48 @@ pub(crate) struct Slot<R> {
     pub(crate) incarnation: Incarnation,
     pub(crate) program: Program,
     pub(crate) resume: Resume<R>,
+    pub(crate) asked: Asked,
     /// The signal that reports an abort to the process.
     pub(crate) abort_signal: Option<Signal>,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) budgeted: bool,
 }
 
+/// The requests of a program through its page ([`takt_abi`]).
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Asked {
+    /// The number of the last one that was taken.
+    number: u32,
+    /// The event that answers it, unless it has been answered.
+    pub(crate) waits_for: Option<Awaited>,
+    /// The job that was announced to the program last, which its requests name.
+    told: JobId,
+}
+
+/// The event that answers a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Awaited {
+    /// The engine's next step.
+    Step(Kind),
+    /// The unlock of a resource by its holder.
+    Resource,
+    /// The dispatch of the next job.
+    Job,
+}
+
+/// The longest period, deadline or execution time that a program can request. Sums of such times must not overflow.
+const MOST_ASKED: Span = Span::from_secs(365 * 24 * 3600);
+
 /// What has been refused, and is to be tried again.
 #[derive(Clone, Copy, Debug)]
 enum Refused {
     Stop,
-    Dispatch { place: Option<Place>, work: Activity },
+    /// The priority of a running task.
+    Raise,
+    Dispatch {
+        place: Option<Place>,
+        work: Activity,
+    },
 }
 
 pub(crate) struct Setup<A: Actuator> {
@@ -93,7 +126,13 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) inbox: Consumer<Message<A::Resume>>,
     pub(crate) outbox: Producer<Item>,
     pub(crate) requests: Arc<Requests>,
+    /// See [`Plan::changes`].
+    pub(crate) changes: Vec<(Time, Input)>,
     pub(crate) duration: Option<Span>,
+    /// With dispatch by priority.
+    pub(crate) levels: Option<Levels>,
+    /// By task: its partition in a window table.
+    pub(crate) partitions: Vec<Option<PartitionId>>,
 }
 
 /// What the scheduler leaves.
@@ -147,6 +186,10 @@ pub(crate) struct Scheduler<A: Actuator> {
     places: Vec<CpuSet>,
     sink: StepSink,
     inputs: Vec<Input>,
+    /// Tasks with a request that the next step answers.
+    asking: Vec<TaskId>,
+    /// How many changes of [`Setup::changes`] have been made.
+    changed: usize,
     /// Shortest window: a planned instant handled later than this has lost a window. `None` without a window table.
     tolerance: Option<Span>,
     start: Span,
@@ -195,6 +238,8 @@ impl<A: Actuator> Scheduler<A> {
             },
             // Everything that one wait can bring: a full inbox, a batch of signals, a measurement per running task.
             inputs: Vec::with_capacity(10 * n + 2 * BATCH),
+            asking: Vec::with_capacity(n),
+            changed: 0,
             tolerance: windows.iter().map(|w| w.length).min(),
             start: Span::ZERO,
             end: setup.duration.map_or(Time::MAX, |d| Time::ZERO + d),
@@ -233,7 +278,12 @@ impl<A: Actuator> Scheduler<A> {
             true => self.setup.engine.next_due_with_budgets_from(self.now() + self.setup.actuator.grain()),
             false => self.setup.engine.next_due(),
         };
-        due.unwrap_or(Time::MAX).min(self.repeat).min(self.end)
+        due.unwrap_or(Time::MAX).min(self.next_change()).min(self.repeat).min(self.end)
+    }
+
+    /// When the next change comes; [`Time::MAX`] if none does.
+    fn next_change(&self) -> Time {
+        self.setup.changes.get(self.changed).map_or(Time::MAX, |(at, _)| *at)
     }
 
     /// Waits, takes in what is heard, and handles it with what is due, until the end of the run. Returns its instant.
@@ -266,12 +316,17 @@ impl<A: Actuator> Scheduler<A> {
         // A task whose program has failed misses its jobs until the planned end.
         let engine = &self.setup.engine;
         let misses = engine.any_failed() && self.setup.duration.is_some();
-        if last || (!self.setup.slots.is_empty() && engine.all_gone() && !misses) {
+        if last || (!self.setup.slots.is_empty() && engine.all_gone() && !misses && !self.returns()) {
             let at = now.max(self.setup.engine.now());
             self.close(at);
             return Some(at);
         }
         None
+    }
+
+    /// Whether a task that has left is to come back.
+    fn returns(&self) -> bool {
+        self.setup.changes[self.changed..].iter().any(|(_, change)| matches!(change, Input::Enter { .. }))
     }
 
     /// The engine as it is between two instants.
@@ -288,6 +343,12 @@ impl<A: Actuator> Scheduler<A> {
     #[cfg(test)]
     pub(crate) fn was_refused(&self, task: TaskId) -> bool {
         self.refused[task.index()].is_some()
+    }
+
+    /// Whether the task's process is dispatched by freezing.
+    #[cfg(test)]
+    pub(crate) fn is_by_freezing(&self, task: TaskId) -> bool {
+        self.setup.levels.as_ref().is_none_or(|levels| levels.is_by_freezing(task))
     }
 
     /// What is left at `end`, the result of the last [`Scheduler::advance`].
@@ -317,6 +378,13 @@ impl<A: Actuator> Scheduler<A> {
         if slot.incarnation != incarnation {
             return;
         }
+        if matches!(slot.program, Program::At { .. }) {
+            match self.setup.actuator.rung(task, slot.asked.number) {
+                Rung::Request(request) => return self.asked(task, request),
+                Rung::Nothing => return,
+                Rung::Completion => {}
+            }
+        }
         match slot.program {
             Program::At { job, .. } => {
                 slot.program = Program::Waiting;
@@ -329,6 +397,59 @@ impl<A: Actuator> Scheduler<A> {
             // The signal of a replacement ends its initialisation.
             Program::Absent { asked: true, .. } => self.ask(task, Request::Initialised),
             Program::New | Program::Waiting | Program::Absent { asked: false, .. } | Program::Gone => {}
+        }
+    }
+
+    /// Handles a request of a program that is at a job. Its fields are untrusted.
+    fn asked(&mut self, task: TaskId, request: takt_abi::Request) {
+        let slot = &mut self.setup.slots[task.index()];
+        let Program::At { job, .. } = slot.program else { return };
+        // A second request without an answer to the first replaces it.
+        let asks = matches!(slot.asked.waits_for, Some(Awaited::Step(_)));
+        slot.asked.number = request.number;
+        let [argument, other, _] = request.arguments;
+        let resources = self.setup.engine.system().resources;
+        let resource = || u16::try_from(argument).ok().filter(|number| *number < resources).map(ResourceId);
+        let span = || Some(Span::from_ns(argument)).filter(|span| (Span::from_ns(1)..=MOST_ASKED).contains(span));
+        let call = |call: Option<Call>| call.map(|call| Input::Call { task, call });
+        let input = match request.kind {
+            Some(Kind::Next) => {
+                // A request that names another job completes none. The engine records it.
+                let knows = request.at == slot.asked.told;
+                self.inputs.push(Input::Complete { task, job: if knows { job } else { request.at } });
+                if knows {
+                    slot.program = Program::Waiting;
+                    slot.asked.waits_for = Some(Awaited::Job);
+                    return;
+                }
+                None
+            }
+            Some(Kind::Yield) => Some(Input::Yield { task }),
+            Some(Kind::Lock) => resource().map(|resource| Input::Lock { task, resource }),
+            Some(Kind::Unlock) => resource().map(|resource| Input::Unlock { task, resource }),
+            Some(Kind::SetPeriod) => call(span().map(Call::Period)),
+            Some(Kind::SetDeadline) => call(span().map(Call::Deadline)),
+            Some(Kind::SetRuntime) => call(span().map(Call::Runtime)),
+            Some(Kind::SetShare) => share(task, argument, other),
+            // The next step answers it without an input.
+            Some(Kind::Statistics) => {
+                slot.asked.waits_for = Some(Awaited::Step(Kind::Statistics));
+                if !asks {
+                    self.asking.push(task);
+                }
+                return;
+            }
+            None => None,
+        };
+        match (input, request.kind) {
+            (Some(input), Some(kind)) => {
+                self.inputs.push(input);
+                slot.asked.waits_for = Some(Awaited::Step(kind));
+                if !asks {
+                    self.asking.push(task);
+                }
+            }
+            _ => self.setup.answer(task, Status::Invalid),
         }
     }
 
@@ -350,6 +471,7 @@ impl<A: Actuator> Scheduler<A> {
                     slot.resume = Resume::Unknown;
                     slot.program = if replaced { Program::Absent { held: true, asked: false } } else { Program::Gone };
                     slot.incarnation = incarnation;
+                    self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
                     self.inputs.push(Input::Exit { task, ending: Ending { regular, replaced } });
                     if replaced {
                         self.inputs.push(Input::Hold { task });
@@ -362,6 +484,7 @@ impl<A: Actuator> Scheduler<A> {
                     }
                     let absent = Program::Absent { held: true, asked: false };
                     let program = std::mem::replace(&mut slot.program, absent);
+                    self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
                     self.inputs.push(match program {
                         Program::At { job, .. } if regular => Input::Complete { task, job },
                         _ => Input::Exit { task, ending: Ending { regular: false, replaced: true } },
@@ -374,10 +497,12 @@ impl<A: Actuator> Scheduler<A> {
                         continue;
                     }
                     slot.program = if resume.is_some() { Program::Waiting } else { Program::New };
+                    slot.asked = initial_request(&self.setup.actuator, task, slot.program);
                     slot.resume = resume.map_or(Resume::Unknown, Resume::Here);
                     if slot.budgeted {
                         self.meters[task.index()].base = self.setup.actuator.cpu_time(slot.group).unwrap_or_default();
                     }
+                    self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
                     self.inputs.push(Input::Wake { task });
                 }
                 Message::Resume { task, incarnation, resume } => {
@@ -390,16 +515,44 @@ impl<A: Actuator> Scheduler<A> {
                     }
                     slot.resume = Resume::Here(resume);
                 }
+                Message::Threads { task, incarnation, several } => {
+                    if self.setup.slots[task.index()].incarnation == incarnation {
+                        self.threads(task, several);
+                    }
+                }
                 Message::Stop => self.stop = true,
             }
         }
+    }
+
+    /// From now on the task is dispatched by freezing, or by priority. An act that was refused is repeated in the new way.
+    fn threads(&mut self, task: TaskId, several: bool) {
+        let Some(levels) = &mut self.setup.levels else { return };
+        levels.set_by_freezing(task, several);
+        let thawed = levels.is_thawed(task);
+        if several && thawed && self.refused[task.index()].is_none() {
+            match self.setup.engine.place_of(task) {
+                Some(_) => self.raise(task),
+                None => self.stop(task),
+            }
+        }
+    }
+
+    fn raise(&mut self, task: TaskId) {
+        let done = self.setup.raise(task);
+        self.note(task, Refused::Raise, done);
     }
 
     /// Steps the engine through everything that is due by `now`, and hands it what was collected. At the very end of the
     /// run nothing new begins, and what was collected is left for the close.
     fn catch_up(&mut self, now: Time, last: bool) {
         let mut before = Time::from_ns(i64::MIN / 2);
-        while let Some(due) = self.setup.engine.next_due().filter(|due| if last { *due < now } else { *due <= now }) {
+        let is_due = |due: &Time| if last { *due < now } else { *due <= now };
+        loop {
+            let due = self.setup.engine.next_due().unwrap_or(Time::MAX).min(self.next_change());
+            if !is_due(&due) {
+                break;
+            }
             self.results.lateness.add(now - due);
             // Planned instants are handled as of when they were planned, so that window borders and budgets do not drift. Only
             // when a whole window has gone by is the engine told the truth, so that the table can count what it lost.
@@ -411,10 +564,19 @@ impl<A: Actuator> Scheduler<A> {
             // What is released at the end of the run is beyond it, also when the last step comes late.
             let true_now = if last { now - Span::from_ns(1) } else { now };
             let at = if on_time { due } else { true_now };
+            while self.next_change() <= due {
+                let (_, change) = self.setup.changes[self.changed];
+                // Further changes wait for the next step, which is due at once: this thread does not allocate.
+                if self.inputs.len() == self.inputs.capacity() {
+                    break;
+                }
+                self.changed += 1;
+                self.inputs.push(change);
+            }
             self.step(at.max(self.setup.engine.now()));
         }
         // Before the start nothing is decided; what comes then waits for the first instant.
-        if !last && now >= Time::ZERO && !self.inputs.is_empty() {
+        if !last && now >= Time::ZERO && !(self.inputs.is_empty() && self.asking.is_empty()) {
             self.step(now.max(self.setup.engine.now()));
         }
     }
@@ -464,7 +626,7 @@ impl<A: Actuator> Scheduler<A> {
 
     fn step_once(&mut self, at: Time) {
         let began = self.setup.actuator.now();
-        let acted = !self.setup.engine.step(at, &self.inputs, &mut self.sink).commands.is_empty();
+        let acted = self.setup.step(at, &self.inputs, &mut self.asking, &mut self.sink);
         let mut started = None;
         for index in 0..self.setup.engine.commands().len() {
             let command = self.setup.engine.commands()[index];
@@ -487,11 +649,25 @@ impl<A: Actuator> Scheduler<A> {
                 Command::Continue { task, work, .. } => self.dispatch(task, None, work, true),
             }
         }
+        self.freeze_unpreempted();
         let done = self.setup.actuator.now();
         if acted {
             self.results.effort.add(done - began);
         }
         self.report(at, Item::Step(at), Time::ZERO + (started.unwrap_or(done) - self.start));
+    }
+
+    /// With dispatch by priority: freezes the tasks that were preempted and are so no more, as their job has ended, is blocked, or their CPU idles.
+    fn freeze_unpreempted(&mut self) {
+        let mut index = 0;
+        while let Some(&task) = self.setup.levels.as_ref().and_then(|levels| levels.all_thawed().get(index)) {
+            let stays = self.setup.engine.place_of(task).is_some() || self.setup.is_preempted(task);
+            if !stays && self.refused[task.index()].is_none() {
+                self.stop(task);
+            }
+            // A frozen task has left the list.
+            index += usize::from(self.setup.levels.as_ref().is_some_and(|levels| levels.is_thawed(task)));
+        }
     }
 
     fn stop(&mut self, task: TaskId) {
@@ -508,7 +684,7 @@ impl<A: Actuator> Scheduler<A> {
             _ => place,
         };
         let cpus = place.map(|place| &self.places[place.index()]);
-        let done = self.setup.dispatch(task, cpus, work, runs && before.is_none(), &mut self.meters);
+        let done = self.setup.dispatch(task, cpus, work, runs && before.is_none(), self.start, &mut self.meters);
         self.note(task, Refused::Dispatch { place, work }, done);
     }
 
@@ -538,10 +714,19 @@ impl<A: Actuator> Scheduler<A> {
             }
         }
         for task in (0..self.refused.len() as u32).map(TaskId) {
-            if let Some(Refused::Dispatch { place, work }) = self.refused[task.index()] {
-                self.dispatch(task, place, work, false);
+            match self.refused[task.index()] {
+                // The step that follows ends the job. A dispatch now would begin the next one.
+                Some(_) if self.has_completed(task) => self.repeat = self.repeat.min(self.now() + REPEAT),
+                Some(Refused::Dispatch { place, work }) => self.dispatch(task, place, work, false),
+                Some(Refused::Raise) => self.raise(task),
+                Some(Refused::Stop) | None => {}
             }
         }
+    }
+
+    /// Whether the next step completes the task's job.
+    fn has_completed(&self, task: TaskId) -> bool {
+        self.inputs.iter().any(|input| matches!(input, Input::Complete { task: of, .. } if *of == task))
     }
 
     fn close(&mut self, at: Time) {
@@ -549,9 +734,10 @@ impl<A: Actuator> Scheduler<A> {
         // This thread leaves its real-time class next, and the supervisor has none: a process that kept running would keep the CPU from both.
         for index in 0..self.slots().len() {
             let task = TaskId(index as u32);
-            if self.setup.engine.place_of(task).is_some() || self.refused[index].is_some() {
+            let thawed = self.setup.levels.as_ref().is_some_and(|levels| levels.is_thawed(task));
+            if thawed || self.setup.engine.place_of(task).is_some() || self.refused[index].is_some() {
                 // All processes are killed next. One that cannot be stopped only delays that.
-                let _ = self.setup.stop(task);
+                let _ = self.setup.freeze(task);
             }
         }
         self.report(at, Item::Close(at), at);
@@ -595,13 +781,16 @@ impl<A: Actuator> Setup<A> {
         let slot = |(process, task): (&Process, TaskId)| {
             let known = &lives.tasks[task.index()];
             let initialised = process.init && known.life == Life::Alive;
-            // Here in time for the first window of those that have initialised.
-            let resume = if initialised { lives.fetch(task) } else { None };
+            let program = if initialised { Program::Waiting } else { Program::New };
+            let asked = initial_request(&actuator, task, program);
+            // Fetched in time for the first window. A program that uses its page is resumed through that.
+            let resume = if initialised && asked.waits_for.is_none() { lives.fetch(task) } else { None };
             Slot {
                 group: known.home.group,
                 partition: known.home.partition,
                 incarnation: 0,
-                program: if initialised { Program::Waiting } else { Program::New },
+                program,
+                asked,
                 resume: resume.map_or(Resume::Unknown, Resume::Here),
                 abort_signal: process.abort_signal,
                 budgeted: engine.meters(task),
@@ -609,8 +798,11 @@ impl<A: Actuator> Setup<A> {
         };
         Setup {
             slots: plan.processes.iter().zip((0..).map(TaskId)).map(slot).collect(),
+            levels: (plan.dispatch == Dispatch::Priority).then(|| Levels::new(plan.processes.len())),
+            partitions: partitions(engine.system()),
             replaceable: plan.replaceable(engine.system()).collect(),
             requests: lives.requests(),
+            changes: plan.changes.clone(),
             duration: plan.duration,
             engine,
             actuator,
@@ -619,13 +811,85 @@ impl<A: Actuator> Setup<A> {
         }
     }
 
-    fn stop(&self, task: TaskId) -> io::Result<()> {
+    /// Steps the engine and answers requests. Returns whether there are commands.
+    fn step(&mut self, at: Time, inputs: &[Input], asking: &mut Vec<TaskId>, sink: &mut StepSink) -> bool {
+        let Setup { engine, actuator, slots, .. } = self;
+        let reaction = engine.step(at, inputs, sink);
+        let acts = !reaction.commands.is_empty();
+        for reply in reaction.replies {
+            let asked = &mut slots[reply.task.index()].asked;
+            let status = match reply.answer {
+                Answer::Granted => Status::Done,
+                Answer::Refused => Status::Refused,
+                Answer::Waits => {
+                    asked.waits_for = asked.waits_for.map(|_| Awaited::Resource);
+                    continue;
+                }
+            };
+            if matches!(asked.waits_for, Some(Awaited::Step(_) | Awaited::Resource)) {
+                asked.waits_for = None;
+                actuator.answer(reply.task, asked.number, status);
+            }
+        }
+        for task in asking.drain(..) {
+            let asked = &mut slots[task.index()].asked;
+            let Some(Awaited::Step(kind)) = asked.waits_for else { continue };
+            if kind == Kind::Statistics {
+                actuator.tell(task, statistics(engine, task));
+            }
+            asked.waits_for = None;
+            actuator.answer(task, asked.number, Status::Done);
+        }
+        acts
+    }
+
+    /// Answers the outstanding request of a task's program.
+    fn answer(&mut self, task: TaskId, status: Status) {
+        let asked = &mut self.slots[task.index()].asked;
+        asked.waits_for = None;
+        self.actuator.answer(task, asked.number, status);
+    }
+
+    /// Keeps a task off its CPU.
+    fn stop(&mut self, task: TaskId) -> io::Result<()> {
+        if self.is_preempted(task) { Ok(()) } else { self.freeze(task) }
+    }
+
+    fn freeze(&mut self, task: TaskId) -> io::Result<()> {
         let slot = &self.slots[task.index()];
         match slot.program {
             // From the request for the next process on, the group is the supervisor's.
-            Program::Absent { asked: true, .. } | Program::Gone => Ok(()),
-            _ => self.actuator.stop(slot.group),
+            Program::Absent { asked: true, .. } | Program::Gone => {}
+            _ => self.actuator.stop(slot.group)?,
         }
+        self.levels.iter_mut().for_each(|levels| levels.frozen(task));
+        Ok(())
+    }
+
+    /// Whether a task is thawed and need not be frozen: it is at a job that could run, and another task of its partition has its only CPU.
+    fn is_preempted(&self, task: TaskId) -> bool {
+        let (engine, index) = (&self.engine, task.index());
+        let Some(place) = self.levels.as_ref().and_then(|levels| levels.only_place(task)) else { return false };
+        let other = engine.running_on(place);
+        // One that has its job behind it could start to run before its next one.
+        matches!(self.slots[index].program, Program::At { .. })
+            && engine.place_of(task).is_none()
+            && engine.job(task).is_some_and(|job| job.ready)
+            && engine.budget_left(task).is_none_or(|left| left > Span::ZERO)
+            && other.is_some_and(|other| self.partitions[other.index()] == self.partitions[index])
+    }
+
+    /// With dispatch by priority: gives a running task a priority above all others on its CPUs.
+    fn raise(&mut self, task: TaskId) -> io::Result<()> {
+        let Setup { engine, actuator, slots, levels, .. } = self;
+        let (Some(levels), Some(place)) = (levels, engine.place_of(task)) else { return Ok(()) };
+        levels.raise(task, place, &engine.places()[place.index()], |other, level| {
+            match actuator.set_priority(slots[other.index()].group, level) {
+                // A process that it has left behind may still be in the group.
+                Err(e) if is_gone(&e) => Ok(()),
+                done => done,
+            }
+        })
     }
 
     fn dispatch(
@@ -634,8 +898,13 @@ impl<A: Actuator> Setup<A> {
         cpus: Option<&CpuSet>,
         work: Activity,
         runs: bool,
+        start: Span,
         meters: &mut [Meter],
     ) -> io::Result<()> {
+        if work != Activity::Resumed && self.slots[task.index()].asked.waits_for == Some(Awaited::Resource) {
+            // The requesting job is over, and its wait with it.
+            self.answer(task, Status::Aborted);
+        }
         let Setup { engine, actuator, slots, .. } = self;
         let slot = &mut slots[task.index()];
         if slot.budgeted {
@@ -652,10 +921,18 @@ impl<A: Actuator> Setup<A> {
         match slot.program {
             // The process that comes next is born stopped, and begins when it is there.
             Program::Absent { .. } | Program::Gone => return Ok(()),
-            Program::New => slot.program = engine.at(task).map_or(Program::New, begins),
+            Program::New => {
+                slot.asked.told = begin(engine, actuator, task, start).unwrap_or(slot.asked.told);
+                slot.program = engine.at(task).map_or(Program::New, begins);
+            }
             Program::Waiting => {
+                slot.asked.told = begin(engine, actuator, task, start).unwrap_or(slot.asked.told);
                 slot.program = engine.at(task).map_or(Program::Waiting, begins);
                 match &mut slot.resume {
+                    _ if slot.asked.waits_for == Some(Awaited::Job) => {
+                        slot.asked.waits_for = None;
+                        actuator.answer(task, slot.asked.number, Status::Done);
+                    }
                     Resume::Here(by) => drop(actuator.resume(by)),
                     Resume::Asked { again } => *again = true,
                     Resume::Unknown => {}
@@ -663,6 +940,10 @@ impl<A: Actuator> Setup<A> {
             }
             Program::At { job, notified } => {
                 let aborted = matches!(work, Activity::Abandoned | Activity::Handler);
+                // Without `on_abort: signal` the program completes the abandoned work.
+                if aborted && slot.abort_signal.is_some() {
+                    actuator.abort(task, job);
+                }
                 // The handler of a job is at work for that job, whatever the program was at.
                 let job = engine.at(task).unwrap_or(job);
                 slot.program = Program::At { job, notified };
@@ -672,6 +953,72 @@ impl<A: Actuator> Setup<A> {
                 }
             }
         }
-        if runs { Ok(()) } else { actuator.start(slot.group) }
+        let group = slot.group;
+        self.raise(task)?;
+        let Setup { actuator, levels, .. } = self;
+        let Some(levels) = levels else { return if runs { Ok(()) } else { actuator.start(group) } };
+        if !levels.is_thawed(task) {
+            actuator.start(group)?;
+            levels.thawed(task);
+        }
+        Ok(())
+    }
+}
+
+/// By task: its partition in a window table. Without a table all tasks share their CPUs.
+fn partitions(system: &System) -> Vec<Option<PartitionId>> {
+    let mut partitions = vec![None; system.tasks.len()];
+    for (partition, id) in system.partitions.iter().zip((0..).map(PartitionId)) {
+        partition
+            .tasks
+            .iter()
+            .filter(|_| !system.windows.is_empty())
+            .for_each(|task| partitions[task.index()] = Some(id));
+    }
+    partitions
+}
+
+/// The request that ended the initialisation of a program. The first job answers it.
+fn initial_request(actuator: &impl Actuator, task: TaskId, program: Program) -> Asked {
+    match actuator.rung(task, 0) {
+        Rung::Request(request) if program == Program::Waiting => {
+            Asked { number: request.number, waits_for: Some(Awaited::Job), ..Asked::default() }
+        }
+        _ => Asked::default(),
+    }
+}
+
+/// Announces the job that the program begins, in times of the monotonic clock. Returns the job's number.
+fn begin(engine: &Engine, actuator: &impl Actuator, task: TaskId, start: Span) -> Option<JobId> {
+    let (job, number) = (engine.job(task)?, engine.at(task)?);
+    let since = |at: Time| if at == Time::MAX { takt_abi::NEVER } else { (start + (at - Time::ZERO)).ns() };
+    let (release, deadline) = (since(job.release), since(job.deadline));
+    actuator.begin(task, takt_abi::Job { number, release, deadline, load: engine.load(task) });
+    Some(number)
+}
+
+/// The change of share and importance that a program has requested.
+fn share(task: TaskId, share: i64, importance: i64) -> Option<Input> {
+    let share = match share {
+        -1 => None,
+        share => Some(u32::try_from(share).ok().filter(|share| (1..=1_000_000).contains(share))?),
+    };
+    let importance = u32::try_from(importance).ok().filter(|importance| *importance > 0)?;
+    Some(Input::Share { task, share, importance })
+}
+
+/// Statistics of a job and its task.
+fn statistics(engine: &Engine, task: TaskId) -> Statistics {
+    let counts = engine.counts(task);
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    Statistics {
+        consumed: engine.job(task).map_or(0, |job| job.consumed.nominal_time().ns()),
+        budget: engine.budget_left(task).map_or(takt_abi::NEVER, Span::ns),
+        released: number(counts.released),
+        completed: number(counts.completed),
+        met: number(counts.met),
+        missed: number(counts.missed),
+        aborted: number(counts.aborted),
+        utility: i64::try_from(counts.utility).unwrap_or(i64::MAX),
     }
 }

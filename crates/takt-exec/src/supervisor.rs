@@ -3,8 +3,8 @@
 use crate::life::{Message, completion_of};
 use crate::linux::{Acts, Children};
 use crate::lives::{Lives, homes};
-use crate::plan::{Observer, Plan, SchedulerClass};
-use crate::report::{During, Ended, Error, Report};
+use crate::plan::{Dispatch, Observer, Plan, SchedulerClass};
+use crate::report::{Attempt, Ended, Error, Report};
 use crate::scheduler::{Item, Outcome, Setup};
 use crate::thread::{self, CONTROL, Frame};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -37,7 +37,7 @@ pub fn run(engine: Engine, plan: Plan, observer: &mut dyn Observer) -> Result<Re
     let began = Instant::now();
     let signals = Signals::new().what("cannot watch for signals")?;
     let id = RunId::new().what("cannot name the run")?;
-    // During dead runs left is removed if it can be; this run does not depend on it.
+    // Remains of dead runs are removed if possible; this run does not depend on it.
     let _ = leftovers::clean(plan.on_crash);
     watcher::spawn_watcher(&id, plan.on_crash).what("cannot start the watcher")?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).what("cannot become a subreaper")?;
@@ -163,7 +163,7 @@ impl Supervisor {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
         epoll::add(&epoll, &control, EventData::new_u64(CONTROL), EventFlags::IN | EventFlags::ET).what("epoll")?;
         let (plan, mechanism) = (Arc::new(plan), Arc::new(mechanism));
-        let children = Children::new(mechanism.clone(), plan.clone(), epoll.try_clone().what("epoll")?)?;
+        let children = Children::new(mechanism.clone(), plan.clone(), system, epoll.try_clone().what("epoll")?)?;
         let lives = Lives::new(plan.clone(), children, homes);
         let mut supervisor = Supervisor { plan, mechanism, lives, epoll, control, wake, signals };
         for task in (0..n as u32).map(TaskId) {
@@ -219,7 +219,11 @@ impl Supervisor {
         let (scheduler_outbox, mut outbox) = RingBuffer::new(RING + 16 * n);
         let (start, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let single = (system.cpus.len() == 1).then_some(system.cpus);
-        let acts = Acts { mechanism: self.mechanism.clone(), wake: self.wake.try_clone().what("eventfd")? };
+        let acts = Acts {
+            mechanism: self.mechanism.clone(),
+            pages: self.lives.processes.pages(),
+            wake: self.wake.try_clone().what("eventfd")?,
+        };
         let frame = Frame {
             epoll: self.epoll.try_clone().what("epoll")?,
             cpus: self.plan.scheduler_cpus.or(single),
@@ -230,7 +234,8 @@ impl Supervisor {
             wake: self.wake.try_clone().what("eventfd")?,
         };
         let setup = Setup::new(engine, acts, &self.plan, &self.lives, scheduler_inbox, scheduler_outbox);
-        // During ended during the initialisation; the scheduler looks before the first window, so it need not be woken.
+        self.lives.look();
+        // Ends during the initialisation; the scheduler looks before the first window, so it need not be woken.
         self.lives.send(&mut inbox);
         let mut observer = Watched::new(observer);
         self.lives.begin();
@@ -265,6 +270,7 @@ impl Supervisor {
             }
             self.lives.reap();
             self.lives.serve();
+            self.lives.look();
             observer.drain(&mut outbox);
             let ends = self.signals.stop() || observer.ends_run();
             if ends && !std::mem::replace(&mut stopping, true) {
@@ -298,6 +304,14 @@ impl Supervisor {
         if class == "other" {
             notes.push("the scheduler has no real-time class: other load delays it".into());
         }
+        let several = self.lives.tasks.iter().zip(&self.plan.processes).filter(|(task, _)| task.had_several);
+        let several: Vec<&str> = several.map(|(_, process)| process.name.as_str()).collect();
+        if !several.is_empty() {
+            let names = several.join(", ");
+            notes.push(format!(
+                "preemption by freezing instead of priority, because of several threads or processes: {names}"
+            ));
+        }
         let ended = match (stopped, self.lives.stopped_by) {
             (_, Some(task)) => Ended::Exit(task),
             (true, None) if observer.ends_run() && !self.signals.stop() => Ended::Observer,
@@ -313,7 +327,8 @@ impl Supervisor {
             counts: (0..n as u32).map(|t| engine.counts(TaskId(t))).collect(),
             responses: responses.0,
             most_used,
-            waited: tasks().map(|task| task.sum.waited).collect(),
+            // A preempted process that is not frozen waits for a CPU, too.
+            waited: tasks().map(|task| task.sum.waited.filter(|_| self.plan.dispatch == Dispatch::Freeze)).collect(),
             cpu_time: tasks().map(|task| task.sum.used).collect(),
             stolen: stolen.zip(stolen_before).map(|(after, before)| (after - before).or_zero()),
             context_switches: engine.context_switches(),

@@ -8,10 +8,10 @@ mod drive;
 mod faults;
 mod tests;
 
-use crate::actuator::{Actuator, Groups, Processes, Times};
+use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
 use crate::life::Incarnation;
-use crate::plan::Plan;
-use crate::report::{During, Error, TaskEnd};
+use crate::plan::{Dispatch, Plan};
+use crate::report::{Attempt, Error, TaskEnd};
 pub(crate) use faults::{Faults, Strike};
 use rustix::process::Signal;
 use std::cell::{RefCell, RefMut};
@@ -19,8 +19,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use takt_abi::{Job, Kind, Page, Statistics, Status};
 use takt_core::cpus::CpuSet;
-use takt_core::model::TaskId;
+use takt_core::model::{Call, Program, Step, TaskId, scaled};
+use takt_core::record::JobId;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
 use takt_linux::{Group, PartitionHandle};
@@ -36,6 +38,8 @@ pub(crate) enum Doing {
     GivesUp,
     /// It has signalled, and waits.
     Waits,
+    /// It waits for the answer to this request.
+    Asks(Kind, u32),
 }
 
 #[derive(Debug)]
@@ -44,11 +48,31 @@ pub(crate) struct Process {
     group: Group,
     incarnation: Incarnation,
     pub(crate) doing: Doing,
+    /// Its FIFO priority; 0 in another class. Processes of other classes do not compete for CPUs.
+    priority: u8,
     /// How often it may continue.
     credits: u32,
     used: Span,
     /// It ended before a process that it had started.
     leader: bool,
+    /// The steps of its job that come next, as indexes.
+    next: usize,
+    end: usize,
+    /// Where the steps of its last job ended, if it has had one.
+    turn: Option<usize>,
+    /// The factor on the execution time of its job's steps.
+    load: u32,
+}
+
+impl Process {
+    /// Begins its next job, at the step after the previous job's.
+    fn begin(&mut self, steps: &[Step], load: u32) {
+        let steps = steps.strip_suffix(&[Step::WaitPeriod]).unwrap_or(steps);
+        let from = self.turn.filter(|turn| *turn < steps.len()).map_or(0, |turn| turn + 1);
+        let length = steps[from..].iter().position(|step| *step == Step::WaitPeriod);
+        let end = length.map_or(steps.len(), |length| from + length);
+        (self.next, self.end, self.turn, self.load) = (from, end, Some(end), load);
+    }
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -81,11 +105,18 @@ pub(crate) struct World {
     /// Groups that became empty after their first process.
     emptied: Vec<Group>,
     heard: Vec<Heard>,
+    /// By task: its program and its page.
+    pub(crate) programs: Vec<Program>,
+    pages: Vec<Page>,
     /// The supervisor is to look at its requests.
     pub(crate) wake: bool,
     pub(crate) faults: Faults,
     /// What was refused.
     pub(crate) refusals: u64,
+    /// How many stops, starts and priorities were carried out.
+    pub(crate) acts: [u64; 3],
+    /// The process of this task has two threads.
+    pub(crate) several: Option<TaskId>,
     /// The least time that the executive waits for the end of a budget.
     pub(crate) grain: Span,
 }
@@ -95,7 +126,10 @@ pub(crate) struct Machine(pub(crate) Rc<RefCell<World>>);
 
 impl World {
     fn new(plan: Arc<Plan>, faults: Faults) -> World {
+        let tasks = plan.processes.len();
         World {
+            programs: vec![Program::AS_DECLARED; tasks],
+            pages: std::iter::repeat_with(Page::new).take(tasks).collect(),
             plan,
             now: Span::from_ms(1000),
             partitions: Vec::new(),
@@ -108,6 +142,8 @@ impl World {
             wake: false,
             faults,
             refusals: 0,
+            acts: [0; 3],
+            several: None,
             grain: Span::ZERO,
         }
     }
@@ -142,6 +178,7 @@ impl World {
             return Err(io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error()));
         };
         state.frozen = frozen;
+        self.acts[usize::from(!frozen)] += 1;
         match late {
             None => (state.stopped, state.change) = (frozen, None),
             Some(late) => state.change = Some((now + late, frozen)),
@@ -149,12 +186,33 @@ impl World {
         Ok(())
     }
 
+    /// The FIFO priority of a task's process.
+    pub(crate) fn priority(&self, task: TaskId) -> Option<u8> {
+        self.processes.values().find(|process| process.leader && process.task == task).map(|process| process.priority)
+    }
+
+    /// The processes that have a CPU, or need none to themselves. Those in the class FIFO get the CPUs in the order of their priorities.
+    fn running(&self) -> Vec<i32> {
+        let works = |process: &Process| matches!(process.doing, Doing::Work(_));
+        let ready = |(_, process): &(&i32, &Process)| works(process) && !self.groups[&process.group].stopped;
+        let mut ready: Vec<(&i32, &Process)> = self.processes.iter().filter(ready).collect();
+        ready.sort_by_key(|(_, process)| std::cmp::Reverse(process.priority));
+        let mut busy = CpuSet::EMPTY;
+        let runs = |(pid, process): (&i32, &Process)| {
+            if process.priority > 0 && self.plan.dispatch == Dispatch::Priority {
+                busy.insert(self.cpus(process.group.partition).difference(&busy).iter().next()?);
+            }
+            Some(*pid)
+        };
+        ready.into_iter().filter_map(runs).collect()
+    }
+
     /// When something happens next by itself.
     pub(crate) fn next(&self) -> Span {
-        let ends = self.processes.values().filter(|process| !self.groups[&process.group].stopped);
+        let ends = self.running().into_iter().map(|pid| &self.processes[&pid]);
         let ends = ends.filter_map(|process| match process.doing {
-            Doing::Work(Span::MAX) | Doing::Begins | Doing::GivesUp | Doing::Waits => None,
-            Doing::Work(left) => Some(self.now + left),
+            Doing::Work(left) if left != Span::MAX => Some(self.now + left),
+            _ => None,
         });
         let changes = self.groups.values().filter_map(|group| group.change.map(|(at, _)| at));
         // What was there before waits for the thread that it is for.
@@ -169,19 +227,19 @@ impl World {
         let passed = to - self.now;
         self.now = to;
         let mut done = Vec::new();
-        for (pid, process) in &mut self.processes {
-            if !self.groups[&process.group].stopped
-                && let Doing::Work(left) = &mut process.doing
-            {
+        for pid in self.running() {
+            let process = self.processes.get_mut(&pid).expect("a live process");
+            if let Doing::Work(left) = &mut process.doing {
                 process.used += passed;
                 if *left != Span::MAX {
                     *left -= passed;
                     if *left == Span::ZERO {
-                        done.push(*pid);
+                        done.push(pid);
                     }
                 }
             }
         }
+        done.sort_unstable();
         done.into_iter().for_each(|pid| self.complete(pid));
         for group in self.groups.values_mut() {
             if let Some((_, stopped)) = group.change.take_if(|(at, _)| *at <= to) {
@@ -195,6 +253,9 @@ impl World {
 
     /// A process has done what it was at.
     fn complete(&mut self, pid: i32) {
+        if self.next_step(pid) {
+            return;
+        }
         let process = self.processes.get_mut(&pid).expect("a live process");
         let (task, incarnation) = (process.task, process.incarnation);
         if self.plan.processes[task.index()].per_job {
@@ -203,6 +264,61 @@ impl World {
         process.doing = Doing::Waits;
         self.signal_completion(task, incarnation);
         self.go_on(pid);
+    }
+
+    /// Executes the next step of a job, or requests the next job. `false` for a program without steps.
+    fn next_step(&mut self, pid: i32) -> bool {
+        let process = self.processes.get_mut(&pid).expect("a live process");
+        let program = &self.programs[process.task.index()];
+        if program.steps.is_empty() {
+            return false;
+        }
+        let mut work = Span::ZERO;
+        // As `takt burn`: the end of a job unlocks its resources.
+        let rest = &program.steps[process.next..process.end];
+        if rest.iter().all(|step| matches!(step, Step::Unlock(_) | Step::Yield)) {
+            process.next = process.end;
+        }
+        let request = loop {
+            let step = program.steps[..process.end].get(process.next).copied();
+            match step {
+                Some(Step::Run(span)) => work += scaled(span, process.load),
+                _ if work > Span::ZERO => {
+                    process.doing = Doing::Work(work);
+                    return true;
+                }
+                Some(Step::Lock(resource)) => break (Kind::Lock, i64::from(resource.0)),
+                Some(Step::Unlock(resource)) => break (Kind::Unlock, i64::from(resource.0)),
+                Some(Step::Yield) => break (Kind::Yield, 0),
+                Some(Step::Call(Call::Period(span))) => break (Kind::SetPeriod, span.ns()),
+                Some(Step::Call(Call::Deadline(span))) => break (Kind::SetDeadline, span.ns()),
+                Some(Step::Call(Call::Runtime(span))) => break (Kind::SetRuntime, span.ns()),
+                Some(Step::Sleep(_)) => panic!("a machine in virtual time has no sleeping processes"),
+                Some(Step::WaitPeriod) => unreachable!("the end of a job's steps"),
+                None => break (Kind::Next, 0),
+            }
+            process.next += 1;
+        };
+        process.next += 1;
+        let (task, incarnation) = (process.task, process.incarnation);
+        let page = &self.pages[task.index()];
+        let number = page.ask(request.0, page.present().number, [request.1, 0, 0]);
+        process.doing = Doing::Asks(request.0, number);
+        self.signal_completion(task, incarnation);
+        true
+    }
+
+    /// A request has been answered.
+    fn answered(&mut self, task: TaskId) {
+        let page = &self.pages[task.index()];
+        for process in self.processes.values_mut().filter(|process| process.task == task && process.leader) {
+            match process.doing {
+                Doing::Asks(Kind::Next, number) if page.answered(number).is_some() => process.doing = Doing::Begins,
+                // It continues as soon as it runs.
+                Doing::Asks(_, number) if page.answered(number).is_some() => process.doing = Doing::Work(Span::ZERO),
+                _ => {}
+            }
+        }
     }
 
     fn signal_completion(&mut self, task: TaskId, incarnation: Incarnation) {
@@ -237,15 +353,20 @@ impl World {
             return self.signal_completion(strike.task, incarnation);
         }
         if strike.leaves_child {
-            let Process { task, group, incarnation, .. } = self.processes[&pid];
+            let Process { task, group, incarnation, priority, .. } = self.processes[&pid];
             let child = Process {
                 task,
                 group,
                 incarnation,
+                priority,
                 doing: Doing::Work(Span::from_ms(3)),
                 credits: 0,
                 used: Span::ZERO,
                 leader: false,
+                next: 0,
+                end: 0,
+                turn: None,
+                load: 0,
             };
             let number = self.new_pid();
             self.processes.insert(number, child);
@@ -268,7 +389,8 @@ impl World {
     /// Whether the program of a task's process waits; `None` without that process.
     pub(crate) fn waits(&self, task: TaskId, incarnation: Incarnation) -> Option<bool> {
         let present = |process: &&Process| process.leader && process.task == task && process.incarnation == incarnation;
-        self.processes.values().find(present).map(|process| process.doing == Doing::Waits)
+        let process = self.processes.values().find(present)?;
+        Some(matches!(process.doing, Doing::Waits | Doing::Asks(..)))
     }
 
     /// Whether a signal of the task's process is on its way.
@@ -288,6 +410,11 @@ impl World {
     fn populated(&self, group: Group) -> bool {
         self.processes.values().any(|process| process.group == group)
     }
+}
+
+/// The FIFO priority of a class; 0 for another class.
+fn fifo(class: Class) -> u8 {
+    if let Class::Fifo(priority) = class { priority } else { 0 }
 }
 
 impl Machine {
@@ -324,6 +451,16 @@ impl Actuator for Machine {
     fn start(&self, group: Group) -> io::Result<()> {
         self.world().set_frozen(group, false)
     }
+    fn set_priority(&self, group: Group, priority: u8) -> io::Result<()> {
+        let mut world = self.world();
+        world.refuse()?;
+        world.acts[2] += 1;
+        match world.processes.values_mut().find(|process| process.leader && process.group == group) {
+            Some(process) => process.priority = priority,
+            None => return Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error())),
+        }
+        Ok(())
+    }
     fn assign(&self, partition: PartitionHandle, cpus: &CpuSet) -> io::Result<()> {
         let mut world = self.world();
         world.refuse()?;
@@ -340,6 +477,7 @@ impl Actuator for Machine {
         world.refuse()?;
         let process = world.processes.values_mut().find(|process| process.leader && process.group == group);
         if let Some(process) = process.filter(|process| matches!(process.doing, Doing::Work(_) | Doing::Begins)) {
+            process.next = process.end;
             process.doing = Doing::GivesUp;
         }
         Ok(())
@@ -352,6 +490,23 @@ impl Actuator for Machine {
         world.go_on(*by);
         Ok(())
     }
+    fn rung(&self, task: TaskId, last: u32) -> Rung {
+        Rung::by(Some(&self.world().pages[task.index()]), last)
+    }
+    fn answer(&self, task: TaskId, number: u32, status: Status) {
+        let mut world = self.world();
+        world.pages[task.index()].answer(number, status);
+        world.answered(task);
+    }
+    fn begin(&self, task: TaskId, job: Job) {
+        self.world().pages[task.index()].begin(job);
+    }
+    fn abort(&self, task: TaskId, job: JobId) {
+        self.world().pages[task.index()].abort(job);
+    }
+    fn tell(&self, task: TaskId, statistics: Statistics) {
+        self.world().pages[task.index()].tell(statistics);
+    }
     fn wake_supervisor(&self) {
         self.world().wake = true;
     }
@@ -362,14 +517,32 @@ impl Processes for Machine {
     fn now(&self) -> Span {
         self.world().now
     }
-    fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, _class: Class) -> Result<i32, Error> {
+    fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> Result<i32, Error> {
         let mut world = self.world();
         world.refuse().what("cannot start a process")?;
         // One that initialises does so for a while.
         let init = world.plan.processes[task.index()].init;
         let doing = if init { Doing::Work(world.faults.initialisation()) } else { Doing::Begins };
         let pid = world.new_pid();
-        let process = Process { task, group, incarnation, doing, credits: 0, used: Span::ZERO, leader: true };
+        let process = Process {
+            task,
+            group,
+            incarnation,
+            doing,
+            priority: fifo(class),
+            credits: 0,
+            used: Span::ZERO,
+            leader: true,
+            next: 0,
+            end: 0,
+            turn: None,
+            load: 0,
+        };
+        let page = &world.pages[task.index()];
+        page.reset(0);
+        if !world.programs[task.index()].steps.is_empty() {
+            page.attach().expect("a page of this version");
+        }
         world.processes.insert(pid, process);
         Ok(pid)
     }
@@ -398,7 +571,19 @@ impl Processes for Machine {
         pids.into_iter().for_each(|pid| world.end(pid, TaskEnd::Signalled(9)));
         Ok(())
     }
-    fn set_class(&self, _group: Group, _class: Class) {}
+    fn set_class(&self, group: Group, class: Class) {
+        let mut world = self.world();
+        let processes = world.processes.values_mut().filter(|process| process.group == group);
+        processes.for_each(|process| process.priority = fifo(class));
+    }
+    fn threads(&self, group: Group) -> Option<usize> {
+        let world = self.world();
+        let threads = |process: &Process| 1 + usize::from(world.several == Some(process.task));
+        Some(world.processes.values().filter(|process| process.group == group).map(threads).sum())
+    }
+    fn set_priorities(&self, group: Group, priority: u8) {
+        self.set_class(group, Class::Fifo(priority));
+    }
     fn populated(&self, group: Group) -> io::Result<bool> {
         Ok(self.world().populated(group))
     }

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use takt_core::time::Span;
-use takt_exec::{Ended, Hooks, Observer, Plan, Process, Report, SchedulerClass};
+use takt_exec::{Dispatch, Ended, Hooks, Observer, Plan, Process, Report, SchedulerClass};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::protocol::Client;
 use takt_linux::{Choice, Mechanism, RunId, timer, watcher};
@@ -97,6 +97,10 @@ fn main() {
             continue;
         }
         for (what, text) in workloads(&load.display().to_string()) {
+            if text.starts_with("dispatch: priority") && !takt_linux::rt::rt_allowed() {
+                skip(Capability::RealTime, "dispatch by priority needs SCHED_FIFO");
+                continue;
+            }
             // A machine that stalls for most of a run spoils it.
             let did_something = (0..10).any(|_| {
                 let report = run(&text, choice);
@@ -139,7 +143,7 @@ fn load(amount: Span) -> ! {
 
 /// What takes every path of the scheduler: completions, budgets that end, overruns, best effort, CPU sets that change, late jobs
 /// and their abortion, processes that end, and one process per job.
-fn workloads(program: &str) -> [(&'static str, String); 4] {
+fn workloads(program: &str) -> [(&'static str, String); 5] {
     let load = |us: u64| format!("exec {program} __load {us}");
     [
         (
@@ -175,6 +179,18 @@ fn workloads(program: &str) -> [(&'static str, String); 4] {
              - {cmd: 'exit 0', period: 50ms, runtime: 5ms, spawn: per-job}\n\
              - {cmd: 'exit 0', period: 100ms, runtime: 5ms, spawn: per-job}\n"
                 .into(),
+        ),
+        (
+            "edf with dispatch by priority",
+            format!(
+                "dispatch: priority\npolicy: edf\n\
+                 tasks:\n\
+                 - {{cmd: {0}, period: 10ms, runtime: 2ms}}\n\
+                 - {{cmd: {0}, period: 15ms, runtime: 2ms}}\n\
+                 - {{cmd: {1}, period: 100ms, runtime: 14ms, budget: 15ms}}\n",
+                load(1000),
+                load(12_000)
+            ),
         ),
         (
             "edf inside a window",
@@ -223,16 +239,23 @@ fn run(text: &str, mechanism: Choice) -> Report {
     };
     let registry = takt_core::policy::Registry::standard();
     let engine = takt_core::engine::Engine::with_registry(workload.system, registry).unwrap();
+    let dispatch = match workload.settings.dispatch {
+        takt_workload::Dispatch::Freeze => Dispatch::Freeze,
+        takt_workload::Dispatch::Priority => Dispatch::Priority,
+    };
     let plan = Plan {
         name: "allocation".into(),
         share_cpus: false,
         processes: workload.tasks.iter().map(process).collect(),
+        resources: Vec::new(),
         directory: None,
         scheduler_cpus: None,
         scheduler_class: SchedulerClass::default(),
         init_timeout: Span::from_ms(1000),
         realtime: false,
+        dispatch,
         on_crash: OnCrash::Kill,
+        changes: Vec::new(),
         duration: Some(Span::from_ms(600)),
         mechanism,
         output_to_stderr: true,

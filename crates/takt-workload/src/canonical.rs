@@ -8,7 +8,7 @@ use crate::steps::{runtime_of_steps, step_text};
 use crate::task as keys;
 use crate::utility::{amount_text, utility_text};
 use crate::value::{duration_text, parse_bool, ratio_text};
-use crate::{DEFAULT_INIT_TIMEOUT, OnCrash, Realtime, Settings, Spawn, Workload};
+use crate::{DEFAULT_INIT_TIMEOUT, Dispatch, OnCrash, Realtime, Settings, Spawn, Workload};
 use std::fmt::Write;
 use takt_core::cpus::CpuSet;
 use takt_core::input::Input;
@@ -99,6 +99,9 @@ fn write_settings(out: &mut String, workload: &Workload) {
     }
     if settings.realtime != default.realtime {
         line!(out, "realtime: {}", if settings.realtime == Realtime::Yes { "yes" } else { "no" });
+    }
+    if settings.dispatch == Dispatch::Priority {
+        line!(out, "dispatch: priority");
     }
     if settings.on_crash == OnCrash::Release {
         line!(out, "on_crash: release");

@@ -34,6 +34,8 @@ macro_rules! codes {
 }
 
 codes! {
+    OutOfMemory "out-of-memory"
+        "Memory is exhausted. Raise the limit (`ulimit -v`), or make the workload smaller.";
     UnreadableFile "unreadable-file"
         "A file cannot be opened or read. Correct its path or its permissions.";
     UnwritableFile "unwritable-file"

@@ -7,8 +7,9 @@ use crate::Workload;
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::node::Place;
+use crate::simulated::is_real;
 use takt_core::input::Input;
-use takt_core::model::{Backlog, Late, Step};
+use takt_core::model::{Backlog, Late};
 
 /// What carries a workload out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 67] = [
+const TABLE: [(&str, Use, Use); 68] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -53,8 +54,8 @@ const TABLE: [(&str, Use, Use); 67] = [
     ("late", Depends, Depends),
     ("backlog", Depends, Depends),
     ("preset", Depends, Depends),
-    ("locking", Honoured, OtherSide),
-    ("resources", Honoured, OtherSide),
+    ("locking", Honoured, Honoured),
+    ("resources", Honoured, Honoured),
     ("tick", Honoured, OtherSide),
     ("timer_resolution", Honoured, OtherSide),
     ("timer_lateness", Honoured, OtherSide),
@@ -69,6 +70,7 @@ const TABLE: [(&str, Use, Use); 67] = [
     ("demos_cpu", OtherSide, Honoured),
     ("init_timeout", OtherSide, Honoured),
     ("realtime", OtherSide, Honoured),
+    ("dispatch", OtherSide, Honoured),
     ("on_crash", OtherSide, Honoured),
     // Windows, slices, partitions, domains and servers.
     ("length", Honoured, Honoured),
@@ -90,7 +92,7 @@ const TABLE: [(&str, Use, Use); 67] = [
     ("offset", Honoured, Honoured),
     ("deadline", Honoured, Honoured),
     ("runtime", Honoured, Honoured),
-    ("steps", Honoured, Depends),
+    ("steps", Honoured, OtherSide),
     ("execution", Honoured, OtherSide),
     ("handler", Honoured, Honoured),
     ("completion", Honoured, Honoured),
@@ -112,7 +114,7 @@ const TABLE: [(&str, Use, Use); 67] = [
 ];
 
 /// What a key is in this workload, if the table leaves that open.
-fn conditional(workload: &Workload, key: &str, driver: Driver) -> Use {
+fn conditional(workload: &Workload, key: &str) -> Use {
     let system = &workload.system;
     // Only jobs that an online policy schedules are late, or find their task busy.
     let of_policies = || {
@@ -129,20 +131,14 @@ fn conditional(workload: &Workload, key: &str, driver: Driver) -> Use {
         "late" if system.late != Late::Continue => of_policies(),
         "backlog" if system.backlog == Backlog::Skip => of_policies(),
         "preset" if matches!(system.backlog, Backlog::Chronos | Backlog::Hartstone) => of_policies(),
-        "load" if driver == Driver::Run => differs(system.load.is_some()),
+        "load" => differs(system.load.is_some() && !workload.follows_load()),
         // A clock that is late is one of the simulated machine.
-        "changes" => differs(workload.scenario.changes.iter().any(|(_, what)| !matches!(what, Input::Skew { .. }))),
-        // Steps describe what a program does. Its calls change what is agreed about its task.
-        "steps" => differs(!callers(workload).is_empty()),
+        "changes" => {
+            let left_out = |what: &Input| !is_real(what) && !matches!(what, Input::Skew { .. });
+            differs(workload.scenario.changes.iter().any(|(_, what)| left_out(what)))
+        }
         _ => Honoured,
     }
-}
-
-/// The places of tasks whose steps call for other terms.
-fn callers(workload: &Workload) -> Vec<Place> {
-    let calls = |task: &takt_core::model::Task| task.program.steps.iter().any(|step| matches!(step, Step::Call(_)));
-    let tasks = workload.system.tasks.iter().zip(&workload.places);
-    tasks.filter(|(task, _)| calls(task)).map(|(_, place)| place.clone()).collect()
 }
 
 /// Why a key is not carried out, and what can be done.
@@ -156,14 +152,10 @@ fn reasons(key: &str) -> (String, String) {
             "remove the key, or give the partitions a `policy` such as `edf`",
         ),
         "load" => (
-            "real jobs need what they need, and policies see the declared runtimes",
+            "only `takt burn` applies it to the execution time of real jobs",
             "remove the key, or scale `runtime` and the programs",
         ),
-        "changes" => ("nothing changes the tasks or the policy of a real run", "remove the key, or use `takt sim`"),
-        _ => (
-            "its calls change the terms of the task, and a real program has no such calls yet",
-            "remove these steps, or use `takt sim`",
-        ),
+        _ => ("a real program is not blocked from outside", "remove the `block` and `wake`, or use `takt sim`"),
     };
     (label.into(), hint.into())
 }
@@ -192,16 +184,14 @@ impl Workload {
         let mut found = Vec::new();
         for (key, simulated, run) in TABLE {
             let listed = if driver == Driver::Run { run } else { simulated };
-            let used = if listed == Depends { conditional(self, key, driver) } else { listed };
+            let used = if listed == Depends { conditional(self, key) } else { listed };
             let severity = match used {
                 Ignored | InPart => Severity::Warning,
                 Differs => Severity::Error,
                 _ => continue,
             };
-            let mut places: Vec<Place> = match key {
-                "steps" => callers(self),
-                _ => self.key_places.iter().filter(|(k, _)| *k == key).map(|(_, place)| place.clone()).collect(),
-            };
+            let of_key = self.key_places.iter().filter(|(k, _)| *k == key);
+            let mut places: Vec<Place> = of_key.map(|(_, place)| place.clone()).collect();
             places.sort_by_key(|place| place.start);
             places.dedup();
             // A rule of the command line has no place; a key that is not there is not ignored.
@@ -257,7 +247,7 @@ mod tests {
         for (key, simulated, run) in TABLE {
             assert_eq!(listed(key), 1, "{key}");
             let reported = [simulated, run].iter().any(|used| matches!(used, Depends | Ignored | Differs));
-            assert_eq!(reported, PLACED.contains(&key) || key == "steps", "{key}");
+            assert_eq!(reported, PLACED.contains(&key), "{key}");
         }
     }
 
@@ -300,9 +290,10 @@ mod tests {
             (table("late: abort", "policy: edf, "), vec![frequency.clone()], vec![frequency.clone()]),
             (tasks("late: abort\nbacklog: skip", "runtime: 1ms"), vec![], vec![]),
             (tasks("load: 1.4", "runtime: 1ms"), vec![], vec![yes("load")]),
-            (tasks("changes: [{at: 1s, task: a, period: 5ms}]", "runtime: 1ms"), vec![], vec![yes("changes")]),
+            (tasks("changes: [{at: 1s, task: a, block: yes}]", "runtime: 1ms"), vec![], vec![yes("changes")]),
+            (tasks("changes: [{at: 1s, task: a, period: 5ms}]", "runtime: 1ms"), vec![], vec![]),
             (tasks("changes: [{at: 1s, task: a, skew: 1ms}]", "runtime: 1ms"), vec![], vec![]),
-            (tasks("", "steps: [run 1ms, set-period 20ms]"), vec![], vec![yes("a")]),
+            (tasks("", "steps: [run 1ms, set-period 20ms]"), vec![], vec![]),
             (
                 tasks(
                     "tick: 1ms\ntimer_resolution: 1ms\ntimer_lateness: 1us\ncosts: {context_switch: 1us}\ndeciding: each\n\
@@ -315,7 +306,7 @@ mod tests {
             (tasks("", "runtime: 1ms, execution: 2ms"), vec![], vec![]),
             (
                 tasks(
-                    "set_cwd: no\nscheduler_cpu: 0\nrealtime: no\non_crash: release",
+                    "set_cwd: no\nscheduler_cpu: 0\nrealtime: no\ndispatch: freeze\non_crash: release",
                     "runtime: 1ms, init: yes, output: o",
                 ),
                 vec![],

@@ -62,7 +62,7 @@ pub use open::load;
 pub use policy::{PolicyFault, policy_from_text, policy_text};
 pub use process::{Spawn, TaskInfo};
 pub use reading::Unreadable;
-pub use settings::{AssignedPriorities, OnCrash, Options, Realtime, Settings};
+pub use settings::{AssignedPriorities, Dispatch, OnCrash, Options, Realtime, Settings};
 pub use source::{MAX_BYTES, Source, remedy};
 pub use steps::runtime_of_steps;
 pub use text::visible;

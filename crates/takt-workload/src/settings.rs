@@ -17,6 +17,8 @@ pub struct Settings {
     pub init_timeout: Span,
     /// Whether the executive uses real-time priority.
     pub realtime: Realtime,
+    /// How the executive keeps a preempted process off its CPU.
+    pub dispatch: Dispatch,
     /// What becomes of the tasks if the executive dies.
     pub on_crash: OnCrash,
     /// Length of a run; `None` leaves it to the command line.
@@ -38,6 +40,7 @@ impl Default for Settings {
             scheduler_cpus: None,
             init_timeout: DEFAULT_INIT_TIMEOUT,
             realtime: Realtime::default(),
+            dispatch: Dispatch::default(),
             on_crash: OnCrash::default(),
             duration: None,
             cpus_from_all: false,
@@ -57,6 +60,16 @@ pub enum Realtime {
     Yes,
     /// No.
     No,
+}
+
+/// How the executive keeps a preempted process off its CPU.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Dispatch {
+    /// It freezes the process.
+    #[default]
+    Freeze,
+    /// It gives the preempting process a higher FIFO priority.
+    Priority,
 }
 
 /// What becomes of the tasks if the executive dies.

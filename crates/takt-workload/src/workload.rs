@@ -5,7 +5,7 @@ use crate::process::TaskInfo;
 use crate::settings::Settings;
 use crate::source::Source;
 use std::ops::Range;
-use takt_core::model::{Arrival, Completion, Execution, OnAbort, Program, System, TaskId, Timing};
+use takt_core::model::{Arrival, Completion, Execution, OnAbort, System, TaskId};
 use takt_core::scenario::Scenario;
 
 /// A workload, ready to be simulated or run.
@@ -96,17 +96,5 @@ impl Workload {
                 task.completion = info.completion.unwrap_or(default);
             }
         }
-    }
-
-    /// Takes out what only a simulation carries out, so that [`Workload::simulated_only`] names nothing: what is left is what a
-    /// run schedules, and what its replay must schedule to decide alike.
-    pub fn clear_simulated(&mut self) {
-        for task in &mut self.system.tasks {
-            task.program = Program::AS_DECLARED;
-        }
-        self.system.timing = Timing::default();
-        self.system.load = None;
-        self.system.alternatives.clear();
-        self.scenario = Scenario::default();
     }
 }

@@ -10,8 +10,8 @@ use crate::policy::{self, policy_name};
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::cpus_text;
 use crate::{
-    OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, servers, steps,
-    table, tasks,
+    Dispatch, OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, servers,
+    steps, table, tasks,
 };
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
@@ -19,7 +19,7 @@ use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, Polic
 use takt_core::policies::windows;
 use takt_core::scenario::Deciding;
 
-pub(crate) const KEYS: [&str; 30] = [
+pub(crate) const KEYS: [&str; 31] = [
     "windows",
     "partitions",
     "tasks",
@@ -49,6 +49,7 @@ pub(crate) const KEYS: [&str; 30] = [
     "demos_cpu",
     "init_timeout",
     "realtime",
+    "dispatch",
     "on_crash",
 ];
 
@@ -68,6 +69,7 @@ const LOCKING: [(&str, Locking); 3] =
 const BE_START: [(&str, BestEffortStart); 2] =
     [("all", BestEffortStart::AllDone), ("slice", BestEffortStart::SliceDone)];
 const REALTIME: [(&str, Realtime); 3] = [("auto", Realtime::Auto), ("yes", Realtime::Yes), ("no", Realtime::No)];
+const DISPATCH: [(&str, Dispatch); 2] = [("freeze", Dispatch::Freeze), ("priority", Dispatch::Priority)];
 const ON_CRASH: [(&str, OnCrash); 2] = [("kill", OnCrash::Kill), ("release", OnCrash::Release)];
 
 /// The policy of a window table.
@@ -228,6 +230,8 @@ fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
     settings.duration = duration.and_then(|e| reader.span(&e.value, "duration", Bare::Refused, false));
     let realtime = root.get("realtime");
     settings.realtime = realtime.and_then(|e| reader.choice(&e.value, "realtime", &REALTIME)).unwrap_or_default();
+    let dispatch = root.get("dispatch");
+    settings.dispatch = dispatch.and_then(|e| reader.choice(&e.value, "dispatch", &DISPATCH)).unwrap_or_default();
     let on_crash = root.get("on_crash");
     settings.on_crash = on_crash.and_then(|e| reader.choice(&e.value, "on_crash", &ON_CRASH)).unwrap_or_default();
     settings

@@ -9,7 +9,7 @@ use takt_core::model::{
 };
 use takt_core::time::Span;
 use takt_workload::{
-    Code, OnCrash, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_text,
+    Code, Dispatch, OnCrash, Options, Realtime, Source, Spawn, Workload, canonical, load, load_sets, policy_from_text,
 };
 
 /// The code of the only fault.
@@ -338,6 +338,7 @@ late: abort
 backlog: skip
 init_timeout: 500ms
 realtime: yes
+dispatch: priority
 on_crash: release
 scheduler_cpu: 3
 set_cwd: no
@@ -370,6 +371,7 @@ tasks:
     assert_eq!(w.system.tasks[1].affinity, CpuSet::first(4));
     assert_eq!(names(&w), ["camera", "T2"]);
     let s = &w.settings;
+    assert_eq!(s.dispatch, Dispatch::Priority);
     assert_eq!((s.realtime, s.on_crash, s.init_timeout), (Realtime::Yes, OnCrash::Release, ms(500)));
     assert_eq!((s.duration, s.scheduler_cpus), (Some(Span::from_secs(60)), Some(CpuSet::single(3))));
     assert_eq!(s.directory, None);

@@ -1,10 +1,10 @@
 //! Both halves of the executive over a virtual machine, turn by turn on one thread: the supervisor gets its turns while the scheduler waits.
 
-use super::{Doing, Faults, Machine};
+use super::{Doing, Faults, Machine, World};
 use crate::actuator::Actuator;
-use crate::life::{Life, Message, Program, Resume};
+use crate::life::{Life, Message, Program as At, Resume};
 use crate::lives::{Lives, homes};
-use crate::plan::{Observer, Plan};
+use crate::plan::{Dispatch, Observer, Plan};
 use crate::report::Error;
 use crate::scheduler::{Heard, Item, Outcome, Scheduler, Setup, Waiting};
 use crate::supervisor::Watched;
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Completion, Execution, TaskId, scaled};
+use takt_core::model::{Completion, Execution, Program, TaskId, scaled};
 use takt_core::record::Record;
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
@@ -49,25 +49,21 @@ impl Observer for Notes {
     }
 }
 
-/// Runs a plan on a machine. `executions` is what the jobs of each task really need.
+/// Runs a plan on a machine. `programs` describes the jobs of each task.
 ///
 /// # Errors
 /// Those of a run. The machine is empty then, too.
 ///
 /// # Panics
 /// When the executive and the machine disagree about who runs, or time stands still.
-pub(crate) fn run(
-    engine: Engine,
-    plan: &Arc<Plan>,
-    executions: &[Execution],
-    machine: &mut Machine,
-) -> Result<Ran, Error> {
-    let result = drive(engine, plan, executions, machine);
+pub(crate) fn run(engine: Engine, plan: &Arc<Plan>, programs: &[Program], machine: &mut Machine) -> Result<Ran, Error> {
+    machine.world().programs = programs.to_vec();
+    let result = drive(engine, plan, machine);
     assert!(machine.world().is_empty(), "something is left on the machine");
     result
 }
 
-fn drive(engine: Engine, plan: &Arc<Plan>, executions: &[Execution], machine: &mut Machine) -> Result<Ran, Error> {
+fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran, Error> {
     let n = plan.processes.len();
     let homes = homes(engine.system(), machine).expect("a virtual machine has room");
     let mut lives = Lives::new(plan.clone(), machine.clone(), homes);
@@ -88,6 +84,7 @@ fn drive(engine: Engine, plan: &Arc<Plan>, executions: &[Execution], machine: &m
     let (mut inbox, scheduler_inbox) = RingBuffer::new(machine.world().faults.inbox().unwrap_or(4 * n + 16));
     let (scheduler_outbox, mut outbox) = RingBuffer::new(1 << 12);
     let setup = Setup::new(engine, machine.clone(), plan, &lives, scheduler_inbox, scheduler_outbox);
+    lives.look();
     lives.send(&mut inbox);
     lives.begin();
     let mut notes = Notes::default();
@@ -97,7 +94,6 @@ fn drive(engine: Engine, plan: &Arc<Plan>, executions: &[Execution], machine: &m
 
     let mut turns = Turns {
         machine,
-        executions,
         lives: &mut lives,
         observer: &mut observer,
         inbox: &mut inbox,
@@ -114,6 +110,10 @@ fn drive(engine: Engine, plan: &Arc<Plan>, executions: &[Execution], machine: &m
         turns: 0,
     };
     let end = scheduler.run(&mut turns).expect("a virtual machine can wait");
+    if machine.world().refusals == 0 {
+        let own = scheduler.slots().iter().filter(|slot| !matches!(slot.program, At::Absent { .. } | At::Gone));
+        own.for_each(|slot| assert!(machine.world().frozen(slot.group), "a process runs after the end"));
+    }
     let closed = lives.close();
     assert!(closed.is_ok());
     observer.drain(&mut outbox);
@@ -136,7 +136,6 @@ struct Stalls {
 /// The scheduler's wait in virtual time: meanwhile the machine works and the supervisor gets its turns.
 struct Turns<'a, 'o> {
     machine: &'a Machine,
-    executions: &'a [Execution],
     lives: &'a mut Lives<Machine>,
     observer: &'a mut Watched<'o>,
     inbox: &'a mut Producer<Message<<Machine as Actuator>::Resume>>,
@@ -166,6 +165,7 @@ impl Turns<'_, '_> {
         self.round = now + ROUND;
         self.lives.reap();
         self.lives.serve();
+        self.lives.look();
         self.observer.drain(self.outbox);
         self.messages |= self.lives.send(self.inbox);
         self.stalls.supervisor = self.machine.world().faults.stall().map_or(now, |stall| now + stall);
@@ -176,7 +176,7 @@ impl Waiting<Machine> for Turns<'_, '_> {
     fn wait(&mut self, scheduler: &Scheduler<Machine>) -> io::Result<()> {
         let machine = self.machine;
         if std::mem::take(&mut self.stepped) {
-            name_jobs(scheduler.engine(), self.executions, machine);
+            name_jobs(scheduler.engine(), machine);
             self.agreement.check(scheduler, machine);
             let now = machine.world().now;
             self.stalls.scheduler = machine.world().faults.stall().map_or(now, |stall| now + stall);
@@ -221,16 +221,24 @@ impl Waiting<Machine> for Turns<'_, '_> {
 }
 
 /// Tells programs that begin a job what it needs: the scheduler knows which one it is.
-fn name_jobs(engine: &Engine, executions: &[Execution], machine: &Machine) {
+fn name_jobs(engine: &Engine, machine: &Machine) {
     let system = engine.system();
-    for process in machine.world().processes.values_mut() {
+    let world = &mut *machine.world();
+    for process in world.processes.values_mut() {
         let task = process.task;
         let described = &system.tasks[task.index()];
         let handler = described.handler.map_or(Span::ZERO, |handler| handler.runtime);
+        let program = &world.programs[task.index()];
+        if process.doing == Doing::Begins && engine.at(task).is_some() && !program.steps.is_empty() {
+            process.begin(&program.steps, engine.load(task));
+            // It continues as soon as it runs.
+            process.doing = Doing::Work(Span::ZERO);
+            continue;
+        }
         process.doing = match (process.doing, engine.at(task)) {
             (Doing::GivesUp, _) => Doing::Work(handler),
             (Doing::Begins, Some(_)) if described.completion == Completion::None => Doing::Work(Span::MAX),
-            (Doing::Begins, Some(job)) => Doing::Work(match &executions[task.index()] {
+            (Doing::Begins, Some(job)) => Doing::Work(match &program.execution {
                 Execution::Declared => engine.declared(task).map_or(Span::MAX, Work::nominal_time),
                 execution => {
                     let mut drawn = described.clone();
@@ -262,33 +270,73 @@ impl Agreement {
     /// a job works at it, unless signals come twice. Who is replaced is soon there.
     fn check(&mut self, scheduler: &Scheduler<Machine>, machine: &Machine) {
         let (engine, world) = (scheduler.engine(), machine.world());
+        let plan = world.plan.clone();
         let exact = world.faults.signals_are_exact();
         let lasts = |since: &mut Option<Span>, is: bool| {
             *since = is.then(|| since.unwrap_or(world.now));
             since.is_some_and(|since| world.now - since > PATIENCE)
         };
         for (slot, task) in scheduler.slots().iter().zip((0..).map(TaskId)) {
-            let absent = matches!(slot.program, Program::Absent { .. });
+            let absent = matches!(slot.program, At::Absent { .. });
             let refused = scheduler.was_refused(task);
             assert!(!lasts(&mut self.absent[task.index()], absent), "task {} gets no process", task.0);
             assert!(!lasts(&mut self.refused[task.index()], refused), "an act on task {} is not repeated", task.0);
-            if absent || slot.program == Program::Gone {
+            if absent || slot.program == At::Gone {
                 continue;
             }
-            assert!(engine.job(task).is_none_or(|job| job.ready), "task {} is blocked, and has a process", task.0);
+            let asks = slot.asked.waits_for.is_some();
+            assert!(
+                asks || engine.job(task).is_none_or(|job| job.ready),
+                "task {} is blocked, and has a process",
+                task.0
+            );
             if !refused {
                 let (runs, frozen) = (engine.running().contains(&task), world.frozen(slot.group));
-                assert_eq!(runs, !frozen, "task {} runs for the engine: {runs}, its group is frozen: {frozen}", task.0);
+                let waits = !runs && plan.dispatch == Dispatch::Priority && !frozen;
+                assert!(
+                    waits || runs != frozen,
+                    "task {} runs for the engine: {runs}, its group is frozen: {frozen}",
+                    task.0
+                );
                 let place = engine.place_of(task).filter(|_| runs);
                 let cpus = place.map_or(world.cpus(slot.partition), |place| engine.places()[place.index()]);
-                assert_eq!(world.cpus(slot.partition), cpus, "the CPUs of task {}", task.0);
+                assert!(waits || world.cpus(slot.partition) == cpus, "the CPUs of task {}", task.0);
+                if waits {
+                    self.check_preempted(task, scheduler, &world);
+                }
             }
             if let Some(waits) = world.waits(task, slot.incarnation).filter(|_| exact) {
                 let again = matches!(slot.resume, Resume::Asked { again: true });
-                let known = slot.program == Program::Waiting || again || world.is_signalling(task, slot.incarnation);
+                let known = slot.program == At::Waiting || again || asks || world.is_signalling(task, slot.incarnation);
                 assert_eq!(waits, known, "the program of task {} waits: {waits}, as {:?}", task.0, slot.program);
             }
         }
+    }
+
+    /// A task that is thawed and does not run for the engine has a job, and a CPU that a task of a higher priority has.
+    fn check_preempted(&self, task: TaskId, scheduler: &Scheduler<Machine>, world: &World) {
+        let (engine, slots) = (scheduler.engine(), scheduler.slots());
+        assert!(engine.job(task).is_some_and(|job| job.ready), "task {} is thawed without a job", task.0);
+        let budget = engine.budget_left(task);
+        assert!(budget.is_none_or(|left| left > Span::ZERO), "task {} is thawed without a budget", task.0);
+        let at_work = matches!(slots[task.index()].program, At::At { .. });
+        assert!(at_work && !scheduler.is_by_freezing(task), "task {} is thawed", task.0);
+        let cpus = world.cpus(slots[task.index()].partition);
+        assert_eq!(cpus.len(), 1, "task {} is thawed on several CPUs", task.0);
+        let on_cpu = |other: &&TaskId| {
+            let place = engine.place_of(**other).expect("it runs");
+            !engine.places()[place.index()].is_disjoint(&cpus)
+        };
+        let other = *engine.running().iter().find(on_cpu).unwrap_or_else(|| panic!("task {} is thawed alone", task.0));
+        let system = engine.system();
+        let both = |tasks: &[TaskId]| tasks.contains(&task) == tasks.contains(&other);
+        let has_window = system.windows.is_empty() || system.partitions.iter().all(|partition| both(&partition.tasks));
+        assert!(has_window, "task {} is thawed outside of the windows of its partition", task.0);
+        let exempt =
+            scheduler.was_refused(other) || !matches!(slots[other.index()].program, At::At { .. } | At::Waiting);
+        let (low, high) = (world.priority(task), world.priority(other));
+        let is_above = low.zip(high).is_none_or(|(low, high)| low < high);
+        assert!(exempt || is_above, "task {} at {low:?} is thawed below task {} at {high:?}", task.0, other.0);
     }
 }
 

@@ -1,0 +1,343 @@
+//! FIFO priorities of processes that are dispatched by priority (`dispatch: priority`).
+//!
+//! A dispatched task has a priority above all other thawed tasks of its CPUs. A preempted task stays thawed, and the kernel keeps it off
+//! the CPU. A process with several threads or processes is dispatched by freezing, at [`HIGHEST`]: its threads cannot be raised one by one
+//! in constant time.
+
+use takt_core::cpus::CpuSet;
+use takt_core::model::TaskId;
+use takt_core::record::Place;
+
+/// The lowest priority of a process.
+pub(crate) const LOWEST: u8 = 10;
+/// The priority of a process that is new, or dispatched by freezing. The scheduler has 80.
+pub(crate) const HIGHEST: u8 = 70;
+/// How many distinct priorities preempted tasks keep when priorities are lowered: half of the range, so that lowering is rare.
+const KEPT: u8 = 30;
+
+/// The process of a task.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Its FIFO priority in the kernel.
+    level: u8,
+    thawed: bool,
+    by_freezing: bool,
+    /// Where it may run since its last dispatch, and the CPUs of that place.
+    place: Option<Place>,
+    cpus: CpuSet,
+}
+
+const NEW: Known = Known { level: HIGHEST, thawed: false, by_freezing: true, place: None, cpus: CpuSet::EMPTY };
+
+/// The priorities of all tasks' processes.
+pub(crate) struct Levels {
+    tasks: Vec<Known>,
+    thawed: Vec<TaskId>,
+}
+
+impl Levels {
+    /// Frozen processes that are dispatched by freezing until [`Levels::set_by_freezing`] says otherwise.
+    pub(crate) fn new(tasks: usize) -> Levels {
+        Levels { tasks: vec![NEW; tasks], thawed: Vec::with_capacity(tasks) }
+    }
+
+    /// The task's process is gone, or replaced by a frozen one.
+    pub(crate) fn replaced(&mut self, task: TaskId) {
+        self.frozen(task);
+        self.tasks[task.index()] = NEW;
+    }
+
+    pub(crate) fn set_by_freezing(&mut self, task: TaskId, by_freezing: bool) {
+        self.tasks[task.index()].by_freezing = by_freezing;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_by_freezing(&self, task: TaskId) -> bool {
+        self.tasks[task.index()].by_freezing
+    }
+
+    pub(crate) fn frozen(&mut self, task: TaskId) {
+        if std::mem::take(&mut self.tasks[task.index()].thawed) {
+            self.thawed.retain(|other| *other != task);
+        }
+    }
+
+    pub(crate) fn thawed(&mut self, task: TaskId) {
+        if !std::mem::replace(&mut self.tasks[task.index()].thawed, true) {
+            self.thawed.push(task);
+        }
+    }
+
+    pub(crate) fn is_thawed(&self, task: TaskId) -> bool {
+        self.tasks[task.index()].thawed
+    }
+
+    /// All thawed tasks, in no order.
+    pub(crate) fn all_thawed(&self) -> &[TaskId] {
+        &self.thawed
+    }
+
+    /// Where a thawed task was dispatched that may be preempted without being frozen: on a single CPU.
+    pub(crate) fn only_place(&self, task: TaskId) -> Option<Place> {
+        let known = &self.tasks[task.index()];
+        known.place.filter(|_| known.thawed && !known.by_freezing && known.cpus.len() == 1)
+    }
+
+    /// Gives a task at this place, on these CPUs, a priority above all other thawed tasks that may run there, if it has none yet. `set` sets a priority. The
+    /// common case sets at most one. When the range is exhausted, the priorities of the others are lowered first, in their order.
+    ///
+    /// # Errors
+    /// The first error of `set`. The priorities that were set before are kept.
+    pub(crate) fn raise<E>(
+        &mut self,
+        task: TaskId,
+        place: Place,
+        cpus: &CpuSet,
+        mut set: impl FnMut(TaskId, u8) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let known = &mut self.tasks[task.index()];
+        (known.place, known.cpus) = (Some(place), *cpus);
+        let known = *known;
+        let limit = if known.by_freezing { HIGHEST } else { HIGHEST - 1 };
+        let mut top = self.highest_other(task);
+        let holds = known.level > top && known.by_freezing == (known.level == HIGHEST);
+        if holds {
+            return Ok(());
+        }
+        if top >= limit {
+            self.lower_others(task, top, &mut set)?;
+            top = self.highest_other(task);
+        }
+        let level = if known.by_freezing { HIGHEST } else { LOWEST.max(top + 1) };
+        set(task, level)?;
+        self.tasks[task.index()].level = level;
+        Ok(())
+    }
+
+    /// The other thawed tasks on the CPUs of a task.
+    fn others(&self, task: TaskId) -> impl Iterator<Item = TaskId> {
+        let cpus = self.tasks[task.index()].cpus;
+        let on_cpus = move |other: &TaskId| !self.tasks[other.index()].cpus.is_disjoint(&cpus);
+        self.thawed.iter().copied().filter(move |other| *other != task).filter(on_cpus)
+    }
+
+    /// The highest priority of the other thawed tasks on the CPUs of a task; 0 without one.
+    fn highest_other(&self, task: TaskId) -> u8 {
+        self.others(task).map(|other| self.tasks[other.index()].level).max().unwrap_or(0)
+    }
+
+    /// Lowers the priorities of the other thawed tasks on the CPUs of a task, the lowest first, so that their order holds all the time.
+    /// Only the [`KEPT`] highest stay distinct.
+    fn lower_others<E>(
+        &mut self,
+        task: TaskId,
+        top: u8,
+        set: &mut impl FnMut(TaskId, u8) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // By level, whether it is used. No priority is above the highest.
+        let mut used = [false; HIGHEST as usize + 1];
+        self.others(task).for_each(|other| used[usize::from(self.tasks[other.index()].level)] = true);
+        let distinct = used.iter().filter(|used| **used).count() as u8;
+        let mut rank = 0;
+        for level in LOWEST..=top {
+            if !used[usize::from(level)] {
+                continue;
+            }
+            let lowered = LOWEST + (rank + KEPT.min(distinct)).saturating_sub(distinct);
+            rank += 1;
+            for index in 0..self.thawed.len() {
+                let other = self.thawed[index];
+                let known = self.tasks[other.index()];
+                let is_meant = other != task && !known.cpus.is_disjoint(&self.tasks[task.index()].cpus);
+                if is_meant && known.level == level && lowered < level {
+                    set(other, lowered)?;
+                    self.tasks[other.index()].level = lowered;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::convert::Infallible;
+
+    /// The places of two CPUs.
+    fn place_of(cpus: &CpuSet) -> Place {
+        Place(if cpus.len() > 1 { 2 } else { u16::from(cpus.contains(1)) })
+    }
+
+    fn raise(levels: &mut Levels, task: u32, cpus: &CpuSet) -> Vec<(u32, u8)> {
+        let mut done = Vec::new();
+        let set = |task: TaskId, level| {
+            done.push((task.0, level));
+            Ok::<(), Infallible>(())
+        };
+        levels.raise(TaskId(task), place_of(cpus), cpus, set).expect("nothing is refused");
+        levels.thawed(TaskId(task));
+        done
+    }
+
+    fn levels(tasks: u32) -> Levels {
+        let mut levels = Levels::new(tasks as usize);
+        (0..tasks).map(TaskId).for_each(|task| levels.set_by_freezing(task, false));
+        levels
+    }
+
+    #[test]
+    fn a_preemption_costs_one_act_and_its_repetition_none() {
+        let (mut levels, cpu) = (levels(2), CpuSet::single(0));
+        assert_eq!(raise(&mut levels, 0, &cpu), [(0, 10)], "a new process has the highest priority");
+        assert_eq!(raise(&mut levels, 1, &cpu), [(1, 11)]);
+        levels.frozen(TaskId(1));
+        assert_eq!(raise(&mut levels, 0, &cpu), [], "it resumes");
+        assert_eq!(raise(&mut levels, 1, &cpu), [], "it is above already");
+    }
+
+    #[test]
+    fn tasks_of_other_cpus_do_not_matter() {
+        let mut levels = levels(3);
+        raise(&mut levels, 0, &CpuSet::single(0));
+        assert_eq!(raise(&mut levels, 1, &CpuSet::single(1)), [(1, 10)]);
+        assert_eq!(raise(&mut levels, 2, &CpuSet::first(2)), [(2, 11)]);
+        assert_eq!(levels.only_place(TaskId(0)), Some(Place(0)));
+        assert_eq!(levels.only_place(TaskId(2)), None);
+    }
+
+    #[test]
+    fn a_process_that_is_dispatched_by_freezing_has_the_highest_priority() {
+        let (mut levels, cpu) = (levels(2), CpuSet::single(0));
+        raise(&mut levels, 0, &cpu);
+        assert_eq!(raise(&mut levels, 1, &cpu), [(1, 11)]);
+        levels.set_by_freezing(TaskId(1), true);
+        assert_eq!(raise(&mut levels, 1, &cpu), [(1, 70)]);
+        assert_eq!(levels.only_place(TaskId(1)), None);
+    }
+
+    #[test]
+    fn more_tasks_than_priorities() {
+        let (mut levels, cpu) = (levels(200), CpuSet::single(0));
+        let acts: usize = (0..200).map(|task| raise(&mut levels, task, &cpu).len()).sum();
+        assert!(acts < 1000, "{acts}");
+        let level = levels.tasks[199].level;
+        assert!(levels.tasks[..199].iter().all(|known| (LOWEST..level).contains(&known.level)));
+    }
+
+    /// One act on a machine of two CPUs.
+    #[derive(Clone, Copy, Debug)]
+    enum Act {
+        /// The task is dispatched on these CPUs, and preempts the others there. Whether each setting of a priority is refused.
+        Dispatch(u32, u8, u8),
+        Freeze(u32),
+        Exit(u32),
+        Threads(u32, bool),
+    }
+
+    fn acts() -> impl Strategy<Value = Vec<Act>> {
+        let act = prop_oneof![
+            8 => (0..80u32, 1..4u8, 0..40u8).prop_map(|(task, cpus, fails)| Act::Dispatch(task, cpus, fails)),
+            2 => (0..80u32).prop_map(Act::Freeze),
+            1 => (0..80u32).prop_map(Act::Exit),
+            1 => (0..80u32, any::<bool>()).prop_map(|(task, several)| Act::Threads(task, several)),
+        ];
+        prop::collection::vec(act, 1..300)
+    }
+
+    #[test]
+    fn dispatched_tasks_are_above_all_others_of_their_cpus() {
+        takt_testing::for_all(300, acts(), |acts| {
+            let mut levels = levels(80);
+            let mut kernel = [HIGHEST; 80];
+            let mut chosen: Vec<(TaskId, CpuSet)> = Vec::new();
+            for act in acts {
+                match act {
+                    Act::Dispatch(task, cpus, fails) => {
+                        let (task, cpus) =
+                            (TaskId(task), (0..2).filter(|cpu| cpus & 1 << cpu != 0).collect::<CpuSet>());
+                        chosen.retain(|(other, of)| {
+                            let stays = *other != task && of.is_disjoint(&cpus);
+                            // As the scheduler does with a preempted task that could run elsewhere.
+                            if *other != task && !stays && levels.only_place(*other).is_none() {
+                                levels.frozen(*other);
+                            }
+                            stays
+                        });
+                        let on_cpus = |other: &&TaskId| !levels.tasks[other.index()].cpus.is_disjoint(&cpus);
+                        let on_cpus: Vec<usize> =
+                            levels.thawed.iter().filter(on_cpus).map(|task| task.index()).collect();
+                        let mut count = 0;
+                        let done = levels.raise(task, place_of(&cpus), &cpus, |other, level| {
+                            count += 1;
+                            if count == fails {
+                                return Err(());
+                            }
+                            assert!((LOWEST..=HIGHEST).contains(&level));
+                            assert!(other == task || level < kernel[other.index()], "others are lowered");
+                            let before = kernel;
+                            kernel[other.index()] = level;
+                            let order = |a: usize| before[a].cmp(&before[other.index()]) as i8;
+                            let now = |a: usize| kernel[a].cmp(&level) as i8;
+                            let meant: Vec<usize> = on_cpus.iter().copied().filter(|a| *a != task.index()).collect();
+                            let holds = meant.iter().all(|a| other == task || order(*a) * now(*a) >= 0);
+                            assert!(holds, "the order of the others holds");
+                            Ok(())
+                        });
+                        // A refused act is repeated, and the task is dispatched only then.
+                        let done = done.or_else(|()| {
+                            levels.raise(task, place_of(&cpus), &cpus, |other, level| {
+                                kernel[other.index()] = level;
+                                Ok::<(), ()>(())
+                            })
+                        });
+                        prop_assert!(done.is_ok());
+                        levels.thawed(task);
+                        chosen.push((task, cpus));
+                    }
+                    Act::Freeze(task) | Act::Exit(task) => {
+                        let id = TaskId(task);
+                        chosen.retain(|(other, _)| *other != id);
+                        levels.frozen(id);
+                        if let Act::Exit(_) = act {
+                            levels.replaced(id);
+                            kernel[id.index()] = HIGHEST;
+                        }
+                    }
+                    Act::Threads(task, several) => {
+                        let id = TaskId(task);
+                        levels.set_by_freezing(id, several);
+                        match chosen.iter().find(|(other, _)| *other == id) {
+                            Some((_, cpus)) => {
+                                let set = |other: TaskId, level| {
+                                    kernel[other.index()] = level;
+                                    Ok::<(), ()>(())
+                                };
+                                prop_assert!(levels.raise(id, place_of(cpus), cpus, set).is_ok());
+                            }
+                            None if several => levels.frozen(id),
+                            None => {}
+                        }
+                    }
+                }
+                for (task, known) in (0..).map(TaskId).zip(&levels.tasks) {
+                    prop_assert_eq!(known.level, kernel[task.index()]);
+                    prop_assert!((LOWEST..=HIGHEST).contains(&known.level));
+                    prop_assert_eq!(known.thawed, levels.thawed.contains(&task));
+                }
+                for (task, cpus) in &chosen {
+                    let level = kernel[task.index()];
+                    let below = |other: &&TaskId| {
+                        *other == task
+                            || levels.tasks[other.index()].cpus.is_disjoint(cpus)
+                            || kernel[other.index()] < level
+                    };
+                    prop_assert!(levels.thawed.iter().all(|other| below(&other)), "task {}", task.0);
+                    prop_assert!(!levels.tasks[task.index()].by_freezing || level == HIGHEST);
+                }
+            }
+            Ok(())
+        });
+    }
+}
