@@ -89,6 +89,21 @@ mod real {
     }
 
     #[test]
+    fn calls_are_timed_beside_their_floors() {
+        on_cpus(|| {
+            let Some(json) = bench(&["calls"]) else { return };
+            let figures = json["results"]["figures_ns"].as_array().unwrap();
+            assert_eq!(figures.len(), 12);
+            for figure in figures {
+                assert!(
+                    figure["figures"]["count"].as_i64() >= Some(200) && figure["figures"]["p50"].as_i64() > Some(0),
+                    "{figure}"
+                );
+            }
+        });
+    }
+
+    #[test]
     fn startup_counts_descriptors() {
         on_cpus(|| {
             let Some(json) = bench(&["startup"]) else { return };

@@ -159,7 +159,9 @@ fn matches(shown: &[&str], output: &[String]) -> bool {
 fn run_document(path: &Path) -> (String, Vec<String>) {
     let text = fs::read_to_string(path).expect("a document");
     let dir = tempfile::tempdir().expect("a directory");
-    copy(&root().join("workloads"), &dir.path().join("workloads"));
+    for folder in ["workloads", "clients/c", "clients/python"] {
+        copy(&root().join(folder), &dir.path().join(folder));
+    }
     let mut lines: Vec<String> = text.lines().map(String::from).collect();
     let (mut faults, mut shift) = (Vec::new(), 0isize);
     'document: for block in blocks(&text) {
@@ -185,7 +187,9 @@ fn run_document(path: &Path) -> (String, Vec<String>) {
             }
             let place = format!("{}:{}", name(path), block.first + at + 1);
             let command = block.lines[at][2..].replace("cargo run --release -- ", "takt ");
-            let known = ["takt ", "cc ", "head ", "grep "].iter().any(|start| command.starts_with(start));
+            let known = ["takt ", "cc ", "make ", "cp ", "head ", "grep ", "cargo build "]
+                .iter()
+                .any(|start| command.starts_with(start));
             assert!(known, "{place}: `{command}` is no command of Takt: put it into a block of `sh`");
             if command.starts_with("cc ") && execute("command -v cc", dir.path()).0 != 0 {
                 skip(Capability::Compiler, &format!("{place}: the rest of the document: there is no C compiler"));
@@ -194,7 +198,9 @@ fn run_document(path: &Path) -> (String, Vec<String>) {
             let status_of = |text: &str| text.trim().parse::<i32>().expect("a status");
             let expected = command.split_once("# exits ").map_or("0", |(_, statuses)| statuses);
             let expected: Vec<i32> = expected.split(" or ").map(status_of).collect();
-            let (status, output) = execute_here(&command, &expected, dir.path());
+            // Packages are built where they are.
+            let here = if command.starts_with("cargo ") { root() } else { dir.path().to_owned() };
+            let (status, output) = execute_here(&command, &expected, &here);
             // A machine of one CPU cannot run what the documents show on two.
             if status == 3 && !expected.contains(&3) && std::thread::available_parallelism().is_ok_and(|n| n.get() < 2)
             {
@@ -295,7 +301,8 @@ fn every_command_that_is_not_run_is_listed_with_the_reason() {
     for path in documents() {
         let text = fs::read_to_string(&path).expect("a document");
         for block in blocks(&text) {
-            let kinds = ["", "sh", "console", "console measured", "yaml", "text", "c", "json", "csv", "toml", "rust"];
+            let kinds =
+                ["", "sh", "console", "console measured", "yaml", "text", "c", "json", "csv", "toml", "rust", "python"];
             assert!(kinds.contains(&block.info), "{}:{}: a block of `{}`", name(&path), block.first, block.info);
             for (at, line) in block.lines.iter().enumerate().filter(|(_, line)| block.info == "sh" && !line.is_empty())
             {
@@ -419,6 +426,7 @@ fn the_workload_page_has_the_values_of_the_code() {
         ("The file", "locking", format!("{table}locking: zzz")),
         ("The file", "be_start", format!("{table}be_start: zzz")),
         ("The file", "realtime", format!("{table}realtime: zzz")),
+        ("The file", "dispatch", format!("{table}dispatch: zzz")),
         ("The file", "on_crash", format!("{table}on_crash: zzz")),
         ("The file", "placement", "policy: p-edf\nplacement: zzz\ntasks: [{period: 1ms}]".to_string()),
         ("Task", "spawn", "policy: edf\ntasks: [{period: 1ms, spawn: zzz}]".to_string()),

@@ -35,6 +35,8 @@ pub enum Capability {
     Compiler,
     /// `ffmpeg`.
     Ffmpeg,
+    /// `python3`.
+    Python,
     /// CPUs that are there when they are needed. The host of a virtual machine can take them away, so its lack is no fault.
     Calm,
 }
@@ -46,7 +48,7 @@ const SYS_NICE: u32 = 23;
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 12] = [
+    pub const ALL: [Capability; 13] = [
         Capability::Cpus,
         Capability::RealTime,
         Capability::V1,
@@ -58,6 +60,7 @@ impl Capability {
         Capability::DevFull,
         Capability::Compiler,
         Capability::Ffmpeg,
+        Capability::Python,
         Capability::Calm,
     ];
 
@@ -76,6 +79,7 @@ impl Capability {
             Capability::DevFull => "dev-full",
             Capability::Compiler => "c-compiler",
             Capability::Ffmpeg => "ffmpeg",
+            Capability::Python => "python3",
             Capability::Calm => "calm",
         }
     }
@@ -106,6 +110,7 @@ impl Capability {
             Capability::DevFull => fs::metadata("/dev/full").is_ok(),
             Capability::Compiler => has_program("cc"),
             Capability::Ffmpeg => has_program("ffmpeg"),
+            Capability::Python => has_program("python3"),
             Capability::Calm => false,
         }
     }

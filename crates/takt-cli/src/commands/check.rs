@@ -18,7 +18,7 @@ use takt_core::input::Input as Change;
 use takt_core::model::{Domain, PartitionId, Task};
 use takt_core::time::Span;
 use takt_core::utility::Utility;
-use takt_workload::{Driver, Severity, Workload};
+use takt_workload::{Dispatch, Driver, Severity, Workload};
 
 /// Validate a workload and say whether it is schedulable, and by which test
 #[derive(clap::Args, Debug)]
@@ -164,8 +164,7 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
             table(out, &rows)?;
         }
         if let Some(why) = not_realtime(workload).filter(|_| workload.tasks.iter().any(|t| t.cmd.is_some())) {
-            let note = "note: processes get no real-time class by default (`realtime:`), because some CPU may have less than 10 % idle";
-            writeln!(out, "{note}: {why}")?;
+            writeln!(out, "{}: {why}", little_idle(workload, "some CPU may have"))?;
         }
         if let Some(report) = &report {
             print_control(workload, report, out)?;
@@ -198,6 +197,20 @@ fn of_steps(workload: &Workload) -> Option<String> {
     }
     let taken = taken.join(", ");
     (!taken.is_empty()).then(|| format!("note: runtime from `steps`, that of the longest job, at any time: {taken}"))
+}
+
+/// The note about processes on a CPU with little idle time.
+fn little_idle(workload: &Workload, has: &str) -> String {
+    match workload.settings.dispatch {
+        Dispatch::Freeze => {
+            format!(
+                "note: processes get no real-time class by default (`realtime:`), because {has} less than 10 % idle"
+            )
+        }
+        Dispatch::Priority => format!(
+            "note: {has} less than 10 % idle, and real-time throttling then cuts up to 50 ms out of each second (`dispatch: priority`)"
+        ),
+    }
 }
 
 /// Why real-time processes under the online policy may leave too little of a CPU to others. What is only simulated says nothing of
@@ -434,7 +447,10 @@ impl Tables<'_> {
         if !report.cpus_with_10_percent_idle {
             let text =
                 "note: some CPU has less than 10 % idle, so processes get no real-time class by default (`realtime:`)";
-            writeln!(out, "{text}")?;
+            match self.workload.settings.dispatch {
+                Dispatch::Freeze => writeln!(out, "{text}")?,
+                Dispatch::Priority => writeln!(out, "{}", little_idle(self.workload, "some CPU has"))?,
+            }
         }
         for v in &self.guests {
             writeln!(out, "partition {}: {v}", self.name(v.partition))?;

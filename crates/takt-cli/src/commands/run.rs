@@ -20,7 +20,7 @@ use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::{Choice, Signal};
 use takt_trace::Stamped;
-use takt_workload::{Code, Driver, OnCrash, Realtime, Spawn, Workload};
+use takt_workload::{Code, Dispatch, Driver, OnCrash, Realtime, Spawn, Workload};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
@@ -152,19 +152,20 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
     }
     let mut real = workload.clone();
     real.clear_simulated();
-    // What is only simulated, such as a load, says nothing of the room that the real jobs leave.
-    let realtime = realtime(&real);
     let duration = args.duration.or(workload.settings.duration);
     // Counted as in a simulation.
     if real.system.backlog == Backlog::Chronos {
         real.system.horizon = duration.map(|duration| Time::ZERO + duration);
     }
     // Invalid systems are the file's fault and not the machine's, so they are found before anything is tried on it.
-    let engine = crate::input::engine(real.system).map_err(|e| unsuitable(workload, &e))?;
+    let engine = crate::input::engine(real.system.clone()).map_err(|e| unsuitable(workload, &e))?;
+    // What is only simulated, such as a load, says nothing of the room that the real jobs leave.
+    let realtime = realtime(&real)?;
     let plan = Plan {
         name: workload.source.name.clone(),
         share_cpus: args.share_cpus,
         processes,
+        resources: workload.resources.clone(),
         directory: workload.settings.directory.clone(),
         scheduler_cpus: workload.settings.scheduler_cpus,
         scheduler_class: match args.scheduler_class {
@@ -173,10 +174,15 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
         },
         init_timeout: workload.settings.init_timeout,
         realtime,
+        dispatch: match workload.settings.dispatch {
+            Dispatch::Freeze => takt_exec::Dispatch::Freeze,
+            Dispatch::Priority => takt_exec::Dispatch::Priority,
+        },
         on_crash: match workload.settings.on_crash {
             OnCrash::Kill => leftovers::OnCrash::Kill,
             OnCrash::Release => leftovers::OnCrash::Release,
         },
+        changes: real.scenario.changes.clone(),
         duration,
         mechanism: args.mechanism.choice(),
         output_to_stderr: !args.output.for_people(),
@@ -214,26 +220,53 @@ fn crowded(workload: &Workload) -> Option<String> {
 /// that real-time processes fill is throttled by the kernel for 50 ms of each second, in the middle of somebody's window.
 /// And not on PREEMPT_RT: a machine of two CPUs filled by such processes stood still for good when changing a control group
 /// had to wait for the kernel's RCU thread, which in turn waited for a CPU.
-fn realtime(workload: &Workload) -> bool {
+///
+/// # Errors
+/// When the file demands dispatch by priority, and the processes cannot have the class.
+fn realtime(workload: &Workload) -> Result<bool, Failure> {
+    let by_priority = workload.settings.dispatch == Dispatch::Priority;
+    if by_priority {
+        can_dispatch_by_priority(workload.settings.realtime)?;
+    }
     let crowded = crowded(workload);
-    match workload.settings.realtime {
+    Ok(match workload.settings.realtime {
         Realtime::No => false,
-        Realtime::Auto => crowded.is_none() && takt_linux::rt::rt_allowed() && !takt_linux::rt::preempt_rt(),
-        Realtime::Yes => {
+        Realtime::Auto if !by_priority => {
+            crowded.is_none() && takt_linux::rt::rt_allowed() && !takt_linux::rt::preempt_rt()
+        }
+        Realtime::Auto | Realtime::Yes => {
+            let key = if by_priority { "dispatch: priority" } else { "realtime: yes" };
             if takt_linux::rt::preempt_rt() {
-                let text = "warning: `realtime: yes` on a PREEMPT_RT kernel: its own timer and RCU threads have priority 1 \
-                            and can be held up for ever; boot with rcutree.kthread_prio=20 and run chrt -f -p 20 on \
-                            each ktimers thread";
-                let _ = writeln!(io::stderr(), "{text}");
+                let text = "on a PREEMPT_RT kernel: its own timer and RCU threads have priority 1 and can be held up for ever; boot with \
+                            rcutree.kthread_prio=20 and run chrt -f -p 20 on each ktimers thread";
+                let _ = writeln!(io::stderr(), "warning: `{key}` {text}");
             }
             if let Some(why) = crowded {
-                let text = "warning: `realtime: yes`, but the schedule may leave some CPU less than 10 % idle, and then \
-                            real-time throttling cuts up to 50 ms out of each second";
-                let _ = writeln!(io::stderr(), "{text}: {why}");
+                let text = "but the schedule may leave some CPU less than 10 % idle, and then real-time throttling cuts up to 50 ms out \
+                            of each second";
+                let _ = writeln!(io::stderr(), "warning: `{key}`, {text}: {why}");
             }
             true
         }
-    }
+    })
+}
+
+/// Whether the processes can have FIFO priorities.
+fn can_dispatch_by_priority(realtime: Realtime) -> Result<(), Failure> {
+    let (obstacle, fix) = match realtime {
+        Realtime::No => ("the file has `realtime: no`", "remove `realtime: no`"),
+        Realtime::Auto if takt_linux::rt::preempt_rt() => (
+            "`realtime: auto` is no on a PREEMPT_RT kernel",
+            "see the guide, The real-time class of processes, and write `realtime: yes`",
+        ),
+        _ if !takt_linux::rt::rt_allowed() => (
+            "this user may not use it here",
+            "run as root, or: setcap cap_sys_nice=ep $(command -v takt); see `takt doctor`",
+        ),
+        _ => return Ok(()),
+    };
+    let message = format!("`dispatch: priority` needs SCHED_FIFO for the processes, but {obstacle}");
+    Err(Failure::machine(Code::MissingCapability, message, &format!("{fix}; or write `dispatch: freeze`")))
 }
 
 fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> Failure {
@@ -342,6 +375,7 @@ fn writable() -> bool {
 fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Value {
     json!({
         "source": "run", "mechanism": report.mechanism, "scheduler_class": report.scheduler_class, "realtime": realtime,
+        "dispatch": if workload.settings.dispatch == Dispatch::Priority { "priority" } else { "freeze" },
         "ended": match report.ended {
             Ended::Duration => "duration",
             Ended::AllExited => "all exited",

@@ -403,7 +403,7 @@ fn a_key_that_a_driver_ignores_is_reported_where_it_is() {
     let table = "late: abort\n\
                  windows: [{length: 20ms, cpu: 0, sc_partition: A}]\n\
                  partitions: [{name: A, processes: [{cmd: exec takt burn --runtime 1ms, runtime: 1ms, budget: 9ms}]}]\n";
-    let load = "policy: edf\nload: 1.4\ntasks: [{period: 20ms, runtime: 2ms, cmd: exec takt burn --runtime 1ms}]\n";
+    let load = "policy: edf\nload: 1.4\ntasks: [{period: 20ms, runtime: 2ms, cmd: exec sleep 1}]\n";
     let described = "policy: edf\ncosts: {context_switch: 1us}\n\
                      tasks: [{period: 20ms, cmd: exec takt burn --runtime 1ms, runtime: 2ms, execution: 1ms}]\n";
     let frequency = table.replace("late: abort\n", "").replace("cpu: 0,", "cpu: 0, frequency: 1400,");
@@ -469,6 +469,21 @@ fn a_range_after_the_end_of_a_run_is_refused() {
     let done = room.takt(&late).expect(2);
     assert!(done.stderr.contains("error[empty-range]: ") && done.stderr.contains("100ms"), "{}", done.stderr);
     assert!(!room.path("a.svg").exists());
+}
+
+#[test]
+fn exhausted_memory_is_status_1_and_no_backtrace() {
+    let room =
+        Room::with("policy: g-edf\ncpus: 0-63\ntasks: [{name: a, period: 10ms, runtime: 1us, copies: 100000}]\n");
+    let takt = env!("CARGO_BIN_EXE_takt");
+    // Enough for the program, and not for a hundred thousand tasks.
+    let command = format!("ulimit -v 90000; exec '{takt}' sim w.yaml --duration 100ms");
+    let mut shell = std::process::Command::new("sh");
+    let done =
+        shell.args(["-c", &command]).current_dir(room.path("")).env("RUST_BACKTRACE", "1").output().expect("a shell");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("error[out-of-memory]") && !said.contains("backtrace"), "{said}");
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Backend for Simulator {
         "simulator"
     }
     fn outcomes(&self, instance: &Instance) -> Outcomes {
-        takt(instance, &["sim"])
+        takt(instance, "", &["sim"])
     }
 }
 
@@ -98,15 +98,21 @@ impl Backend for Simulator {
 pub(crate) struct Processes {
     mechanism: &'static str,
     stalls: bool,
+    /// Preempted processes stay runnable (`dispatch: priority`).
+    priority: bool,
 }
 
 impl Processes {
     pub(crate) fn new(mechanism: &'static str) -> Processes {
-        Processes { mechanism, stalls: true }
+        Processes { mechanism, stalls: true, priority: false }
+    }
+    /// With dispatch by priority, of instances that give their processes a real-time class.
+    pub(crate) fn by_priority() -> Processes {
+        Processes { mechanism: "v1", stalls: true, priority: true }
     }
     /// On a machine whose time is virtual, where nothing can stall.
     pub(crate) fn virtual_time(mechanism: &'static str) -> Processes {
-        Processes { mechanism, stalls: false }
+        Processes { mechanism, stalls: false, priority: false }
     }
     /// Whether the machine can delay a run.
     pub(crate) fn stalls(&self) -> bool {
@@ -116,18 +122,19 @@ impl Processes {
 
 impl Backend for Processes {
     fn name(&self) -> &'static str {
-        self.mechanism
+        if self.priority { "priority" } else { self.mechanism }
     }
     fn outcomes(&self, instance: &Instance) -> Outcomes {
-        takt(instance, &["run", "--mechanism", self.mechanism])
+        let dispatch = if self.priority { "dispatch: priority\n" } else { "" };
+        takt(instance, dispatch, &["run", "--mechanism", self.mechanism])
     }
 }
 
-/// Runs `takt`, and reads its summary and its trace.
-fn takt(instance: &Instance, command: &[&str]) -> Outcomes {
+/// Runs `takt` on an instance with further keys, and reads its summary and its trace.
+fn takt(instance: &Instance, keys: &str, command: &[&str]) -> Outcomes {
     let room = tempfile::Builder::new().prefix("takt-test-").tempdir().expect("a directory");
     let path = |name: &str| room.path().join(name);
-    fs::write(path("w.yaml"), &instance.text).expect("a file");
+    fs::write(path("w.yaml"), format!("{keys}{}", instance.text)).expect("a file");
     // A virtual machine has the program elsewhere.
     let program = std::env::var("TAKT_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_takt").into());
     let duration = instance.duration.to_string();
@@ -173,6 +180,10 @@ fn order(trace: &Trace) -> Vec<String> {
             }
             RecordKind::LateSignal { task, job } => Some(format!("{} signals {job} late", names[task.index()])),
             RecordKind::Handler { task, job, .. } => Some(format!("{} handles {job}", names[task.index()])),
+            RecordKind::Lock { task, granted: false, .. } => Some(format!("{} waits for a lock", names[task.index()])),
+            RecordKind::Call { task, job, granted, .. } => {
+                Some(format!("{} calls in {job} {granted}", names[task.index()]))
+            }
             _ => None,
         });
     }

@@ -38,6 +38,12 @@ struct Shape {
     /// What is added to each task.
     keys: &'static str,
     handler: bool,
+    /// The middle third of a job is a critical section of this resource.
+    locks: bool,
+    /// Every second job asks for another period or runtime.
+    calls: bool,
+    /// The programs signal completions only.
+    signals: bool,
 }
 
 enum Kind {
@@ -64,13 +70,14 @@ struct Family {
 
 const SLACK: Span = Span::from_us(400);
 /// On all CPUs of a machine its other work meets the processes, which have no real-time class there.
-const SHARED: Span = Span::from_us(800);
+const WIDE: Span = Span::from_us(800);
 /// Starting a program takes CPU time of its job.
 const START: Span = Span::from_us(3500);
 
 fn online(name: &'static str, head: &'static str, shape: Shape) -> Family {
     let cpus = if head.contains("cpus: 0-1") { 2 } else { 1 };
-    let slack = if cpus == 2 { SHARED } else { SLACK };
+    // A job that waits for a critical section bears what is added to that, too.
+    let slack = if cpus == 2 || shape.locks || shape.calls { WIDE } else { SLACK };
     Family { name, head, cpus, kind: Kind::Online(shape), slack }
 }
 
@@ -85,8 +92,12 @@ const OVER: Shape = Shape {
     reservation: false,
     keys: "",
     handler: false,
+    locks: false,
+    calls: false,
+    signals: false,
 };
 const WORTH: Shape = Shape { utility: true, ..OVER };
+const LOCKS: Shape = Shape { locks: true, load: (90, 150), keys: ", on_abort: signal", ..OVER };
 const TWO_CPUS: Shape = Shape { tasks: 4, load: (210, 330), utility: true, ..OVER };
 
 fn families() -> Vec<Family> {
@@ -121,6 +132,59 @@ fn families() -> Vec<Family> {
         online("grub", "policy: grub", reserved),
         online("signal", "policy: edf\nlate: abort", Shape { keys: ", on_abort: signal", ..OVER }),
         online("handler", "policy: edf\nlate: abort", Shape { handler: true, ..OVER }),
+        online("signals-only", "policy: edf\nlate: abort", Shape { signals: true, keys: ", on_abort: signal", ..OVER }),
+        online("signals-only-continue", "policy: rm", Shape { signals: true, load: (110, 150), ..OVER }),
+        online("edf-locks", "policy: edf\nlocking: fifo\nlate: abort", LOCKS),
+        online("edf-locks-continue", "policy: edf\nlocking: inheritance", Shape { keys: "", ..LOCKS }),
+        online("edf-locks-handler", "policy: edf\nlocking: inheritance\nlate: abort", Shape { handler: true, ..LOCKS }),
+        online("rm-locks", "policy: rm\nlocking: inheritance\nlate: abort", LOCKS),
+        online("rm-locks-fifo", "policy: rm\nlocking: fifo\nlate: abort", LOCKS),
+        online("dm-locks", "policy: dm\nlocking: inheritance\nlate: abort", Shape { constrained: true, ..LOCKS }),
+        online("dm-ceiling", "policy: dm\nlocking: ceiling\nlate: abort", Shape { constrained: true, ..LOCKS }),
+        online("fp-locks", "policy: fp\nlocking: inheritance\nlate: abort", Shape { priority: true, ..LOCKS }),
+        online("fp-ceiling", "policy: fp\nlocking: ceiling\nlate: abort", Shape { priority: true, ..LOCKS }),
+        online("fp-ceiling-continue", "policy: fp\nlocking: ceiling", Shape { priority: true, keys: "", ..LOCKS }),
+        online(
+            "fp-locks-finish",
+            "policy: fp\nlocking: inheritance\nlate: abort",
+            Shape { priority: true, keys: ", on_abort: finish", ..LOCKS },
+        ),
+        online("fifo-locks", "policy: fifo\nlate: abort", LOCKS),
+        online("np-edf-locks", "policy: np-edf\nlate: abort", LOCKS),
+        online("dasa-locks", "policy: dasa\nlate: abort", Shape { utility: true, ..LOCKS }),
+        online("dasa-nd-locks", "policy: dasa-nd\nlate: abort", Shape { utility: true, ..LOCKS }),
+        online("gus-locks", "policy: gus\nlate: abort", Shape { utility: true, ..LOCKS }),
+        online("lbesa-locks", "policy: lbesa\nlate: abort", Shape { utility: true, ..LOCKS }),
+        online("hvdf-locks", "policy: hvdf\nlate: abort", Shape { utility: true, ..LOCKS }),
+        online("edf-calls", "policy: edf\nlate: abort", Shape { calls: true, ..OVER }),
+        online("rm-calls", "policy: rm\nlate: abort", Shape { calls: true, ..OVER }),
+        online("fp-calls", "policy: fp\nlate: abort", Shape { calls: true, priority: true, ..OVER }),
+        online("cbs-calls", "policy: {name: cbs, enforcement: hard}\nlate: abort", Shape { calls: true, ..reserved }),
+        online("fcbs-calls", "policy: fcbs\nlate: abort", Shape { calls: true, ..reserved }),
+        online("switch-rm", "policy: edf\nlate: abort\nchanges: [{at: 81ms, policy: rm}]", OVER),
+        online(
+            "switch-edf",
+            "policy: rm\nlate: abort\nchanges: [{at: 63.3ms, policy: edf}, {at: 121ms, policy: rm}]",
+            OVER,
+        ),
+        online("switch-dasa", "policy: edf\nlate: abort\nchanges: [{at: 71ms, policy: dasa}]", WORTH),
+        online("switch-hvdf", "policy: dasa\nlate: abort\nchanges: [{at: 90.7ms, policy: hvdf}]", WORTH),
+        online(
+            "retimed",
+            "policy: edf\nlate: abort\nchanges: [{at: 75ms, task: t0, period: 55ms}, {at: 140ms, task: t1, period: 60ms}]",
+            OVER,
+        ),
+        online(
+            "leaves",
+            "policy: edf\nlate: abort\nchanges: [{at: 66ms, task: t1, leave: yes}, {at: 131ms, task: t1, enter: yes}]",
+            OVER,
+        ),
+        online("load", "policy: edf\nlate: abort\nload: 1.4", Shape { load: (80, 140), ..OVER }),
+        online(
+            "load-ramp",
+            "policy: rm\nlate: abort\nload: {points: [[0ms, 0.7], [100ms, 1.6], [200ms, 0.9]]}",
+            Shape { load: (90, 140), ..OVER },
+        ),
         online("g-edf", "policy: g-edf\ncpus: 0-1\nlate: abort", TWO_CPUS),
         online("p-edf", "policy: p-edf\ncpus: 0-1\nlate: abort", TWO_CPUS),
         online("gmua", "policy: gmua\ncpus: 0-1\nlate: abort", TWO_CPUS),
@@ -298,8 +362,41 @@ fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str) {
             text.push_str(", handler: 1.5ms");
         }
         text.push_str(shape.keys);
-        writeln!(text, ", init: yes, cmd: exec takt burn --runtime {}{handler}}}", ms(need)).expect("text");
+        if let Some(steps) = steps(draws, shape, need, period, n) {
+            writeln!(text, ", steps: [{steps}], init: yes, cmd: \"exec takt burn --steps '{steps}'{handler}\"}}")
+                .expect("text");
+            continue;
+        }
+        let env = if shape.signals { "env -u TAKT_CLIENT " } else { "" };
+        writeln!(text, ", init: yes, cmd: exec {env}takt burn --runtime {}{handler}}}", ms(need)).expect("text");
     }
+}
+
+/// The steps of a task of such a shape, if it has any.
+fn steps(draws: &mut Draws, shape: Shape, need: u64, period: u64, n: usize) -> Option<String> {
+    if shape.locks {
+        let section = (need / 3).max(4);
+        let (before, after) = (draws.number(1, need - section - 2), need - section);
+        // Two of three tasks end with their critical sections.
+        let (before, after) = if n == 2 { (after, 0) } else { (before, after - before) };
+        let tail = if after > 0 { format!(", run {}", ms(after)) } else { String::new() };
+        return Some(format!("run {}, lock r, run {}, unlock r{tail}", ms(before), ms(section)));
+    }
+    if shape.calls && n != 1 {
+        let other = period * draws.number(11, 15) / 10;
+        let (first, call) = match n {
+            0 => (period, format!("set-period {}", ms(other))),
+            _ => (period, format!("set-runtime {}", ms(need * 9 / 10))),
+        };
+        let back = if n == 0 { format!("set-period {}", ms(first)) } else { format!("set-runtime {}", ms(need)) };
+        let (half, rest) = (need / 2, need - need / 2);
+        return Some(format!(
+            "run {half}, {call}, run {rest}, wait-period, run {half}, {back}, run {rest}",
+            half = ms(half),
+            rest = ms(rest)
+        ));
+    }
+    None
 }
 
 fn table(text: &mut String, draws: &mut Draws, signals: bool, slice: bool) {

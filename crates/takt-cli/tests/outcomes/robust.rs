@@ -1,8 +1,9 @@
 //! Whether the outcomes of a workload depend on microseconds.
 
 use takt_core::engine::Engine;
-use takt_core::model::{Completion, Execution, Handler, OnAbort, Task};
+use takt_core::model::{Completion, Execution, Handler, OnAbort, Step, Task};
 use takt_core::record::{Outcome, Record, RecordKind};
+use takt_core::rng::draw_up_to;
 use takt_core::scenario::Scenario;
 use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
@@ -25,6 +26,8 @@ struct Disturbance {
     late: Span,
     /// Releases and deadlines are noticed at multiples of this, so that what is due at nearly the same time coincides.
     tick: Span,
+    /// A program that receives the signal of an abort has no handler but its own.
+    plain: bool,
     seed: u64,
 }
 
@@ -59,6 +62,12 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass 
     if !jobless && (sum.1 == 0 || sum.0 == 0 && base.1.len() > 1) {
         return false;
     }
+    // A return that takes no time changes nothing.
+    let plain = course(&workload, duration, Disturbance { plain: true, ..Disturbance::default() });
+    let ends = |course: &Course| course.1.iter().map(|c| (c.completed, c.met, c.missed, c.aborted)).collect::<Vec<_>>();
+    if ends(&plain) != ends(&base) {
+        return false;
+    }
     // What few workloads bear comes first, for the sake of the others.
     let mut disturbed: Vec<Disturbance> = [(20, pass, 17), (15, us(80), 3)]
         .map(|(slower, scheduler, seed)| {
@@ -68,7 +77,10 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass 
         .to_vec();
     disturbed.extend([
         Disturbance { longer: us(-20), ..Disturbance::default() },
+        // More is not always worse: another job may be shed.
         Disturbance { longer: slack / 4, ..Disturbance::default() },
+        Disturbance { longer: slack / 2, ..Disturbance::default() },
+        Disturbance { longer: slack * 3 / 4, ..Disturbance::default() },
         Disturbance { longer: slack, ..Disturbance::default() },
         Disturbance { switch, ..Disturbance::default() },
         Disturbance { late: us(150), seed: 1, ..Disturbance::default() },
@@ -93,26 +105,34 @@ pub(crate) fn is_robust(text: &str, duration: Span, Bears { slack, switch, pass 
 }
 
 fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Course {
-    let Disturbance { longer, varies, slower, switch, scheduler, returns, late, tick, seed } = disturbance;
+    let Disturbance { longer, varies, slower, switch, scheduler, returns, late, tick, plain, seed } = disturbance;
     let mut system = workload.system.clone();
     // Budgets with jitter would be drawn by another seed, too; no instance has any.
     system.seed = seed;
     (system.timing.lateness, system.timing.tick) = (late, tick);
-    for task in &mut system.tasks {
-        if let Some(need) = need(task) {
+    for (n, task) in (0..).zip(&mut system.tasks) {
+        if !task.program.steps.is_empty() {
+            let total = task.program.steps.iter_mut().filter_map(run).fold(Span::ZERO, |sum, span| sum + *span);
+            let extra = longer + Span::from_ns(draw_up_to(varies.ns() as u64, seed, 7, n) as i64);
+            for span in task.program.steps.iter_mut().filter_map(run) {
+                let part = extra.ns() * span.ns() / total.ns().max(1);
+                *span = (*span + Span::from_ns(part) + *span * slower / 1000).max(Span::from_ns(1));
+            }
+        } else if let Some(need) = need(task) {
             let least = (need + longer + need * slower / 1000).max(Span::from_ns(1));
             task.program.execution = Execution::Uniform { least, most: least + varies };
         }
-        if task.on_abort == OnAbort::Signal && task.handler.is_none() {
+        if task.on_abort == OnAbort::Signal && task.handler.is_none() && !plain {
             task.handler = Some(Handler { runtime: Span::from_ns(1) + returns, deadline: None, utility: 0 });
         }
         if let Some(handler) = &mut task.handler {
             handler.runtime = (handler.runtime + longer).max(Span::from_ns(1));
         }
     }
-    let mut scenario = Scenario::default();
+    let changes = workload.scenario.changes.clone();
+    let mut scenario = Scenario { changes, ..Scenario::default() };
     (scenario.costs.context_switch, scenario.costs.scheduler) = (switch, scheduler);
-    let mut engine = Engine::new(system).expect("a sound workload");
+    let mut engine = Engine::with_registry(system, takt_workload::registry().clone()).expect("a sound workload");
     let mut records: Vec<Record> = Vec::new();
     takt_sim::simulate(&mut engine, &scenario, duration, &mut records, |_: Time| ());
     let mut begun = std::collections::HashSet::new();
@@ -133,6 +153,8 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
         RecordKind::Behind { task, job, .. } => Some(("behind", task.0, job)),
         RecordKind::LateSignal { task, job } => Some(("late", task.0, job)),
         RecordKind::Handler { task, job, .. } => Some(("handler", task.0, job)),
+        RecordKind::Lock { task, granted: false, .. } => Some(("waits", task.0, 0)),
+        RecordKind::Call { task, job, granted, .. } => Some((if granted { "granted" } else { "refused" }, task.0, job)),
         _ => None,
     };
     let order = records.iter().filter_map(happened).collect();
@@ -140,6 +162,11 @@ fn course(workload: &Workload, duration: Span, disturbance: Disturbance) -> Cour
     let tasks = (0..engine.system().tasks.len() as u32).map(takt_core::model::TaskId);
     let counts = tasks.map(|task| neutral(engine.counts(task))).collect();
     (order, counts)
+}
+
+/// The execution time of a step.
+fn run(step: &mut Step) -> Option<&mut Span> {
+    if let Step::Run(span) = step { Some(span) } else { None }
 }
 
 /// What each job of the task needs, if that is said.

@@ -1,8 +1,10 @@
 mod children;
+mod clients;
 mod ends;
 mod jobs;
 mod kernel;
 mod online;
 mod order;
+mod priority;
 mod protocol;
 mod replay;

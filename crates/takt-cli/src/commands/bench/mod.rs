@@ -3,6 +3,7 @@
 
 mod analyze;
 mod bare;
+pub(super) mod calls;
 pub(crate) mod deadline;
 pub(crate) mod decide;
 mod decode;
@@ -33,6 +34,7 @@ pub(crate) struct Args {
 enum Bench {
     Latency(latency::Args),
     Overhead(overhead::Args),
+    Calls(calls::Args),
     Startup(startup::Args),
     Misses(misses::Args),
     Simulate(simulate::Args),
@@ -47,6 +49,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.bench {
         Bench::Latency(args) => latency::run(args),
         Bench::Overhead(args) => overhead::run(args),
+        Bench::Calls(args) => calls::run(args),
         Bench::Startup(args) => startup::run(args),
         Bench::Misses(args) => misses::run(args),
         Bench::Simulate(args) => simulate::run(args),

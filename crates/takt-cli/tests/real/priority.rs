@@ -1,0 +1,152 @@
+//! Dispatch by priority (`dispatch: priority`) over real processes.
+
+use crate::common::{Room, attempts, ensure, has_cpus, mechanisms};
+use crate::machine::{Capability, on_cpus, skip};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+const HEAD: &str = "policy: edf\ncpus: 0\nrealtime: yes\ndispatch: priority\ntasks:\n";
+
+/// Each job of `long` is preempted by two jobs of `short`. Both finish far from their deadlines.
+const PREEMPTED: &str = "\
+    - {name: short, cmd: 'echo $$ > short.pid; exec takt burn --runtime 4ms --init 1ms', init: yes, period: 20ms, runtime: 4ms}\n\
+    - {name: long, cmd: 'echo $$ > long.pid; exec takt burn --runtime 30ms --init 1ms', init: yes, period: 100ms, offset: 10ms, runtime: 30ms}\n";
+
+fn has_real_time() -> bool {
+    let has = takt_linux::rt::rt_allowed() && !takt_linux::rt::preempt_rt();
+    if !has {
+        skip(Capability::RealTime, "dispatch by priority needs SCHED_FIFO");
+    }
+    has
+}
+
+fn counts(run: &Value) -> Vec<[Option<u64>; 5]> {
+    let of = |task: &Value| ["released", "completed", "met", "missed", "aborted"].map(|key| task[key].as_u64());
+    run["tasks"].as_array().unwrap().iter().map(of).collect()
+}
+
+/// The state of a process and its real-time priority (proc_pid_stat(5)).
+fn seen(room: &Room, file: &str) -> Option<(char, u32)> {
+    let pid = std::fs::read_to_string(room.path(file)).ok()?;
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    Some((fields.next()?.chars().next()?, fields.nth(36)?.parse().ok()?))
+}
+
+#[test]
+fn a_preempted_process_stays_runnable_below_the_other_one() {
+    on_cpus(|| {
+        if !has_real_time() || !has_cpus(2) {
+            return;
+        }
+        for mechanism in mechanisms() {
+            let room = Room::with(&format!("{HEAD}{PREEMPTED}"));
+            let sim = room.takt(&["sim", "w.yaml", "--duration", "1s", "--json"]).json();
+            attempts(5, || {
+                let run = room.start(&["run", "w.yaml", "--duration", "1s", "--mechanism", mechanism, "--json"]);
+                let end = Instant::now() + Duration::from_secs(1);
+                let mut preempted = 0;
+                while Instant::now() < end {
+                    // `long` is read first and last, so that it does not begin in between.
+                    let all = [seen(&room, "long.pid"), seen(&room, "short.pid"), seen(&room, "long.pid")];
+                    if let [Some(('R', low)), Some(('R', high)), Some(('R', still))] = all
+                        && (low, still) == (10, 10)
+                        && (11..70).contains(&high)
+                    {
+                        preempted += 1;
+                    }
+                    std::thread::sleep(Duration::from_micros(300));
+                }
+                let run = run.wait().json();
+                println!("{mechanism}: both were runnable in {preempted} samples; switches {}", run["switch_ns"]);
+                assert_eq!(run["dispatch"], "priority");
+                assert!(!run["notes"].to_string().contains("by freezing"), "{run}");
+                ensure(counts(&run) == counts(&sim), || format!("{mechanism}: {run}"))?;
+                ensure(run["preemptions"] == sim["preemptions"], || format!("{mechanism}: {run}"))?;
+                ensure(preempted >= 5, || format!("{mechanism}: both were runnable in {preempted} samples"))
+            });
+        }
+    });
+}
+
+#[test]
+fn a_process_that_spins_past_its_budget_is_frozen() {
+    on_cpus(|| {
+        if !has_real_time() {
+            return;
+        }
+        for mechanism in mechanisms() {
+            let room = Room::with(&format!(
+                "{HEAD}\
+                 - {{name: good, cmd: exec takt burn --runtime 3ms --init 1ms, init: yes, period: 50ms, runtime: 4ms, budget: 8ms}}\n\
+                 - {{name: bad, cmd: exec takt burn --runtime 1s --init 1ms, init: yes, period: 100ms, offset: 5ms, runtime: 4ms, budget: 6ms}}\n"
+            ));
+            attempts(5, || {
+                let run = room.takt(&["run", "w.yaml", "--duration", "1s", "--mechanism", mechanism, "--json"]).json();
+                let expected = [[20, 20, 20, 0, 0], [10, 0, 0, 10, 10]].map(|counts| counts.map(Some));
+                ensure(counts(&run) == expected, || format!("{mechanism}: {run}"))?;
+                let used = run["tasks"][1]["cpu_ns"].as_u64();
+                println!("{mechanism}: the process with ten budgets of 6 ms used {used:?} ns");
+                ensure(used.is_some_and(|used| used < 90_000_000), || format!("{mechanism}: {run}"))
+            });
+        }
+    });
+}
+
+/// Its threads have priorities of their own, so it is frozen when it is preempted.
+#[test]
+fn a_process_that_starts_others_is_preempted_by_freezing() {
+    on_cpus(|| {
+        if !has_real_time() {
+            return;
+        }
+        for mechanism in mechanisms() {
+            let more = PREEMPTED.replace("'echo $$ > long.pid; exec", "'sleep 100 & exec");
+            let room = Room::with(&format!("{HEAD}{more}"));
+            let sim = room.takt(&["sim", "w.yaml", "--duration", "1s", "--json"]).json();
+            attempts(5, || {
+                let run = room.takt(&["run", "w.yaml", "--duration", "1s", "--mechanism", mechanism, "--json"]).json();
+                assert!(run["notes"].to_string().contains("several threads or processes: long"), "{mechanism}: {run}");
+                ensure(counts(&run) == counts(&sim), || format!("{mechanism}: {run}"))
+            });
+        }
+    });
+}
+
+/// A preempted process stays bound to its CPU, and migrates when it is dispatched on the other one.
+#[test]
+fn a_global_policy_decides_as_simulated() {
+    on_cpus(|| {
+        if !has_real_time() || !has_cpus(2) {
+            return;
+        }
+        for mechanism in mechanisms() {
+            let task = |name: &str, runtime: u32, period: u32, offset: u32| {
+                format!(
+                    "- {{name: {name}, cmd: exec takt burn --runtime {runtime}ms --init 1ms, init: yes, period: {period}ms, \
+                     offset: {offset}ms, runtime: {runtime}ms}}\n"
+                )
+            };
+            let tasks =
+                [task("a", 4, 20, 0), task("b", 6, 30, 3), task("c", 30, 100, 5), task("d", 40, 120, 5)].concat();
+            let head = HEAD.replace("policy: edf\ncpus: 0\n", "policy: g-edf\ncpus: 0-1\n");
+            let room = Room::with(&format!("{head}{tasks}"));
+            let sim = room.takt(&["sim", "w.yaml", "--duration", "1s", "--json"]).json();
+            assert!(sim["migrations"].as_u64() > Some(5), "{sim}");
+            attempts(5, || {
+                let run = room.takt(&["run", "w.yaml", "--duration", "1s", "--mechanism", mechanism, "--json"]).json();
+                ensure(counts(&run) == counts(&sim), || format!("{mechanism}: {run}"))?;
+                ensure(run["migrations"] == sim["migrations"], || format!("{mechanism}: {run}"))
+            });
+        }
+    });
+}
+
+#[test]
+fn without_the_class_nothing_starts() {
+    let text = format!("{HEAD}- {{name: a, cmd: touch began, period: 20ms, runtime: 1ms}}\n");
+    let room = Room::with(&text.replace("realtime: yes", "realtime: no"));
+    let run = room.takt(&["run", "w.yaml", "--duration", "100ms"]).expect(3);
+    assert!(run.stderr.contains("needs SCHED_FIFO") && run.stderr.contains("fix: remove"), "{}", run.stderr);
+    assert!(!room.path("began").exists());
+}
