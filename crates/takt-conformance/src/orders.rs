@@ -15,7 +15,7 @@ use crate::{fair, servers};
 use std::collections::BTreeMap;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
-use takt_core::model::{Locking, Scope, TaskId};
+use takt_core::model::{Locking, Scope, TaskId, Terms};
 use takt_core::policies::split::{Routes, assign::Split};
 use takt_core::policy::{Build, Registry};
 use takt_core::record::{JobId, Place, Record, RecordKind};
@@ -54,6 +54,8 @@ pub(crate) struct Orders {
     fair: fair::Fair,
     /// By task: whether semi-partitioned scheduling splits it; `None` if that is not known.
     split: Vec<Option<bool>>,
+    /// By task: its terms after the last step.
+    terms: Vec<Option<Terms>>,
     /// How often a waiting job was compared with one that ran.
     pub(crate) compared: u64,
 }
@@ -71,7 +73,7 @@ impl Orders {
             came: false,
             unsure: false,
         };
-        Orders { lines: vec![line; tasks], split: vec![None; tasks], ..Orders::default() }
+        Orders { lines: vec![line; tasks], split: vec![None; tasks], terms: vec![None; tasks], ..Orders::default() }
     }
 
     /// A step has been made.
@@ -91,6 +93,12 @@ impl Orders {
             if let Input::Retime { task, .. } | Input::Call { task, .. } = *input {
                 seen[task.index()].retimed += 1;
             }
+        }
+        let terms = engine.system().tasks.iter().map(|task| Some(task.terms())).collect();
+        let before = core::mem::replace(&mut self.terms, terms);
+        for (seen, (before, after)) in seen.iter_mut().zip(before.iter().zip(&self.terms)) {
+            // The end of a job may carry out what was asked for earlier.
+            seen.other_terms = seen.retimed > 0 || before.is_some() && before != after;
         }
         let begins: Vec<bool> = (0..self.lines.len()).map(|t| ledger.begins_anew(t)).collect();
         if begins.contains(&true) {
@@ -188,7 +196,7 @@ impl Orders {
             let domain = ledger.domain_of(task);
             let tasks: Vec<TaskId> =
                 (0..begins.len()).map(|t| TaskId(t as u32)).filter(|t| ledger.domain_of(*t) == domain).collect();
-            if tasks.iter().any(|t| seen[t.index()].retimed > 0) {
+            if tasks.iter().any(|t| seen[t.index()].other_terms) {
                 self.split[index] = None;
                 continue;
             }

@@ -104,6 +104,8 @@ pub(crate) struct Seen {
     pub(crate) left: bool,
     /// Other terms were asked for.
     pub(crate) retimed: u32,
+    /// Its terms are others, or were asked for.
+    pub(crate) other_terms: bool,
 }
 
 /// Whether no CPU that the task may use idles while its job is ready.

@@ -66,3 +66,27 @@ fn who_asks_for_other_terms_hears_what_the_policy_says() {
     let done = Input::Complete { task: A, job: 0 };
     assert_eq!(step(&mut engine, 3, &[done, small]), [to_small(Answer::Refused)], "nobody asks without a job");
 }
+
+/// A and B have the ranks 100 and 150 by period; a third task has 120 and no resource. A waits for what B holds.
+#[test]
+fn other_terms_of_a_waiting_job_change_what_the_holder_inherits() {
+    let task = |period, offset| Task {
+        arrival: Arrival::Periodic { offset: Span::from_ns(offset), period: Span::from_ns(period) },
+        runtime: Some(Span::from_ns(10)),
+        ..Task::default()
+    };
+    let policy = Registry::standard().spec("rm").expect("a policy of Takt");
+    let tasks = vec![task(100, 2), task(150, 0), task(120, 4)];
+    let system = System { tasks, resources: 1, locking: Locking::Inheritance, ..System::new(CpuSet::first(1), policy) };
+    let mut engine = Engine::new(system).expect("a system that runs");
+    let runs = |engine: &Engine| (0..3).map(TaskId).find(|task| engine.place_of(*task).is_some());
+    step(&mut engine, 0, &[]);
+    step(&mut engine, 1, &[Input::Lock { task: B, resource: R }]);
+    step(&mut engine, 2, &[]);
+    assert_eq!(runs(&engine), Some(A));
+    step(&mut engine, 3, &[Input::Lock { task: A, resource: R }]);
+    step(&mut engine, 4, &[]);
+    assert_eq!(runs(&engine), Some(B), "B has inherited 100");
+    step(&mut engine, 5, &[Input::Call { task: A, call: Call::Period(Span::from_ns(140)) }]);
+    assert_eq!(runs(&engine), Some(TaskId(2)), "B has inherited 140");
+}

@@ -598,7 +598,12 @@ impl<O: Ordering> Policy for Scoped<O> {
             }
             Event::Timer { timer, .. } => self.timer(usize::from(timer - self.first_timer), cx),
             Event::Changed { task } if O::BY_TERMS => {
-                if let Some(own) = self.own_urgency(task) {
+                let own = match &self.sharing {
+                    // A job that waits for a resource is not queued, and the holder inherits its urgency.
+                    Some(sharing) => cx.job(task).map(|_| sharing.own(task)),
+                    None => self.own_urgency(task),
+                };
+                if let Some(own) = own {
                     let rank = self.ordering.rank(task, cx);
                     self.rank_anew(task, Urgency { rank, ..own }, cx);
                 }
