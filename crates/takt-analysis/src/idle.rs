@@ -137,7 +137,8 @@ fn share(system: &System, declared: &System, id: TaskId, task: &Task) -> Option<
             }
             most(task).map(|need| ((need.ns() as u64).saturating_mul(jobs), SECOND.ns() as u64))
         }
-        arrival => match (arrival.period(), arrival.first()) {
+        Arrival::Event { distance, .. } if *distance == Span::ZERO => None,
+        arrival => match (arrival.period(), arrival.earliest()) {
             (Some(period), Some(_)) => most(task).map(|need| (need.ns() as u64, period.ns() as u64)),
             // Released by its policy, or never.
             _ => return Some((0, 1)),

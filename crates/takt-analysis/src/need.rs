@@ -97,9 +97,13 @@ pub(crate) fn holds_two(task: &Task) -> bool {
     })
 }
 
-/// Whether its jobs come at listed instants, and there is one.
-pub(crate) fn is_listed(task: &Task) -> bool {
-    matches!(&task.arrival, Arrival::Listed { instants } if !instants.is_empty())
+/// Whether its jobs come at listed instants, and there is one; or by events that may come at once.
+pub(crate) fn is_irregular(task: &Task) -> bool {
+    match &task.arrival {
+        Arrival::Listed { instants } => !instants.is_empty(),
+        Arrival::Event { distance, .. } => *distance == Span::ZERO,
+        _ => false,
+    }
 }
 
 /// The least and the most budget that a job of the task can have, for a budget that varies by its jitter.
@@ -116,6 +120,7 @@ pub(crate) const MAY_SKIP: &str =
 pub(crate) fn may_skip(system: &System) -> bool {
     let again = |t: &Task| match &t.arrival {
         Arrival::Listed { instants } => instants.len() > 1,
+        Arrival::Event { .. } => true,
         _ => t.arrival.period().is_some(),
     };
     let skips = matches!(system.backlog, Backlog::Skip | Backlog::Hartstone);
@@ -124,7 +129,7 @@ pub(crate) fn may_skip(system: &System) -> bool {
 
 /// The first of these tasks whose jobs are all missed, since it is declared that its program never signals a completion.
 pub(crate) fn endless(system: &System, tasks: impl IntoIterator<Item = TaskId>) -> Option<TaskId> {
-    let released = |t: &Task| t.deadline.is_some() && t.arrival.first().is_some();
+    let released = |t: &Task| t.deadline.is_some() && t.arrival.earliest().is_some();
     let never = |t: &Task| t.completion == Completion::None && released(t);
     tasks.into_iter().find(|id| never(&system.tasks[id.index()]))
 }

@@ -7,7 +7,7 @@ use crate::global::global;
 use crate::homes::homes;
 use crate::idle;
 use crate::need::{
-    MAY_SKIP, budgets, endless, holds_two, ids, is_listed, least, longest_section, may_skip, most, only_runs, slept,
+    MAY_SKIP, budgets, endless, holds_two, ids, is_irregular, least, longest_section, may_skip, most, only_runs, slept,
     varies, varies_by_itself,
 };
 use crate::parts;
@@ -204,6 +204,15 @@ fn conserves_one_cpu(policy: &PolicySpec) -> bool {
     for_one_cpu && policy.is_work_conserving() && policy.reservations().is_none() && policy.servers().is_none()
 }
 
+/// Whether the time between releases is always the same.
+fn is_regular(task: &Task) -> bool {
+    match task.arrival {
+        Arrival::Sporadic { spread, .. } => spread == Span::ZERO,
+        Arrival::Event { .. } => false,
+        _ => true,
+    }
+}
+
 /// Whether all jobs of a task have the same rank.
 fn has_fixed_priorities(policy: &PolicySpec) -> bool {
     matches!(policy.profile.test, CpuTest::ResponseTimes(_))
@@ -219,7 +228,7 @@ fn holds_up(policy: &PolicySpec) -> bool {
 fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
     let (held_up, servers) = (holds_up(&system.policy), servers::ranking(&system.policy));
     let demand = |(index, task): (usize, &Task)| {
-        let (period, first) = (task.arrival.period()?, task.arrival.first()?);
+        let (period, first) = (task.arrival.period()?, task.arrival.earliest()?);
         let id = TaskId(index as u32);
         let rank = match (system.policy.profile.test, system.policy.order()) {
             (CpuTest::ResponseTimes(rank), _) => rank(&system.policy, task),
@@ -236,7 +245,7 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
             deadline: task.deadline.map(|d| i128::from(d.ns())),
             offset: i128::from((first - Time::ZERO).ns()),
             jitter: i128::from(jitter(&system.policy, task).ns()),
-            regular: !matches!(task.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO),
+            regular: is_regular(task),
             rank,
             // A job that cannot be preempted has begun at least one nanosecond before those that it holds up.
             section: i128::from(if held_up { runtime.ns() - 1 } else { longest_section(task).ns() }),
@@ -280,14 +289,19 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
         }
         (true, _) => {}
     }
-    if system.tasks.iter().any(|t| is_listed(t) && !disturbs_nobody(system, t)) {
-        return Err("jobs at listed instants are not covered by the tests");
+    if system.tasks.iter().any(|t| is_irregular(t) && !disturbs_nobody(system, t)) {
+        let events =
+            |t: &Task| matches!(t.arrival, Arrival::Event { .. }) && is_irregular(t) && !disturbs_nobody(system, t);
+        return Err(match system.tasks.iter().any(events) {
+            true => "jobs that are released by events without a least `distance` are not covered by the tests",
+            false => "jobs at listed instants are not covered by the tests",
+        });
     }
     let tick = system.timing.tick.ns();
     let on_tick = |span: Span| tick == 0 || span.ns() % tick == 0;
     let aligned = |t: &Task| {
-        let first = t.arrival.first().map_or(Span::ZERO, |first| first - Time::ZERO);
-        let exact = !matches!(t.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO) || tick == 0;
+        let first = t.arrival.earliest().map_or(Span::ZERO, |first| first - Time::ZERO);
+        let exact = is_regular(t) || tick == 0;
         exact && on_tick(first) && t.arrival.period().is_none_or(on_tick)
     };
     if !system.tasks.iter().all(aligned) {
@@ -314,7 +328,7 @@ fn doubts(system: &System) -> Result<Option<&'static str>, &'static str> {
 /// Whether jobs of a task at listed instants come after all those that come again and again and have deadlines, and hold nothing
 /// that these need: under EDF if it has no deadline itself, under fixed priorities if its own is the least.
 fn disturbs_nobody(system: &System, task: &Task) -> bool {
-    let dated = || system.tasks.iter().filter(|t| t.deadline.is_some() && !is_listed(t));
+    let dated = || system.tasks.iter().filter(|t| t.deadline.is_some() && !is_irregular(t));
     match system.policy.preemptive_order() {
         // A server contains whatever its jobs do.
         _ if reserved::isolates(&system.policy) => true,
@@ -328,10 +342,15 @@ fn disturbs_nobody(system: &System, task: &Task) -> bool {
 
 /// A yes is about tasks that come again and again. Of others that have deadlines nothing is known.
 fn beside_listed(system: &System, found: Finding) -> Finding {
-    let late = |(_, t): &(TaskId, &Task)| is_listed(t) && t.deadline.is_some();
+    let late = |(_, t): &(TaskId, &Task)| is_irregular(t) && t.deadline.is_some();
     let listed = (0..).map(TaskId).zip(&system.tasks).filter(late);
-    let told =
-        listed.map(|(id, _)| format!("task {} is released at listed instants, for which there is no test", id.0));
+    let told = listed.map(|(id, task)| {
+        let how = match task.arrival {
+            Arrival::Event { .. } => "by events without a least `distance`",
+            _ => "at listed instants",
+        };
+        format!("task {} is released {how}, for which there is no test", id.0)
+    });
     match first_of(told) {
         Some(why) if found.answer == Answer::Yes => {
             let reason = format!("{why}; the others meet their deadlines in any case");
@@ -349,7 +368,7 @@ fn over_budget(system: &System) -> Option<(TaskId, bool)> {
         exact && t.deadline.is_some() && t.arrival.period().is_some() && least(system, id) > i128::from(largest.ns())
     };
     let over = |(id, t): (TaskId, &Task)| {
-        let (smallest, largest) = budgets(t).filter(|_| t.arrival.first().is_some())?;
+        let (smallest, largest) = budgets(t).filter(|_| t.arrival.earliest().is_some())?;
         // Who never completes by itself uses up every budget.
         most(t).is_none_or(|need| need > smallest).then(|| (id, always(id, t, largest)))
     };
@@ -384,9 +403,8 @@ fn optimal(system: &System, tasks: &[Demand], least: &[Demand]) -> (&'static str
         return no;
     }
     let unknown = |why| ("optimal", Finding::new(Answer::Unknown, Kind::Sufficient, why));
-    let sporadic = |t: &Task| matches!(t.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO);
     let blocks = !system.tasks.iter().all(only_runs);
-    if blocks || system.tasks.iter().any(|t| sporadic(t) || is_listed(t)) {
+    if blocks || system.tasks.iter().any(|t| !is_regular(t) || is_irregular(t)) {
         return beyond("the guarantee of this policy needs periodic jobs that do not block");
     }
     if system.backlog != Backlog::Queue || system.timing != Timing::default() || varies(system) {

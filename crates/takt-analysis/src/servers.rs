@@ -138,6 +138,7 @@ impl Behind {
         let apart = match &task.arrival {
             Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } => *period,
             Arrival::Listed { instants } => instants.windows(2).map(|w| w[1] - w[0]).min().unwrap_or(Span::MAX),
+            Arrival::Event { distance, .. } => *distance,
             Arrival::Activated => Span::MAX,
         };
         let fault = match most(task) {
@@ -146,6 +147,7 @@ impl Behind {
                 Some("is served and sleeps or yields, which is not covered by the tests")
             }
             _ if task.arrival == Arrival::Activated => Some("is released by its policy"),
+            _ if apart <= Span::ZERO => Some("is released by events without a least distance"),
             _ => None,
         };
         self.fault = self.fault.or(fault.map(|why| (id, why)));

@@ -88,7 +88,8 @@ fn streams(system: &System, partition: PartitionId) -> Result<(Supply, Vec<Strea
         let (period, offset, regular) = match task.arrival {
             Arrival::Periodic { offset, period } => (period, offset, true),
             Arrival::Sporadic { offset, period, spread } => (period, offset, spread == Span::ZERO),
-            Arrival::Listed { .. } | Arrival::Activated => {
+            Arrival::Event { distance, .. } if distance > Span::ZERO => (distance, Span::ZERO, false),
+            Arrival::Event { .. } | Arrival::Listed { .. } | Arrival::Activated => {
                 return Err(format!("task {} is neither periodic nor sporadic", id.0));
             }
         };

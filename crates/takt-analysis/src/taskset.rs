@@ -93,9 +93,13 @@ impl TaskSet {
         let count = |t: Span| u64::try_from(t.ns() / unit.ns()).unwrap_or(0);
         let scaled = times.iter().map(|&[c, d, t]| Task { runtime: count(c), deadline: count(d), period: count(t) });
         let mut set = TaskSet::new(scaled.collect(), unit)?;
-        let regular = |t: &model::Task| !matches!(t.arrival, Arrival::Sporadic { spread, .. } if spread > Span::ZERO);
+        let regular = |t: &model::Task| match t.arrival {
+            Arrival::Sporadic { spread, .. } => spread <= Span::ZERO,
+            Arrival::Event { .. } => false,
+            _ => true,
+        };
         let released =
-            |t: &model::Task| Releases { first: t.arrival.first().unwrap_or(Time::ZERO), regular: regular(t) };
+            |t: &model::Task| Releases { first: t.arrival.earliest().unwrap_or(Time::ZERO), regular: regular(t) };
         set.releases = tasks.iter().map(released).collect();
         Ok(set)
     }

@@ -84,6 +84,9 @@ impl Summary<'_> {
             "dispatches": c.dispatches, "preemptions": c.preemptions, "migrations": c.migrations,
             "response_ns": (self.responses[index].count() > 0).then(|| response(&self.responses[index])),
         });
+        if self.workload.is_released_by_events(index) {
+            entry["lost"] = c.lost.into();
+        }
         if let (Some(entry), Value::Object(more)) = (entry.as_object_mut(), more) {
             entry.extend(more);
         }
@@ -222,6 +225,9 @@ impl Summary<'_> {
                     if c.handlers == 1 { "1 handler".to_owned() } else { format!("{} handlers", c.handlers) };
                 remarks.push(format!("note: {handlers} of {name} began"));
             }
+            if c.lost > 0 {
+                remarks.push(format!("note: {} of {name} released no job, as its `queue` was full", events(c.lost)));
+            }
             if c.late_signals > 0 {
                 remarks.push(format!(
                     "note: {name} signalled completion {} after its job was over",
@@ -255,6 +261,10 @@ impl Summary<'_> {
         }
         remarks
     }
+}
+
+fn events(n: u64) -> String {
+    if n == 1 { "1 event".to_owned() } else { format!("{n} events") }
 }
 
 fn times(n: u64) -> String {

@@ -59,6 +59,7 @@ enum Kind {
     Exit,
     Leave,
     Enter,
+    Release,
     Usage,
     Request,
     Return,
@@ -117,6 +118,7 @@ impl Turn {
                 Kind::Exit => Input::Exit { task: any, ending: Ending { regular: true, replaced: false } },
                 Kind::Leave => Input::Leave { task: any },
                 Kind::Enter => Input::Enter { task: any },
+                Kind::Release => Input::Release { task: any },
                 Kind::Usage => {
                     let consumed = engine.job(task).map_or(Span::ZERO, |j| j.consumed.nominal_time());
                     Input::Usage { task, consumed: Work::nominal(consumed - units(1).min(consumed)) }
@@ -167,7 +169,7 @@ impl Turn {
         // What the ledger learns from inputs comes before what ends jobs.
         let rank = |i: &Input| match i {
             Input::Usage { .. } => 0,
-            Input::Retime { .. } => 1,
+            Input::Retime { .. } | Input::Release { .. } => 1,
             i if comes_or_goes(i) => 2,
             Input::Switch { .. } => 3,
             _ => 4,
@@ -219,6 +221,7 @@ fn turns(late: bool, tangled: bool) -> impl Strategy<Value = Vec<Turn>> {
         1 => Just(Kind::Exit),
         1 => Just(Kind::Leave),
         2 => Just(Kind::Enter),
+        5 => Just(Kind::Release),
         1 => Just(Kind::Usage),
         request => Just(Kind::Request),
         give_back => Just(Kind::Return),
@@ -260,6 +263,8 @@ fn arrival() -> impl Strategy<Value = Arrival> {
         2 => (span(0..9), span(2..15), span(0..9))
             .prop_map(|(offset, period, spread)| Arrival::Sporadic { offset, period, spread }),
         1 => listed,
+        1 => (span(0..12), 1u32..4, weighted(0.5, Just(TaskId(0))))
+            .prop_map(|(distance, queue, after)| Arrival::Event { distance, queue, after }),
     ]
 }
 
@@ -417,6 +422,14 @@ fn plain(mut spec: PolicySpec) -> PolicySpec {
 
 /// The system itself if its policies take it, or with plain settings.
 fn accepted(mut system: System) -> System {
+    if let Some(Arrival::Event { after, .. }) = system.tasks.first_mut().map(|task| &mut task.arrival) {
+        *after = None;
+    }
+    if system.backlog == Backlog::Hartstone {
+        for task in system.tasks.iter_mut().filter(|task| matches!(task.arrival, Arrival::Event { .. })) {
+            task.arrival = Arrival::Periodic { offset: units(1), period: units(7) };
+        }
+    }
     if crate::subject::engine(system.clone()).is_err() {
         system.policy = plain(system.policy);
         for guest in system.partitions.iter_mut().filter_map(|p| p.policy.as_mut()) {

@@ -1,6 +1,6 @@
 //! The account of one task: its releases by an independent computation, its jobs and handlers, and what it used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use takt_core::model::*;
 use takt_core::record::{JobId, Outcome, Place};
 use takt_core::stats::Counts;
@@ -43,6 +43,17 @@ pub(crate) struct Moment {
     pub(crate) on_time: bool,
 }
 
+/// The events of a task.
+#[derive(Default, Debug)]
+pub(crate) struct Events {
+    /// When those that wait release their jobs.
+    planned: VecDeque<Time>,
+    /// When the last one did, or will.
+    last: Option<Time>,
+    /// How many were lost in this step of which no record has told yet.
+    pub(crate) lost: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Account {
     id: TaskId,
@@ -74,6 +85,7 @@ pub(crate) struct Account {
     /// Whether its program has ended, regularly or not.
     pub(crate) ended: bool,
     pub(crate) counts: Counts,
+    pub(crate) events: Events,
     pub(crate) follow: Follow,
     /// Since when it queues behind its equals, because it yielded.
     pub(crate) yielded: Option<Time>,
@@ -113,8 +125,9 @@ impl Account {
             next: match &task.arrival {
                 Arrival::Periodic { offset, .. } | Arrival::Sporadic { offset, .. } => Some(Time::ZERO + *offset),
                 Arrival::Listed { instants } => instants.first().map(|i| Time::ZERO + *i),
-                Arrival::Activated => None,
+                Arrival::Event { .. } | Arrival::Activated => None,
             },
+            events: Events::default(),
             since: Time::ZERO,
             back: false,
             anew: false,
@@ -172,8 +185,27 @@ impl Account {
                 Some(next)
             }
             Arrival::Listed { instants } => instants.get(job as usize + 1).map(|i| Time::ZERO + *i),
+            Arrival::Event { .. } => self.events.planned.front().copied(),
             Arrival::Activated => None,
         }
+    }
+
+    /// An event asks for a job.
+    pub(crate) fn event(&mut self, now: Time) {
+        let Arrival::Event { distance, queue, .. } = self.task.arrival else { return };
+        if self.gone {
+            return;
+        }
+        let current = self.handler.is_none() && !self.open.is_empty();
+        let waiting = self.events.planned.len() + self.open.len() - usize::from(current);
+        if waiting >= queue as usize {
+            self.events.lost += 1;
+            return;
+        }
+        let at = self.events.last.map_or(now, |last| now.max(last + distance));
+        self.events.last = Some(at);
+        self.events.planned.push_back(at);
+        self.next = self.events.planned.front().copied();
     }
 
     pub(crate) fn release(&mut self, job: JobId, deadline: Option<Time>, at: Time, moment: Moment) {
@@ -191,6 +223,7 @@ impl Account {
             }
             planned = self.next.unwrap_or_else(|| panic!("job {job} of {id:?} was not planned: {self:?}"));
             assert_eq!((job, deadline), (self.next_job, self.task.deadline.map(|d| planned + d)), "{id:?}");
+            self.events.planned.pop_front();
             self.next = self.after(job, planned);
             self.last = (job, planned);
             let due = planned.round_up(tick);
@@ -480,6 +513,7 @@ impl Account {
         self.leaving = false;
         self.follow = Follow::default();
         self.next = None;
+        self.events.planned.clear();
     }
 
     /// It comes back, if it was gone.
@@ -495,7 +529,7 @@ impl Account {
                 self.next_job = self.next_job.max(missed as u64);
                 instants.get(self.next_job as usize).map(|i| Time::ZERO + *i)
             }
-            Arrival::Activated => None,
+            Arrival::Event { .. } | Arrival::Activated => None,
         };
     }
 
@@ -503,6 +537,7 @@ impl Account {
     pub(crate) fn settled(&mut self, now: Time) {
         self.anew = false;
         assert_eq!(self.follow, Follow::default(), "{:?} at {now}", self.id);
+        assert_eq!(self.events.lost, 0, "{:?} lost an event at {now} in silence", self.id);
         let (late, backlog, tick) = self.rules;
         let silent = backlog == Backlog::Hartstone && self.current().is_some();
         let lacking = !self.gone && !silent && self.next.is_some_and(|at| at.round_up(tick) <= now);

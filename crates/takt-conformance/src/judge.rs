@@ -110,6 +110,7 @@ impl Ledger {
         for input in inputs {
             match *input {
                 Input::Enter { task } => self.accounts[task.index()].enters(now),
+                Input::Release { task } => self.accounts[task.index()].event(now),
                 Input::Leave { task } => {
                     let a = &mut self.accounts[task.index()];
                     a.leaving = !a.gone;
@@ -206,6 +207,16 @@ impl Ledger {
         }
     }
 
+    /// A job of the task is completed, which is an event for others.
+    fn completed(&mut self, task: TaskId) {
+        let now = self.moment.now;
+        for account in &mut self.accounts {
+            if matches!(account.task.arrival, Arrival::Event { after, .. } if after == Some(task)) {
+                account.event(now);
+            }
+        }
+    }
+
     fn record(&mut self, record: &Record) {
         let now = self.moment.now;
         assert!(record.at <= now, "a record from the future: {record:?} at {now}");
@@ -247,6 +258,9 @@ impl Ledger {
                     self.sharing.over(task);
                 }
                 self.accounts[task.index()].finish(job, outcome, consumed.nominal_time(), record.at, moment, elapsed);
+                if outcome == Outcome::Completed {
+                    self.completed(task);
+                }
                 let a = &mut self.accounts[task.index()];
                 match a.task.on_abort {
                     _ if outcome == Outcome::Completed || outcome == Outcome::Exited => a.program = None,
@@ -299,6 +313,9 @@ impl Ledger {
                 if a.program == Some(job) {
                     a.program = None;
                     a.late_signal(now);
+                    if a.task.arrival == Arrival::Activated {
+                        self.completed(task);
+                    }
                 }
             }
             RecordKind::Behind { task, job, abandoned } => {
@@ -308,6 +325,12 @@ impl Ledger {
                 assert_eq!(a.program, Some(abandoned), "{record:?}");
                 a.counts.behind += 1;
                 a.behind = Some(job);
+            }
+            RecordKind::Lost { task } => {
+                let a = &mut self.accounts[task.index()];
+                assert!(a.events.lost > 0, "{record:?} but {a:?}");
+                a.events.lost -= 1;
+                a.counts.lost += 1;
             }
             RecordKind::Exit { task, .. } => self.accounts[task.index()].exits(),
             RecordKind::Round { .. }

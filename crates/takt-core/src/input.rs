@@ -120,6 +120,12 @@ pub enum Input {
         /// Who.
         task: TaskId,
     },
+    /// An event that releases a job of the task ([`Arrival::Event`](crate::model::Arrival::Event)), at once or when the least distance has
+    /// passed. Nothing happens if the task is gone, or if its releases are not events.
+    Release {
+        /// Whose.
+        task: TaskId,
+    },
     /// The task is gone as soon as its present job is over, at once if it has none.
     Leave {
         /// Who.
@@ -186,6 +192,7 @@ impl Input {
             | Input::Call { task, .. }
             | Input::Enter { task }
             | Input::Leave { task }
+            | Input::Release { task }
             | Input::Abort { task }
             | Input::Exit { task, .. } => Some(task),
             Input::Configure { .. } | Input::Switch { .. } => None,

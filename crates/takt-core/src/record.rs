@@ -210,6 +210,11 @@ pub enum RecordKind {
         /// The job that it belongs to.
         job: JobId,
     },
+    /// An event released no job, because too many waited already ([`crate::model::Arrival::Event`]).
+    Lost {
+        /// Whose.
+        task: TaskId,
+    },
     /// A job is dispatched for the first time while its program is still at the work of an earlier job, which was aborted
     /// ([`crate::model::OnAbort`]). The [`RecordKind::LateSignal`] of that job ends this, and then the job's own work begins.
     Behind {

@@ -42,6 +42,8 @@ pub struct Counts {
     pub handlers: u64,
     /// Completion signals that came after their job was over.
     pub late_signals: u64,
+    /// Events that released no job, because too many waited already ([`Arrival::Event`](crate::model::Arrival::Event)).
+    pub lost: u64,
     /// Starts and resumptions on a CPU set.
     pub dispatches: u64,
     /// Times an unfinished job was stopped in favour of another.
@@ -104,6 +106,7 @@ impl core::ops::AddAssign for Counts {
         self.overruns += o.overruns;
         self.handlers += o.handlers;
         self.late_signals += o.late_signals;
+        self.lost += o.lost;
         self.dispatches += o.dispatches;
         self.preemptions += o.preemptions;
         self.migrations += o.migrations;

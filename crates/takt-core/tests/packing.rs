@@ -57,12 +57,27 @@ fn homes_are_the_worst_fit_whatever_the_placement_names() {
 }
 
 #[test]
+fn one_queue_serves_all_cpus() {
+    use takt_core::model::Invalid;
+    use takt_core::policies::edf::ONE_QUEUE;
+    let any: CpuSet = (4..7).collect();
+    let built = |policy: &str, places: &[u16]| {
+        let edf = |build: &Build<'_>| vec![(ONE_QUEUE.build)(build).map(drop)];
+        placed(policy, Placement::DEFAULT, &[task(100, any)], places, edf).remove(0)
+    };
+    assert_eq!((built("edf", &[0]), built("g-edf", &ALL)), (Ok(()), Ok(())));
+    assert!(matches!(built("p-edf", &ALL), Err(Invalid::Unsuitable(_))));
+}
+
+#[test]
 fn homes_count_every_task_for_a_hundredth_and_keep_to_what_is_lent() {
     let any: CpuSet = (4..7).collect();
     let idle = Task { affinity: any, ..Task::default() };
     let none = [idle.clone(), idle.clone(), idle.clone(), idle];
     let inorder = Placement { fit: Fit::First, decreasing: false };
     assert_eq!(placed("p-ipi", inorder, &none, &ALL, homes), [Some(0), Some(1), Some(2), Some(0)]);
+    let small = [task(5, any), none[0].clone(), none[0].clone(), none[0].clone()];
+    assert_eq!(placed("p-ipi", inorder, &small, &ALL, homes), [Some(0), Some(1), Some(2), Some(0)]);
     // Only CPUs 5 and 6 are lent; homes are places of the machine.
     let tasks = [task(500, any), task(100, CpuSet::single(5)), task(100, CpuSet::single(4))];
     assert_eq!(placed("p-ipi", inorder, &tasks, &[1, 2], homes), [Some(1), Some(1), None]);

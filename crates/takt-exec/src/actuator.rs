@@ -52,6 +52,8 @@ pub(crate) trait Actuator {
     fn abort(&self, task: TaskId, job: JobId);
     /// Writes the statistics that the program has requested. The answer follows.
     fn tell(&self, task: TaskId, statistics: Statistics);
+    /// The source of a task's events has changed.
+    fn hear_source(&self, task: TaskId);
     /// The supervisor is to look at its requests now.
     fn wake_supervisor(&self);
 }

@@ -17,13 +17,14 @@ mod plan;
 mod report;
 mod requests;
 mod scheduler;
+mod sources;
 mod supervisor;
 mod sync;
 mod thread;
 #[cfg(test)]
 mod virtual_machine;
 
-pub use plan::{Dispatch, Hooks, Observer, Plan, Process, SchedulerClass};
+pub use plan::{Dispatch, EventSource, Hooks, Observer, Plan, Process, SchedulerClass};
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]
 pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {

@@ -108,6 +108,9 @@ pub(crate) fn completion_of(data: u64) -> (TaskId, Incarnation) {
     (TaskId(data as u32), (data >> 32) as Incarnation)
 }
 
+/// The incarnation that stands for the source of a task's events. No run replaces a process that often.
+pub(crate) const SOURCE: Incarnation = Incarnation::MAX;
+
 #[cfg(test)]
 mod tests {
     use super::*;

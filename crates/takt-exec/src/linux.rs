@@ -1,9 +1,10 @@
 //! The executive's machine on Linux: [`Mechanism`] under both threads.
 
 use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
-use crate::life::{Incarnation, completion_data};
+use crate::life::{Incarnation, SOURCE, completion_data};
 use crate::plan::Plan;
 use crate::report::{Attempt, Error, TaskEnd};
+use crate::sources::Source;
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -26,10 +27,14 @@ const COPIES_MAX: usize = 256;
 /// By task: the page of its program, if that signals completions.
 pub(crate) type Pages = Arc<Vec<Option<SharedPage>>>;
 
+/// By task: what outside the schedule releases its jobs.
+pub(crate) type Sources = Arc<Vec<Option<Source>>>;
+
 /// The scheduler's side.
 pub(crate) struct Acts {
     pub(crate) mechanism: Arc<Mechanism>,
     pub(crate) pages: Pages,
+    pub(crate) sources: Sources,
     /// Readable when the supervisor is to look at its requests.
     pub(crate) wake: OwnedFd,
 }
@@ -81,6 +86,11 @@ impl Actuator for Acts {
     fn tell(&self, task: TaskId, statistics: Statistics) {
         self.page(task).into_iter().for_each(|page| page.tell(statistics));
     }
+    fn hear_source(&self, task: TaskId) {
+        if let Some(source) = &self.sources[task.index()] {
+            source.heard();
+        }
+    }
     fn wake_supervisor(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
@@ -115,6 +125,7 @@ pub(crate) struct Children {
     /// By task: a copy of that descriptor, if there are not too many.
     continues: Vec<Option<OwnedFd>>,
     pages: Pages,
+    sources: Sources,
     /// By task: the descriptor of its page, for as long as a process of it can be started.
     page_files: Vec<Option<OwnedFd>>,
     /// Which tasks can have more than one process.
@@ -138,6 +149,15 @@ impl Children {
             };
             outputs.push(path.as_ref().map(open).transpose()?);
         }
+        let mut sources = Vec::with_capacity(plan.processes.len());
+        for process in &plan.processes {
+            let open = |source| {
+                let opened = Source::open(source, plan.directory.as_deref());
+                opened.what(format!("cannot open the source of events of {}, {source}", process.name))
+            };
+            sources.push(process.event.as_ref().map(open).transpose()?);
+        }
+        let sources = Arc::new(sources);
         let continue_numbers = vec![-1; outputs.len()];
         let continues = std::iter::repeat_with(|| None).take(outputs.len()).collect();
         let (mut pages, mut page_files) = (Vec::with_capacity(outputs.len()), Vec::with_capacity(outputs.len()));
@@ -150,7 +170,28 @@ impl Children {
         let mut replaceable = vec![false; outputs.len()];
         plan.replaceable(system).for_each(|task| replaceable[task.index()] = true);
         let pages = Arc::new(pages);
-        Ok(Children { mechanism, plan, epoll, outputs, continue_numbers, continues, pages, page_files, replaceable })
+        Ok(Children {
+            mechanism,
+            plan,
+            epoll,
+            outputs,
+            continue_numbers,
+            continues,
+            pages,
+            sources,
+            page_files,
+            replaceable,
+        })
+    }
+
+    /// The sources of events, which from now on are heard where completions are.
+    pub(crate) fn listen(&self) -> io::Result<Sources> {
+        for (task, source) in (0..).map(TaskId).zip(self.sources.iter()) {
+            if let Some(source) = source {
+                source.listen(&self.epoll, completion_data(task, SOURCE))?;
+            }
+        }
+        Ok(self.sources.clone())
     }
 
     /// The pages, for the scheduler.
@@ -199,6 +240,11 @@ impl Children {
                 let variable = format!("{name}=");
                 spec.env.retain(|entry| !entry.to_bytes().starts_with(variable.as_bytes()));
             }),
+        }
+        spec.env.retain(|entry| !entry.to_bytes().starts_with(b"TAKT_EVENT="));
+        if let Some(descriptor) = self.sources[index].as_ref().and_then(Source::for_program) {
+            spec.set_env("TAKT_EVENT", &descriptor.as_raw_fd().to_string())?;
+            spec.pass_fds.push((descriptor, descriptor.as_raw_fd()));
         }
         let spawned = self.mechanism.spawn(group, &spec)?;
         if !self.replaceable[index] {

@@ -1,7 +1,9 @@
 //! What the executive is asked to run, and who watches.
 
 use crate::levels::HIGHEST;
+use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
@@ -126,6 +128,33 @@ pub struct Process {
     pub abort_signal: Option<Signal>,
     /// File that its standard output is appended to.
     pub output: Option<PathBuf>,
+    /// What outside the schedule releases its jobs ([`takt_core::model::Arrival::Event`]).
+    pub event: Option<EventSource>,
+}
+
+/// A source of events outside the schedule. A process receives the descriptor of its source, unless that is a signal: the environment
+/// variable `TAKT_EVENT` has its number.
+#[derive(Clone, Debug)]
+pub enum EventSource {
+    /// A descriptor of this process becomes readable.
+    Descriptor(i32),
+    /// A named pipe becomes readable.
+    Fifo(PathBuf),
+    /// A datagram arrives at this address.
+    Udp(SocketAddr),
+    /// A signal arrives at this process.
+    Signal(Signal),
+}
+
+impl fmt::Display for EventSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EventSource::Descriptor(number) => write!(f, "descriptor {number}"),
+            EventSource::Fifo(path) => write!(f, "{}", path.display()),
+            EventSource::Udp(address) => write!(f, "UDP {address}"),
+            EventSource::Signal(signal) => write!(f, "signal {}", signal.as_raw()),
+        }
+    }
 }
 
 /// Watches a run from the supervisor's thread; never from the scheduler's.

@@ -50,6 +50,8 @@ pub(crate) enum Item {
 pub(crate) enum Heard {
     /// The process has signalled the completion of a job.
     Completion(TaskId, Incarnation),
+    /// The source of a task's events has changed.
+    Event(TaskId),
     /// The supervisor has sent messages.
     Messages,
 }
@@ -296,6 +298,10 @@ impl<A: Actuator> Scheduler<A> {
             while let Some(heard) = waiting.heard() {
                 match heard {
                     Heard::Completion(task, incarnation) => self.completion(task, incarnation),
+                    Heard::Event(task) => {
+                        self.setup.actuator.hear_source(task);
+                        self.inputs.push(Input::Release { task });
+                    }
                     Heard::Messages => self.messages(),
                 }
             }

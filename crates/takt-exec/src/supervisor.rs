@@ -222,6 +222,7 @@ impl Supervisor {
         let acts = Acts {
             mechanism: self.mechanism.clone(),
             pages: self.lives.processes.pages(),
+            sources: self.lives.processes.listen().what("epoll")?,
             wake: self.wake.try_clone().what("eventfd")?,
         };
         let frame = Frame {

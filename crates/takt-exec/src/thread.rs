@@ -2,7 +2,7 @@
 //!
 //! Nothing in here may allocate after the first instant, block on anything but its own epoll, or look at a file system.
 
-use crate::life::completion_of;
+use crate::life::{SOURCE, completion_of};
 use crate::linux::Acts;
 use crate::plan::{Hooks, SchedulerClass};
 use crate::scheduler::{BATCH, Heard, Outcome, Scheduler, Setup, Waiting};
@@ -113,6 +113,9 @@ impl Waiting<Acts> for Waiter<'_> {
                 CONTROL => return Some(Heard::Messages),
                 data => {
                     let (task, incarnation) = completion_of(data);
+                    if incarnation == SOURCE {
+                        return Some(Heard::Event(task));
+                    }
                     return Some(Heard::Completion(task, incarnation));
                 }
             }

@@ -490,6 +490,7 @@ impl Actuator for Machine {
         world.go_on(*by);
         Ok(())
     }
+    fn hear_source(&self, _: TaskId) {}
     fn rung(&self, task: TaskId, last: u32) -> Rung {
         Rung::by(Some(&self.world().pages[task.index()]), last)
     }

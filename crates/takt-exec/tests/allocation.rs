@@ -236,6 +236,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         on_exit: None,
         abort_signal: None,
         output: None,
+        event: None,
     };
     let registry = takt_core::policy::Registry::standard();
     let engine = takt_core::engine::Engine::with_registry(workload.system, registry).unwrap();

@@ -12,7 +12,7 @@
 use crate::run_id::stat;
 use crate::sys;
 use rustix::event::{EventfdFlags, epoll, eventfd};
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_getfd};
 use rustix::process::{ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -92,6 +92,17 @@ pub fn fetch_continue_fd(pid: i32, number: RawFd) -> io::Result<OwnedFd> {
         return Err(Errno::SRCH.into());
     }
     Ok(pidfd_getfd(&process, number as ForeignRawFd, PidfdGetfdFlags::empty())?)
+}
+
+/// A copy of a descriptor that this process inherited from the one that started it.
+///
+/// # Errors
+/// `EBADF` when this process has inherited no such descriptor. Its own descriptors are closed on `exec`, and inherited ones are not.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    if number < 0 || fcntl_getfd(sys::own_fd(number))?.contains(FdFlags::CLOEXEC) {
+        return Err(Errno::BADF.into());
+    }
+    Ok(fcntl_dupfd_cloexec(sys::own_fd(number), 0)?)
 }
 
 /// Lets one process continue that waits, or will wait, for it.

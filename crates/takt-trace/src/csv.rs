@@ -97,6 +97,7 @@ impl Writer for Csv {
             RecordKind::Block { .. }
             | RecordKind::Wake { .. }
             | RecordKind::Yield { .. }
+            | RecordKind::Lost { .. }
             | RecordKind::LateSignal { .. } => {}
             RecordKind::Exit { failed, .. } => detail = if failed { names::FAILED } else { "" },
         }

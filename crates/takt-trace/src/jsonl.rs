@@ -118,6 +118,7 @@ impl Writer for JsonLines {
             RecordKind::Block { .. }
             | RecordKind::Wake { .. }
             | RecordKind::Yield { .. }
+            | RecordKind::Lost { .. }
             | RecordKind::LateSignal { .. }
             | RecordKind::Exit { failed: false, .. } => {}
             RecordKind::Exit { failed: true, .. } => self.out.text(",\"failed\":true"),
@@ -163,6 +164,7 @@ pub(crate) fn split(what: &RecordKind) -> (&'static str, Option<usize>, Option<u
         RecordKind::Call { task, job, .. } => ("call", Some(task.index()), Some(job)),
         RecordKind::Behind { task, job, .. } => ("behind", Some(task.index()), Some(job)),
         RecordKind::LateSignal { task, job } => ("late_signal", Some(task.index()), Some(job)),
+        RecordKind::Lost { task } => ("lost", Some(task.index()), None),
         RecordKind::Exit { task, .. } => ("exit", Some(task.index()), None),
     }
 }

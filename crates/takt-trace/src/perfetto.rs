@@ -584,6 +584,8 @@ impl Writer for Perfetto {
                 self.tasks[task.index()].signals = true;
                 self.instant(task.index(), event::LATE_SIGNAL, &[job_note(job)]);
             }
+            // A release that never was.
+            RecordKind::Lost { task } => self.instant(task.index(), event::SKIPPED, &[]),
             RecordKind::Handler { task, job, deadline } => self.begin_handler(task.index(), job, deadline),
             RecordKind::HandlerEnd { task, job, consumed } => {
                 self.end_handler(r.record.at, task.index(), job, consumed.ns())

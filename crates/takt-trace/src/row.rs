@@ -196,6 +196,7 @@ impl Rows {
             }
             "late_signal" => RecordKind::LateSignal { task: task()?, job: job()? },
             "behind" => RecordKind::Behind { task: task()?, job: job()?, abandoned: number("abandoned")? },
+            "lost" => RecordKind::Lost { task: task()? },
             "exit" => RecordKind::Exit {
                 task: task()?,
                 failed: row.failed || row.detail.as_deref() == Some(crate::names::FAILED),

@@ -77,6 +77,7 @@ pub fn summarize(trace: &Trace) -> Summary {
                 summary.tasks[task.index()].counts.preemptions += 1;
             }
             RecordKind::LateSignal { task, .. } => summary.tasks[task.index()].counts.late_signals += 1,
+            RecordKind::Lost { task } => summary.tasks[task.index()].counts.lost += 1,
             RecordKind::WindowsLost { count } => summary.windows_lost += count,
             RecordKind::Behind { task, .. } => summary.tasks[task.index()].counts.behind += 1,
             RecordKind::Handler { task, .. } => {

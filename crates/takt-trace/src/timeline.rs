@@ -324,6 +324,7 @@ impl Timeline {
                 | RecordKind::Round { .. }
                 | RecordKind::Burst { .. }
                 | RecordKind::LateSignal { .. }
+                | RecordKind::Lost { .. }
                 | RecordKind::Behind { .. }
                 | RecordKind::Exit { .. } => {}
             }

@@ -1,8 +1,10 @@
 //! The canonical form of a workload: every default written out, in YAML.
 
 use crate::calls;
+use crate::events;
 use crate::load::load_text;
 use crate::policy::{policy_text, value_text};
+use crate::process::EventSource;
 use crate::scenario::{COST_KEYS, TIMING_KEYS};
 use crate::steps::{runtime_of_steps, step_text};
 use crate::task as keys;
@@ -205,6 +207,7 @@ fn write_changes(out: &mut String, workload: &Workload) {
             Input::Wake { task } => format!("task: {}, wake: yes", name(task)),
             Input::Enter { task } => format!("task: {}, enter: yes", name(task)),
             Input::Leave { task } => format!("task: {}, leave: yes", name(task)),
+            Input::Release { task } => format!("task: {}, release: yes", name(task)),
             // No key of a file says anything else.
             _ => continue,
         };
@@ -259,7 +262,7 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
     if let Some(cmd) = &info.cmd {
         fields.push(("cmd", scalar(cmd)));
     }
-    write_arrival(&mut fields, task);
+    write_arrival(&mut fields, task, info.event.as_ref(), workload);
     // The runtime of a program that asks for other terms may be longer than its first deadline. Its steps have it; stated, it would be refused.
     let of_program = calls::is_program(task) && runtime_of_steps(task) > task.deadline;
     fields.extend(task.runtime.filter(|_| !of_program).map(|r| ("runtime", duration_text(r))));
@@ -328,7 +331,7 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
 }
 
 /// When its jobs are released, and their deadline, which is the period unless said otherwise.
-fn write_arrival(fields: &mut Vec<(&str, String)>, task: &Task) {
+fn write_arrival(fields: &mut Vec<(&str, String)>, task: &Task, source: Option<&EventSource>, workload: &Workload) {
     match &task.arrival {
         Arrival::Periodic { offset, period } | Arrival::Sporadic { offset, period, .. } => {
             fields.push(("period", duration_text(*period)));
@@ -343,6 +346,12 @@ fn write_arrival(fields: &mut Vec<(&str, String)>, task: &Task) {
         Arrival::Listed { instants } => {
             let instants: Vec<String> = instants.iter().copied().map(duration_text).collect();
             fields.push(("releases", format!("[{}]", instants.join(", "))));
+        }
+        Arrival::Event { distance, queue, after } => {
+            let after = after.map(|first| format!("after: {}", scalar(&workload.tasks[first.index()].name)));
+            let source = after.or(source.map(events::source_text)).map(|source| format!("{source}, "));
+            let rest = format!("distance: {}, queue: {queue}", duration_text(*distance));
+            fields.push(("event", format!("{{{}{rest}}}", source.unwrap_or_default())));
         }
         Arrival::Activated => return,
     }
@@ -387,7 +396,7 @@ fn milliseconds(span: Span) -> String {
 }
 
 /// A YAML scalar that every reader takes for this very text.
-fn scalar(text: &str) -> String {
+pub(crate) fn scalar(text: &str) -> String {
     let plain_char = |c: char| c.is_ascii_alphanumeric() || "_-./ ".contains(c);
     let plain = text.chars().all(plain_char)
         && (text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/') || text.starts_with("./"))

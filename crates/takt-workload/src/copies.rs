@@ -35,7 +35,7 @@ pub fn shift(task: &mut Task, later: Span, entries: u64) {
     match &mut task.arrival {
         Arrival::Periodic { offset, .. } | Arrival::Sporadic { offset, .. } => *offset += later,
         Arrival::Listed { instants } => instants.iter_mut().for_each(|instant| *instant += later),
-        Arrival::Activated => {}
+        Arrival::Event { .. } | Arrival::Activated => {}
     }
     if let Execution::Series(spans) = &mut task.program.execution
         && !spans.is_empty()

@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 68] = [
+const TABLE: [(&str, Use, Use); 69] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -89,6 +89,7 @@ const TABLE: [(&str, Use, Use); 68] = [
     ("spread", Honoured, Honoured),
     ("releases", Honoured, Honoured),
     ("batch", Honoured, Honoured),
+    ("event", Honoured, Honoured),
     ("offset", Honoured, Honoured),
     ("deadline", Honoured, Honoured),
     ("runtime", Honoured, Honoured),

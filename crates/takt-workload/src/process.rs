@@ -1,7 +1,21 @@
 //! What a workload says of the process of a task.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use takt_core::model::{Completion, OnAbort, OnExit};
+
+/// A source of events outside the schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EventSource {
+    /// An open descriptor of the process that starts the run becomes readable.
+    Descriptor(i32),
+    /// A named pipe becomes readable.
+    Fifo(PathBuf),
+    /// A datagram arrives at this address.
+    Udp(SocketAddr),
+    /// A signal of this name, without `SIG`, arrives at the process of the run.
+    Signal(&'static str),
+}
 
 /// What the engine need not know of a task.
 #[derive(Clone, Default, PartialEq, Debug)]
@@ -26,6 +40,8 @@ pub struct TaskInfo {
     pub on_exit: Option<OnExit>,
     /// File for its standard output.
     pub output: Option<PathBuf>,
+    /// What releases its jobs in a run, for a task with `event`; the completion of another task's jobs is in the system.
+    pub event: Option<EventSource>,
     /// CPU frequency in megahertz that it asks for; power policies use it.
     pub frequency_mhz: Option<f64>,
 }

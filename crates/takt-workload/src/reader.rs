@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use takt_core::cpus::CpuSet;
+use takt_core::model::TaskId;
 use takt_core::time::Span;
 
 /// Keys whose places a reader keeps, since they may be reported.
@@ -52,6 +53,8 @@ pub(crate) struct Reader {
     pub(crate) resources: Resources,
     /// The servers that tasks share.
     pub(crate) servers: Servers,
+    /// Tasks that are released after others, the names of these, and where they stand.
+    pub(crate) followers: Vec<(TaskId, String, Place)>,
     /// Where relative names of other files begin.
     pub(crate) directory: PathBuf,
     /// Entries of execution times that came from files and copies.

@@ -93,6 +93,7 @@ pub(crate) fn builds(system: &System, spec: &PolicySpec, tasks: &[TaskId], cpus:
 /// Hartstone's preset counts misses by periods.
 fn hartstone(reader: &mut Reader, task: &Task, name: &str, place: &Place) {
     let (label, hint) = match (&task.arrival, task.deadline) {
+        (Arrival::Event { .. }, _) => ("its jobs are released by events".to_owned(), "remove `event`"),
         (_, None) => return,
         (Arrival::Periodic { period, .. }, Some(deadline)) if deadline == *period => return,
         (Arrival::Periodic { period, .. }, Some(deadline)) => {

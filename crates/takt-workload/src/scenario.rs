@@ -10,14 +10,14 @@ use crate::value::{MAX_DURATION, choices, nearest, parse_signed};
 use crate::{MAX_DIAGNOSTICS, MAX_ENTRIES, Workload, domains, steps};
 use std::collections::HashMap;
 use takt_core::input::Input;
-use takt_core::model::{Backlog, PolicySpec, System, TaskId, Timing};
+use takt_core::model::{Arrival, Backlog, PolicySpec, System, TaskId, Timing};
 use takt_core::scenario::{Costs, Deciding, Scenario, Steal};
 use takt_core::time::{Span, Time};
 
 pub(crate) const COST_KEYS: [&str; 7] =
     ["context_switch", "migration", "cache_reload", "scheduler", "scheduler_task", "lock", "interrupt"];
 pub(crate) const TIMING_KEYS: [&str; 3] = ["tick", "timer_resolution", "timer_lateness"];
-const CHANGE_KEYS: [&str; 14] = [
+const CHANGE_KEYS: [&str; 15] = [
     "at",
     "task",
     "share",
@@ -30,13 +30,15 @@ const CHANGE_KEYS: [&str; 14] = [
     "wake",
     "enter",
     "leave",
+    "release",
     "policy",
     "domain",
 ];
 /// What is only said of a task, with the key whose `yes` would be the opposite.
-const SAID: [(&str, &str); 4] = [("block", "wake"), ("wake", "block"), ("enter", "leave"), ("leave", "enter")];
+const SAID: [(&str, &str); 5] =
+    [("block", "wake"), ("wake", "block"), ("enter", "leave"), ("leave", "enter"), ("release", "")];
 const CHANGE_HINT: &str = "write `{at: 1s, task: a, share: 0.3}`, or in place of `share` another `period`, `skew: -2ms`, \
-     `block: yes`, `wake: yes`, `enter: yes` or `leave: yes`; or `{at: 1s, policy: {nominal: 6ms}}` or `{at: 1s, policy: g-edf}`";
+     `block: yes`, `wake: yes`, `enter: yes`, `leave: yes` or `release: yes`; or `{at: 1s, policy: {nominal: 6ms}}` or `{at: 1s, policy: g-edf}`";
 
 /// Reads `tick`, `timer_resolution` and `timer_lateness`.
 pub(crate) fn timing(reader: &mut Reader, root: &Node) -> Timing {
@@ -104,6 +106,7 @@ enum Wish<'n> {
     Share { task: TaskId, share: Option<u32>, importance: Option<u32> },
     Mode { task: TaskId, period: Option<Span>, deadline: Option<Option<Span>>, runtime: Option<Span>, place: Place },
     Other(Input),
+    Release { task: TaskId, place: Place },
     Policy { entry: &'n Entry, domain: Option<(u16, Place)> },
 }
 
@@ -173,6 +176,20 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
     for (at, wish) in wishes {
         let change = match wish {
             Wish::Other(change) => change,
+            Wish::Release { task, place } => {
+                if !matches!(workload.system.tasks[task.index()].arrival, Arrival::Event { .. }) {
+                    let name = clipped(&workload.tasks[task.index()].name);
+                    let message = format!("jobs of task `{name}` are not released by events");
+                    let fault = Diagnostic::error(Code::NotSupportedHere, &place, message);
+                    reader.push(
+                        fault
+                            .label("its releases are planned")
+                            .hint("give the task `event: yes`, or remove this change"),
+                    );
+                    continue;
+                }
+                Input::Release { task }
+            }
             Wish::Share { task, share, importance } => {
                 let of = &workload.system.tasks[task.index()];
                 let now = shares.entry(task).or_insert((of.share, of.importance));
@@ -188,7 +205,7 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
                             &place,
                             format!("task `{}` has no period that could change", clipped(name)),
                         )
-                        .label("its releases are a list, or its windows")
+                        .label("its releases are a list, events, or those of its windows")
                         .hint("to let it come and go, write `enter: yes` and `leave: yes`"),
                     );
                     continue;
@@ -275,6 +292,7 @@ fn change<'n>(
         (Some("block"), _) => Wish::Other(Input::Block { task }),
         (Some("wake"), _) => Wish::Other(Input::Wake { task }),
         (Some("enter"), _) => Wish::Other(Input::Enter { task }),
+        (Some("release"), _) => Wish::Release { task, place: node.head() },
         (Some(_), _) => Wish::Other(Input::Leave { task }),
         (None, Some(by)) => Wish::Other(Input::Skew { task, by }),
         (None, None) if mode => {
@@ -314,7 +332,17 @@ fn one_thing(reader: &mut Reader, node: &Node, of_task: usize) {
 }
 
 fn task_called(reader: &mut Reader, entry: &Entry, names: &HashMap<String, TaskId>) -> Option<TaskId> {
-    let name = reader.scalar(&entry.value, "task", "the name of a task")?;
+    let name = reader.scalar(&entry.value, "task", "the name of a task")?.to_owned();
+    task_called_by(reader, &name, &entry.value.span, names)
+}
+
+/// The task of this name, which stands at `place`.
+pub(crate) fn task_called_by(
+    reader: &mut Reader,
+    name: &str,
+    place: &Place,
+    names: &HashMap<String, TaskId>,
+) -> Option<TaskId> {
     if let Some(id) = names.get(name) {
         return Some(*id);
     }
@@ -325,8 +353,7 @@ fn task_called(reader: &mut Reader, entry: &Entry, names: &HashMap<String, TaskI
         all.sort_unstable();
     }
     let all = || all.iter().map(|(_, name)| *name);
-    let fault =
-        Diagnostic::error(Code::UnknownName, &entry.value.span, format!("no task is called `{}`", clipped(name)));
+    let fault = Diagnostic::error(Code::UnknownName, place, format!("no task is called `{}`", clipped(name)));
     let fault = match nearest(name, all()) {
         Some(near) => fault.label(format!("did you mean `{near}`?")),
         None => fault.label("not defined in this file"),
@@ -376,7 +403,10 @@ fn said<'n>(reader: &mut Reader, entry: &'n Entry, other: &str) -> Option<&'n st
     reader.push(
         Diagnostic::error(Code::NoEffect, &entry.value.span, format!("`{}: no` changes nothing", entry.key))
             .label("something must happen")
-            .hint(format!("write `{}: yes`, or `{other}: yes`", entry.key)),
+            .hint(match other {
+                "" => format!("write `{}: yes`", entry.key),
+                other => format!("write `{}: yes`, or `{other}: yes`", entry.key),
+            }),
     );
     None
 }

@@ -7,7 +7,7 @@ use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
-use crate::{Spawn, TaskInfo, calls, servers, steps, utility};
+use crate::{Spawn, TaskInfo, calls, events, servers, steps, utility};
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;
@@ -25,13 +25,14 @@ const ABORT_SIGNALS: [&str; 10] = ["USR1", "USR2", "HUP", "INT", "QUIT", "ALRM",
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
 /// All keys of a task. Processes have them, too, but for `cpu` and `domain`.
-pub(crate) const KEYS: [&str; 29] = [
+pub(crate) const KEYS: [&str; 30] = [
     "name",
     "cmd",
     "period",
     "spread",
     "releases",
     "batch",
+    "event",
     "offset",
     "deadline",
     "runtime",
@@ -58,11 +59,12 @@ pub(crate) const KEYS: [&str; 29] = [
 ];
 
 /// Those that mean something only under an online policy.
-pub(crate) const ONLINE_KEYS: [&str; 14] = [
+pub(crate) const ONLINE_KEYS: [&str; 15] = [
     "period",
     "spread",
     "releases",
     "batch",
+    "event",
     "offset",
     "deadline",
     "handler",
@@ -76,7 +78,7 @@ pub(crate) const ONLINE_KEYS: [&str; 14] = [
 ];
 
 /// What says when jobs are released; a task has one of them.
-const ARRIVALS: [&str; 3] = ["period", "releases", "batch"];
+const ARRIVALS: [&str; 4] = ["period", "releases", "batch", "event"];
 
 /// A task or process as the file has it.
 pub(crate) struct RawTask {
@@ -99,6 +101,7 @@ pub(crate) struct RawTask {
     spread: Span,
     releases: Option<Vec<Span>>,
     batch: Option<bool>,
+    pub(crate) event: Option<Box<events::Event>>,
     offset: Span,
     /// `none` is an inner `None`.
     deadline: Option<(Option<Span>, Place)>,
@@ -153,6 +156,7 @@ impl RawTask {
             spread: Span::ZERO,
             releases: None,
             batch: None,
+            event: None,
             offset: Span::ZERO,
             deadline: None,
             runtime: None,
@@ -178,6 +182,7 @@ impl RawTask {
             "spread" => self.spread = reader.span(value, key, Bare::Refused, true).unwrap_or(Span::ZERO),
             "releases" => self.releases = steps::releases(reader, value),
             "batch" => self.batch = reader.boolean(value, key),
+            "event" => self.event = events::read(reader, value).map(Box::new),
             "offset" => self.offset = reader.span(value, key, Bare::Refused, true).unwrap_or(Span::ZERO),
             "deadline" => self.deadline = steps::deadline(reader, value).map(|d| (d, place())),
             "runtime" => {
@@ -339,7 +344,11 @@ impl RawTask {
 
     /// Keys that say something about releases that are not there.
     fn useless(&self, reader: &mut Reader, node: &Node, who: &str) {
-        let other = if self.releases.is_some() { "releases" } else { "batch" };
+        let other = match () {
+            () if self.releases.is_some() => "releases",
+            () if self.event.is_some() => "event",
+            () => "batch",
+        };
         if let Some(entry) = node.get("spread").filter(|_| self.period.is_none()) {
             reader.push(
                 Diagnostic::error(
@@ -349,6 +358,17 @@ impl RawTask {
                 )
                 .label("varies the time between releases, which needs a `period`")
                 .hint("add `period`, the least time between releases, or remove `spread`"),
+            );
+        }
+        if let Some(entry) = node.get("offset").filter(|_| self.event.is_some()) {
+            reader.push(
+                Diagnostic::error(
+                    Code::ConflictingKeys,
+                    &entry.key_span,
+                    format!("{who} has both `offset` and `event`"),
+                )
+                .label("events have no first instant")
+                .hint("remove `offset`"),
             );
         }
         if let Some(entry) = node.get("offset").filter(|_| self.releases.is_some()) {
@@ -369,12 +389,17 @@ impl RawTask {
         let offset = self.offset;
         let arrival = match (self.period, &self.releases) {
             _ if !online => Arrival::Activated,
+            (None, None) if self.event.is_some() => {
+                let events::Event { distance, queue, .. } = **self.event.as_ref().expect("there is one");
+                Arrival::Event { distance, queue, after: None }
+            }
             (Some(period), _) if self.spread == Span::ZERO => Arrival::Periodic { offset, period },
             (Some(period), _) => Arrival::Sporadic { offset, period, spread: self.spread },
             (None, Some(instants)) => Arrival::Listed { instants: instants.clone() },
             (None, None) => Arrival::Listed { instants: vec![offset] },
         };
-        let default = if online { self.period } else { None };
+        let distance = self.event.as_ref().map(|event| event.distance).filter(|distance| *distance > Span::ZERO);
+        let default = if online { self.period.or(distance) } else { None };
         let steps = self.steps.as_ref().map(|s| s.steps.clone()).unwrap_or_default();
         Task {
             arrival,
@@ -401,6 +426,7 @@ impl RawTask {
             completion: self.completion,
             on_exit: self.on_exit,
             output: self.output.clone().map(Into::into),
+            event: self.event.as_ref().and_then(|event| event.source.clone()),
             frequency_mhz: self.frequency,
         }
     }
@@ -561,14 +587,18 @@ pub(crate) fn check_needs(reader: &mut Reader, policy: &PolicySpec, task: &Task,
         let more = match &task.arrival {
             _ if shares => "; a server that tasks share is none",
             Arrival::Listed { .. } if key == "period" => "; a task with `releases` or `batch` has none",
+            Arrival::Event { .. } if key == "period" => "; the least `distance` of events takes its place",
             _ => "",
         };
         reader.push(
             Diagnostic::error(Code::MissingKey, place, format!("task `{}` has no `{key}`", clipped(name)))
                 .label(format!("the policy `{policy}` needs it{more}"))
-                .hint(match shares {
-                    true => format!("write `{key}: {}` in place of `server`, or use another policy", example(key)),
-                    false => format!("add `{key}: {}`, or use another policy", example(key)),
+                .hint(match (shares, &task.arrival) {
+                    (true, _) => format!("write `{key}: {}` in place of `server`, or use another policy", example(key)),
+                    (_, Arrival::Event { .. }) if key == "period" => {
+                        "write `distance: 10ms` into its `event`, or use another policy".to_owned()
+                    }
+                    _ => format!("add `{key}: {}`, or use another policy", example(key)),
                 }),
         );
     }

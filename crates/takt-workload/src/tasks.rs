@@ -12,7 +12,7 @@ use crate::text::clipped;
 use crate::{MAX_SERIES, MAX_TASKS, Workload, series};
 use std::collections::HashMap;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Execution, PolicySpec};
+use takt_core::model::{Execution, PolicySpec, TaskId};
 
 /// The names of all tasks, with the place of each.
 #[derive(Default)]
@@ -165,6 +165,7 @@ impl TaskList {
                     break;
                 }
             }
+            let first = workload.tasks.len();
             match copies {
                 Some(copies) => {
                     for n in 0..copies.count {
@@ -176,6 +177,10 @@ impl TaskList {
                     workload.system.tasks.push(task);
                     workload.tasks.push(raw.info(name.clone(), None));
                 }
+            }
+            if let Some((after, place)) = raw.event.as_ref().and_then(|event| event.after.as_ref()) {
+                let tasks = (first..workload.tasks.len()).map(|task| TaskId(task as u32));
+                reader.followers.extend(tasks.map(|task| (task, after.clone(), place.clone())));
             }
             homes.resize(workload.tasks.len(), home);
             heads.resize(workload.tasks.len(), raw.head.clone());

@@ -72,6 +72,12 @@ impl Workload {
         named(text, |task| self.tasks.get(task).map(|info| info.name.as_str()))
     }
 
+    /// Whether jobs of this task are released by events.
+    #[must_use]
+    pub fn is_released_by_events(&self, task: usize) -> bool {
+        matches!(self.system.tasks[task].arrival, Arrival::Event { .. })
+    }
+
     /// Gives each task of the system the rules that follow from what is known of its process.
     pub(crate) fn settle_processes(&mut self) {
         for (task, info) in self.system.tasks.iter_mut().zip(&self.tasks) {

@@ -3,6 +3,7 @@
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::domains::Domains;
+use crate::events;
 use crate::machine::number_not_count;
 use crate::machine::{fit_machine, machine_of, needs_a_table, no_copies, no_policy, placement_matters, with_placement};
 use crate::node::{self, Entry, Node, Place};
@@ -137,6 +138,8 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     workload.resources = resources.into_names();
     let servers = std::mem::take(&mut reader.servers);
     (workload.system.servers, workload.servers) = servers.build(reader);
+    let followers = std::mem::take(&mut reader.followers);
+    events::connect(reader, followers, &mut workload);
     rules::whole(reader, root, &workload, &heads);
     top.surroundings(reader, &mut workload);
     Some((workload, heads))

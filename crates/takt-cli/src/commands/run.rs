@@ -16,7 +16,7 @@ use std::time::Duration;
 use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
 use takt_core::time::{Span, Time};
-use takt_exec::{Ended, Observer, Plan, Process, Report, TaskEnd};
+use takt_exec::{Ended, EventSource, Observer, Plan, Process, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::{Choice, Signal};
 use takt_trace::Stamped;
@@ -148,6 +148,12 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
             abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
                 .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
             output: task.output.clone(),
+            event: task.event.as_ref().map(|source| match source {
+                takt_workload::EventSource::Descriptor(number) => EventSource::Descriptor(*number),
+                takt_workload::EventSource::Fifo(path) => EventSource::Fifo(path.clone()),
+                takt_workload::EventSource::Udp(address) => EventSource::Udp(*address),
+                takt_workload::EventSource::Signal(name) => EventSource::Signal(signal(name)),
+            }),
         });
     }
     let mut real = workload.clone();

@@ -340,6 +340,7 @@ fn to_json(input: &Input) -> Value {
         }
         Input::Enter { task } => json!(["enter", task.0]),
         Input::Leave { task } => json!(["leave", task.0]),
+        Input::Release { task } => json!(["release", task.0]),
     }
 }
 
@@ -383,6 +384,7 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
         "call" => Input::Call { task, call: Call::from_parts(value[2].as_str()?, length(&value[3])?)? },
         "enter" => Input::Enter { task },
         "leave" => Input::Leave { task },
+        "release" => Input::Release { task },
         _ => return None,
     })
 }
@@ -416,6 +418,7 @@ mod tests {
             Input::Call { task, call: Call::Deadline(Span::from_ms(7)) },
             Input::Enter { task },
             Input::Leave { task },
+            Input::Release { task },
             Input::Configure { setting: 2, value: Some(-5) },
             Input::Configure { setting: 0, value: None },
             Input::Switch { domain: Some(1), to: 2 },

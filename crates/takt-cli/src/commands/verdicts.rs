@@ -195,7 +195,7 @@ pub(crate) fn grid_note(name: &str, policy: &PolicySpec, periods: bool, runtimes
 pub(crate) fn grid_note_of(name: &str, policy: &PolicySpec, tasks: &[Task]) -> Option<String> {
     let quantum = policy.grid()?;
     let on = |span: Span| span.ns() % quantum.ns() == 0;
-    let first = |t: &Task| t.arrival.first().is_none_or(|first| on(first - Time::ZERO));
+    let first = |t: &Task| t.arrival.earliest().is_none_or(|first| on(first - Time::ZERO));
     let periods = tasks.iter().all(|t| first(t) && t.arrival.period().is_none_or(on));
     grid_note(name, policy, periods, tasks.iter().all(|t| t.runtime.is_none_or(on)))
 }

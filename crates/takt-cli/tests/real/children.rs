@@ -241,12 +241,15 @@ fn many(count: usize, idle: &str, cmd: impl Fn(usize) -> String) -> String {
 fn a_child_has_its_own_descriptors_only() {
     on_cpus(|| {
         for mechanism in mechanisms() {
-            let cmd = |i| format!("echo $DEMOS_PARAMETERS > par{i}; exec ls /proc/self/fd > fds{i}");
+            let cmd = |i| format!("echo $DEMOS_PARAMETERS,$TAKT_CLIENT > par{i}; exec ls /proc/self/fd > fds{i}");
             let room = Room::with(&many(50, "1ms", cmd));
             room.takt(&["run", "w.yaml", "--mechanism", mechanism]).expect(0);
             for i in 0..50 {
                 let parameters = room.text(&format!("par{i}"));
-                let own = parameters.trim().split(',').take(2).chain(["0", "1", "2"]);
+                let [completed, resume, _, page, ..] = parameters.trim().split(',').collect::<Vec<_>>()[..] else {
+                    panic!("{parameters}");
+                };
+                let own = ["0", "1", "2", completed, resume, page].into_iter();
                 let mut own: BTreeSet<i32> = own.map(|n| n.parse().unwrap()).collect();
                 // `ls` has the directory open that it lists.
                 own.extend((3..).find(|n| !own.contains(n)));

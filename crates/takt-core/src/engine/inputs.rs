@@ -63,6 +63,7 @@ impl State {
             }
             Input::Retime { task, period, deadline, runtime } => self.change_mode(task, period, deadline, runtime),
             Input::Enter { task } => self.enter(task),
+            Input::Release { task } => self.release_by_event(task, sink),
             Input::Leave { task } => {
                 if self.runs[task.index()].has_job() {
                     self.runs[task.index()].leaving = Some(Departure::Left);
@@ -119,6 +120,7 @@ impl State {
         self.record(sink, RecordKind::LateSignal { task, job });
         if at_it && activated {
             self.complete_open(task, sink);
+            self.release_followers(task, sink);
             if waits {
                 self.open_job(task, deadline);
             }

@@ -32,10 +32,48 @@ impl State {
         let run = &mut runs[index];
         run.note_due(task, *round, due);
         let planned = run.next_release.expect("a release on the agenda was planned");
-        let next = system.tasks[index].arrival.next(system.seed, task, run.next_job, planned);
+        let next = if run.events.is_empty() {
+            system.tasks[index].arrival.next(system.seed, task, run.next_job, planned)
+        } else {
+            run.event(run.next_job + 1)
+        };
         run.next_release = next;
         agenda.set(slot, next.map_or(Time::MAX, |at| at.round_up(system.timing.tick)));
         self.arrive(task, planned, sink);
+    }
+
+    /// An event asks for a job of the task.
+    #[cold]
+    pub(super) fn release_by_event(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        let State { runs, system, now, .. } = self;
+        let run = &mut runs[task.index()];
+        let Arrival::Event { distance, .. } = system.tasks[task.index()].arrival else { return };
+        if run.phase == Phase::Gone {
+            return;
+        }
+        let most = run.events.len();
+        if run.next_event - run.next_job + run.pending >= most as u64 {
+            run.counts.lost += 1;
+            return self.record(sink, RecordKind::Lost { task });
+        }
+        let last = run.next_event.checked_sub(1).and_then(|last| run.event(last));
+        let at = last.map_or(*now, |last| (last + distance).max(*now));
+        let job = run.next_event;
+        run.events[job as usize % most] = at;
+        run.next_event += 1;
+        if run.next_release.is_none() {
+            self.plan(task, Some(at));
+        }
+    }
+
+    /// A job of the task is completed, which is an event for others. O(tasks that are released after others).
+    pub(super) fn release_followers(&mut self, task: TaskId, sink: &mut dyn Sink) {
+        for index in 0..self.followers.len() {
+            let (first, follower) = self.followers[index];
+            if first == task {
+                self.release_by_event(follower, sink);
+            }
+        }
     }
 
     /// A job comes into being at `release`.
@@ -205,6 +243,9 @@ impl State {
         if tell {
             self.events.push(Event::Finish { task, job, consumed });
         }
+        if outcome == Outcome::Completed && !was_handler {
+            self.release_followers(task, sink);
+        }
         for resource in 0..self.resources.len() {
             if self.resources[resource].owner == Some(task) {
                 self.give_back(task, ResourceId(resource as u16), sink);
@@ -346,6 +387,9 @@ impl State {
             self.retime(task);
         }
         if departure != Departure::Failed {
+            // Delayed events release nothing any more.
+            let run = &mut self.runs[task.index()];
+            run.next_event = run.next_job;
             self.agenda.remove(slot_release(self.room, self.timers.len() as u16, task.index()));
         } else {
             self.failed += 1;
@@ -370,7 +414,7 @@ impl State {
                 run.next_job = run.next_job.max(next as u64);
                 instants.get(run.next_job as usize).map(|i| Time::ZERO + *i)
             }
-            Arrival::Activated => None,
+            Arrival::Event { .. } | Arrival::Activated => None,
         };
         self.alive += 1;
         self.plan(task, next);

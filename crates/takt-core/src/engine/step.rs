@@ -3,7 +3,7 @@
 use super::messages::{Command, Reaction};
 use crate::cpus::CpuSet;
 use crate::input::Input;
-use crate::model::{Backlog, Invalid, Late, System, TaskId};
+use crate::model::{Arrival, Backlog, Invalid, Late, System, TaskId};
 use crate::policy::state::{Cpu, Resource, State, TaskState, Timer, slot_release};
 use crate::policy::{Build, Context, Decision, Policy, Registry};
 use crate::queue::Agenda;
@@ -72,6 +72,12 @@ impl Engine {
         let place_cpus =
             places.iter().map(|set| (0..cpus.len()).filter(|&i| set.contains(cpus[i])).map(|i| i as u16).collect());
         let most = n.min(cpus.len());
+        let after = |task: &TaskId| match system.tasks[task.index()].arrival {
+            Arrival::Event { after: Some(first), .. } => Some((first, *task)),
+            _ => None,
+        };
+        let there = |(first, follower): &(TaskId, TaskId)| !system.is_removed(*first) && !system.is_removed(*follower);
+        let followers = tasks.iter().filter_map(after).filter(there).collect();
         let users = |r| tasks.iter().copied().filter(|t| system.tasks[t.index()].program.locks(r)).collect();
         let mut state = State {
             place_cpus: place_cpus.collect(),
@@ -84,6 +90,7 @@ impl Engine {
             due: Vec::new(),
             replace: Vec::new(),
             held: Vec::new(),
+            followers,
             replies: Vec::new(),
             own_work_begins: false,
             events: Vec::new(),

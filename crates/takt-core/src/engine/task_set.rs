@@ -122,6 +122,7 @@ impl State {
         self.due.clear();
         self.replies.clear();
         self.runs.reserve_exact(tasks - self.runs.len());
+        self.followers.reserve_exact(tasks - self.followers.len());
         let lists = [&mut self.due, &mut self.replace, &mut self.held];
         lists.into_iter().for_each(|list| list.reserve_exact(tasks - list.len()));
         self.replies.reserve_exact(2 * tasks + 16);
@@ -168,6 +169,9 @@ impl State {
                         resource.users.insert(place, task);
                     }
                 }
+                if let Arrival::Event { after: Some(first), .. } = described.arrival {
+                    self.followers.push((first, task));
+                }
                 // The earlier task of this number may have left while it was held.
                 self.held.retain(|held| *held != task);
                 self.replace.retain(|replaced| *replaced != task);
@@ -176,7 +180,8 @@ impl State {
                         // A late signal about the earlier task names none of the new one's jobs. Jobs of a list are numbered by it.
                         let listed = matches!(described.arrival, Arrival::Listed { .. });
                         let next_job = if listed { 0 } else { old.next_job };
-                        let before = core::mem::replace(old, TaskState { next_job, ..run }).counts;
+                        let before =
+                            core::mem::replace(old, TaskState { next_job, next_event: next_job, ..run }).counts;
                         *self.departed.get_or_insert_default() += before;
                     }
                     None => self.runs.push(run),
@@ -189,6 +194,7 @@ impl State {
                 // One whose program has failed missed its jobs; it has none any more.
                 self.failed -= usize::from(run.phase == Phase::Failed);
                 run.phase = Phase::Gone;
+                self.followers.retain(|(first, follower)| *first != task && *follower != task);
                 self.resources.iter_mut().for_each(|resource| resource.users.retain(|user| *user != task));
             }
         }

@@ -34,16 +34,27 @@ pub enum Arrival {
         /// The instants; none is a task that never has a job.
         instants: Vec<Span>,
     },
+    /// Released by events: by [`Input::Release`](crate::input::Input::Release), or by the completion of another task's jobs. An event that
+    /// comes too early is delayed until the least distance has passed.
+    Event {
+        /// Least time between releases; zero for none.
+        distance: Span,
+        /// How many events and jobs may wait at a time, above zero. A further event is lost.
+        queue: u32,
+        /// Each completed job of this task is an event.
+        after: Option<TaskId>,
+    },
     /// Released by its policy: a process of a window table is activated once per window.
     Activated,
 }
 
 impl Arrival {
-    /// The period, or the least time between releases. `None` where releases are a list or the policy's business.
+    /// The period, or the least time between releases. `None` where releases are a list, events without a distance, or the policy's business.
     #[must_use]
     pub fn period(&self) -> Option<Span> {
         match self {
             Arrival::Periodic { period, .. } | Arrival::Sporadic { period, .. } => Some(*period),
+            Arrival::Event { distance, .. } => Some(*distance).filter(|distance| *distance > Span::ZERO),
             Arrival::Listed { .. } | Arrival::Activated => None,
         }
     }
@@ -54,11 +65,20 @@ impl Arrival {
         match self {
             Arrival::Periodic { offset, .. } | Arrival::Sporadic { offset, .. } => Some(Time::ZERO + *offset),
             Arrival::Listed { instants } => instants.first().map(|i| Time::ZERO + *i),
-            Arrival::Activated => None,
+            Arrival::Event { .. } | Arrival::Activated => None,
         }
     }
 
-    /// When the job after number `job` is released, which itself was released at `release`. O(1).
+    /// The earliest instant at which a job can be released; `None` if none ever is, or if that is the policy's business.
+    #[must_use]
+    pub fn earliest(&self) -> Option<Time> {
+        match self {
+            Arrival::Event { .. } => Some(Time::ZERO),
+            planned => planned.first(),
+        }
+    }
+
+    /// When the job after number `job` is released, which itself was released at `release`. `None` for events, which are not planned. O(1).
     #[inline]
     #[must_use]
     pub fn next(&self, seed: u64, task: TaskId, job: u64, release: Time) -> Option<Time> {
@@ -71,7 +91,7 @@ impl Arrival {
             Arrival::Listed { instants } => {
                 usize::try_from(job).ok().and_then(|j| instants.get(j + 1)).map(|i| Time::ZERO + *i)
             }
-            Arrival::Activated => None,
+            Arrival::Event { .. } | Arrival::Activated => None,
         }
     }
 }

@@ -29,6 +29,8 @@ pub enum Invalid {
     Apart(TaskId, &'static str),
     /// A task that may run on no CPU of the machine.
     Affinity(TaskId),
+    /// A task that is released after itself, or after one that does not exist.
+    Follows(TaskId),
     /// A window of length zero.
     Window(usize),
     /// Slices of a window overlap, leave the machine, or name a partition twice.
@@ -92,6 +94,9 @@ impl core::fmt::Display for Invalid {
                 write!(f, "task {}: it has no {what} in common with those before it behind the same server", t.0)
             }
             Invalid::Affinity(t) => write!(f, "task {}: it may run on no CPU of the machine", t.0),
+            Invalid::Follows(t) => {
+                write!(f, "task {}: it is released after itself, or after a task that does not exist", t.0)
+            }
             Invalid::Window(w) => write!(f, "window {w}: its length must be above zero"),
             Invalid::Slices(w) => write!(f, "window {w}: slices overlap, leave the machine or repeat a partition"),
             Invalid::Partition => write!(f, "a partition names a task that does not exist"),

@@ -246,6 +246,14 @@ impl System {
                     let sound = instants.first().is_none_or(|i| *i >= Span::ZERO) && instants.is_sorted();
                     sure(sound, Invalid::Instants(id))?;
                 }
+                Arrival::Event { distance, queue, after } => {
+                    sure(*distance >= Span::ZERO && *queue > 0, Invalid::Period(id))?;
+                    sure(
+                        self.backlog != Backlog::Hartstone,
+                        Invalid::Unsuitable("that rule counts periods, and events have none"),
+                    )?;
+                    sure(after.is_none_or(|task| task.index() < self.tasks.len() && task != id), Invalid::Follows(id))?;
+                }
                 Arrival::Activated => {}
             }
             sure(self.sound_steps(task), Invalid::Steps(id))?;

@@ -105,7 +105,13 @@ impl Windows {
                 }
                 // Who releases its jobs: `fifo` does it itself, a policy of its own expects the engine to.
                 match (&system.tasks[task.index()].arrival, partition.policy) {
-                    (Arrival::Periodic { .. } | Arrival::Sporadic { .. } | Arrival::Listed { .. }, None) => {
+                    (
+                        Arrival::Periodic { .. }
+                        | Arrival::Sporadic { .. }
+                        | Arrival::Listed { .. }
+                        | Arrival::Event { .. },
+                        None,
+                    ) => {
                         return Err(Invalid::Unsuitable("a periodic task needs a partition with a policy of its own"));
                     }
                     (Arrival::Activated, Some(_)) => return Err(Invalid::Needs(task, "period")),

@@ -13,6 +13,7 @@ use crate::stats::Counts;
 use crate::time::{Span, Time};
 use crate::work::{Speed, Work};
 use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// A job as a policy sees it.
@@ -124,6 +125,10 @@ pub(crate) struct TaskState {
     pub(crate) next_job: JobId,
     /// When that is released.
     pub(crate) next_release: Option<Time>,
+    /// The instants at which events release jobs, by job number modulo its length; empty for other arrivals.
+    pub(crate) events: Vec<Time>,
+    /// The number of the job of the next event.
+    pub(crate) next_event: JobId,
     /// Jobs that have arrived and wait for their predecessors; by Hartstone's rule, periods that have passed.
     pub(crate) pending: u64,
     pub(crate) mode: Option<Mode>,
@@ -177,6 +182,11 @@ impl TaskState {
             stop_recorded: false,
             next_job: 0,
             next_release: first,
+            events: match arrival {
+                Arrival::Event { queue, .. } => vec![Time::ZERO; *queue as usize],
+                _ => Vec::new(),
+            },
+            next_event: 0,
             pending: 0,
             mode: None,
             leaving: None,
@@ -195,6 +205,10 @@ impl TaskState {
             (state.phase, state.next_release) = (Phase::Gone, None);
         }
         state
+    }
+    /// When an event releases this job; `None` before the event.
+    pub(crate) fn event(&self, job: JobId) -> Option<Time> {
+        (job < self.next_event).then(|| self.events[job as usize % self.events.len()])
     }
     /// Something of this task, whose state it is, is due in the step before decision `round`: it is in the list once.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
@@ -352,6 +366,8 @@ pub(crate) struct State {
     pub(crate) replace: Vec<TaskId>,
     /// The tasks that have no program ([`Input::Hold`](crate::engine::Input::Hold)).
     pub(crate) held: Vec<TaskId>,
+    /// Tasks whose completed jobs are events, and the tasks that these release.
+    pub(crate) followers: Vec<(TaskId, TaskId)>,
     /// What programs are to be told after this step.
     pub(crate) replies: Vec<Reply>,
     /// Since the last decision, abandoned work was done while its task was dispatched.
@@ -449,6 +465,10 @@ impl State {
 
     #[inline]
     pub(crate) fn next_release(&self, task: TaskId, job: JobId, release: Time) -> Option<Time> {
+        let run = &self.runs[task.index()];
+        if !run.events.is_empty() {
+            return run.event(job + 1);
+        }
         self.system.tasks[task.index()].arrival.next(self.system.seed, task, job, release)
     }
 

@@ -42,6 +42,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         on_exit: task.on_exit,
         abort_signal: (real.system.tasks[id].on_abort == OnAbort::Signal).then_some(Signal::USR1),
         output: None,
+        event: None,
     };
     let processes = real.tasks.iter().zip(0..).map(process).collect();
     let duration = workload.settings.duration.unwrap_or(limit).min(limit);

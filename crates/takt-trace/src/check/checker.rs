@@ -181,6 +181,7 @@ impl<'a> Checker<'a> {
             | RecordKind::Block { .. }
             | RecordKind::Wake { .. }
             | RecordKind::Yield { .. }
+            | RecordKind::Lost { .. }
             | RecordKind::Exit { .. } => {}
             RecordKind::Behind { task, job, abandoned } => self.tasks[task.index()].behind = Some((job, abandoned)),
             RecordKind::LateSignal { task, job } => {

@@ -242,6 +242,10 @@ fn task(task: &Task, name: &str, workload: &Workload) -> Value {
             put("spread", Some(span(*spread)));
         }
         Arrival::Listed { instants } => put("releases", Some(instants.iter().map(|at| span(*at)).collect())),
+        Arrival::Event { distance, queue, after } => {
+            let after = after.map(|first| workload.tasks[first.index()].name.clone());
+            put("event", Some(json!({"distance": span(*distance), "queue": queue, "after": after})));
+        }
         Arrival::Activated => {}
     }
     put("deadline", deadline.map(span));

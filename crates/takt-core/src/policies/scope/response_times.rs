@@ -315,6 +315,12 @@ mod tests {
     }
 
     #[test]
+    fn a_search_ends_with_its_effort() {
+        let response = |looks| response(&task(50, 1000, 1000), &[task(1, 2, 2)], 0, &mut Effort::of(looks));
+        assert_eq!((response(1000), response(4)), (Some(100), None));
+    }
+
+    #[test]
     fn equals_wait_for_each_other() {
         let tasks = [task(1, 2, 8), task(1, 1, 2), task(1, 4, 8)];
         let keys = |beats: [i128; 3]| {

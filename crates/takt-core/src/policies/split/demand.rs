@@ -369,6 +369,15 @@ mod tests {
     }
 
     #[test]
+    fn long_runtimes_overload_as_short_ones_do() {
+        let demand = |unit: u64| {
+            let tasks = [times(3 * unit, 4 * unit, 4 * unit), times(2 * unit, 4 * unit, 4 * unit)];
+            demand_with(&tasks, &mut Effort::default())
+        };
+        assert_eq!((demand(1), demand(1 << 40)), (Demand::Overload, Demand::Overload));
+    }
+
+    #[test]
     fn grown_runtimes_need_not_be_whole() {
         let tasks = [times(2, 3, 6), times(1, 6, 6)];
         let grown = |p, q| demand_grown(&tasks, (p, q), &mut Effort::default());
