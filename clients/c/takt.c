@@ -40,7 +40,7 @@ typedef char layout_is_right[offsetof(struct page, answered) == 24 && offsetof(s
 				 ? 1
 				 : -1];
 
-enum kind { NEXT = 1, YIELD, LOCK, UNLOCK, SET_PERIOD, SET_DEADLINE, SET_RUNTIME, SET_SHARE, STATISTICS };
+enum kind { NEXT = 1, YIELD, LOCK, UNLOCK, SET_PERIOD, SET_DEADLINE, SET_RUNTIME, SET_SHARE, STATISTICS, BEGIN, END };
 enum status { DONE, REFUSED, ABORTED, INVALID };
 
 static struct page *page;
@@ -51,7 +51,7 @@ static struct takt_job present;
 /* State of the job loop, read by the signal handler. */
 static sigjmp_buf head;
 static volatile sig_atomic_t armed, in_call;
-static int looping, loop_result;
+static int looping, segment, loop_result;
 static pid_t owner;
 
 const char *takt_strerror(int result)
@@ -169,7 +169,7 @@ static void leave_if_aborted(void)
 }
 
 /* Makes a request and waits for its answer. */
-static int ask(enum kind kind, int64_t first, int64_t second)
+static int ask(enum kind kind, int64_t first, int64_t second, int64_t third)
 {
 	const uint64_t one = 1;
 	uint32_t asked, seen;
@@ -180,7 +180,7 @@ static int ask(enum kind kind, int64_t first, int64_t second)
 	page->at = present.number;
 	page->arguments[0] = first;
 	page->arguments[1] = second;
-	page->arguments[2] = 0;
+	page->arguments[2] = third;
 	asked = page->asked + 1;
 	__atomic_store_n(&page->asked, asked, __ATOMIC_RELEASE);
 	while (write(bell, &one, sizeof one) < 0)
@@ -191,7 +191,7 @@ static int ask(enum kind kind, int64_t first, int64_t second)
 			goto out;
 	status = __atomic_load_n(&page->status, __ATOMIC_RELAXED);
 	result = status == DONE ? TAKT_OK : status == REFUSED ? TAKT_EREFUSED : status == ABORTED ? TAKT_EABORTED : TAKT_EINVAL;
-	if (kind == NEXT && result == TAKT_OK)
+	if ((kind == NEXT || kind == BEGIN) && result == TAKT_OK)
 		read_job();
 out:
 	in_call = 0;
@@ -204,7 +204,7 @@ static int ask_in_job(enum kind kind, int64_t first, int64_t second)
 	int result = takt_attach();
 
 	if (result == TAKT_OK)
-		result = initialising ? TAKT_EREFUSED : ask(kind, first, second);
+		result = initialising ? TAKT_EREFUSED : ask(kind, first, second, 0);
 	leave_if_aborted();
 	return result;
 }
@@ -223,7 +223,7 @@ int takt_ready(struct takt_job *job)
 	int result = takt_attach();
 
 	if (result == TAKT_OK && initialising) {
-		result = ask(NEXT, 0, 0);
+		result = ask(NEXT, 0, 0, 0);
 		initialising = result != TAKT_OK;
 	}
 	return result == TAKT_OK ? takt_job(job) : result;
@@ -237,8 +237,33 @@ int takt_next_job(struct takt_job *job)
 		return takt_ready(job);
 	armed = 0;
 	if (result == TAKT_OK)
-		result = ask(NEXT, 0, 0);
+		result = ask(NEXT, 0, 0, 0);
 	return result == TAKT_OK ? takt_job(job) : result;
+}
+
+int takt_begin(const struct takt_segment *terms, struct takt_job *job)
+{
+	static const struct takt_segment declared = { 0, 0, TAKT_DECLARED };
+	int result = takt_attach();
+
+	if (result == TAKT_OK && initialising)
+		result = takt_ready(NULL);
+	armed = 0;
+	if (!terms)
+		terms = &declared;
+	if (result == TAKT_OK)
+		result = ask(BEGIN, terms->deadline, terms->runtime, terms->utility);
+	return result == TAKT_OK ? takt_job(job) : result;
+}
+
+int takt_end(void)
+{
+	int result = takt_attach();
+
+	armed = 0;
+	if (result == TAKT_OK)
+		result = initialising ? TAKT_EREFUSED : ask(END, 0, 0, 0);
+	return result;
 }
 
 int takt_yield(void)
@@ -299,7 +324,7 @@ int takt_statistics(struct takt_statistics *statistics)
 	int result = takt_attach();
 
 	if (result == TAKT_OK)
-		result = initialising ? TAKT_EREFUSED : ask(STATISTICS, 0, 0);
+		result = initialising ? TAKT_EREFUSED : ask(STATISTICS, 0, 0, 0);
 	if (result == TAKT_OK) {
 		const int64_t *r = page->results;
 		*statistics = (struct takt_statistics){ r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7] };
@@ -348,6 +373,22 @@ int takt_loop_next(struct takt_job *job)
 	}
 	looping = loop_result == TAKT_OK;
 	return loop_result;
+}
+
+int takt_segment_next(const struct takt_segment *terms, struct takt_job *job)
+{
+	if (segment) {
+		segment = 0;
+		loop_result = takt_end();
+		return 0;
+	}
+	loop_result = takt_attach();
+	if (loop_result == TAKT_OK) {
+		owner = (pid_t)syscall(SYS_gettid);
+		loop_result = install() < 0 ? TAKT_ESYSTEM : takt_begin(terms, job);
+	}
+	segment = loop_result == TAKT_OK;
+	return segment;
 }
 
 sigjmp_buf *takt_loop_head(void)

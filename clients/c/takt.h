@@ -44,6 +44,15 @@ struct takt_job {
 	int64_t deadline; /* absolute deadline, or TAKT_NEVER */
 };
 
+/* The terms of a real-time segment. */
+struct takt_segment {
+	int64_t deadline; /* relative deadline; 0: that of the workload */
+	int64_t runtime;  /* execution time; 0: that of the workload */
+	int64_t utility;  /* height of the time-utility function in millionths; TAKT_DECLARED: that of the workload */
+};
+
+#define TAKT_DECLARED (-1)
+
 struct takt_statistics {
 	int64_t consumed;  /* CPU time that the present job has consumed */
 	int64_t budget;    /* its remaining budget, or TAKT_NEVER */
@@ -71,6 +80,13 @@ int takt_next_job(struct takt_job *job);
 
 /* The present job. */
 int takt_job(struct takt_job *job);
+
+/* Begins a real-time segment and waits until it is dispatched; ends it. For a task with `event: segments`. A segment is a job of the task.
+ * Outside of segments the program is an ordinary process. `terms` may be NULL for those of the workload.
+ * After an abort the program continues as an ordinary process, and takt_end returns TAKT_EABORTED. takt_begin returns that if the segment was
+ * aborted before it was dispatched. */
+int takt_begin(const struct takt_segment *terms, struct takt_job *job);
+int takt_end(void);
 
 /* Yields the CPU to jobs of equal urgency, where the policy has such an order. The job continues later. The rest of a window is given up by
  * takt_next_job. */
@@ -119,10 +135,20 @@ int takt_aborted(void);
 			takt_loop_aborted(handler);                 \
 		else
 
-/* The result that ended the last job loop. */
+/* A segment with a body. An abort leaves the body as in TAKT_JOB_LOOP. The result of its beginning or end is in takt_loop_result. */
+#define TAKT_SEGMENT(terms, job, handler)                               \
+	for (struct takt_job job; takt_segment_next(terms, &job);)      \
+		if (sigsetjmp(*takt_loop_head(), 0) != 0)               \
+			takt_loop_aborted(handler);                     \
+		else if (takt_loop_arm() != 0)                          \
+			takt_loop_aborted(handler);                     \
+		else
+
+/* The result that ended the last job loop or segment. */
 int takt_loop_result(void);
 
-/* For TAKT_JOB_LOOP only. */
+/* For the macros only. */
+int takt_segment_next(const struct takt_segment *terms, struct takt_job *job);
 sigjmp_buf *takt_loop_head(void);
 int takt_loop_next(struct takt_job *job);
 int takt_loop_arm(void);

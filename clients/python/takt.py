@@ -50,6 +50,10 @@ class _Job(ctypes.Structure):
     _fields_ = [("number", ctypes.c_uint64), ("release", ctypes.c_int64), ("deadline", ctypes.c_int64)]
 
 
+class _Segment(ctypes.Structure):
+    _fields_ = [("deadline", ctypes.c_int64), ("runtime", ctypes.c_int64), ("utility", ctypes.c_int64)]
+
+
 class _Statistics(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in Statistics._fields]
 
@@ -70,6 +74,7 @@ def _library():
         for call in ("takt_set_period", "takt_set_deadline", "takt_set_runtime"):
             getattr(library, call).argtypes = [ctypes.c_int64]
         library.takt_set_share.argtypes = [ctypes.c_int32, ctypes.c_uint32]
+        library.takt_begin.argtypes = [ctypes.POINTER(_Segment), ctypes.POINTER(_Job)]
         library.takt_resource.argtypes = [ctypes.c_char_p]
         _loaded = library
     return _loaded
@@ -109,6 +114,28 @@ def jobs():
 def aborted():
     """Whether the present job was aborted."""
     return _library().takt_aborted() != 0
+
+
+def begin(deadline=0, runtime=0, utility=-1):
+    """Begins a real-time segment, waits until it is dispatched, and returns its job. The defaults are the terms of the workload."""
+    job = _Job()
+    _call("takt_begin", ctypes.byref(_Segment(deadline, runtime, utility)), ctypes.byref(job))
+    return Job(job.number, job.release, job.deadline)
+
+
+def end():
+    """Ends the real-time segment. After an abort it raises `Aborted`."""
+    _call("takt_end")
+
+
+@contextlib.contextmanager
+def segment(deadline=0, runtime=0, utility=-1):
+    """A real-time segment. The body returns early once `aborted()`; then `Aborted` is raised at its end."""
+    job = begin(deadline, runtime, utility)
+    try:
+        yield job
+    finally:
+        end()
 
 
 def yield_cpu():

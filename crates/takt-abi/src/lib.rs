@@ -93,11 +93,16 @@ pub enum Kind {
     SetShare = 8,
     /// Consumption and budget of the job, and the counts of the task: [`Statistics`].
     Statistics = 9,
+    /// Begins a real-time segment. Its relative deadline and execution time in nanoseconds, 0 for the workload's; its utility in millionths, -1 for
+    /// the workload's. The answer comes when the segment is dispatched.
+    Begin = 10,
+    /// Ends the real-time segment.
+    End = 11,
 }
 
 impl Kind {
     /// All of them, in the order of their numbers, which begin at 1.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Next,
         Kind::Yield,
         Kind::Lock,
@@ -107,6 +112,8 @@ impl Kind {
         Kind::SetRuntime,
         Kind::SetShare,
         Kind::Statistics,
+        Kind::Begin,
+        Kind::End,
     ];
 
     /// The kind of this number.
@@ -421,7 +428,7 @@ mod tests {
         for (index, kind) in Kind::ALL.into_iter().enumerate() {
             assert_eq!((kind as usize, Kind::from_number(kind as u32)), (index + 1, Some(kind)));
         }
-        assert_eq!((Kind::from_number(0), Kind::from_number(10)), (None, None));
+        assert_eq!((Kind::from_number(0), Kind::from_number(12)), (None, None));
         assert_eq!((Status::from_number(2), Status::from_number(4)), (Some(Status::Aborted), None));
         let statistics = Statistics { consumed: 1, utility: 8, ..Statistics::default() };
         assert_eq!(Statistics::from_results(statistics.to_results()), statistics);

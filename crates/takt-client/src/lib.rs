@@ -95,6 +95,17 @@ impl From<Error> for Interruption {
     }
 }
 
+/// The terms of a real-time segment. `None` is the term that the workload declares.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// Relative deadline in nanoseconds.
+    pub deadline: Option<i64>,
+    /// Execution time in nanoseconds.
+    pub runtime: Option<i64>,
+    /// Height of the time-utility function, in millionths.
+    pub utility: Option<u64>,
+}
+
 /// A resource that the scheduler knows, by its number in the workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resource(u16);
@@ -202,6 +213,31 @@ impl Client {
             }
             self.next_job()?;
         }
+    }
+
+    /// Begins a real-time segment and waits until it is dispatched. Outside of segments the program is an ordinary process.
+    ///
+    /// # Errors
+    /// [`Error::Aborted`] if it is aborted before it is dispatched, [`Error::Invalid`] for terms out of range or a task without segments, or the
+    /// operating system's answer.
+    pub fn begin(&mut self, terms: Segment) -> Result<Job, Error> {
+        if self.initialising {
+            self.ready()?;
+        }
+        let Segment { deadline, runtime, utility } = terms;
+        let span = |span: Option<i64>| span.unwrap_or(0);
+        let utility = utility.map_or(Ok(-1), |utility| i64::try_from(utility).map_err(|_| Error::Invalid))?;
+        self.request(Kind::Begin, [span(deadline), span(runtime), utility])?;
+        self.job = self.page.present();
+        Ok(self.job)
+    }
+
+    /// Ends the segment.
+    ///
+    /// # Errors
+    /// [`Error::Aborted`] if it was aborted, [`Error::Refused`] without a segment, or the operating system's answer.
+    pub fn end(&mut self) -> Result<(), Error> {
+        self.ask(Kind::End, [0; 3])
     }
 
     /// Yields the CPU to jobs of equal urgency, where the policy has such an order. The rest of a window is given up by

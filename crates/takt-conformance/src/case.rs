@@ -60,6 +60,7 @@ enum Kind {
     Leave,
     Enter,
     Release,
+    Terms,
     Usage,
     Request,
     Return,
@@ -119,6 +120,12 @@ impl Turn {
                 Kind::Leave => Input::Leave { task: any },
                 Kind::Enter => Input::Enter { task: any },
                 Kind::Release => Input::Release { task: any },
+                Kind::Terms => {
+                    let described = &engine.system().tasks[any.index()];
+                    let deadline = described.deadline.map(|_| units(amount + 5));
+                    let runtime = described.runtime.map(|_| units(1 + (amount + 4) / 2));
+                    Input::Terms { task: any, deadline, runtime, utility: (amount + 4) as u64 * utility::UNIT }
+                }
                 Kind::Usage => {
                     let consumed = engine.job(task).map_or(Span::ZERO, |j| j.consumed.nominal_time());
                     Input::Usage { task, consumed: Work::nominal(consumed - units(1).min(consumed)) }
@@ -169,7 +176,7 @@ impl Turn {
         // What the ledger learns from inputs comes before what ends jobs.
         let rank = |i: &Input| match i {
             Input::Usage { .. } => 0,
-            Input::Retime { .. } | Input::Release { .. } => 1,
+            Input::Retime { .. } | Input::Terms { .. } | Input::Release { .. } => 1,
             i if comes_or_goes(i) => 2,
             Input::Switch { .. } => 3,
             _ => 4,
@@ -222,6 +229,7 @@ fn turns(late: bool, tangled: bool) -> impl Strategy<Value = Vec<Turn>> {
         1 => Just(Kind::Leave),
         2 => Just(Kind::Enter),
         5 => Just(Kind::Release),
+        2 => Just(Kind::Terms),
         1 => Just(Kind::Usage),
         request => Just(Kind::Request),
         give_back => Just(Kind::Return),

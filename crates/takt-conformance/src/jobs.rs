@@ -208,6 +208,16 @@ impl Account {
         self.next = self.events.planned.front().copied();
     }
 
+    /// A segment names other terms for the next job.
+    pub(crate) fn terms(&mut self, deadline: Option<Span>, runtime: Option<Span>, utility: u64) {
+        let none = self.open.is_empty() && self.handler.is_none() && self.events.planned.is_empty();
+        let sound = [deadline, runtime].into_iter().flatten().all(|span| span > Span::ZERO);
+        if none && sound && matches!(self.task.arrival, Arrival::Event { .. }) {
+            (self.task.deadline, self.task.runtime) = (deadline, runtime);
+            self.task.utility.get_or_insert(Utility::DEFAULT).set_height(utility);
+        }
+    }
+
     pub(crate) fn release(&mut self, job: JobId, deadline: Option<Time>, at: Time, moment: Moment) {
         let (id, now, tick) = (self.id, moment.now, self.rules.2);
         assert!(!self.gone && self.follow.handler.is_none(), "job {job} of {id:?} is released: {self:?}");

@@ -125,6 +125,9 @@ impl Ledger {
                 Input::Retime { task, period, deadline, .. } => {
                     self.accounts[task.index()].mode = Some((period, deadline, false))
                 }
+                Input::Terms { task, deadline, runtime, utility } => {
+                    self.accounts[task.index()].terms(deadline, runtime, utility);
+                }
                 Input::Skew { task, .. } => self.accounts[task.index()].resumes(self.slack),
                 // It may have been built anew, and put two jobs that it does not preempt on one CPU.
                 Input::Configure { .. } => {

@@ -90,7 +90,7 @@ impl Orders {
             }
         }
         for input in inputs {
-            if let Input::Retime { task, .. } | Input::Call { task, .. } = *input {
+            if let Input::Retime { task, .. } | Input::Call { task, .. } | Input::Terms { task, .. } = *input {
                 seen[task.index()].retimed += 1;
             }
         }

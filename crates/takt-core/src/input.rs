@@ -126,6 +126,18 @@ pub enum Input {
         /// Whose.
         task: TaskId,
     },
+    /// Terms of the task's next jobs, for a task whose releases are events: a real-time segment names them at its beginning. They hold if no
+    /// job of the task is open or waits for its release. Otherwise, or if a time is not above zero, nothing changes.
+    Terms {
+        /// Whose.
+        task: TaskId,
+        /// The relative deadline; none for jobs without one.
+        deadline: Option<Span>,
+        /// The execution time, where it is known.
+        runtime: Option<Span>,
+        /// The height of its time-utility function, in millionths. The function keeps its shape.
+        utility: u64,
+    },
     /// The task is gone as soon as its present job is over, at once if it has none.
     Leave {
         /// Who.
@@ -193,6 +205,7 @@ impl Input {
             | Input::Enter { task }
             | Input::Leave { task }
             | Input::Release { task }
+            | Input::Terms { task, .. }
             | Input::Abort { task }
             | Input::Exit { task, .. } => Some(task),
             Input::Configure { .. } | Input::Switch { .. } => None,

@@ -3,6 +3,7 @@
 //! Only plain data, so that readers of files and the simulator agree on it. On Linux the real machine has costs of its own.
 
 use crate::input::Input;
+use crate::model::{Arrival, TaskId};
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
 
@@ -57,4 +58,6 @@ pub struct Scenario {
     pub steal: Option<Steal>,
     /// What happens from outside, in ascending order of time.
     pub changes: Vec<(Time, Input)>,
+    /// When the source of a task's events has events, for tasks that events release ([`Arrival::Event`]).
+    pub events: Vec<(TaskId, Arrival)>,
 }

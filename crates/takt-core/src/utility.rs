@@ -50,6 +50,21 @@ impl Utility {
         }
     }
 
+    /// Gives the function another height, at most [`MOST`]. Its shape stays: the values of a table change in proportion. O(points).
+    pub fn set_height(&mut self, to: u64) {
+        let (before, to) = (self.height(), to.min(MOST));
+        match self {
+            Utility::Step(height) | Utility::Linear { height, .. } | Utility::Exponential { height, .. } => {
+                *height = to
+            }
+            Utility::Table(points) => {
+                for (_, value) in points {
+                    *value = multiply_divide(*value, to, before.max(1)) as u64;
+                }
+            }
+        }
+    }
+
     /// What a job accrues that completes `elapsed` after its release. O(log points).
     #[must_use]
     pub fn at(&self, elapsed: Span, deadline: Option<Span>) -> u64 {

@@ -34,6 +34,8 @@ pub(crate) trait Actuator {
     fn start(&self, group: Group) -> io::Result<()>;
     /// Sets the FIFO priority of the process of the group: of its first thread.
     fn set_priority(&self, group: Group, priority: u8) -> io::Result<()>;
+    /// Sets the scheduling class of the process that was started in a group.
+    fn set_leader_class(&self, group: Group, class: Class) -> io::Result<()>;
     /// Moves the processes of a partition to these CPUs; nothing is done when it has them.
     fn assign(&self, partition: PartitionHandle, cpus: &CpuSet) -> io::Result<()>;
     /// The CPU time that the process of the group has used; `None` when it is gone.

@@ -17,9 +17,11 @@ mod plan;
 mod report;
 mod requests;
 mod scheduler;
+mod segments;
 mod sources;
 mod supervisor;
 mod sync;
+mod terms;
 mod thread;
 #[cfg(test)]
 mod virtual_machine;

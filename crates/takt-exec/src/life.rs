@@ -25,6 +25,11 @@ pub(crate) enum Program {
         /// It has received the signal that its job was aborted (`on_abort: signal`).
         notified: bool,
     },
+    /// It runs as an ordinary process, outside of its real-time segments.
+    Outside {
+        /// The segment that was aborted, until the program ends it.
+        job: Option<JobId>,
+    },
     /// It has ended, or is to be replaced: until the next one is ready, the task's jobs are blocked.
     Absent {
         /// The engine knows, and blocks the task's jobs.

@@ -56,6 +56,9 @@ impl Actuator for Acts {
     fn set_priority(&self, group: Group, priority: u8) -> io::Result<()> {
         self.mechanism.set_priority(group, priority)
     }
+    fn set_leader_class(&self, group: Group, class: Class) -> io::Result<()> {
+        self.mechanism.set_leader_class(group, class)
+    }
     fn assign(&self, partition: PartitionHandle, cpus: &CpuSet) -> io::Result<()> {
         self.mechanism.set_cpus(partition, cpus)
     }

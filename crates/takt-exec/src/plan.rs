@@ -130,6 +130,8 @@ pub struct Process {
     pub output: Option<PathBuf>,
     /// What outside the schedule releases its jobs ([`takt_core::model::Arrival::Event`]).
     pub event: Option<EventSource>,
+    /// Its jobs are real-time segments of the program, which otherwise runs as an ordinary process.
+    pub segments: bool,
 }
 
 /// A source of events outside the schedule. A process receives the descriptor of its source, unless that is a signal: the environment

@@ -8,6 +8,7 @@ use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
 use crate::plan::{Dispatch, Plan, Process};
 use crate::requests::Requests;
+use crate::terms::{LONGEST, Terms};
 use rtrb::{Consumer, Producer};
 use rustix::process::Signal;
 use std::io;
@@ -20,6 +21,7 @@ use takt_core::record::{JobId, Place, Record, RecordKind, Sink};
 use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
+use takt_linux::rt::Class;
 use takt_linux::{Group, PartitionHandle};
 use takt_trace::Stamped;
 
@@ -80,17 +82,19 @@ pub(crate) struct Slot<R> {
     pub(crate) abort_signal: Option<Signal>,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) budgeted: bool,
+    /// Its jobs are segments of its program.
+    pub(crate) segments: Option<Terms>,
 }
 
 /// The requests of a program through its page ([`takt_abi`]).
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Asked {
     /// The number of the last one that was taken.
-    number: u32,
+    pub(crate) number: u32,
     /// The event that answers it, unless it has been answered.
     pub(crate) waits_for: Option<Awaited>,
     /// The job that was announced to the program last, which its requests name.
-    told: JobId,
+    pub(crate) told: JobId,
 }
 
 /// The event that answers a request.
@@ -104,13 +108,14 @@ pub(crate) enum Awaited {
     Job,
 }
 
-/// The longest period, deadline or execution time that a program can request. Sums of such times must not overflow.
-const MOST_ASKED: Span = Span::from_secs(365 * 24 * 3600);
-
 /// What has been refused, and is to be tried again.
 #[derive(Clone, Copy, Debug)]
-enum Refused {
+pub(crate) enum Refused {
     Stop,
+    /// The process enters a segment.
+    Enter,
+    /// The process leaves a segment.
+    Leave,
     /// The priority of a running task.
     Raise,
     Dispatch {
@@ -135,6 +140,8 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) levels: Option<Levels>,
     /// By task: its partition in a window table.
     pub(crate) partitions: Vec<Option<PartitionId>>,
+    /// The scheduling class of the processes.
+    pub(crate) class: Class,
 }
 
 /// What the scheduler leaves.
@@ -184,10 +191,12 @@ impl Sink for StepSink {
 }
 
 pub(crate) struct Scheduler<A: Actuator> {
-    setup: Setup<A>,
+    pub(crate) setup: Setup<A>,
     places: Vec<CpuSet>,
     sink: StepSink,
-    inputs: Vec<Input>,
+    pub(crate) inputs: Vec<Input>,
+    /// The tasks whose jobs are segments.
+    pub(crate) segmented: Vec<TaskId>,
     /// Tasks with a request that the next step answers.
     asking: Vec<TaskId>,
     /// How many changes of [`Setup::changes`] have been made.
@@ -232,6 +241,7 @@ impl<A: Actuator> Scheduler<A> {
         let windows = &setup.engine.system().windows;
         Scheduler {
             places: setup.engine.places().to_vec(),
+            segmented: (0..n as u32).map(TaskId).filter(|task| setup.slots[task.index()].segments.is_some()).collect(),
             sink: StepSink {
                 records: Vec::with_capacity(8 * n + 256),
                 responses: Responses::reserved(n),
@@ -265,6 +275,7 @@ impl<A: Actuator> Scheduler<A> {
     pub(crate) fn begin(&mut self) -> Span {
         self.start = self.setup.actuator.now() + LEAD;
         self.messages();
+        self.begin_segments();
         self.start
     }
 
@@ -384,7 +395,7 @@ impl<A: Actuator> Scheduler<A> {
         if slot.incarnation != incarnation {
             return;
         }
-        if matches!(slot.program, Program::At { .. }) {
+        if matches!(slot.program, Program::At { .. } | Program::Outside { .. }) {
             match self.setup.actuator.rung(task, slot.asked.number) {
                 Rung::Request(request) => return self.asked(task, request),
                 Rung::Nothing => return,
@@ -402,24 +413,32 @@ impl<A: Actuator> Scheduler<A> {
             }
             // The signal of a replacement ends its initialisation.
             Program::Absent { asked: true, .. } => self.ask(task, Request::Initialised),
-            Program::New | Program::Waiting | Program::Absent { asked: false, .. } | Program::Gone => {}
+            Program::New
+            | Program::Waiting
+            | Program::Outside { .. }
+            | Program::Absent { asked: false, .. }
+            | Program::Gone => {}
         }
     }
 
     /// Handles a request of a program that is at a job. Its fields are untrusted.
     fn asked(&mut self, task: TaskId, request: takt_abi::Request) {
         let slot = &mut self.setup.slots[task.index()];
-        let Program::At { job, .. } = slot.program else { return };
-        // A second request without an answer to the first replaces it.
-        let asks = matches!(slot.asked.waits_for, Some(Awaited::Step(_)));
+        let job = match slot.program {
+            Program::At { job, .. } => job,
+            Program::Outside { job } => return self.asked_outside(task, request, job),
+            _ => return,
+        };
+        let segments = slot.segments.is_some();
         slot.asked.number = request.number;
         let [argument, other, _] = request.arguments;
         let resources = self.setup.engine.system().resources;
         let resource = || u16::try_from(argument).ok().filter(|number| *number < resources).map(ResourceId);
-        let span = || Some(Span::from_ns(argument)).filter(|span| (Span::from_ns(1)..=MOST_ASKED).contains(span));
+        let span = || Some(Span::from_ns(argument)).filter(|span| (Span::from_ns(1)..=LONGEST).contains(span));
         let call = |call: Option<Call>| call.map(|call| Input::Call { task, call });
         let input = match request.kind {
-            Some(Kind::Next) => {
+            Some(Kind::End) if segments && request.at == slot.asked.told => return self.end_segment(task, job),
+            Some(Kind::Next) if !segments => {
                 // A request that names another job completes none. The engine records it.
                 let knows = request.at == slot.asked.told;
                 self.inputs.push(Input::Complete { task, job: if knows { job } else { request.at } });
@@ -438,24 +457,23 @@ impl<A: Actuator> Scheduler<A> {
             Some(Kind::SetRuntime) => call(span().map(Call::Runtime)),
             Some(Kind::SetShare) => share(task, argument, other),
             // The next step answers it without an input.
-            Some(Kind::Statistics) => {
-                slot.asked.waits_for = Some(Awaited::Step(Kind::Statistics));
-                if !asks {
-                    self.asking.push(task);
-                }
-                return;
-            }
-            None => None,
+            Some(Kind::Statistics) => return self.ask_step(task, Kind::Statistics),
+            Some(Kind::Next | Kind::Begin | Kind::End) | None => None,
         };
         match (input, request.kind) {
             (Some(input), Some(kind)) => {
                 self.inputs.push(input);
-                slot.asked.waits_for = Some(Awaited::Step(kind));
-                if !asks {
-                    self.asking.push(task);
-                }
+                self.ask_step(task, kind);
             }
             _ => self.setup.answer(task, Status::Invalid),
+        }
+    }
+
+    /// The next step answers the request of a task. A second request without an answer to the first replaces it.
+    pub(crate) fn ask_step(&mut self, task: TaskId, kind: Kind) {
+        let waits_for = &mut self.setup.slots[task.index()].asked.waits_for;
+        if !matches!(waits_for.replace(Awaited::Step(kind)), Some(Awaited::Step(_))) {
+            self.asking.push(task);
         }
     }
 
@@ -510,6 +528,10 @@ impl<A: Actuator> Scheduler<A> {
                     }
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
                     self.inputs.push(Input::Wake { task });
+                    if self.setup.slots[task.index()].segments.is_some() {
+                        let done = self.setup.begin_outside(task);
+                        self.note(task, Refused::Leave, done);
+                    }
                 }
                 Message::Resume { task, incarnation, resume } => {
                     let slot = &mut self.setup.slots[task.index()];
@@ -645,7 +667,7 @@ impl<A: Actuator> Scheduler<A> {
                 Command::Replace { task } => {
                     let slot = &mut self.setup.slots[task.index()];
                     // One that is absent is being replaced already.
-                    if matches!(slot.program, Program::New | Program::Waiting | Program::At { .. }) {
+                    if !matches!(slot.program, Program::Absent { .. } | Program::Gone) {
                         slot.program = Program::Absent { held: false, asked: false };
                     }
                 }
@@ -655,6 +677,7 @@ impl<A: Actuator> Scheduler<A> {
                 Command::Continue { task, work, .. } => self.dispatch(task, None, work, true),
             }
         }
+        self.leave_aborted();
         self.freeze_unpreempted();
         let done = self.setup.actuator.now();
         if acted {
@@ -695,7 +718,7 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     /// Notes whether the machine below has done what it was asked for. The engine takes it as done, so it is asked again.
-    fn note(&mut self, task: TaskId, act: Refused, done: io::Result<()>) {
+    pub(crate) fn note(&mut self, task: TaskId, act: Refused, done: io::Result<()>) {
         self.refused[task.index()] = None;
         match done {
             Ok(()) => {}
@@ -725,6 +748,15 @@ impl<A: Actuator> Scheduler<A> {
                 Some(_) if self.has_completed(task) => self.repeat = self.repeat.min(self.now() + REPEAT),
                 Some(Refused::Dispatch { place, work }) => self.dispatch(task, place, work, false),
                 Some(Refused::Raise) => self.raise(task),
+                Some(Refused::Leave) => {
+                    let Program::Outside { job } = self.setup.slots[task.index()].program else { continue };
+                    let done = self.setup.leave_segment(task, job);
+                    self.note(task, Refused::Leave, done);
+                }
+                Some(Refused::Enter) => {
+                    let done = self.setup.enter_segment(task);
+                    self.note(task, Refused::Enter, done);
+                }
                 Some(Refused::Stop) | None => {}
             }
         }
@@ -800,12 +832,14 @@ impl<A: Actuator> Setup<A> {
                 resume: resume.map_or(Resume::Unknown, Resume::Here),
                 abort_signal: process.abort_signal,
                 budgeted: engine.meters(task),
+                segments: process.segments.then(|| Terms::of(&engine, task)),
             }
         };
         Setup {
             slots: plan.processes.iter().zip((0..).map(TaskId)).map(slot).collect(),
             levels: (plan.dispatch == Dispatch::Priority).then(|| Levels::new(plan.processes.len())),
             partitions: partitions(engine.system()),
+            class: plan.class(),
             replaceable: plan.replaceable(engine.system()).collect(),
             requests: lives.requests(),
             changes: plan.changes.clone(),
@@ -850,7 +884,7 @@ impl<A: Actuator> Setup<A> {
     }
 
     /// Answers the outstanding request of a task's program.
-    fn answer(&mut self, task: TaskId, status: Status) {
+    pub(crate) fn answer(&mut self, task: TaskId, status: Status) {
         let asked = &mut self.slots[task.index()].asked;
         asked.waits_for = None;
         self.actuator.answer(task, asked.number, status);
@@ -865,7 +899,7 @@ impl<A: Actuator> Setup<A> {
         let slot = &self.slots[task.index()];
         match slot.program {
             // From the request for the next process on, the group is the supervisor's.
-            Program::Absent { asked: true, .. } | Program::Gone => {}
+            Program::Absent { asked: true, .. } | Program::Gone | Program::Outside { .. } => {}
             _ => self.actuator.stop(slot.group)?,
         }
         self.levels.iter_mut().for_each(|levels| levels.frozen(task));
@@ -926,7 +960,7 @@ impl<A: Actuator> Setup<A> {
         let begins = |job| Program::At { job, notified: false };
         match slot.program {
             // The process that comes next is born stopped, and begins when it is there.
-            Program::Absent { .. } | Program::Gone => return Ok(()),
+            Program::Absent { .. } | Program::Gone | Program::Outside { .. } => return Ok(()),
             Program::New => {
                 slot.asked.told = begin(engine, actuator, task, start).unwrap_or(slot.asked.told);
                 slot.program = engine.at(task).map_or(Program::New, begins);

@@ -461,6 +461,9 @@ impl Actuator for Machine {
         }
         Ok(())
     }
+    fn set_leader_class(&self, group: Group, class: Class) -> io::Result<()> {
+        self.set_priority(group, fifo(class))
+    }
     fn assign(&self, partition: PartitionHandle, cpus: &CpuSet) -> io::Result<()> {
         let mut world = self.world();
         world.refuse()?;

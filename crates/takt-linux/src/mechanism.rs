@@ -517,9 +517,17 @@ impl Mechanism {
     /// # Errors
     /// `ESRCH` when the process is gone, else the kernel's answer.
     pub fn set_priority(&self, group: Group, priority: u8) -> io::Result<()> {
+        self.set_leader_class(group, rt::Class::Fifo(priority))
+    }
+
+    /// Sets the scheduling class of the process that was started in the group, that is, of its first thread. For the scheduler thread, too.
+    ///
+    /// # Errors
+    /// As [`Mechanism::set_priority`].
+    pub fn set_leader_class(&self, group: Group, class: rt::Class) -> io::Result<()> {
         match self.member(group).leader.load(Acquire) {
             0 => Err(Errno::SRCH.into()),
-            leader => rt::set_class(leader, rt::Class::Fifo(priority)),
+            leader => rt::set_class(leader, class),
         }
     }
 

@@ -7,8 +7,10 @@
 use crate::entries::{Entries, Entry};
 use crate::report::{CpuTime, Report, TaskTime};
 use crate::steal::Progress;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use takt_core::engine::{Activity, Command, Engine, Input};
-use takt_core::model::{Completion, Execution, Load, OnAbort, Step, Task, TaskId, scaled};
+use takt_core::model::{Arrival, Completion, Execution, Load, OnAbort, Step, Task, TaskId, scaled};
 use takt_core::record::{JobId, Place};
 use takt_core::scenario::{Costs, Scenario};
 use takt_core::time::{Span, Time};
@@ -100,6 +102,14 @@ struct Slot {
     task: Option<TaskId>,
 }
 
+/// The source of a task's events.
+struct Source {
+    task: TaskId,
+    arrival: Arrival,
+    /// The number of its next event.
+    event: u64,
+}
+
 const EMPTY: Slot = Slot { at: Time::MAX, task: None };
 
 pub(crate) struct Machine {
@@ -111,10 +121,13 @@ pub(crate) struct Machine {
     steps: Vec<Step>,
     changes: Vec<(Time, Input)>,
     next_change: usize,
+    sources: Vec<Source>,
+    /// The next event of each source, and its index.
+    events: BinaryHeap<Reverse<(Time, usize)>>,
     /// The earliest instant of `slots`, unless that slot has changed since.
     first: Time,
     first_changed: bool,
-    /// When the next of the sleepers wakes or the next change comes.
+    /// When the next of the sleepers wakes, the next change comes, or the next source has an event.
     others: Time,
     progress: Progress,
     costs: Costs,
@@ -151,6 +164,8 @@ impl Machine {
         let speeds: Vec<Speed> = (0..engine.places().len()).map(|place| engine.speed(Place(place as u16))).collect();
         let speeds = if speeds.iter().all(|speed| *speed == Speed::NOMINAL) { Vec::new() } else { speeds };
         let progress = Progress::new(scenario.steal);
+        let source = |(task, arrival): &(TaskId, Arrival)| Source { task: *task, arrival: arrival.clone(), event: 0 };
+        let first = |(index, (_, arrival)): (usize, &(TaskId, Arrival))| Some(Reverse((arrival.first()?, index)));
         let mut machine = Machine {
             bodies,
             slots: vec![EMPTY; engine.places().len()],
@@ -158,9 +173,11 @@ impl Machine {
             steps,
             changes: scenario.changes.clone(),
             next_change: 0,
+            sources: scenario.events.iter().map(source).collect(),
+            events: scenario.events.iter().enumerate().filter_map(first).collect(),
             first: Time::MAX,
             first_changed: false,
-            others: scenario.changes.first().map_or(Time::MAX, |(at, _)| *at),
+            others: Time::MAX,
             smooth: !charges && progress.is_steady() && speeds.is_empty(),
             speeds,
             progress,
@@ -182,6 +199,7 @@ impl Machine {
             },
         };
         machine.regroup(engine);
+        machine.note_others();
         machine
     }
 
@@ -296,7 +314,7 @@ impl Machine {
         }
     }
 
-    /// Wake-ups and changes.
+    /// Wake-ups, changes and events.
     fn others(&mut self, now: Time, engine: &Engine, inputs: &mut Vec<Input>) {
         while self.sleepers.last().is_some_and(|(at, _)| *at <= now) {
             let (_, task) = self.sleepers.pop().expect("it was looked at");
@@ -307,12 +325,22 @@ impl Machine {
             self.next_change += 1;
             self.change(change, now, engine, inputs);
         }
+        while let Some(&Reverse((at, index))) = self.events.peek().filter(|Reverse((at, _))| *at <= now) {
+            self.events.pop();
+            let Source { task, arrival, event } = &mut self.sources[index];
+            inputs.push(Input::Release { task: *task });
+            let next = arrival.next(engine.system().seed, *task, *event, at);
+            *event += 1;
+            self.events.extend(next.map(|at| Reverse((at, index))));
+        }
         self.note_others();
     }
 
     fn note_others(&mut self) {
         let sleeper = self.sleepers.last().map_or(Time::MAX, |(at, _)| *at);
-        self.others = self.changes.get(self.next_change).map_or(sleeper, |(at, _)| sleeper.min(*at));
+        let change = self.changes.get(self.next_change).map_or(Time::MAX, |(at, _)| *at);
+        let event = self.events.peek().map_or(Time::MAX, |Reverse((at, _))| *at);
+        self.others = sleeper.min(change).min(event);
     }
 
     /// What the engine is told at the very end of a run: only who completes still counts.

@@ -43,7 +43,7 @@ impl<E: BorrowMut<Engine>> Simulation<E> {
     /// When stolen time is not a part of its period.
     pub fn new(mut engine: E, scenario: &Scenario) -> Simulation<E> {
         let borrowed: &mut Engine = engine.borrow_mut();
-        let most = 2 * borrowed.system().tasks.len() + scenario.changes.len() + 8;
+        let most = 2 * borrowed.system().tasks.len() + scenario.changes.len() + scenario.events.len() + 8;
         let machine = Machine::new(borrowed, scenario);
         Simulation { engine, machine, inputs: Vec::with_capacity(most), now: Time::ZERO, between: Vec::new() }
     }

@@ -1,7 +1,6 @@
 //! The canonical form of a workload: every default written out, in YAML.
 
 use crate::calls;
-use crate::events;
 use crate::load::load_text;
 use crate::policy::{policy_text, value_text};
 use crate::process::EventSource;
@@ -262,7 +261,7 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
     if let Some(cmd) = &info.cmd {
         fields.push(("cmd", scalar(cmd)));
     }
-    write_arrival(&mut fields, task, info.event.as_ref(), workload);
+    write_arrival(&mut fields, index, workload);
     // The runtime of a program that asks for other terms may be longer than its first deadline. Its steps have it; stated, it would be refused.
     let of_program = calls::is_program(task) && runtime_of_steps(task) > task.deadline;
     fields.extend(task.runtime.filter(|_| !of_program).map(|r| ("runtime", duration_text(r))));
@@ -330,8 +329,26 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
     }
 }
 
+/// A list of instants.
+fn instants_text(instants: &[Span]) -> String {
+    let instants: Vec<String> = instants.iter().copied().map(duration_text).collect();
+    format!("[{}]", instants.join(", "))
+}
+
+/// The text of a source of events: its key and its value.
+fn source_text(source: &EventSource) -> String {
+    match source {
+        EventSource::Descriptor(number) => format!("fd: {number}"),
+        EventSource::Fifo(path) => format!("fifo: {}", scalar(&path.to_string_lossy())),
+        EventSource::Udp(address) => format!("udp: \"{address}\""),
+        EventSource::Signal(name) => format!("signal: {name}"),
+        EventSource::Segments => "segments: yes".to_owned(),
+    }
+}
+
 /// When its jobs are released, and their deadline, which is the period unless said otherwise.
-fn write_arrival(fields: &mut Vec<(&str, String)>, task: &Task, source: Option<&EventSource>, workload: &Workload) {
+fn write_arrival(fields: &mut Vec<(&str, String)>, index: usize, workload: &Workload) {
+    let task = &workload.system.tasks[index];
     match &task.arrival {
         Arrival::Periodic { offset, period } | Arrival::Sporadic { offset, period, .. } => {
             fields.push(("period", duration_text(*period)));
@@ -344,14 +361,21 @@ fn write_arrival(fields: &mut Vec<(&str, String)>, task: &Task, source: Option<&
         }
         Arrival::Listed { instants } if instants.is_empty() => fields.push(("releases", "never".to_owned())),
         Arrival::Listed { instants } => {
-            let instants: Vec<String> = instants.iter().copied().map(duration_text).collect();
-            fields.push(("releases", format!("[{}]", instants.join(", "))));
+            fields.push(("releases", instants_text(instants)));
         }
         Arrival::Event { distance, queue, after } => {
-            let after = after.map(|first| format!("after: {}", scalar(&workload.tasks[first.index()].name)));
-            let source = after.or(source.map(events::source_text)).map(|source| format!("{source}, "));
-            let rest = format!("distance: {}, queue: {queue}", duration_text(*distance));
-            fields.push(("event", format!("{{{}{rest}}}", source.unwrap_or_default())));
+            let mut event = Vec::new();
+            event.extend(after.map(|first| format!("after: {}", scalar(&workload.tasks[first.index()].name))));
+            event.extend(workload.tasks[index].event.as_ref().map(source_text));
+            event.push(format!("distance: {}, queue: {queue}", duration_text(*distance)));
+            let all = &workload.scenario.events;
+            let simulated = all.binary_search_by_key(&index, |(task, _)| task.index());
+            event.extend(simulated.map(|found| match &all[found].1 {
+                Arrival::Listed { instants } => format!("releases: {}", instants_text(instants)),
+                Arrival::Sporadic { spread, .. } => format!("spread: {}", duration_text(*spread)),
+                other => unreachable!("no key of a file gives events {other:?}"),
+            }));
+            fields.push(("event", format!("{{{}}}", event.join(", "))));
         }
         Arrival::Activated => return,
     }
@@ -396,7 +420,7 @@ fn milliseconds(span: Span) -> String {
 }
 
 /// A YAML scalar that every reader takes for this very text.
-pub(crate) fn scalar(text: &str) -> String {
+fn scalar(text: &str) -> String {
     let plain_char = |c: char| c.is_ascii_alphanumeric() || "_-./ ".contains(c);
     let plain = text.chars().all(plain_char)
         && (text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/') || text.starts_with("./"))

@@ -26,6 +26,15 @@ impl Copies {
         shift(&mut copy, self.apart * index as i64, self.skip * index as u64);
         copy
     }
+
+    /// When events come for copy number `index`, from zero. Random instants are drawn for each copy anyway.
+    pub(crate) fn events(&self, arrival: &Arrival, index: usize) -> Arrival {
+        let mut arrival = arrival.clone();
+        if let Arrival::Listed { instants } = &mut arrival {
+            instants.iter_mut().for_each(|instant| *instant += self.apart * index as i64);
+        }
+        arrival
+    }
 }
 
 /// Releases a task's jobs so much later, and lets them begin so many entries further in the list of what they need. O(entries).

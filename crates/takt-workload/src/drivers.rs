@@ -89,7 +89,7 @@ const TABLE: [(&str, Use, Use); 69] = [
     ("spread", Honoured, Honoured),
     ("releases", Honoured, Honoured),
     ("batch", Honoured, Honoured),
-    ("event", Honoured, Honoured),
+    ("event", Honoured, Depends),
     ("offset", Honoured, Honoured),
     ("deadline", Honoured, Honoured),
     ("runtime", Honoured, Honoured),
@@ -138,6 +138,10 @@ fn conditional(workload: &Workload, key: &str) -> Use {
             let left_out = |what: &Input| !is_real(what) && !matches!(what, Input::Skew { .. });
             differs(workload.scenario.changes.iter().any(|(_, what)| left_out(what)))
         }
+        // Simulated events stand for those of a source.
+        "event" => {
+            differs(workload.scenario.events.iter().any(|(task, _)| workload.tasks[task.index()].event.is_none()))
+        }
         _ => Honoured,
     }
 }
@@ -155,6 +159,10 @@ fn reasons(key: &str) -> (String, String) {
         "load" => (
             "only `takt burn` applies it to the execution time of real jobs",
             "remove the key, or scale `runtime` and the programs",
+        ),
+        "event" => (
+            "its `releases` or `spread` are events of a simulation, and no source has events in a run",
+            "add a source, such as `udp` or `signal`, or write the releases beside `event`",
         ),
         _ => ("a real program is not blocked from outside", "remove the `block` and `wake`, or use `takt sim`"),
     };

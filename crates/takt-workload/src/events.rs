@@ -1,12 +1,13 @@
 //! `event`: jobs that are released by events instead of a clock.
 
-use crate::canonical::scalar;
 use crate::code::Code;
+use crate::copies::Copies;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::process::EventSource;
 use crate::reader::{Bare, Reader};
 use crate::scenario::task_called_by;
+use crate::steps;
 use crate::text::clipped;
 use crate::workload::Workload;
 use std::collections::HashMap;
@@ -14,9 +15,11 @@ use takt_core::model::{Arrival, TaskId};
 use takt_core::time::Span;
 
 const HINT: &str = "write `event: {after: TASK}` for a job after each completed job of another task, `event: {udp: \"127.0.0.1:5000\"}` for one \
-     with a datagram, or `event: yes` for one with each `{at: 5ms, task: NAME, release: yes}` of `changes`";
+     with a datagram, `event: segments` for one with each real-time segment of the program, or `event: yes` for one with each `{at: 5ms, task: NAME, release: yes}` of `changes`";
+/// What says when events come in a simulation.
+const SIMULATED: [&str; 2] = ["releases", "spread"];
 /// The keys that name what the events are.
-const SOURCES: [&str; 5] = ["after", "fd", "fifo", "udp", "signal"];
+const SOURCES: [&str; 6] = ["after", "fd", "fifo", "udp", "signal", "segments"];
 /// Signals that do not end a run, and that mean nothing to Takt.
 const SIGNALS: [&str; 6] = ["USR1", "USR2", "ALRM", "URG", "IO", "WINCH"];
 /// How many events and jobs of a task may wait unless the file says otherwise, and the most.
@@ -30,20 +33,25 @@ pub(crate) struct Event {
     pub(crate) queue: u32,
     pub(crate) after: Option<(String, Place)>,
     pub(crate) source: Option<EventSource>,
+    /// When events come in a simulation.
+    pub(crate) simulated: Option<Arrival>,
 }
 
 /// Reads `event`: `yes`, or a mapping.
 pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<Event> {
-    let mut event = Event { distance: Span::ZERO, queue: QUEUE, after: None, source: None };
-    if let Kind::Scalar { text, .. } = &node.kind
-        && text.trim() == "yes"
-    {
-        return Some(event);
+    let mut event = Event { distance: Span::ZERO, queue: QUEUE, after: None, source: None, simulated: None };
+    match &node.kind {
+        Kind::Scalar { text, .. } if text.trim() == "yes" => return Some(event),
+        Kind::Scalar { text, .. } if text.trim() == "segments" => {
+            event.source = Some(EventSource::Segments);
+            return Some(event);
+        }
+        _ => {}
     }
     if !reader.is_map(node, "`event`", HINT) {
         return None;
     }
-    reader.keys(node, "an event", &[SOURCES.as_slice(), &["distance", "queue"]].concat());
+    reader.keys(node, "an event", &[SOURCES.as_slice(), &SIMULATED, &["distance", "queue"]].concat());
     let faults = reader.diagnostics.len();
     let given: Vec<&Entry> = SOURCES.iter().filter_map(|key| node.get(key)).collect();
     if let [first, second, ..] = given[..] {
@@ -73,7 +81,38 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<Event> {
             None => {}
         }
     }
+    event.simulated = simulated(reader, node, &event);
     (reader.diagnostics.len() == faults).then_some(event)
+}
+
+/// Reads `releases` or `spread` of an event.
+fn simulated(reader: &mut Reader, node: &Node, event: &Event) -> Option<Arrival> {
+    let given: Vec<&Entry> = SIMULATED.iter().filter_map(|key| node.get(key)).collect();
+    let other = node.get("after").into_iter().chain(given.get(1).copied()).next();
+    if let (Some(first), Some(other)) = (given.first(), other) {
+        let message = format!("an event has both `{}` and `{}`", first.key, other.key);
+        let fault = Diagnostic::error(Code::ConflictingKeys, &first.key_span, message);
+        reader.push(
+            fault.label("a second plan of its events").also(&other.key_span, "the first one").hint("keep one of them"),
+        );
+        return None;
+    }
+    match given.first()? {
+        entry if entry.key == "releases" => {
+            steps::releases(reader, &entry.value).map(|instants| Arrival::Listed { instants })
+        }
+        entry => {
+            let spread = reader.span(&entry.value, "spread", Bare::Refused, true)?;
+            if event.distance <= Span::ZERO {
+                let fault =
+                    Diagnostic::error(Code::MissingKey, &entry.key_span, "an event has a `spread` and no `distance`");
+                let fault = fault.label("the time between two events varies from the distance to this much more");
+                reader.push(fault.hint("add `distance`, the least time between two releases"));
+                return None;
+            }
+            Some(Arrival::Sporadic { offset: Span::ZERO, period: event.distance, spread })
+        }
+    }
 }
 
 /// Reads a source outside the schedule.
@@ -92,6 +131,14 @@ fn source(reader: &mut Reader, entry: &Entry) -> Option<EventSource> {
             }
             address.map(EventSource::Udp)
         }
+        "segments" => match reader.boolean(value, key)? {
+            true => Some(EventSource::Segments),
+            false => {
+                let fault = Diagnostic::error(Code::NoEffect, &value.span, "`segments: no` names no source of events");
+                reader.push(fault.label("events without a source").hint("remove it, or write `segments: yes`"));
+                None
+            }
+        },
         _ => {
             let names = SIGNALS.map(|name| (name, name));
             reader.choice(value, key, &names).map(EventSource::Signal)
@@ -99,18 +146,19 @@ fn source(reader: &mut Reader, entry: &Entry) -> Option<EventSource> {
     }
 }
 
-/// The text of a source in a file: its key and its value.
-pub(crate) fn source_text(source: &EventSource) -> String {
-    match source {
-        EventSource::Descriptor(number) => format!("fd: {number}"),
-        EventSource::Fifo(path) => format!("fifo: {}", scalar(&path.to_string_lossy())),
-        EventSource::Udp(address) => format!("udp: \"{address}\""),
-        EventSource::Signal(name) => format!("signal: {name}"),
-    }
+/// Keeps the events of a task, or of a copy of it, until all tasks are known.
+pub(crate) fn note(reader: &mut Reader, event: Option<&Event>, task: TaskId, copy: Option<(Copies, usize)>) {
+    let Some(event) = event else { return };
+    reader.followers.extend(event.after.clone().map(|(name, place)| (task, name, place)));
+    let simulated = event.simulated.clone();
+    let delayed =
+        simulated.map(|arrival| copy.map_or(arrival.clone(), |(copies, index)| copies.events(&arrival, index)));
+    reader.events.extend(delayed.map(|arrival| (task, arrival)));
 }
 
 /// Finds the tasks after which others are released. `followers` are these, with the names and where they stand.
 pub(crate) fn connect(reader: &mut Reader, followers: Vec<(TaskId, String, Place)>, workload: &mut Workload) {
+    workload.scenario.events = std::mem::take(&mut reader.events);
     if followers.is_empty() {
         return;
     }

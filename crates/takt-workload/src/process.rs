@@ -15,6 +15,8 @@ pub enum EventSource {
     Udp(SocketAddr),
     /// A signal of this name, without `SIG`, arrives at the process of the run.
     Signal(&'static str),
+    /// The program begins a real-time segment.
+    Segments,
 }
 
 /// What the engine need not know of a task.

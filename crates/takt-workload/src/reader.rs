@@ -11,11 +11,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use takt_core::cpus::CpuSet;
-use takt_core::model::TaskId;
+use takt_core::model::{Arrival, TaskId};
 use takt_core::time::Span;
 
 /// Keys whose places a reader keeps, since they may be reported.
-pub(crate) const PLACED: [&str; 6] = ["late", "backlog", "preset", "load", "changes", "frequency"];
+pub(crate) const PLACED: [&str; 7] = ["late", "backlog", "preset", "load", "changes", "frequency", "event"];
 
 /// Which bare numbers a duration key takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub(crate) struct Reader {
     pub(crate) servers: Servers,
     /// Tasks that are released after others, the names of these, and where they stand.
     pub(crate) followers: Vec<(TaskId, String, Place)>,
+    /// When events come in a simulation.
+    pub(crate) events: Vec<(TaskId, Arrival)>,
     /// Where relative names of other files begin.
     pub(crate) directory: PathBuf,
     /// Entries of execution times that came from files and copies.

@@ -7,7 +7,7 @@ use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
-use crate::{Spawn, TaskInfo, calls, events, servers, steps, utility};
+use crate::{EventSource, Spawn, TaskInfo, calls, events, servers, steps, utility};
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;
@@ -358,6 +358,24 @@ impl RawTask {
                 )
                 .label("varies the time between releases, which needs a `period`")
                 .hint("add `period`, the least time between releases, or remove `spread`"),
+            );
+        }
+        let segments = self.event.as_ref().is_some_and(|event| event.source == Some(EventSource::Segments));
+        let begun_by_its_program = [
+            ("completion", self.completion.is_some_and(|completion| completion != Completion::Signal)),
+            ("spawn", self.spawn == Spawn::PerJob),
+            ("on_abort", self.on_abort.is_some_and(|(rule, _)| rule == OnAbort::Restart)),
+        ];
+        let other = begun_by_its_program.into_iter().find_map(|(key, is)| node.get(key).filter(|_| is && segments));
+        if let Some(entry) = other {
+            reader.push(
+                Diagnostic::error(
+                    Code::ConflictingKeys,
+                    &entry.key_span,
+                    format!("{who} has segments, and `{}` of another kind", entry.key),
+                )
+                .label("one program begins and ends all segments of the task")
+                .hint(format!("remove `{}`, or take another source of events", entry.key)),
             );
         }
         if let Some(entry) = node.get("offset").filter(|_| self.event.is_some()) {

@@ -4,6 +4,7 @@ use crate::code::Code;
 use crate::copies::{self, Copies, copy_name};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::domains::Domains;
+use crate::events;
 use crate::machine::foreign_cpus;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::reader::Reader;
@@ -178,9 +179,13 @@ impl TaskList {
                     workload.tasks.push(raw.info(name.clone(), None));
                 }
             }
-            if let Some((after, place)) = raw.event.as_ref().and_then(|event| event.after.as_ref()) {
-                let tasks = (first..workload.tasks.len()).map(|task| TaskId(task as u32));
-                reader.followers.extend(tasks.map(|task| (task, after.clone(), place.clone())));
+            for task in first..workload.tasks.len() {
+                events::note(
+                    reader,
+                    raw.event.as_deref(),
+                    TaskId(task as u32),
+                    copies.map(|copies| (copies, task - first)),
+                );
             }
             homes.resize(workload.tasks.len(), home);
             heads.resize(workload.tasks.len(), raw.head.clone());

@@ -148,11 +148,15 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
             abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
                 .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
             output: task.output.clone(),
-            event: task.event.as_ref().map(|source| match source {
-                takt_workload::EventSource::Descriptor(number) => EventSource::Descriptor(*number),
-                takt_workload::EventSource::Fifo(path) => EventSource::Fifo(path.clone()),
-                takt_workload::EventSource::Udp(address) => EventSource::Udp(*address),
-                takt_workload::EventSource::Signal(name) => EventSource::Signal(signal(name)),
+            segments: task.event == Some(takt_workload::EventSource::Segments),
+            event: task.event.as_ref().and_then(|source| {
+                Some(match source {
+                    takt_workload::EventSource::Descriptor(number) => EventSource::Descriptor(*number),
+                    takt_workload::EventSource::Fifo(path) => EventSource::Fifo(path.clone()),
+                    takt_workload::EventSource::Udp(address) => EventSource::Udp(*address),
+                    takt_workload::EventSource::Signal(name) => EventSource::Signal(signal(name)),
+                    takt_workload::EventSource::Segments => return None,
+                })
             }),
         });
     }

@@ -17,6 +17,7 @@ use takt_core::engine::{Ending, Input};
 use takt_core::model::{Call, MAX_SETTINGS, ResourceId, System, TaskId};
 use takt_core::record::Place;
 use takt_core::time::{Span, Time};
+use takt_core::utility::MOST;
 use takt_core::work::Work;
 use takt_sim::Step;
 use takt_workload::{Code, MAX_DURATION, Workload};
@@ -341,6 +342,9 @@ fn to_json(input: &Input) -> Value {
         Input::Enter { task } => json!(["enter", task.0]),
         Input::Leave { task } => json!(["leave", task.0]),
         Input::Release { task } => json!(["release", task.0]),
+        Input::Terms { task, deadline, runtime, utility } => {
+            json!(["terms", task.0, deadline.map(Span::ns), runtime.map(Span::ns), utility])
+        }
     }
 }
 
@@ -385,6 +389,11 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
         "enter" => Input::Enter { task },
         "leave" => Input::Leave { task },
         "release" => Input::Release { task },
+        "terms" => {
+            let utility = value[4].as_u64().filter(|utility| *utility <= MOST)?;
+            let (deadline, runtime) = (or_null(&value[2], length)?, or_null(&value[3], length)?);
+            Input::Terms { task, deadline, runtime, utility }
+        }
         _ => return None,
     })
 }
@@ -419,6 +428,7 @@ mod tests {
             Input::Enter { task },
             Input::Leave { task },
             Input::Release { task },
+            Input::Terms { task, deadline: None, runtime: Some(Span::from_us(5)), utility: 3 },
             Input::Configure { setting: 2, value: Some(-5) },
             Input::Configure { setting: 0, value: None },
             Input::Switch { domain: Some(1), to: 2 },

@@ -64,6 +64,7 @@ impl State {
             Input::Retime { task, period, deadline, runtime } => self.change_mode(task, period, deadline, runtime),
             Input::Enter { task } => self.enter(task),
             Input::Release { task } => self.release_by_event(task, sink),
+            Input::Terms { task, deadline, runtime, utility } => self.set_terms(task, deadline, runtime, utility),
             Input::Leave { task } => {
                 if self.runs[task.index()].has_job() {
                     self.runs[task.index()].leaving = Some(Departure::Left);

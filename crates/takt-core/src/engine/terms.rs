@@ -19,6 +19,7 @@ use crate::policy::state::{Mode, State};
 use crate::policy::{Context, Event};
 use crate::record::{RecordKind, Sink};
 use crate::time::{Span, Time};
+use crate::utility::Utility;
 use crate::work::Work;
 
 impl Engine {
@@ -82,6 +83,20 @@ impl State {
             run.declared = runtime.map(|r| Work::nominal(scaled(r, run.load)));
         }
         self.system.tasks[task.index()].runtime = runtime;
+        self.events.push(Event::Changed { task });
+    }
+
+    /// The terms of the next jobs of a task that events release, unless one of them is open or waits.
+    #[cold]
+    pub(super) fn set_terms(&mut self, task: TaskId, deadline: Option<Span>, runtime: Option<Span>, utility: u64) {
+        let (run, described) = (&self.runs[task.index()], &mut self.system.tasks[task.index()]);
+        let open = run.has_job() || run.pending > 0 || run.next_release.is_some();
+        let sound = [deadline, runtime].into_iter().flatten().all(|length| length > Span::ZERO);
+        if open || !sound || !matches!(described.arrival, Arrival::Event { .. }) {
+            return;
+        }
+        (described.deadline, described.runtime) = (deadline, runtime);
+        described.utility.get_or_insert(Utility::DEFAULT).set_height(utility);
         self.events.push(Event::Changed { task });
     }
 

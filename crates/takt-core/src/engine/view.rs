@@ -62,6 +62,12 @@ impl Engine {
     pub fn job(&self, task: TaskId) -> Option<Job> {
         self.state.job(task)
     }
+    /// Whether a release of the task is planned. O(1).
+    #[must_use]
+    pub fn is_planned(&self, task: TaskId) -> bool {
+        self.state.runs[task.index()].next_release.is_some()
+    }
+
     /// Where the task runs.
     #[must_use]
     pub fn place_of(&self, task: TaskId) -> Option<Place> {

@@ -27,12 +27,14 @@ pub const MAPPERS: &[MapperEntry] = &[THREE_PASS, in_order::ENTRY];
 const THREE_PASS: MapperEntry = MapperEntry {
     name: "three-pass",
     summary: "running jobs stay, then a CPU's last job, then others (ChronOS)",
-    manual: "\
+    manual: manual!(
+        "\
 A running job that is chosen keeps its CPU. Then each free CPU takes a chosen job that ran there last; among several, the
 least urgent one, as in the paper's figure 4. Then the remaining jobs take the remaining CPUs. So no running job moves, and
 of m jobs that ran last on one CPU m - 1 migrate. If jobs are bound to CPUs, a running job moves only if another job has no
 other CPU. O(m) for m CPUs, O(m²) for each chosen job where jobs are bound. Garyali, \"On Best-Effort Utility Accrual Real-Time
-Scheduling on Multiprocessors\", thesis, Virginia Tech, 2010.",
+Scheduling on Multiprocessors\", thesis, Virginia Tech, 2010."
+    ),
     build: || None,
 };
 

@@ -4,6 +4,7 @@ use super::raw::{RawPartition, RawWindow, Role, Table, Target};
 use crate::Workload;
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
+use crate::events;
 use crate::machine::foreign_cpus;
 use crate::node::Place;
 use crate::reader::{Cpus, Reader};
@@ -56,7 +57,9 @@ pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workloa
             if process.name.is_some() || index.get(partition.name.as_str()) == Some(&p) {
                 names.add(reader, &name, &place);
             }
-            ids.push(TaskId(workload.system.tasks.len() as u32));
+            let id = TaskId(workload.system.tasks.len() as u32);
+            ids.push(id);
+            events::note(reader, process.event.as_deref(), id, None);
             let affinity = if uses.cpus.is_empty() { *machine } else { uses.cpus };
             let task = process_task(reader, partition, process, &name, default, affinity);
             total += task.budget.unwrap_or(Span::ZERO);

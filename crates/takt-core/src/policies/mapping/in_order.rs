@@ -25,9 +25,11 @@ impl Mapping for InOrder {
 pub(super) const ENTRY: MapperEntry = MapperEntry {
     name: "in-order",
     summary: "the most urgent job on the first CPU, the next one on the second, and so on",
-    manual: "\
+    manual: manual!(
+        "\
 The i-th of the chosen jobs runs on the i-th CPU, wherever it ran before. If jobs are bound to CPUs, each gets the lowest CPU
 that is free for it, and others move if necessary. It is the baseline for the three passes: each time that the order of the
-jobs changes, running jobs migrate. O(m²) for m CPUs, O(m³) where jobs are bound.",
+jobs changes, running jobs migrate. O(m²) for m CPUs, O(m³) where jobs are bound."
+    ),
     build: || Some(Box::new(InOrder)),
 };
