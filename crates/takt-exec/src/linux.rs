@@ -2,7 +2,7 @@
 
 use crate::actuator::{Actuator, Groups, Processes, Rung, Times};
 use crate::life::{Incarnation, SOURCE, completion_data};
-use crate::plan::Plan;
+use crate::plan::{EventSource, Plan};
 use crate::report::{Attempt, Error, TaskEnd};
 use crate::sources::Source;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -153,10 +153,10 @@ impl Children {
             outputs.push(path.as_ref().map(open).transpose()?);
         }
         let mut sources = Vec::with_capacity(plan.processes.len());
-        for process in &plan.processes {
-            let open = |source| {
+        for (process, task) in plan.processes.iter().zip((0..).map(TaskId)) {
+            let open = |source: &EventSource| {
                 let opened = Source::open(source, plan.directory.as_deref());
-                opened.what(format!("cannot open the source of events of {}, {source}", process.name))
+                opened.map_err(|error| Error::Source { task, name: source.to_string(), source: error })
             };
             sources.push(process.event.as_ref().map(open).transpose()?);
         }

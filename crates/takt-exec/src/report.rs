@@ -47,6 +47,16 @@ pub enum Error {
         /// How its process ended.
         end: TaskEnd,
     },
+    /// The source of a task's events cannot be opened.
+    #[error("the source of its events, {name}, cannot be opened: {source}")]
+    Source {
+        /// The task.
+        task: TaskId,
+        /// The source.
+        name: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
     /// The operating system refused something.
     #[error("{what}: {source}")]
     System {

@@ -26,7 +26,16 @@ impl Source {
     pub(crate) fn open(source: &EventSource, directory: Option<&Path>) -> io::Result<Source> {
         let plain = |descriptor| Source { descriptor, handler: None };
         Ok(match source {
-            EventSource::Descriptor(number) => plain(inherited(*number)?),
+            EventSource::Descriptor(number) => {
+                let descriptor = inherited(*number)?;
+                if matches!(
+                    FileType::from_raw_mode(fstat(&descriptor)?.st_mode),
+                    FileType::RegularFile | FileType::Directory
+                ) {
+                    return Err(io::Error::other("a file is always readable, so it has no events"));
+                }
+                plain(descriptor)
+            }
             EventSource::Fifo(path) => {
                 let path = directory.map_or_else(|| path.clone(), |directory| directory.join(path));
                 // With an end for writing of its own it never is at its end.

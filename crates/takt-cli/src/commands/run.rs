@@ -301,6 +301,11 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
             let hint = "mend the program; or write `on_exit: end` if the schedule may go without this process";
             Failure::status(1, Code::InitFailed, format!("{}: {error}\nhint: {hint}", workload.source.name))
         }
+        E::Source { task, .. } => {
+            let hint =
+                "make the pipe (`mkfifo`), pass the descriptor (`takt run … 7<&0`), or choose an address that is free";
+            Failure::at(Code::UnreadableFile, workload, Some(task), error.to_string(), hint)
+        }
         E::System { .. } => Failure::machine(Code::SystemError, error, "see `takt doctor`"),
         E::Scheduler(_) => Failure::status(101, Code::InternalFault, error),
     }

@@ -28,7 +28,7 @@ fn compiled(room: &Room, name: &str, source: &Path, library: bool) -> Option<()>
 }
 
 /// As [`compiled`], from a text.
-fn compiled_text(room: &Room, name: &str, text: &str, library: bool) -> Option<()> {
+pub(super) fn compiled_text(room: &Room, name: &str, text: &str, library: bool) -> Option<()> {
     let source = room.path(&format!("{name}.c"));
     std::fs::write(&source, text).expect("a file");
     compiled(room, name, &source, library)
@@ -45,7 +45,7 @@ fn make(room: &Room, arguments: &[&str]) {
     assert!(status.expect("make starts").success());
 }
 
-fn counts(task: &Value) -> [u64; 4] {
+pub(super) fn counts(task: &Value) -> [u64; 4] {
     ["released", "met", "missed", "aborted"].map(|key| task[key].as_u64().expect("a count"))
 }
 

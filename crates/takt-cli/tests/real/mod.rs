@@ -1,6 +1,7 @@
 mod children;
 mod clients;
 mod ends;
+mod events;
 mod jobs;
 mod kernel;
 mod online;

@@ -1,0 +1,229 @@
+//! Jobs that are released by events, and real-time segments, which their programs begin.
+
+use super::clients::{compiled_text, counts};
+use crate::common::{Room, attempts, ensure, until};
+use crate::machine::on_cpus;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::UdpSocket;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Command;
+
+fn task<'r>(run: &'r Value, name: &str) -> &'r Value {
+    let tasks = run["tasks"].as_array().expect("a list");
+    tasks.iter().find(|task| task["name"] == name).unwrap_or_else(|| panic!("no task {name}: {run}"))
+}
+
+/// A replay of the recorded inputs counts the jobs of the run.
+fn replays(room: &Room, run: &Value) -> Result<(), String> {
+    let replay = room.takt(&["sim", "w.yaml", "--replay", "r.steps", "--json"]).json();
+    let same = |key: &str| replay["tasks"].as_array().map(|all| all.iter().map(|t| t[key].clone()).collect::<Vec<_>>());
+    let ran = |key: &str| run["tasks"].as_array().map(|all| all.iter().map(|t| t[key].clone()).collect::<Vec<_>>());
+    for key in ["released", "completed", "met", "missed", "aborted", "response_ns"] {
+        ensure(same(key) == ran(key), || format!("{key}: {replay}\n{run}"))?;
+    }
+    room.check("t.jsonl", "w.yaml")
+}
+
+/// A free port of this machine.
+fn free_address() -> std::net::SocketAddr {
+    UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port")
+}
+
+#[test]
+fn each_source_releases_a_job_per_event() {
+    on_cpus(|| {
+        attempts(3, || {
+            let address = free_address();
+            let room = Room::with(&format!(
+                "policy: edf\ncpus: 0\nrealtime: yes\ntasks:\n\
+                 - {{name: udp, event: {{udp: \"{address}\"}}, deadline: 60ms, runtime: 1ms, init: yes, output: out, \
+                    cmd: 'echo $TAKT_EVENT; exec takt burn --runtime 1ms'}}\n\
+                 - {{name: pipe, event: {{fifo: p, distance: 20ms}}, deadline: 60ms, runtime: 1ms, init: yes, cmd: exec takt burn --runtime 1ms}}\n\
+                 - {{name: signal, event: {{signal: USR2}}, deadline: 60ms, runtime: 1ms, init: yes, cmd: exec takt burn --runtime 1ms}}\n\
+                 - {{name: second, event: {{after: udp}}, deadline: 60ms, runtime: 1ms, init: yes, cmd: exec takt burn --runtime 1ms}}\n\
+                 - {{name: third, event: {{after: second}}, deadline: 60ms, runtime: 1ms, init: yes, cmd: exec takt burn --runtime 1ms}}\n"
+            ));
+            rustix::fs::mkfifoat(rustix::fs::CWD, room.path("p"), rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+                .unwrap();
+            let args = ["run", "w.yaml", "--duration", "1s", "--json", "--trace", "t.jsonl", "--record", "r.steps"];
+            let running = room.start(&args);
+            until("the schedule runs", || room.text("t.jsonl").lines().count() > 0 && !room.text("r.steps").is_empty());
+            let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            let open = |_| {
+                OpenOptions::new()
+                    .write(true)
+                    .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+                    .open(room.path("p"))
+            };
+            let mut pipe = (0..1).map(open).next().expect("one").map_err(|e| e.to_string())?;
+            for _ in 0..4 {
+                sender.send_to(b"event", address).expect("it is sent");
+                // Two changes within the least distance are two jobs, the second one delayed.
+                for _ in 0..2 {
+                    pipe.write_all(b"event").map_err(|e| e.to_string())?;
+                    std::thread::sleep(std::time::Duration::from_millis(3));
+                }
+                running.signal(Signal::USR2);
+                std::thread::sleep(std::time::Duration::from_millis(60));
+            }
+            let run = running.wait().json();
+            for (name, jobs) in [("udp", 4), ("pipe", 8), ("signal", 4), ("second", 4), ("third", 4)] {
+                ensure(counts(task(&run, name)) == [jobs, jobs, 0, 0], || format!("{name}: {run}"))?;
+                ensure(task(&run, name)["lost"] == 0, || format!("{name}: {run}"))?;
+            }
+            // The descriptor of its source, by its number.
+            ensure(room.text("out").trim().parse::<i32>().is_ok_and(|number| number > 2), || room.text("out"))?;
+            replays(&room, &run)
+        });
+    });
+}
+
+#[test]
+fn an_inherited_descriptor_releases_jobs_and_another_one_is_refused() {
+    on_cpus(|| {
+        let room = Room::with(
+            "policy: edf\ncpus: 0\nrealtime: yes\ntasks:\n\
+             - {name: a, event: {fd: 7, queue: 2}, deadline: 200ms, runtime: 1ms, init: yes, cmd: exec takt burn --runtime 1ms}\n",
+        );
+        // Nothing is open there.
+        let refused = room.takt(&["run", "w.yaml", "--duration", "100ms"]);
+        let said = |done: &str| {
+            done.contains("[unreadable-file]") && done.contains("descriptor 7") && done.contains("w.yaml:5")
+        };
+        assert!(refused.code() == 2 && said(&refused.stderr), "{}", refused.stderr);
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "exec \"$TAKT\" run w.yaml --duration 100ms 7<w.yaml"])
+            .env("TAKT", env!("CARGO_BIN_EXE_takt"));
+        let refused = shell.current_dir(room.path("")).output().expect("sh starts");
+        let text = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said(&text) && text.contains("always readable"), "{text}");
+        attempts(3, || {
+            // A change every 40 ms.
+            let script = "(sleep 0.4; for i in 1 2 3; do echo; sleep 0.04; done; sleep 1) | exec \"$TAKT\" run w.yaml --duration 900ms --json 7<&0";
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]).env("TAKT", env!("CARGO_BIN_EXE_takt")).current_dir(room.path(""));
+            let done = shell.output().expect("sh starts");
+            let run: Value = serde_json::from_slice(&done.stdout).map_err(|e| e.to_string())?;
+            ensure(counts(task(&run, "a")) == [3, 3, 0, 0], || run.to_string())
+        });
+    });
+}
+
+#[test]
+fn events_beyond_the_queue_are_lost_and_counted() {
+    on_cpus(|| {
+        // Each job of `slow` takes longer than three jobs of `fast`.
+        let room = Room::with(
+            "policy: edf\ncpus: 0\nrealtime: yes\ntasks:\n\
+             - {name: fast, period: 20ms, deadline: 10ms, runtime: 1ms, init: yes, cmd: exec takt burn --runtime 1ms}\n\
+             - {name: slow, event: {after: fast, queue: 1}, deadline: 500ms, runtime: 70ms, init: yes, cmd: exec takt burn --runtime 70ms}\n",
+        );
+        attempts(3, || {
+            let args = ["run", "w.yaml", "--duration", "1s", "--json", "--trace", "t.jsonl", "--record", "r.steps"];
+            let run = room.takt(&args).json();
+            let (fast, slow) = (task(&run, "fast"), task(&run, "slow"));
+            ensure(counts(fast) == [50, 50, 0, 0], || run.to_string())?;
+            // Each event released a job, waits for its release, or was lost.
+            let (released, lost) = (slow["released"].as_u64().unwrap(), slow["lost"].as_u64().unwrap());
+            ensure(released + lost >= 49 && released + lost <= 50 && (11..=15).contains(&released), || {
+                run.to_string()
+            })?;
+            ensure(slow["missed"] == 0, || run.to_string())?;
+            replays(&room, &run)
+        });
+    });
+}
+
+/// It executes segments of two lengths, and ordinary work in between. The third segment never ends by itself.
+const SEGMENTS: &str = r#"
+#include "takt.h"
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+
+static volatile unsigned long rounds;
+
+static void compute(unsigned long n)
+{
+	while (n--)
+		rounds++;
+}
+
+static void pause_ms(long ms)
+{
+	struct timespec span = { 0, ms * 1000000 };
+	nanosleep(&span, NULL);
+}
+
+int main(void)
+{
+	struct takt_segment terms = { 30000000, 2000000, 7000000 }, bad = { -5, 0, 0 };
+	struct takt_job job, next;
+	struct takt_statistics s;
+	int inside, outside, end, none, nothing, invalid, next_job;
+
+	takt_ready(NULL);
+	none = takt_end();
+	invalid = takt_begin(&bad, NULL);
+	next_job = takt_next_job(NULL);
+	outside = sched_getscheduler(0);
+	takt_begin(&terms, &job);
+	inside = sched_getscheduler(0);
+	compute(100000);
+	end = takt_end();
+	printf("%d %d %d %d %d %d %lld\n", none, invalid, next_job, outside, inside, end, (long long)(job.deadline - job.release));
+	pause_ms(30);
+	/* The terms of the workload. */
+	takt_begin(NULL, &next);
+	compute(100000);
+	nothing = takt_end();
+	printf("%lld %lld %d\n", (long long)next.number, (long long)(next.deadline - next.release), nothing);
+	/* It is aborted at its deadline, and continues as an ordinary process. */
+	takt_begin(&terms, NULL);
+	while (!takt_aborted())
+		compute(1000);
+	outside = sched_getscheduler(0);
+	end = takt_end();
+	takt_statistics(&s);
+	printf("%d %d %lld %lld %lld\n", outside, end, (long long)s.released, (long long)s.met, (long long)s.aborted);
+	fflush(stdout);
+	/* Another one begins without an end of the aborted one. */
+	takt_begin(&terms, NULL);
+	while (!takt_aborted())
+		compute(1000);
+	takt_begin(&terms, NULL);
+	takt_end();
+	return 0;
+}
+"#;
+
+#[test]
+fn a_program_executes_real_time_segments() {
+    on_cpus(|| {
+        let room = Room::with(
+            "policy: dasa\ncpus: 0\nlate: abort\nrealtime: yes\ntasks:\n\
+             - {name: s, event: segments, deadline: 80ms, runtime: 3ms, utility: 2, init: yes, output: out, cmd: exec ./segments}\n\
+             - {name: other, period: 40ms, runtime: 2ms, utility: 1, init: yes, cmd: exec takt burn --runtime 2ms}\n",
+        );
+        if compiled_text(&room, "segments", SEGMENTS, true).is_none() {
+            return;
+        }
+        attempts(3, || {
+            let _ = std::fs::remove_file(room.path("out"));
+            let args = ["run", "w.yaml", "--duration", "800ms", "--json", "--trace", "t.jsonl", "--record", "r.steps"];
+            let run = room.takt(&args).json();
+            let said = room.text("out");
+            ensure(said == "-5 -7 -7 0 1 0 30000000\n1 80000000 0\n0 -6 3 2 1\n", || format!("{said}\n{run}"))?;
+            let (segments, other) = (task(&run, "s"), task(&run, "other"));
+            ensure(counts(segments) == [5, 3, 2, 2], || run.to_string())?;
+            // 7 of the first and the last segment, 2 of the one with the terms of the workload.
+            ensure(segments["utility"]["accrued"] == 16, || run.to_string())?;
+            ensure(counts(other) == [20, 20, 0, 0], || run.to_string())?;
+            replays(&room, &run)
+        });
+    });
+}
