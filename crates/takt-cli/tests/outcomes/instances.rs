@@ -44,6 +44,18 @@ struct Shape {
     calls: bool,
     /// The programs signal completions only.
     signals: bool,
+    events: Events,
+}
+
+/// The tasks that events release.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Events {
+    #[default]
+    None,
+    /// All but the first one, each by the completions of the one before.
+    After,
+    /// The last one, at instants of the file.
+    Listed,
 }
 
 enum Kind {
@@ -95,6 +107,7 @@ const OVER: Shape = Shape {
     locks: false,
     calls: false,
     signals: false,
+    events: Events::None,
 };
 const WORTH: Shape = Shape { utility: true, ..OVER };
 const LOCKS: Shape = Shape { locks: true, load: (90, 150), keys: ", on_abort: signal", ..OVER };
@@ -185,6 +198,13 @@ fn families() -> Vec<Family> {
             "policy: rm\nlate: abort\nload: {points: [[0ms, 0.7], [100ms, 1.6], [200ms, 0.9]]}",
             Shape { load: (90, 140), ..OVER },
         ),
+        online("after-edf", "policy: edf\nlate: abort", Shape { events: Events::After, ..OVER }),
+        online("after-edf-continue", "policy: edf", Shape { events: Events::After, load: (90, 120), ..OVER }),
+        online("after-fp", "policy: fp\nlate: abort", Shape { events: Events::After, priority: true, ..OVER }),
+        online("after-dasa", "policy: dasa\nlate: abort", Shape { events: Events::After, ..WORTH }),
+        online("events-edf", "policy: edf\nlate: abort", Shape { events: Events::Listed, ..OVER }),
+        online("events-dm", "policy: dm\nbacklog: skip", Shape { events: Events::Listed, ..OVER }),
+        online("events-hvdf", "policy: hvdf\nlate: abort", Shape { events: Events::Listed, ..WORTH }),
         online("g-edf", "policy: g-edf\ncpus: 0-1\nlate: abort", TWO_CPUS),
         online("p-edf", "policy: p-edf\ncpus: 0-1\nlate: abort", TWO_CPUS),
         online("gmua", "policy: gmua\ncpus: 0-1\nlate: abort", TWO_CPUS),
@@ -335,7 +355,27 @@ fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str) {
         let deadline = if shape.constrained { period * draws.number(6, 9) / 10 } else { period };
         let need = (period * load * weight / total / 100).clamp(15, deadline * 9 / 10);
         let offset = draws.number(0, 30);
-        write!(text, "{indent}- {{name: t{n}, period: {}, offset: {}", ms(period), ms(offset)).expect("text");
+        let last = n as u64 + 1 == shape.tasks;
+        match shape.events {
+            Events::After if n > 0 => {
+                let (before, queue) = (n - 1, draws.number(1, 3));
+                write!(
+                    text,
+                    "{indent}- {{name: t{n}, event: {{after: t{before}, queue: {queue}}}, deadline: {}",
+                    ms(deadline)
+                )
+            }
+            Events::Listed if last => {
+                write!(
+                    text,
+                    "{indent}- {{name: t{n}, event: {{distance: {}}}, deadline: {}",
+                    ms(period / 3),
+                    ms(deadline)
+                )
+            }
+            _ => write!(text, "{indent}- {{name: t{n}, period: {}, offset: {}", ms(period), ms(offset)),
+        }
+        .expect("text");
         if shape.constrained {
             write!(text, ", deadline: {}", ms(deadline)).expect("text");
         }
@@ -369,6 +409,17 @@ fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str) {
         }
         let env = if shape.signals { "env -u TAKT_CLIENT " } else { "" };
         writeln!(text, ", init: yes, cmd: exec {env}takt burn --runtime {}{handler}}}", ms(need)).expect("text");
+    }
+    if shape.events == Events::Listed {
+        text.push_str("changes:\n");
+        let mut at = draws.number(20, 150);
+        while at < 2200 {
+            // Two events close to each other, which the distance separates.
+            for at in [at, at + draws.number(5, 15)] {
+                writeln!(text, "  - {{at: {}.5ms, task: t{}, release: yes}}", at / 10, shape.tasks - 1).expect("text");
+            }
+            at += draws.number(150, 500);
+        }
     }
 }
 
