@@ -128,7 +128,7 @@ pub struct Process {
     pub abort_signal: Option<Signal>,
     /// File that its standard output is appended to.
     pub output: Option<PathBuf>,
-    /// What outside the schedule releases its jobs ([`takt_core::model::Arrival::Event`]).
+    /// The source of its events outside the schedule ([`takt_core::model::Arrival::Event`]).
     pub event: Option<EventSource>,
     /// Its jobs are real-time segments of the program, which otherwise runs as an ordinary process.
     pub segments: bool,
@@ -141,7 +141,7 @@ pub enum EventSource {
     /// A descriptor of this process becomes readable.
     Descriptor(i32),
     /// A named pipe becomes readable.
-    Fifo(PathBuf),
+    Pipe(PathBuf),
     /// A datagram arrives at this address.
     Udp(SocketAddr),
     /// A signal arrives at this process.
@@ -152,7 +152,7 @@ impl fmt::Display for EventSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EventSource::Descriptor(number) => write!(f, "descriptor {number}"),
-            EventSource::Fifo(path) => write!(f, "{}", path.display()),
+            EventSource::Pipe(path) => write!(f, "{}", path.display()),
             EventSource::Udp(address) => write!(f, "UDP {address}"),
             EventSource::Signal(signal) => write!(f, "signal {}", signal.as_raw()),
         }

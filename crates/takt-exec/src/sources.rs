@@ -36,7 +36,7 @@ impl Source {
                 }
                 plain(descriptor)
             }
-            EventSource::Fifo(path) => {
+            EventSource::Pipe(path) => {
                 let path = directory.map_or_else(|| path.clone(), |directory| directory.join(path));
                 // With an end for writing of its own it never is at its end.
                 let fifo = open(&path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;

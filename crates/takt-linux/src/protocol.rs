@@ -73,7 +73,7 @@ impl Channel {
     /// # Errors
     /// When the limit of epoll registrations is reached.
     pub fn register_completion(&self, epoll: impl AsFd, data: u64) -> io::Result<()> {
-        // Edge triggered, because nobody reads the counter back.
+        // Edge triggered, because the counter is not read back.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         Ok(epoll::add(epoll, &self.completed, epoll::EventData::new_u64(data), flags)?)
     }

@@ -214,9 +214,9 @@ pub(crate) fn process_cpu_time(pid: i32) -> Option<i64> {
     (result == 0).then(|| i64::from(time.tv_sec) * 1_000_000_000 + i64::from(time.tv_nsec))
 }
 
-/// A descriptor that this process was told to have. A wrong number gives `EBADF` when it is used.
+/// A descriptor that this process was handed. A wrong number gives `EBADF` when it is used.
 pub(crate) fn own_fd(number: RawFd) -> BorrowedFd<'static> {
-    // SAFETY: descriptors handed over by the parent are not closed by anybody here, and the number is never -1.
+    // SAFETY: descriptors handed over by the parent are not closed here, and the number is never -1.
     unsafe { BorrowedFd::borrow_raw(number) }
 }
 

@@ -339,7 +339,7 @@ fn instants_text(instants: &[Span]) -> String {
 fn source_text(source: &EventSource) -> String {
     match source {
         EventSource::Descriptor(number) => format!("fd: {number}"),
-        EventSource::Fifo(path) => format!("fifo: {}", scalar(&path.to_string_lossy())),
+        EventSource::Pipe(path) => format!("pipe: {}", scalar(&path.to_string_lossy())),
         EventSource::Udp(address) => format!("udp: \"{address}\""),
         EventSource::Signal(name) => format!("signal: {name}"),
         EventSource::Segments => "segments: yes".to_owned(),

@@ -6,8 +6,8 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Kind, Node, Place};
 use crate::process::EventSource;
 use crate::reader::{Bare, Reader};
-use crate::scenario::task_called_by;
 use crate::steps;
+use crate::task_names;
 use crate::text::clipped;
 use crate::workload::Workload;
 use std::collections::HashMap;
@@ -16,17 +16,17 @@ use takt_core::time::Span;
 
 const HINT: &str = "write `event: {after: TASK}` for a job after each completed job of another task, `event: {udp: \"127.0.0.1:5000\"}` for one \
      with a datagram, `event: segments` for one with each real-time segment of the program, or `event: yes` for one with each `{at: 5ms, task: NAME, release: yes}` of `changes`";
-/// What says when events come in a simulation.
+/// The keys that plan the events of a simulation.
 const SIMULATED: [&str; 2] = ["releases", "spread"];
 /// The keys that name what the events are.
-const SOURCES: [&str; 6] = ["after", "fd", "fifo", "udp", "signal", "segments"];
+const SOURCES: [&str; 6] = ["after", "fd", "pipe", "udp", "signal", "segments"];
 /// Signals that do not end a run, and that mean nothing to Takt.
 const SIGNALS: [&str; 6] = ["USR1", "USR2", "ALRM", "URG", "IO", "WINCH"];
 /// How many events and jobs of a task may wait unless the file says otherwise, and the most.
 const QUEUE: u32 = 16;
 const MOST: u64 = 4096;
 
-/// What releases the jobs of a task, before other tasks are known.
+/// The events of a task, before other tasks are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) distance: Span,
@@ -120,7 +120,7 @@ fn source(reader: &mut Reader, entry: &Entry) -> Option<EventSource> {
     let (key, value) = (entry.key.as_str(), &entry.value);
     match key {
         "fd" => reader.whole(value, key, 1 << 20).map(|number| EventSource::Descriptor(number as i32)),
-        "fifo" => reader.text(value, key, "the path of a named pipe").map(|path| EventSource::Fifo(path.into())),
+        "pipe" => reader.text(value, key, "the path of a named pipe").map(|path| EventSource::Pipe(path.into())),
         "udp" => {
             let text = reader.scalar(value, key, "an address and a port")?.to_owned();
             let address = text.parse().ok();
@@ -166,7 +166,7 @@ pub(crate) fn connect(reader: &mut Reader, followers: Vec<(TaskId, String, Place
         workload.tasks.iter().enumerate().map(|(i, t)| (t.name.clone(), TaskId(i as u32))).collect();
     let mut places = HashMap::new();
     for (task, name, place) in followers {
-        let Some(first) = task_called_by(reader, &name, &place, &names) else { continue };
+        let Some(first) = task_names::called(reader, &name, &place, &names) else { continue };
         if let Arrival::Event { after, .. } = &mut workload.system.tasks[task.index()].arrival {
             *after = Some(first);
             places.insert(task, place);

@@ -39,6 +39,7 @@ mod steps;
 mod switches;
 mod table;
 mod task;
+mod task_names;
 mod tasks;
 mod text;
 mod utility;

@@ -10,7 +10,7 @@ pub enum EventSource {
     /// An open descriptor of the process that starts the run becomes readable.
     Descriptor(i32),
     /// A named pipe becomes readable.
-    Fifo(PathBuf),
+    Pipe(PathBuf),
     /// A datagram arrives at this address.
     Udp(SocketAddr),
     /// A signal of this name, without `SIG`, arrives at the process of the run.
@@ -42,7 +42,7 @@ pub struct TaskInfo {
     pub on_exit: Option<OnExit>,
     /// File for its standard output.
     pub output: Option<PathBuf>,
-    /// What releases its jobs in a run, for a task with `event`; the completion of another task's jobs is in the system.
+    /// The source of its events in a run, for a task with `event`. The system has those of `after`.
     pub event: Option<EventSource>,
     /// CPU frequency in megahertz that it asks for; power policies use it.
     pub frequency_mhz: Option<f64>,

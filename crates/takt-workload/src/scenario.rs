@@ -5,9 +5,10 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
 use crate::reader::{Bare, Reader, bounded};
 use crate::switches::Policies;
+use crate::task_names;
 use crate::text::clipped;
-use crate::value::{MAX_DURATION, choices, nearest, parse_signed};
-use crate::{MAX_DIAGNOSTICS, MAX_ENTRIES, Workload, domains, steps};
+use crate::value::{MAX_DURATION, parse_signed};
+use crate::{MAX_ENTRIES, Workload, domains, steps};
 use std::collections::HashMap;
 use takt_core::input::Input;
 use takt_core::model::{Arrival, Backlog, PolicySpec, System, TaskId, Timing};
@@ -333,36 +334,7 @@ fn one_thing(reader: &mut Reader, node: &Node, of_task: usize) {
 
 fn task_called(reader: &mut Reader, entry: &Entry, names: &HashMap<String, TaskId>) -> Option<TaskId> {
     let name = reader.scalar(&entry.value, "task", "the name of a task")?.to_owned();
-    task_called_by(reader, &name, &entry.value.span, names)
-}
-
-/// The task of this name, which stands at `place`.
-pub(crate) fn task_called_by(
-    reader: &mut Reader,
-    name: &str,
-    place: &Place,
-    names: &HashMap<String, TaskId>,
-) -> Option<TaskId> {
-    if let Some(id) = names.get(name) {
-        return Some(*id);
-    }
-    // In the order of the tasks, so that the same file gets the same answer.
-    let mut all: Vec<(TaskId, &str)> = Vec::new();
-    if reader.diagnostics.len() < MAX_DIAGNOSTICS {
-        all.extend(names.iter().map(|(name, id)| (*id, name.as_str())));
-        all.sort_unstable();
-    }
-    let all = || all.iter().map(|(_, name)| *name);
-    let fault = Diagnostic::error(Code::UnknownName, place, format!("no task is called `{}`", clipped(name)));
-    let fault = match nearest(name, all()) {
-        Some(near) => fault.label(format!("did you mean `{near}`?")),
-        None => fault.label("not defined in this file"),
-    };
-    reader.push(match names.len() {
-        1..=20 => fault.hint(format!("the tasks are {}", choices(all(), "and"))),
-        n => fault.hint(format!("the file has {n} tasks; `takt check --canonical` prints their names")),
-    });
-    None
+    task_names::called(reader, &name, &entry.value.span, names)
 }
 
 fn domain_called(reader: &mut Reader, entry: &Entry, domains: &[String]) -> Option<(u16, Place)> {

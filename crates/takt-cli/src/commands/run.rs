@@ -152,7 +152,7 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
             event: task.event.as_ref().and_then(|source| {
                 Some(match source {
                     takt_workload::EventSource::Descriptor(number) => EventSource::Descriptor(*number),
-                    takt_workload::EventSource::Fifo(path) => EventSource::Fifo(path.clone()),
+                    takt_workload::EventSource::Pipe(path) => EventSource::Pipe(path.clone()),
                     takt_workload::EventSource::Udp(address) => EventSource::Udp(*address),
                     takt_workload::EventSource::Signal(name) => EventSource::Signal(signal(name)),
                     takt_workload::EventSource::Segments => return None,

@@ -41,7 +41,7 @@ fn each_source_releases_a_job_per_event() {
                 "policy: edf\ncpus: 0\nrealtime: yes\ntasks:\n\
                  - {{name: udp, event: {{udp: \"{address}\"}}, deadline: 60ms, runtime: 1ms, init: yes, output: out, \
                     cmd: 'echo $TAKT_EVENT; exec takt burn --runtime 1ms'}}\n\
-                 - {{name: pipe, event: {{fifo: p, distance: 20ms}}, deadline: 60ms, runtime: 1ms, init: yes, cmd: exec takt burn --runtime 1ms}}\n\
+                 - {{name: pipe, event: {{pipe: p, distance: 20ms}}, deadline: 60ms, runtime: 1ms, init: yes, cmd: exec takt burn --runtime 1ms}}\n\
                  - {{name: signal, event: {{signal: USR2}}, deadline: 60ms, runtime: 1ms, init: yes, cmd: exec takt burn --runtime 1ms}}\n\
                  - {{name: second, event: {{after: udp}}, deadline: 60ms, runtime: 1ms, init: yes, cmd: exec takt burn --runtime 1ms}}\n\
                  - {{name: third, event: {{after: second}}, deadline: 60ms, runtime: 1ms, init: yes, cmd: exec takt burn --runtime 1ms}}\n"
