@@ -83,3 +83,18 @@ fn homes_count_every_task_for_a_hundredth_and_keep_to_what_is_lent() {
     assert_eq!(placed("p-ipi", inorder, &tasks, &[1, 2], homes), [Some(1), Some(1), None]);
     assert_eq!(placed("p-ipi", inorder, &tasks, &[], homes), [None; 3]);
 }
+
+#[test]
+fn only_a_task_without_room_is_refused() {
+    let any: CpuSet = (4..7).collect();
+    let tasks: Vec<Task> = [200, 600, 300, 310, 900, 250, 900].iter().map(|parts| task(*parts, any)).collect();
+    for policy in ["p-llf", "p-edf"] {
+        for decreasing in [false, true] {
+            let placement = Placement { fit: Fit::First, decreasing };
+            let refused = placed(policy, placement, &tasks, &ALL, |build| pack(build).refused);
+            // In descending order 900, 900, and 600 with 310 leave no room for the three smallest ones.
+            let without: &[u32] = if decreasing { &[0, 2, 5] } else { &[6] };
+            assert_eq!(refused.iter().map(|refused| refused.task.0).collect::<Vec<_>>(), without, "{policy}");
+        }
+    }
+}

@@ -404,3 +404,57 @@ fn jobs_of_a_number_that_is_used_again_go_on_counting() {
     });
     assert_eq!(jobs.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
 }
+
+/// The removal of a task that completions of another one released.
+#[test]
+fn the_other_tasks_are_still_released_after_one_another() {
+    let after = |first| Task {
+        arrival: Arrival::Event { distance: Span::ZERO, queue: 4, after: Some(TaskId(first)) },
+        ..periodic(50, 1)
+    };
+    let engine =
+        Engine::new(system("edf", 1, vec![periodic(10, 2), after(0), after(0), after(1)])).expect("a light load");
+    let mut simulation = Simulation::new(engine, &Scenario::default());
+    let task = TaskId(2);
+    simulation.run_until(at(19), &mut ());
+    simulation.input(Input::Leave { task });
+    simulation.run_until(at(28), &mut ());
+    let removal = simulation.engine().prepare_removal(task).expect("it is gone");
+    assert!(simulation.install(removal, &mut ()).is_ok());
+    // The next task of this number is released by nothing but its own events.
+    let alone = Task { arrival: Arrival::Event { distance: ms(3), queue: 4, after: None }, ..periodic(50, 1) };
+    let next = simulation.engine().prepare_task(alone, None).expect("a number is free");
+    assert!(simulation.install(next, &mut ()).is_ok());
+    simulation.input(Input::Enter { task });
+    simulation.input(Input::Release { task });
+    simulation.input(Input::Release { task });
+    simulation.run_until(at(59), &mut ());
+    let released = [0, 1, 2, 3].map(|task| simulation.engine().counts(TaskId(task)).released);
+    assert_eq!(released, [6, 6, 2, 6]);
+}
+
+/// A server has its whole budget after a task has been added, from then on.
+#[test]
+fn servers_begin_with_whole_budgets_after_an_addition() {
+    // A polling server has it at the next multiple of its period.
+    for (name, end) in [("polling-server", 7), ("deferrable-server", 5), ("sporadic-server", 5), ("periodic-server", 5)]
+    {
+        let served = Task {
+            arrival: Arrival::Listed { instants: vec![Span::ZERO] },
+            deadline: None,
+            reservation: Some(takt_core::model::Reservation::new(ms(2), ms(5))),
+            ..periodic(50, 4)
+        };
+        let engine = Engine::new(system(name, 1, vec![served])).expect("a light load");
+        let mut simulation = Simulation::new(engine, &Scenario::default());
+        simulation.reserve(Room { tasks: 2, timers: 4 });
+        let mut records: Vec<Record> = Vec::new();
+        // It has used its 2 ms, and the next ones would come at 5.
+        simulation.run_until(at(3), &mut records);
+        let prepared = simulation.engine().prepare_task(periodic(100, 1), None).expect("there is room");
+        assert!(simulation.install(prepared, &mut records).is_ok());
+        simulation.run_until(at(20), &mut records);
+        let ended = records.iter().find(|record| matches!(record.kind, RecordKind::Finish { task: TaskId(0), .. }));
+        assert_eq!(ended.map(|record| record.at), Some(at(end)), "{name}");
+    }
+}
