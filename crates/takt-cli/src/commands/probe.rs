@@ -27,6 +27,8 @@ pub(crate) struct Args {
 enum Probe {
     /// Call the scheduler so many times in each way, and write down how long it took
     Calls { count: usize, out: PathBuf },
+    /// Execute so many real-time segments, and write down how long their calls took
+    Segments { count: usize, out: PathBuf },
     /// Spin, and write down both ends of each pause longer than the threshold
     Gaps {
         out: PathBuf,
@@ -77,6 +79,7 @@ struct Periodic {
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.probe {
         Probe::Calls { count, out } => super::bench::calls::probe(*count, out),
+        Probe::Segments { count, out } => super::bench::calls::probe_segments(*count, out),
         Probe::Gaps { out, threshold } => gaps(out, *threshold),
         Probe::Work { iterations, out, cpu } => work(*iterations, out, *cpu),
         Probe::Periodic(args) => periodic(args),
