@@ -234,6 +234,8 @@ fn run(text: &str, mechanism: Choice) -> Report {
         per_job: task.spawn == Spawn::PerJob,
         signals: task.spawn == Spawn::Once,
         on_exit: None,
+        on_miss: None,
+        on_overrun: None,
         abort_signal: None,
         output: None,
         event: None,
@@ -259,6 +261,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         changes: Vec::new(),
         duration: Some(Span::from_ms(600)),
         mechanism,
+        exec_limit: 10,
         output_to_stderr: true,
         hooks: Hooks { enter: Some(enter), leave: Some(leave) },
     };

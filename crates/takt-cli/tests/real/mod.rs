@@ -7,4 +7,5 @@ mod online;
 mod order;
 mod priority;
 mod protocol;
+mod reactions;
 mod replay;

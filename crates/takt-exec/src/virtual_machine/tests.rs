@@ -40,6 +40,8 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         per_job: task.spawn == Spawn::PerJob,
         signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal),
         on_exit: task.on_exit,
+        on_miss: None,
+        on_overrun: None,
         abort_signal: (real.system.tasks[id].on_abort == OnAbort::Signal).then_some(Signal::USR1),
         output: None,
         event: None,
@@ -67,6 +69,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         changes: real.scenario.changes.clone(),
         duration: Some(duration),
         mechanism: Choice::Signal,
+        exec_limit: 10,
         output_to_stderr: false,
         hooks: Hooks::default(),
     };
