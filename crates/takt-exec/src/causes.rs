@@ -143,7 +143,8 @@ impl Causes {
             if watched.late == Some(job) {
                 watched.late = None;
                 watched.missed += u64::from(counted);
-            } else if counted && outcome != Outcome::Completed {
+            } else if counted {
+                // In a window table the first signal of a process shows that what was cut off before it was a job.
                 watched.missed += 1;
                 if watched.on_miss {
                     self.found.push(Found { task, job, cause: Cause::Miss });

@@ -566,7 +566,7 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
             "note: the processes have no real-time class, so other load delays them (`realtime:`, see `takt check`)";
         remarks.push(note.to_string());
     }
-    remarks.extend(causes::of_misses(workload, report).into_iter().map(|why| format!("note: {why}")));
+    remarks.extend(causes::of_misses(workload, report, realtime).into_iter().map(|why| format!("note: {why}")));
     if workload.settings.cpus_from_all {
         remarks.push(format!("note: the file names no CPU by number; here that is CPU {}", workload.system.cpus));
     }

@@ -2,6 +2,7 @@
 
 use crate::report::short;
 use serde_json::{Value, json};
+use takt_core::cpus::CpuSet;
 use takt_core::model::Task;
 use takt_core::record::JobId;
 use takt_core::time::Span;
@@ -21,8 +22,9 @@ pub(super) fn of_task(report: &Report, task: usize) -> Value {
 
 /// What can explain that deadlines were missed: what the machine did to the run, whether or not there were misses, and tasks that
 /// needed more than they said, if there were.
-pub(super) fn of_misses(workload: &Workload, report: &Report) -> Vec<String> {
+pub(super) fn of_misses(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> {
     let mut found = disturbances(workload, report);
+    found.extend(throttled(workload, report, realtime));
     if report.counts.iter().any(|counts| counts.missed > 0) {
         found.extend(needy(workload, report));
     }
@@ -71,6 +73,42 @@ fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
     found
 }
 
+/// Whether the kernel probably throttled the real-time processes: it does not say so. Those of a CPU, or of all CPUs together, then used and
+/// waited for at least nearly what real-time classes get of it.
+fn throttled(workload: &Workload, report: &Report, realtime: bool) -> Option<String> {
+    let (Some(runtime), period) = takt_linux::rt::throttle().ok().filter(|_| realtime)? else { return None };
+    let system = &workload.system;
+    let all = system.cpus;
+    let single = all.iter().map(CpuSet::single).filter(|_| system.windows.is_empty());
+    single.chain([all]).find_map(|cpus| {
+        let on = |task: &Task| if cpus == all { true } else { task.affinity.intersection(&all) == cpus };
+        let sum = |times: &[Option<Span>]| -> Span {
+            let tasks = times.iter().zip(&system.tasks).filter(|(_, task)| on(task));
+            tasks.filter_map(|(time, _)| *time).fold(Span::ZERO, |sum, time| sum + time)
+        };
+        let used = sum(&report.cpu_time);
+        let waited = sum(&report.waited);
+        supply_exceeded(used, waited, report.length * cpus.len() as i64, (runtime, period), report.length).then(|| {
+            let percent = |part: Span, of: Span| part.ns().saturating_mul(100) / of.ns().max(1);
+            let whole = report.length * cpus.len() as i64;
+            format!(
+                "real-time throttling probably cut the supply: the processes of CPU {cpus} used {} % of it and waited {} %, and Linux gives \
+                 real-time classes {} % ({runtime} of every {period}); see `takt doctor`",
+                percent(used, whole),
+                percent(waited, whole),
+                percent(runtime, period)
+            )
+        })
+    })
+}
+
+/// Whether processes used and waited for at least 98 % of what real-time classes get of `whole`. A run of less than a period is never throttled for
+/// long.
+fn supply_exceeded(used: Span, waited: Span, whole: Span, (runtime, period): (Span, Span), length: Span) -> bool {
+    let supply = i128::from(whole.ns()) * i128::from(runtime.ns()) / i128::from(period.ns().max(1));
+    length >= period && i128::from((used + waited).ns()) * 100 >= supply * 98
+}
+
 /// Tasks whose jobs used more CPU time than was declared or reserved for them.
 fn needy(workload: &Workload, report: &Report) -> Vec<String> {
     let tasks = workload.tasks.iter().zip(&workload.system.tasks).zip(&report.most_used);
@@ -87,4 +125,22 @@ fn needy(workload: &Workload, report: &Report) -> Vec<String> {
         (used > most).then_some(text)
     };
     tasks.filter_map(needy).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throttling_shows_in_what_processes_used_and_waited_for() {
+        let ms = Span::from_ms;
+        let exceeded =
+            |used, waited, length| supply_exceeded(ms(used), ms(waited), ms(length), (ms(950), ms(1000)), ms(length));
+        // Filled, and stopped for 50 ms of each second.
+        assert!(exceeded(2850, 150, 3000));
+        // Filled up to the limit, where waiting is not counted.
+        assert!(exceeded(2840, 0, 3000));
+        assert!(!exceeded(2700, 0, 3000));
+        assert!(!exceeded(930, 20, 950));
+    }
 }
