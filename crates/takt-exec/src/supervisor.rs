@@ -378,8 +378,10 @@ impl Supervisor {
             self.reactions.ended(pid, end);
         }
         let now = takt_linux::timer::now();
-        let ends =
-            observer.found.drain(..).filter(|(found, sent)| self.reactions.react(*found, *sent, now)).count() > 0;
+        let mut ends = false;
+        for (found, sent) in std::mem::take(&mut observer.found) {
+            ends |= self.reactions.react(found, sent, now);
+        }
         ends
     }
 

@@ -62,7 +62,13 @@ pub(crate) fn read(reader: &mut Reader, value: &Node, key: &str) -> Option<React
         reader.push(fault.label("a command is the value of a key").hint(hint));
         return None;
     }
-    reader.choice(value, key, &WORDS).map(|word| match word {
+    let word = reader.choice(value, key, &WORDS);
+    if word.is_none()
+        && let Some(fault) = reader.diagnostics.pop()
+    {
+        reader.push(fault.hint(format!("`signal=NAME` names a signal, and `{key}: {{exec: \"CMD\"}}` a command")));
+    }
+    word.map(|word| match word {
         Word::Log => Reaction::Log,
         Word::Signal => Reaction::Signal(SIGNAL),
         Word::Stop => Reaction::Stop,

@@ -73,40 +73,39 @@ fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
     found
 }
 
-/// Whether the kernel probably throttled the real-time processes: it does not say so. Those of a CPU, or of all CPUs together, then used and
-/// waited for at least nearly what real-time classes get of it.
+/// The kernel probably throttled the real-time processes, which it does not report. Those of one CPU, or of all CPUs together, then used and
+/// waited for nearly what real-time classes get of it.
 fn throttled(workload: &Workload, report: &Report, realtime: bool) -> Option<String> {
     let (Some(runtime), period) = takt_linux::rt::throttle().ok().filter(|_| realtime)? else { return None };
     let system = &workload.system;
-    let all = system.cpus;
-    let single = all.iter().map(CpuSet::single).filter(|_| system.windows.is_empty());
-    single.chain([all]).find_map(|cpus| {
-        let on = |task: &Task| if cpus == all { true } else { task.affinity.intersection(&all) == cpus };
-        let sum = |times: &[Option<Span>]| -> Span {
-            let tasks = times.iter().zip(&system.tasks).filter(|(_, task)| on(task));
-            tasks.filter_map(|(time, _)| *time).fold(Span::ZERO, |sum, time| sum + time)
+    let single = system.cpus.iter().map(CpuSet::single).filter(|_| system.windows.is_empty());
+    single.chain([system.cpus]).find_map(|cpus| {
+        let on = |task: &Task| cpus == system.cpus || task.affinity.intersection(&system.cpus) == cpus;
+        let sum = |times: &[Option<Span>]| {
+            let of = times.iter().zip(&system.tasks).filter(|(_, task)| on(task)).filter_map(|(time, _)| *time);
+            of.reduce(|sum, time| sum + time)
         };
-        let used = sum(&report.cpu_time);
-        let waited = sum(&report.waited);
-        supply_exceeded(used, waited, report.length * cpus.len() as i64, (runtime, period), report.length).then(|| {
-            let percent = |part: Span, of: Span| part.ns().saturating_mul(100) / of.ns().max(1);
-            let whole = report.length * cpus.len() as i64;
+        let (used, waited) = (sum(&report.cpu_time)?, sum(&report.waited));
+        let percent = |part: Span, of: Span| part.ns().saturating_mul(100) / of.ns().max(1);
+        let whole = report.length * cpus.len() as i64;
+        let waits = waited.map_or_else(String::new, |waited| format!(" and waited {} %", percent(waited, whole)));
+        (report.length >= period && is_cut(used, waited, whole, (runtime, period))).then(|| {
             format!(
-                "real-time throttling probably cut the supply: the processes of CPU {cpus} used {} % of it and waited {} %, and Linux gives \
-                 real-time classes {} % ({runtime} of every {period}); see `takt doctor`",
+                "real-time throttling probably cut the supply: the processes of CPU {cpus} used {} % of it{waits}, and Linux gives real-time \
+                 classes {} % ({runtime} of every {period}); see `takt doctor`",
                 percent(used, whole),
-                percent(waited, whole),
                 percent(runtime, period)
             )
         })
     })
 }
 
-/// Whether processes used and waited for at least 98 % of what real-time classes get of `whole`. A run of less than a period is never throttled for
-/// long.
-fn supply_exceeded(used: Span, waited: Span, whole: Span, (runtime, period): (Span, Span), length: Span) -> bool {
+/// Whether processes used and waited for at least 98 % of what real-time classes get of `whole`, and waited for at least half of one cut where that
+/// is measured.
+fn is_cut(used: Span, waited: Option<Span>, whole: Span, (runtime, period): (Span, Span)) -> bool {
     let supply = i128::from(whole.ns()) * i128::from(runtime.ns()) / i128::from(period.ns().max(1));
-    length >= period && i128::from((used + waited).ns()) * 100 >= supply * 98
+    let wanted = used + waited.unwrap_or(Span::ZERO);
+    i128::from(wanted.ns()) * 100 >= supply * 98 && waited.is_none_or(|waited| waited * 2 >= period - runtime)
 }
 
 /// Tasks whose jobs used more CPU time than was declared or reserved for them.
@@ -134,13 +133,10 @@ mod tests {
     #[test]
     fn throttling_shows_in_what_processes_used_and_waited_for() {
         let ms = Span::from_ms;
-        let exceeded =
-            |used, waited, length| supply_exceeded(ms(used), ms(waited), ms(length), (ms(950), ms(1000)), ms(length));
-        // Filled, and stopped for 50 ms of each second.
-        assert!(exceeded(2850, 150, 3000));
-        // Filled up to the limit, where waiting is not counted.
-        assert!(exceeded(2840, 0, 3000));
-        assert!(!exceeded(2700, 0, 3000));
-        assert!(!exceeded(930, 20, 950));
+        let cut = |used, waited: Option<i64>, whole| is_cut(ms(used), waited.map(ms), ms(whole), (ms(950), ms(1000)));
+        assert!(cut(2850, Some(150), 3000), "stopped for 50 ms of each second");
+        assert!(cut(2840, None, 3000), "waiting is not measured with dispatch by priority");
+        assert!(!cut(2700, None, 3000) && !cut(2700, Some(50), 3000), "there is room");
+        assert!(!cut(2990, Some(10), 3000), "the kernel does not stop them");
     }
 }
