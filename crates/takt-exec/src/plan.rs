@@ -126,9 +126,9 @@ pub struct Process {
     /// What follows when it ends by itself; `None` where the workload does not say, which is [`OnExit::End`], but tolerates no
     /// failed initialisation. Not for processes per job.
     pub on_exit: Option<OnExit>,
-    /// What follows when one of its jobs misses its deadline.
+    /// The reaction to a job that misses its deadline.
     pub on_miss: Option<Reaction>,
-    /// What follows when one of its jobs exhausts its budget, is cut off, or exceeds its runtime.
+    /// The reaction to a job that exhausts its budget, is cut off, or exceeds its runtime.
     pub on_overrun: Option<Reaction>,
     /// The signal by which it learns that its job was aborted.
     pub abort_signal: Option<Signal>,
@@ -139,7 +139,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// What follows from this cause, besides a count and a record.
+    /// The reaction to this cause, besides a count and a record.
     pub(crate) fn reaction(&self, cause: Cause) -> Option<&Reaction> {
         match cause {
             Cause::Miss => self.on_miss.as_ref(),
@@ -148,7 +148,7 @@ impl Process {
     }
 }
 
-/// What follows when a job misses its deadline or overruns.
+/// The reaction to a job that misses its deadline or overruns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reaction {
     /// The task's present process receives this signal.

@@ -107,7 +107,7 @@ impl std::fmt::Display for TaskEnd {
     }
 }
 
-/// What a task's reaction to a cause came to.
+/// Counts of a task's reactions to a cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reacted {
     /// The task.

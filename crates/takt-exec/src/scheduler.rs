@@ -148,7 +148,7 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) partitions: Vec<Option<PartitionId>>,
 }
 
-/// What the scheduler does about a job that a reaction follows.
+/// The part of the scheduler in a reaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Response {
     /// It reports the job.

@@ -1,4 +1,4 @@
-//! Commands beside a schedule: in no group of the run, in the ordinary class, and gone when the run is.
+//! Commands beside a schedule: in no group of the run, in the ordinary class, and killed at the end of the run.
 //!
 //! They carry the mark of the run, so that the watcher finds them when the run dies.
 
@@ -78,7 +78,7 @@ impl Commands {
         self.live.remove(&pid)
     }
 
-    /// Kills all commands and what they started. Returns whether some may still be on their way out: the caller then reaps, and asks again.
+    /// Kills all commands and the processes that they started. Returns whether some may still be on their way out: the caller then reaps, and asks again.
     pub fn kill(&mut self) -> bool {
         if !self.started {
             return false;

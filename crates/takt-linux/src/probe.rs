@@ -201,7 +201,7 @@ fn has_fair_server(release: &str) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 12)
 }
 
-/// What ordinary processes get of a CPU that real-time processes fill. `kernel` is `/sys/kernel`.
+/// The CPU time of ordinary processes where real-time processes fill a CPU. `kernel` is `/sys/kernel`.
 fn fair_server(kernel: &Path, release: &str) -> Finding {
     const NAME: &str = "fair server";
     const AWAY: &str =
@@ -247,7 +247,7 @@ fn fair_server(kernel: &Path, release: &str) -> Finding {
     )
 }
 
-/// What real-time classes get in the control groups of this process (`CONFIG_RT_GROUP_SCHED`).
+/// The quota of real-time classes in the control group of this process (`CONFIG_RT_GROUP_SCHED`).
 fn real_time_groups(layout: &Layout, throttle: Throttle) -> Finding {
     const NAME: &str = "real-time groups";
     let quota = layout.cpu.as_ref().and_then(|h| {

@@ -17,7 +17,7 @@ pub enum EventSource {
     Signal(&'static str),
 }
 
-/// What `takt run` does when a job misses its deadline (`on_miss`), or uses more than it may (`on_overrun`).
+/// The reaction of `takt run` to a job that misses its deadline (`on_miss`), or uses more than it may (`on_overrun`).
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub enum Reaction {
     /// It is counted and recorded, as always.
@@ -52,9 +52,9 @@ pub struct TaskInfo {
     pub completion: Option<Completion>,
     /// What follows when its process ends by itself, if the file says it; [`OnExit::End`] otherwise.
     pub on_exit: Option<OnExit>,
-    /// What a missed job leads to, if the file says it; [`Reaction::Log`] otherwise.
+    /// The reaction to a missed job, if the file says it; [`Reaction::Log`] otherwise.
     pub on_miss: Option<Reaction>,
-    /// What a job leads to that exhausts its budget or exceeds its runtime, if the file says it; [`Reaction::Log`] otherwise.
+    /// The reaction to a job that exhausts its budget or exceeds its runtime, if the file says it; [`Reaction::Log`] otherwise.
     pub on_overrun: Option<Reaction>,
     /// File for its standard output.
     pub output: Option<PathBuf>,

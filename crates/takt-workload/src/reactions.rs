@@ -1,4 +1,4 @@
-//! `on_miss` and `on_overrun`: what a job leads to that misses its deadline, or uses more than it may.
+//! `on_miss` and `on_overrun`: reactions to a job that misses its deadline, or uses more than it may.
 
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
@@ -27,7 +27,7 @@ pub(crate) struct Reactions {
     pub(crate) on_overrun: Option<Reaction>,
 }
 
-/// What the reactions of a task depend on.
+/// Properties of a task on which its reactions depend.
 pub(crate) struct Acts {
     /// It has a command.
     pub(crate) process: bool,

@@ -282,7 +282,7 @@ impl RawTask {
         }
     }
 
-    /// What reactions depend on.
+    /// Properties on which reactions depend.
     fn acts(&self, online: bool) -> reactions::Acts {
         let deadline = match &self.deadline {
             Some((deadline, _)) => deadline.is_some(),

@@ -200,7 +200,7 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
     Ok((engine, plan))
 }
 
-/// What `takt run` does beside counting.
+/// The reaction of a run; `log` is none.
 fn reaction(reaction: &takt_workload::Reaction) -> Option<Reaction> {
     match reaction {
         takt_workload::Reaction::Log => None,
@@ -508,7 +508,7 @@ fn remarks_on_ends(workload: &Workload, report: &Report, index: usize) -> Vec<St
     remarks
 }
 
-/// What the reactions to missed deadlines and overruns came to.
+/// Counts of the reactions to missed deadlines and overruns.
 fn remarks_on_reactions(workload: &Workload, report: &Report) -> Vec<String> {
     let mut remarks = Vec::new();
     for reacted in report.reactions.iter().filter(|reacted| reacted.jobs > 0) {

@@ -1,4 +1,4 @@
-//! What follows from missed deadlines and overruns (`on_miss`, `on_overrun`), and what is left of it: nothing.
+//! Reactions to missed deadlines and overruns (`on_miss`, `on_overrun`). No process of them outlives the run.
 
 use super::jobs::{counts, on_each_mechanism};
 use crate::common::{Room, attempts, ensure, mechanisms, processes, until};

@@ -157,7 +157,7 @@ impl Engine {
     pub fn budget_left(&self, task: TaskId) -> Option<Span> {
         self.state.budget_left(task)
     }
-    /// What is left of the budget that the task declares for each job; `None` without one, and for a handler.
+    /// The rest of the budget that the task declares for each job; `None` without one, and for a handler.
     #[must_use]
     pub fn own_budget_left(&self, task: TaskId) -> Option<Span> {
         self.state.own_budget_left(task)
