@@ -433,6 +433,8 @@ fn the_workload_page_has_the_values_of_the_code() {
         ("Task", "completion", "policy: edf\ntasks: [{period: 1ms, completion: zzz}]".to_string()),
         ("Task", "on_abort", "policy: edf\ntasks: [{period: 1ms, on_abort: zzz}]".to_string()),
         ("Task", "on_exit", "policy: edf\ntasks: [{period: 1ms, on_exit: zzz}]".to_string()),
+        ("Task", "on_miss", "policy: edf\ntasks: [{period: 1ms, on_miss: zzz}]".to_string()),
+        ("Task", "on_overrun", "policy: edf\ntasks: [{period: 1ms, on_overrun: zzz}]".to_string()),
         (
             "Process",
             "completion",

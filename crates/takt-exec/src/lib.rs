@@ -9,11 +9,13 @@
 //! machine in virtual time that also refuses, delays and loses things.
 
 mod actuator;
+mod causes;
 mod levels;
 mod life;
 mod linux;
 mod lives;
 mod plan;
+mod reactions;
 mod report;
 mod requests;
 mod scheduler;
@@ -26,7 +28,7 @@ mod thread;
 #[cfg(test)]
 mod virtual_machine;
 
-pub use plan::{Dispatch, EventSource, Hooks, Observer, Plan, Process, SchedulerClass};
+pub use plan::{Cause, Dispatch, EventSource, Hooks, Observer, Plan, Process, Reaction, SchedulerClass};
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]
 pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {
@@ -35,5 +37,6 @@ pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {
     matches!(poll(&mut [PollFd::new(&fd, PollFlags::OUT)], Some(&now)), Ok(1))
 }
 
-pub use report::{Ended, Error, Report, TaskEnd};
+pub use reactions::COMMANDS_MAX;
+pub use report::{Ended, Error, Reacted, Report, TaskEnd};
 pub use supervisor::run;

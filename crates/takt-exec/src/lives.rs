@@ -93,6 +93,8 @@ pub(crate) struct Lives<P: Processes> {
     closing: bool,
     /// The process of this task has ended, and the run with it.
     pub(crate) stopped_by: Option<TaskId>,
+    /// Children that were reaped and were no process of a task, since the supervisor looked.
+    pub(crate) strangers: Vec<(i32, TaskEnd)>,
     /// Messages that did not fit into the ring yet.
     pub(crate) outgoing: VecDeque<Message<P::Resume>>,
     /// The task whose threads are counted next.
@@ -113,6 +115,7 @@ impl<P: Processes> Lives<P> {
             begun: false,
             closing: false,
             stopped_by: None,
+            strangers: Vec::new(),
             outgoing: VecDeque::new(),
             next_look: 0,
         }
@@ -278,7 +281,10 @@ impl<P: Processes> Lives<P> {
                 self.add_times(task, pid);
             }
             let Some(end) = self.processes.reap(pid) else { break };
-            let Some(task) = task else { continue };
+            let Some(task) = task else {
+                self.strangers.push((pid, end));
+                continue;
+            };
             let per_job = self.plan.processes[task.index()].per_job;
             let known = &mut self.tasks[task.index()];
             // One that is replaced was ended by Takt.

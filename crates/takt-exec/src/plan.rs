@@ -45,6 +45,8 @@ pub struct Plan {
     pub duration: Option<Span>,
     /// How processes are stopped and started.
     pub mechanism: Choice,
+    /// How many commands of reactions may be started in a second.
+    pub exec_limit: u32,
     /// Whether the processes' standard output goes to standard error.
     pub output_to_stderr: bool,
     /// Called by the scheduler thread around its loop; for tests that count what happens inside.
@@ -124,6 +126,10 @@ pub struct Process {
     /// What follows when it ends by itself; `None` where the workload does not say, which is [`OnExit::End`], but tolerates no
     /// failed initialisation. Not for processes per job.
     pub on_exit: Option<OnExit>,
+    /// The reaction to a job that misses its deadline.
+    pub on_miss: Option<Reaction>,
+    /// The reaction to a job that exhausts its budget, is cut off, or exceeds its runtime.
+    pub on_overrun: Option<Reaction>,
     /// The signal by which it learns that its job was aborted.
     pub abort_signal: Option<Signal>,
     /// File that its standard output is appended to.
@@ -132,6 +138,46 @@ pub struct Process {
     pub event: Option<EventSource>,
     /// Its jobs are real-time segments of the program, which otherwise runs as an ordinary process.
     pub segments: bool,
+}
+
+impl Process {
+    /// The reaction to this cause, besides a count and a record.
+    pub(crate) fn reaction(&self, cause: Cause) -> Option<&Reaction> {
+        match cause {
+            Cause::Miss => self.on_miss.as_ref(),
+            Cause::Overrun => self.on_overrun.as_ref(),
+        }
+    }
+}
+
+/// The reaction to a job that misses its deadline or overruns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reaction {
+    /// The task's present process receives this signal.
+    Signal(Signal),
+    /// The supervisor starts this command for `/bin/sh -c`, in the ordinary class and in no group of the run.
+    Command(String),
+    /// The run ends.
+    Stop,
+}
+
+/// The cause of a reaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// A job has missed its deadline.
+    Miss,
+    /// A job has exhausted its budget, was cut off, or has exceeded its runtime.
+    Overrun,
+}
+
+/// `miss`, `overrun`.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cause::Miss => "miss",
+            Cause::Overrun => "overrun",
+        })
+    }
 }
 
 /// A source of events outside the schedule. A process receives the descriptor of its source, unless that is a signal: the environment

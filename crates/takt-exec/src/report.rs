@@ -1,5 +1,6 @@
 //! The report of a run, and the errors of one that failed.
 
+use crate::plan::Cause;
 use std::io;
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
@@ -91,6 +92,8 @@ pub enum Ended {
     Signal,
     /// The observer asked for it ([`Observer::ends_run`](crate::Observer::ends_run)).
     Observer,
+    /// A job of this task missed its deadline or overran, and the task's reaction ended the run.
+    Reaction(TaskId, JobId, Cause),
     /// The process of this task ended, and `on_exit: stop` ended the run.
     Exit(TaskId),
 }
@@ -112,6 +115,23 @@ impl std::fmt::Display for TaskEnd {
             TaskEnd::Signalled(signal) => write!(f, "was ended by signal {signal}"),
         }
     }
+}
+
+/// Counts of a task's reactions to a cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reacted {
+    /// The task.
+    pub task: TaskId,
+    /// The cause.
+    pub cause: Cause,
+    /// The jobs with this cause.
+    pub jobs: u64,
+    /// Reactions that were carried out.
+    pub done: u64,
+    /// Commands that were not started, because too many were started in that second or lived, or because the run was about to end.
+    pub suppressed: u64,
+    /// Signals without a process to receive them, and commands that could not be started.
+    pub failed: u64,
 }
 
 /// The report of a run.
@@ -142,6 +162,12 @@ pub struct Report {
     pub ended: Ended,
     /// Every task's process has ended badly, none of them ever well.
     pub all_failed: bool,
+    /// By task and cause, where there is a reaction.
+    pub reactions: Vec<Reacted>,
+    /// Commands of reactions that ended with another status than 0 or by a signal, before the end of the run.
+    pub failed_commands: u64,
+    /// Why the first command of a reaction that could not be started was not.
+    pub command_error: Option<io::Error>,
     /// Why a process of a per-job task could not be started; its task has ended with it.
     pub spawn_error: Option<Error>,
     /// How each task's process ended by itself, if it did. For per-job tasks the last one that failed, or the last one.

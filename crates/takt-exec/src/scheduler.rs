@@ -3,10 +3,11 @@
 //! Nothing in here may allocate after [`Scheduler::new`], block, or look at a file system.
 
 use crate::actuator::{Actuator, Processes, Rung, is_gone};
+use crate::causes::{Causes, Found};
 use crate::levels::Levels;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
-use crate::plan::{Dispatch, Plan, Process};
+use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
 use crate::requests::Requests;
 use crate::terms::{LONGEST, Terms};
 use rtrb::{Consumer, Producer};
@@ -34,6 +35,9 @@ const LEAD: Span = Span::from_ms(2);
 /// An act that the machine below has refused is repeated so much later.
 const REPEAT: Span = Span::from_ms(1);
 
+/// The supervisor is woken at most so often for reactions. It also comes by itself.
+const CALL: Span = Span::from_ms(10);
+
 /// From the scheduler to the supervisor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Item {
@@ -41,6 +45,8 @@ pub(crate) enum Item {
     Record(Stamped),
     /// An input of the step that follows.
     Input(Input),
+    /// A job that a reaction follows. `sent` says that its process has received a signal.
+    Found { found: Found, sent: bool },
     /// A step of the engine.
     Step(Time),
     /// The end of the run: the last step.
@@ -84,6 +90,8 @@ pub(crate) struct Slot<R> {
     pub(crate) budgeted: bool,
     /// Its jobs are segments of its program.
     pub(crate) segments: Option<Terms>,
+    /// A reaction follows when a job exceeds its runtime, so its CPU time is measured, too.
+    pub(crate) limited: bool,
 }
 
 /// The requests of a program through its page ([`takt_abi`]).
@@ -138,10 +146,33 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) duration: Option<Span>,
     /// With dispatch by priority.
     pub(crate) levels: Option<Levels>,
+    /// By task: its reactions.
+    pub(crate) reactions: Vec<[Response; 2]>,
+    pub(crate) causes: Causes,
     /// By task: its partition in a window table.
     pub(crate) partitions: Vec<Option<PartitionId>>,
     /// The scheduling class of the processes.
     pub(crate) class: Class,
+}
+
+/// The part of the scheduler in a reaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Response {
+    /// It reports the job.
+    Report,
+    /// It wakes the supervisor, too.
+    Call,
+    Signal(Signal),
+}
+
+impl Response {
+    fn new(process: &Process, cause: Cause) -> Response {
+        match process.reaction(cause) {
+            None => Response::Report,
+            Some(Reaction::Signal(signal)) => Response::Signal(*signal),
+            Some(Reaction::Command(_) | Reaction::Stop) => Response::Call,
+        }
+    }
 }
 
 /// What the scheduler leaves.
@@ -215,6 +246,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     repeat: Time,
     /// Some jobs have a budget in CPU time.
     metered: bool,
+    /// When the supervisor may be woken again for a reaction.
+    next_call: Time,
     /// A message has asked for the end.
     stop: bool,
     results: Results,
@@ -243,7 +276,7 @@ impl<A: Actuator> Scheduler<A> {
             places: setup.engine.places().to_vec(),
             segmented: (0..n as u32).map(TaskId).filter(|task| setup.slots[task.index()].segments.is_some()).collect(),
             sink: StepSink {
-                records: Vec::with_capacity(8 * n + 256),
+                records: Vec::with_capacity(records_of(n)),
                 responses: Responses::reserved(n),
                 most: vec![None; n],
                 dropped: 0,
@@ -260,6 +293,7 @@ impl<A: Actuator> Scheduler<A> {
             refused: vec![None; n],
             repeat: Time::MAX,
             metered: setup.slots.iter().any(|slot| slot.budgeted),
+            next_call: Time::ZERO,
             stop: false,
             results: Results {
                 lateness: Histogram::wide(),
@@ -291,7 +325,8 @@ impl<A: Actuator> Scheduler<A> {
             true => self.setup.engine.next_due_with_budgets_from(self.now() + self.setup.actuator.grain()),
             false => self.setup.engine.next_due(),
         };
-        due.unwrap_or(Time::MAX).min(self.next_change()).min(self.repeat).min(self.end)
+        let due = due.unwrap_or(Time::MAX).min(self.next_change()).min(self.setup.causes.due());
+        due.min(self.repeat).min(self.end)
     }
 
     /// When the next change comes; [`Time::MAX`] if none does.
@@ -330,6 +365,11 @@ impl<A: Actuator> Scheduler<A> {
             self.repeat_refused();
         }
         self.catch_up(now, last);
+        if !last {
+            let Setup { causes, engine, .. } = &mut self.setup;
+            causes.look(engine, now);
+            self.react();
+        }
         // A task whose program has failed misses its jobs until the planned end.
         let engine = &self.setup.engine;
         let misses = engine.any_failed() && self.setup.duration.is_some();
@@ -523,7 +563,7 @@ impl<A: Actuator> Scheduler<A> {
                     slot.program = if resume.is_some() { Program::Waiting } else { Program::New };
                     slot.asked = initial_request(&self.setup.actuator, task, slot.program);
                     slot.resume = resume.map_or(Resume::Unknown, Resume::Here);
-                    if slot.budgeted {
+                    if slot.budgeted || slot.limited {
                         self.meters[task.index()].base = self.setup.actuator.cpu_time(slot.group).unwrap_or_default();
                     }
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
@@ -654,6 +694,7 @@ impl<A: Actuator> Scheduler<A> {
 
     fn step_once(&mut self, at: Time) {
         let began = self.setup.actuator.now();
+        self.find_before(at);
         let acted = self.setup.step(at, &self.inputs, &mut self.asking, &mut self.sink);
         let mut started = None;
         for index in 0..self.setup.engine.commands().len() {
@@ -683,7 +724,48 @@ impl<A: Actuator> Scheduler<A> {
         if acted {
             self.results.effort.add(done - began);
         }
+        let Setup { causes, engine, .. } = &mut self.setup;
+        causes.after(engine, &self.sink.records);
         self.report(at, Item::Step(at), Time::ZERO + (started.unwrap_or(done) - self.start));
+        self.react();
+    }
+
+    /// Finds the jobs that are late or have exceeded their runtime before a step ends them.
+    fn find_before(&mut self, at: Time) {
+        let Scheduler { setup: Setup { causes, engine, slots, actuator, .. }, meters, .. } = self;
+        causes.before(engine, at, |task| {
+            let (slot, meter) = (&slots[task.index()], &meters[task.index()]);
+            let (job, _) = meter.of.filter(|(_, handler)| slot.limited && !handler)?;
+            Some((job, actuator.cpu_time(slot.group)? - meter.base))
+        });
+    }
+
+    /// Sends the signals that follow from the jobs that were found, and leaves the rest to the supervisor.
+    fn react(&mut self) {
+        let mut calls = false;
+        for index in 0..self.setup.causes.found().len() {
+            let found = self.setup.causes.found()[index];
+            let slot = &self.setup.slots[found.task.index()];
+            let sent = match self.setup.reactions[found.task.index()][found.cause as usize] {
+                Response::Report => false,
+                Response::Call => {
+                    calls = true;
+                    false
+                }
+                // A process that has not run yet could not handle it, and one that is to be replaced is none.
+                Response::Signal(signal) => {
+                    matches!(slot.program, Program::At { .. } | Program::Waiting)
+                        && self.setup.actuator.signal(slot.group, signal).is_ok()
+                }
+            };
+            self.tell(Item::Found { found, sent });
+        }
+        self.setup.causes.clear();
+        let now = self.setup.engine.now();
+        if calls && now >= self.next_call {
+            self.next_call = now + CALL;
+            self.setup.actuator.wake_supervisor();
+        }
     }
 
     /// With dispatch by priority: freezes the tasks that were preempted and are so no more, as their job has ended, is blocked, or their CPU idles.
@@ -833,6 +915,7 @@ impl<A: Actuator> Setup<A> {
                 abort_signal: process.abort_signal,
                 budgeted: engine.meters(task),
                 segments: process.segments.then(|| Terms::of(&engine, task)),
+                limited: process.on_overrun.is_some() && !process.per_job,
             }
         };
         Setup {
@@ -840,6 +923,8 @@ impl<A: Actuator> Setup<A> {
             levels: (plan.dispatch == Dispatch::Priority).then(|| Levels::new(plan.processes.len())),
             partitions: partitions(engine.system()),
             class: plan.class(),
+            reactions: plan.processes.iter().map(|process| CAUSES.map(|cause| Response::new(process, cause))).collect(),
+            causes: Causes::new(plan, records_of(plan.processes.len())),
             replaceable: plan.replaceable(engine.system()).collect(),
             requests: lives.requests(),
             changes: plan.changes.clone(),
@@ -947,7 +1032,7 @@ impl<A: Actuator> Setup<A> {
         }
         let Setup { engine, actuator, slots, .. } = self;
         let slot = &mut slots[task.index()];
-        if slot.budgeted {
+        if slot.budgeted || slot.limited {
             let job = engine.job(task).map(|job| (job.number, work == Activity::Handler));
             let meter = &mut meters[task.index()];
             if meter.of != job || work == Activity::Handler {
@@ -1003,6 +1088,14 @@ impl<A: Actuator> Setup<A> {
         }
         Ok(())
     }
+}
+
+/// The causes of reactions, in the order of their numbers.
+const CAUSES: [Cause; 2] = [Cause::Miss, Cause::Overrun];
+
+/// The most records of one step that are kept.
+fn records_of(tasks: usize) -> usize {
+    8 * tasks + 256
 }
 
 /// By task: its partition in a window table. Without a table all tasks share their CPUs.

@@ -1,9 +1,11 @@
 //! The supervisor: everything around the scheduler thread that may block.
 
+use crate::causes::Found;
 use crate::life::{Message, completion_of};
 use crate::linux::{Acts, Children};
 use crate::lives::{Lives, homes};
 use crate::plan::{Dispatch, Observer, Plan, SchedulerClass};
+use crate::reactions::Reactions;
 use crate::report::{Attempt, Ended, Error, Report};
 use crate::scheduler::{Item, Outcome, Setup};
 use crate::thread::{self, CONTROL, Frame};
@@ -28,6 +30,8 @@ use takt_linux::{CpuLock, Mechanism, RunId, disturbance, leftovers, watcher};
 const RING: usize = 1 << 16;
 /// Not a round number, so that its wake-ups do not fall on the same windows again and again.
 const ROUND: Duration = Duration::from_millis(47);
+/// How long killed commands of reactions may take to end.
+const COMMANDS_END: Duration = Duration::from_secs(1);
 
 /// Runs the processes of a plan under an engine, to the end. Whatever happens, when this returns no process of the run is left and no group.
 ///
@@ -134,6 +138,7 @@ struct Supervisor {
     plan: Arc<Plan>,
     mechanism: Arc<Mechanism>,
     lives: Lives<Children>,
+    reactions: Reactions,
     epoll: OwnedFd,
     control: OwnedFd,
     wake: OwnedFd,
@@ -164,8 +169,9 @@ impl Supervisor {
         epoll::add(&epoll, &control, EventData::new_u64(CONTROL), EventFlags::IN | EventFlags::ET).what("epoll")?;
         let (plan, mechanism) = (Arc::new(plan), Arc::new(mechanism));
         let children = Children::new(mechanism.clone(), plan.clone(), system, epoll.try_clone().what("epoll")?)?;
+        let reactions = Reactions::new(plan.clone(), &id);
         let lives = Lives::new(plan.clone(), children, homes);
-        let mut supervisor = Supervisor { plan, mechanism, lives, epoll, control, wake, signals };
+        let mut supervisor = Supervisor { plan, mechanism, lives, reactions, epoll, control, wake, signals };
         for task in (0..n as u32).map(TaskId) {
             supervisor.lives.spawn(task)?;
             if supervisor.signals.stop() {
@@ -273,7 +279,7 @@ impl Supervisor {
             self.lives.serve();
             self.lives.look();
             observer.drain(&mut outbox);
-            let ends = self.signals.stop() || observer.ends_run();
+            let ends = self.react(&mut observer) || self.signals.stop() || observer.ends_run();
             if ends && !std::mem::replace(&mut stopping, true) {
                 self.lives.outgoing.push_back(Message::Stop);
             }
@@ -283,8 +289,11 @@ impl Supervisor {
         drop(away);
         let joined = thread.join();
         let stolen = disturbance::stolen(&system.cpus);
+        self.reactions.close();
         let destroyed = self.lives.close();
+        let destroyed = destroyed.and(self.end_commands());
         observer.drain(&mut outbox);
+        self.react(&mut observer);
         let (outcome, class) = match joined {
             Ok(outcome) => outcome.what("the scheduler thread failed")?,
             Err(panic) => {
@@ -313,7 +322,11 @@ impl Supervisor {
                 "preemption by freezing instead of priority, because of several threads or processes: {names}"
             ));
         }
+        let reaction = self.reactions.stopped_by.filter(|_| stopped && self.lives.stopped_by.is_none());
         let ended = match (stopped, self.lives.stopped_by) {
+            _ if reaction.is_some() => {
+                reaction.map_or(Ended::Signal, |(task, job, cause)| Ended::Reaction(task, job, cause))
+            }
             (_, Some(task)) => Ended::Exit(task),
             (true, None) if observer.ends_run() && !self.signals.stop() => Ended::Observer,
             (true, None) => Ended::Signal,
@@ -341,6 +354,9 @@ impl Supervisor {
             gone: (0..n as u32).map(|task| engine.is_gone(TaskId(task))).collect(),
             failures_of: tasks().map(|task| task.failures).collect(),
             replaced: tasks().map(|task| task.replaced).collect(),
+            reactions: self.reactions.counts(),
+            failed_commands: self.reactions.failed_commands,
+            command_error: self.reactions.first_error.take(),
             spawn_error: self.lives.first_spawn_error.take(),
             mechanism: self.mechanism.name(),
             notes,
@@ -354,6 +370,35 @@ impl Supervisor {
             startup,
             cleanup_error: destroyed.err(),
         })
+    }
+
+    /// Reacts to the jobs that the scheduler has found. Returns whether the run is to end by that.
+    fn react(&mut self, observer: &mut Watched<'_>) -> bool {
+        for (pid, end) in std::mem::take(&mut self.lives.strangers) {
+            self.reactions.ended(pid, end);
+        }
+        let now = takt_linux::timer::now();
+        let mut ends = false;
+        for (found, sent) in std::mem::take(&mut observer.found) {
+            ends |= self.reactions.react(found, sent, now);
+        }
+        ends
+    }
+
+    /// Kills the commands of reactions, and waits for their end, but not for long.
+    fn end_commands(&mut self) -> io::Result<()> {
+        let limit = Instant::now() + COMMANDS_END;
+        while self.reactions.kill() {
+            self.lives.reap();
+            for (pid, end) in std::mem::take(&mut self.lives.strangers) {
+                self.reactions.ended(pid, end);
+            }
+            if Instant::now() > limit {
+                return Err(io::Error::other("a command of `on_miss` or `on_overrun` does not end"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     fn send(&mut self, inbox: &mut Producer<Message<OwnedFd>>) {
@@ -373,11 +418,13 @@ pub(crate) struct Watched<'a> {
     observer: &'a mut dyn Observer,
     error: Option<io::Error>,
     inputs: Vec<Input>,
+    /// Jobs that reactions follow, and whether their processes have received a signal.
+    pub(crate) found: Vec<(Found, bool)>,
 }
 
 impl<'a> Watched<'a> {
     pub(crate) fn new(observer: &'a mut dyn Observer) -> Watched<'a> {
-        Watched { observer, error: None, inputs: Vec::new() }
+        Watched { observer, error: None, inputs: Vec::new(), found: Vec::new() }
     }
 
     fn call(&mut self, f: impl FnOnce(&mut dyn Observer) -> io::Result<()>) {
@@ -395,6 +442,7 @@ impl<'a> Watched<'a> {
         while let Ok(item) = outbox.pop() {
             match item {
                 Item::Record(record) => self.call(|o| o.record(&record)),
+                Item::Found { found, sent } => self.found.push((found, sent)),
                 Item::Input(input) => self.inputs.push(input),
                 Item::Step(now) | Item::Close(now) => {
                     let inputs = std::mem::take(&mut self.inputs);

@@ -8,10 +8,10 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use takt_core::time::Span;
-use takt_exec::{Dispatch, Ended, Hooks, Observer, Plan, Process, Report, SchedulerClass};
+use takt_exec::{Dispatch, Ended, Hooks, Observer, Plan, Process, Reaction, Report, SchedulerClass};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::protocol::Client;
-use takt_linux::{Choice, Mechanism, RunId, timer, watcher};
+use takt_linux::{Choice, Mechanism, RunId, Signal, timer, watcher};
 use takt_testing::{Capability, skip};
 use takt_trace::Stamped;
 use takt_workload::{Options, Source, Spawn};
@@ -234,6 +234,8 @@ fn run(text: &str, mechanism: Choice) -> Report {
         per_job: task.spawn == Spawn::PerJob,
         signals: task.spawn == Spawn::Once,
         on_exit: None,
+        on_miss: Some(Reaction::Signal(Signal::URG)),
+        on_overrun: Some(Reaction::Command(": >/dev/null".into())),
         abort_signal: None,
         output: None,
         event: None,
@@ -260,6 +262,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         changes: Vec::new(),
         duration: Some(Span::from_ms(600)),
         mechanism,
+        exec_limit: 10,
         output_to_stderr: true,
         hooks: Hooks { enter: Some(enter), leave: Some(leave) },
     };

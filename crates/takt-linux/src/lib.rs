@@ -10,6 +10,7 @@
 //! There is no policy, no engine and no printing here.
 
 mod binder;
+mod commands;
 mod control;
 mod cpu_lock;
 mod freezer;
@@ -33,6 +34,7 @@ pub mod rt;
 pub mod timer;
 pub mod watcher;
 
+pub use commands::Commands;
 pub use cpu_lock::{CpuLock, Holder};
 pub use group::{Group, PartitionHandle, Unavailable};
 pub use layout::{Hierarchy, Layout, LayoutKind};

@@ -7,8 +7,10 @@ use crate::rt;
 use crate::run_id::RunId;
 use rustix::process::{Resource, getrlimit};
 use std::fs;
+use std::io;
 use std::path::Path;
 use takt_core::cpus::CpuSet;
+use takt_core::time::Span;
 
 /// How good a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +69,9 @@ pub fn probe() -> Report {
     findings.push(mechanism("signal", Choice::Signal));
     findings.extend([
         real_time(&layout),
-        throttling(),
+        throttling(rt::throttle()),
+        fair_server(Path::new("/sys/kernel"), &release()),
+        real_time_groups(&layout, rt::throttle()),
         priorities(rt::rt_allowed(), rt::preempt_rt()),
         kernel(),
         clock(),
@@ -160,17 +164,117 @@ fn real_time(layout: &Layout) -> Finding {
     }
 }
 
-fn throttling() -> Finding {
-    match rt::throttle() {
+/// The kernel's limit for real-time classes, and the period of that.
+type Throttle = io::Result<(Option<Span>, Span)>;
+
+fn throttling(throttle: Throttle) -> Finding {
+    match throttle {
         Ok((None, _)) => ok("throttling", "real-time classes may use all CPU time"),
         Ok((Some(runtime), period)) => Finding {
             name: "throttling",
             status: Status::Weak,
-            found: format!("real-time classes are stopped for {} of every {period} that they use up", period - runtime),
-            fix: Some("sysctl kernel.sched_rt_runtime_us=-1 # then a runaway real-time process holds its CPU".into()),
+            found: format!(
+                "real-time classes get {} % of a CPU: they are stopped for {} of every {period} that they use up",
+                percent(runtime, period),
+                period - runtime
+            ),
+            fix: Some(
+                "leave each CPU 10 % idle; or sysctl kernel.sched_rt_runtime_us=-1 # then a runaway real-time process holds its CPU"
+                    .into(),
+            ),
         },
         Err(e) => Finding { name: "throttling", status: Status::Ok, found: format!("none known ({e})"), fix: None },
     }
+}
+
+fn percent(part: Span, of: Span) -> i64 {
+    part.ns().saturating_mul(100) / of.ns().max(1)
+}
+
+fn release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// Whether this version of Linux, as `6.18.44-x`, has the fair server.
+fn has_fair_server(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 12)
+}
+
+/// The CPU time of ordinary processes where real-time processes fill a CPU. `kernel` is `/sys/kernel`.
+fn fair_server(kernel: &Path, release: &str) -> Finding {
+    const NAME: &str = "fair server";
+    const AWAY: &str =
+        "keep ordinary processes off the schedule's CPUs (isolcpus, cpusets), or run with --scheduler-class deadline";
+    let servers = kernel.join("debug/sched/fair_server");
+    let value = |dir: &Path, name: &str| control::read(&dir.join(name)).ok()?.parse::<i64>().ok().map(Span::from_ns);
+    let dirs = fs::read_dir(&servers).map(|dirs| dirs.flatten().map(|dir| dir.path()).collect::<Vec<_>>());
+    let known: Vec<(Span, Span)> =
+        dirs.iter().flatten().filter_map(|dir| Some((value(dir, "runtime")?, value(dir, "period")?))).collect();
+    if let Some((runtime, period)) = known.iter().max().copied() {
+        if runtime == Span::ZERO {
+            return ok(NAME, "off: ordinary processes get nothing of a CPU that real-time processes fill");
+        }
+        let off = format!("for f in {}/cpu*/runtime; do echo 0 > $f; done", servers.display());
+        return weak(
+            NAME,
+            format!(
+                "starved ordinary processes get {runtime} of every {period} of a CPU, above any SCHED_FIFO priority"
+            ),
+            &format!("{AWAY}; or {off}"),
+        );
+    }
+    if !has_fair_server(release) {
+        return ok(NAME, format!("none in Linux {release}"));
+    }
+    // The list of CPUs may be readable where their values are not.
+    let lockdown = control::read(&kernel.join("security/lockdown")).unwrap_or_default();
+    let denied = matches!(&dirs, Err(e) if e.kind() == io::ErrorKind::PermissionDenied) || dirs.is_ok();
+    let (why, then) = if lockdown.contains('[') && !lockdown.contains("[none]") {
+        ("the kernel is locked down", "the setting needs a boot without lockdown")
+    } else if denied {
+        ("this user may not read debugfs", "root can read and change it")
+    } else {
+        ("debugfs is not there", "mount -t debugfs debugfs /sys/kernel/debug shows it")
+    };
+    weak(
+        NAME,
+        format!(
+            "Linux {release} gives starved ordinary processes 50 ms of each second of a CPU by default, above any SCHED_FIFO priority; \
+             the setting cannot be read: {why}"
+        ),
+        &format!("{AWAY}; {then}"),
+    )
+}
+
+/// The quota of real-time classes in the control group of this process (`CONFIG_RT_GROUP_SCHED`).
+fn real_time_groups(layout: &Layout, throttle: Throttle) -> Finding {
+    const NAME: &str = "real-time groups";
+    let quota = layout.cpu.as_ref().and_then(|h| {
+        let path = h.own.join("cpu.rt_runtime_us");
+        let quota = control::read(&path).ok()?.parse::<i64>().ok()?;
+        Some((path, quota))
+    });
+    let Some((path, quota)) = quota else { return ok(NAME, "no cpu group limits real-time classes") };
+    let path = path.display();
+    let whole = throttle.ok().and_then(|(runtime, _)| runtime).map_or(i64::MAX, |runtime| runtime.ns() / 1000);
+    if quota == 0 {
+        return weak(
+            NAME,
+            format!("{path} is 0: this group refuses real-time classes (EPERM)"),
+            &format!("echo 900000 > {path} # or run outside of this group"),
+        );
+    }
+    if (0..whole).contains(&quota) {
+        return weak(
+            NAME,
+            format!(
+                "{path} is {quota}: all real-time processes of this group together get so many us per period and CPU"
+            ),
+            &format!("echo {} > {path} # after its parent groups", whole.min(950_000)),
+        );
+    }
+    ok(NAME, format!("{path} is {quota}; a new v1 cpu group has 0 and refuses real-time classes (EPERM)"))
 }
 
 /// Whether a workload can have `dispatch: priority`.
@@ -337,6 +441,56 @@ mod tests {
         let status = |allowed, preempt_rt| priorities(allowed, preempt_rt).status;
         assert_eq!((status(true, false), status(true, true)), (Status::Ok, Status::Weak));
         assert_eq!((status(false, false), status(false, true)), (Status::Missing, Status::Missing));
+    }
+
+    #[test]
+    fn the_fair_server_is_found_or_the_reason_why_it_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let said = |release| fair_server(root.path(), release);
+        assert_eq!((said("6.11.9").status, said("5.15.0-x").status), (Status::Ok, Status::Ok));
+        let unseen = said("6.12.0-rc1");
+        assert_eq!(unseen.status, Status::Weak);
+        assert!(unseen.found.contains("debugfs is not there") && unseen.fix.unwrap().contains("isolcpus"));
+        fs::create_dir_all(root.path().join("security")).unwrap();
+        fs::write(root.path().join("security/lockdown"), "none [integrity] confidentiality\n").unwrap();
+        let locked = said("6.18.44-fc");
+        assert!(locked.found.contains("locked down") && locked.fix.unwrap().contains("without lockdown"));
+        let cpu = root.path().join("debug/sched/fair_server/cpu0");
+        fs::create_dir_all(&cpu).unwrap();
+        fs::write(cpu.join("period"), "1000000000\n").unwrap();
+        for (runtime, status) in [("50000000\n", Status::Weak), ("0\n", Status::Ok)] {
+            fs::write(cpu.join("runtime"), runtime).unwrap();
+            let read = said("6.18.44-fc");
+            assert_eq!(read.status, status, "{read:?}");
+            assert_eq!(read.found.contains("50ms of every 1s"), status == Status::Weak, "{read:?}");
+        }
+    }
+
+    #[test]
+    fn throttling_names_the_supply() {
+        let second = Span::from_ms(1000);
+        let limited = throttling(Ok((Some(Span::from_ms(950)), second)));
+        assert_eq!(limited.status, Status::Weak);
+        assert!(limited.found.contains("95 %") && limited.found.contains("50ms of every 1s"), "{limited:?}");
+        assert_eq!(throttling(Ok((None, second))).status, Status::Ok);
+    }
+
+    #[test]
+    fn a_cpu_group_without_a_real_time_quota_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let hierarchy = Hierarchy { mount: root.path().into(), own: root.path().into() };
+        let layout = Layout { cpu: Some(hierarchy), ..Layout::default() };
+        let said = |layout: &Layout| real_time_groups(layout, Ok((Some(Span::from_ms(950)), Span::from_ms(1000))));
+        assert_eq!((said(&Layout::default()).status, said(&layout).status), (Status::Ok, Status::Ok));
+        for (quota, status, word) in [
+            ("0", Status::Weak, "EPERM"),
+            ("10000", Status::Weak, "10000"),
+            ("950000", Status::Ok, "a new v1 cpu group"),
+        ] {
+            fs::write(root.path().join("cpu.rt_runtime_us"), quota).unwrap();
+            let found = said(&layout);
+            assert!(found.status == status && found.found.contains(word), "{found:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::calls;
 use crate::load::load_text;
 use crate::policy::{policy_text, value_text};
-use crate::process::EventSource;
+use crate::process::{EventSource, Reaction};
 use crate::scenario::{COST_KEYS, TIMING_KEYS};
 use crate::steps::{runtime_of_steps, step_text};
 use crate::task as keys;
@@ -97,6 +97,9 @@ fn write_settings(out: &mut String, workload: &Workload) {
     }
     if settings.init_timeout != DEFAULT_INIT_TIMEOUT {
         line!(out, "init_timeout: {}", duration_text(settings.init_timeout));
+    }
+    if settings.exec_limit != default.exec_limit {
+        line!(out, "exec_limit: {}", settings.exec_limit);
     }
     if settings.realtime != default.realtime {
         line!(out, "realtime: {}", if settings.realtime == Realtime::Yes { "yes" } else { "no" });
@@ -320,6 +323,8 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
     fields.extend(info.completion.map(|c| ("completion", keys::completion_text(c).to_owned())));
     fields.extend(info.on_abort.map(|rule| ("on_abort", keys::on_abort_text(rule, info.abort_signal))));
     fields.extend(info.on_exit.map(|rule| ("on_exit", keys::on_exit_text(rule).to_owned())));
+    fields.extend(info.on_miss.as_ref().map(|reaction| ("on_miss", reaction_text(reaction))));
+    fields.extend(info.on_overrun.as_ref().map(|reaction| ("on_overrun", reaction_text(reaction))));
     fields.extend(info.output.as_ref().map(|o| ("output", scalar(&o.to_string_lossy()))));
     fields.extend(info.frequency_mhz.map(|f| ("frequency", f.to_string())));
     let indent = if room.is_some() { "  " } else { "      " };
@@ -417,6 +422,16 @@ fn write_windows(out: &mut String, workload: &Workload) {
 /// DEmOS's bare number of milliseconds where that is exact, else a duration with its unit.
 fn milliseconds(span: Span) -> String {
     if span.ns() % 1_000_000 == 0 { (span.ns() / 1_000_000).to_string() } else { duration_text(span) }
+}
+
+/// As the file takes it.
+fn reaction_text(reaction: &Reaction) -> String {
+    match reaction {
+        Reaction::Log => "log".to_owned(),
+        Reaction::Signal(name) => format!("signal={name}"),
+        Reaction::Exec(command) => format!("{{exec: {}}}", scalar(command)),
+        Reaction::Stop => "stop".to_owned(),
+    }
 }
 
 /// A YAML scalar that every reader takes for this very text.

@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 69] = [
+const TABLE: [(&str, Use, Use); 72] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -69,6 +69,7 @@ const TABLE: [(&str, Use, Use); 69] = [
     ("scheduler_cpu", OtherSide, Honoured),
     ("demos_cpu", OtherSide, Honoured),
     ("init_timeout", OtherSide, Honoured),
+    ("exec_limit", OtherSide, Honoured),
     ("realtime", OtherSide, Honoured),
     ("dispatch", OtherSide, Honoured),
     ("on_crash", OtherSide, Honoured),
@@ -99,6 +100,8 @@ const TABLE: [(&str, Use, Use); 69] = [
     ("completion", Honoured, Honoured),
     ("on_abort", Honoured, Honoured),
     ("on_exit", OtherSide, Honoured),
+    ("on_miss", OtherSide, Honoured),
+    ("on_overrun", OtherSide, Honoured),
     ("utility", Honoured, Honoured),
     ("budget", Honoured, Honoured),
     ("jitter", Honoured, Honoured),
@@ -315,8 +318,8 @@ mod tests {
             (tasks("", "runtime: 1ms, execution: 2ms"), vec![], vec![]),
             (
                 tasks(
-                    "set_cwd: no\nscheduler_cpu: 0\nrealtime: no\ndispatch: freeze\non_crash: release",
-                    "runtime: 1ms, init: yes, output: o",
+                    "set_cwd: no\nscheduler_cpu: 0\nrealtime: no\ndispatch: freeze\non_crash: release\nexec_limit: 3",
+                    "runtime: 1ms, init: yes, output: o, on_miss: stop, on_overrun: {exec: x}",
                 ),
                 vec![],
                 vec![],

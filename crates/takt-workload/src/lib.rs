@@ -26,6 +26,7 @@ mod node;
 mod open;
 mod policy;
 mod process;
+mod reactions;
 mod reader;
 mod reading;
 mod rules;
@@ -57,12 +58,14 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use drivers::Driver;
 pub use freeze::frozen;
 pub use known::{know, registry};
-pub use limits::{DEFAULT_INIT_TIMEOUT, MAX_DIAGNOSTICS, MAX_ENTRIES, MAX_SERIES, MAX_TASKS, MAX_WINDOWS};
+pub use limits::{
+    DEFAULT_EXEC_LIMIT, DEFAULT_INIT_TIMEOUT, MAX_DIAGNOSTICS, MAX_ENTRIES, MAX_SERIES, MAX_TASKS, MAX_WINDOWS,
+};
 pub use load::{MAX_LOAD, parse_factor, scale};
 pub use machine::number_not_count;
 pub use open::load;
 pub use policy::{PolicyFault, policy_from_text, policy_text};
-pub use process::{EventSource, Spawn, TaskInfo};
+pub use process::{EventSource, Reaction, Spawn, TaskInfo};
 pub use reading::Unreadable;
 pub use settings::{AssignedPriorities, Dispatch, OnCrash, Options, Realtime, Settings};
 pub use source::{MAX_BYTES, Source, remedy};

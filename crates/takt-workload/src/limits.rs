@@ -12,5 +12,8 @@ pub const MAX_WINDOWS: usize = 100_000;
 pub const MAX_ENTRIES: usize = 100_000;
 /// The most diagnostics that [`crate::load`] returns; the first ones of the file.
 pub const MAX_DIAGNOSTICS: usize = 100;
+/// How many commands of `on_miss` and `on_overrun` a run starts in a second, unless the file says otherwise, and the most.
+pub const DEFAULT_EXEC_LIMIT: u32 = 10;
+pub(crate) const MOST_EXEC: u64 = 1000;
 /// Time that tasks with `init` get to initialise, unless the file says otherwise.
 pub const DEFAULT_INIT_TIMEOUT: Span = Span::from_secs(10);

@@ -19,6 +19,20 @@ pub enum EventSource {
     Segments,
 }
 
+/// The reaction of `takt run` to a job that misses its deadline (`on_miss`), or uses more than it may (`on_overrun`).
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub enum Reaction {
+    /// It is counted and recorded, as always.
+    #[default]
+    Log,
+    /// The task's process is sent the signal of this name, without `SIG`.
+    Signal(&'static str),
+    /// A command for `/bin/sh -c` is started beside the schedule.
+    Exec(String),
+    /// The run ends, with status 1.
+    Stop,
+}
+
 /// What the engine need not know of a task.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct TaskInfo {
@@ -40,6 +54,10 @@ pub struct TaskInfo {
     pub completion: Option<Completion>,
     /// What follows when its process ends by itself, if the file says it; [`OnExit::End`] otherwise.
     pub on_exit: Option<OnExit>,
+    /// The reaction to a missed job, if the file says it; [`Reaction::Log`] otherwise.
+    pub on_miss: Option<Reaction>,
+    /// The reaction to a job that exhausts its budget or exceeds its runtime, if the file says it; [`Reaction::Log`] otherwise.
+    pub on_overrun: Option<Reaction>,
     /// File for its standard output.
     pub output: Option<PathBuf>,
     /// The source of its events in a run, for a task with `event`. The system has those of `after`.

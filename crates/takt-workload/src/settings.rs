@@ -1,6 +1,6 @@
 //! What a workload says beside its schedule, and what the command line says about a workload.
 
-use crate::limits::DEFAULT_INIT_TIMEOUT;
+use crate::limits::{DEFAULT_EXEC_LIMIT, DEFAULT_INIT_TIMEOUT};
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::model::PolicySpec;
@@ -15,6 +15,8 @@ pub struct Settings {
     pub scheduler_cpus: Option<CpuSet>,
     /// How long tasks with `init` may take.
     pub init_timeout: Span,
+    /// How many commands of `on_miss` and `on_overrun` may be started in a second.
+    pub exec_limit: u32,
     /// Whether the executive uses real-time priority.
     pub realtime: Realtime,
     /// How the executive keeps a preempted process off its CPU.
@@ -39,6 +41,7 @@ impl Default for Settings {
             directory: None,
             scheduler_cpus: None,
             init_timeout: DEFAULT_INIT_TIMEOUT,
+            exec_limit: DEFAULT_EXEC_LIMIT,
             realtime: Realtime::default(),
             dispatch: Dispatch::default(),
             on_crash: OnCrash::default(),

@@ -7,7 +7,7 @@ use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
-use crate::{EventSource, Spawn, TaskInfo, calls, events, servers, steps, utility};
+use crate::{EventSource, Spawn, TaskInfo, calls, events, reactions, servers, steps, utility};
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;
@@ -19,13 +19,10 @@ const COMPLETION: [(&str, Completion); 3] =
 
 const ON_EXIT: [(&str, OnExit); 3] = [("end", OnExit::End), ("restart", OnExit::Restart), ("stop", OnExit::Stop)];
 
-/// Signals that a program can handle and that mean nothing to Takt.
-const ABORT_SIGNALS: [&str; 10] = ["USR1", "USR2", "HUP", "INT", "QUIT", "ALRM", "TERM", "URG", "IO", "WINCH"];
-
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
 /// All keys of a task. Processes have them, too, but for `cpu` and `domain`.
-pub(crate) const KEYS: [&str; 30] = [
+pub(crate) const KEYS: [&str; 32] = [
     "name",
     "cmd",
     "period",
@@ -52,6 +49,8 @@ pub(crate) const KEYS: [&str; 30] = [
     "completion",
     "on_abort",
     "on_exit",
+    "on_miss",
+    "on_overrun",
     "output",
     "frequency",
     "cpu",
@@ -91,6 +90,7 @@ pub(crate) struct RawTask {
     completion: Option<Completion>,
     on_abort: Option<(OnAbort, Option<&'static str>)>,
     on_exit: Option<OnExit>,
+    reactions: Option<Box<reactions::Reactions>>,
     pub(crate) output: Option<String>,
     pub(crate) frequency: Option<f64>,
     pub(crate) cpus: Option<Box<(CpuSet, Place)>>,
@@ -146,6 +146,7 @@ impl RawTask {
             completion: None,
             on_abort: None,
             on_exit: None,
+            reactions: None,
             output: None,
             frequency: None,
             cpus: None,
@@ -217,6 +218,8 @@ impl RawTask {
             "completion" => self.completion = reader.choice(value, key, &COMPLETION),
             "on_abort" => self.on_abort = on_abort(reader, value),
             "on_exit" => self.on_exit = reader.choice(value, key, &ON_EXIT),
+            "on_miss" => self.reactions.get_or_insert_default().on_miss = reactions::read(reader, value, key),
+            "on_overrun" => self.reactions.get_or_insert_default().on_overrun = reactions::read(reader, value, key),
             "output" => self.output = reader.text(value, key, "a file name"),
             "frequency" => self.frequency = reader.frequency(value),
             _ => {}
@@ -274,6 +277,26 @@ impl RawTask {
         self.useless(reader, node, who);
         served_twice(reader, node, who);
         self.check_process(reader, node, who, online);
+        if self.reactions.is_some() {
+            reactions::check(reader, node, who, &self.acts(online));
+        }
+    }
+
+    /// Properties on which reactions depend.
+    fn acts(&self, online: bool) -> reactions::Acts {
+        let deadline = match &self.deadline {
+            Some((deadline, _)) => deadline.is_some(),
+            None => self.period.is_some() || self.event.as_ref().is_some_and(|event| event.distance > Span::ZERO),
+        };
+        reactions::Acts {
+            process: self.cmd.is_some(),
+            jobs: online || self.completion != Some(Completion::None),
+            missable: !online || deadline || self.budget.is_some(),
+            overrunnable: !online
+                || self.budget.is_some()
+                || (self.runtime.is_some() && self.spawn == Spawn::Once && self.completion != Some(Completion::None)),
+            per_job: self.spawn == Spawn::PerJob,
+        }
     }
 
     /// Rules between the keys about the task's process.
@@ -443,6 +466,8 @@ impl RawTask {
             abort_signal: self.on_abort.and_then(|(_, signal)| signal),
             completion: self.completion,
             on_exit: self.on_exit,
+            on_miss: self.reactions.as_ref().and_then(|reactions| reactions.on_miss.clone()),
+            on_overrun: self.reactions.as_ref().and_then(|reactions| reactions.on_overrun.clone()),
             output: self.output.clone().map(Into::into),
             event: self.event.as_ref().and_then(|event| event.source.clone()),
             frequency_mhz: self.frequency,
@@ -658,16 +683,5 @@ fn on_abort(reader: &mut Reader, value: &Node) -> Option<(OnAbort, Option<&'stat
     let Some(name) = text.strip_prefix("signal=") else {
         return reader.choice(value, "on_abort", &ON_ABORT).map(|rule| (rule, None));
     };
-    let name = name.strip_prefix("SIG").unwrap_or(name);
-    let known = ABORT_SIGNALS.iter().find(|known| **known == name);
-    if known.is_none() {
-        let fault = Diagnostic::error(
-            Code::UnknownValue,
-            &value.span,
-            format!("`{}` is no signal for aborted jobs", clipped(name)),
-        );
-        let fault = fault.label("a program cannot handle it, or it means something else already");
-        reader.push(fault.hint(format!("take one of {}", ABORT_SIGNALS.join(", "))));
-    }
-    known.map(|name| (OnAbort::Signal, Some(*name)))
+    reactions::signal(reader, value, name, "aborted jobs").map(|name| (OnAbort::Signal, Some(name)))
 }

@@ -4,6 +4,7 @@ use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::domains::Domains;
 use crate::events;
+use crate::limits::MOST_EXEC;
 use crate::machine::number_not_count;
 use crate::machine::{fit_machine, machine_of, needs_a_table, no_copies, no_policy, placement_matters, with_placement};
 use crate::node::{self, Entry, Node, Place};
@@ -20,7 +21,7 @@ use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, Polic
 use takt_core::policies::windows;
 use takt_core::scenario::Deciding;
 
-pub(crate) const KEYS: [&str; 31] = [
+pub(crate) const KEYS: [&str; 32] = [
     "windows",
     "partitions",
     "tasks",
@@ -49,6 +50,7 @@ pub(crate) const KEYS: [&str; 31] = [
     "scheduler_cpu",
     "demos_cpu",
     "init_timeout",
+    "exec_limit",
     "realtime",
     "dispatch",
     "on_crash",
@@ -227,6 +229,11 @@ fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
         && let Some(span) = reader.span(&e.value, "init_timeout", Bare::Refused, false)
     {
         settings.init_timeout = span;
+    }
+    if let Some(e) = root.get("exec_limit")
+        && let Some(limit) = reader.whole(&e.value, "exec_limit", MOST_EXEC)
+    {
+        settings.exec_limit = limit as u32;
     }
     settings.late_stated = root.get("late").is_some();
     let duration = root.get("duration");

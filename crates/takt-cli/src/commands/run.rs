@@ -16,7 +16,7 @@ use std::time::Duration;
 use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
 use takt_core::time::{Span, Time};
-use takt_exec::{Ended, EventSource, Observer, Plan, Process, Report, TaskEnd};
+use takt_exec::{Cause, Ended, EventSource, Observer, Plan, Process, Reaction, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::{Choice, Signal};
 use takt_trace::Stamped;
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     out.flush()?;
     let failed = report.failures_of.iter().any(|n| *n > 0) || report.spawn_error.is_some();
     let strict = args.output.strict && (summary.fails() || failed);
-    let stopped = matches!(report.ended, Ended::Exit(_));
+    let stopped = matches!(report.ended, Ended::Exit(_) | Ended::Reaction(..));
     Ok(if report.all_failed || stopped || strict { Verdict::No } else { Verdict::Done })
 }
 
@@ -145,6 +145,8 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
             per_job: task.spawn == Spawn::PerJob,
             signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal),
             on_exit: task.on_exit,
+            on_miss: task.on_miss.as_ref().and_then(reaction),
+            on_overrun: task.on_overrun.as_ref().and_then(reaction),
             abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
                 .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
             output: task.output.clone(),
@@ -195,10 +197,21 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
         changes: real.scenario.changes.clone(),
         duration,
         mechanism: args.mechanism.choice(),
+        exec_limit: workload.settings.exec_limit,
         output_to_stderr: !args.output.for_people(),
         hooks: takt_exec::Hooks::default(),
     };
     Ok((engine, plan))
+}
+
+/// The reaction of a run; `log` is none.
+fn reaction(reaction: &takt_workload::Reaction) -> Option<Reaction> {
+    match reaction {
+        takt_workload::Reaction::Log => None,
+        takt_workload::Reaction::Signal(name) => Some(Reaction::Signal(signal(name))),
+        takt_workload::Reaction::Exec(command) => Some(Reaction::Command(command.clone())),
+        takt_workload::Reaction::Stop => Some(Reaction::Stop),
+    }
 }
 
 /// The signal of this name, which a file may use in `on_abort: signal=NAME`.
@@ -397,11 +410,22 @@ fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Val
             Ended::Signal => "signal",
             Ended::Observer => "output",
             Ended::Exit(_) => "exit",
+            Ended::Reaction(_, _, Cause::Miss) => "miss",
+            Ended::Reaction(_, _, Cause::Overrun) => "overrun",
         },
         "ended_by": match report.ended {
-            Ended::Exit(task) => Some(&workload.tasks[task.index()].name),
+            Ended::Exit(task) | Ended::Reaction(task, ..) => Some(&workload.tasks[task.index()].name),
             _ => None,
         },
+        "ended_by_job": match report.ended {
+            Ended::Reaction(_, job, _) => Some(job),
+            _ => None,
+        },
+        "reactions": report.reactions.iter().map(|reacted| json!({
+            "task": workload.tasks[reacted.task.index()].name, "cause": reacted.cause.to_string(), "jobs": reacted.jobs,
+            "done": reacted.done, "suppressed": reacted.suppressed, "failed": reacted.failed,
+        })).collect::<Vec<_>>(),
+        "failed_commands": report.failed_commands,
         "startup_ns": report.startup.as_nanos() as u64,
         "lateness_ns": figures(&report.lateness), "switch_ns": figures(&report.effort),
         "stolen_ns": report.stolen.map(Span::ns),
@@ -429,6 +453,13 @@ fn print(
         Ended::Signal => ", stopped by a signal".to_owned(),
         Ended::Observer => ", stopped because a file could not be written".to_owned(),
         Ended::Exit(task) => format!(", stopped because {} ended", workload.tasks[task.index()].name),
+        Ended::Reaction(task, job, cause) => {
+            let name = &workload.tasks[task.index()].name;
+            match cause {
+                Cause::Miss => format!(", stopped because job {job} of {name} missed its deadline (`on_miss: stop`)"),
+                Cause::Overrun => format!(", stopped because job {job} of {name} overran (`on_overrun: stop`)"),
+            }
+        }
     };
     let length = Span::from_us(report.length.ns() / 1000);
     writeln!(
@@ -486,6 +517,56 @@ fn remarks_on_ends(workload: &Workload, report: &Report, index: usize) -> Vec<St
     remarks
 }
 
+/// Counts of the reactions to missed deadlines and overruns.
+fn remarks_on_reactions(workload: &Workload, report: &Report) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for reacted in report.reactions.iter().filter(|reacted| reacted.jobs > 0) {
+        let task = &workload.tasks[reacted.task.index()];
+        let (key, jobs, reaction) = match reacted.cause {
+            Cause::Miss => ("on_miss", "missed jobs", &task.on_miss),
+            Cause::Overrun => ("on_overrun", "overruns", &task.on_overrun),
+        };
+        let head = format!("`{key}` of {}: {} {jobs}", task.name, reacted.jobs);
+        match reaction {
+            Some(takt_workload::Reaction::Signal(name)) => {
+                let unsent = match reacted.failed {
+                    0 => String::new(),
+                    failed => format!(", {failed} not sent: there was no process that had run"),
+                };
+                remarks.push(format!("note: {head}, {} signals {name} sent{unsent}", reacted.done));
+            }
+            Some(takt_workload::Reaction::Exec(_)) => {
+                remarks.push(format!("note: {head}, {} commands started", reacted.done));
+                if reacted.suppressed > 0 {
+                    remarks.push(format!(
+                        "warning: {} commands of `{key}` of {} were not started: at most {} start in a second (`exec_limit`), at most {} \
+                         live at one time, and none starts after the end of the run",
+                        reacted.suppressed,
+                        task.name,
+                        workload.settings.exec_limit,
+                        takt_exec::COMMANDS_MAX
+                    ));
+                }
+                if reacted.failed > 0 {
+                    let why = report.command_error.as_ref().map(|e| format!(": {e}")).unwrap_or_default();
+                    remarks.push(format!(
+                        "warning: {} commands of `{key}` of {} could not be started{why}",
+                        reacted.failed, task.name
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+    if report.failed_commands > 0 {
+        remarks.push(format!(
+            "warning: {} commands of `on_miss` or `on_overrun` ended with another status than 0, or by a signal",
+            report.failed_commands
+        ));
+    }
+    remarks
+}
+
 /// What is worth knowing beside the figures: notes and warnings.
 fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> {
     let mut remarks = Vec::new();
@@ -494,12 +575,13 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
             "note: the processes have no real-time class, so other load delays them (`realtime:`, see `takt check`)";
         remarks.push(note.to_string());
     }
-    remarks.extend(causes::of_misses(workload, report).into_iter().map(|why| format!("note: {why}")));
+    remarks.extend(causes::of_misses(workload, report, realtime).into_iter().map(|why| format!("note: {why}")));
     if workload.settings.cpus_from_all {
         remarks.push(format!("note: the file names no CPU by number; here that is CPU {}", workload.system.cpus));
     }
     remarks.extend(report.notes.iter().map(|note| format!("note: {note}")));
     remarks.extend((0..workload.tasks.len()).flat_map(|index| remarks_on_ends(workload, report, index)));
+    remarks.extend(remarks_on_reactions(workload, report));
     if let Some(e) = &report.spawn_error {
         remarks.push(format!("warning: a task has ended because its next process could not be started: {e}"));
     }

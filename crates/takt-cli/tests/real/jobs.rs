@@ -7,12 +7,12 @@ use takt_core::record::RecordKind;
 use takt_core::time::Span;
 
 /// Numbers of a task in a summary.
-fn counts<const N: usize>(task: &Value, keys: [&str; N]) -> [u64; N] {
+pub(super) fn counts<const N: usize>(task: &Value, keys: [&str; N]) -> [u64; N] {
     keys.map(|key| task[key].as_u64().unwrap_or_else(|| panic!("{key} of {task}")))
 }
 
 /// Runs a workload with every mechanism until `holds` says no more why not.
-fn on_each_mechanism(text: &str, more: &[&str], holds: impl Fn(&Value, &Room) -> Result<(), String>) {
+pub(super) fn on_each_mechanism(text: &str, more: &[&str], holds: impl Fn(&Value, &Room) -> Result<(), String>) {
     on_cpus(|| {
         for mechanism in mechanisms() {
             let room = Room::with(text);

@@ -8,4 +8,5 @@ mod online;
 mod order;
 mod priority;
 mod protocol;
+mod reactions;
 mod replay;

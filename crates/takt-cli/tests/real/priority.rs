@@ -150,3 +150,24 @@ fn without_the_class_nothing_starts() {
     assert!(run.stderr.contains("needs SCHED_FIFO") && run.stderr.contains("fix: remove"), "{}", run.stderr);
     assert!(!room.path("began").exists());
 }
+
+/// A real-time process that fills a CPU is stopped for a twentieth of each second, and the summary says so. Without the class it is not.
+#[test]
+fn a_run_that_the_kernel_throttles_says_so() {
+    if !matches!(takt_linux::rt::throttle(), Ok((Some(_), _))) || !takt_linux::rt::rt_allowed() {
+        return;
+    }
+    on_cpus(|| {
+        for (realtime, throttled) in [("yes", 1), ("no", 0)] {
+            let text = format!(
+                "policy: fp\ncpus: 0\nrealtime: {realtime}\ntasks: [{{name: hog, batch: yes, cmd: exec takt burn}}]\n"
+            );
+            attempts(3, || {
+                let run = Room::with(&text).takt(&["run", "w.yaml", "--duration", "3s", "--json"]).json();
+                let notes = run["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                let said = notes.filter(|note| note.contains("real-time throttling probably cut the supply")).count();
+                ensure(said == throttled, || format!("realtime: {realtime}: {run}"))
+            });
+        }
+    });
+}

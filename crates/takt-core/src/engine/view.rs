@@ -163,6 +163,11 @@ impl Engine {
     pub fn budget_left(&self, task: TaskId) -> Option<Span> {
         self.state.budget_left(task)
     }
+    /// The rest of the budget that the task declares for each job; `None` without one, and for a handler.
+    #[must_use]
+    pub fn own_budget_left(&self, task: TaskId) -> Option<Span> {
+        self.state.own_budget_left(task)
+    }
     /// Whether the task waits for a resource.
     #[must_use]
     pub fn waits(&self, task: TaskId) -> bool {

@@ -2,6 +2,7 @@
 
 use super::{Doing, Faults, Machine, World};
 use crate::actuator::Actuator;
+use crate::causes::Found;
 use crate::life::{Life, Message, Program as At, Resume};
 use crate::lives::{Lives, homes};
 use crate::plan::{Dispatch, Observer, Plan};
@@ -26,6 +27,8 @@ const ROUND: Span = Span::from_ms(47);
 pub(crate) struct Ran {
     pub(crate) records: Vec<Record>,
     pub(crate) steps: Vec<(Time, Vec<Input>)>,
+    /// The jobs that a reaction would follow.
+    pub(crate) found: Vec<Found>,
     pub(crate) outcome: Outcome,
     pub(crate) refusals: u64,
     pub(crate) replaced: u64,
@@ -117,13 +120,14 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
     let closed = lives.close();
     assert!(closed.is_ok());
     observer.drain(&mut outbox);
+    let found = observer.found.iter().map(|(found, _)| *found).collect();
     let outcome = scheduler.finish(end);
     let (replaced, ended) = lives.tasks.iter().fold((0, 0), |(replaced, ended), task| {
         (replaced + task.replaced, ended + u64::from(matches!(task.life, Life::Ended | Life::Gone)))
     });
     let refusals = machine.world().refusals;
     drop(lives);
-    Ok(Ran { records: notes.records, steps: notes.steps, outcome, refusals, replaced, ended })
+    Ok(Ran { records: notes.records, steps: notes.steps, found, outcome, refusals, replaced, ended })
 }
 
 /// Until when each of the two does not get to run.

@@ -3,13 +3,15 @@
 #![cfg(test)]
 
 use super::{Faults, Machine, drive};
-use crate::plan::{Dispatch, Hooks, Plan, Process, SchedulerClass};
+use crate::causes::Found;
+use crate::plan::{Cause, Dispatch, Hooks, Plan, Process, Reaction, SchedulerClass};
 use rustix::process::Signal;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use takt_core::engine::Engine;
-use takt_core::model::{Backlog, Completion, OnAbort, Program, Step, System, Task, TaskId};
-use takt_core::record::{Record, RecordKind, Sink};
+use takt_core::model::{Arrival, Backlog, Completion, OnAbort, Program, Step, System, Task, TaskId};
+use takt_core::record::{JobId, Outcome, Record, RecordKind, Sink};
 use takt_core::rng;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
@@ -40,6 +42,8 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         per_job: task.spawn == Spawn::PerJob,
         signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal),
         on_exit: task.on_exit,
+        on_miss: Some(Reaction::Stop),
+        on_overrun: Some(Reaction::Stop),
         abort_signal: (real.system.tasks[id].on_abort == OnAbort::Signal).then_some(Signal::USR1),
         output: None,
         event: None,
@@ -68,6 +72,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         changes: real.scenario.changes.clone(),
         duration: Some(duration),
         mechanism: Choice::Signal,
+        exec_limit: 10,
         output_to_stderr: false,
         hooks: Hooks::default(),
     };
@@ -139,6 +144,7 @@ fn workloads_run_as_simulated(dispatch: takt_workload::Dispatch) {
         let (system, plan, programs) = plan(&workload, Span::from_ms(2000));
         let mut machine = Machine::new(plan.clone(), Faults::none());
         let ran = drive::run(engine(system.clone()), &plan, &programs, &mut machine).expect("a run");
+        found_as_counted(&system, &ran);
         let simulated = simulated(system, &plan, &programs);
         if programs.iter().any(|program| !program.steps.is_empty()) {
             // The requests at the end of a job are one step each. In a simulation they are one step together, so the order within an instant
@@ -179,6 +185,70 @@ fn ends(records: &[Record]) -> Vec<Record> {
     let mut ends: Vec<Record> = records.iter().filter(told).copied().collect();
     ends.sort_by_key(|record| (record.at, format!("{:?}", record.kind)));
     ends
+}
+
+/// Reactions follow the jobs that the records and the engine's counts call missed, each once.
+fn found_as_counted(system: &System, ran: &drive::Ran) {
+    let jobs = |cause: Cause| ran.found.iter().filter(move |found| found.cause == cause);
+    let all: BTreeSet<(TaskId, JobId)> = jobs(Cause::Miss).map(|found| (found.task, found.job)).collect();
+    assert_eq!(all.len(), jobs(Cause::Miss).count(), "a job is found twice: {:?}", ran.found);
+    let mut deadlines = BTreeMap::new();
+    // A job that ends with the run may have been found before, but is not found any more.
+    let (mut missed, mut last) = (BTreeSet::new(), BTreeSet::new());
+    let end = ran.steps.last().map_or(Time::ZERO, |(now, _)| *now);
+    for record in &ran.records {
+        match record.kind {
+            RecordKind::Release { task, job, deadline } => {
+                deadlines.insert((task, job), deadline);
+            }
+            RecordKind::Finish { task, job, outcome, .. } => {
+                let deadline = deadlines.remove(&(task, job)).flatten();
+                let late = deadline.is_some_and(|deadline| deadline < record.at);
+                if (late || matches!(outcome, Outcome::Aborted | Outcome::Skipped)) && system.counts(deadline) {
+                    let with_run = record.at >= end;
+                    (if with_run { &mut last } else { &mut missed }).insert((task, job));
+                }
+            }
+            _ => {}
+        }
+    }
+    for (index, task) in system.tasks.iter().enumerate() {
+        let id = TaskId(index as u32);
+        let found = || all.iter().filter(move |(task, _)| *task == id);
+        if task.arrival == Arrival::Activated {
+            let (found, counted) = (found().count() as u64, ran.outcome.engine.counts(id).missed);
+            assert!(found <= counted && found + 1 >= counted, "task {index}: {found} of {counted}");
+            continue;
+        }
+        let expected = missed.iter().filter(|(task, _)| *task == id);
+        expected.for_each(|job| assert!(all.contains(job), "{job:?} is not found"));
+        let late = |job| deadlines.get(job).is_some_and(|deadline| deadline.is_some_and(|deadline| deadline < end));
+        found().for_each(|job| assert!(missed.contains(job) || last.contains(job) || late(job), "{job:?} is found"));
+    }
+}
+
+/// A late job is found when its deadline passes, and not when it ends; one that waits, when its turn comes. A job that exceeds its
+/// runtime or exhausts its budget is found, and no other.
+#[test]
+fn jobs_are_found_when_they_are_late() {
+    let found = |tasks: &str| {
+        let text = format!("policy: edf\ncpus: 0\ntasks:\n{tasks}");
+        let (system, plan, programs) = plan(&load(Source { name: "late.yaml".into(), text }), Span::from_ms(100));
+        let mut machine = Machine::new(plan.clone(), Faults::none());
+        let ran = drive::run(engine(system.clone()), &plan, &programs, &mut machine).expect("a run");
+        found_as_counted(&system, &ran);
+        ran.found
+    };
+    let miss = |job| Found { task: TaskId(0), job, cause: Cause::Miss };
+    let overrun = |job| Found { task: TaskId(0), job, cause: Cause::Overrun };
+    // Job 0 never ends. It is found all the same.
+    assert_eq!(found("- {name: a, batch: yes, cmd: x, deadline: 10ms}\n"), [miss(0)]);
+    let late =
+        "- {name: a, releases: [0ms, 1ms, 50ms], deadline: 15ms, runtime: 5ms, execution: [20ms, 4ms, 2ms], cmd: x}\n";
+    assert_eq!(found(late), [miss(0), overrun(0), miss(1)]);
+    let budget = "- {name: a, period: 40ms, budget: 10ms, execution: [5ms, 20ms, 5ms], runtime: 10ms, cmd: x, on_abort: restart}\n";
+    let found = found(budget);
+    assert!(found.contains(&overrun(1)) && found.contains(&miss(1)) && found.len() == 2, "{found:?}");
 }
 
 /// A budget of one task makes the releases of another no later. When `c` is released, the end of a's budget is nearer than the machine can wait
@@ -308,6 +378,9 @@ fn runs_with_faults_end_with_nothing_frozen_and_nothing_lost() {
             continue;
         };
         assert_eq!(ran.outcome.dropped, 0, "{}", again());
+        let judged = std::panic::AssertUnwindSafe(|| found_as_counted(&system, &ran));
+        let agreed = std::panic::catch_unwind(judged);
+        assert!(agreed.is_ok(), "{}\n{}", again(), drawn(seed));
         // Nothing is lost: what was recorded is what the engine does with what the scheduler saw.
         let mut engine = engine(system);
         let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });

@@ -2,6 +2,7 @@
 
 use crate::report::short;
 use serde_json::{Value, json};
+use takt_core::cpus::CpuSet;
 use takt_core::model::Task;
 use takt_core::record::JobId;
 use takt_core::time::Span;
@@ -21,8 +22,9 @@ pub(super) fn of_task(report: &Report, task: usize) -> Value {
 
 /// What can explain that deadlines were missed: what the machine did to the run, whether or not there were misses, and tasks that
 /// needed more than they said, if there were.
-pub(super) fn of_misses(workload: &Workload, report: &Report) -> Vec<String> {
+pub(super) fn of_misses(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> {
     let mut found = disturbances(workload, report);
+    found.extend(throttled(workload, report, realtime));
     if report.counts.iter().any(|counts| counts.missed > 0) {
         found.extend(needy(workload, report));
     }
@@ -71,6 +73,41 @@ fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
     found
 }
 
+/// The kernel probably throttled the real-time processes, which it does not report. Those of one CPU, or of all CPUs together, then used and
+/// waited for nearly what real-time classes get of it.
+fn throttled(workload: &Workload, report: &Report, realtime: bool) -> Option<String> {
+    let (Some(runtime), period) = takt_linux::rt::throttle().ok().filter(|_| realtime)? else { return None };
+    let system = &workload.system;
+    let single = system.cpus.iter().map(CpuSet::single).filter(|_| system.windows.is_empty());
+    single.chain([system.cpus]).find_map(|cpus| {
+        let on = |task: &Task| cpus == system.cpus || task.affinity.intersection(&system.cpus) == cpus;
+        let sum = |times: &[Option<Span>]| {
+            let of = times.iter().zip(&system.tasks).filter(|(_, task)| on(task)).filter_map(|(time, _)| *time);
+            of.reduce(|sum, time| sum + time)
+        };
+        let (used, waited) = (sum(&report.cpu_time)?, sum(&report.waited));
+        let percent = |part: Span, of: Span| part.ns().saturating_mul(100) / of.ns().max(1);
+        let whole = report.length * cpus.len() as i64;
+        let waits = waited.map_or_else(String::new, |waited| format!(" and waited {} %", percent(waited, whole)));
+        (report.length >= period && is_cut(used, waited, whole, (runtime, period))).then(|| {
+            format!(
+                "real-time throttling probably cut the supply: the processes of CPU {cpus} used {} % of it{waits}, and Linux gives real-time \
+                 classes {} % ({runtime} of every {period}); see `takt doctor`",
+                percent(used, whole),
+                percent(runtime, period)
+            )
+        })
+    })
+}
+
+/// Whether processes used and waited for at least 98 % of what real-time classes get of `whole`, and waited for at least half of one cut where that
+/// is measured.
+fn is_cut(used: Span, waited: Option<Span>, whole: Span, (runtime, period): (Span, Span)) -> bool {
+    let supply = i128::from(whole.ns()) * i128::from(runtime.ns()) / i128::from(period.ns().max(1));
+    let wanted = used + waited.unwrap_or(Span::ZERO);
+    i128::from(wanted.ns()) * 100 >= supply * 98 && waited.is_none_or(|waited| waited * 2 >= period - runtime)
+}
+
 /// Tasks whose jobs used more CPU time than was declared or reserved for them.
 fn needy(workload: &Workload, report: &Report) -> Vec<String> {
     let tasks = workload.tasks.iter().zip(&workload.system.tasks).zip(&report.most_used);
@@ -87,4 +124,19 @@ fn needy(workload: &Workload, report: &Report) -> Vec<String> {
         (used > most).then_some(text)
     };
     tasks.filter_map(needy).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throttling_shows_in_what_processes_used_and_waited_for() {
+        let ms = Span::from_ms;
+        let cut = |used, waited: Option<i64>, whole| is_cut(ms(used), waited.map(ms), ms(whole), (ms(950), ms(1000)));
+        assert!(cut(2850, Some(150), 3000), "stopped for 50 ms of each second");
+        assert!(cut(2840, None, 3000), "waiting is not measured with dispatch by priority");
+        assert!(!cut(2700, None, 3000) && !cut(2700, Some(50), 3000), "there is room");
+        assert!(!cut(2990, Some(10), 3000), "the kernel does not stop them");
+    }
 }
