@@ -184,10 +184,13 @@ impl<P: Processes> Lives<P> {
         let group = self.tasks[task.index()].home.group;
         let frozen = self.processes.stop(group);
         self.processes.set_class(group, self.plan.class());
+        let observed = self.plan.processes[task.index()].observed.is_some();
         let known = &mut self.tasks[task.index()];
         (known.life, known.init_limit) = (Life::Alive, None);
         match (frozen, self.fetch(task)) {
             (Ok(()), Some(resume)) => self.ready(task, Some(resume)),
+            // It waits for no descriptor.
+            (Ok(()), None) if observed => self.ready(task, None),
             // It is gone, or has changed its user; then it cannot be resumed.
             _ => self.replace(task),
         }

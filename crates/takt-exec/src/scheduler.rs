@@ -50,6 +50,8 @@ pub(crate) enum Item {
 pub(crate) enum Heard {
     /// The process has signalled the completion of a job.
     Completion(TaskId, Incarnation),
+    /// The kernel may have reported the end of a job of the task's process.
+    Observed(TaskId),
     /// The source of a task's events has changed.
     Event(TaskId),
     /// The supervisor has sent messages.
@@ -78,6 +80,8 @@ pub(crate) struct Slot<R> {
     pub(crate) asked: Asked,
     /// The signal that reports an abort to the process.
     pub(crate) abort_signal: Option<Signal>,
+    /// The kernel reports the ends of its jobs: those at this instant or later count.
+    pub(crate) observed: Option<Span>,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) budgeted: bool,
 }
@@ -298,6 +302,10 @@ impl<A: Actuator> Scheduler<A> {
             while let Some(heard) = waiting.heard() {
                 match heard {
                     Heard::Completion(task, incarnation) => self.completion(task, incarnation),
+                    Heard::Observed(task) => {
+                        let incarnation = self.setup.slots[task.index()].incarnation;
+                        self.completion(task, incarnation);
+                    }
                     Heard::Event(task) => {
                         self.setup.actuator.hear_source(task);
                         self.inputs.push(Input::Release { task });
@@ -384,6 +392,9 @@ impl<A: Actuator> Scheduler<A> {
         if slot.incarnation != incarnation {
             return;
         }
+        if slot.observed.is_some_and(|since| !self.setup.actuator.has_ended_job(task, since)) {
+            return;
+        }
         if matches!(slot.program, Program::At { .. }) {
             match self.setup.actuator.rung(task, slot.asked.number) {
                 Rung::Request(request) => return self.asked(task, request),
@@ -395,7 +406,7 @@ impl<A: Actuator> Scheduler<A> {
             Program::At { job, .. } => {
                 slot.program = Program::Waiting;
                 self.inputs.push(Input::Complete { task, job });
-                if matches!(slot.resume, Resume::Unknown) {
+                if matches!(slot.resume, Resume::Unknown) && slot.observed.is_none() {
                     slot.resume = Resume::Asked { again: false };
                     self.ask(task, Request::Resume);
                 }
@@ -799,6 +810,7 @@ impl<A: Actuator> Setup<A> {
                 asked,
                 resume: resume.map_or(Resume::Unknown, Resume::Here),
                 abort_signal: process.abort_signal,
+                observed: process.observed.map(|_| if actuator.stops_as_sleep() { Span::MAX } else { Span::ZERO }),
                 budgeted: engine.meters(task),
             }
         };
@@ -862,11 +874,14 @@ impl<A: Actuator> Setup<A> {
     }
 
     fn freeze(&mut self, task: TaskId) -> io::Result<()> {
-        let slot = &self.slots[task.index()];
+        let slot = &mut self.slots[task.index()];
         match slot.program {
             // From the request for the next process on, the group is the supervisor's.
             Program::Absent { asked: true, .. } | Program::Gone => {}
             _ => self.actuator.stop(slot.group)?,
+        }
+        if let Some(since) = slot.observed.as_mut().filter(|_| self.actuator.stops_as_sleep()) {
+            *since = Span::MAX;
         }
         self.levels.iter_mut().for_each(|levels| levels.frozen(task));
         Ok(())
@@ -924,6 +939,11 @@ impl<A: Actuator> Setup<A> {
             actuator.assign(slot.partition, cpus)?;
         }
         let begins = |job| Program::At { job, notified: false };
+        let begun = matches!(slot.program, Program::New | Program::Waiting);
+        // What it did on its way to its last stop ends no later job. As a stop itself looks where it is reported as a sleep.
+        if let Some(since) = slot.observed.as_mut().filter(|since| begun || **since == Span::MAX) {
+            *since = actuator.now();
+        }
         match slot.program {
             // The process that comes next is born stopped, and begins when it is there.
             Program::Absent { .. } | Program::Gone => return Ok(()),

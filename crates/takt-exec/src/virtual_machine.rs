@@ -491,6 +491,12 @@ impl Actuator for Machine {
         Ok(())
     }
     fn hear_source(&self, _: TaskId) {}
+    fn has_ended_job(&self, _: TaskId, _: Span) -> bool {
+        true
+    }
+    fn stops_as_sleep(&self) -> bool {
+        true
+    }
     fn rung(&self, task: TaskId, last: u32) -> Rung {
         Rung::by(Some(&self.world().pages[task.index()]), last)
     }

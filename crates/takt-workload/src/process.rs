@@ -36,6 +36,8 @@ pub struct TaskInfo {
     pub abort_signal: Option<&'static str>,
     /// How the end of its jobs is known, if the file says it ([`TaskInfo::completion_rule`]).
     pub completion: Option<Completion>,
+    /// What ends its jobs in a run instead of a signal (`completion: yield` and `sleep`). To all others they end by a signal.
+    pub observed: Option<Observed>,
     /// What follows when its process ends by itself, if the file says it; [`OnExit::End`] otherwise.
     pub on_exit: Option<OnExit>,
     /// File for its standard output.
@@ -67,6 +69,15 @@ impl TaskInfo {
             (Spawn::Once, false) => Completion::Undeclared,
         })
     }
+}
+
+/// What the kernel reports as the end of a job, of a program that signals nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Observed {
+    /// Its call of `sched_yield`.
+    Yield,
+    /// A sleep.
+    Sleep,
 }
 
 /// When the process of a task is started.

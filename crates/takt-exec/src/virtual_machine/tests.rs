@@ -39,6 +39,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         init: task.init,
         per_job: task.spawn == Spawn::PerJob,
         signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal),
+        observed: None,
         on_exit: task.on_exit,
         abort_signal: (real.system.tasks[id].on_abort == OnAbort::Signal).then_some(Signal::USR1),
         output: None,
