@@ -50,7 +50,8 @@ pub(crate) fn run(setup: Setup<Acts>, frame: Frame) -> io::Result<(Outcome, &'st
     if let Some(timer) = &timer {
         epoll::add(&frame.epoll, timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
     }
-    let mut waiter = Waiter { epoll: &frame.epoll, timer, start: Span::ZERO, armed: None, events, next: 0, observed, looked: 0 };
+    let mut waiter =
+        Waiter { epoll: &frame.epoll, timer, start: Span::ZERO, armed: None, events, next: 0, observed, looked: 0 };
     let start = scheduler.begin();
     waiter.start = start;
     frame.start.store(start.ns() as u64, Ordering::Release);

@@ -8,3 +8,4 @@ mod order;
 mod priority;
 mod protocol;
 mod replay;
+mod unmodified;
