@@ -121,7 +121,7 @@ pub struct Process {
     pub per_job: bool,
     /// Whether it signals completions: it is given the descriptors for that.
     pub signals: bool,
-    /// What ends its jobs instead, as the kernel reports it. The process is given no descriptors.
+    /// The kernel reports the ends of its jobs: this. The process is given no descriptors.
     pub observed: Option<JobEnd>,
     /// What follows when it ends by itself; `None` where the workload does not say, which is [`OnExit::End`], but tolerates no
     /// failed initialisation. Not for processes per job.

@@ -392,7 +392,10 @@ impl<A: Actuator> Scheduler<A> {
         if slot.incarnation != incarnation {
             return;
         }
-        if slot.observed.is_some_and(|since| !self.setup.actuator.has_ended_job(task, since)) {
+        // A replacement ends its initialisation.
+        let initialises = matches!(slot.program, Program::Absent { .. });
+        let since = slot.observed.map(|since| if initialises { Span::ZERO } else { since });
+        if since.is_some_and(|since| !self.setup.actuator.has_ended_job(task, since)) {
             return;
         }
         if matches!(slot.program, Program::At { .. }) {
@@ -940,7 +943,7 @@ impl<A: Actuator> Setup<A> {
         }
         let begins = |job| Program::At { job, notified: false };
         let begun = matches!(slot.program, Program::New | Program::Waiting);
-        // What it did on its way to its last stop ends no later job. As a stop itself looks where it is reported as a sleep.
+        // Its events up to here belong to earlier jobs, or are stops that the kernel reports as sleeps.
         if let Some(since) = slot.observed.as_mut().filter(|since| begun || **since == Span::MAX) {
             *since = actuator.now();
         }

@@ -16,7 +16,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use std::io;
 use takt_core::time::Span;
 
-/// What ends a job of a program that signals nothing.
+/// An end of a job of a program that signals nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobEnd {
     /// The call of `sched_yield`.
@@ -137,8 +137,8 @@ impl JobEnds {
         Ok(epoll::add(epoll, &self.ring, EventData::new_u64(data), EventFlags::IN | EventFlags::ET)?)
     }
 
-    /// Takes in what was observed, and says whether a job ended by that at this instant of the monotonic clock or later. It neither
-    /// blocks nor allocates, and makes no system call.
+    /// Takes in all events, and returns whether one at this instant of the monotonic clock or later ended a job. It neither blocks nor
+    /// allocates, and makes no system call.
     ///
     /// A sleep that was interrupted by a stop continues at the next start, which the kernel reports as another one. It is none: no system call has
     /// returned to the program since. The calls that the thread made before it was observed do not count either.

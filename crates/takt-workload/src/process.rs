@@ -36,7 +36,7 @@ pub struct TaskInfo {
     pub abort_signal: Option<&'static str>,
     /// How the end of its jobs is known, if the file says it ([`TaskInfo::completion_rule`]).
     pub completion: Option<Completion>,
-    /// What ends its jobs in a run instead of a signal (`completion: yield` and `sleep`). To all others they end by a signal.
+    /// The end of its jobs in a run, instead of a signal (`completion: yield` and `sleep`). A simulation takes it as a signal.
     pub observed: Option<Observed>,
     /// What follows when its process ends by itself, if the file says it; [`OnExit::End`] otherwise.
     pub on_exit: Option<OnExit>,
@@ -71,7 +71,7 @@ impl TaskInfo {
     }
 }
 
-/// What the kernel reports as the end of a job, of a program that signals nothing.
+/// An end of a job that the kernel reports, of a program that signals nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Observed {
     /// Its call of `sched_yield`.

@@ -44,7 +44,7 @@ struct Shape {
     calls: bool,
     /// The programs signal completions only.
     signals: bool,
-    /// The programs signal nothing: what ends their jobs, and the option of `takt burn` for that.
+    /// The programs signal nothing: the end of their jobs, and the option of `takt burn` for that.
     observed: Option<(&'static str, &'static str)>,
 }
 
