@@ -56,9 +56,19 @@ tasks:
 - {name: y, period: 250ms, runtime: 8ms, completion: yield, init: yes, cmd: exec takt burn --runtime 8ms --init 2ms --yield}
 ";
 
+/// The jobs of [`PERIODIC`] are preempted, and none ends before its work is done: the processes have used that CPU time.
+fn is_done(run: &Value) -> Result<(), String> {
+    ensure(run["preemptions"].as_u64() > Some(10), || "preemptions".into())?;
+    for (task, need) in run["tasks"].as_array().unwrap().iter().zip([5, 30, 8, 8]) {
+        let (jobs, used) = (task["completed"].as_u64().unwrap(), task["cpu_ns"].as_u64().unwrap());
+        ensure(used >= jobs * need * 950_000, || format!("{jobs} jobs of {need} ms in {used} ns"))?;
+    }
+    Ok(())
+}
+
 #[test]
 fn periodic_tasks_have_the_outcomes_of_the_simulation() {
-    as_simulated(PERIODIC, |run| ensure(run["preemptions"].as_u64() > Some(10), || "preemptions".into()));
+    as_simulated(PERIODIC, is_done);
 }
 
 #[test]
@@ -66,7 +76,7 @@ fn dispatch_by_priority_has_the_outcomes_of_the_simulation() {
     if !takt_linux::rt::rt_allowed() || takt_linux::rt::preempt_rt() {
         return skip(Capability::RealTime, "dispatch by priority needs SCHED_FIFO");
     }
-    as_simulated(&format!("dispatch: priority\nrealtime: yes\n{PERIODIC}"), |_| Ok(()));
+    as_simulated(&format!("dispatch: priority\nrealtime: yes\n{PERIODIC}"), is_done);
 }
 
 /// Each second activation of `sleeps` is cut off, and continues in its next window.
