@@ -20,7 +20,7 @@ use takt_core::record::{JobId, Place, Record, RecordKind, Sink};
 use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
-use takt_linux::{Group, PartitionHandle};
+use takt_linux::{Group, JobEnd, PartitionHandle};
 use takt_trace::Stamped;
 
 /// How many completions one wait takes in.
@@ -80,10 +80,26 @@ pub(crate) struct Slot<R> {
     pub(crate) asked: Asked,
     /// The signal that reports an abort to the process.
     pub(crate) abort_signal: Option<Signal>,
-    /// The kernel reports the ends of its jobs: those at this instant or later count.
-    pub(crate) observed: Option<Span>,
+    /// The kernel reports the ends of its jobs.
+    pub(crate) observed: Option<Observed>,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) budgeted: bool,
+}
+
+/// Ends of jobs that the kernel reports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observed {
+    /// Those at this instant or later count.
+    since: Span,
+    /// A stop of the process is reported as one, too: between a stop and the next start none counts.
+    stops: bool,
+}
+
+impl Observed {
+    fn new(of: JobEnd, actuator: &impl Actuator) -> Observed {
+        let stops = of == JobEnd::Sleep && actuator.stops_as_sleep();
+        Observed { since: if stops { Span::MAX } else { Span::ZERO }, stops }
+    }
 }
 
 /// The requests of a program through its page ([`takt_abi`]).
@@ -394,7 +410,7 @@ impl<A: Actuator> Scheduler<A> {
         }
         // A replacement ends its initialisation.
         let initialises = matches!(slot.program, Program::Absent { .. });
-        let since = slot.observed.map(|since| if initialises { Span::ZERO } else { since });
+        let since = slot.observed.map(|observed| if initialises { Span::ZERO } else { observed.since });
         if since.is_some_and(|since| !self.setup.actuator.has_ended_job(task, since)) {
             return;
         }
@@ -813,7 +829,7 @@ impl<A: Actuator> Setup<A> {
                 asked,
                 resume: resume.map_or(Resume::Unknown, Resume::Here),
                 abort_signal: process.abort_signal,
-                observed: process.observed.map(|_| if actuator.stops_as_sleep() { Span::MAX } else { Span::ZERO }),
+                observed: process.observed.map(|of| Observed::new(of, &actuator)),
                 budgeted: engine.meters(task),
             }
         };
@@ -883,8 +899,8 @@ impl<A: Actuator> Setup<A> {
             Program::Absent { asked: true, .. } | Program::Gone => {}
             _ => self.actuator.stop(slot.group)?,
         }
-        if let Some(since) = slot.observed.as_mut().filter(|_| self.actuator.stops_as_sleep()) {
-            *since = Span::MAX;
+        if let Some(observed) = slot.observed.as_mut().filter(|observed| observed.stops) {
+            observed.since = Span::MAX;
         }
         self.levels.iter_mut().for_each(|levels| levels.frozen(task));
         Ok(())
@@ -944,8 +960,8 @@ impl<A: Actuator> Setup<A> {
         let begins = |job| Program::At { job, notified: false };
         let begun = matches!(slot.program, Program::New | Program::Waiting);
         // Its events up to here belong to earlier jobs, or are stops that the kernel reports as sleeps.
-        if let Some(since) = slot.observed.as_mut().filter(|since| begun || **since == Span::MAX) {
-            *since = actuator.now();
+        if let Some(observed) = slot.observed.as_mut().filter(|observed| begun || observed.since == Span::MAX) {
+            observed.since = actuator.now();
         }
         match slot.program {
             // The process that comes next is born stopped, and begins when it is there.
