@@ -115,7 +115,7 @@ fn a_yield_without_a_job_is_ignored() {
     }
 }
 
-/// The processes end after three jobs, in the fourth one. Their successors are observed as they were.
+/// The process ends after three jobs, in the fourth one. Its successor initialises in idle time, and is observed as well.
 #[test]
 fn a_replacement_is_observed() {
     let text = |end: &str, option: &str| {
@@ -133,10 +133,10 @@ fn a_replacement_is_observed() {
         {
             let room = Room::with(&text(end, option));
             attempts(3, || {
-                let run = room.takt(&["run", "w.yaml", "--duration", "1s", "--json", "--mechanism", mechanism]).json();
+                let run = room.takt(&["run", "w.yaml", "--duration", "2s", "--json", "--mechanism", mechanism]).json();
                 let task = &run["tasks"][0];
                 let (replaced, met) = (task["restarts"].as_u64(), task["met"].as_u64());
-                ensure(replaced >= Some(3) && met >= Some(9), || format!("{mechanism} {end}: {run}"))
+                ensure(replaced >= Some(1) && met >= Some(4), || format!("{mechanism} {end}: {run}"))
             });
         }
     });
