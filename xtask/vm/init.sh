@@ -159,6 +159,7 @@ ends_clean() {
 echo "vm: Linux $(uname -r), $cpus CPUs, mode $mode"
 expect 0 doctor takt doctor
 expect 0 "doctor --json" takt doctor --json
+expect 0 "ends of jobs can be observed" sh -c "takt doctor | grep '^ok *tracepoints'"
 for mechanism in v2 signal; do
     for file in /workloads/*.yaml /workloads/features/*.yaml; do
         # One without commands is only for the simulator.

@@ -44,6 +44,10 @@ pub(crate) trait Actuator {
     fn signal(&self, group: Group, signal: Signal) -> io::Result<()>;
     /// Lets a process continue. It can only fail when the process is gone.
     fn resume(&self, by: &Self::Resume) -> io::Result<()>;
+    /// Whether the kernel has reported an end of a job of the task's process at this instant or later. All reports are taken in.
+    fn has_ended_job(&self, task: TaskId, since: Span) -> bool;
+    /// Whether the kernel reports a stop as a sleep of the process.
+    fn stops_as_sleep(&self) -> bool;
     /// The reason why the program of a task rang the bell, after the request of number `last`.
     fn rung(&self, task: TaskId, last: u32) -> Rung;
     /// Answers the last request, of this number.

@@ -11,14 +11,17 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use takt_abi::{Job, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{System, TaskId};
 use takt_core::record::JobId;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
-use takt_linux::{Group, Mechanism, Output, PartitionHandle, SharedPage, SpawnSpec, disturbance, protocol, timer};
+use takt_linux::{
+    Group, JobEnds, Mechanism, Output, PartitionHandle, SharedPage, SpawnSpec, Tracepoints, Unavailable, disturbance,
+    protocol, timer,
+};
 
 /// With more processes, the descriptor CONTINUE is fetched from each process when it is needed (`pidfd_getfd`). That requires the right to
 /// trace the process, which a change of its user removes.
@@ -30,11 +33,22 @@ pub(crate) type Pages = Arc<Vec<Option<SharedPage>>>;
 /// By task: what outside the schedule releases its jobs.
 pub(crate) type Sources = Arc<Vec<Option<Source>>>;
 
+/// By task: the ends of jobs of its present process, where the kernel reports them. The supervisor changes an entry only while the task has no
+/// process, so the scheduler never finds it locked by that.
+pub(crate) type Ends = Arc<Vec<Mutex<Option<JobEnds>>>>;
+
+/// Whether the process of a task has ended a job at this instant or later.
+fn has_ended_job(ends: &Ends, task: TaskId, since: Span) -> bool {
+    let Ok(mut ends) = ends[task.index()].try_lock() else { return false };
+    ends.as_mut().is_some_and(|ends| ends.take(since))
+}
+
 /// The scheduler's side.
 pub(crate) struct Acts {
     pub(crate) mechanism: Arc<Mechanism>,
     pub(crate) pages: Pages,
     pub(crate) sources: Sources,
+    pub(crate) ends: Ends,
     /// Readable when the supervisor is to look at its requests.
     pub(crate) wake: OwnedFd,
 }
@@ -70,6 +84,12 @@ impl Actuator for Acts {
     }
     fn resume(&self, by: &OwnedFd) -> io::Result<()> {
         protocol::send_continue(by)
+    }
+    fn has_ended_job(&self, task: TaskId, since: Span) -> bool {
+        has_ended_job(&self.ends, task, since)
+    }
+    fn stops_as_sleep(&self) -> bool {
+        self.mechanism.stops_as_sleep()
     }
     fn rung(&self, task: TaskId, last: u32) -> Rung {
         Rung::by(self.page(task).map(Deref::deref), last)
@@ -129,6 +149,9 @@ pub(crate) struct Children {
     continues: Vec<Option<OwnedFd>>,
     pages: Pages,
     sources: Sources,
+    ends: Ends,
+    /// By task: where those are found.
+    tracepoints: Vec<Option<Tracepoints>>,
     /// By task: the descriptor of its page, for as long as a process of it can be started.
     page_files: Vec<Option<OwnedFd>>,
     /// Which tasks can have more than one process.
@@ -161,6 +184,19 @@ impl Children {
             sources.push(process.event.as_ref().map(open).transpose()?);
         }
         let sources = Arc::new(sources);
+        let mut tracepoints = Vec::with_capacity(plan.processes.len());
+        for process in &plan.processes {
+            let find = |of| {
+                let points = Tracepoints::find(of)?;
+                points.try_out().map(|()| points)
+            };
+            let found = process.observed.map(find).transpose();
+            tracepoints.push(found.map_err(|lack| Unavailable {
+                reason: format!("the ends of jobs of {} cannot be observed: {}", process.name, lack.reason),
+                ..lack
+            })?);
+        }
+        let ends = Arc::new(plan.processes.iter().map(|_| Mutex::new(None)).collect());
         let continue_numbers = vec![-1; outputs.len()];
         let continues = std::iter::repeat_with(|| None).take(outputs.len()).collect();
         let (mut pages, mut page_files) = (Vec::with_capacity(outputs.len()), Vec::with_capacity(outputs.len()));
@@ -182,6 +218,8 @@ impl Children {
             continues,
             pages,
             sources,
+            ends,
+            tracepoints,
             page_files,
             replaceable,
         })
@@ -200,6 +238,23 @@ impl Children {
     /// The pages, for the scheduler.
     pub(crate) fn pages(&self) -> Pages {
         self.pages.clone()
+    }
+
+    /// The ends of jobs, for the scheduler.
+    pub(crate) fn ends(&self) -> Ends {
+        self.ends.clone()
+    }
+
+    /// The tasks whose processes have ended a job, as the kernel reports. To be asked instead of the epoll: a `poll` of that takes
+    /// the readiness of these descriptors away.
+    pub(crate) fn ended_jobs(&self) -> Vec<TaskId> {
+        let tasks = (0..).map(TaskId).zip(&self.tracepoints);
+        let observed = tasks.filter(|(_, points)| points.is_some()).map(|(task, _)| task);
+        observed.filter(|task| has_ended_job(&self.ends, *task, Span::ZERO)).collect()
+    }
+
+    pub(crate) fn is_observed(&self, task: TaskId) -> bool {
+        self.tracepoints[task.index()].is_some()
     }
 
     fn try_spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> io::Result<i32> {
@@ -250,6 +305,11 @@ impl Children {
             spec.pass_fds.push((descriptor, descriptor.as_raw_fd()));
         }
         let spawned = self.mechanism.spawn(group, &spec)?;
+        if let Some(points) = &self.tracepoints[index] {
+            let ends = JobEnds::open(points, spawned)?;
+            ends.register(&self.epoll, completion_data(task, incarnation))?;
+            *self.ends[index].lock().map_err(|_| io::Error::other("the scheduler thread failed"))? = Some(ends);
+        }
         if !self.replaceable[index] {
             self.page_files[index] = None;
         }
@@ -269,6 +329,7 @@ impl Processes for Children {
     fn fetch(&self, task: TaskId, pid: i32) -> Option<OwnedFd> {
         match &self.continues[task.index()] {
             Some(copy) => copy.try_clone().ok(),
+            None if self.continue_numbers[task.index()] < 0 => None,
             None => protocol::fetch_continue_fd(pid, self.continue_numbers[task.index()]).ok(),
         }
     }

@@ -132,12 +132,19 @@ impl<P: Processes> Lives<P> {
         let class = match known.life {
             // An initialisation beside the schedule runs in idle time.
             Life::Initialising => Class::Idle,
+            // The process does not wait at the end of its initialisation. It must not keep the CPU from this thread, which then stops it.
+            _ if !self.begun && self.initialises_observed(task) => Class::Other,
             _ => self.plan.class(),
         };
         let pid = self.processes.spawn(task, known.home.group, known.incarnation, class)?;
         self.tasks_by_pid.insert(pid, task);
         self.tasks[task.index()].pid = Some(pid);
         Ok(())
+    }
+
+    fn initialises_observed(&self, task: TaskId) -> bool {
+        let process = &self.plan.processes[task.index()];
+        process.init && process.observed.is_some()
     }
 
     /// Starts the process that takes the place of one that has ended. It is born frozen and waits for the next job, or it initialises
@@ -187,10 +194,13 @@ impl<P: Processes> Lives<P> {
         let group = self.tasks[task.index()].home.group;
         let frozen = self.processes.stop(group);
         self.processes.set_class(group, self.plan.class());
+        let observed = self.plan.processes[task.index()].observed.is_some();
         let known = &mut self.tasks[task.index()];
         (known.life, known.init_limit) = (Life::Alive, None);
         match (frozen, self.fetch(task)) {
             (Ok(()), Some(resume)) => self.ready(task, Some(resume)),
+            // It waits for no descriptor.
+            (Ok(()), None) if observed => self.ready(task, None),
             // It is gone, or has changed its user; then it cannot be resumed.
             _ => self.replace(task),
         }
@@ -249,7 +259,11 @@ impl<P: Processes> Lives<P> {
         let known = &mut self.tasks[task.index()];
         if known.life == Life::Initialising {
             (known.life, known.init_limit) = (Life::Alive, None);
-            self.processes.stop(known.home.group).what("cannot end the initialisation")?;
+            let group = known.home.group;
+            self.processes.stop(group).what("cannot end the initialisation")?;
+            if self.initialises_observed(task) {
+                self.processes.set_class(group, self.plan.class());
+            }
         }
         Ok(())
     }

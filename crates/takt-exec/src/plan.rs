@@ -11,7 +11,7 @@ use takt_core::model::{OnAbort, OnExit, System, Task, TaskId};
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
-use takt_linux::{Choice, Signal};
+use takt_linux::{Choice, JobEnd, Signal};
 use takt_trace::Stamped;
 
 /// The processes behind the tasks of a system, and how they are run.
@@ -123,6 +123,8 @@ pub struct Process {
     pub per_job: bool,
     /// Whether it signals completions: it is given the descriptors for that.
     pub signals: bool,
+    /// The kernel reports the ends of its jobs: this. The process is given no descriptors.
+    pub observed: Option<JobEnd>,
     /// What follows when it ends by itself; `None` where the workload does not say, which is [`OnExit::End`], but tolerates no
     /// failed initialisation. Not for processes per job.
     pub on_exit: Option<OnExit>,

@@ -23,7 +23,7 @@ use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
 use takt_linux::rt::Class;
-use takt_linux::{Group, PartitionHandle};
+use takt_linux::{Group, JobEnd, PartitionHandle};
 use takt_trace::Stamped;
 
 /// How many completions one wait takes in.
@@ -58,6 +58,8 @@ pub(crate) enum Item {
 pub(crate) enum Heard {
     /// The process has signalled the completion of a job.
     Completion(TaskId, Incarnation),
+    /// The kernel may have reported the end of a job of the task's process.
+    Observed(TaskId),
     /// The source of a task's events has changed.
     Event(TaskId),
     /// The supervisor has sent messages.
@@ -86,12 +88,30 @@ pub(crate) struct Slot<R> {
     pub(crate) asked: Asked,
     /// The signal that reports an abort to the process.
     pub(crate) abort_signal: Option<Signal>,
+    /// The kernel reports the ends of its jobs.
+    pub(crate) observed: Option<Observed>,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) budgeted: bool,
     /// Its jobs are segments of its program.
     pub(crate) segments: Option<Terms>,
     /// A reaction follows when a job exceeds its runtime, so its CPU time is measured, too.
     pub(crate) limited: bool,
+}
+
+/// Ends of jobs that the kernel reports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observed {
+    /// Those at this instant or later count.
+    since: Span,
+    /// A stop of the process is reported as one, too: between a stop and the next start none counts.
+    stops: bool,
+}
+
+impl Observed {
+    fn new(of: JobEnd, actuator: &impl Actuator) -> Observed {
+        let stops = of == JobEnd::Sleep && actuator.stops_as_sleep();
+        Observed { since: if stops { Span::MAX } else { Span::ZERO }, stops }
+    }
 }
 
 /// The requests of a program through its page ([`takt_abi`]).
@@ -344,6 +364,10 @@ impl<A: Actuator> Scheduler<A> {
             while let Some(heard) = waiting.heard() {
                 match heard {
                     Heard::Completion(task, incarnation) => self.completion(task, incarnation),
+                    Heard::Observed(task) => {
+                        let incarnation = self.setup.slots[task.index()].incarnation;
+                        self.completion(task, incarnation);
+                    }
                     Heard::Event(task) => {
                         self.setup.actuator.hear_source(task);
                         self.inputs.push(Input::Release { task });
@@ -435,6 +459,12 @@ impl<A: Actuator> Scheduler<A> {
         if slot.incarnation != incarnation {
             return;
         }
+        // A replacement ends its initialisation.
+        let initialises = matches!(slot.program, Program::Absent { .. });
+        let since = slot.observed.map(|observed| if initialises { Span::ZERO } else { observed.since });
+        if since.is_some_and(|since| !self.setup.actuator.has_ended_job(task, since)) {
+            return;
+        }
         if matches!(slot.program, Program::At { .. } | Program::Outside { .. }) {
             match self.setup.actuator.rung(task, slot.asked.number) {
                 Rung::Request(request) => return self.asked(task, request),
@@ -446,7 +476,7 @@ impl<A: Actuator> Scheduler<A> {
             Program::At { job, .. } => {
                 slot.program = Program::Waiting;
                 self.inputs.push(Input::Complete { task, job });
-                if matches!(slot.resume, Resume::Unknown) {
+                if matches!(slot.resume, Resume::Unknown) && slot.observed.is_none() {
                     slot.resume = Resume::Asked { again: false };
                     self.ask(task, Request::Resume);
                 }
@@ -913,6 +943,7 @@ impl<A: Actuator> Setup<A> {
                 asked,
                 resume: resume.map_or(Resume::Unknown, Resume::Here),
                 abort_signal: process.abort_signal,
+                observed: process.observed.map(|of| Observed::new(of, &actuator)),
                 budgeted: engine.meters(task),
                 segments: process.segments.then(|| Terms::of(&engine, task)),
                 limited: process.on_overrun.is_some() && !process.per_job,
@@ -981,11 +1012,14 @@ impl<A: Actuator> Setup<A> {
     }
 
     fn freeze(&mut self, task: TaskId) -> io::Result<()> {
-        let slot = &self.slots[task.index()];
+        let slot = &mut self.slots[task.index()];
         match slot.program {
             // From the request for the next process on, the group is the supervisor's.
             Program::Absent { asked: true, .. } | Program::Gone | Program::Outside { .. } => {}
             _ => self.actuator.stop(slot.group)?,
+        }
+        if let Some(observed) = slot.observed.as_mut().filter(|observed| observed.stops) {
+            observed.since = Span::MAX;
         }
         self.levels.iter_mut().for_each(|levels| levels.frozen(task));
         Ok(())
@@ -1043,6 +1077,11 @@ impl<A: Actuator> Setup<A> {
             actuator.assign(slot.partition, cpus)?;
         }
         let begins = |job| Program::At { job, notified: false };
+        let begun = matches!(slot.program, Program::New | Program::Waiting);
+        // Its events up to here belong to earlier jobs, or are stops that the kernel reports as sleeps.
+        if let Some(observed) = slot.observed.as_mut().filter(|observed| begun || observed.since == Span::MAX) {
+            observed.since = actuator.now();
+        }
         match slot.program {
             // The process that comes next is born stopped, and begins when it is there.
             Program::Absent { .. } | Program::Gone | Program::Outside { .. } => return Ok(()),

@@ -191,7 +191,10 @@ impl Supervisor {
             let mut events = Vec::with_capacity(64);
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)).what("epoll")?;
-            for (task, _) in events.iter().map(|e| e.data.u64()).filter(|data| *data < CONTROL).map(completion_of) {
+            let heard = events.iter().map(|e| e.data.u64()).filter(|data| *data < CONTROL);
+            let heard = heard.map(|data| completion_of(data).0).filter(|task| !self.lives.processes.is_observed(*task));
+            let ended: Vec<TaskId> = heard.chain(self.lives.processes.ended_jobs()).collect();
+            for task in ended {
                 self.lives.signalled_early(task)?;
             }
             self.lives.reap();
@@ -229,6 +232,7 @@ impl Supervisor {
             mechanism: self.mechanism.clone(),
             pages: self.lives.processes.pages(),
             sources: self.lives.processes.listen().what("epoll")?,
+            ends: self.lives.processes.ends(),
             wake: self.wake.try_clone().what("eventfd")?,
         };
         let frame = Frame {

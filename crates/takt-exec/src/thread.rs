@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use takt_core::cpus::CpuSet;
+use takt_core::model::TaskId;
 use takt_core::time::{Span, Time};
 use takt_linux::rt::{self, Class};
 use takt_linux::timer::Timer;
@@ -41,13 +42,16 @@ pub(crate) struct Frame {
 pub(crate) fn run(setup: Setup<Acts>, frame: Frame) -> io::Result<(Outcome, &'static str)> {
     let mut scheduler = Scheduler::new(setup);
     let events: Vec<Event> = Vec::with_capacity(BATCH);
+    let observed = scheduler.slots().iter().zip((0..).map(TaskId)).filter(|(slot, _)| slot.observed.is_some());
+    let observed: Vec<TaskId> = observed.map(|(_, task)| task).collect();
     let class = take_class(&frame);
     let by_timeout = class != "other" && rt::preempt_rt();
     let timer = if by_timeout { None } else { Some(Timer::new()?) };
     if let Some(timer) = &timer {
         epoll::add(&frame.epoll, timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
     }
-    let mut waiter = Waiter { epoll: &frame.epoll, timer, start: Span::ZERO, armed: None, events, next: 0 };
+    let mut waiter =
+        Waiter { epoll: &frame.epoll, timer, start: Span::ZERO, armed: None, events, next: 0, observed, looked: 0 };
     let start = scheduler.begin();
     waiter.start = start;
     frame.start.store(start.ns() as u64, Ordering::Release);
@@ -92,6 +96,10 @@ struct Waiter<'a> {
     /// What the last wait took in, of which the first `next` were given out.
     events: Vec<Event>,
     next: usize,
+    /// The tasks with ends of jobs that the kernel reports. Without a timer descriptor all are looked at after each wait, of which
+    /// `looked` have been: the `poll` there takes the readiness of their descriptors away.
+    observed: Vec<TaskId>,
+    looked: usize,
 }
 
 impl Waiting<Acts> for Waiter<'_> {
@@ -106,7 +114,11 @@ impl Waiting<Acts> for Waiter<'_> {
 
     fn heard(&mut self) -> Option<Heard> {
         loop {
-            let event = self.events.get(self.next)?;
+            let Some(event) = self.events.get(self.next) else {
+                let task = self.observed.get(self.looked).filter(|_| self.timer.is_none())?;
+                self.looked += 1;
+                return Some(Heard::Observed(*task));
+            };
             self.next += 1;
             match event.data.u64() {
                 TIMER => {}
@@ -132,7 +144,7 @@ impl Waiter<'_> {
     /// comes straight from the interrupt. It is a timeout of `poll`, because that of `epoll_wait` counts milliseconds.
     fn sleep(&mut self, scheduler: &Scheduler<Acts>) -> Result<(), Errno> {
         self.events.clear();
-        self.next = 0;
+        (self.next, self.looked) = (0, 0);
         let due = scheduler.due();
         if let Some(timer) = &self.timer {
             if self.armed != Some(due) {

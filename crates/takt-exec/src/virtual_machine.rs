@@ -105,6 +105,8 @@ pub(crate) struct World {
     /// Groups that became empty after their first process.
     emptied: Vec<Group>,
     heard: Vec<Heard>,
+    /// By task: when its process last ended a job, until that is taken in.
+    ended: Vec<Option<Span>>,
     /// By task: its program and its page.
     pub(crate) programs: Vec<Program>,
     pages: Vec<Page>,
@@ -139,6 +141,7 @@ impl World {
             zombies: VecDeque::new(),
             emptied: Vec::new(),
             heard: Vec::new(),
+            ended: vec![None; tasks],
             wake: false,
             faults,
             refusals: 0,
@@ -322,6 +325,7 @@ impl World {
     }
 
     fn signal_completion(&mut self, task: TaskId, incarnation: Incarnation) {
+        self.ended[task.index()] = Some(self.now);
         let (late, again) = self.faults.hearing();
         self.heard.push(Heard { at: self.now + late, task, incarnation });
         self.heard.extend(again.map(|later| Heard { at: self.now + later, task, incarnation }));
@@ -494,6 +498,12 @@ impl Actuator for Machine {
         Ok(())
     }
     fn hear_source(&self, _: TaskId) {}
+    fn has_ended_job(&self, task: TaskId, since: Span) -> bool {
+        self.world().ended[task.index()].take().is_some_and(|at| at >= since)
+    }
+    fn stops_as_sleep(&self) -> bool {
+        true
+    }
     fn rung(&self, task: TaskId, last: u32) -> Rung {
         Rung::by(Some(&self.world().pages[task.index()]), last)
     }
@@ -503,7 +513,14 @@ impl Actuator for Machine {
         world.answered(task);
     }
     fn begin(&self, task: TaskId, job: Job) {
-        self.world().pages[task.index()].begin(job);
+        let mut world = self.world();
+        world.pages[task.index()].begin(job);
+        // One that signals nothing waits for nothing but its dispatch.
+        if world.plan.processes[task.index()].observed.is_some() {
+            let waits = |process: &&mut Process| process.leader && process.doing == Doing::Waits;
+            let waiting = world.processes.values_mut().filter(waits);
+            waiting.filter(|process| process.task == task).for_each(|process| process.doing = Doing::Begins);
+        }
     }
     fn abort(&self, task: TaskId, job: JobId) {
         self.world().pages[task.index()].abort(job);
@@ -550,8 +567,10 @@ impl Processes for Machine {
         world.processes.insert(pid, process);
         Ok(pid)
     }
-    fn fetch(&self, _task: TaskId, pid: i32) -> Option<i32> {
-        self.world().processes.contains_key(&pid).then_some(pid)
+    fn fetch(&self, task: TaskId, pid: i32) -> Option<i32> {
+        let world = self.world();
+        let has_descriptor = world.plan.processes[task.index()].observed.is_none();
+        (has_descriptor && world.processes.contains_key(&pid)).then_some(pid)
     }
     fn stop(&self, group: Group) -> io::Result<()> {
         self.world().set_frozen(group, true)

@@ -11,10 +11,10 @@ use takt_core::time::Span;
 use takt_exec::{Dispatch, Ended, Hooks, Observer, Plan, Process, Reaction, Report, SchedulerClass};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::protocol::Client;
-use takt_linux::{Choice, Mechanism, RunId, Signal, timer, watcher};
+use takt_linux::{Choice, JobEnd, Mechanism, RunId, Signal, timer, watcher};
 use takt_testing::{Capability, skip};
 use takt_trace::Stamped;
-use takt_workload::{Options, Source, Spawn};
+use takt_workload::{Observed, Options, Source, Spawn};
 
 struct Counting;
 
@@ -72,6 +72,7 @@ fn main() {
             watcher::watch(pid.parse().unwrap(), &run.parse().unwrap(), mode.parse().unwrap())
         }
         ["__load", us] => load(Span::from_us(us.parse().unwrap())),
+        ["__unmodified", us, end] => unmodified(Span::from_us(us.parse().unwrap()), end == "yield"),
         _ => {}
     }
     // One test at a time on this machine's CPUs, whichever test program it is in.
@@ -97,6 +98,10 @@ fn main() {
             continue;
         }
         for (what, text) in workloads(&load.display().to_string()) {
+            if text.contains("completion: sleep") && !Capability::Tracepoints.is_present() {
+                skip(Capability::Tracepoints, "no right to observe processes");
+                continue;
+            }
             if text.starts_with("dispatch: priority") && !takt_linux::rt::rt_allowed() {
                 skip(Capability::RealTime, "dispatch by priority needs SCHED_FIFO");
                 continue;
@@ -141,9 +146,20 @@ fn load(amount: Span) -> ! {
     }
 }
 
+/// A task that uses CPU time and knows of no scheduler.
+fn unmodified(amount: Span, yields: bool) -> ! {
+    loop {
+        let end = timer::cpu_now() + amount;
+        while timer::cpu_now() < end {
+            std::hint::spin_loop();
+        }
+        if yields { std::thread::yield_now() } else { std::thread::sleep(Duration::from_micros(100)) }
+    }
+}
+
 /// What takes every path of the scheduler: completions, budgets that end, overruns, best effort, CPU sets that change, late jobs
 /// and their abortion, processes that end, and one process per job.
-fn workloads(program: &str) -> [(&'static str, String); 5] {
+fn workloads(program: &str) -> [(&'static str, String); 6] {
     let load = |us: u64| format!("exec {program} __load {us}");
     [
         (
@@ -193,6 +209,15 @@ fn workloads(program: &str) -> [(&'static str, String); 5] {
             ),
         ),
         (
+            "edf, with ends of jobs that are observed",
+            format!(
+                "policy: edf\n\
+                 tasks:\n\
+                 - {{cmd: 'exec {program} __unmodified 1000 yield', completion: yield, period: 10ms, runtime: 2ms}}\n\
+                 - {{cmd: 'exec {program} __unmodified 3000 sleep', completion: sleep, period: 25ms, runtime: 5ms}}\n"
+            ),
+        ),
+        (
             "edf inside a window",
             format!(
                 "partitions:\n\
@@ -232,7 +257,11 @@ fn run(text: &str, mechanism: Choice) -> Report {
         cmd: task.cmd.clone().unwrap(),
         init: false,
         per_job: task.spawn == Spawn::PerJob,
-        signals: task.spawn == Spawn::Once,
+        signals: task.spawn == Spawn::Once && task.observed.is_none(),
+        observed: task.observed.map(|observed| match observed {
+            Observed::Yield => JobEnd::Yield,
+            Observed::Sleep => JobEnd::Sleep,
+        }),
         on_exit: None,
         on_miss: Some(Reaction::Signal(Signal::URG)),
         on_overrun: Some(Reaction::Command(": >/dev/null".into())),

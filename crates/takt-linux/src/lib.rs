@@ -3,7 +3,7 @@
 //! [`Mechanism`] holds the process groups of one run over cgroup v2, over the v1 freezer and cpuset
 //! (with v2 for killing and events where it is mounted), or over signals. The other modules are the
 //! pieces beside it: scheduling classes ([`rt`]), timers ([`timer`]), the completion protocol of
-//! processes ([`protocol`]), the page that a program shares with its scheduler ([`SharedPage`]), what this machine can do ([`probe`]), what removes the remains of a
+//! processes ([`protocol`]), ends of jobs that the kernel reports ([`JobEnds`]), the page that a program shares with its scheduler ([`SharedPage`]), what this machine can do ([`probe`]), what removes the remains of a
 //! run that died ([`leftovers`], [`watcher`]), the locks that keep two runs off one CPU ([`CpuLock`]), what the machine does to a run ([`disturbance`]), and an exact count of
 //! instructions ([`count`]).
 //!
@@ -15,6 +15,7 @@ mod control;
 mod cpu_lock;
 mod freezer;
 mod group;
+mod job_end;
 mod layout;
 mod mechanism;
 mod page;
@@ -37,6 +38,7 @@ pub mod watcher;
 pub use commands::Commands;
 pub use cpu_lock::{CpuLock, Holder};
 pub use group::{Group, PartitionHandle, Unavailable};
+pub use job_end::{JobEnd, JobEnds, Tracepoints};
 pub use layout::{Hierarchy, Layout, LayoutKind};
 pub use mechanism::{Choice, Mechanism};
 pub use page::SharedPage;

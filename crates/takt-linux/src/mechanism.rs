@@ -464,6 +464,12 @@ impl Mechanism {
         self.freezer.discard(group, id);
     }
 
+    /// Whether the kernel reports a stop as a sleep of the process.
+    #[must_use]
+    pub fn stops_as_sleep(&self) -> bool {
+        self.freezer.name() == "v2"
+    }
+
     /// Lets the processes of a group run.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! What this machine can do for Takt, found out by trying, and the fix for what it cannot.
 
 use crate::control;
+use crate::job_end::{JobEnd, Tracepoints};
 use crate::layout::{Hierarchy, Layout, LayoutKind};
 use crate::mechanism::{Choice, Mechanism};
 use crate::rt;
@@ -73,6 +74,7 @@ pub fn probe() -> Report {
         fair_server(Path::new("/sys/kernel"), &release()),
         real_time_groups(&layout, rt::throttle()),
         priorities(rt::rt_allowed(), rt::preempt_rt()),
+        tracepoints(),
         kernel(),
         clock(),
         cpus(),
@@ -291,6 +293,15 @@ fn priorities(allowed: bool, preempt_rt: bool) -> Finding {
             "processes cannot be dispatched by priority: SCHED_FIFO is refused",
             "see `real time`; `dispatch: freeze` needs no right",
         ),
+    }
+}
+
+/// Whether a workload can have `completion: yield` and `completion: sleep`.
+fn tracepoints() -> Finding {
+    let tried = [JobEnd::Yield, JobEnd::Sleep].map(|of| Tracepoints::find(of).and_then(|points| points.try_out()));
+    match tried.into_iter().find_map(Result::err) {
+        None => ok("tracepoints", "ends of jobs can be observed (`completion: yield` and `sleep`)"),
+        Some(lack) => missing("tracepoints", format!("ends of jobs cannot be observed: {}", lack.reason), lack.fix),
     }
 }
 

@@ -4,8 +4,9 @@ use libc::{c_char, c_int, c_long};
 use rustix::process::{Pid, Signal};
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `clone3` puts the child into the v2 group of `CloneArgs::cgroup`. The libc crate's constant is cut to 32 bits.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -323,6 +324,153 @@ pub(crate) fn map_page(file: &impl std::os::fd::AsFd) -> io::Result<Mapping> {
     match ptr::NonNull::new(at).filter(|at| at.as_ptr() != libc::MAP_FAILED) {
         Some(at) => Ok(Mapping(at.cast())),
         None => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The first fields of `struct perf_event_attr`, in the version of Linux 4.1, the first with a choice of clocks.
+#[repr(C)]
+#[derive(Default)]
+struct EventAttr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    period: u64,
+    sampled: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    _breakpoint: [u32; 5],
+    _branches: u64,
+    _user_registers: u64,
+    _user_stack: u32,
+    clock: i32,
+    _interrupt_registers: u64,
+}
+
+/// A tracepoint of one thread (`perf_event_open`), which is sampled, or counted for another one.
+#[derive(Debug)]
+pub(crate) struct Counter(OwnedFd);
+
+impl Counter {
+    /// The tracepoint of this number, for a thread. With `by` it is counted, and each sample of that has its count.
+    pub(crate) fn open(tracepoint: u64, thread: i32, by: Option<&Counter>) -> io::Result<Counter> {
+        const TRACEPOINT: u32 = 2;
+        const TIME: u64 = 1 << 2;
+        const READ: u64 = 1 << 4;
+        const GROUP: u64 = 1 << 3;
+        const CHOSEN_CLOCK: u64 = 1 << 25;
+        const CLOSE_ON_EXEC: c_long = 1 << 3;
+        let sampled = by.is_none();
+        let attr = EventAttr {
+            kind: TRACEPOINT,
+            size: size_of::<EventAttr>() as u32,
+            config: tracepoint,
+            period: u64::from(sampled),
+            sampled: if sampled { TIME | READ } else { 0 },
+            read_format: if sampled { GROUP } else { 0 },
+            flags: CHOSEN_CLOCK,
+            wakeup_events: 1,
+            clock: libc::CLOCK_MONOTONIC,
+            ..EventAttr::default()
+        };
+        let by = by.map_or(-1, |by| c_long::from(by.0.as_raw_fd()));
+        let any_cpu: c_long = -1;
+        // SAFETY: the kernel reads `size` bytes of a live structure of that layout.
+        let fd = unsafe {
+            libc::syscall(libc::SYS_perf_event_open, &raw const attr, c_long::from(thread), any_cpu, by, CLOSE_ON_EXEC)
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just opened it, and it has no other owner.
+        Ok(Counter(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+    }
+
+    /// From now on only those count that this expression of their fields is true for.
+    pub(crate) fn filter(&self, expression: &str) -> io::Result<()> {
+        // _IOW('$', 6, char *)
+        const SET_FILTER: libc::Ioctl = (1 << 30 | (size_of::<*const c_char>() << 16) | 0x2406) as libc::Ioctl;
+        let expression = CString::new(expression)?;
+        // SAFETY: the kernel reads a live text with its end.
+        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), SET_FILTER, expression.as_ptr()) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The ring of its samples.
+    pub(crate) fn into_ring(self) -> io::Result<Ring> {
+        let page = rustix::param::page_size();
+        let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, self.0.as_raw_fd());
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+        let at = unsafe { libc::mmap(ptr::null_mut(), 2 * page, access, libc::MAP_SHARED, fd, 0) };
+        match ptr::NonNull::new(at).filter(|at| at.as_ptr() != libc::MAP_FAILED) {
+            Some(at) => Ok(Ring { fd: self.0, at: at.cast(), page }),
+            None => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// The samples of a tracepoint, in a page that the kernel writes, after a page with the positions in it.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    fd: OwnedFd,
+    at: ptr::NonNull<u8>,
+    page: usize,
+}
+
+// SAFETY: the memory belongs to no thread. Reading takes `&mut self`.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Takes the next sample, and says how many of its words were put into `into`.
+    pub(crate) fn take<const N: usize>(&mut self, into: &mut [u64; N]) -> Option<usize> {
+        // Offsets of `data_head` and `data_tail` in `struct perf_event_mmap_page`.
+        const HEAD: usize = 1024;
+        const TAIL: usize = 1032;
+        const SAMPLE: u64 = 9;
+        // SAFETY: both are aligned words of a mapping that lives as long as `self`. The kernel writes the first and reads the second,
+        // each with one access.
+        let (head, tail) = unsafe {
+            let word = |offset| AtomicU64::from_ptr(self.at.as_ptr().add(offset).cast());
+            (word(HEAD), word(TAIL))
+        };
+        let filled = head.load(Ordering::Acquire);
+        loop {
+            let position = tail.load(Ordering::Relaxed);
+            if position == filled {
+                return None;
+            }
+            // SAFETY: the word lies in the second page, aligned, since records are multiples of it. The kernel does not write between the
+            // two positions.
+            let word = |index: usize| unsafe {
+                let offset = (position as usize).wrapping_add(8 * index) % self.page;
+                self.at.as_ptr().add(self.page + offset).cast::<u64>().read()
+            };
+            // The header: its kind in 32 bits, 16 bits of something else, and its length in 16 bits, in the order of memory.
+            let header = word(0).to_ne_bytes();
+            let kind = u64::from(u32::from_ne_bytes([header[0], header[1], header[2], header[3]]));
+            let bytes = u64::from(u16::from_ne_bytes([header[6], header[7]]));
+            // A record that could not be is the last one.
+            let next = if bytes < 8 { filled } else { position + bytes };
+            let words = ((bytes / 8) as usize).saturating_sub(1).min(N);
+            (0..words).for_each(|index| into[index] = word(index + 1));
+            tail.store(next, Ordering::Release);
+            if kind == SAMPLE {
+                return Some(words);
+            }
+        }
+    }
+}
+
+impl AsFd for Ring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the memory was mapped with this size, and no borrow of it is left.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), 2 * self.page) };
     }
 }
 

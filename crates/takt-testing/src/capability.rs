@@ -25,6 +25,8 @@ pub enum Capability {
     Signals,
     /// Tracing by the kernel, in files.
     Tracefs,
+    /// Observation of processes by the kernel's tracepoints.
+    Tracepoints,
     /// Tracing of one's own processes, which some containers forbid.
     Ptrace,
     /// The time that processes wait for a CPU, in `/proc/PID/schedstat`.
@@ -48,13 +50,14 @@ const SYS_NICE: u32 = 23;
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 13] = [
+    pub const ALL: [Capability; 14] = [
         Capability::Cpus,
         Capability::RealTime,
         Capability::V1,
         Capability::V2,
         Capability::Signals,
         Capability::Tracefs,
+        Capability::Tracepoints,
         Capability::Ptrace,
         Capability::WaitingTime,
         Capability::DevFull,
@@ -74,6 +77,7 @@ impl Capability {
             Capability::V2 => "cgroup-v2",
             Capability::Signals => "signals",
             Capability::Tracefs => "tracefs",
+            Capability::Tracepoints => "tracepoints",
             Capability::Ptrace => "ptrace",
             Capability::WaitingTime => "waiting-time",
             Capability::DevFull => "dev-full",
@@ -104,6 +108,10 @@ impl Capability {
             Capability::Signals => true,
             Capability::Tracefs => {
                 may(SYS_ADMIN) && read("/proc/filesystems").lines().any(|line| line.ends_with("tracefs"))
+            }
+            // Some containers refuse the system call; then the test reports that.
+            Capability::Tracepoints => {
+                Capability::Tracefs.is_present() && fs::metadata("/proc/sys/kernel/perf_event_paranoid").is_ok()
             }
             Capability::Ptrace => may(SYS_PTRACE),
             Capability::WaitingTime => !read("/proc/self/schedstat").is_empty(),

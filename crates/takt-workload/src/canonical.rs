@@ -320,7 +320,7 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
     if info.spawn == Spawn::PerJob {
         fields.push(("spawn", "per-job".to_owned()));
     }
-    fields.extend(info.completion.map(|c| ("completion", keys::completion_text(c).to_owned())));
+    fields.extend(info.completion.map(|c| ("completion", keys::completion_text(c, info.observed).to_owned())));
     fields.extend(info.on_abort.map(|rule| ("on_abort", keys::on_abort_text(rule, info.abort_signal))));
     fields.extend(info.on_exit.map(|rule| ("on_exit", keys::on_exit_text(rule).to_owned())));
     fields.extend(info.on_miss.as_ref().map(|reaction| ("on_miss", reaction_text(reaction))));

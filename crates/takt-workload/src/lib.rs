@@ -65,7 +65,7 @@ pub use load::{MAX_LOAD, parse_factor, scale};
 pub use machine::number_not_count;
 pub use open::load;
 pub use policy::{PolicyFault, policy_from_text, policy_text};
-pub use process::{EventSource, Reaction, Spawn, TaskInfo};
+pub use process::{EventSource, Observed, Reaction, Spawn, TaskInfo};
 pub use reading::Unreadable;
 pub use settings::{AssignedPriorities, Dispatch, OnCrash, Options, Realtime, Settings};
 pub use source::{MAX_BYTES, Source, remedy};

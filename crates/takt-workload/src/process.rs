@@ -52,6 +52,8 @@ pub struct TaskInfo {
     pub abort_signal: Option<&'static str>,
     /// How the end of its jobs is known, if the file says it ([`TaskInfo::completion_rule`]).
     pub completion: Option<Completion>,
+    /// The end of its jobs in a run, instead of a signal (`completion: yield` and `sleep`). A simulation takes it as a signal.
+    pub observed: Option<Observed>,
     /// What follows when its process ends by itself, if the file says it; [`OnExit::End`] otherwise.
     pub on_exit: Option<OnExit>,
     /// The reaction to a missed job, if the file says it; [`Reaction::Log`] otherwise.
@@ -87,6 +89,15 @@ impl TaskInfo {
             (Spawn::Once, false) => Completion::Undeclared,
         })
     }
+}
+
+/// An end of a job that the kernel reports, of a program that signals nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Observed {
+    /// Its call of `sched_yield`.
+    Yield,
+    /// A sleep.
+    Sleep,
 }
 
 /// When the process of a task is started.

@@ -7,15 +7,20 @@ use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
-use crate::{EventSource, Spawn, TaskInfo, calls, events, reactions, servers, steps, utility};
+use crate::{EventSource, Observed, Spawn, TaskInfo, calls, events, reactions, servers, steps, utility};
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Completion, Execution, Need, OnAbort, OnExit, PolicySpec, Program, Scope, Task};
 use takt_core::time::Span;
 
-const COMPLETION: [(&str, Completion); 3] =
-    [("signal", Completion::Signal), ("exit", Completion::Exit), ("none", Completion::None)];
+const COMPLETION: [(&str, (Completion, Option<Observed>)); 5] = [
+    ("signal", (Completion::Signal, None)),
+    ("yield", (Completion::Signal, Some(Observed::Yield))),
+    ("sleep", (Completion::Signal, Some(Observed::Sleep))),
+    ("exit", (Completion::Exit, None)),
+    ("none", (Completion::None, None)),
+];
 
 const ON_EXIT: [(&str, OnExit); 3] = [("end", OnExit::End), ("restart", OnExit::Restart), ("stop", OnExit::Stop)];
 
@@ -87,7 +92,7 @@ pub(crate) struct RawTask {
     pub(crate) cmd: Option<String>,
     pub(crate) init: bool,
     pub(crate) spawn: Spawn,
-    completion: Option<Completion>,
+    completion: Option<(Completion, Option<Observed>)>,
     on_abort: Option<(OnAbort, Option<&'static str>)>,
     on_exit: Option<OnExit>,
     reactions: Option<Box<reactions::Reactions>>,
@@ -290,11 +295,13 @@ impl RawTask {
         };
         reactions::Acts {
             process: self.cmd.is_some(),
-            jobs: online || self.completion != Some(Completion::None),
+            jobs: online || self.completion.is_none_or(|(completion, _)| completion != Completion::None),
             missable: !online || deadline || self.budget.is_some(),
             overrunnable: !online
                 || self.budget.is_some()
-                || (self.runtime.is_some() && self.spawn == Spawn::Once && self.completion != Some(Completion::None)),
+                || (self.runtime.is_some()
+                    && self.spawn == Spawn::Once
+                    && self.completion.is_none_or(|(completion, _)| completion != Completion::None)),
             per_job: self.spawn == Spawn::PerJob,
         }
     }
@@ -316,7 +323,7 @@ impl RawTask {
                 "remove `init`, or `spawn: per-job`",
             );
         }
-        match self.completion {
+        match self.completion.map(|(completion, _)| completion) {
             Some(Completion::Exit) if !per_job => refuse(
                 "completion",
                 "has one process for all jobs, whose end cannot be the end of each",
@@ -385,7 +392,7 @@ impl RawTask {
         }
         let segments = self.event.as_ref().is_some_and(|event| event.source == Some(EventSource::Segments));
         let begun_by_its_program = [
-            ("completion", self.completion.is_some_and(|completion| completion != Completion::Signal)),
+            ("completion", self.completion.is_some_and(|kind| kind != (Completion::Signal, None))),
             ("spawn", self.spawn == Spawn::PerJob),
             ("on_abort", self.on_abort.is_some_and(|(rule, _)| rule == OnAbort::Restart)),
         ];
@@ -464,7 +471,8 @@ impl RawTask {
             spawn: self.spawn,
             on_abort: self.on_abort.map(|(rule, _)| rule),
             abort_signal: self.on_abort.and_then(|(_, signal)| signal),
-            completion: self.completion,
+            completion: self.completion.map(|(completion, _)| completion),
+            observed: self.completion.and_then(|(_, observed)| observed),
             on_exit: self.on_exit,
             on_miss: self.reactions.as_ref().and_then(|reactions| reactions.on_miss.clone()),
             on_overrun: self.reactions.as_ref().and_then(|reactions| reactions.on_overrun.clone()),
@@ -662,8 +670,8 @@ fn word<T: PartialEq>(known: &[(&'static str, T)], value: T) -> &'static str {
 }
 
 /// As the file takes it.
-pub(crate) fn completion_text(completion: Completion) -> &'static str {
-    word(&COMPLETION, completion)
+pub(crate) fn completion_text(completion: Completion, observed: Option<Observed>) -> &'static str {
+    word(&COMPLETION, (completion, observed))
 }
 
 /// As the file takes it.

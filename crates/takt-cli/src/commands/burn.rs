@@ -17,7 +17,8 @@ use takt_workload::Code;
 /// The amount is CPU time of this process, so time in which it is stopped does not count. If a scheduler started it, it signals
 /// completion after each job and waits for the next one. Otherwise the next job follows at once. At the signal USR1 its job is
 /// aborted (`on_abort: signal`), and it skips the rest of the job. With `--steps` its jobs also
-/// lock resources and change terms, for which it needs a scheduler.
+/// lock resources and change terms, for which it needs a scheduler. With `--yield` or `--sleep` it knows of no scheduler, as a program
+/// for `completion: yield` or `completion: sleep`.
 #[derive(clap::Args, Debug)]
 #[command(group(clap::ArgGroup::new("work").args(["runtime", "steps"])))]
 pub(crate) struct Args {
@@ -36,6 +37,12 @@ pub(crate) struct Args {
     /// Steps of a job, such as `run 1ms, lock r, run 2ms, unlock r` (as in a workload file, without `sleep`)
     #[arg(long, value_parser = Steps::parse)]
     steps: Option<Steps>,
+    /// End each job by a call of sched_yield instead of a signal
+    #[arg(long = "yield", conflicts_with = "sleep")]
+    yields: bool,
+    /// End each job by a sleep of this length instead of a signal
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    sleep: Option<Span>,
 }
 
 /// The steps of successive jobs.
@@ -90,7 +97,11 @@ impl Steps {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let mut link = Link::open()?;
+    let mut link = match args.sleep {
+        Some(time) => Link::Sleeps(std::time::Duration::from_nanos(time.ns().unsigned_abs())),
+        None if args.yields => Link::Yields,
+        None => Link::open()?,
+    };
     let Steps(turns) = match (&args.steps, args.runtime) {
         (Some(steps), _) => steps.clone(),
         (None, Some(runtime)) => Steps(vec![vec![Step::Execute(runtime)]]),
@@ -99,7 +110,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(init) = args.init {
         burn(init);
     }
-    link.ready()?;
+    match link {
+        Link::Yields | Link::Sleeps(_) if args.init.is_none() => {}
+        _ => link.ready()?,
+    }
     let jobs = args.jobs.map_or(usize::MAX, |jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
     for steps in turns.iter().cycle().take(jobs) {
         if !link.job(steps)? {
@@ -116,6 +130,9 @@ enum Link {
     Page(Client),
     /// By completion signals only, as DEmOS's programs do. The flag says that the present job was aborted.
     Signals(protocol::Client, Arc<AtomicBool>),
+    /// None: the scheduler observes the process.
+    Yields,
+    Sleeps(std::time::Duration),
     /// There is no scheduler.
     None,
 }
@@ -143,6 +160,7 @@ impl Link {
         match self {
             Link::Page(client) => client.ready().map(drop).map_err(failed),
             Link::Signals(client, _) if client.initializing() => client.initialization_completed().map_err(lost),
+            Link::Yields | Link::Sleeps(_) => self.next_job(),
             Link::Signals(..) | Link::None => Ok(()),
         }
     }
@@ -156,6 +174,14 @@ impl Link {
                 aborted.store(false, Ordering::Relaxed);
                 Ok(())
             }
+            Link::Yields => {
+                std::thread::yield_now();
+                Ok(())
+            }
+            Link::Sleeps(time) => {
+                std::thread::sleep(*time);
+                Ok(())
+            }
             Link::None => Ok(()),
         }
     }
@@ -164,7 +190,7 @@ impl Link {
         match self {
             Link::Page(client) => client.is_aborted(),
             Link::Signals(_, aborted) => aborted.load(Ordering::Relaxed),
-            Link::None => false,
+            Link::Yields | Link::Sleeps(_) | Link::None => false,
         }
     }
 
@@ -191,7 +217,7 @@ impl Link {
                 (Step::Call(Call::Period(span)), Link::Page(client)) => client.set_period(span.ns()),
                 (Step::Call(Call::Deadline(span)), Link::Page(client)) => client.set_deadline(span.ns()),
                 (Step::Call(Call::Runtime(span)), Link::Page(client)) => client.set_runtime(span.ns()),
-                (_, Link::Signals(..) | Link::None) => {
+                (_, Link::Signals(..) | Link::Yields | Link::Sleeps(_) | Link::None) => {
                     let message = "steps other than `run` and `wait-period` need `takt run`";
                     return Err(Failure::status(100, Code::ClientProtocol, message));
                 }

@@ -18,9 +18,9 @@ use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
 use takt_core::time::{Span, Time};
 use takt_exec::{Cause, Ended, EventSource, Observer, Plan, Process, Reaction, Report, TaskEnd};
 use takt_linux::leftovers;
-use takt_linux::{Choice, Signal};
+use takt_linux::{Choice, JobEnd, Signal};
 use takt_trace::Stamped;
-use takt_workload::{Code, Dispatch, Driver, OnCrash, Realtime, Spawn, Workload};
+use takt_workload::{Code, Dispatch, Driver, Observed, OnCrash, Realtime, Spawn, Workload};
 
 /// Run a workload over real processes
 #[derive(clap::Args, Debug)]
@@ -143,7 +143,12 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
             cmd,
             init: task.init,
             per_job: task.spawn == Spawn::PerJob,
-            signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal),
+            signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal)
+                && task.observed.is_none(),
+            observed: task.observed.map(|observed| match observed {
+                Observed::Yield => JobEnd::Yield,
+                Observed::Sleep => JobEnd::Sleep,
+            }),
             on_exit: task.on_exit,
             on_miss: task.on_miss.as_ref().and_then(reaction),
             on_overrun: task.on_overrun.as_ref().and_then(reaction),

@@ -44,6 +44,8 @@ struct Shape {
     calls: bool,
     /// The programs signal completions only.
     signals: bool,
+    /// The programs signal nothing: the end of their jobs, and the option of `takt burn` for that.
+    observed: Option<(&'static str, &'static str)>,
     events: Events,
 }
 
@@ -108,7 +110,10 @@ const OVER: Shape = Shape {
     calls: false,
     signals: false,
     events: Events::None,
+    observed: None,
 };
+const YIELDS: Shape = Shape { observed: Some(("yield", "--yield")), ..OVER };
+const SLEEPS: Shape = Shape { observed: Some(("sleep", "--sleep 100us")), ..OVER };
 const WORTH: Shape = Shape { utility: true, ..OVER };
 const LOCKS: Shape = Shape { locks: true, load: (90, 150), keys: ", on_abort: signal", ..OVER };
 const TWO_CPUS: Shape = Shape { tasks: 4, load: (210, 330), utility: true, ..OVER };
@@ -230,6 +235,10 @@ fn families() -> Vec<Family> {
     all.push(family("inside-edf", "late: abort", Kind::Inside("edf", inside)));
     all.push(family("inside-dasa", "late: abort", Kind::Inside("dasa", Shape { utility: true, ..inside })));
     all.push(Family { slack: START, ..family("per-job", "policy: edf\nlate: abort", Kind::PerJob) });
+    all.push(online("observed-yield", "policy: edf\nlate: abort", YIELDS));
+    all.push(online("observed-yield-continue", "policy: rm", Shape { load: (110, 150), ..YIELDS }));
+    all.push(online("observed-sleep", "policy: edf\nlate: abort", SLEEPS));
+    all.push(online("observed-sleep-continue", "policy: rm", Shape { load: (110, 150), ..SLEEPS }));
     all
 }
 
@@ -405,6 +414,12 @@ fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str) {
         if let Some(steps) = steps(draws, shape, need, period, n) {
             writeln!(text, ", steps: [{steps}], init: yes, cmd: \"exec takt burn --steps '{steps}'{handler}\"}}")
                 .expect("text");
+            continue;
+        }
+        if let Some((end, option)) = shape.observed {
+            let need = ms(need);
+            let cmd = format!("exec takt burn --runtime {need} --init 1ms {option}");
+            writeln!(text, ", completion: {end}, init: yes, cmd: {cmd}}}").expect("text");
             continue;
         }
         let env = if shape.signals { "env -u TAKT_CLIENT " } else { "" };

@@ -10,3 +10,4 @@ mod priority;
 mod protocol;
 mod reactions;
 mod replay;
+mod unmodified;

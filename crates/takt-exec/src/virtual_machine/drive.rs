@@ -309,7 +309,9 @@ impl Agreement {
                     self.check_preempted(task, scheduler, &world);
                 }
             }
-            if let Some(waits) = world.waits(task, slot.incarnation).filter(|_| exact) {
+            // One that is observed and has initialised is as one that has not run.
+            let known = exact && !(slot.observed.is_some() && slot.program == At::New);
+            if let Some(waits) = world.waits(task, slot.incarnation).filter(|_| known) {
                 let again = matches!(slot.resume, Resume::Asked { again: true });
                 let known = slot.program == At::Waiting || again || asks || world.is_signalling(task, slot.incarnation);
                 assert_eq!(waits, known, "the program of task {} waits: {waits}, as {:?}", task.0, slot.program);

@@ -15,8 +15,8 @@ use takt_core::record::{JobId, Outcome, Record, RecordKind, Sink};
 use takt_core::rng;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
-use takt_linux::Choice;
 use takt_linux::leftovers::OnCrash;
+use takt_linux::{Choice, JobEnd};
 use takt_workload::{Options, Source, Spawn, TaskInfo, Workload};
 
 /// What `takt run` makes of a workload, and what its jobs need, for a run of at most `limit`.
@@ -40,7 +40,9 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         cmd: String::new(),
         init: task.init,
         per_job: task.spawn == Spawn::PerJob,
-        signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal),
+        signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal)
+            && task.observed.is_none(),
+        observed: task.observed.map(|_| JobEnd::Yield),
         on_exit: task.on_exit,
         on_miss: Some(Reaction::Stop),
         on_overrun: Some(Reaction::Stop),
@@ -343,6 +345,9 @@ fn drawn(seed: u64) -> String {
             ", budget: 2ms",
             ", on_exit: stop",
             ", completion: none",
+            ", completion: yield",
+            ", completion: yield, init: yes, on_exit: restart",
+            ", completion: yield, on_abort: signal",
             ", steps: [run 1ms, lock r, run 1ms, unlock r, run 500us]",
             ", steps: [lock r, run 500us, lock s, run 500us, unlock s, unlock r, run 500us], on_abort: signal",
             ", steps: [lock s, run 500us, lock r, run 500us, unlock r, unlock s, run 500us], on_abort: restart, init: yes",

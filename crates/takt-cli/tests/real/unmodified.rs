@@ -1,0 +1,196 @@
+//! Programs that signal nothing: `completion: yield` and `completion: sleep`.
+
+use crate::common::{Room, Running, attempts, ensure, mechanisms, until};
+use crate::machine::{Capability, on_cpus, skip};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn is_observed() -> bool {
+    let is_observed = Capability::Tracepoints.is_present();
+    if !is_observed {
+        skip(Capability::Tracepoints, "ends of jobs cannot be observed");
+    }
+    is_observed
+}
+
+fn counts(run: &Value) -> Vec<[Option<u64>; 6]> {
+    let of = |task: &Value| {
+        ["released", "completed", "met", "missed", "aborted", "activations"].map(|key| task[key].as_u64())
+    };
+    run["tasks"].as_array().unwrap().iter().map(of).collect()
+}
+
+/// Runs a workload for a second with every mechanism. The counts of each task are those of the simulation, and `holds`.
+fn as_simulated(text: &str, holds: impl Fn(&Value) -> Result<(), String>) {
+    on_cpus(|| {
+        if !is_observed() {
+            return;
+        }
+        for mechanism in mechanisms() {
+            let room = Room::with(text);
+            let sim = room.takt(&["sim", "w.yaml", "--duration", "1s", "--json"]).json();
+            let args = ["run", "w.yaml", "--duration", "1s", "--json", "--trace", "t.jsonl", "--mechanism", mechanism];
+            attempts(3, || {
+                let run = room.takt(&args).json();
+                ensure(counts(&run) == counts(&sim), || format!("{mechanism}: {run}\nsimulated {sim}"))?;
+                holds(&run).map_err(|why| format!("{mechanism}: {why}: {run}"))?;
+                room.check("t.jsonl", "w.yaml")
+            });
+        }
+    });
+}
+
+/// `long` is preempted within its jobs; under cgroup v2 each stop looks like a sleep to the kernel. `start` sleeps at the end of its
+/// initialisation, too.
+const PERIODIC: &str = "\
+policy: edf
+cpus: 0
+tasks:
+- {name: yields, period: 20ms, runtime: 5ms, completion: yield, cmd: exec takt burn --runtime 5ms --yield}
+- {name: long, period: 100ms, deadline: 90ms, runtime: 30ms, completion: sleep, cmd: exec takt burn --runtime 30ms --sleep 1ms}
+- {name: start, period: 50ms, runtime: 8ms, completion: sleep, init: yes, cmd: exec takt burn --runtime 8ms --init 2ms --sleep 200us}
+- {name: y, period: 250ms, runtime: 8ms, completion: yield, init: yes, cmd: exec takt burn --runtime 8ms --init 2ms --yield}
+";
+
+/// The jobs of [`PERIODIC`] are preempted, and none ends before its work is done: the processes have used that CPU time.
+fn is_done(run: &Value) -> Result<(), String> {
+    ensure(run["preemptions"].as_u64() > Some(10), || "preemptions".into())?;
+    for (task, need) in run["tasks"].as_array().unwrap().iter().zip([5, 30, 8, 8]) {
+        let (jobs, used) = (task["completed"].as_u64().unwrap(), task["cpu_ns"].as_u64().unwrap());
+        ensure(used >= jobs * need * 950_000, || format!("{jobs} jobs of {need} ms in {used} ns"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn periodic_tasks_have_the_outcomes_of_the_simulation() {
+    as_simulated(PERIODIC, is_done);
+}
+
+#[test]
+fn dispatch_by_priority_has_the_outcomes_of_the_simulation() {
+    if !takt_linux::rt::rt_allowed() || takt_linux::rt::preempt_rt() {
+        return skip(Capability::RealTime, "dispatch by priority needs SCHED_FIFO");
+    }
+    as_simulated(&format!("dispatch: priority\nrealtime: yes\n{PERIODIC}"), is_done);
+}
+
+/// Each second activation of `sleeps` is cut off, and continues in its next window.
+#[test]
+fn a_job_in_a_window_table_is_what_one_sleep_ends() {
+    let text = "\
+windows: [{length: 25ms, cpu: 0, sc_partition: A}, {length: 25ms, cpu: 0, sc_partition: B}]
+partitions:
+- {name: A, processes: [{name: yields, completion: yield, init: yes, budget: 12ms, runtime: 4ms, cmd: exec takt burn --runtime 4ms --init 1ms --yield}]}
+- {name: B, processes: [{name: sleeps, completion: sleep, init: yes, budget: 10ms, runtime: 15ms, cmd: exec takt burn --runtime 15ms --init 1ms --sleep 1ms}]}
+";
+    as_simulated(text, |run| ensure(run["tasks"][1]["cut_off"] == 10, || "activations that are cut off".into()));
+}
+
+/// Jobs of 30 ms every 20 ms, aborted at their deadlines. The yield at the end of the abandoned work completes no other job.
+#[test]
+fn a_yield_of_abandoned_work_is_late() {
+    let text = "policy: edf\ncpus: 0\nlate: abort\ntasks: [{name: slow, period: 20ms, runtime: 5ms, execution: 30ms, \
+                completion: yield, init: yes, cmd: exec takt burn --runtime 30ms --init 1ms --yield}]";
+    as_simulated(text, |run| {
+        let late = run["tasks"][0]["late_signals"].as_u64();
+        ensure(late >= Some(25), || format!("{late:?} yields of abandoned work"))
+    });
+}
+
+/// A program whose jobs are shorter than the time until it is stopped yields more than once for a job.
+#[test]
+fn a_yield_without_a_job_is_ignored() {
+    let text = "policy: g-edf\ncpus: 0-1\ntasks:\n\
+                - {name: a, period: 10ms, runtime: 100us, completion: yield, cmd: exec takt burn --runtime 1us --yield}\n\
+                - {name: b, period: 20ms, runtime: 100us, completion: yield, cmd: exec takt burn --runtime 1us --yield}\n";
+    if crate::common::has_cpus(2) {
+        as_simulated(text, |run| {
+            ensure(run["tasks"][0]["late_signals"] == 0, || "a yield without a job is no late signal".into())
+        });
+    }
+}
+
+/// The process ends after three jobs, in the fourth one. Its successor initialises in idle time, and is observed as well.
+#[test]
+fn a_replacement_is_observed() {
+    let text = |end: &str, option: &str| {
+        format!(
+            "policy: edf\ncpus: 0\ntasks: [{{name: a, period: 50ms, runtime: 4ms, completion: {end}, init: yes, on_exit: restart, \
+             cmd: exec takt burn --runtime 3ms --init 1ms --jobs 3 {option}}}]"
+        )
+    };
+    on_cpus(|| {
+        if !is_observed() {
+            return;
+        }
+        for (mechanism, (end, option)) in
+            mechanisms().into_iter().flat_map(|m| [(m, ("yield", "--yield")), (m, ("sleep", "--sleep 1ms"))])
+        {
+            let room = Room::with(&text(end, option));
+            attempts(3, || {
+                let run = room.takt(&["run", "w.yaml", "--duration", "2s", "--json", "--mechanism", mechanism]).json();
+                let task = &run["tasks"][0];
+                let (replaced, met) = (task["restarts"].as_u64(), task["met"].as_u64());
+                ensure(replaced >= Some(1) && met >= Some(4), || format!("{mechanism} {end}: {run}"))
+            });
+        }
+    });
+}
+
+/// Nothing is mounted or set for a run, so nothing can be left of one.
+#[test]
+fn nothing_is_left() {
+    let mounts = || {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        mounts.lines().filter(|line| line.contains("tracefs")).count()
+    };
+    let under_way = |room: &Room, mechanism| -> Running {
+        let running = room.start(&["run", "w.yaml", "--trace", "t.jsonl", "--mechanism", mechanism]);
+        until("the schedule runs", || room.text("t.jsonl").lines().count() > 20);
+        running
+    };
+    on_cpus(|| {
+        if !is_observed() {
+            return;
+        }
+        let before = mounts();
+        for mechanism in mechanisms() {
+            let room = Room::with(PERIODIC);
+            let running = under_way(&room, mechanism);
+            assert_eq!(mounts(), before);
+            running.signal(Signal::INT);
+            running.wait().expect(0);
+            let room = Room::with(PERIODIC);
+            let running = under_way(&room, mechanism);
+            let took = running.kill_and_wait();
+            println!("{mechanism}: gone {took:?} after kill -9");
+            assert!(took < Duration::from_secs(5));
+        }
+        assert_eq!(mounts(), before);
+    });
+}
+
+/// Another user has no right to observe processes.
+#[test]
+fn a_machine_that_cannot_observe_is_refused() {
+    on_cpus(|| {
+        let mut takt = Command::new(env!("CARGO_BIN_EXE_takt"));
+        takt.args(["run", "-", "--duration", "100ms", "--mechanism", "signal"]).current_dir("/");
+        if Capability::Tracepoints.is_present() {
+            takt.uid(65534).gid(65534);
+        }
+        let mut takt = takt.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let text = "policy: edf\ncpus: 0\ntasks: [{name: a, period: 20ms, runtime: 1ms, completion: sleep, cmd: exec sleep 10}]\n";
+        takt.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let ended = takt.wait_with_output().unwrap();
+        let why = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(3), "{why}");
+        let head = "error[missing-capability]: the ends of jobs of a cannot be observed: ";
+        assert!(why.starts_with(head) && why.contains("\nfix: "), "{why}");
+    });
+}
