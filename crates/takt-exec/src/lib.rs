@@ -24,7 +24,7 @@ mod thread;
 #[cfg(test)]
 mod virtual_machine;
 
-pub use plan::{Dispatch, EventSource, Hooks, Observer, Plan, Process, SchedulerClass};
+pub use plan::{Dispatch, EventSource, Hooks, KernelTask, Observer, Plan, Process, SchedulerClass};
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]
 pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {

@@ -20,6 +20,7 @@ use takt_core::record::{JobId, Place, Record, RecordKind, Sink};
 use takt_core::stats::{Histogram, Responses};
 use takt_core::time::{Span, Time};
 use takt_core::work::Work;
+use takt_linux::rt::Class;
 use takt_linux::{Group, PartitionHandle};
 use takt_trace::Stamped;
 
@@ -78,8 +79,18 @@ pub(crate) struct Slot<R> {
     pub(crate) asked: Asked,
     /// The signal that reports an abort to the process.
     pub(crate) abort_signal: Option<Signal>,
-    /// Its jobs have a CPU-time budget, so its CPU time is measured.
-    pub(crate) budgeted: bool,
+    /// Its jobs have a CPU-time budget or the kernel schedules it, so its CPU time is measured.
+    pub(crate) metered: bool,
+    /// For a task that the kernel schedules.
+    pub(crate) kernel: Option<OfKernel>,
+}
+
+/// A process that the kernel schedules. It is thawed at its first dispatch, and then not frozen before its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfKernel {
+    thawed: bool,
+    /// Its class has the parameters of its jobs, which the program cannot change.
+    fixed: bool,
 }
 
 /// The requests of a program through its page ([`takt_abi`]).
@@ -249,7 +260,7 @@ impl<A: Actuator> Scheduler<A> {
             meters: vec![Meter::default(); n],
             refused: vec![None; n],
             repeat: Time::MAX,
-            metered: setup.slots.iter().any(|slot| slot.budgeted),
+            metered: setup.slots.iter().any(|slot| slot.metered && slot.kernel.is_none()),
             stop: false,
             results: Results {
                 lateness: Histogram::wide(),
@@ -363,7 +374,7 @@ impl<A: Actuator> Scheduler<A> {
         let Results { lateness, effort, failures, first_failure } = results;
         let StepSink { responses, mut most, dropped, .. } = sink;
         // Of a task that is not measured only the time is known for which it had a CPU.
-        most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.budgeted).for_each(|(most, _)| *most = None);
+        most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.metered).for_each(|(most, _)| *most = None);
         Outcome {
             engine: setup.engine,
             responses,
@@ -433,6 +444,10 @@ impl<A: Actuator> Scheduler<A> {
             Some(Kind::Yield) => Some(Input::Yield { task }),
             Some(Kind::Lock) => resource().map(|resource| Input::Lock { task, resource }),
             Some(Kind::Unlock) => resource().map(|resource| Input::Unlock { task, resource }),
+            // The process has a reservation of the kernel, which Takt does not change.
+            Some(Kind::SetPeriod | Kind::SetDeadline | Kind::SetRuntime) if slot.kernel.is_some_and(|k| k.fixed) => {
+                return self.setup.answer(task, Status::Refused);
+            }
             Some(Kind::SetPeriod) => call(span().map(Call::Period)),
             Some(Kind::SetDeadline) => call(span().map(Call::Deadline)),
             Some(Kind::SetRuntime) => call(span().map(Call::Runtime)),
@@ -503,9 +518,10 @@ impl<A: Actuator> Scheduler<A> {
                         continue;
                     }
                     slot.program = if resume.is_some() { Program::Waiting } else { Program::New };
+                    slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
                     slot.asked = initial_request(&self.setup.actuator, task, slot.program);
                     slot.resume = resume.map_or(Resume::Unknown, Resume::Here);
-                    if slot.budgeted {
+                    if slot.metered {
                         self.meters[task.index()].base = self.setup.actuator.cpu_time(slot.group).unwrap_or_default();
                     }
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
@@ -620,7 +636,7 @@ impl<A: Actuator> Scheduler<A> {
     fn measure(&mut self) {
         let Scheduler { setup, inputs, meters, .. } = self;
         for &task in setup.engine.running() {
-            if setup.engine.wants_usage(task)
+            if (setup.engine.wants_usage(task) || setup.slots[task.index()].kernel.is_some())
                 && let Some(total) = setup.actuator.cpu_time(setup.slots[task.index()].group)
             {
                 // Every CPU counts as one of nominal speed.
@@ -741,7 +757,8 @@ impl<A: Actuator> Scheduler<A> {
         for index in 0..self.slots().len() {
             let task = TaskId(index as u32);
             let thawed = self.setup.levels.as_ref().is_some_and(|levels| levels.is_thawed(task));
-            if thawed || self.setup.engine.place_of(task).is_some() || self.refused[index].is_some() {
+            let runs = thawed || self.slots()[index].kernel.is_some();
+            if runs || self.setup.engine.place_of(task).is_some() || self.refused[index].is_some() {
                 // All processes are killed next. One that cannot be stopped only delays that.
                 let _ = self.setup.freeze(task);
             }
@@ -799,7 +816,11 @@ impl<A: Actuator> Setup<A> {
                 asked,
                 resume: resume.map_or(Resume::Unknown, Resume::Here),
                 abort_signal: process.abort_signal,
-                budgeted: engine.meters(task),
+                metered: engine.meters(task) || process.kernel.is_some(),
+                kernel: process.kernel.map(|kernel| OfKernel {
+                    thawed: false,
+                    fixed: matches!(kernel.class, Class::Deadline { .. }),
+                }),
             }
         };
         Setup {
@@ -858,7 +879,30 @@ impl<A: Actuator> Setup<A> {
 
     /// Keeps a task off its CPU.
     fn stop(&mut self, task: TaskId) -> io::Result<()> {
-        if self.is_preempted(task) { Ok(()) } else { self.freeze(task) }
+        match self.slots[task.index()].kernel {
+            Some(_) => self.report_abort(task),
+            None if self.is_preempted(task) => Ok(()),
+            None => self.freeze(task),
+        }
+    }
+
+    /// The process of a task that the kernel schedules is not stopped, so it learns at once that its job was aborted.
+    fn report_abort(&mut self, task: TaskId) -> io::Result<()> {
+        let slot = &self.slots[task.index()];
+        let Program::At { job, notified: false } = slot.program else { return Ok(()) };
+        if self.engine.job(task).is_some_and(|present| present.number == job) || self.engine.at(task) != Some(job) {
+            return Ok(());
+        }
+        let (group, signal) = (slot.group, slot.abort_signal);
+        if slot.asked.waits_for == Some(Awaited::Resource) {
+            self.answer(task, Status::Aborted);
+        }
+        if let Some(signal) = signal {
+            self.actuator.abort(task, job);
+            self.actuator.signal(group, signal)?;
+        }
+        self.slots[task.index()].program = Program::At { job, notified: true };
+        Ok(())
     }
 
     fn freeze(&mut self, task: TaskId) -> io::Result<()> {
@@ -913,14 +957,14 @@ impl<A: Actuator> Setup<A> {
         }
         let Setup { engine, actuator, slots, .. } = self;
         let slot = &mut slots[task.index()];
-        if slot.budgeted {
+        if slot.metered {
             let job = engine.job(task).map(|job| (job.number, work == Activity::Handler));
             let meter = &mut meters[task.index()];
             if meter.of != job || work == Activity::Handler {
                 *meter = Meter { of: job, base: actuator.cpu_time(slot.group).unwrap_or_default() };
             }
         }
-        if let Some(cpus) = cpus {
+        if let Some(cpus) = cpus.filter(|_| slot.kernel.is_none()) {
             actuator.assign(slot.partition, cpus)?;
         }
         let begins = |job| Program::At { job, notified: false };
@@ -960,6 +1004,13 @@ impl<A: Actuator> Setup<A> {
             }
         }
         let group = slot.group;
+        if let Some(kernel) = &mut slot.kernel {
+            if !kernel.thawed {
+                actuator.start(group)?;
+                kernel.thawed = true;
+            }
+            return Ok(());
+        }
         self.raise(task)?;
         let Setup { actuator, levels, .. } = self;
         let Some(levels) = levels else { return if runs { Ok(()) } else { actuator.start(group) } };

@@ -237,6 +237,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         abort_signal: None,
         output: None,
         event: None,
+        kernel: None,
     };
     let registry = takt_core::policy::Registry::standard();
     let engine = takt_core::engine::Engine::with_registry(workload.system, registry).unwrap();

@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 69] = [
+const TABLE: [(&str, Use, Use); 70] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -111,6 +111,7 @@ const TABLE: [(&str, Use, Use); 69] = [
     ("spawn", OtherSide, Honoured),
     ("output", OtherSide, Honoured),
     ("domain", Honoured, Honoured),
+    ("class", Depends, Honoured),
     ("copies", Honoured, Honoured),
 ];
 
@@ -132,6 +133,8 @@ fn conditional(workload: &Workload, key: &str) -> Use {
         "late" if system.late != Late::Continue => of_policies(),
         "backlog" if system.backlog == Backlog::Skip => of_policies(),
         "preset" if matches!(system.backlog, Backlog::Chronos | Backlog::Hartstone) => of_policies(),
+        // The replay of a run has the kernel's decisions.
+        "class" => if workload.handed.is_some() || workload.tasks.iter().all(|task| task.class.is_none()) { Honoured } else { Differs },
         "load" => differs(system.load.is_some() && !workload.follows_load()),
         // A clock that is late is one of the simulated machine.
         "changes" => {
@@ -155,6 +158,10 @@ fn reasons(key: &str) -> (String, String) {
         "load" => (
             "only `takt burn` applies it to the execution time of real jobs",
             "remove the key, or scale `runtime` and the programs",
+        ),
+        "class" => (
+            "Linux schedules this task, and a simulation has no Linux",
+            "use `takt run`, or remove the key, so that the policy schedules the task",
         ),
         _ => ("a real program is not blocked from outside", "remove the `block` and `wake`, or use `takt sim`"),
     };

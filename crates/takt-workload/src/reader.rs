@@ -15,7 +15,7 @@ use takt_core::model::TaskId;
 use takt_core::time::Span;
 
 /// Keys whose places a reader keeps, since they may be reported.
-pub(crate) const PLACED: [&str; 6] = ["late", "backlog", "preset", "load", "changes", "frequency"];
+pub(crate) const PLACED: [&str; 7] = ["late", "backlog", "preset", "load", "changes", "frequency", "class"];
 
 /// Which bare numbers a duration key takes.
 #[derive(Clone, Copy, PartialEq, Eq)]

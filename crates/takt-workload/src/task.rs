@@ -7,7 +7,7 @@ use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
-use crate::{Spawn, TaskInfo, calls, events, servers, steps, utility};
+use crate::{Class, Spawn, TaskInfo, calls, class, events, servers, steps, utility};
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;
@@ -24,8 +24,8 @@ const ABORT_SIGNALS: [&str; 10] = ["USR1", "USR2", "HUP", "INT", "QUIT", "ALRM",
 
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
-/// All keys of a task. Processes have them, too, but for `cpu` and `domain`.
-pub(crate) const KEYS: [&str; 30] = [
+/// All keys of a task. Processes have them, too, but for `cpu`, `domain` and `class`.
+pub(crate) const KEYS: [&str; 31] = [
     "name",
     "cmd",
     "period",
@@ -56,6 +56,7 @@ pub(crate) const KEYS: [&str; 30] = [
     "frequency",
     "cpu",
     "domain",
+    "class",
 ];
 
 /// Those that mean something only under an online policy.
@@ -95,6 +96,7 @@ pub(crate) struct RawTask {
     pub(crate) frequency: Option<f64>,
     pub(crate) cpus: Option<Box<(CpuSet, Place)>>,
     pub(crate) domain: Option<(String, Place)>,
+    pub(crate) class: Option<(Class, Place)>,
     pub(crate) budget: Option<Span>,
     pub(crate) jitter: Option<(Span, Place)>,
     period: Option<Span>,
@@ -150,6 +152,7 @@ impl RawTask {
             frequency: None,
             cpus: None,
             domain: None,
+            class: None,
             budget: None,
             jitter: None,
             period: None,
@@ -212,6 +215,7 @@ impl RawTask {
             "domain" => {
                 self.domain = reader.scalar(value, key, "the name of a domain").map(|d| (d.to_owned(), place()));
             }
+            "class" => self.class = class::read(reader, value).map(|class| (class, place())),
             "init" => self.init = reader.boolean(value, key).unwrap_or(false),
             "spawn" => self.spawn = reader.choice(value, key, &SPAWN).unwrap_or_default(),
             "completion" => self.completion = reader.choice(value, key, &COMPLETION),
@@ -317,6 +321,10 @@ impl RawTask {
                 "remove `init: yes`, or write `completion: signal`",
             ),
             _ => {}
+        }
+        if let Some((of_kernel, _)) = self.class {
+            let abort = self.on_abort.map(|(rule, _)| rule);
+            class::conflicts(of_kernel, per_job, abort).for_each(|(key, message, label, hint)| refuse(key, message, label, hint));
         }
         if self.on_exit.is_some() && per_job {
             refuse(
@@ -427,6 +435,7 @@ impl RawTask {
             on_exit: self.on_exit,
             output: self.output.clone().map(Into::into),
             event: self.event.as_ref().and_then(|event| event.source.clone()),
+            class: self.class.as_ref().map(|(class, _)| *class),
             frequency_mhz: self.frequency,
         }
     }
@@ -448,6 +457,9 @@ impl RawTask {
         }
         if let (Some(utility), Some(place)) = (&task.utility, &self.utility) {
             utility::check(reader, utility, task.deadline, &clipped(name), place);
+        }
+        if let Some((Class::Deadline, place)) = &self.class {
+            class::check_deadline(reader, name, task, place);
         }
         let runtime = self.runtime.as_ref().map(|(_, key, place)| (*key, place));
         let deadline = self.deadline.as_ref().map(|(_, place)| place);
