@@ -84,7 +84,7 @@ impl Summary<'_> {
             "dispatches": c.dispatches, "preemptions": c.preemptions, "migrations": c.migrations,
             "response_ns": (self.responses[index].count() > 0).then(|| response(&self.responses[index])),
         });
-        if let Some(class) = task.class {
+        if let Some(class) = task.class.filter(|_| self.workload.handed.is_some()) {
             entry["class"] = class.to_string().into();
         }
         if self.workload.is_released_by_events(index) {
@@ -165,7 +165,7 @@ impl Summary<'_> {
             ("utility", valued, true, Box::new(worth)),
         ];
         let columns: Vec<&Column<'_>> = columns.iter().filter(|(_, wanted, ..)| *wanted).collect();
-        let classes = self.workload.has_classes();
+        let classes = self.workload.handed.is_some();
         let head = std::iter::once("task").chain(classes.then_some("class")).chain(columns.iter().map(|(name, ..)| *name));
         let mut rows = vec![head.chain(["min", "mean", "p99", "max"]).map(Cell::from).collect::<Vec<_>>()];
         let row = |name: &str, class: Option<Class>, c: &Counts, h: Option<&Histogram>| {

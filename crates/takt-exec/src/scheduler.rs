@@ -79,7 +79,7 @@ pub(crate) struct Slot<R> {
     pub(crate) asked: Asked,
     /// The signal that reports an abort to the process.
     pub(crate) abort_signal: Option<Signal>,
-    /// Its jobs have a CPU-time budget or the kernel schedules it, so its CPU time is measured.
+    /// Its jobs have a CPU-time budget, so its CPU time is measured.
     pub(crate) metered: bool,
     /// For a task that the kernel schedules.
     pub(crate) kernel: Option<OfKernel>,
@@ -636,7 +636,7 @@ impl<A: Actuator> Scheduler<A> {
     fn measure(&mut self) {
         let Scheduler { setup, inputs, meters, .. } = self;
         for &task in setup.engine.running() {
-            if (setup.engine.wants_usage(task) || setup.slots[task.index()].kernel.is_some())
+            if setup.engine.wants_usage(task)
                 && let Some(total) = setup.actuator.cpu_time(setup.slots[task.index()].group)
             {
                 // Every CPU counts as one of nominal speed.
@@ -816,7 +816,7 @@ impl<A: Actuator> Setup<A> {
                 asked,
                 resume: resume.map_or(Resume::Unknown, Resume::Here),
                 abort_signal: process.abort_signal,
-                metered: engine.meters(task) || process.kernel.is_some(),
+                metered: engine.meters(task),
                 kernel: process.kernel.map(|kernel| OfKernel {
                     thawed: false,
                     fixed: matches!(kernel.class, Class::Deadline { .. }),
@@ -859,11 +859,16 @@ impl<A: Actuator> Setup<A> {
             }
         }
         for task in asking.drain(..) {
-            let asked = &mut slots[task.index()].asked;
-            let Some(Awaited::Step(kind)) = asked.waits_for else { continue };
+            let Some(Awaited::Step(kind)) = slots[task.index()].asked.waits_for else { continue };
             if kind == Kind::Statistics {
-                actuator.tell(task, statistics(engine, task));
+                let mut statistics = statistics(engine, task);
+                if slots[task.index()].kernel.is_some() {
+                    // Its budget is one without end, for the measurement.
+                    statistics.budget = takt_abi::NEVER;
+                }
+                actuator.tell(task, statistics);
             }
+            let asked = &mut slots[task.index()].asked;
             asked.waits_for = None;
             actuator.answer(task, asked.number, Status::Done);
         }

@@ -8,6 +8,7 @@ use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::domains::domains_policy;
 use crate::process::Class;
+use crate::value::MAX_DURATION;
 use crate::workload::{Handed, Workload};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::input::Input;
@@ -89,6 +90,8 @@ impl Workload {
             let cpu = CpuSet::single(MAX_CPUS - 1 - cpus.len());
             affinities[task.index()] = Some(system.tasks[task.index()].affinity);
             system.tasks[task.index()].affinity = cpu;
+            // No job uses it up. With a budget of CPU time, what a job consumes is measured.
+            system.tasks[task.index()].budget = Some(MAX_DURATION);
             let policy = PolicySpec::new(&fp::ENTRY.profile, Scope::Uniprocessor);
             system.domains.push(Domain { cpus: cpu, tasks: vec![task], policy });
             self.domains.push(self.tasks[task.index()].name.clone());
