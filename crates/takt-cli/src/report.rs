@@ -166,7 +166,8 @@ impl Summary<'_> {
         ];
         let columns: Vec<&Column<'_>> = columns.iter().filter(|(_, wanted, ..)| *wanted).collect();
         let classes = self.workload.handed.is_some();
-        let head = std::iter::once("task").chain(classes.then_some("class")).chain(columns.iter().map(|(name, ..)| *name));
+        let head =
+            std::iter::once("task").chain(classes.then_some("class")).chain(columns.iter().map(|(name, ..)| *name));
         let mut rows = vec![head.chain(["min", "mean", "p99", "max"]).map(Cell::from).collect::<Vec<_>>()];
         let row = |name: &str, class: Option<Class>, c: &Counts, h: Option<&Histogram>| {
             let text = |(_, _, jobs, text): &&Column<'_>| if *jobs && c.jobless { "-".into() } else { text(c) };

@@ -470,12 +470,7 @@ impl<P: Processes> Drop for Lives<P> {
 
 /// Makes the groups: one partition per `fifo` partition, and one per task where tasks are placed one by one.
 /// `present` are the CPUs that are there.
-pub(crate) fn homes(
-    system: &System,
-    plan: &Plan,
-    present: &CpuSet,
-    groups: &mut impl Groups,
-) -> io::Result<Vec<Home>> {
+pub(crate) fn homes(system: &System, plan: &Plan, present: &CpuSet, groups: &mut impl Groups) -> io::Result<Vec<Home>> {
     let mut homes: Vec<Option<Home>> = vec![None; system.tasks.len()];
     for (index, partition) in system.partitions.iter().enumerate() {
         let mut sets: Vec<CpuSet> = Vec::new();

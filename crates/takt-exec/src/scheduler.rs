@@ -817,10 +817,9 @@ impl<A: Actuator> Setup<A> {
                 resume: resume.map_or(Resume::Unknown, Resume::Here),
                 abort_signal: process.abort_signal,
                 metered: engine.meters(task),
-                kernel: process.kernel.map(|kernel| OfKernel {
-                    thawed: false,
-                    fixed: matches!(kernel.class, Class::Deadline { .. }),
-                }),
+                kernel: process
+                    .kernel
+                    .map(|kernel| OfKernel { thawed: false, fixed: matches!(kernel.class, Class::Deadline { .. }) }),
             }
         };
         Setup {

@@ -182,8 +182,12 @@ impl Perfetto {
     fn preamble(&mut self, header: &Header) {
         let task_names: Vec<(u64, String)> =
             (0..self.tasks.len()).map(|t| (self.task_name(t), self.tasks[t].name.clone())).collect();
-        let place_names: Vec<(u64, String)> =
-            header.places.iter().zip(0..).map(|(set, p)| (self.place_name(Place(p)), header.place_title(set))).collect();
+        let place_names: Vec<(u64, String)> = header
+            .places
+            .iter()
+            .zip(0..)
+            .map(|(set, p)| (self.place_name(Place(p)), header.place_title(set)))
+            .collect();
         // One more than there are, for a window that the header does not know.
         let window_names: Vec<(u64, String)> = (0..=self.windows)
             .map(|w| (self.window_name(w), if w < self.windows { format!("window {w}") } else { "window".into() }))

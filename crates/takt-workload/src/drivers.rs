@@ -134,7 +134,13 @@ fn conditional(workload: &Workload, key: &str) -> Use {
         "backlog" if system.backlog == Backlog::Skip => of_policies(),
         "preset" if matches!(system.backlog, Backlog::Chronos | Backlog::Hartstone) => of_policies(),
         // The replay of a run has the kernel's decisions.
-        "class" => if workload.handed.is_some() || workload.tasks.iter().all(|task| task.class.is_none()) { Honoured } else { Differs },
+        "class" => {
+            if workload.handed.is_some() || workload.tasks.iter().all(|task| task.class.is_none()) {
+                Honoured
+            } else {
+                Differs
+            }
+        }
         "load" => differs(system.load.is_some() && !workload.follows_load()),
         // A clock that is late is one of the simulated machine.
         "changes" => {

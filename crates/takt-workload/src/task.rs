@@ -324,7 +324,8 @@ impl RawTask {
         }
         if let Some((of_kernel, _)) = self.class {
             let abort = self.on_abort.map(|(rule, _)| rule);
-            class::conflicts(of_kernel, per_job, abort).for_each(|(key, message, label, hint)| refuse(key, message, label, hint));
+            class::conflicts(of_kernel, per_job, abort)
+                .for_each(|(key, message, label, hint)| refuse(key, message, label, hint));
         }
         if self.on_exit.is_some() && per_job {
             refuse(

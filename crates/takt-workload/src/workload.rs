@@ -112,7 +112,8 @@ impl Workload {
 
     /// The domains of the file, with their names.
     pub fn own_domains(&self) -> impl Iterator<Item = (&Domain, &String)> {
-        let own = self.handed.as_ref().map_or(usize::MAX, |handed| if handed.one_policy { 0 } else { handed.own_domains });
+        let own =
+            self.handed.as_ref().map_or(usize::MAX, |handed| if handed.one_policy { 0 } else { handed.own_domains });
         self.system.domains.iter().zip(&self.domains).take(own)
     }
 

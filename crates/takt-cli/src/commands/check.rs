@@ -79,8 +79,7 @@ fn check_online(workload: &Workload, of_kernel: &[String], args: &Args, out: &mu
     let judged = |verdict| beside(in_scenario(named(verdict, workload), workload), of_kernel);
     let verdict = judged(online::verdict(&workload.system));
     let report = control::report(&workload.system);
-    let parts: Vec<Verdict> =
-        online::of_domains(&workload.system).into_iter().map(judged).collect();
+    let parts: Vec<Verdict> = online::of_domains(&workload.system).into_iter().map(judged).collect();
     let no = verdict.schedulable == online::Answer::No;
     let homes = placement::placement(&workload.system);
     let refused: Vec<Home> = homes.iter().filter(|home| !home.fits).cloned().collect();

@@ -221,7 +221,8 @@ fn kernel(workload: &Workload, task: TaskId) -> Result<Option<KernelTask>, Failu
     if class != Class::Other && !takt_linux::rt::rt_allowed() {
         let name = &workload.tasks[task.index()].name;
         let message = format!("the `class` of task `{name}` is a real-time class, which this user may not use here");
-        let fix = "run as root, or: setcap cap_sys_nice=ep $(command -v takt); see `takt doctor`; or write `class: other`";
+        let fix =
+            "run as root, or: setcap cap_sys_nice=ep $(command -v takt); see `takt doctor`; or write `class: other`";
         return Err(Failure::machine(Code::MissingCapability, message, fix));
     }
     let affinity = workload.handed.as_ref().and_then(|handed| handed.affinities[task.index()]);

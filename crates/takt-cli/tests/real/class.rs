@@ -109,8 +109,7 @@ fn late_jobs_are_aborted_by_signal_at_once() {
                     ["run", "w.yaml", "--duration", "950ms", "--mechanism", mechanism, "--trace", "t.jsonl", "--json"];
                 let run = room.takt(&args).json();
                 let lines = |file: &str| room.text(file).lines().count() as u64;
-                let [released, aborted, late] =
-                    ["released", "aborted", "late_signals"].map(|key| of(&run, 0, key));
+                let [released, aborted, late] = ["released", "aborted", "late_signals"].map(|key| of(&run, 0, key));
                 println!("{mechanism}: {released} released, {aborted} aborted, {} signals received", lines("aborts"));
                 assert_eq!((released, aborted), (5, 5), "{mechanism}: {run}");
                 // The program ends each job before the release of the next one, though Takt has nothing dispatched then.
@@ -134,9 +133,7 @@ fn a_run_with_classes_replays() {
             let event = "- {name: after, class: other, event: {after: fair}, deadline: 20ms, cmd: exec takt burn --runtime 1ms}\n";
             let records = replayed(&format!("policy: edf\ntasks:\n{}{event}", tasks.concat()));
             let completed = |wanted: u32| {
-                let is = |kind: &RecordKind| {
-                    matches!(kind, RecordKind::Finish { task, outcome: Outcome::Completed, .. } if task.0 == wanted)
-                };
+                let is = |kind: &RecordKind| matches!(kind, RecordKind::Finish { task, outcome: Outcome::Completed, .. } if task.0 == wanted);
                 count(&records, is)
             };
             let completed = [0, 1, 2, 3].map(completed);
@@ -171,7 +168,9 @@ fn a_killed_run_leaves_no_task_of_a_class() {
         for mechanism in mechanisms() {
             let class = if takt_linux::rt::rt_allowed() { "deadline" } else { "other" };
             let tasks = [
-                format!("- {{name: a, class: {class}, cmd: 'touch here; exec takt burn --runtime 3ms', period: 20ms, runtime: 5ms}}\n"),
+                format!(
+                    "- {{name: a, class: {class}, cmd: 'touch here; exec takt burn --runtime 3ms', period: 20ms, runtime: 5ms}}\n"
+                ),
                 "- {name: b, class: other, cmd: exec takt burn, releases: [0ms]}\n".to_owned(),
                 "- {name: own, cmd: exec takt burn --runtime 3ms, period: 20ms, runtime: 5ms}\n".to_owned(),
             ];

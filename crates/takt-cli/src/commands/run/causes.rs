@@ -39,11 +39,7 @@ fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
     let cpus = machine.len() as i64;
     if let Some(stolen) = report.stolen.filter(|stolen| stolen.ns() > hundredth * cpus) {
         let part = percent(stolen, report.length.ns() * cpus);
-        found.push(format!(
-            "the host of this machine took {} of CPU {} away (steal), {part}",
-            short(stolen),
-            machine
-        ));
+        found.push(format!("the host of this machine took {} of CPU {} away (steal), {part}", short(stolen), machine));
     }
     // The kernel lets its own tasks wait by design.
     let waited = workload.tasks.iter().zip(&report.waited).filter(|(task, _)| task.class.is_none());
