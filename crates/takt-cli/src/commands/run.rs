@@ -34,9 +34,9 @@ pub(crate) struct Args {
     /// How processes are stopped and started
     #[arg(long, value_enum, default_value_t = MechanismName::Auto)]
     mechanism: MechanismName,
-    /// Scheduling class of Takt's own scheduler thread
-    #[arg(long, value_enum, default_value_t = ClassName::Fifo)]
-    scheduler_class: ClassName,
+    /// Scheduling class of Takt's own scheduler thread; by default fifo, and deadline beside tasks with `class: deadline`
+    #[arg(long, value_enum)]
+    scheduler_class: Option<ClassName>,
     /// Run although `takt run` ignores keys of the file that would change outcomes; they become warnings
     #[arg(long)]
     allow_differences: bool,
@@ -181,8 +181,13 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         directory: workload.settings.directory.clone(),
         scheduler_cpus: workload.settings.scheduler_cpus,
         scheduler_class: match args.scheduler_class {
-            ClassName::Fifo => takt_exec::SchedulerClass::Fifo,
-            ClassName::Deadline => takt_exec::SchedulerClass::Deadline,
+            Some(ClassName::Fifo) => takt_exec::SchedulerClass::Fifo,
+            Some(ClassName::Deadline) => takt_exec::SchedulerClass::Deadline,
+            // Such tasks run before all other classes.
+            None if workload.tasks.iter().any(|task| task.class == Some(takt_workload::Class::Deadline)) => {
+                takt_exec::SchedulerClass::Deadline
+            }
+            None => takt_exec::SchedulerClass::Fifo,
         },
         init_timeout: workload.settings.init_timeout,
         realtime,

@@ -36,7 +36,9 @@ pub(super) fn misses(trace: &Trace, group: &[usize], stolen: impl Fn(Interval) -
     let late = united(of_group.map(|r| (r.record.at, r.applied)).filter(|(at, applied)| at < applied).collect());
     let missed = jobs().filter_map(|job| {
         let finish = end(job.finish.map(|(at, _)| at));
-        let deadline = job.deadline.filter(|deadline| *deadline < finish)?;
+        // A job that ends at its deadline meets it.
+        let misses = |deadline: &Time| *deadline < finish || (*deadline == finish && job.finish.is_none());
+        let deadline = job.deadline.filter(misses)?;
         let period = busy[busy.partition_point(|(from, _)| *from <= job.release) - 1];
         // What is recorded after its end did not delay the job.
         let period = (period.0, finish.min(period.1));
