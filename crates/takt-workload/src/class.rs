@@ -22,7 +22,7 @@ const WORDS: [(&str, Class); 3] = [("deadline", Class::Deadline), ("fifo", Class
 pub(crate) fn read(reader: &mut Reader, value: &Node) -> Option<Class> {
     let text = reader.scalar(value, "class", "`deadline`, `fifo`, `fifo=PRIORITY` or `other`")?;
     let Some(priority) = text.strip_prefix("fifo=") else {
-        return reader.choice(value, "class", &WORDS);
+        return reader.hinted("`fifo=20` is SCHED_FIFO of priority 20", |reader| reader.choice(value, "class", &WORDS));
     };
     let known = priority.parse().ok().filter(|priority| (1..=HIGHEST).contains(priority));
     if known.is_none() {

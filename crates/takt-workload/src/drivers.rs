@@ -307,6 +307,7 @@ mod tests {
             (tasks("changes: [{at: 1s, task: a, block: yes}]", "runtime: 1ms"), vec![], vec![yes("changes")]),
             (tasks("changes: [{at: 1s, task: a, period: 5ms}]", "runtime: 1ms"), vec![], vec![]),
             (tasks("changes: [{at: 1s, task: a, skew: 1ms}]", "runtime: 1ms"), vec![], vec![]),
+            (tasks("", "runtime: 1ms, class: other"), vec![yes("class")], vec![]),
             (tasks("", "steps: [run 1ms, set-period 20ms]"), vec![], vec![]),
             (
                 tasks(
