@@ -14,6 +14,7 @@ pub(crate) fn settings(policy: &PolicySpec) -> String {
 /// The header of a trace of this workload.
 pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Header {
     let (system, policy) = (&workload.system, workload.policy());
+    let own_domains = workload.handed.as_ref().map_or(usize::MAX, |handed| handed.own_domains);
     let label = |(info, task): (&takt_workload::TaskInfo, &Task)| TaskLabel {
         name: info.name.clone(),
         partition: info.partition.map(|p| workload.partitions[p].clone()),
@@ -36,7 +37,8 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         kernel_cpus: workload.handed.as_ref().map_or(CpuSet::EMPTY, |handed| handed.cpus),
         tasks: workload.tasks.iter().zip(&system.tasks).map(label).collect(),
         resources: workload.resources.clone(),
-        domains: workload.own_domains().map(domain).collect(),
+        // Records of switches name domains by number, also where the file has one policy.
+        domains: system.domains.iter().zip(&workload.domains).take(own_domains).map(domain).collect(),
         alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),
         duration,

@@ -83,10 +83,15 @@ impl Header {
         name.cloned().unwrap_or_else(|| format!("resource {}", resource.0))
     }
 
-    /// What the CPUs of a place are called.
+    /// The name of a place for people.
     #[must_use]
     pub(crate) fn place_title(&self, set: &CpuSet) -> String {
-        if set.is_subset(&self.kernel_cpus) { "kernel".to_owned() } else { names::cpus_title(set) }
+        if self.is_of_kernel(set) { "kernel".to_owned() } else { names::cpus_title(set) }
+    }
+
+    /// Whether a place is an imaginary CPU.
+    pub(crate) fn is_of_kernel(&self, set: &CpuSet) -> bool {
+        !set.is_disjoint(&self.kernel_cpus)
     }
 
     /// One name per task, no two alike: the task's name, with its number (`camera#3`) where names repeat.

@@ -101,7 +101,7 @@ impl Workload {
         self.handed = Some(Box::new(Handed { cpus, affinities, own_domains, one_policy }));
     }
 
-    /// The part of the workload that Takt schedules: without the tasks of the kernel's classes. What they release is an event from outside.
+    /// The part of the workload that Takt schedules: without the tasks of the kernel's classes. Jobs that they release are released by events from outside.
     /// O(size of the workload).
     #[must_use]
     pub fn without_classes(&self) -> Workload {

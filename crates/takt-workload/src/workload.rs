@@ -36,7 +36,7 @@ pub struct Workload {
     pub scenario: Scenario,
     /// Everything else.
     pub settings: Settings,
-    /// What became of the tasks of the kernel's classes, once they were handed over ([`Workload::hand_over`]).
+    /// The tasks of the kernel's classes, after [`Workload::hand_over`].
     pub handed: Option<Box<Handed>>,
     /// What is legal but suspicious, in the order of the file.
     pub warnings: Vec<Diagnostic>,

@@ -105,6 +105,9 @@ fn check_online(workload: &Workload, of_kernel: &[String], args: &Args, out: &mu
             "hyperperiod_ns": verdict.hyperperiod.map(Span::ns), "tasks": bounds.collect::<Vec<_>>(),
         });
         let mut object = object;
+        if !of_kernel.is_empty() {
+            object["of_kernel"] = of_kernel.into();
+        }
         if let Some(report) = &report {
             object["control"] = control_json(workload, report);
         }
@@ -128,9 +131,6 @@ fn check_online(workload: &Workload, of_kernel: &[String], args: &Args, out: &mu
                        "test": v.test, "kind": v.kind.to_string(), "reason": v.reason})
             };
             object["domains"] = named.map(part).collect();
-        }
-        if !of_kernel.is_empty() {
-            object["of_kernel"] = of_kernel.into();
         }
         object["aborts"] = aborts::json(workload);
         writeln!(out, "{object}")?;

@@ -131,7 +131,10 @@ fn a_run_with_classes_replays() {
                 task("late", "12ms", "class: other, period: 40ms, deadline: 10ms, runtime: 8ms"),
             ];
             let event = "- {name: after, class: other, event: {after: fair}, deadline: 20ms, cmd: exec takt burn --runtime 1ms}\n";
-            let records = replayed(&format!("policy: edf\ntasks:\n{}{event}", tasks.concat()));
+            let head =
+                "policy: edf\ncpus: 0\nchanges: [{at: 500ms, policy: rm}, {at: 600ms, task: fair, share: 20%}]\n";
+            let records = replayed(&format!("{head}tasks:\n{}{event}", tasks.concat()));
+            assert_eq!(count(&records, |kind| matches!(kind, RecordKind::Switch { .. })), 1);
             let completed = |wanted: u32| {
                 let is = |kind: &RecordKind| matches!(kind, RecordKind::Finish { task, outcome: Outcome::Completed, .. } if task.0 == wanted);
                 count(&records, is)

@@ -40,7 +40,7 @@ pub(super) fn misses(trace: &Trace, group: &[usize], stolen: impl Fn(Interval) -
         let misses = |deadline: &Time| *deadline < finish || (*deadline == finish && job.finish.is_none());
         let deadline = job.deadline.filter(misses)?;
         let period = busy[busy.partition_point(|(from, _)| *from <= job.release) - 1];
-        // What is recorded after its end did not delay the job.
+        // Records after the end of the job did not delay it.
         let period = (period.0, finish.min(period.1));
         let recorded = within(&late, period) + stolen(period);
         Some(Miss { tardiness: finish - deadline, recorded })

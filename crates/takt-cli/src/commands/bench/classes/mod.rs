@@ -52,7 +52,7 @@ const STRESS: usize = 2;
 /// The lowest priority of a rate-monotonic order in the class FIFO.
 const LOWEST: usize = 10;
 
-/// What schedules the set.
+/// The scheduler of the set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Takt,
