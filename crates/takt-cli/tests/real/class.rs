@@ -145,6 +145,39 @@ fn a_run_with_classes_replays() {
     });
 }
 
+/// Replacements are thawed at their first jobs, and threads of a task of a class are no business of dispatch by priority.
+#[test]
+fn processes_of_a_class_are_replaced_as_others() {
+    on_cpus(|| {
+        if !has_real_time() {
+            return;
+        }
+        for mechanism in mechanisms() {
+            let job = "- {name: job, class: other, spawn: per-job, cmd: exec takt burn --runtime 2ms --jobs 1, period: 100ms}\n";
+            let again = "- {name: again, class: fifo=30, on_exit: restart, cmd: exec takt burn --runtime 2ms --jobs 3, period: 50ms}\n";
+            let several =
+                "- {name: several, class: other, cmd: 'sleep 100 & while :; do takt done; done', period: 100ms}\n";
+            let own = task("own", "2ms", "period: 20ms, runtime: 2ms");
+            let head = "policy: edf\ncpus: 0\ndispatch: priority\ntasks:\n";
+            let room = Room::with(&format!("{head}{own}{job}{again}{several}"));
+            attempts(5, || {
+                let args =
+                    ["run", "w.yaml", "--duration", "1s", "--mechanism", mechanism, "--trace", "t.jsonl", "--json"];
+                let run = room.takt(&args).json();
+                assert_eq!([1, 3].map(|task| of(&run, task, "released")), [10, 10], "{mechanism}: {run}");
+                // A process that ends between two jobs costs none, and one in a job uncounts it.
+                ensure(of(&run, 2, "restarts") >= 4, || format!("{mechanism}: {run}"))?;
+                let completed = [0, 1, 2, 3].map(|task| of(&run, task, "completed"));
+                println!("{mechanism}: completed {completed:?}");
+                let least = [50, 9, 12, 9];
+                ensure((0..4).all(|task| completed[task] >= least[task]), || format!("{mechanism}: {run}"))?;
+                assert!(!run["notes"].to_string().contains("by freezing"), "{mechanism}: {run}");
+                room.check("t.jsonl", "w.yaml")
+            });
+        }
+    });
+}
+
 #[test]
 fn nothing_starts_without_admission() {
     on_cpus(|| {
