@@ -1,5 +1,6 @@
 //! What a trace says of its workload.
 
+use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Domain, PolicySpec, Task};
 use takt_core::time::Span;
 use takt_trace::{DomainLabel, Header, TaskLabel};
@@ -12,11 +13,13 @@ pub(crate) fn settings(policy: &PolicySpec) -> String {
 
 /// The header of a trace of this workload.
 pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Header {
-    let system = &workload.system;
+    let (system, policy) = (&workload.system, workload.policy());
+    let own_domains = workload.handed.as_ref().map_or(usize::MAX, |handed| handed.own_domains);
     let label = |(info, task): (&takt_workload::TaskInfo, &Task)| TaskLabel {
         name: info.name.clone(),
         partition: info.partition.map(|p| workload.partitions[p].clone()),
         pid: None,
+        class: info.class.filter(|_| workload.handed.is_some()).map(|class| class.to_string()),
         completion: (task.arrival == Arrival::Activated).then_some(task.completion),
     };
     let domain = |(domain, name): (&Domain, &String)| DomainLabel {
@@ -26,14 +29,16 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
     Header {
         source: source.into(),
         workload: workload.source.name.clone(),
-        policy: system.policy.profile.name.into(),
-        settings: settings(&system.policy),
-        scope: system.policy.scope.name().into(),
+        policy: policy.profile.name.into(),
+        settings: settings(policy),
+        scope: policy.scope.name().into(),
         seed: system.seed,
         places: system.places(),
+        kernel_cpus: workload.handed.as_ref().map_or(CpuSet::EMPTY, |handed| handed.cpus),
         tasks: workload.tasks.iter().zip(&system.tasks).map(label).collect(),
         resources: workload.resources.clone(),
-        domains: system.domains.iter().zip(&workload.domains).map(domain).collect(),
+        // Records of switches name domains by number, also where the file has one policy.
+        domains: system.domains.iter().zip(&workload.domains).take(own_domains).map(domain).collect(),
         alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),
         window_lengths: system.windows.iter().map(|w| w.length).collect(),
         duration,

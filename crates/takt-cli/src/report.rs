@@ -11,7 +11,7 @@ use takt_core::model::{Domain, Hosts, PolicySpec};
 use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
 use takt_core::utility::UNIT;
-use takt_workload::Workload;
+use takt_workload::{Class, TaskInfo, Workload};
 
 /// The key of the tasks' entries.
 const TASKS: &str = "tasks";
@@ -84,6 +84,9 @@ impl Summary<'_> {
             "dispatches": c.dispatches, "preemptions": c.preemptions, "migrations": c.migrations,
             "response_ns": (self.responses[index].count() > 0).then(|| response(&self.responses[index])),
         });
+        if let Some(class) = task.class.filter(|_| self.workload.handed.is_some()) {
+            entry["class"] = class.to_string().into();
+        }
         if self.workload.is_released_by_events(index) {
             entry["lost"] = c.lost.into();
         }
@@ -98,11 +101,11 @@ impl Summary<'_> {
 
     /// The object without its tasks, which have an empty entry.
     fn json(&self, more: Value, notes: &[String]) -> Map<String, Value> {
-        let (system, totals) = (&self.workload.system, self.totals());
+        let (system, own, totals) = (&self.workload.system, self.workload.policy(), self.totals());
         // Where no task has jobs, nothing is said of jobs.
         let jobs = |count: u64| (!totals.jobless).then_some(count);
         let object = json!({
-            "policy": system.policy.profile.name, "scope": system.policy.scope.name(), "cpus": system.cpus.len(),
+            "policy": own.profile.name, "scope": own.scope.name(), "cpus": self.workload.machine().len(),
             "duration_ns": self.duration.ns(), "seed": system.seed,
             "jobs": {"released": jobs(totals.released), "completed": jobs(totals.completed), "met": jobs(totals.met),
                      "missed": jobs(totals.missed), "aborted": jobs(totals.aborted)},
@@ -126,15 +129,14 @@ impl Summary<'_> {
         if let Some(assigned) = self.workload.settings.priorities {
             object.insert("priorities".into(), json!({"rule": assigned.rule, "fallback": assigned.fallback}));
         }
-        if !system.domains.is_empty() {
-            let domains = system.domains.iter().zip(&self.workload.domains).map(domain);
-            object.insert("domains".into(), domains.collect());
+        if self.workload.own_domains().next().is_some() {
+            object.insert("domains".into(), self.workload.own_domains().map(domain).collect());
         }
         let refused = assignment::refused(self.workload);
         if !refused.is_empty() {
             object.insert("not_accepted".into(), assignment::refused_json(&refused, self.workload));
         }
-        let settings = settings(&system.policy);
+        let settings = settings(own);
         if !settings.is_empty() {
             let settings = settings.into_iter().map(|(name, value)| (name, Value::from(value)));
             object.insert("settings".into(), settings.collect());
@@ -163,22 +165,26 @@ impl Summary<'_> {
             ("utility", valued, true, Box::new(worth)),
         ];
         let columns: Vec<&Column<'_>> = columns.iter().filter(|(_, wanted, ..)| *wanted).collect();
-        let head = std::iter::once("task").chain(columns.iter().map(|(name, ..)| *name));
+        let classes = self.workload.handed.is_some();
+        let head =
+            std::iter::once("task").chain(classes.then_some("class")).chain(columns.iter().map(|(name, ..)| *name));
         let mut rows = vec![head.chain(["min", "mean", "p99", "max"]).map(Cell::from).collect::<Vec<_>>()];
-        let row = |name: &str, c: &Counts, h: Option<&Histogram>| {
+        let row = |name: &str, class: Option<Class>, c: &Counts, h: Option<&Histogram>| {
             let text = |(_, _, jobs, text): &&Column<'_>| if *jobs && c.jobless { "-".into() } else { text(c) };
             let counts = columns.iter().map(|column| Cell::from(text(column)));
             let times = match h.filter(|h| h.count() > 0) {
                 Some(h) => [h.min(), h.mean(), h.quantile(990), h.max()].map(Cell::Measured),
                 None => ["-"; 4].map(Cell::from),
             };
-            std::iter::once(Cell::from(name)).chain(counts).chain(times).collect::<Vec<_>>()
+            let class = class.map_or_else(|| "-".to_owned(), |class| class.to_string());
+            let class = classes.then(|| Cell::from(class));
+            std::iter::once(Cell::from(name)).chain(class).chain(counts).chain(times).collect::<Vec<_>>()
         };
         for ((task, c), h) in self.workload.tasks.iter().zip(self.counts).zip(self.responses) {
-            rows.push(row(&task.name, c, Some(h)));
+            rows.push(row(&task.name, task.class, c, Some(h)));
         }
         if self.counts.len() > 1 {
-            rows.push(row("all", &totals, None));
+            rows.push(row("all", None, &totals, None));
         }
         table(out, &rows)?;
         writeln!(
@@ -196,7 +202,7 @@ impl Summary<'_> {
                 "utility: accrued {accrued} of {most} (AUR {aur}); deadlines met {met} of {released} (DSR {dsr})"
             )?;
         }
-        for (domain, name) in self.workload.system.domains.iter().zip(&self.workload.domains) {
+        for (domain, name) in self.workload.own_domains() {
             writeln!(out, "domain {name}: CPU {}, {}", domain.cpus, policy(&domain.policy))?;
         }
         assignment::warn(&assignment::refused(self.workload), self.workload, out)?;
@@ -206,6 +212,14 @@ impl Summary<'_> {
     /// Notes and warnings about the counts, each a line.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
+        let of_kernel = |task: &TaskInfo| task.class.map(|class| format!("{} ({class})", task.name));
+        let of_kernel: Vec<String> = self.workload.tasks.iter().filter_map(of_kernel).collect();
+        if self.workload.handed.is_some() {
+            remarks.push(format!(
+                "note: the kernel scheduled {}; Takt released their jobs, and a dispatch of theirs is a release",
+                of_kernel.join(", ")
+            ));
+        }
         for (task, c) in self.workload.tasks.iter().zip(self.counts) {
             let name = &task.name;
             if c.overruns > 0 {

@@ -147,6 +147,36 @@ mod real {
     }
 
     #[test]
+    fn classes_judges_every_miss() {
+        on_cpus(|| {
+            let Some(json) = bench(&["classes"]) else { return };
+            for (set, jobs) in json["results"]["sets"].as_array().unwrap().iter().zip([123, 178]) {
+                let variants = set["variants"].as_array().unwrap();
+                let names: Vec<_> = variants.iter().map(|v| v["name"].as_str().unwrap()).collect();
+                assert_eq!(names, ["takt_p_edf", "deadline", "fifo_rm", "other"]);
+                for variant in variants {
+                    let round = &variant["rounds"][0];
+                    let misses = round["misses"].as_array().unwrap();
+                    // 600 ms of the periods of the set, whatever schedules it.
+                    assert_eq!(
+                        (round["jobs"].as_u64(), round["missed"].as_u64()),
+                        (Some(jobs), Some(misses.len() as u64))
+                    );
+                    let unexplained = misses.iter().filter(|miss| miss["explained"] == false).count() as u64;
+                    assert_eq!(variant["unexplained"].as_u64(), Some(unexplained));
+                    for miss in misses {
+                        let [tardiness, recorded] =
+                            ["tardiness_ns", "recorded_ns"].map(|key| miss[key].as_i64().unwrap());
+                        assert_eq!(miss["explained"], tardiness <= recorded, "{miss}");
+                    }
+                }
+                // Beside two busy processes, the fair class gives the set a part of its CPU that is too small for it.
+                assert!(variants[3]["unexplained"].as_u64() > Some(0), "{set}");
+            }
+        });
+    }
+
+    #[test]
     fn deadline_sees_the_kernel_throttle() {
         on_cpus(|| {
             let Some(json) = bench(&["deadline"]) else { return };

@@ -7,7 +7,7 @@ pub const MAX_CPUS: usize = if cfg!(target_pointer_width = "64") { 1024 } else {
 const WORDS: usize = MAX_CPUS / 64;
 
 /// A set of CPU numbers below [`MAX_CPUS`]. Copying and comparing cost a constant 128 bytes, or 8.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CpuSet([u64; WORDS]);
 
 impl CpuSet {

@@ -28,7 +28,7 @@ mod thread;
 #[cfg(test)]
 mod virtual_machine;
 
-pub use plan::{Cause, Dispatch, EventSource, Hooks, Observer, Plan, Process, Reaction, SchedulerClass};
+pub use plan::{Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Plan, Process, Reaction, SchedulerClass};
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]
 pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {

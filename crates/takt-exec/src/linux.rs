@@ -17,7 +17,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{System, TaskId};
 use takt_core::record::JobId;
 use takt_core::time::Span;
-use takt_linux::rt::Class;
+use takt_linux::rt::{self, Class};
 use takt_linux::{
     Group, JobEnds, Mechanism, Output, PartitionHandle, SharedPage, SpawnSpec, Tracepoints, Unavailable, disturbance,
     protocol, timer,
@@ -257,7 +257,14 @@ impl Children {
         self.tracepoints[task.index()].is_some()
     }
 
-    fn try_spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> io::Result<i32> {
+    /// Starts a process. The inner result is the kernel's refusal of its class, if the kernel is to schedule the process.
+    fn try_spawn(
+        &mut self,
+        task: TaskId,
+        group: Group,
+        incarnation: Incarnation,
+        class: Class,
+    ) -> io::Result<io::Result<i32>> {
         let (index, process) = (task.index(), &self.plan.processes[task.index()]);
         let mut spec = SpawnSpec::shell(&process.cmd)?;
         if let Some(directory) = &self.plan.directory {
@@ -270,7 +277,9 @@ impl Children {
             None if self.plan.output_to_stderr => spec.stdout = Output::Fd(stderr.as_fd()),
             None => {}
         }
-        spec.class = class;
+        let of_kernel = process.kernel.is_some_and(|kernel| kernel.class == class);
+        // Its class is a step of its own, so that a refusal has its own message.
+        spec.class = if of_kernel { Class::Other } else { class };
         // So that a command finds `takt burn` and `takt done` wherever this program was started from.
         if let Some(own) = std::env::current_exe().ok().as_deref().and_then(|exe| exe.parent()) {
             let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
@@ -305,6 +314,11 @@ impl Children {
             spec.pass_fds.push((descriptor, descriptor.as_raw_fd()));
         }
         let spawned = self.mechanism.spawn(group, &spec)?;
+        if of_kernel && let Err(refusal) = rt::set_class(spawned, class) {
+            // It is frozen, and has run nothing.
+            let _ = self.mechanism.kill(group);
+            return Ok(Err(refusal));
+        }
         if let Some(points) = &self.tracepoints[index] {
             let ends = JobEnds::open(points, spawned)?;
             ends.register(&self.epoll, completion_data(task, incarnation))?;
@@ -313,7 +327,7 @@ impl Children {
         if !self.replaceable[index] {
             self.page_files[index] = None;
         }
-        Ok(spawned)
+        Ok(Ok(spawned))
     }
 }
 
@@ -324,7 +338,9 @@ impl Processes for Children {
     }
     fn spawn(&mut self, task: TaskId, group: Group, incarnation: Incarnation, class: Class) -> Result<i32, Error> {
         let spawned = self.try_spawn(task, group, incarnation, class);
-        spawned.what(format!("cannot start {}", self.plan.processes[task.index()].name))
+        let name = || self.plan.processes[task.index()].name.clone();
+        let spawned = spawned.what(format!("cannot start {}", name()))?;
+        spawned.map_err(|source| Error::ClassRefused { name: name(), class, source })
     }
     fn fetch(&self, task: TaskId, pid: i32) -> Option<OwnedFd> {
         match &self.continues[task.index()] {

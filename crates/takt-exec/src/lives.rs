@@ -134,7 +134,7 @@ impl<P: Processes> Lives<P> {
             Life::Initialising => Class::Idle,
             // The process does not wait at the end of its initialisation. It must not keep the CPU from this thread, which then stops it.
             _ if !self.begun && self.initialises_observed(task) => Class::Other,
-            _ => self.plan.class(),
+            _ => self.plan.class(task),
         };
         let pid = self.processes.spawn(task, known.home.group, known.incarnation, class)?;
         self.tasks_by_pid.insert(pid, task);
@@ -193,7 +193,7 @@ impl<P: Processes> Lives<P> {
     fn initialised(&mut self, task: TaskId) {
         let group = self.tasks[task.index()].home.group;
         let frozen = self.processes.stop(group);
-        self.processes.set_class(group, self.plan.class());
+        self.processes.set_class(group, self.plan.class(task));
         let observed = self.plan.processes[task.index()].observed.is_some();
         let known = &mut self.tasks[task.index()];
         (known.life, known.init_limit) = (Life::Alive, None);
@@ -262,7 +262,7 @@ impl<P: Processes> Lives<P> {
             let group = known.home.group;
             self.processes.stop(group).what("cannot end the initialisation")?;
             if self.initialises_observed(task) {
-                self.processes.set_class(group, self.plan.class());
+                self.processes.set_class(group, self.plan.class(task));
             }
         }
         Ok(())
@@ -398,7 +398,7 @@ impl<P: Processes> Lives<P> {
             self.next_look = index + 1;
             let (known, process) = (&mut self.tasks[index], &self.plan.processes[index]);
             let pid = known.pid.filter(|pid| self.tasks_by_pid.contains_key(pid));
-            let (Life::Alive, false) = (known.life, process.per_job) else { continue };
+            let (Life::Alive, false, None) = (known.life, process.per_job, process.kernel) else { continue };
             let group = known.home.group;
             // Without the process that was started, a process that it has started may be left.
             let several = match self.processes.threads(group) {
@@ -489,7 +489,8 @@ impl<P: Processes> Drop for Lives<P> {
 }
 
 /// Makes the groups: one partition per `fifo` partition, and one per task where tasks are placed one by one.
-pub(crate) fn homes(system: &System, groups: &mut impl Groups) -> io::Result<Vec<Home>> {
+/// `present` are the CPUs that are there.
+pub(crate) fn homes(system: &System, plan: &Plan, present: &CpuSet, groups: &mut impl Groups) -> io::Result<Vec<Home>> {
     let mut homes: Vec<Option<Home>> = vec![None; system.tasks.len()];
     for (index, partition) in system.partitions.iter().enumerate() {
         let mut sets: Vec<CpuSet> = Vec::new();
@@ -513,15 +514,21 @@ pub(crate) fn homes(system: &System, groups: &mut impl Groups) -> io::Result<Vec
             }
         }
     }
-    let rest = homes.into_iter().zip(&system.tasks);
-    rest.map(|(home, task)| match home {
-        Some(home) => Ok(home),
-        None => own_partition(groups, &task.affinity.intersection(&system.cpus)),
+    let rest = homes.into_iter().zip(&system.tasks).zip(&plan.processes);
+    rest.map(|((home, task), process)| match (home, process.kernel) {
+        (Some(home), _) => Ok(home),
+        // It stays there.
+        (None, Some(kernel)) => single(groups, &kernel.cpus.unwrap_or(*present), false),
+        (None, None) => own_partition(groups, &task.affinity.intersection(&system.cpus)),
     })
     .collect()
 }
 
 fn own_partition(groups: &mut impl Groups, cpus: &CpuSet) -> io::Result<Home> {
-    let partition = groups.add(cpus, 1, cpus.len() > 1)?;
+    single(groups, cpus, cpus.len() > 1)
+}
+
+fn single(groups: &mut impl Groups, cpus: &CpuSet, moves: bool) -> io::Result<Home> {
+    let partition = groups.add(cpus, 1, moves)?;
     Ok(Home { group: Group { partition, index: 0 }, partition })
 }

@@ -66,14 +66,33 @@ impl Plan {
         tasks.filter(move |((task, process), _)| replaced(task, process)).map(|(_, id)| id)
     }
 
+    /// The CPUs of the system on which Takt schedules: without imaginary ones.
+    pub(crate) fn own_cpus(&self, system: &System) -> CpuSet {
+        let of_kernel = system.tasks.iter().zip(&self.processes).filter(|(_, process)| process.kernel.is_some());
+        of_kernel.fold(system.cpus, |own, (task, _)| own.difference(&task.affinity))
+    }
+
+    /// All real CPUs of the run, of those that are there.
+    pub(crate) fn cpus(&self, system: &System, present: &CpuSet) -> CpuSet {
+        let of_kernel = self.processes.iter().filter_map(|process| process.kernel);
+        of_kernel.fold(self.own_cpus(system), |all, kernel| all.union(&kernel.cpus.unwrap_or(*present)))
+    }
+
+    /// Whether a process is in the class `SCHED_DEADLINE`, which runs before the scheduler.
+    pub(crate) fn outranks_scheduler(&self) -> bool {
+        let class = |process: &Process| process.kernel.map(|kernel| kernel.class);
+        self.processes.iter().any(|process| matches!(class(process), Some(Class::Deadline { .. })))
+    }
+
     /// Whether processes can be started while others are scheduled.
     pub(crate) fn starts_processes(&self, system: &System) -> bool {
         self.replaceable(system).next().is_some()
     }
 
-    /// Scheduling class of the processes.
-    pub(crate) fn class(&self) -> Class {
+    /// Scheduling class of the process of a task.
+    pub(crate) fn class(&self, task: TaskId) -> Class {
         match self.dispatch {
+            _ if let Some(kernel) = self.processes[task.index()].kernel => kernel.class,
             Dispatch::Priority => Class::Fifo(HIGHEST),
             Dispatch::Freeze if self.realtime => Class::Fifo(PROCESS_PRIORITY),
             Dispatch::Freeze => Class::Other,
@@ -140,6 +159,8 @@ pub struct Process {
     pub event: Option<EventSource>,
     /// Its jobs are real-time segments of the program, which otherwise runs as an ordinary process.
     pub segments: bool,
+    /// For a task that the kernel schedules. It has an imaginary CPU of the system for itself.
+    pub kernel: Option<KernelTask>,
 }
 
 impl Process {
@@ -180,6 +201,15 @@ impl fmt::Display for Cause {
             Cause::Overrun => "overrun",
         })
     }
+}
+
+/// How the kernel schedules the process of a task. The executive neither freezes nor binds the process during the schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KernelTask {
+    /// The class of its process.
+    pub class: Class,
+    /// The CPUs on which it may run; `None` is all CPUs that are there.
+    pub cpus: Option<CpuSet>,
 }
 
 /// A source of events outside the schedule. A process receives the descriptor of its source, unless that is a signal: the environment

@@ -12,6 +12,7 @@ use takt_core::stats::{Counts, Histogram};
 use takt_core::time::Span;
 use takt_core::work::Work;
 use takt_linux::Unavailable;
+use takt_linux::rt::Class;
 #[cfg(doc)]
 use takt_linux::{Mechanism, disturbance};
 
@@ -56,6 +57,16 @@ pub enum Error {
         /// The source.
         name: String,
         /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The kernel has refused a scheduling class to the process of a task.
+    #[error("the kernel refuses its class to the process of task `{name}`: {source}")]
+    ClassRefused {
+        /// The task.
+        name: String,
+        /// The class.
+        class: Class,
+        /// The kernel's answer.
         source: io::Error,
     },
     /// The operating system refused something.

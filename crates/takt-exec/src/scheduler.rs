@@ -91,11 +91,13 @@ pub(crate) struct Slot<R> {
     /// The kernel reports the ends of its jobs.
     pub(crate) observed: Option<Observed>,
     /// Its jobs have a CPU-time budget, so its CPU time is measured.
-    pub(crate) budgeted: bool,
+    pub(crate) metered: bool,
     /// Its jobs are segments of its program.
     pub(crate) segments: Option<Terms>,
     /// A reaction follows when a job exceeds its runtime, so its CPU time is measured, too.
     pub(crate) limited: bool,
+    /// For a task that the kernel schedules.
+    pub(crate) kernel: Option<OfKernel>,
 }
 
 /// Ends of jobs that the kernel reports.
@@ -112,6 +114,14 @@ impl Observed {
         let stops = of == JobEnd::Sleep && actuator.stops_as_sleep();
         Observed { since: if stops { Span::MAX } else { Span::ZERO }, stops }
     }
+}
+
+/// A process that the kernel schedules. It is thawed at its first dispatch, and then not frozen before its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfKernel {
+    thawed: bool,
+    /// Its class has the parameters of its jobs, which the program cannot change.
+    fixed: bool,
 }
 
 /// The requests of a program through its page ([`takt_abi`]).
@@ -171,8 +181,8 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) causes: Causes,
     /// By task: its partition in a window table.
     pub(crate) partitions: Vec<Option<PartitionId>>,
-    /// The scheduling class of the processes.
-    pub(crate) class: Class,
+    /// By task: the scheduling class of its process.
+    pub(crate) classes: Vec<Class>,
 }
 
 /// The part of the scheduler in a reaction.
@@ -312,7 +322,7 @@ impl<A: Actuator> Scheduler<A> {
             meters: vec![Meter::default(); n],
             refused: vec![None; n],
             repeat: Time::MAX,
-            metered: setup.slots.iter().any(|slot| slot.budgeted),
+            metered: setup.slots.iter().any(|slot| slot.metered && slot.kernel.is_none()),
             next_call: Time::ZERO,
             stop: false,
             results: Results {
@@ -438,7 +448,7 @@ impl<A: Actuator> Scheduler<A> {
         let Results { lateness, effort, failures, first_failure } = results;
         let StepSink { responses, mut most, dropped, .. } = sink;
         // Of a task that is not measured only the time is known for which it had a CPU.
-        most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.budgeted).for_each(|(most, _)| *most = None);
+        most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.metered).for_each(|(most, _)| *most = None);
         Outcome {
             engine: setup.engine,
             responses,
@@ -522,6 +532,10 @@ impl<A: Actuator> Scheduler<A> {
             Some(Kind::Yield) => Some(Input::Yield { task }),
             Some(Kind::Lock) => resource().map(|resource| Input::Lock { task, resource }),
             Some(Kind::Unlock) => resource().map(|resource| Input::Unlock { task, resource }),
+            // The process has a reservation of the kernel, which Takt does not change.
+            Some(Kind::SetPeriod | Kind::SetDeadline | Kind::SetRuntime) if slot.kernel.is_some_and(|k| k.fixed) => {
+                return self.setup.answer(task, Status::Refused);
+            }
             Some(Kind::SetPeriod) => call(span().map(Call::Period)),
             Some(Kind::SetDeadline) => call(span().map(Call::Deadline)),
             Some(Kind::SetRuntime) => call(span().map(Call::Runtime)),
@@ -591,9 +605,10 @@ impl<A: Actuator> Scheduler<A> {
                         continue;
                     }
                     slot.program = if resume.is_some() { Program::Waiting } else { Program::New };
+                    slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
                     slot.asked = initial_request(&self.setup.actuator, task, slot.program);
                     slot.resume = resume.map_or(Resume::Unknown, Resume::Here);
-                    if slot.budgeted || slot.limited {
+                    if slot.metered || slot.limited {
                         self.meters[task.index()].base = self.setup.actuator.cpu_time(slot.group).unwrap_or_default();
                     }
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
@@ -885,7 +900,8 @@ impl<A: Actuator> Scheduler<A> {
         for index in 0..self.slots().len() {
             let task = TaskId(index as u32);
             let thawed = self.setup.levels.as_ref().is_some_and(|levels| levels.is_thawed(task));
-            if thawed || self.setup.engine.place_of(task).is_some() || self.refused[index].is_some() {
+            let runs = thawed || self.slots()[index].kernel.is_some();
+            if runs || self.setup.engine.place_of(task).is_some() || self.refused[index].is_some() {
                 // All processes are killed next. One that cannot be stopped only delays that.
                 let _ = self.setup.freeze(task);
             }
@@ -944,16 +960,19 @@ impl<A: Actuator> Setup<A> {
                 resume: resume.map_or(Resume::Unknown, Resume::Here),
                 abort_signal: process.abort_signal,
                 observed: process.observed.map(|of| Observed::new(of, &actuator)),
-                budgeted: engine.meters(task),
+                metered: engine.meters(task),
                 segments: process.segments.then(|| Terms::of(&engine, task)),
                 limited: process.on_overrun.is_some() && !process.per_job,
+                kernel: process
+                    .kernel
+                    .map(|kernel| OfKernel { thawed: false, fixed: matches!(kernel.class, Class::Deadline { .. }) }),
             }
         };
         Setup {
             slots: plan.processes.iter().zip((0..).map(TaskId)).map(slot).collect(),
             levels: (plan.dispatch == Dispatch::Priority).then(|| Levels::new(plan.processes.len())),
             partitions: partitions(engine.system()),
-            class: plan.class(),
+            classes: (0..plan.processes.len() as u32).map(|task| plan.class(TaskId(task))).collect(),
             reactions: plan.processes.iter().map(|process| CAUSES.map(|cause| Response::new(process, cause))).collect(),
             causes: Causes::new(plan, records_of(plan.processes.len())),
             replaceable: plan.replaceable(engine.system()).collect(),
@@ -988,11 +1007,16 @@ impl<A: Actuator> Setup<A> {
             }
         }
         for task in asking.drain(..) {
-            let asked = &mut slots[task.index()].asked;
-            let Some(Awaited::Step(kind)) = asked.waits_for else { continue };
+            let Some(Awaited::Step(kind)) = slots[task.index()].asked.waits_for else { continue };
             if kind == Kind::Statistics {
-                actuator.tell(task, statistics(engine, task));
+                let mut statistics = statistics(engine, task);
+                if slots[task.index()].kernel.is_some() {
+                    // Its budget is one without end, for the measurement.
+                    statistics.budget = takt_abi::NEVER;
+                }
+                actuator.tell(task, statistics);
             }
+            let asked = &mut slots[task.index()].asked;
             asked.waits_for = None;
             actuator.answer(task, asked.number, Status::Done);
         }
@@ -1008,7 +1032,30 @@ impl<A: Actuator> Setup<A> {
 
     /// Keeps a task off its CPU.
     fn stop(&mut self, task: TaskId) -> io::Result<()> {
-        if self.is_preempted(task) { Ok(()) } else { self.freeze(task) }
+        match self.slots[task.index()].kernel {
+            Some(_) => self.report_abort(task),
+            None if self.is_preempted(task) => Ok(()),
+            None => self.freeze(task),
+        }
+    }
+
+    /// The process of a task that the kernel schedules is not stopped, so it learns at once that its job was aborted.
+    fn report_abort(&mut self, task: TaskId) -> io::Result<()> {
+        let slot = &self.slots[task.index()];
+        let Program::At { job, notified: false } = slot.program else { return Ok(()) };
+        if self.engine.job(task).is_some_and(|present| present.number == job) || self.engine.at(task) != Some(job) {
+            return Ok(());
+        }
+        let (group, signal) = (slot.group, slot.abort_signal);
+        if slot.asked.waits_for == Some(Awaited::Resource) {
+            self.answer(task, Status::Aborted);
+        }
+        if let Some(signal) = signal {
+            self.actuator.abort(task, job);
+            self.actuator.signal(group, signal)?;
+        }
+        self.slots[task.index()].program = Program::At { job, notified: true };
+        Ok(())
     }
 
     fn freeze(&mut self, task: TaskId) -> io::Result<()> {
@@ -1066,14 +1113,14 @@ impl<A: Actuator> Setup<A> {
         }
         let Setup { engine, actuator, slots, .. } = self;
         let slot = &mut slots[task.index()];
-        if slot.budgeted || slot.limited {
+        if slot.metered || slot.limited {
             let job = engine.job(task).map(|job| (job.number, work == Activity::Handler));
             let meter = &mut meters[task.index()];
             if meter.of != job || work == Activity::Handler {
                 *meter = Meter { of: job, base: actuator.cpu_time(slot.group).unwrap_or_default() };
             }
         }
-        if let Some(cpus) = cpus {
+        if let Some(cpus) = cpus.filter(|_| slot.kernel.is_none()) {
             actuator.assign(slot.partition, cpus)?;
         }
         let begins = |job| Program::At { job, notified: false };
@@ -1118,6 +1165,13 @@ impl<A: Actuator> Setup<A> {
             }
         }
         let group = slot.group;
+        if let Some(kernel) = &mut slot.kernel {
+            if !kernel.thawed {
+                actuator.start(group)?;
+                kernel.thawed = true;
+            }
+            return Ok(());
+        }
         self.raise(task)?;
         let Setup { actuator, levels, .. } = self;
         let Some(levels) = levels else { return if runs { Ok(()) } else { actuator.start(group) } };

@@ -30,12 +30,12 @@ impl<A: Actuator> Setup<A> {
 
     /// The process waits for the dispatch of its segment, frozen and in the class of the schedule.
     pub(crate) fn enter_segment(&mut self, task: TaskId) -> io::Result<()> {
-        let Setup { actuator, slots, class, .. } = self;
+        let Setup { actuator, slots, classes, .. } = self;
         let slot = &slots[task.index()];
         actuator.stop(slot.group)?;
-        match class {
+        match classes[task.index()] {
             Class::Other => Ok(()),
-            class => actuator.set_leader_class(slot.group, *class),
+            class => actuator.set_leader_class(slot.group, class),
         }
     }
 

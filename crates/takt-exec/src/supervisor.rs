@@ -77,11 +77,11 @@ fn unheard() -> &'static AtomicBool {
 struct StayAway(Option<CpuSet>);
 
 impl StayAway {
-    fn from(plan: &Plan, system: &System) -> StayAway {
+    fn from(plan: &Plan, system: &System, cpus: &CpuSet) -> StayAway {
         // A process that is started later would inherit the restriction.
         let spawns = plan.starts_processes(system);
         let allowed = takt_linux::rt::affinity(0).ok().filter(|_| !spawns);
-        let others = allowed.map(|all| all.difference(&system.cpus)).filter(|others| !others.is_empty());
+        let others = allowed.map(|all| all.difference(cpus)).filter(|others| !others.is_empty());
         let moved = others.is_some_and(|others| takt_linux::rt::set_affinity(0, &others).is_ok());
         StayAway(allowed.filter(|_| moved))
     }
@@ -157,12 +157,13 @@ impl Supervisor {
         let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open };
         let mut mechanism = open(plan.mechanism, &id)?;
         let present = mechanism.cpus();
-        if !system.cpus.is_subset(&present) {
-            let missing = Box::new(system.cpus.difference(&present));
+        let cpus = plan.cpus(system, &present);
+        if !cpus.is_subset(&present) {
+            let missing = Box::new(cpus.difference(&present));
             return Err(Error::NoSuchCpu { missing, present: Box::new(present) });
         }
-        *lock = Some(CpuLock::acquire(&id, &system.cpus, &plan.name, plan.share_cpus).map_err(Error::CpuInUse)?);
-        let homes = homes(system, &mut mechanism).what("cannot create the groups of the processes")?;
+        *lock = Some(CpuLock::acquire(&id, &cpus, &plan.name, plan.share_cpus).map_err(Error::CpuInUse)?);
+        let homes = homes(system, &plan, &present, &mut mechanism).what("cannot create the groups of the processes")?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).what("epoll")?;
         let control = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).what("eventfd")?;
@@ -227,7 +228,9 @@ impl Supervisor {
         let (mut inbox, scheduler_inbox) = RingBuffer::new(4 * n + 16);
         let (scheduler_outbox, mut outbox) = RingBuffer::new(RING + 16 * n);
         let (start, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let single = (system.cpus.len() == 1).then_some(system.cpus);
+        let (cpus, own) = (self.plan.cpus(&system, &self.mechanism.cpus()), self.plan.own_cpus(&system));
+        // Beside processes that run before it, the scheduler runs on the CPU that they leave.
+        let single = (own.len() == 1 && !self.plan.outranks_scheduler()).then_some(own);
         let acts = Acts {
             mechanism: self.mechanism.clone(),
             pages: self.lives.processes.pages(),
@@ -250,7 +253,7 @@ impl Supervisor {
         self.lives.send(&mut inbox);
         let mut observer = Watched::new(observer);
         self.lives.begin();
-        let stolen_before = disturbance::stolen(&system.cpus);
+        let stolen_before = disturbance::stolen(&cpus);
         // Memory is locked only now: a fork of locked memory would copy it.
         let locked = takt_linux::rt::lock_memory();
         let thread: JoinHandle<io::Result<(Outcome, &'static str)>> = std::thread::Builder::new()
@@ -264,7 +267,7 @@ impl Supervisor {
         let startup = began.elapsed();
         let pids: Vec<Option<i32>> = self.lives.tasks.iter().map(|task| task.pid).collect();
         observer.call(|o| o.started(start, &pids));
-        let away = StayAway::from(&self.plan, &system);
+        let away = StayAway::from(&self.plan, &system, &cpus);
         let mut stopping = self.signals.stop();
         if stopping {
             // Asked to stop while it was still starting processes.
@@ -292,7 +295,7 @@ impl Supervisor {
         }
         drop(away);
         let joined = thread.join();
-        let stolen = disturbance::stolen(&system.cpus);
+        let stolen = disturbance::stolen(&cpus);
         self.reactions.close();
         let destroyed = self.lives.close();
         let destroyed = destroyed.and(self.end_commands());

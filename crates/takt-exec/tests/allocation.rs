@@ -269,6 +269,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         output: None,
         event: None,
         segments: false,
+        kernel: None,
     };
     let registry = takt_core::policy::Registry::standard();
     let engine = takt_core::engine::Engine::with_registry(workload.system, registry).unwrap();

@@ -20,7 +20,7 @@ pub enum Class {
     /// `SCHED_FIFO` with a priority from 1 (low) to 99.
     Fifo(u8),
     /// `SCHED_DEADLINE`: `runtime` within `deadline` in every `period`. The kernel refuses it to a thread that is
-    /// not allowed on all CPUs of its root domain.
+    /// not allowed on all CPUs of its root domain. Threads and processes that it starts are in the ordinary class.
     Deadline {
         /// Reserved CPU time.
         runtime: Span,
@@ -45,6 +45,8 @@ pub fn set_class(thread: i32, class: Class) -> io::Result<()> {
         }
         Class::Deadline { runtime, deadline, period } => SchedAttr {
             policy: libc::SCHED_DEADLINE as u32,
+            // Otherwise the kernel refuses its forks, those of a shell before `exec` included.
+            flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
             runtime: runtime.ns() as u64,
             deadline: deadline.ns() as u64,
             period: period.ns() as u64,

@@ -10,6 +10,7 @@ use crate::out::Out;
 use crate::{Footer, Header, Stamped, Writer, names};
 use std::collections::BTreeMap;
 use std::io;
+use takt_core::cpus::CpuSet;
 use takt_core::model::TaskId;
 use takt_core::record::{JobId, Outcome, Place, RecordKind, StopReason};
 use takt_core::time::Time;
@@ -60,7 +61,8 @@ impl JobTable {
         out.text(&COLUMNS.join(","));
         out.text("\n");
         let tasks = header.labels().iter().map(|l| quoted(l)).collect();
-        let places = header.places.iter().map(|p| quoted(&p.to_string())).collect();
+        let text = |p: &CpuSet| if header.is_of_kernel(p) { "kernel".to_owned() } else { quoted(&p.to_string()) };
+        let places = header.places.iter().map(text).collect();
         Ok(JobTable { out, tasks, places, open: BTreeMap::new() })
     }
 

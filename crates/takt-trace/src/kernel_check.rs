@@ -50,8 +50,10 @@ pub fn compare(trace: &Trace, switches: &Switches, tolerance: Span, busy: bool) 
         let given: Vec<_> = line.intervals.iter().filter(|i| i.task.index() == index).copied().collect();
         let ran: Vec<_> = switches.intervals.iter().filter(|i| Some(i.pid) == task.pid).copied().collect();
         let side = Side { trace, line: &line, label: &label, tolerance, given: &given, ran: &ran };
-        let outside = side.outside(&mut result.findings);
-        if task.pid.is_some() {
+        // The trace says nothing of when the kernel runs its own tasks.
+        let of_kernel = task.class.is_some();
+        let outside = if of_kernel { Span::ZERO } else { side.outside(&mut result.findings) };
+        if task.pid.is_some() && !of_kernel {
             side.place(&mut result.findings);
             if busy {
                 side.idle(&mut result.findings);

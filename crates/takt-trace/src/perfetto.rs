@@ -101,7 +101,9 @@ impl Perfetto {
         let mut p = Perfetto {
             out: Out::new(out),
             tasks: header.labels().into_iter().zip(&header.tasks).map(state).collect(),
-            cpus: header.places.iter().map(|p| p.iter().map(|c| c as u32).collect()).collect(),
+            cpus: (header.places.iter())
+                .map(|p| p.difference(&header.kernel_cpus).iter().map(|c| c as u32).collect())
+                .collect(),
             rounds: header.places.iter().map(|p| (names::cpus_title(p), false)).collect(),
             process,
             processes: groups.len() as u64,
@@ -180,8 +182,12 @@ impl Perfetto {
     fn preamble(&mut self, header: &Header) {
         let task_names: Vec<(u64, String)> =
             (0..self.tasks.len()).map(|t| (self.task_name(t), self.tasks[t].name.clone())).collect();
-        let place_names: Vec<(u64, String)> =
-            header.places.iter().zip(0..).map(|(set, p)| (self.place_name(Place(p)), names::cpus_title(set))).collect();
+        let place_names: Vec<(u64, String)> = header
+            .places
+            .iter()
+            .zip(0..)
+            .map(|(set, p)| (self.place_name(Place(p)), header.place_title(set)))
+            .collect();
         // One more than there are, for a window that the header does not know.
         let window_names: Vec<(u64, String)> = (0..=self.windows)
             .map(|w| (self.window_name(w), if w < self.windows { format!("window {w}") } else { "window".into() }))

@@ -224,6 +224,8 @@ struct HeaderJson {
     scope: String,
     seed: u64,
     places: Vec<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    kernel_cpus: String,
     tasks: Vec<TaskJson>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     resources: Vec<String>,
@@ -255,6 +257,8 @@ struct TaskJson {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    class: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     completion: Option<String>,
 }
 
@@ -263,6 +267,7 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         name: t.name.clone(),
         partition: t.partition.clone(),
         pid: t.pid,
+        class: t.class.clone(),
         completion: t.completion.map(|c| names::completion(c).into()),
     };
     let json = HeaderJson {
@@ -274,6 +279,7 @@ pub(crate) fn header_to_json(h: &Header) -> String {
         scope: h.scope.clone(),
         seed: h.seed,
         places: h.places.iter().map(CpuSet::to_string).collect(),
+        kernel_cpus: h.kernel_cpus.to_string(),
         tasks: h.tasks.iter().map(task).collect(),
         resources: h.resources.clone(),
         domains: h.domains.iter().map(|d| DomainJson { name: d.name.clone(), policy: d.policy.clone() }).collect(),
@@ -300,7 +306,7 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
     let task = |t: TaskJson| {
         let known = |word: &String| names::completion_from(word).ok_or_else(|| format!("`{word}` is no completion"));
         let completion = t.completion.as_ref().map(known).transpose()?;
-        Ok::<_, String>(TaskLabel { name: t.name, partition: t.partition, pid: t.pid, completion })
+        Ok::<_, String>(TaskLabel { name: t.name, partition: t.partition, pid: t.pid, class: t.class, completion })
     };
     Ok(Header {
         source: h.source,
@@ -310,6 +316,7 @@ pub(crate) fn header_from_json(text: &str) -> Result<Header, String> {
         scope: h.scope,
         seed: h.seed,
         places: h.places.iter().map(place).collect::<Result<_, _>>()?,
+        kernel_cpus: place(&h.kernel_cpus)?,
         tasks: h.tasks.into_iter().map(task).collect::<Result<_, _>>()?,
         resources: h.resources,
         domains: h.domains.into_iter().map(|d| DomainLabel { name: d.name, policy: d.policy }).collect(),

@@ -24,6 +24,8 @@ pub struct Header {
     pub seed: u64,
     /// The CPU sets that records name by index ([`takt_core::model::System::places`]); no set twice.
     pub places: Vec<CpuSet>,
+    /// The imaginary CPUs of tasks that the kernel schedules: such a task is on its own from the release of a job to the end.
+    pub kernel_cpus: CpuSet,
     /// The tasks that records name by index.
     pub tasks: Vec<TaskLabel>,
     /// Names of the shared resources that records name by number; empty when nobody knows them.
@@ -51,6 +53,8 @@ pub struct TaskLabel {
     pub partition: Option<String>,
     /// Its process, in a real run.
     pub pid: Option<u32>,
+    /// The class of the kernel that schedules its process in a real run, as the workload has it; `None` if Takt does.
+    pub class: Option<String>,
     /// Of a process of a window table, how the end of its jobs is known: each of its releases is an activation, and a job is what
     /// one completion signal ends. `None` where each release is a job.
     pub completion: Option<Completion>,
@@ -77,6 +81,17 @@ impl Header {
     pub fn resource(&self, resource: ResourceId) -> String {
         let name = self.resources.get(usize::from(resource.0)).filter(|name| !name.is_empty());
         name.cloned().unwrap_or_else(|| format!("resource {}", resource.0))
+    }
+
+    /// The name of a place for people.
+    #[must_use]
+    pub(crate) fn place_title(&self, set: &CpuSet) -> String {
+        if self.is_of_kernel(set) { "kernel".to_owned() } else { names::cpus_title(set) }
+    }
+
+    /// Whether a place is an imaginary CPU.
+    pub(crate) fn is_of_kernel(&self, set: &CpuSet) -> bool {
+        !set.is_disjoint(&self.kernel_cpus)
     }
 
     /// One name per task, no two alike: the task's name, with its number (`camera#3`) where names repeat.

@@ -249,6 +249,7 @@ fn write_tasks(out: &mut String, workload: &Workload) {
     for i in 0..workload.tasks.len() {
         // A name is what a reader looks for in a list of tasks, so it is always there.
         let home = workload.system.domains.iter().position(|d| d.tasks.iter().any(|t| t.index() == i));
+        let home = home.filter(|_| workload.tasks[i].class.is_none());
         let room = home.map_or(&workload.system.cpus, |home| &workload.system.domains[home].cpus);
         write_task(out, workload, i, "", Some((room, home.map(|home| workload.domains[home].as_str()))));
     }
@@ -314,6 +315,7 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
             fields.push(("cpu", task.affinity.to_string()));
         }
     }
+    fields.extend(info.class.map(|class| ("class", class.to_string())));
     if info.init {
         fields.push(("init", "yes".to_owned()));
     }

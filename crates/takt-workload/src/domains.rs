@@ -222,6 +222,10 @@ impl Domains {
         (domains, self.list.into_iter().map(|d| d.name).collect())
     }
 
+    pub(crate) fn has_some(&self) -> bool {
+        !self.list.is_empty()
+    }
+
     pub(crate) fn get(&self, index: usize) -> &Domain {
         &self.list[index]
     }

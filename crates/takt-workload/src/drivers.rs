@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 72] = [
+const TABLE: [(&str, Use, Use); 73] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -114,6 +114,7 @@ const TABLE: [(&str, Use, Use); 72] = [
     ("spawn", OtherSide, Honoured),
     ("output", OtherSide, Honoured),
     ("domain", Honoured, Honoured),
+    ("class", Depends, Honoured),
     ("copies", Honoured, Honoured),
 ];
 
@@ -135,6 +136,14 @@ fn conditional(workload: &Workload, key: &str) -> Use {
         "late" if system.late != Late::Continue => of_policies(),
         "backlog" if system.backlog == Backlog::Skip => of_policies(),
         "preset" if matches!(system.backlog, Backlog::Chronos | Backlog::Hartstone) => of_policies(),
+        // The replay of a run has the kernel's decisions.
+        "class" => {
+            if workload.handed.is_some() || workload.tasks.iter().all(|task| task.class.is_none()) {
+                Honoured
+            } else {
+                Differs
+            }
+        }
         "load" => differs(system.load.is_some() && !workload.follows_load()),
         // A clock that is late is one of the simulated machine.
         "changes" => {
@@ -166,6 +175,10 @@ fn reasons(key: &str) -> (String, String) {
         "event" => (
             "its `releases` or `spread` are events of a simulation, and no source has events in a run",
             "add a source, such as `udp` or `signal`, or write the releases beside `event`",
+        ),
+        "class" => (
+            "Linux schedules this task, and a simulation has no Linux",
+            "use `takt run`, or remove the key, so that the policy schedules the task",
         ),
         _ => ("a real program is not blocked from outside", "remove the `block` and `wake`, or use `takt sim`"),
     };
@@ -305,6 +318,7 @@ mod tests {
             (tasks("changes: [{at: 1s, task: a, block: yes}]", "runtime: 1ms"), vec![], vec![yes("changes")]),
             (tasks("changes: [{at: 1s, task: a, period: 5ms}]", "runtime: 1ms"), vec![], vec![]),
             (tasks("changes: [{at: 1s, task: a, skew: 1ms}]", "runtime: 1ms"), vec![], vec![]),
+            (tasks("", "runtime: 1ms, class: other"), vec![yes("class")], vec![]),
             (tasks("", "steps: [run 1ms, set-period 20ms]"), vec![], vec![]),
             (
                 tasks(

@@ -1,5 +1,6 @@
 //! What a workload says of the process of a task.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use takt_core::model::{Completion, OnAbort, OnExit};
@@ -33,6 +34,28 @@ pub enum Reaction {
     Stop,
 }
 
+/// A scheduling class of the kernel to which a task is handed: the kernel schedules its process, and Takt releases its jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// `SCHED_DEADLINE` with the task's runtime, deadline and period.
+    Deadline,
+    /// `SCHED_FIFO` with this priority.
+    Fifo(u8),
+    /// `SCHED_OTHER`, the fair class.
+    Other,
+}
+
+/// As the file takes it.
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Class::Deadline => f.write_str("deadline"),
+            Class::Fifo(priority) => write!(f, "fifo={priority}"),
+            Class::Other => f.write_str("other"),
+        }
+    }
+}
+
 /// What the engine need not know of a task.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct TaskInfo {
@@ -64,6 +87,8 @@ pub struct TaskInfo {
     pub output: Option<PathBuf>,
     /// The source of its events in a run, for a task with `event`. The system has those of `after`.
     pub event: Option<EventSource>,
+    /// The class of the kernel that schedules its process in a run; `None` if Takt does.
+    pub class: Option<Class>,
     /// CPU frequency in megahertz that it asks for; power policies use it.
     pub frequency_mhz: Option<f64>,
 }

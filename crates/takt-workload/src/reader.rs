@@ -15,7 +15,7 @@ use takt_core::model::{Arrival, TaskId};
 use takt_core::time::Span;
 
 /// Keys whose places a reader keeps, since they may be reported.
-pub(crate) const PLACED: [&str; 7] = ["late", "backlog", "preset", "load", "changes", "frequency", "event"];
+pub(crate) const PLACED: [&str; 8] = ["late", "backlog", "preset", "load", "changes", "frequency", "event", "class"];
 
 /// Which bare numbers a duration key takes.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::policy::policy_name;
 use crate::reader::Reader;
 use crate::text::{clipped, cpus_text};
 use crate::value::ratio_text;
-use crate::{Workload, task};
+use crate::{Workload, kernel, task};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Arrival, Backlog, Invalid, Locking, PolicySpec, Step, System, Task, TaskId};
 use takt_core::policy::Build;
@@ -33,6 +33,12 @@ pub(crate) fn whole(reader: &mut Reader, root: &Node, workload: &Workload, heads
 /// Whether the policy takes the system. The rules of this crate are finer than the engine's and name a place; a rule of a policy
 /// alone is found here, by building it.
 pub(crate) fn buildable(workload: &Workload, policy: &Place) -> Result<(), Diagnostic> {
+    if workload.has_classes() && workload.handed.is_none() {
+        kernel::can_hand_over(workload)?;
+        let mut handed = workload.clone();
+        handed.hand_over();
+        return buildable(&handed, policy);
+    }
     let system = &workload.system;
     let fault =
         |at: &Place, why: &dyn std::fmt::Display| Err(Diagnostic::error(Code::UnsuitablePolicy, at, why.to_string()));

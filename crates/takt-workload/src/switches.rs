@@ -227,10 +227,12 @@ fn takes_over(
 ) -> Option<()> {
     let system = &workload.system;
     let domain = domain.map(usize::from);
-    let (cpus, tasks) = match domain {
+    let (cpus, mut tasks): (_, Vec<TaskId>) = match domain {
         Some(index) => (system.domains[index].cpus, system.domains[index].tasks.clone()),
         None => (system.cpus, (0..system.tasks.len() as u32).map(TaskId).collect()),
     };
+    // The kernel schedules the others.
+    tasks.retain(|task| workload.tasks[task.index()].class.is_none());
     let whose = match domain {
         Some(index) => format!("the domain `{}`", clipped(&workload.domains[index])),
         None => "the machine".to_owned(),

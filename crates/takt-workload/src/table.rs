@@ -340,7 +340,7 @@ impl Table {
 
 /// Keys of a process, and of a partition that is one process. Its CPUs are those of its slices.
 fn process_keys() -> impl Iterator<Item = &'static str> {
-    task::KEYS.into_iter().filter(|key| !["name", "cpu", "domain"].contains(key))
+    task::KEYS.into_iter().filter(|key| !["name", "cpu", "domain", "class"].contains(key))
 }
 
 /// A name that can also be a directory's: the executive may make one per partition.

@@ -7,7 +7,7 @@ use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
-use crate::{EventSource, Observed, Spawn, TaskInfo, calls, events, reactions, servers, steps, utility};
+use crate::{Class, EventSource, Observed, Spawn, TaskInfo, calls, class, events, reactions, servers, steps, utility};
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;
@@ -26,8 +26,8 @@ const ON_EXIT: [(&str, OnExit); 3] = [("end", OnExit::End), ("restart", OnExit::
 
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
-/// All keys of a task. Processes have them, too, but for `cpu` and `domain`.
-pub(crate) const KEYS: [&str; 32] = [
+/// All keys of a task. Processes have them, too, but for `cpu`, `domain` and `class`.
+pub(crate) const KEYS: [&str; 33] = [
     "name",
     "cmd",
     "period",
@@ -60,6 +60,7 @@ pub(crate) const KEYS: [&str; 32] = [
     "frequency",
     "cpu",
     "domain",
+    "class",
 ];
 
 /// Those that mean something only under an online policy.
@@ -100,6 +101,7 @@ pub(crate) struct RawTask {
     pub(crate) frequency: Option<f64>,
     pub(crate) cpus: Option<Box<(CpuSet, Place)>>,
     pub(crate) domain: Option<(String, Place)>,
+    pub(crate) class: Option<(Class, Place)>,
     pub(crate) budget: Option<Span>,
     pub(crate) jitter: Option<(Span, Place)>,
     period: Option<Span>,
@@ -156,6 +158,7 @@ impl RawTask {
             frequency: None,
             cpus: None,
             domain: None,
+            class: None,
             budget: None,
             jitter: None,
             period: None,
@@ -218,6 +221,7 @@ impl RawTask {
             "domain" => {
                 self.domain = reader.scalar(value, key, "the name of a domain").map(|d| (d.to_owned(), place()));
             }
+            "class" => self.class = class::read(reader, value).map(|class| (class, place())),
             "init" => self.init = reader.boolean(value, key).unwrap_or(false),
             "spawn" => self.spawn = reader.choice(value, key, &SPAWN).unwrap_or_default(),
             "completion" => self.completion = reader.choice(value, key, &COMPLETION),
@@ -348,6 +352,11 @@ impl RawTask {
             ),
             _ => {}
         }
+        if let Some((of_kernel, _)) = self.class {
+            let abort = self.on_abort.map(|(rule, _)| rule);
+            class::conflicts(of_kernel, per_job, abort)
+                .for_each(|(key, message, label, hint)| refuse(key, message, label, hint));
+        }
         if self.on_exit.is_some() && per_job {
             refuse(
                 "on_exit",
@@ -395,6 +404,7 @@ impl RawTask {
             ("completion", self.completion.is_some_and(|kind| kind != (Completion::Signal, None))),
             ("spawn", self.spawn == Spawn::PerJob),
             ("on_abort", self.on_abort.is_some_and(|(rule, _)| rule == OnAbort::Restart)),
+            ("class", self.class.is_some()),
         ];
         let other = begun_by_its_program.into_iter().find_map(|(key, is)| node.get(key).filter(|_| is && segments));
         if let Some(entry) = other {
@@ -478,6 +488,7 @@ impl RawTask {
             on_overrun: self.reactions.as_ref().and_then(|reactions| reactions.on_overrun.clone()),
             output: self.output.clone().map(Into::into),
             event: self.event.as_ref().and_then(|event| event.source.clone()),
+            class: self.class.as_ref().map(|(class, _)| *class),
             frequency_mhz: self.frequency,
         }
     }
@@ -499,6 +510,9 @@ impl RawTask {
         }
         if let (Some(utility), Some(place)) = (&task.utility, &self.utility) {
             utility::check(reader, utility, task.deadline, &clipped(name), place);
+        }
+        if let Some((Class::Deadline, place)) = &self.class {
+            class::check_deadline(reader, name, task, place);
         }
         let runtime = self.runtime.as_ref().map(|(_, key, place)| (*key, place));
         let deadline = self.deadline.as_ref().map(|(_, place)| place);

@@ -132,9 +132,12 @@ impl TaskList {
         // Each gives back its memory before the next one becomes a task.
         for listed in self.0 {
             let Listed { name, raw, copies } = &*listed;
-            let home = domains.and_then(|all| all.home(reader, raw, name));
-            let domain = domains.and_then(|all| Some(all.get(home?)));
-            match (domains, &raw.domain, raw.cpus.as_deref()) {
+            let of_kernel = raw.class.is_some();
+            let home = domains.and_then(|all| if of_kernel { Some(0) } else { all.home(reader, raw, name) });
+            let domain = domains.filter(|all| !of_kernel || all.has_some()).and_then(|all| Some(all.get(home?)));
+            match (domains.filter(|_| !of_kernel), &raw.domain, raw.cpus.as_deref()) {
+                // Its `domain` was refused already.
+                (None, Some(_), _) if of_kernel => {}
                 (None, Some((_, place)), _) => reader.push(
                     Diagnostic::error(
                         Code::MissingKey,
@@ -150,14 +153,14 @@ impl TaskList {
                 _ => {}
             }
             let policy = domain.map_or(policy, |domain| &domain.policy);
-            let room = domain.map_or(*machine, |domain| domain.cpus);
+            let room = domain.filter(|_| !of_kernel).map_or(*machine, |domain| domain.cpus);
             let affinity = raw.cpus.as_deref().map_or(room, |(set, _)| *set);
             let task = raw.task(affinity, raw.budget, true);
             if raw.sound {
                 raw.check(reader, name, &task);
             }
             // A value that could not be read would be reported a second time as missing.
-            if sound && (domains.is_none() || domain.is_some()) {
+            if sound && !of_kernel && (domains.is_none() || domain.is_some()) {
                 task::check_needs(reader, policy, &task, name, &raw.head);
             }
             if let (Some(copies), Execution::Series(entries)) = (copies, &task.program.execution) {

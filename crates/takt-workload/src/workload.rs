@@ -5,7 +5,8 @@ use crate::process::TaskInfo;
 use crate::settings::Settings;
 use crate::source::Source;
 use std::ops::Range;
-use takt_core::model::{Arrival, Completion, Execution, OnAbort, System, TaskId};
+use takt_core::cpus::CpuSet;
+use takt_core::model::{Arrival, Completion, Domain, Execution, OnAbort, PolicySpec, System, TaskId};
 use takt_core::scenario::Scenario;
 
 /// A workload, ready to be simulated or run.
@@ -35,8 +36,23 @@ pub struct Workload {
     pub scenario: Scenario,
     /// Everything else.
     pub settings: Settings,
+    /// The tasks of the kernel's classes, after [`Workload::hand_over`].
+    pub handed: Option<Box<Handed>>,
     /// What is legal but suspicious, in the order of the file.
     pub warnings: Vec<Diagnostic>,
+}
+
+/// Tasks that were handed to the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Handed {
+    /// Their imaginary CPUs, one for each task.
+    pub cpus: CpuSet,
+    /// By task: the real CPUs on which the kernel may run it; `None` for Takt's own tasks.
+    pub affinities: Vec<Option<CpuSet>>,
+    /// How many of the domains are Takt's own. They come first.
+    pub own_domains: usize,
+    /// The file has no domains, but one policy, which is now that of the only own domain.
+    pub one_policy: bool,
 }
 
 impl Workload {
@@ -55,6 +71,7 @@ impl Workload {
             key_places: Vec::new(),
             scenario: Scenario::default(),
             settings,
+            handed: None,
             warnings: Vec::new(),
         }
     }
@@ -70,6 +87,34 @@ impl Workload {
     #[must_use]
     pub fn named(&self, text: &str) -> String {
         named(text, |task| self.tasks.get(task).map(|info| info.name.as_str()))
+    }
+
+    /// Whether the kernel schedules some task.
+    #[must_use]
+    pub fn has_classes(&self) -> bool {
+        self.tasks.iter().any(|task| task.class.is_some())
+    }
+
+    /// The CPUs of the machine, without imaginary ones.
+    #[must_use]
+    pub fn machine(&self) -> CpuSet {
+        self.handed.as_ref().map_or(self.system.cpus, |handed| self.system.cpus.difference(&handed.cpus))
+    }
+
+    /// The policy of the file.
+    #[must_use]
+    pub fn policy(&self) -> &PolicySpec {
+        match &self.handed {
+            Some(handed) if handed.one_policy => &self.system.domains[0].policy,
+            _ => &self.system.policy,
+        }
+    }
+
+    /// The domains of the file, with their names.
+    pub fn own_domains(&self) -> impl Iterator<Item = (&Domain, &String)> {
+        let own =
+            self.handed.as_ref().map_or(usize::MAX, |handed| if handed.one_policy { 0 } else { handed.own_domains });
+        self.system.domains.iter().zip(&self.domains).take(own)
     }
 
     /// Whether jobs of this task are released by events.

@@ -18,7 +18,7 @@ use takt_core::input::Input as Change;
 use takt_core::model::{Domain, PartitionId, Task};
 use takt_core::time::Span;
 use takt_core::utility::Utility;
-use takt_workload::{Dispatch, Driver, Severity, Workload};
+use takt_workload::{Dispatch, Driver, Severity, TaskInfo, Workload};
 
 /// Validate a workload and say whether it is schedulable, and by which test
 #[derive(clap::Args, Debug)]
@@ -44,10 +44,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Ok(crate::outcome::Verdict::Done);
     }
     // The engine has the last word on whether the policy can work on this system at all.
-    crate::input::engine(workload.system.clone()).map_err(|e| super::sim::unsuitable(&workload, &e))?;
+    let mut handed = workload.clone();
+    handed.hand_over();
+    crate::input::engine(handed.system).map_err(|e| super::sim::unsuitable(&workload, &e))?;
     not_carried_out(&workload);
     if workload.system.windows.is_empty() {
-        check_online(&workload, args, &mut out)
+        let class = |task: &TaskInfo| task.class.map(|class| format!("{} ({class})", task.name));
+        let of_kernel: Vec<String> = workload.tasks.iter().filter_map(class).collect();
+        check_online(&workload.without_classes(), &of_kernel, args, &mut out)
     } else {
         if args.assignment {
             writeln!(out, "note: under a window table the windows say which partition has which CPU")?;
@@ -69,12 +73,13 @@ fn not_carried_out(workload: &Workload) {
     warn(&workload.source, &found);
 }
 
-fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outcome {
+/// `of_kernel` are the tasks of the kernel's classes, which the workload does not have any more.
+fn check_online(workload: &Workload, of_kernel: &[String], args: &Args, out: &mut impl Write) -> Outcome {
     let progress = Progress::busy("checking");
-    let verdict = in_scenario(named(online::verdict(&workload.system), workload), workload);
+    let judged = |verdict| beside(in_scenario(named(verdict, workload), workload), of_kernel);
+    let verdict = judged(online::verdict(&workload.system));
     let report = control::report(&workload.system);
-    let parts: Vec<Verdict> =
-        online::of_domains(&workload.system).into_iter().map(|v| in_scenario(named(v, workload), workload)).collect();
+    let parts: Vec<Verdict> = online::of_domains(&workload.system).into_iter().map(judged).collect();
     let no = verdict.schedulable == online::Answer::No;
     let homes = placement::placement(&workload.system);
     let refused: Vec<Home> = homes.iter().filter(|home| !home.fits).cloned().collect();
@@ -100,6 +105,9 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
             "hyperperiod_ns": verdict.hyperperiod.map(Span::ns), "tasks": bounds.collect::<Vec<_>>(),
         });
         let mut object = object;
+        if !of_kernel.is_empty() {
+            object["of_kernel"] = of_kernel.into();
+        }
         if let Some(report) = &report {
             object["control"] = control_json(workload, report);
         }
@@ -131,6 +139,9 @@ fn check_online(workload: &Workload, args: &Args, out: &mut impl Write) -> Outco
         let policy = takt_workload::policy_text(&system.policy);
         let tasks = several(system.tasks.len(), "task", "tasks");
         writeln!(out, "{}: {tasks}, policy {policy}, CPU {}", workload.source.name, system.cpus)?;
+        if !of_kernel.is_empty() {
+            writeln!(out, "note: the kernel schedules {}; this check leaves them out", of_kernel.join(", "))?;
+        }
         if let Some(taken) = of_steps(workload) {
             writeln!(out, "{taken}")?;
         }
@@ -266,6 +277,16 @@ fn in_scenario(verdict: Verdict, workload: &Workload) -> Verdict {
         [keys @ .., last] => format!("but that leaves out {} and {last}", keys.join(", ")),
     };
     let reason = format!("{}, {why}", verdict.reason);
+    let responses = vec![None; verdict.responses.len()];
+    Verdict { schedulable: online::Answer::Unknown, kind: verdict.kind.weakened(), reason, responses, ..verdict }
+}
+
+/// Tasks that the kernel schedules can delay the others on the same CPUs, by an unknown time.
+fn beside(verdict: Verdict, of_kernel: &[String]) -> Verdict {
+    if of_kernel.is_empty() || verdict.schedulable != online::Answer::Yes {
+        return verdict;
+    }
+    let reason = format!("{}, but that leaves out the tasks of the kernel's classes", verdict.reason);
     let responses = vec![None; verdict.responses.len()];
     Verdict { schedulable: online::Answer::Unknown, kind: verdict.kind.weakened(), reason, responses, ..verdict }
 }

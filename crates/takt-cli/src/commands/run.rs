@@ -16,8 +16,9 @@ use std::time::Duration;
 use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
 use takt_core::time::{Span, Time};
-use takt_exec::{Cause, Ended, EventSource, Observer, Plan, Process, Reaction, Report, TaskEnd};
+use takt_exec::{Cause, Ended, EventSource, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
 use takt_linux::leftovers;
+use takt_linux::rt::Class;
 use takt_linux::{Choice, JobEnd, Signal};
 use takt_trace::Stamped;
 use takt_workload::{Code, Dispatch, Driver, Observed, OnCrash, Realtime, Spawn, Workload};
@@ -33,9 +34,9 @@ pub(crate) struct Args {
     /// How processes are stopped and started
     #[arg(long, value_enum, default_value_t = MechanismName::Auto)]
     mechanism: MechanismName,
-    /// Scheduling class of Takt's own scheduler thread
-    #[arg(long, value_enum, default_value_t = ClassName::Fifo)]
-    scheduler_class: ClassName,
+    /// Scheduling class of Takt's own scheduler thread; by default fifo, and deadline beside tasks with `class: deadline`
+    #[arg(long, value_enum)]
+    scheduler_class: Option<ClassName>,
     /// Run although `takt run` ignores keys of the file that would change outcomes; they become warnings
     #[arg(long)]
     allow_differences: bool,
@@ -82,8 +83,10 @@ impl MechanismName {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let machine = takt_linux::rt::affinity(0).ok();
-    let workload = args.input.load(machine)?;
-    let (engine, plan) = plan(args, &workload)?;
+    let mut workload = args.input.load(machine)?;
+    let own = workload.without_classes();
+    workload.hand_over();
+    let (engine, plan) = plan(args, &workload, &own)?;
     files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
     ignored(&workload, Driver::Run, args.allow_differences)?;
     let (length, realtime) = (plan.duration, plan.realtime);
@@ -129,8 +132,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(if report.all_failed || stopped || strict { Verdict::No } else { Verdict::Done })
 }
 
-/// The engine, and the processes that it is to schedule.
-fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
+/// The engine, and the processes that it is to schedule. `own` is the part of the workload that the kernel does not schedule.
+fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Plan), Failure> {
     let mut processes = Vec::with_capacity(workload.tasks.len());
     for (task, id) in workload.tasks.iter().zip((0..).map(TaskId)) {
         let Some(cmd) = task.cmd.clone() else {
@@ -165,6 +168,7 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
                     takt_workload::EventSource::Segments => return None,
                 })
             }),
+            kernel: kernel(workload, id)?,
         });
     }
     let mut real = workload.clone();
@@ -177,7 +181,9 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
     // Invalid systems are the file's fault and not the machine's, so they are found before anything is tried on it.
     let engine = crate::input::engine(real.system.clone()).map_err(|e| unsuitable(workload, &e))?;
     // What is only simulated, such as a load, says nothing of the room that the real jobs leave.
-    let realtime = realtime(&real)?;
+    let mut own = own.clone();
+    own.clear_simulated();
+    let realtime = realtime(&own)?;
     let plan = Plan {
         name: workload.source.name.clone(),
         share_cpus: args.share_cpus,
@@ -186,8 +192,13 @@ fn plan(args: &Args, workload: &Workload) -> Result<(Engine, Plan), Failure> {
         directory: workload.settings.directory.clone(),
         scheduler_cpus: workload.settings.scheduler_cpus,
         scheduler_class: match args.scheduler_class {
-            ClassName::Fifo => takt_exec::SchedulerClass::Fifo,
-            ClassName::Deadline => takt_exec::SchedulerClass::Deadline,
+            Some(ClassName::Fifo) => takt_exec::SchedulerClass::Fifo,
+            Some(ClassName::Deadline) => takt_exec::SchedulerClass::Deadline,
+            // Such tasks run before all other classes.
+            None if workload.tasks.iter().any(|task| task.class == Some(takt_workload::Class::Deadline)) => {
+                takt_exec::SchedulerClass::Deadline
+            }
+            None => takt_exec::SchedulerClass::Fifo,
         },
         init_timeout: workload.settings.init_timeout,
         realtime,
@@ -217,6 +228,56 @@ fn reaction(reaction: &takt_workload::Reaction) -> Option<Reaction> {
         takt_workload::Reaction::Exec(command) => Some(Reaction::Command(command.clone())),
         takt_workload::Reaction::Stop => Some(Reaction::Stop),
     }
+}
+
+/// The class of the task's process, and its CPUs, if the kernel schedules it.
+fn kernel(workload: &Workload, task: TaskId) -> Result<Option<KernelTask>, Failure> {
+    let described = &workload.system.tasks[task.index()];
+    let class = match workload.tasks[task.index()].class {
+        None => return Ok(None),
+        Some(takt_workload::Class::Other) => Class::Other,
+        Some(takt_workload::Class::Fifo(priority)) => Class::Fifo(priority),
+        Some(takt_workload::Class::Deadline) => {
+            // The reader of the file has found both.
+            let (Some(runtime), Some(period)) = (described.runtime, described.arrival.period()) else {
+                return Ok(None);
+            };
+            Class::Deadline { runtime, deadline: described.deadline.unwrap_or(period), period }
+        }
+    };
+    if class != Class::Other && !takt_linux::rt::rt_allowed() {
+        let name = &workload.tasks[task.index()].name;
+        let message = format!("the `class` of task `{name}` is a real-time class, which this user may not use here");
+        let fix =
+            "run as root, or: setcap cap_sys_nice=ep $(command -v takt); see `takt doctor`; or write `class: other`";
+        return Err(Failure::machine(Code::MissingCapability, message, fix));
+    }
+    let affinity = workload.handed.as_ref().and_then(|handed| handed.affinities[task.index()]);
+    let cpus = affinity.filter(|_| !matches!(class, Class::Deadline { .. }));
+    Ok(Some(KernelTask { class, cpus }))
+}
+
+/// Why the kernel refuses a class to the process of a task, and the way out.
+fn class_refused(name: &str, class: Class, error: &io::Error) -> Failure {
+    use io::ErrorKind;
+    let deadline = matches!(class, Class::Deadline { .. });
+    let (reason, fix) = match error.kind() {
+        ErrorKind::ResourceBusy if deadline => (
+            "the reservations of SCHED_DEADLINE would exceed the part of the CPUs that the kernel admits",
+            "lower `runtime` or raise `period` of such tasks; `sysctl kernel.sched_rt_runtime_us` shows the part of each              `sched_rt_period_us`",
+        ),
+        ErrorKind::InvalidInput if deadline => (
+            "SCHED_DEADLINE does not take these parameters",
+            "choose a `period` between `sysctl kernel.sched_deadline_period_min_us` and `sched_deadline_period_max_us`",
+        ),
+        _ if deadline => (
+            "this user may not use SCHED_DEADLINE, or the process may not run on all CPUs of its root domain",
+            "run as root, without `taskset` and outside of cpusets; or use another class",
+        ),
+        _ => ("this user may not use a real-time class here", "run as root, or write `class: other`"),
+    };
+    let message = format!("the kernel refuses its class to the process of task `{name}` ({error}): {reason}");
+    Failure::machine(Code::MissingCapability, message, fix)
 }
 
 /// The signal of this name, which a file may use in `on_abort: signal=NAME`.
@@ -306,7 +367,7 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
             let other = || "change the CPU numbers in the file, or run it on a larger machine".to_owned();
             let fix = match workload.system.windows.is_empty() {
                 true if cpus.is_some() => "lower `--cpus`, or run it on a larger machine".to_owned(),
-                true => takt_workload::number_not_count(&workload.system.cpus).unwrap_or_else(other),
+                true => takt_workload::number_not_count(&workload.machine()).unwrap_or_else(other),
                 false => "change the `cpu` of the windows, or run it on a larger machine".to_owned(),
             };
             Failure::machine(Code::MissingCpu, format!("{}: {error}", workload.source.name), &fix)
@@ -324,6 +385,7 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
                 "make the pipe (`mkfifo`), pass the descriptor (`takt run … 7<&0`), or choose an address that is free";
             Failure::at(Code::UnreadableFile, workload, Some(task), error.to_string(), hint)
         }
+        E::ClassRefused { name, class, source } => class_refused(&name, class, &source),
         E::System { .. } => Failure::machine(Code::SystemError, error, "see `takt doctor`"),
         E::Scheduler(_) => Failure::status(101, Code::InternalFault, error),
     }
@@ -450,8 +512,7 @@ fn print(
     summary: &Summary<'_>,
     realtime: bool,
 ) -> io::Result<()> {
-    let system = &workload.system;
-    let policy = crate::report::policy(&system.policy);
+    let policy = crate::report::policy(workload.policy());
     let ended = match report.ended {
         Ended::Duration => String::new(),
         Ended::AllExited => ", all processes ended".to_owned(),
@@ -470,7 +531,10 @@ fn print(
     writeln!(
         out,
         "{}: policy {policy}, CPU {}, mechanism {}, ran {length}{ended}, seed {}\n",
-        workload.source.name, system.cpus, report.mechanism, system.seed
+        workload.source.name,
+        workload.machine(),
+        report.mechanism,
+        workload.system.seed
     )?;
     summary.print(out)?;
     let (late, effort) = (&report.lateness, &report.effort);
@@ -582,7 +646,7 @@ fn remarks(workload: &Workload, report: &Report, realtime: bool) -> Vec<String> 
     }
     remarks.extend(causes::of_misses(workload, report, realtime).into_iter().map(|why| format!("note: {why}")));
     if workload.settings.cpus_from_all {
-        remarks.push(format!("note: the file names no CPU by number; here that is CPU {}", workload.system.cpus));
+        remarks.push(format!("note: the file names no CPU by number; here that is CPU {}", workload.machine()));
     }
     remarks.extend(report.notes.iter().map(|note| format!("note: {note}")));
     remarks.extend((0..workload.tasks.len()).flat_map(|index| remarks_on_ends(workload, report, index)));

@@ -190,6 +190,7 @@ fn prepare(
         on_abort_matters(&workload.system)?;
     }
     if record.is_some() {
+        workload.hand_over();
         workload.clear_simulated();
     } else {
         workload.settle_simulation(args.on_abort.map(|rule| match rule {
@@ -231,14 +232,14 @@ fn heading(
     replay: Option<(&Path, &Replay)>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let system = &workload.system;
-    let (name, policy) = (&workload.source.name, crate::report::policy(&system.policy));
+    let (system, machine) = (&workload.system, workload.machine());
+    let (name, policy) = (&workload.source.name, crate::report::policy(workload.policy()));
     let verb = match replay {
         None => "simulated",
         Some((_, replay)) if replay.is_what_if() => "what-if replay of",
         Some(_) => "replayed",
     };
-    writeln!(out, "{name}: policy {policy}, CPU {}, {verb} {length}, seed {}", system.cpus, system.seed)?;
+    writeln!(out, "{name}: policy {policy}, CPU {machine}, {verb} {length}, seed {}", system.seed)?;
     if let Some((path, replay)) = replay.filter(|(_, replay)| replay.is_what_if()) {
         writeln!(
             out,

@@ -394,7 +394,8 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
     };
     let read = |prefix: &str| takt_workload::policy_from_text(&text(prefix)).ok();
     let policy = read(prefix).or_else(|| read(""));
-    let singles = header.places.iter().filter(|p| p.len() == 1).flat_map(|p| p.iter().collect::<Vec<_>>());
+    let own = |p: &&CpuSet| p.len() == 1 && p.is_disjoint(&header.kernel_cpus);
+    let singles = header.places.iter().filter(own).flat_map(|p| p.iter().collect::<Vec<_>>());
     let machine = singles.collect::<CpuSet>();
     // What `--cpus` makes is CPUs 0 to N-1; any other machine is the file's, or the real one.
     let count = u16::try_from(machine.len()).ok().filter(|n| *n > 0 && machine == CpuSet::first(usize::from(*n)));
@@ -436,6 +437,7 @@ fn workload_of(trace: &Trace, file: &Path) -> Result<Workload, Failure> {
         warn(&workload.source, &workload.warnings);
     }
     if header.source == "run" {
+        workload.hand_over();
         workload.clear_simulated();
     }
     if !alike(&workload) {

@@ -1,4 +1,5 @@
 mod children;
+mod class;
 mod clients;
 mod ends;
 mod events;

@@ -7,7 +7,7 @@ use std::fs;
 use takt_core::record::{Record, RecordKind};
 
 /// Runs a workload, replays it, and returns the records of the run after checking that the replay gave the same.
-fn replayed(text: &str) -> Vec<Record> {
+pub(super) fn replayed(text: &str) -> Vec<Record> {
     let room = Room::with(text);
     let args = ["--record", "r.steps", "--trace", "run.jsonl", "--json", "--allow-differences"];
     room.takt(&[&["run", "w.yaml", "--duration", "1s"][..], &args].concat()).expect(0);
@@ -21,7 +21,7 @@ fn replayed(text: &str) -> Vec<Record> {
     run
 }
 
-fn count(records: &[Record], wanted: impl Fn(&RecordKind) -> bool) -> usize {
+pub(super) fn count(records: &[Record], wanted: impl Fn(&RecordKind) -> bool) -> usize {
     records.iter().filter(|r| wanted(&r.kind)).count()
 }
 

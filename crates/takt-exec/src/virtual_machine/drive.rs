@@ -68,7 +68,7 @@ pub(crate) fn run(engine: Engine, plan: &Arc<Plan>, programs: &[Program], machin
 
 fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran, Error> {
     let n = plan.processes.len();
-    let homes = homes(engine.system(), machine).expect("a virtual machine has room");
+    let homes = homes(engine.system(), plan, &engine.system().cpus, machine).expect("a virtual machine has room");
     let mut lives = Lives::new(plan.clone(), machine.clone(), homes);
     for task in (0..n as u32).map(TaskId) {
         lives.spawn(task)?;

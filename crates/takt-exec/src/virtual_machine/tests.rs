@@ -50,6 +50,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         output: None,
         event: None,
         segments: false,
+        kernel: None,
     };
     let processes = real.tasks.iter().zip(0..).map(process).collect();
     let duration = workload.settings.duration.unwrap_or(limit).min(limit);

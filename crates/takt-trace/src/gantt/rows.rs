@@ -2,7 +2,7 @@
 
 use crate::names;
 use crate::timeline::Timeline;
-use crate::{Header, Trace};
+use crate::{Header, TaskLabel, Trace};
 use std::collections::BTreeMap;
 use takt_core::cpus::CpuSet;
 use takt_core::model::Hosts;
@@ -46,12 +46,21 @@ pub(super) fn groups(trace: &Trace) -> Vec<(Option<&str>, Vec<usize>)> {
     groups
 }
 
+/// The names of the tasks, with the classes of those that the kernel schedules.
+pub(super) fn titles(trace: &Trace, name: impl Fn(&str) -> String) -> Vec<String> {
+    let title = |(label, task): (&String, &TaskLabel)| match &task.class {
+        Some(class) => format!("{} ({class})", name(label)),
+        None => name(label),
+    };
+    trace.header.labels().iter().zip(&trace.header.tasks).map(title).collect()
+}
+
 /// A row per set of CPUs that did the same all the time.
 pub(super) fn cpu_rows(trace: &Trace, line: &Timeline, from: Time, to: Time) -> Vec<(String, CpuSet)> {
     let mut story: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, interval) in line.intervals.iter().enumerate() {
         if interval.to > from && interval.from < to {
-            for cpu in trace.header.places[interval.place.index()].iter() {
+            for cpu in trace.header.places[interval.place.index()].difference(&trace.header.kernel_cpus).iter() {
                 story.entry(cpu).or_default().push(index);
             }
         }

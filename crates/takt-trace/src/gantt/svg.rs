@@ -1,6 +1,6 @@
 //! The chart as a picture.
 
-use super::rows::{cpu_rows, groups, heading, nice, range};
+use super::rows::{cpu_rows, groups, heading, nice, range, titles};
 use crate::timeline::{Interval, Job, Timeline};
 use crate::{Trace, names};
 use std::fmt::{Display, Write};
@@ -140,7 +140,7 @@ fn fill(task: usize) -> (&'static str, bool) {
 pub fn svg(trace: &Trace, options: &SvgOptions) -> String {
     let line = Timeline::of(trace);
     let (from, to) = range(&line, options.from, options.to).unwrap_or((options.from, options.from + Span::from_ns(1)));
-    let labels = trace.header.labels();
+    let labels = titles(trace, str::to_owned);
     let cpus = cpu_rows(trace, &line, from, to);
     let groups = groups(trace);
     let grouped = groups.iter().any(|(name, _)| name.is_some());
@@ -421,7 +421,7 @@ fn bars<'a>(
         let hatched = bar.task.is_some_and(|t| t >= FILLS.len());
         let name = bar.task.map_or("several tasks", |t| &labels[t]);
         let (name, characters) = (escape(name), name.chars().count());
-        let place = names::cpus_title(&trace.header.places[i.place.index()]);
+        let place = trace.header.place_title(&trace.header.places[i.place.index()]);
         let title = if bar.pieces == 1 {
             let reason = i.reason.map_or("still running", names::reason);
             let job = if i.handler { "handler of job" } else { "job" };

@@ -1,6 +1,6 @@
 //! The chart for a terminal.
 
-use super::rows::{cpu_rows, groups, heading, nice, range};
+use super::rows::{cpu_rows, groups, heading, nice, range, titles};
 use crate::timeline::{Interval, Timeline};
 use crate::{Trace, names};
 use std::fmt::Write;
@@ -171,7 +171,7 @@ pub fn text(trace: &Trace, options: &TextOptions) -> String {
     let groups = groups(trace);
     let grouped = groups.iter().any(|(name, _)| name.is_some());
     let indent = if grouped { "  " } else { "" };
-    let names: Vec<String> = trace.header.labels().iter().map(|l| short(l)).collect();
+    let names = titles(trace, short);
     let labels: Vec<String> = names.iter().enumerate().map(|(i, n)| format!("{indent}{} {n}", letter(i))).collect();
     let cpu_rows = cpu_rows(trace, &line, from, to);
     let group_names: Vec<String> = groups.iter().map(|(name, _)| short(name.unwrap_or("no partition"))).collect();

@@ -266,7 +266,13 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
     let completions = [Completion::Undeclared, Completion::Signal, Completion::Exit, Completion::None];
     let completion = proptest::option::weighted(0.2, proptest::sample::select(completions.to_vec()));
     let label = (name, proptest::option::of("[A-Z ,\"]{0,3}"), proptest::option::of(any::<u32>()), completion)
-        .prop_map(|(name, partition, pid, completion)| TaskLabel { name, partition, pid, completion });
+        .prop_map(|(name, partition, pid, completion)| TaskLabel {
+            name,
+            partition,
+            pid,
+            class: pid.filter(|pid| pid % 3 == 0).map(|_| "fifo=20".to_owned()),
+            completion,
+        });
     let tasks = proptest::collection::vec(label, 1..6);
     let steps = proptest::collection::vec((any::<u8>(), any::<u8>(), any::<u8>(), 0..5_000_i64, 0..900_i64), 0..120);
     let numbers = (any::<u64>(), any::<Option<u64>>(), any::<Option<u64>>(), any::<bool>(), any::<u32>());
@@ -284,6 +290,7 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
             scope: "global".into(),
             seed,
             places,
+            kernel_cpus: CpuSet::EMPTY,
             tasks,
             resources: vec!["the \"bus\"".into()],
             domains: vec![DomainLabel { name: "l<e,ft".into(), policy: "g-edf".into() }],

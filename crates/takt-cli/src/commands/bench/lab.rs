@@ -18,6 +18,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::time::Span;
 use takt_linux::leftovers::OnCrash;
 use takt_linux::{Choice, Mechanism, RunId, rt, watcher};
+use takt_trace::{Format, Trace};
 use takt_workload::Code;
 
 /// A line under a result: does it hold?
@@ -207,6 +208,11 @@ impl Lab {
         })
     }
 
+    /// All CPUs that may be used.
+    pub(super) fn all(&self) -> CpuSet {
+        self.others.union(&CpuSet::single(self.cpu))
+    }
+
     /// A path that was not used before.
     pub(super) fn path(&self, ending: &str) -> PathBuf {
         self.files.set(self.files.get() + 1);
@@ -255,13 +261,28 @@ impl Lab {
     /// Runs a workload to its end.
     pub(super) fn run(&self, file: &Path, options: RunOptions<'_>) -> Result<TaktRun, Failure> {
         let trace = self.path("jsonl");
-        let output = self.takt_run(file, &trace, options).output()?;
+        let run = self.run_into(file, &trace, options)?;
+        fs::remove_file(&trace)?;
+        Ok(run)
+    }
+
+    /// The same, with its trace.
+    pub(super) fn traced_run(&self, file: &Path, options: RunOptions<'_>) -> Result<(TaktRun, Trace), Failure> {
+        let path = self.path("jsonl");
+        let run = self.run_into(file, &path, options)?;
+        let trace = takt_trace::read(fs::File::open(&path)?, Format::JsonLines)
+            .map_err(|e| Failure::status(101, Code::InternalFault, format!("the trace of `takt run`: {e}")))?;
+        fs::remove_file(&path)?;
+        Ok((run, trace))
+    }
+
+    fn run_into(&self, file: &Path, trace: &Path, options: RunOptions<'_>) -> Result<TaktRun, Failure> {
+        let output = self.takt_run(file, trace, options).output()?;
         let json = parse(&output, "run")?;
-        let start = start_of(&trace)?;
+        let start = start_of(trace)?;
         let start = start.ok_or_else(|| {
             Failure::status(101, Code::InternalFault, "the trace of `takt run` does not say when it started")
         })?;
-        fs::remove_file(&trace)?;
         Ok(TaktRun { json, start })
     }
 

@@ -4,6 +4,7 @@
 mod analyze;
 mod bare;
 pub(super) mod calls;
+mod classes;
 pub(crate) mod deadline;
 pub(crate) mod decide;
 mod decode;
@@ -37,6 +38,7 @@ enum Bench {
     Calls(calls::Args),
     Startup(startup::Args),
     Misses(misses::Args),
+    Classes(classes::Args),
     Simulate(simulate::Args),
     Decide(decide::Args),
     Decode(decode::Args),
@@ -52,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Calls(args) => calls::run(args),
         Bench::Startup(args) => startup::run(args),
         Bench::Misses(args) => misses::run(args),
+        Bench::Classes(args) => classes::run(args),
         Bench::Simulate(args) => simulate::run(args),
         Bench::Decide(args) => decide::run(args),
         Bench::Decode(args) => decode::run(args),

@@ -37,16 +37,14 @@ fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
     let (system, hundredth) = (&workload.system, report.length.ns() / 100);
     let mut found = Vec::new();
     let percent = |span: Span, of: i64| format!("{} %", span.ns().saturating_mul(100) / of.max(1));
-    let cpus = system.cpus.len() as i64;
+    let machine = workload.machine();
+    let cpus = machine.len() as i64;
     if let Some(stolen) = report.stolen.filter(|stolen| stolen.ns() > hundredth * cpus) {
         let part = percent(stolen, report.length.ns() * cpus);
-        found.push(format!(
-            "the host of this machine took {} of CPU {} away (steal), {part}",
-            short(stolen),
-            system.cpus
-        ));
+        found.push(format!("the host of this machine took {} of CPU {} away (steal), {part}", short(stolen), machine));
     }
-    let waited = workload.tasks.iter().zip(&report.waited);
+    // The kernel lets its own tasks wait by design.
+    let waited = workload.tasks.iter().zip(&report.waited).filter(|(task, _)| task.class.is_none());
     let mut waited: Vec<(Span, &str)> = waited.filter_map(|(task, w)| w.map(|w| (w, task.name.as_str()))).collect();
     waited.retain(|(waited, _)| waited.ns() > hundredth);
     waited.sort_by_key(|(waited, _)| std::cmp::Reverse(*waited));

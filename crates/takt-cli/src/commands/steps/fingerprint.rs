@@ -9,7 +9,7 @@ use takt_core::model::{
     PolicySpec, Reservation, Server, Slice, System, Task, TaskId, Timing, Window,
 };
 use takt_core::time::Span;
-use takt_workload::{Workload, duration_text, policy_text, utility_text};
+use takt_workload::{TaskInfo, Workload, duration_text, policy_text, utility_text};
 
 /// Version of the fingerprint's form. It is independent of the version of the steps.
 const VERSION: u64 = 1;
@@ -30,7 +30,7 @@ pub(crate) fn of(workload: &Workload) -> Value {
     let names = |tasks: &[TaskId]| tasks.iter().map(|t| workload.tasks[t.index()].name.clone()).collect::<Vec<_>>();
     // No `..` here and below: a new field of the model has to be judged, too.
     let System {
-        cpus,
+        cpus: _,
         // No file has any.
         speeds: _,
         tasks,
@@ -54,7 +54,8 @@ pub(crate) fn of(workload: &Workload) -> Value {
     } = &workload.system;
     let mut all = policy(system_policy);
     all.insert("version".into(), VERSION.into());
-    all.insert("cpus".into(), cpus.to_string().into());
+    // Imaginary CPUs follow from the tasks that have a class.
+    all.insert("cpus".into(), workload.machine().to_string().into());
     all.insert("seed".into(), (*seed).into());
     all.insert("late".into(), late_text(*late).into());
     all.insert("backlog".into(), backlog_text(*backlog).into());
@@ -88,7 +89,7 @@ pub(crate) fn of(workload: &Workload) -> Value {
     let server = |(Server { reservation: own, priority }, name): (&Server, &String)| json!({"name": name, "reservation": reservation(*own), "priority": priority});
     all.insert("servers".into(), servers.iter().zip(&workload.servers).map(server).collect());
     all.insert("windows".into(), windows.iter().map(|w| window(w, workload)).collect());
-    let described = |(t, info): (&Task, &takt_workload::TaskInfo)| task(t, &info.name, workload);
+    let described = |(t, info): (&Task, &TaskInfo)| task(t, info, workload);
     all.insert("tasks".into(), tasks.iter().zip(&workload.tasks).map(described).collect());
     Value::Object(all)
 }
@@ -206,7 +207,7 @@ fn window(Window { length, slices }: &Window, workload: &Workload) -> Value {
 }
 
 /// A task; keys that have the value of [`Task::default`] are left out.
-fn task(task: &Task, name: &str, workload: &Workload) -> Value {
+fn task(task: &Task, info: &TaskInfo, workload: &Workload) -> Value {
     let Task {
         arrival,
         deadline,
@@ -230,7 +231,8 @@ fn task(task: &Task, name: &str, workload: &Workload) -> Value {
     let mut put = |key: &str, value: Option<Value>| {
         all.extend(value.map(|value| (key.to_owned(), value)));
     };
-    put("name", Some(name.into()));
+    put("name", Some(info.name.clone().into()));
+    put("class", info.class.map(|class| class.to_string().into()));
     match arrival {
         Arrival::Periodic { offset, period } => {
             put("period", Some(span(*period)));
