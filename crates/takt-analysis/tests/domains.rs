@@ -56,7 +56,7 @@ fn beside(alone: &System, others: &[Task]) -> System {
     let here = alone.tasks.len() as u32;
     let all = here + others.len() as u32;
     let domain =
-        |cpus, tasks: std::ops::Range<u32>, policy| Domain { cpus, tasks: tasks.map(TaskId).collect(), policy };
+        |cpus, tasks: std::ops::Range<u32>, policy| Domain { band: 0, cpus, tasks: tasks.map(TaskId).collect(), policy };
     let tasks = alone.tasks.iter().chain(others).cloned().collect();
     let machine = alone.cpus.iter().chain([0]).collect();
     let domains = vec![domain(alone.cpus, 0..here, alone.policy), domain(CpuSet::single(0), here..all, named("edf"))];

@@ -13,9 +13,16 @@ pub(crate) fn settings(policy: &PolicySpec) -> String {
 /// The header of a trace of this workload.
 pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Header {
     let system = &workload.system;
-    let label = |(info, task): (&takt_workload::TaskInfo, &Task)| TaskLabel {
+    // Charts show the tasks of each band together.
+    let mut bands = vec![None; system.tasks.len()];
+    for (domain, name) in system.domains.iter().zip(&workload.domains) {
+        if let Some(band) = system.band(domain) {
+            domain.tasks.iter().for_each(|task| bands[task.index()] = Some(format!("{name} (band {band})")));
+        }
+    }
+    let label = |((info, task), band): ((&takt_workload::TaskInfo, &Task), Option<String>)| TaskLabel {
         name: info.name.clone(),
-        partition: info.partition.map(|p| workload.partitions[p].clone()),
+        partition: info.partition.map(|p| workload.partitions[p].clone()).or(band),
         pid: None,
         completion: (task.arrival == Arrival::Activated).then_some(task.completion),
     };
@@ -31,7 +38,7 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         scope: system.policy.scope.name().into(),
         seed: system.seed,
         places: system.places(),
-        tasks: workload.tasks.iter().zip(&system.tasks).map(label).collect(),
+        tasks: workload.tasks.iter().zip(&system.tasks).zip(bands).map(label).collect(),
         resources: workload.resources.clone(),
         domains: system.domains.iter().zip(&workload.domains).map(domain).collect(),
         alternatives: system.alternatives.iter().map(takt_workload::policy_text).collect(),

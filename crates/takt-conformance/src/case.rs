@@ -537,7 +537,7 @@ fn divided(spec: PolicySpec) -> impl Strategy<Value = System> {
             let first = system.tasks.len();
             system.tasks.extend(tasks);
             let tasks = (first..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
-            system.domains.push(Domain { cpus: own, tasks, policy });
+            system.domains.push(Domain { band: 0, cpus: own, tasks, policy });
         }
         accepted(system)
     })

@@ -148,7 +148,7 @@ fn domains(policy: PolicySpec, guest: PolicySpec, rules: Rules) -> System {
     for (tasks, cpus) in [(0..4, CpuSet::single(0)), (4..TASKS, several)] {
         let tasks: Vec<TaskId> = tasks.map(TaskId).collect();
         tasks.iter().for_each(|t| system.tasks[t.index()].affinity = cpus);
-        system.domains.push(Domain { cpus, tasks, policy: guest });
+        system.domains.push(Domain { band: 0, cpus, tasks, policy: guest });
     }
     system
 }

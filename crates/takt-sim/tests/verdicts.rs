@@ -409,7 +409,7 @@ fn loads_and_domains() {
             system.domains = [names.0, names.1]
                 .iter()
                 .enumerate()
-                .map(|(part, name)| Domain { cpus: cpus[part], tasks: tasks(part), policy: named(name) })
+                .map(|(part, name)| Domain { band: 0, cpus: cpus[part], tasks: tasks(part), policy: named(name) })
                 .collect();
             for (index, task) in system.tasks.iter_mut().enumerate() {
                 task.affinity = cpus[index % 2];

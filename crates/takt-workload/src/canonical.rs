@@ -148,6 +148,9 @@ fn write_domains(out: &mut String, workload: &Workload) {
     for (domain, name) in workload.system.domains.iter().zip(&workload.domains) {
         line!(out, "  - name: {}", scalar(name));
         line!(out, "    cpus: {}", domain.cpus);
+        if domain.band != 0 {
+            line!(out, "    band: {}", domain.band);
+        }
         line!(out, "    policy: {}", policy_text(&domain.policy));
         write_placement(out, "    ", &domain.policy);
     }

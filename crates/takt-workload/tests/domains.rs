@@ -45,6 +45,7 @@ fn domains_have_the_tasks_that_name_them_or_have_their_cpus() {
     let mut rr = spec("p-rr:quantum=2ms");
     rr.placement = takt_core::model::Placement::from_name("wf").unwrap();
     let domain = |list: &[usize], tasks: [u32; 2], policy| Domain {
+        band: 0,
         cpus: cpus(list),
         tasks: tasks.map(TaskId).to_vec(),
         policy,
