@@ -1,7 +1,9 @@
 //! Domains with policies of their own, and switches of policies: of a domain and of the whole system.
 
-#[path = "common/told.rs"]
+#[path = "../common/told.rs"]
 mod told;
+
+mod bands;
 
 use proptest::prelude::*;
 use proptest::sample::select;
