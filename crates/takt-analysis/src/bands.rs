@@ -25,7 +25,7 @@ pub(crate) fn judge(
     if above.is_empty() || alone.test == "no-deadlines" {
         return alone;
     }
-    // What is too much for all CPUs is too much for a part of them.
+    // A demand that is too much for all CPUs is too much for the part that is left.
     if alone.schedulable == Answer::No && alone.kind == Kind::Necessary {
         return alone;
     }
@@ -35,7 +35,7 @@ pub(crate) fn judge(
     let together = match merged(system, domain, &above) {
         Err(why) => Err(why),
         Ok(_) if answers.contains(&Answer::No) => Err("a higher band on the same CPUs is not schedulable"),
-        // Late jobs would be more than what is declared: handlers, or jobs that are released early.
+        // Late jobs may need more than they declare: their handlers run, or their successors are released early.
         Ok(_) if !in_time && (system.late != Late::Continue || system.backlog != Backlog::Queue) => {
             Err("a higher band on the same CPUs is not shown to be schedulable")
         }
@@ -76,9 +76,7 @@ fn merged(system: &System, domain: &Domain, above: &[(usize, &Domain)]) -> Resul
     }
     let all: Vec<TaskId> = of_above().chain(domain.tasks.iter().copied()).collect();
     let mut both = parts::alone(system, domain, &all);
-    let locks = |task: &TaskId| {
-        both.tasks[task.index()].program.steps.iter().any(|step| matches!(step, Step::Lock(_)))
-    };
+    let locks = |task: &TaskId| both.tasks[task.index()].program.steps.iter().any(|step| matches!(step, Step::Lock(_)));
     let ranks = priorities(&both, domain);
     if ranks.is_none() && all.iter().any(locks) {
         return Err("for bands whose jobs share resources there is a test only under fixed priorities");

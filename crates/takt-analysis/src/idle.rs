@@ -36,7 +36,10 @@ pub fn obstacle(system: &System) -> Option<Obstacle> {
         return in_whole(heavy, system, None);
     }
     let domains = parts::domains(heavy).into_iter().zip(parts::domains(system));
-    domains.into_iter().find_map(|(heavy, declared)| in_whole(&heavy, &declared, None)).or_else(|| of_bands(heavy, system))
+    domains
+        .into_iter()
+        .find_map(|(heavy, declared)| in_whole(&heavy, &declared, None))
+        .or_else(|| of_bands(heavy, system))
 }
 
 /// The same about CPUs that domains share in an order of bands: all of these CPUs together.

@@ -18,9 +18,7 @@ use crate::split;
 use crate::uniprocessor::{self, Rules, Test};
 use crate::utilisation::Utilisation;
 use crate::verdict::{Finding, beyond, first_of};
-use takt_core::model::{
-    Arrival, Backlog, Locking, Order, PolicySpec, Scope, Step, System, Task, TaskId, Timing,
-};
+use takt_core::model::{Arrival, Backlog, Locking, Order, PolicySpec, Scope, Step, System, Task, TaskId, Timing};
 use takt_core::time::{Span, Time};
 
 pub use crate::verdict::{Answer, Kind, Verdict};

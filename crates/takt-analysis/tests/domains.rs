@@ -55,8 +55,12 @@ fn said(verdict: &Verdict) -> (Answer, &'static str, Kind, &str) {
 fn beside(alone: &System, others: &[Task]) -> System {
     let here = alone.tasks.len() as u32;
     let all = here + others.len() as u32;
-    let domain =
-        |cpus, tasks: std::ops::Range<u32>, policy| Domain { band: 0, cpus, tasks: tasks.map(TaskId).collect(), policy };
+    let domain = |cpus, tasks: std::ops::Range<u32>, policy| Domain {
+        band: 0,
+        cpus,
+        tasks: tasks.map(TaskId).collect(),
+        policy,
+    };
     let tasks = alone.tasks.iter().chain(others).cloned().collect();
     let machine = alone.cpus.iter().chain([0]).collect();
     let domains = vec![domain(alone.cpus, 0..here, alone.policy), domain(CpuSet::single(0), here..all, named("edf"))];
@@ -179,7 +183,7 @@ fn bands_without_a_test_are_inconclusive_and_say_why() {
     let task: &[(i64, i64, i64)] = &[(1, 10, 10)];
     assert!(reason(&bands(2, &[("g-edf", task), ("g-edf", task)])).contains("several CPUs"));
     assert!(reason(&bands(1, &[("pd2", task), ("edf", task)])).contains("idle"));
-    // What is too much alone stays too much.
+    // A demand that is too much alone stays too much.
     let over = bands(2, &[("g-edf", task), ("g-edf", &[(9, 10, 10), (9, 10, 10), (9, 10, 10)])]);
     assert_eq!(online::of_domains(&over)[1].schedulable, Answer::No);
     // The highest band is judged alone.

@@ -343,7 +343,8 @@ impl Orders {
                             && self.cluster(ledger, *t, engine).is_some_and(|c| c == cluster)
                     };
                     let members: Vec<TaskId> = tasks().filter(here).collect();
-                    let above = |cpu: &&usize| ledger.cpu_owner[**cpu].is_some_and(|owner| ledger.is_above(owner, task));
+                    let above =
+                        |cpu: &&usize| ledger.cpu_owner[**cpu].is_some_and(|owner| ledger.is_above(owner, task));
                     let cpus = cluster.len() - cluster.iter().filter(above).count();
                     if cpus > 0 { choices::order(ledger, records, engine, &members, cpus) } else { None }
                 };

@@ -181,7 +181,11 @@ fn utilities_loads_and_domains_are_checked() {
     };
     let twice = vec![domain(&[0], &[0]), domain(&[0], &[1])];
     assert_eq!(hosted(twice), Some(Invalid::Domains), "one band twice");
-    assert_eq!(hosted(vec![in_band(1, &[0], &[0]), domain(&[0, 1], &[1])]), Some(Invalid::Domains), "some CPUs in common");
+    assert_eq!(
+        hosted(vec![in_band(1, &[0], &[0]), domain(&[0, 1], &[1])]),
+        Some(Invalid::Domains),
+        "some CPUs in common"
+    );
     assert_eq!(hosted(vec![in_band(1, &[0], &[0]), domain(&[0], &[1])]), None);
 }
 

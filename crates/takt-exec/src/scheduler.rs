@@ -804,7 +804,7 @@ impl<A: Actuator> Setup<A> {
         };
         Setup {
             slots: plan.processes.iter().zip((0..).map(TaskId)).map(slot).collect(),
-            levels: (plan.dispatch == Dispatch::Priority).then(|| Levels::new(plan.processes.len())),
+            levels: (plan.dispatch == Dispatch::Priority).then(|| Levels::new(plan.processes.len(), plan.priority)),
             partitions: partitions(engine.system()),
             replaceable: plan.replaceable(engine.system()).collect(),
             requests: lives.requests(),

@@ -102,6 +102,9 @@ fn write_settings(out: &mut String, workload: &Workload) {
     if settings.realtime != default.realtime {
         line!(out, "realtime: {}", if settings.realtime == Realtime::Yes { "yes" } else { "no" });
     }
+    if settings.priority != default.priority {
+        line!(out, "priority: {}", settings.priority);
+    }
     if settings.dispatch == Dispatch::Priority {
         line!(out, "dispatch: priority");
     }

@@ -181,7 +181,8 @@ impl Domains {
             }
             (None, Some((cpus, place))) => {
                 let found = self.list.iter().position(|d| cpus.is_subset(&d.cpus));
-                let banded = || found.map_or(0, |one| self.list.iter().filter(|d| d.cpus == self.list[one].cpus).count());
+                let banded =
+                    || found.map_or(0, |one| self.list.iter().filter(|d| d.cpus == self.list[one].cpus).count());
                 if self.whole && banded() > 1 {
                     let names = self.list.iter().filter(|d| cpus.is_subset(&d.cpus)).map(|d| d.name.as_str());
                     let message = format!("task `{name}` has no `domain`");

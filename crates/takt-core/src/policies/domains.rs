@@ -46,9 +46,7 @@ impl Domains {
             return Err(Invalid::Unsuitable("the policy `domains` needs domains"));
         }
         let all = &system.domains;
-        let fits = |a: &model::Domain, b: &model::Domain| {
-            a.cpus.is_disjoint(&b.cpus) || a.is_above(b) || b.is_above(a)
-        };
+        let fits = |a: &model::Domain, b: &model::Domain| a.cpus.is_disjoint(&b.cpus) || a.is_above(b) || b.is_above(a);
         if all.iter().enumerate().any(|(i, a)| !all[..i].iter().all(|b| fits(a, b))) {
             return Err(Invalid::Domains);
         }
@@ -121,17 +119,17 @@ impl Policy for Domains {
 
     fn decide(&mut self, _: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
         let Domains { domains, order, banded, taken, idle, .. } = self;
-        if !*banded {
-            domains.iter_mut().for_each(|domain| domain.guest.decide(&domain.places, cx, decision));
-            return;
-        }
         taken.fill(false);
         for &index in &*order {
-            let Domain { places, guest, .. } = &mut domains[index];
-            idle.clear();
-            idle.extend(places.iter().filter(|place| !taken[place.index()]));
+            let domain = &mut domains[index];
+            let mut lent = &domain.places;
+            if *banded {
+                idle.clear();
+                idle.extend(lent.iter().filter(|place| !taken[place.index()]));
+                lent = idle;
+            }
             let before = decision.assignments().len();
-            guest.decide(idle, cx, decision);
+            domain.guest.decide(lent, cx, decision);
             decision.assignments()[before..].iter().for_each(|a| taken[a.place.index()] = true);
         }
     }

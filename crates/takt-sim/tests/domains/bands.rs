@@ -117,8 +117,7 @@ fn without_reasons(lines: Vec<String>) -> Vec<String> {
 
 const LOW_ON_ONE: [&str; 12] =
     ["edf", "rm", "rr", "llf", "np-edf", "np-hvdf", "hvdf", "dasa", "gus", "fifo", "llref", "pd2"];
-const LOW_ON_TWO: [&str; 10] =
-    ["g-edf", "p-rm", "g-llf", "ng-gua", "g-gua", "llref", "pd2", "p-rr", "p-llf", "edf-wm"];
+const LOW_ON_TWO: [&str; 10] = ["g-edf", "p-rm", "g-llf", "ng-gua", "g-gua", "llref", "pd2", "p-rr", "p-llf", "edf-wm"];
 
 #[test]
 fn the_highest_band_runs_as_if_it_were_alone() {
@@ -141,7 +140,7 @@ fn the_highest_band_runs_as_if_it_were_alone() {
     });
 }
 
-/// By task, what it has done when, wherever it ran.
+/// By task: the records about it, without its CPUs.
 fn stories(records: &[Record], tasks: usize) -> Vec<Vec<String>> {
     let migrates = |line: &String| line.contains("Migrated");
     let mut stories = Vec::new();
@@ -157,9 +156,7 @@ fn stories(records: &[Record], tasks: usize) -> Vec<Vec<String>> {
                 _ => continue,
             };
             // A migration is no interruption.
-            if text.starts_with("start")
-                && lines.last().is_some_and(|(at, last)| *at == record.at && migrates(last))
-            {
+            if text.starts_with("start") && lines.last().is_some_and(|(at, last)| *at == record.at && migrates(last)) {
                 lines.pop();
             } else {
                 lines.push((record.at, text));
