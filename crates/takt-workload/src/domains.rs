@@ -168,6 +168,11 @@ impl Domains {
         }
     }
 
+    /// Whether other domains have the same CPUs.
+    fn has_bands(&self, domain: &Domain) -> bool {
+        self.list.iter().filter(|other| other.cpus == domain.cpus).count() > 1
+    }
+
     /// The domain of a task: the one that it names, else the one that has all its CPUs, else the only one.
     pub(crate) fn home(&self, reader: &mut Reader, raw: &RawTask, name: &str) -> Option<usize> {
         let name = clipped(name);
@@ -181,9 +186,7 @@ impl Domains {
             }
             (None, Some((cpus, place))) => {
                 let found = self.list.iter().position(|d| cpus.is_subset(&d.cpus));
-                let banded =
-                    || found.map_or(0, |one| self.list.iter().filter(|d| d.cpus == self.list[one].cpus).count());
-                if self.whole && banded() > 1 {
+                if self.whole && found.is_some_and(|index| self.has_bands(&self.list[index])) {
                     let names = self.list.iter().filter(|d| cpus.is_subset(&d.cpus)).map(|d| d.name.as_str());
                     let message = format!("task `{name}` has no `domain`");
                     reader.push(
@@ -226,7 +229,12 @@ impl Domains {
                     reader.push(
                         Diagnostic::error(Code::MissingKey, &raw.head, format!("task `{name}` has no `domain`"))
                             .label("nothing says where it belongs")
-                            .hint(format!("add `domain:` with one of {names}, or `cpu:` with CPUs of one of them")),
+                            .hint(match self.list.iter().all(|domain| self.has_bands(domain)) {
+                                true => format!("add `domain:` with one of {names}"),
+                                false => {
+                                    format!("add `domain:` with one of {names}, or `cpu:` with CPUs of one of them")
+                                }
+                            }),
                     );
                 }
                 None
@@ -259,8 +267,7 @@ impl Domains {
             if tasks.is_empty() && homes.iter().all(Option::is_some) {
                 let message = format!("the domain `{}` has no task", clipped(&domain.name));
                 let fault = Diagnostic::warning(Code::UnusedName, &domain.place, message);
-                let shared = self.list.iter().filter(|d| d.cpus == domain.cpus).count() > 1;
-                reader.push(match shared {
+                reader.push(match self.has_bands(domain) {
                     true => fault.label("its band has no effect").hint("remove this domain, or give it a task"),
                     false => fault.label("its CPUs idle").hint("move CPUs that no task needs to another domain"),
                 });

@@ -45,8 +45,9 @@ fn the_cpus_of_a_lower_band_come_and_go() {
         "",
     );
     // Where each task has its CPU, it waits for that one.
+    let homes = [0, 1].map(|cpu| Task { affinity: CpuSet::single(cpu), ..once(0, 4, 9) });
     expect(
-        &tell(bands(2, &[("g-edf", high()), ("p-edf", vec![once(0, 4, 9), once(0, 4, 10)])]), 40),
+        &tell(bands(2, &[("g-edf", high()), ("p-edf", homes.to_vec())]), 40),
         "c0-1 a1-3 c3-6
          d0-2 b2-4 d4-6",
         "",
