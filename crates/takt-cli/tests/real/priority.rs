@@ -160,7 +160,7 @@ fn missed_beside_another(room: &Room, keys: &str) -> u64 {
     let run = room.start(&["run", "w.yaml", "--duration", "1s", "--json"]);
     let start = (takt_linux::timer::now() + takt_core::time::Span::from_ms(500)).ns().to_string();
     let other = room.start(&[
-        "probe",
+        "__probe",
         "periodic",
         "--out",
         "other",
