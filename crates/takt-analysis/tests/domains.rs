@@ -113,8 +113,11 @@ fn tasks_of_a_domain_are_split_over_its_cpus() {
     }
 }
 
-/// Bands on CPU 0, the highest first: the policy of each, and its tasks as runtime, period and deadline in milliseconds.
-fn bands(cpus: usize, bands: &[(&str, &[(i64, i64, i64)])]) -> System {
+/// Runtime, period and deadline of tasks in milliseconds.
+type Times = &'static [(i64, i64, i64)];
+
+/// Bands on the first CPUs, the highest first: the policy of each, and its tasks.
+fn bands(cpus: usize, bands: &[(&str, Times)]) -> System {
     let mut all = system("domains", CpuSet::first(cpus), Vec::new());
     for (index, (policy, tasks)) in bands.iter().enumerate() {
         let from = all.tasks.len() as u32;
@@ -142,7 +145,7 @@ fn a_lower_band_is_judged_with_the_tasks_of_the_higher_ones() {
         (found.schedulable, found.test, found.kind, bound, whole.schedulable)
     };
     let ms = |ms| Some(Span::from_ms(ms));
-    let high: &[(i64, i64, i64)] = &[(2, 5, 5), (1, 10, 10)];
+    let high: Times = &[(2, 5, 5), (1, 10, 10)];
     for policy in ["edf", "fp", "rm", "np-edf", "rr"] {
         // 3 ms of its own, and 2 + 1 + 2 of the higher band.
         let fits = bands(1, &[(policy, high), ("dm", &[(3, 20, 8)])]);
@@ -166,7 +169,7 @@ fn a_lower_band_is_judged_with_the_tasks_of_the_higher_ones() {
     let late = System { late: Late::Abort, ..bands(1, &[("rr", &[(3, 5, 5), (3, 10, 10)]), ("fp", &[(1, 20, 20)])]) };
     assert_eq!(judged(&late, 1).0, Answer::Unknown);
     // The order of other policies does not matter where all is done before the first job comes again.
-    let light: &[(i64, i64, i64)] = &[(1, 10, 10)];
+    let light: Times = &[(1, 10, 10)];
     assert_eq!(judged(&bands(1, &[("edf", light), ("edf", &[(3, 20, 20), (4, 40, 40)])]), 1).1, "busy-period");
     assert_eq!(judged(&bands(1, &[("edf", light), ("edf", &[(3, 20, 20), (4, 40, 40)])]), 1).0, Answer::Yes);
     assert_eq!(judged(&bands(1, &[("edf", high), ("edf", &[(5, 20, 20)])]), 1).0, Answer::Unknown);
@@ -180,7 +183,7 @@ fn bands_without_a_test_are_inconclusive_and_say_why() {
         assert_eq!(verdict(system).schedulable, Answer::Unknown, "{found}");
         found.reason
     };
-    let task: &[(i64, i64, i64)] = &[(1, 10, 10)];
+    let task: Times = &[(1, 10, 10)];
     assert!(reason(&bands(2, &[("g-edf", task), ("g-edf", task)])).contains("several CPUs"));
     assert!(reason(&bands(1, &[("pd2", task), ("edf", task)])).contains("idle"));
     // A demand that is too much alone stays too much.
@@ -193,7 +196,8 @@ fn bands_without_a_test_are_inconclusive_and_say_why() {
 
 #[test]
 fn a_tenth_of_the_cpu_is_left_by_all_bands_together() {
-    let system = |runtime| bands(1, &[("edf", &[(5, 10, 10)]), ("edf", &[(runtime, 10, 10)])]);
-    assert!(takt_analysis::idle::obstacle(&system(4)).is_none() && verdict(&system(4)).idle_10_percent);
-    assert!(takt_analysis::idle::obstacle(&system(5)).is_some() && !verdict(&system(5)).idle_10_percent);
+    let fits = bands(1, &[("edf", &[(5, 10, 10)]), ("edf", &[(4, 10, 10)])]);
+    assert!(takt_analysis::idle::obstacle(&fits).is_none() && verdict(&fits).idle_10_percent);
+    let full = bands(1, &[("edf", &[(5, 10, 10)]), ("edf", &[(5, 10, 10)])]);
+    assert!(takt_analysis::idle::obstacle(&full).is_some() && !verdict(&full).idle_10_percent);
 }

@@ -162,7 +162,6 @@ fn missed_beside_another(room: &Room, keys: &str) -> u64 {
     let other = room.start(&[
         "__probe",
         "periodic",
-        "--out",
         "other",
         "--period",
         "20ms",
@@ -179,7 +178,6 @@ fn missed_beside_another(room: &Room, keys: &str) -> u64 {
     ]);
     let run = run.wait().json();
     other.wait().expect(0);
-    println!("{keys}: {run}");
     assert_eq!(run["tasks"][0]["released"], 50, "{run}");
     run["tasks"][0]["missed"].as_u64().expect("a number")
 }
@@ -198,7 +196,7 @@ fn an_ordinary_real_time_process_runs_before_or_after_the_schedule_by_its_priori
             });
             attempts(5, || {
                 let below = missed_beside_another(&room, &format!("priority: 35\ndispatch: {dispatch}"));
-                ensure((5..=15).contains(&below), || format!("{dispatch}: {below} missed"))
+                ensure((5..=30).contains(&below), || format!("{dispatch}: {below} missed"))
             });
         }
     });
