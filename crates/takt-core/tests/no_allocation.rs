@@ -145,16 +145,16 @@ fn domains(policy: PolicySpec, guest: PolicySpec, rules: Rules) -> System {
     divided(policy, guest, rules, false)
 }
 
-/// Domains under `guest`, one of one CPU and one of three; or these three have two bands.
-fn divided(policy: PolicySpec, guest: PolicySpec, rules: Rules, bands: bool) -> System {
+/// Domains under one policy, of one CPU and of three; these three can have two bands.
+fn divided(policy: PolicySpec, inner: PolicySpec, rules: Rules, bands: bool) -> System {
     let mut system = online(policy, 4, rules);
-    let several = if guest.scope == Scope::Uniprocessor { CpuSet::single(1) } else { (1..4).collect() };
+    let several = if inner.scope == Scope::Uniprocessor { CpuSet::single(1) } else { (1..4).collect() };
     let middle = if bands { 8 } else { TASKS };
     let parts = [(0..4, CpuSet::single(0)), (4..middle, several), (middle..TASKS, several)];
     for (band, (tasks, cpus)) in (0..).zip(parts).take(if bands { 3 } else { 2 }) {
         let tasks: Vec<TaskId> = tasks.map(TaskId).collect();
         tasks.iter().for_each(|t| system.tasks[t.index()].affinity = cpus);
-        system.domains.push(Domain { band, cpus, tasks, policy: guest });
+        system.domains.push(Domain { band, cpus, tasks, policy: inner });
     }
     system
 }
