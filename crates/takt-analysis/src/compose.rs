@@ -1,7 +1,9 @@
 //! Verdicts that are put together from those of parts: domain by domain, and of a load at its extremes. `judge` gives the verdict of a
 //! part, whose tasks are placed as those of its second system.
 
-use crate::parts::{at_load, domains, extremes, shared};
+use crate::bands;
+use crate::idle;
+use crate::parts::{at_load, extremes, shared};
 use crate::verdict::{Answer, Kind, Verdict};
 use takt_core::model::{Load, System};
 
@@ -39,9 +41,9 @@ pub(crate) fn together(
     whole: Verdict,
     judge: impl Fn(&System, &System) -> Verdict,
 ) -> Verdict {
-    let pairs = domains(system).into_iter().zip(domains(declared));
-    let parts: Vec<Verdict> = pairs.map(|(part, declared)| judge(&part, &declared)).collect();
-    let idle_10_percent = parts.iter().all(|p| p.idle_10_percent);
+    let parts: Vec<Verdict> =
+        (0..system.domains.len()).map(|index| bands::judge(system, declared, index, &judge)).collect();
+    let idle_10_percent = parts.iter().all(|p| p.idle_10_percent) && idle::of_bands(system, declared).is_none();
     let mut responses = vec![None; system.tasks.len()];
     for part in &parts {
         responses.iter_mut().zip(&part.responses).for_each(|(mine, bound)| *mine = mine.or(*bound));

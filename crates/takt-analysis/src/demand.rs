@@ -2,7 +2,8 @@
 
 use crate::utilisation::Utilisation;
 use crate::verdict::{Answer, Finding, Kind, beyond};
-use takt_core::model::TaskId;
+use takt_core::model::{CpuTest, Order, PolicySpec, Task, TaskId};
+use takt_core::time::Span;
 
 /// A periodic task as the tests see it, in nanoseconds. Wide integers keep products of times from overflowing.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,17 @@ pub(crate) struct Demand {
     /// The longest time for which one job of it can hold up more urgent ones: a critical section, or all of a job that cannot
     /// be preempted.
     pub(crate) section: i128,
+}
+
+/// The rank of all jobs of a task under a policy of fixed priorities, the lowest for the most urgent; `None` under another policy.
+pub(crate) fn fixed_rank(policy: &PolicySpec, task: &Task) -> Option<i64> {
+    match (policy.profile.test, policy.order()) {
+        (CpuTest::ResponseTimes(rank), _) => Some(rank(policy, task)),
+        (_, Some(Order::RelativeDeadline)) => Some(task.deadline.map_or(i64::MAX, Span::ns)),
+        (_, Some(Order::Period)) => Some(task.arrival.period().map_or(i64::MAX, Span::ns)),
+        (_, Some(Order::Priority)) => Some(-i64::from(task.priority)),
+        _ => None,
+    }
 }
 
 pub(crate) fn utilisation<'a>(tasks: impl IntoIterator<Item = &'a Demand>) -> Utilisation {

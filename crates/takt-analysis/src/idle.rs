@@ -7,7 +7,8 @@ use crate::servers::ranks;
 use crate::split;
 use crate::utilisation::Utilisation;
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Reservation, Scope, System, Task, TaskId};
+use takt_core::model::{Arrival, Domain, PolicySpec, Reservation, Scope, System, Task, TaskId};
+use takt_core::policies::fifo;
 use takt_core::time::Span;
 
 /// The kernel throttles real-time processes by what they take of each second.
@@ -35,7 +36,26 @@ pub fn obstacle(system: &System) -> Option<Obstacle> {
         return in_whole(heavy, system, None);
     }
     let domains = parts::domains(heavy).into_iter().zip(parts::domains(system));
-    domains.into_iter().find_map(|(heavy, declared)| in_whole(&heavy, &declared, None))
+    domains
+        .into_iter()
+        .find_map(|(heavy, declared)| in_whole(&heavy, &declared, None))
+        .or_else(|| of_bands(heavy, system))
+}
+
+/// The same about CPUs that domains share in an order of bands: all of these CPUs together.
+pub(crate) fn of_bands(system: &System, declared: &System) -> Option<Obstacle> {
+    let together = |system: &System, domain: &Domain| {
+        let same = system.domains.iter().filter(|other| other.cpus == domain.cpus);
+        let tasks: Vec<TaskId> = same.flat_map(|other| other.tasks.iter().copied()).collect();
+        let policy = PolicySpec::new(&fifo::ENTRY.profile, Scope::Global);
+        System { policy, ..parts::alone(system, domain, &tasks) }
+    };
+    let lowest = |domain: &&Domain| {
+        let above = |other: &Domain| domain.is_above(other);
+        parts::above(system, domain).next().is_some() && !system.domains.iter().any(above)
+    };
+    let mut sets = system.domains.iter().filter(lowest);
+    sets.find_map(|domain| in_whole(&together(system, domain), &together(declared, domain), None))
 }
 
 /// The same without load and domains, with tasks placed as those of `declared` are: in these homes, where they are known.

@@ -7,6 +7,7 @@
 
 mod accrual;
 pub mod assign;
+mod bands;
 mod compose;
 pub mod control;
 mod demand;

@@ -1,8 +1,9 @@
 //! Schedulability of a system under its online policy.
 
 use crate::accrual::{as_declared, by_utility, is_global_edf, sheds};
+use crate::bands;
 use crate::compose;
-use crate::demand::{Demand, impossible, no_test, utilisation};
+use crate::demand::{Demand, fixed_rank, impossible, no_test, utilisation};
 use crate::global::global;
 use crate::homes::homes;
 use crate::idle;
@@ -10,7 +11,6 @@ use crate::need::{
     MAY_SKIP, budgets, endless, holds_two, ids, is_irregular, least, longest_section, may_skip, most, only_runs, slept,
     varies, varies_by_itself,
 };
-use crate::parts;
 use crate::reservation;
 use crate::reserved;
 use crate::servers::{self, jitter};
@@ -18,9 +18,7 @@ use crate::split;
 use crate::uniprocessor::{self, Rules, Test};
 use crate::utilisation::Utilisation;
 use crate::verdict::{Finding, beyond, first_of};
-use takt_core::model::{
-    Arrival, Backlog, CpuTest, Locking, Order, PolicySpec, Scope, Step, System, Task, TaskId, Timing,
-};
+use takt_core::model::{Arrival, Backlog, Locking, Order, PolicySpec, Scope, Step, System, Task, TaskId, Timing};
 use takt_core::time::{Span, Time};
 
 pub use crate::verdict::{Answer, Kind, Verdict};
@@ -30,7 +28,8 @@ pub use crate::verdict::{Answer, Kind, Verdict};
 /// What jobs really need (`steps`, `execution`) counts, not what they declare. Sporadic jobs are taken to come as densely as they
 /// may; a `no` says then that a deadline can be missed, and not that it is. What a machine costs and what happens to it
 /// ([`takt_core::scenario::Scenario`]) is not known here. Under a load that changes, its highest counts. Domains are judged one by
-/// one ([`of_domains`]), and the answer is that of the worst.
+/// one ([`of_domains`]), and the answer is that of the worst. The highest band on some CPUs is judged as if it were alone there; for a lower
+/// one there are tests on one CPU alone.
 #[must_use]
 pub fn verdict(system: &System) -> Verdict {
     match &system.load {
@@ -42,7 +41,14 @@ pub fn verdict(system: &System) -> Verdict {
 /// The verdict of each domain, in their order.
 #[must_use]
 pub fn of_domains(system: &System) -> Vec<Verdict> {
-    parts::domains(system).iter().map(verdict).collect()
+    let of = |index: usize| {
+        let judge = |system: &System, declared: &System| bands::judge(system, declared, index, &packed_as);
+        match &system.load {
+            Some(load) => compose::loaded(system, load, judge),
+            None => judge(system, system),
+        }
+    };
+    (0..system.domains.len()).map(of).collect()
 }
 
 /// The verdict about a system without a load, whose tasks are placed on CPUs as those of `declared` are.
@@ -215,8 +221,7 @@ fn is_regular(task: &Task) -> bool {
 
 /// Whether all jobs of a task have the same rank.
 fn has_fixed_priorities(policy: &PolicySpec) -> bool {
-    matches!(policy.profile.test, CpuTest::ResponseTimes(_))
-        || matches!(policy.order(), Some(Order::Period | Order::RelativeDeadline | Order::Priority))
+    fixed_rank(policy, &Task::default()).is_some()
 }
 
 /// Whether the test for one CPU has to count jobs that started before a more urgent one came.
@@ -230,12 +235,10 @@ fn demands(system: &System) -> Vec<Result<Demand, TaskId>> {
     let demand = |(index, task): (usize, &Task)| {
         let (period, first) = (task.arrival.period()?, task.arrival.earliest()?);
         let id = TaskId(index as u32);
-        let rank = match (system.policy.profile.test, system.policy.order()) {
-            (CpuTest::ResponseTimes(rank), _) => rank(&system.policy, task),
-            (_, Some(Order::RelativeDeadline)) => task.deadline.map_or(i64::MAX, Span::ns),
-            (_, Some(Order::Period)) => period.ns(),
-            _ if servers == Some(servers::By::Period) => period.ns(),
-            _ => -i64::from(task.priority),
+        let rank = match fixed_rank(&system.policy, task) {
+            Some(rank) => rank,
+            None if servers == Some(servers::By::Period) => period.ns(),
+            None => -i64::from(task.priority),
         };
         let runtime = most(task).ok_or(id);
         Some(runtime.map(|runtime| Demand {

@@ -1,6 +1,6 @@
 //! Parts of a system: its domains, each as a system of its own, and the system at one factor of its load.
 
-use takt_core::model::{Arrival, Load, Step, System, Task, TaskId};
+use takt_core::model::{Arrival, Domain, Load, Step, System, Task, TaskId};
 
 /// The lowest and the highest factor of a load. It is piecewise linear, so both are at points.
 pub(crate) fn extremes(load: &Load) -> (u32, u32) {
@@ -23,14 +23,22 @@ pub(crate) fn is_absent(task: &Task) -> bool {
 /// Each domain as a system of its own: the tasks of the others are in it, so that numbers stay, and never have a job
 /// ([`is_absent`]).
 pub(crate) fn domains(system: &System) -> Vec<System> {
-    let alone = |domain: &takt_core::model::Domain| {
-        let here = |index: usize| domain.tasks.contains(&TaskId(index as u32));
-        let absent = || Task { arrival: Arrival::Listed { instants: Vec::new() }, ..Task::default() };
-        let tasks = system.tasks.iter().enumerate().map(|(i, t)| if here(i) { t.clone() } else { absent() });
-        let (cpus, policy, tasks) = (domain.cpus, domain.policy, tasks.collect());
-        System { cpus, policy, tasks, domains: Vec::new(), ..system.clone() }
-    };
-    system.domains.iter().map(alone).collect()
+    system.domains.iter().map(|domain| alone(system, domain, &domain.tasks)).collect()
+}
+
+/// A domain as a system of its own, in which these tasks are.
+pub(crate) fn alone(system: &System, domain: &Domain, tasks: &[TaskId]) -> System {
+    let mut here = vec![false; system.tasks.len()];
+    tasks.iter().for_each(|task| here[task.index()] = true);
+    let absent = || Task { arrival: Arrival::Listed { instants: Vec::new() }, ..Task::default() };
+    let tasks = system.tasks.iter().zip(here).map(|(task, here)| if here { task.clone() } else { absent() });
+    let (cpus, policy, tasks) = (domain.cpus, domain.policy, tasks.collect());
+    System { cpus, policy, tasks, domains: Vec::new(), ..system.clone() }
+}
+
+/// The domains of higher bands on the same CPUs.
+pub(crate) fn above<'a>(system: &'a System, domain: &'a Domain) -> impl Iterator<Item = (usize, &'a Domain)> {
+    system.domains.iter().enumerate().filter(|(_, other)| other.is_above(domain))
 }
 
 /// Whether tasks of different domains lock the same resource.

@@ -534,6 +534,7 @@ fn a_load_counts_at_its_highest() {
 #[test]
 fn domains_are_judged_one_by_one() {
     let domain = |cpus: &[usize], tasks: &[u32], policy: &str| Domain {
+        band: 0,
         cpus: cpus.iter().copied().collect(),
         tasks: tasks.iter().copied().map(TaskId).collect(),
         policy: PolicySpec::from_name(policy).unwrap(),

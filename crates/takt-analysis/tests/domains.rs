@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use takt_analysis::online::{self, Answer, Kind, Verdict, verdict};
 use takt_core::cpus::CpuSet;
-use takt_core::model::{Arrival, Domain, PolicySpec, Reservation, System, Task, TaskId};
+use takt_core::model::{Arrival, Domain, Late, PolicySpec, Reservation, System, Task, TaskId};
 use takt_core::policy::Registry;
 use takt_core::time::Span;
 
@@ -55,8 +55,12 @@ fn said(verdict: &Verdict) -> (Answer, &'static str, Kind, &str) {
 fn beside(alone: &System, others: &[Task]) -> System {
     let here = alone.tasks.len() as u32;
     let all = here + others.len() as u32;
-    let domain =
-        |cpus, tasks: std::ops::Range<u32>, policy| Domain { cpus, tasks: tasks.map(TaskId).collect(), policy };
+    let domain = |cpus, tasks: std::ops::Range<u32>, policy| Domain {
+        band: 0,
+        cpus,
+        tasks: tasks.map(TaskId).collect(),
+        policy,
+    };
     let tasks = alone.tasks.iter().chain(others).cloned().collect();
     let machine = alone.cpus.iter().chain([0]).collect();
     let domains = vec![domain(alone.cpus, 0..here, alone.policy), domain(CpuSet::single(0), here..all, named("edf"))];
@@ -107,4 +111,93 @@ fn tasks_of_a_domain_are_split_over_its_cpus() {
         assert_eq!((found.schedulable, found.test, found.kind), (Answer::Unknown, policy, Kind::Sufficient), "{found}");
         assert!(found.reason.starts_with("no CPU has capacity for task "), "{found}");
     }
+}
+
+/// Runtime, period and deadline of tasks in milliseconds.
+type Times = &'static [(i64, i64, i64)];
+
+/// Bands on the first CPUs, the highest first: the policy of each, and its tasks.
+fn bands(cpus: usize, bands: &[(&str, Times)]) -> System {
+    let mut all = system("domains", CpuSet::first(cpus), Vec::new());
+    for (index, (policy, tasks)) in bands.iter().enumerate() {
+        let from = all.tasks.len() as u32;
+        all.tasks.extend(tasks.iter().enumerate().map(|(i, &(runtime, period, deadline))| Task {
+            arrival: Arrival::Periodic { offset: Span::ZERO, period: Span::from_ms(period) },
+            deadline: Some(Span::from_ms(deadline)),
+            runtime: Some(Span::from_ms(runtime)),
+            priority: (tasks.len() - i) as u32,
+            affinity: all.cpus,
+            ..Task::default()
+        }));
+        let tasks = (from..all.tasks.len() as u32).map(TaskId).collect();
+        let band = 5 * (bands.len() - index) as u32;
+        all.domains.push(Domain { band, cpus: all.cpus, tasks, policy: named(policy) });
+    }
+    all
+}
+
+#[test]
+fn a_lower_band_is_judged_with_the_tasks_of_the_higher_ones() {
+    let judged = |system: &System, index: usize| {
+        let found = online::of_domains(system).swap_remove(index);
+        let whole = verdict(system);
+        let bound = found.responses.iter().rposition(Option::is_some).map(|task| found.responses[task].expect("it is"));
+        (found.schedulable, found.test, found.kind, bound, whole.schedulable)
+    };
+    let ms = |ms| Some(Span::from_ms(ms));
+    let high: Times = &[(2, 5, 5), (1, 10, 10)];
+    for policy in ["edf", "fp", "rm", "np-edf", "rr"] {
+        // 3 ms of its own, and 2 + 1 + 2 of the higher band.
+        let fits = bands(1, &[(policy, high), ("dm", &[(3, 20, 8)])]);
+        let whole = if ["np-edf", "rr"].contains(&policy) { verdict(&fits).schedulable } else { Answer::Yes };
+        assert_eq!(judged(&fits, 1), (Answer::Yes, "rta", Kind::Exact, ms(8), whole), "{policy}");
+    }
+    // The same as one policy of fixed priorities.
+    let apart = bands(1, &[("fp", high), ("fp", &[(3, 20, 8)]), ("fp", &[(4, 40, 39)])]);
+    let mut one = apart.clone();
+    one.domains.clear();
+    one.policy = named("fp");
+    one.tasks.iter_mut().zip([9, 8, 7, 6]).for_each(|(task, priority)| task.priority = priority);
+    let lowest = &online::of_domains(&apart)[2];
+    assert_eq!(lowest.responses[3], verdict(&one).responses[3]);
+    assert_eq!(verdict(&apart).schedulable, Answer::Yes);
+    // One millisecond more is too much, and so is a utilisation above 1.
+    let over = bands(1, &[("edf", high), ("dm", &[(3, 20, 7)])]);
+    assert_eq!(judged(&over, 1), (Answer::No, "rta", Kind::Exact, ms(8), Answer::No));
+    assert_eq!(judged(&bands(1, &[("edf", high), ("fp", &[(11, 20, 20)])]), 1).0, Answer::No);
+    // Where jobs of the higher band are late, their work is not known.
+    let late = System { late: Late::Abort, ..bands(1, &[("rr", &[(3, 5, 5), (3, 10, 10)]), ("fp", &[(1, 20, 20)])]) };
+    assert_eq!(judged(&late, 1).0, Answer::Unknown);
+    // The order of other policies does not matter where all is done before the first job comes again.
+    let light: Times = &[(1, 10, 10)];
+    assert_eq!(judged(&bands(1, &[("edf", light), ("edf", &[(3, 20, 20), (4, 40, 40)])]), 1).1, "busy-period");
+    assert_eq!(judged(&bands(1, &[("edf", light), ("edf", &[(3, 20, 20), (4, 40, 40)])]), 1).0, Answer::Yes);
+    assert_eq!(judged(&bands(1, &[("edf", high), ("edf", &[(5, 20, 20)])]), 1).0, Answer::Unknown);
+}
+
+#[test]
+fn bands_without_a_test_are_inconclusive_and_say_why() {
+    let reason = |system: &System| {
+        let found = online::of_domains(system).swap_remove(1);
+        assert_eq!(found.schedulable, Answer::Unknown, "{found}");
+        assert_eq!(verdict(system).schedulable, Answer::Unknown, "{found}");
+        found.reason
+    };
+    let task: Times = &[(1, 10, 10)];
+    assert!(reason(&bands(2, &[("g-edf", task), ("g-edf", task)])).contains("several CPUs"));
+    assert!(reason(&bands(1, &[("pd2", task), ("edf", task)])).contains("idle"));
+    // A demand that is too much alone stays too much.
+    let over = bands(2, &[("g-edf", task), ("g-edf", &[(9, 10, 10), (9, 10, 10), (9, 10, 10)])]);
+    assert_eq!(online::of_domains(&over)[1].schedulable, Answer::No);
+    // The highest band is judged alone.
+    let all = bands(2, &[("g-edf", task), ("g-edf", task)]);
+    assert_eq!(online::of_domains(&all)[0].schedulable, Answer::Yes);
+}
+
+#[test]
+fn a_tenth_of_the_cpu_is_left_by_all_bands_together() {
+    let fits = bands(1, &[("edf", &[(5, 10, 10)]), ("edf", &[(4, 10, 10)])]);
+    assert!(takt_analysis::idle::obstacle(&fits).is_none() && verdict(&fits).idle_10_percent);
+    let full = bands(1, &[("edf", &[(5, 10, 10)]), ("edf", &[(5, 10, 10)])]);
+    assert!(takt_analysis::idle::obstacle(&full).is_some() && !verdict(&full).idle_10_percent);
 }

@@ -15,9 +15,16 @@ pub(crate) fn settings(policy: &PolicySpec) -> String {
 pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) -> Header {
     let (system, policy) = (&workload.system, workload.policy());
     let own_domains = workload.handed.as_ref().map_or(usize::MAX, |handed| handed.own_domains);
-    let label = |(info, task): (&takt_workload::TaskInfo, &Task)| TaskLabel {
+    // Charts show the tasks of each band together.
+    let mut bands = vec![None; system.tasks.len()];
+    for (domain, name) in system.domains.iter().zip(&workload.domains) {
+        if let Some(band) = system.band(domain) {
+            domain.tasks.iter().for_each(|task| bands[task.index()] = Some(format!("{name} (band {band})")));
+        }
+    }
+    let label = |((info, task), band): ((&takt_workload::TaskInfo, &Task), Option<String>)| TaskLabel {
         name: info.name.clone(),
-        partition: info.partition.map(|p| workload.partitions[p].clone()),
+        partition: info.partition.map(|p| workload.partitions[p].clone()).or(band),
         pid: None,
         class: info.class.filter(|_| workload.handed.is_some()).map(|class| class.to_string()),
         completion: (task.arrival == Arrival::Activated).then_some(task.completion),
@@ -35,7 +42,7 @@ pub(crate) fn header(workload: &Workload, source: &str, duration: Option<Span>) 
         seed: system.seed,
         places: system.places(),
         kernel_cpus: workload.handed.as_ref().map_or(CpuSet::EMPTY, |handed| handed.cpus),
-        tasks: workload.tasks.iter().zip(&system.tasks).map(label).collect(),
+        tasks: workload.tasks.iter().zip(&system.tasks).zip(bands).map(label).collect(),
         resources: workload.resources.clone(),
         // Records of switches name domains by number, also where the file has one policy.
         domains: system.domains.iter().zip(&workload.domains).take(own_domains).map(domain).collect(),

@@ -123,7 +123,7 @@ impl Summary<'_> {
         });
         let mut object: Map<String, Value> = objects.flatten().collect();
         let domain = |(domain, name): (&Domain, &String)| {
-            json!({"name": name, "cpus": domain.cpus.to_string(),
+            json!({"name": name, "cpus": domain.cpus.to_string(), "band": system.band(domain),
                    "policy": domain.policy.profile.name, "scope": domain.policy.scope.name()})
         };
         if let Some(assigned) = self.workload.settings.priorities {
@@ -203,7 +203,8 @@ impl Summary<'_> {
             )?;
         }
         for (domain, name) in self.workload.own_domains() {
-            writeln!(out, "domain {name}: CPU {}, {}", domain.cpus, policy(&domain.policy))?;
+            let band = self.workload.system.band(domain).map_or(String::new(), |band| format!("band {band}, "));
+            writeln!(out, "domain {name}: CPU {}, {band}{}", domain.cpus, policy(&domain.policy))?;
         }
         assignment::warn(&assignment::refused(self.workload), self.workload, out)?;
         self.remarks().iter().try_for_each(|remark| writeln!(out, "{}", visible(remark)))

@@ -527,25 +527,26 @@ fn table(spec: PolicySpec, guests: bool) -> impl Strategy<Value = System> {
     })
 }
 
-/// Domains with policies of their own; their CPUs lie side by side or not.
+/// Domains with policies of their own; their CPUs lie side by side or not, and several may have the same ones in an order of bands.
 fn divided(spec: PolicySpec) -> impl Strategy<Value = System> {
     let inner = inner_policies();
     let members = (1..=4usize).prop_flat_map(move |cpus| {
         let member = (select(inner.clone()).prop_flat_map(tuned), vec(timed(cpus), 1..4));
-        (Just(cpus), vec(member, 1..=cpus), frame(spec))
+        (Just(cpus), vec(member, 1..=cpus.max(3)), 1..=cpus, any::<bool>(), frame(spec))
     });
-    members.prop_map(|(cpus, members, frame)| {
+    members.prop_map(|(cpus, members, sets, descend, frame)| {
         let mut system = System { cpus: CpuSet::first(cpus), ..frame };
-        let count = members.len();
+        let (sets, count) = (sets.min(members.len()), members.len() as u32);
         for (index, (guest, mut tasks)) in members.into_iter().enumerate() {
-            let own: CpuSet = (0..cpus).filter(|cpu| cpu % count == index).collect();
+            let own: CpuSet = (0..cpus).filter(|cpu| cpu % sets == index % sets).collect();
+            let band = if descend { count - index as u32 } else { index as u32 };
             let policy = suitable(guest, own);
             provide(policy, &mut tasks, own);
             tasks.iter_mut().filter(|t| t.affinity.is_disjoint(&own)).for_each(|t| t.affinity = own);
             let first = system.tasks.len();
             system.tasks.extend(tasks);
             let tasks = (first..system.tasks.len()).map(|t| TaskId(t as u32)).collect();
-            system.domains.push(Domain { cpus: own, tasks, policy });
+            system.domains.push(Domain { band, cpus: own, tasks, policy });
         }
         accepted(system)
     })

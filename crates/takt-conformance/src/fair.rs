@@ -108,6 +108,10 @@ impl Fair {
         let domain = ledger.domain_of(task);
         let now = engine.now();
         debug_assert_eq!(policy.profile.name, "llref");
+        // How many CPUs a plane is for is not known where higher bands use some.
+        if ledger.is_lower_band(task) {
+            return None;
+        }
         let mine = || (0..ledger.accounts.len()).map(|t| TaskId(t as u32)).filter(|t| ledger.domain_of(*t) == domain);
         // Which releases a plane ends with is not known where tasks have gone.
         if !mine().any(|t| self.came[t.index()]) || mine().any(|t| ledger.account(t).gone) {

@@ -355,7 +355,8 @@ impl Ledger {
         assert!(over == (reason == StopReason::Finished), "{record:?} but over: {over}");
         assert!(a.blocked == (reason == StopReason::Blocked) || over, "{record:?} but {a:?}");
         a.counts.preemptions += u64::from(reason == StopReason::Preempted);
-        let allowed = reason != StopReason::Preempted || self.gave_way || self.may_preempt(task);
+        let allowed =
+            reason != StopReason::Preempted || self.gave_way || self.may_preempt(task) || self.is_lower_band(task);
         assert!(allowed, "{record:?} under a policy that does not preempt");
     }
 

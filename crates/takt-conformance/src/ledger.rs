@@ -77,6 +77,16 @@ impl Ledger {
         let domains = self.system.policy.hosts() == Some(Hosts::Domains);
         self.system.domains.iter().position(|d| domains && d.tasks.contains(&task))
     }
+    /// Whether the task's domain has the same CPUs as that of another task, in a higher band.
+    pub(crate) fn is_above(&self, task: TaskId, other: TaskId) -> bool {
+        let domain = |task| self.domain_of(task).map(|d| &self.system.domains[d]);
+        domain(task).zip(domain(other)).is_some_and(|(own, other)| own.is_above(other))
+    }
+    /// Whether CPUs of the task's policy are used by higher bands.
+    pub(crate) fn is_lower_band(&self, task: TaskId) -> bool {
+        let domain = self.domain_of(task).map(|d| &self.system.domains[d]);
+        domain.is_some_and(|own| self.system.domains.iter().any(|other| other.is_above(own)))
+    }
     /// What may have ruled over the task besides its present policy in this step.
     pub(crate) fn ruled(&self, task: TaskId) -> impl Iterator<Item = PolicySpec> + '_ {
         let over = move |domain: Option<usize>| domain.is_none_or(|d| self.system.domains[d].tasks.contains(&task));

@@ -343,7 +343,10 @@ impl Orders {
                             && self.cluster(ledger, *t, engine).is_some_and(|c| c == cluster)
                     };
                     let members: Vec<TaskId> = tasks().filter(here).collect();
-                    choices::order(ledger, records, engine, &members, cluster.len())
+                    let above =
+                        |cpu: &&usize| ledger.cpu_owner[**cpu].is_some_and(|owner| ledger.is_above(owner, task));
+                    let cpus = cluster.len() - cluster.iter().filter(above).count();
+                    if cpus > 0 { choices::order(ledger, records, engine, &members, cpus) } else { None }
                 };
                 constructed.entry(first).or_insert_with(build).as_deref()
             } else {
@@ -375,6 +378,16 @@ impl Orders {
                     assert!(!conserves, "{task:?} waits and CPU {cpu} of its queue is idle");
                     continue;
                 };
+                if ledger.is_above(other, task) {
+                    continue;
+                }
+                assert!(
+                    !(conserves && ledger.is_above(task, other)),
+                    "{task:?} waits for {other:?} of a lower band on CPU {cpu}"
+                );
+                if ledger.domain_of(other) != ledger.domain_of(task) {
+                    continue;
+                }
                 if let (Some(own), Some(runs)) = (own, standing(other)) {
                     compared += 1;
                     assert!(

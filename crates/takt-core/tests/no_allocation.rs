@@ -141,14 +141,20 @@ fn windows(table: PolicySpec, guest: PolicySpec, rules: Rules) -> System {
     system
 }
 
-/// Two domains, one of one CPU and one of three, both under `guest`.
 fn domains(policy: PolicySpec, guest: PolicySpec, rules: Rules) -> System {
+    divided(policy, guest, rules, false)
+}
+
+/// Domains under one policy, of one CPU and of three; these three can have two bands.
+fn divided(policy: PolicySpec, inner: PolicySpec, rules: Rules, bands: bool) -> System {
     let mut system = online(policy, 4, rules);
-    let several = if guest.scope == Scope::Uniprocessor { CpuSet::single(1) } else { (1..4).collect() };
-    for (tasks, cpus) in [(0..4, CpuSet::single(0)), (4..TASKS, several)] {
+    let several = if inner.scope == Scope::Uniprocessor { CpuSet::single(1) } else { (1..4).collect() };
+    let middle = if bands { 8 } else { TASKS };
+    let parts = [(0..4, CpuSet::single(0)), (4..middle, several), (middle..TASKS, several)];
+    for (band, (tasks, cpus)) in (0..).zip(parts).take(if bands { 3 } else { 2 }) {
         let tasks: Vec<TaskId> = tasks.map(TaskId).collect();
         tasks.iter().for_each(|t| system.tasks[t.index()].affinity = cpus);
-        system.domains.push(Domain { cpus, tasks, policy: guest });
+        system.domains.push(Domain { band, cpus, tasks, policy: inner });
     }
     system
 }
@@ -287,7 +293,7 @@ fn a_domain_receives_a_prepared_policy_without_the_allocator() {
     let hosts = specs().find(|spec| spec.profile.name == "domains").expect("a policy of Takt");
     let mut installed = 0;
     for (number, from) in specs().filter(|spec| spec.scope != Scope::Table).enumerate() {
-        let mut system = domains(hosts, from, RULES[number % RULES.len()]);
+        let mut system = divided(hosts, from, RULES[number % RULES.len()], number % 2 == 1);
         system.alternatives = specs().filter(|to| to.scope != Scope::Table).collect();
         let to = system.alternatives.clone();
         let mut engine = Engine::new(system).unwrap_or_else(|e| panic!("{}: {e}", from.profile.name));

@@ -208,7 +208,7 @@ fn a_task_that_lacks_what_its_policy_needs_is_refused() {
                 let lacks = Some(Invalid::Needs(TaskId(1), key));
                 assert_eq!(refusal(system.clone()), lacks, "{entry:?} {scope:?}");
                 // A part of the machine and a policy that is switched to are built in the same way.
-                let domain = Domain { cpus: system.cpus, tasks: vec![TaskId(0), TaskId(1)], policy };
+                let domain = Domain { band: 0, cpus: system.cpus, tasks: vec![TaskId(0), TaskId(1)], policy };
                 let part = System { policy: spec("domains"), domains: vec![domain], ..system.clone() };
                 assert_eq!(refusal(part), lacks, "{entry:?} {scope:?} in a domain");
                 let mut engine = Engine::new(System { policy: spec("fifo"), ..system }).unwrap();
@@ -265,6 +265,7 @@ fn tasks_behind_one_server_have_it_and_a_cpu_and_their_policy_in_common() {
         assert_eq!(refusal(both.clone()), None);
         assert_eq!(refusal(with(policy, vec![behind(0), behind(1)])), Some(Invalid::Apart(TaskId(1), "CPU")));
         let domain = |cpu, task| Domain {
+            band: 0,
             cpus: CpuSet::single(cpu),
             tasks: vec![TaskId(task)],
             policy: spec(entry.profile.name),

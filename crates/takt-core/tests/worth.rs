@@ -163,17 +163,30 @@ fn utilities_loads_and_domains_are_checked() {
     assert_eq!(load(vec![(ns(0), 0)], None), Invalid::Load);
     assert_eq!(load(vec![(ns(0), 1)], Some(ns(0))), Invalid::Load);
     let edf = PolicySpec::from_name("edf").expect("edf");
-    let domain = |cpus: &[usize], tasks: &[u32]| Domain {
+    let in_band = |band, cpus: &[usize], tasks: &[u32]| Domain {
+        band,
         cpus: cpus.iter().copied().collect(),
         tasks: tasks.iter().map(|t| TaskId(*t)).collect(),
         policy: edf,
     };
+    let domain = |cpus: &[usize], tasks: &[u32]| in_band(0, cpus, tasks);
     let domains = |domains| refused(System { domains, ..system(vec![task(None), task(None)]) });
     assert_eq!(domains(vec![domain(&[0], &[0])]), Invalid::Domains, "a task has none");
     assert_eq!(domains(vec![domain(&[0], &[0, 1, 1])]), Invalid::Domains);
     assert_eq!(domains(vec![domain(&[0, 1], &[0, 1])]), Invalid::Domains, "there is one CPU");
-    assert_eq!(domains(vec![domain(&[0], &[0]), domain(&[0], &[1])]), Invalid::Domains);
     assert_eq!(domains(vec![domain(&[0], &[0, 7])]), Invalid::Domains);
+    let hosted = |domains| {
+        let (policy, cpus) = (PolicySpec::from_name("domains").expect("domains"), CpuSet::first(2));
+        Engine::new(System { domains, policy, cpus, ..system(vec![task(None), task(None)]) }).map(|_| ()).err()
+    };
+    let twice = vec![domain(&[0], &[0]), domain(&[0], &[1])];
+    assert_eq!(hosted(twice), Some(Invalid::Domains), "one band twice");
+    assert_eq!(
+        hosted(vec![in_band(1, &[0], &[0]), domain(&[0, 1], &[1])]),
+        Some(Invalid::Domains),
+        "some CPUs in common"
+    );
+    assert_eq!(hosted(vec![in_band(1, &[0], &[0]), domain(&[0], &[1])]), None);
 }
 
 /// A budget whose end is noticed early lasts for half of it at least: a job that blocks before that is not out of it.

@@ -1,19 +1,22 @@
 //! FIFO priorities of processes that are dispatched by priority (`dispatch: priority`).
 //!
 //! A dispatched task has a priority above all other thawed tasks of its CPUs. A preempted task stays thawed, and the kernel keeps it off
-//! the CPU. A process with several threads or processes is dispatched by freezing, at [`HIGHEST`]: its threads cannot be raised one by one
+//! the CPU. A process with several threads or processes is dispatched by freezing, at the [`highest`] priority: its threads cannot be raised one by one
 //! in constant time.
 
 use takt_core::cpus::CpuSet;
 use takt_core::model::TaskId;
 use takt_core::record::Place;
 
-/// The lowest priority of a process.
-pub(crate) const LOWEST: u8 = 10;
-/// The priority of a process that is new, or dispatched by freezing. The scheduler has 80.
-pub(crate) const HIGHEST: u8 = 70;
-/// How many distinct priorities preempted tasks keep when priorities are lowered: half of the range, so that lowering is rare.
-const KEPT: u8 = 30;
+/// The most that the highest priority of a process is above the lowest one.
+const RANGE: u8 = 60;
+/// Below the priority of the scheduler, which is 80.
+const MOST: u8 = 79;
+
+/// The priority of a process that is new, or dispatched by freezing, where `lowest` is the lowest priority of a process.
+pub(crate) fn highest(lowest: u8) -> u8 {
+    MOST.min(lowest.saturating_add(RANGE))
+}
 
 /// The process of a task.
 #[derive(Clone, Copy)]
@@ -27,24 +30,32 @@ struct Known {
     cpus: CpuSet,
 }
 
-const NEW: Known = Known { level: HIGHEST, thawed: false, by_freezing: true, place: None, cpus: CpuSet::EMPTY };
-
 /// The priorities of all tasks' processes.
 pub(crate) struct Levels {
     tasks: Vec<Known>,
     thawed: Vec<TaskId>,
+    lowest: u8,
+    /// The priority of a process that is new, or dispatched by freezing.
+    highest: u8,
 }
 
 impl Levels {
+    /// A frozen process.
+    fn new_process(highest: u8) -> Known {
+        Known { level: highest, thawed: false, by_freezing: true, place: None, cpus: CpuSet::EMPTY }
+    }
+
     /// Frozen processes that are dispatched by freezing until [`Levels::set_by_freezing`] says otherwise.
-    pub(crate) fn new(tasks: usize) -> Levels {
-        Levels { tasks: vec![NEW; tasks], thawed: Vec::with_capacity(tasks) }
+    pub(crate) fn new(tasks: usize, lowest: u8) -> Levels {
+        let highest = highest(lowest);
+        let known = vec![Levels::new_process(highest); tasks];
+        Levels { tasks: known, thawed: Vec::with_capacity(tasks), lowest, highest }
     }
 
     /// The task's process is gone, or replaced by a frozen one.
     pub(crate) fn replaced(&mut self, task: TaskId) {
         self.frozen(task);
-        self.tasks[task.index()] = NEW;
+        self.tasks[task.index()] = Levels::new_process(self.highest);
     }
 
     pub(crate) fn set_by_freezing(&mut self, task: TaskId, by_freezing: bool) {
@@ -95,12 +106,13 @@ impl Levels {
         cpus: &CpuSet,
         mut set: impl FnMut(TaskId, u8) -> Result<(), E>,
     ) -> Result<(), E> {
+        let Levels { lowest, highest, .. } = *self;
         let known = &mut self.tasks[task.index()];
         (known.place, known.cpus) = (Some(place), *cpus);
         let known = *known;
-        let limit = if known.by_freezing { HIGHEST } else { HIGHEST - 1 };
+        let limit = if known.by_freezing { highest } else { highest - 1 };
         let mut top = self.highest_other(task);
-        let holds = known.level > top && known.by_freezing == (known.level == HIGHEST);
+        let holds = known.level > top && known.by_freezing == (known.level == highest);
         if holds {
             return Ok(());
         }
@@ -108,7 +120,7 @@ impl Levels {
             self.lower_others(task, top, &mut set)?;
             top = self.highest_other(task);
         }
-        let level = if known.by_freezing { HIGHEST } else { LOWEST.max(top + 1) };
+        let level = if known.by_freezing { highest } else { lowest.max(top + 1) };
         set(task, level)?;
         self.tasks[task.index()].level = level;
         Ok(())
@@ -127,23 +139,24 @@ impl Levels {
     }
 
     /// Lowers the priorities of the other thawed tasks on the CPUs of a task, the lowest first, so that their order holds all the time.
-    /// Only the [`KEPT`] highest stay distinct.
+    /// Only the highest stay distinct, half as many as there are priorities, so that lowering is rare.
     fn lower_others<E>(
         &mut self,
         task: TaskId,
         top: u8,
         set: &mut impl FnMut(TaskId, u8) -> Result<(), E>,
     ) -> Result<(), E> {
+        let kept = (self.highest - self.lowest) / 2;
         // By level, whether it is used. No priority is above the highest.
-        let mut used = [false; HIGHEST as usize + 1];
+        let mut used = [false; MOST as usize + 1];
         self.others(task).for_each(|other| used[usize::from(self.tasks[other.index()].level)] = true);
         let distinct = used.iter().filter(|used| **used).count() as u8;
         let mut rank = 0;
-        for level in LOWEST..=top {
+        for level in self.lowest..=top {
             if !used[usize::from(level)] {
                 continue;
             }
-            let lowered = LOWEST + (rank + KEPT.min(distinct)).saturating_sub(distinct);
+            let lowered = self.lowest + (rank + kept.min(distinct)).saturating_sub(distinct);
             rank += 1;
             for index in 0..self.thawed.len() {
                 let other = self.thawed[index];
@@ -165,6 +178,8 @@ mod tests {
     use proptest::prelude::*;
     use std::convert::Infallible;
 
+    const LOWEST: u8 = 10;
+
     /// The places of two CPUs.
     fn place_of(cpus: &CpuSet) -> Place {
         Place(if cpus.len() > 1 { 2 } else { u16::from(cpus.contains(1)) })
@@ -182,7 +197,7 @@ mod tests {
     }
 
     fn levels(tasks: u32) -> Levels {
-        let mut levels = Levels::new(tasks as usize);
+        let mut levels = Levels::new(tasks as usize, LOWEST);
         (0..tasks).map(TaskId).for_each(|task| levels.set_by_freezing(task, false));
         levels
     }
@@ -248,9 +263,12 @@ mod tests {
 
     #[test]
     fn dispatched_tasks_are_above_all_others_of_their_cpus() {
-        takt_testing::for_all(300, acts(), |acts| {
-            let mut levels = levels(80);
-            let mut kernel = [HIGHEST; 80];
+        // The narrowest range that a file may ask for, the usual one, and the lowest one.
+        takt_testing::for_all(300, (acts(), prop::sample::select(&[69, LOWEST, 1][..])), |(acts, lowest)| {
+            let mut levels = Levels::new(80, lowest);
+            (0..80).map(TaskId).for_each(|task| levels.set_by_freezing(task, false));
+            let highest = highest(lowest);
+            let mut kernel = [highest; 80];
             let mut chosen: Vec<(TaskId, CpuSet)> = Vec::new();
             for act in acts {
                 match act {
@@ -274,7 +292,7 @@ mod tests {
                             if count == fails {
                                 return Err(());
                             }
-                            assert!((LOWEST..=HIGHEST).contains(&level));
+                            assert!((lowest..=highest).contains(&level));
                             assert!(other == task || level < kernel[other.index()], "others are lowered");
                             let before = kernel;
                             kernel[other.index()] = level;
@@ -302,7 +320,7 @@ mod tests {
                         levels.frozen(id);
                         if let Act::Exit(_) = act {
                             levels.replaced(id);
-                            kernel[id.index()] = HIGHEST;
+                            kernel[id.index()] = highest;
                         }
                     }
                     Act::Threads(task, several) => {
@@ -323,7 +341,7 @@ mod tests {
                 }
                 for (task, known) in (0..).map(TaskId).zip(&levels.tasks) {
                     prop_assert_eq!(known.level, kernel[task.index()]);
-                    prop_assert!((LOWEST..=HIGHEST).contains(&known.level));
+                    prop_assert!((lowest..=highest).contains(&known.level));
                     prop_assert_eq!(known.thawed, levels.thawed.contains(&task));
                 }
                 for (task, cpus) in &chosen {
@@ -334,7 +352,7 @@ mod tests {
                             || kernel[other.index()] < level
                     };
                     prop_assert!(levels.thawed.iter().all(|other| below(&other)), "task {}", task.0);
-                    prop_assert!(!levels.tasks[task.index()].by_freezing || level == HIGHEST);
+                    prop_assert!(!levels.tasks[task.index()].by_freezing || level == highest);
                 }
             }
             Ok(())

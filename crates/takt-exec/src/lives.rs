@@ -2,7 +2,7 @@
 //! the scheduler is told. It neither waits nor knows a clock but that of its [`Processes`].
 
 use crate::actuator::{Groups, Processes, Times};
-use crate::levels::HIGHEST;
+use crate::levels::highest;
 use crate::life::{Incarnation, Life, Message, Request};
 use crate::plan::{Dispatch, Plan, Process};
 use crate::report::{Attempt, Error, TaskEnd};
@@ -417,7 +417,7 @@ impl<P: Processes> Lives<P> {
             };
             if found == Threads::Several {
                 // Also those that were started since the last round.
-                self.processes.set_priorities(group, HIGHEST);
+                self.processes.set_priorities(group, highest(self.plan.priority));
                 known.had_several = true;
             }
             if found != known.threads {

@@ -1,6 +1,6 @@
 //! What the executive is asked to run, and who watches.
 
-use crate::levels::HIGHEST;
+use crate::levels::highest;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -35,6 +35,9 @@ pub struct Plan {
     pub init_timeout: Span,
     /// Whether the processes get a real-time class.
     pub realtime: bool,
+    /// FIFO priority of the processes that get a real-time class, from 1 to 79. With [`Dispatch::Priority`] it is the lowest one of up to
+    /// 61, and at most 69. The scheduler has 80.
+    pub priority: u8,
     /// How a preempted process is kept off its CPU.
     pub dispatch: Dispatch,
     /// What becomes of the processes when the executive dies.
@@ -52,9 +55,6 @@ pub struct Plan {
     /// Called by the scheduler thread around its loop; for tests that count what happens inside.
     pub hooks: Hooks,
 }
-
-/// Real-time priority of scheduled processes, where they get one; the scheduler itself has 80.
-const PROCESS_PRIORITY: u8 = 10;
 
 impl Plan {
     /// The tasks whose processes can be replaced during the run.
@@ -93,8 +93,8 @@ impl Plan {
     pub(crate) fn class(&self, task: TaskId) -> Class {
         match self.dispatch {
             _ if let Some(kernel) = self.processes[task.index()].kernel => kernel.class,
-            Dispatch::Priority => Class::Fifo(HIGHEST),
-            Dispatch::Freeze if self.realtime => Class::Fifo(PROCESS_PRIORITY),
+            Dispatch::Priority => Class::Fifo(highest(self.priority)),
+            Dispatch::Freeze if self.realtime => Class::Fifo(self.priority),
             Dispatch::Freeze => Class::Other,
         }
     }

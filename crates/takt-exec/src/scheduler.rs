@@ -970,7 +970,7 @@ impl<A: Actuator> Setup<A> {
         };
         Setup {
             slots: plan.processes.iter().zip((0..).map(TaskId)).map(slot).collect(),
-            levels: (plan.dispatch == Dispatch::Priority).then(|| Levels::new(plan.processes.len())),
+            levels: (plan.dispatch == Dispatch::Priority).then(|| Levels::new(plan.processes.len(), plan.priority)),
             partitions: partitions(engine.system()),
             classes: (0..plan.processes.len() as u32).map(|task| plan.class(TaskId(task))).collect(),
             reactions: plan.processes.iter().map(|process| CAUSES.map(|cause| Response::new(process, cause))).collect(),

@@ -287,6 +287,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
         scheduler_class: SchedulerClass::default(),
         init_timeout: Span::from_ms(1000),
         realtime: false,
+        priority: 10,
         dispatch,
         on_crash: OnCrash::Kill,
         changes: Vec::new(),

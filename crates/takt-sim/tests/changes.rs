@@ -108,8 +108,8 @@ fn into_domains(system: &mut System) {
     let part = |of: bool| (0..system.tasks.len()).filter(|i| (i % 3 == 0) == of).map(|i| TaskId(i as u32)).collect();
     let policy = |name| PolicySpec::from_name(name).expect("a policy");
     system.domains = vec![
-        Domain { cpus: own, tasks: part(true), policy: policy("edf") },
-        Domain { cpus: others, tasks: part(false), policy: policy("g-rm") },
+        Domain { band: 0, cpus: own, tasks: part(true), policy: policy("edf") },
+        Domain { band: 0, cpus: others, tasks: part(false), policy: policy("g-rm") },
     ];
     for (index, task) in system.tasks.iter_mut().enumerate() {
         task.affinity = if index % 3 == 0 { own } else { others };

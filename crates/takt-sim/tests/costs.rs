@@ -356,8 +356,12 @@ fn a_task_that_has_not_run_is_where_it_will() {
             let policy = PolicySpec { placement, ..PolicySpec::new(&entry.profile, Scope::Partitioned) };
             for cpus in 1..=3 {
                 let whole = System { policy, ..system(cpus, "g-edf", reserved()) };
-                let domains =
-                    (0..cpus).map(|cpu| Domain { cpus: CpuSet::single(cpu), tasks: vec![TaskId(cpu as u32)], policy });
+                let domains = (0..cpus).map(|cpu| Domain {
+                    band: 0,
+                    cpus: CpuSet::single(cpu),
+                    tasks: vec![TaskId(cpu as u32)],
+                    policy,
+                });
                 let parts = System {
                     policy: PolicySpec::from_name("domains").unwrap(),
                     domains: domains.collect(),

@@ -166,6 +166,7 @@ fn a_cluster_is_interrupted_as_a_whole() {
 fn domains_and_switches() {
     let (name, whole) = (|name| PolicySpec::from_name(name).unwrap(), CpuSet::first(3));
     let domain = |cpus: &[usize], tasks: &[u32], policy| Domain {
+        band: 0,
         cpus: cpus.iter().copied().collect(),
         tasks: tasks.iter().map(|t| TaskId(*t)).collect(),
         policy: name(policy),

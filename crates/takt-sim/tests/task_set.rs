@@ -267,7 +267,7 @@ fn terms_that_change_in_between_are_kept() {
 #[test]
 fn a_task_joins_a_domain() {
     let spec = |name: &str| Registry::standard().spec(name).expect("a policy of Takt");
-    let domain = |cpu, tasks| Domain { cpus: CpuSet::single(cpu), tasks, policy: spec("edf") };
+    let domain = |cpu, tasks| Domain { band: 0, cpus: CpuSet::single(cpu), tasks, policy: spec("edf") };
     let whole = System {
         domains: vec![domain(0, vec![TaskId(0)]), domain(1, vec![TaskId(1)])],
         ..system("domains", 2, vec![periodic(10, 2), periodic(20, 2)])

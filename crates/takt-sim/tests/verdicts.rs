@@ -409,7 +409,7 @@ fn loads_and_domains() {
             system.domains = [names.0, names.1]
                 .iter()
                 .enumerate()
-                .map(|(part, name)| Domain { cpus: cpus[part], tasks: tasks(part), policy: named(name) })
+                .map(|(part, name)| Domain { band: 0, cpus: cpus[part], tasks: tasks(part), policy: named(name) })
                 .collect();
             for (index, task) in system.tasks.iter_mut().enumerate() {
                 task.affinity = cpus[index % 2];
@@ -422,6 +422,33 @@ fn loads_and_domains() {
             Ok(())
         },
     );
+}
+
+/// Bands of one CPU, and of two.
+#[test]
+fn bands() {
+    const ONE: [&str; 6] = ["edf", "fp", "rm", "rr", "np-edf", "dasa"];
+    const TWO: [&str; 3] = ["g-edf", "p-fp", "g-rm"];
+    let names = prop_oneof![
+        4 => (Just(1usize), vec(prop::sample::select(&ONE[..]), 3)),
+        1 => (Just(2usize), vec(prop::sample::select(&TWO[..]), 3)),
+    ];
+    let case = (rows(6, &[0, 0, 0, 1, 3, 4]), names, vec(0u64..1_000, 6), 0usize..3);
+    takt_testing::for_all(1000, case, |(rows, (cpus, names), worth, late)| {
+        let mut system = system(named("domains"), cpus, 100, &rows, false);
+        valued(&mut system, &worth);
+        system.late = [Late::Continue, Late::Continue, Late::Abort][late];
+        let tasks = |part: usize| (0..rows.len()).filter(|i| i % 3 == part).map(|i| TaskId(i as u32)).collect();
+        let domain = |(part, name): (usize, &&str)| Domain {
+            band: 3 - part as u32,
+            cpus: system.cpus,
+            tasks: tasks(part),
+            policy: named(name),
+        };
+        system.domains = names.iter().enumerate().map(domain).collect();
+        agree(&system, 100)?;
+        Ok(())
+    });
 }
 
 /// Budgets and periods of servers that are a little more or less than what the jobs need.

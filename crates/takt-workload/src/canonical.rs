@@ -104,6 +104,9 @@ fn write_settings(out: &mut String, workload: &Workload) {
     if settings.realtime != default.realtime {
         line!(out, "realtime: {}", if settings.realtime == Realtime::Yes { "yes" } else { "no" });
     }
+    if settings.priority != default.priority {
+        line!(out, "priority: {}", settings.priority);
+    }
     if settings.dispatch == Dispatch::Priority {
         line!(out, "dispatch: priority");
     }
@@ -150,6 +153,9 @@ fn write_domains(out: &mut String, workload: &Workload) {
     for (domain, name) in workload.system.domains.iter().zip(&workload.domains) {
         line!(out, "  - name: {}", scalar(name));
         line!(out, "    cpus: {}", domain.cpus);
+        if domain.band != 0 {
+            line!(out, "    band: {}", domain.band);
+        }
         line!(out, "    policy: {}", policy_text(&domain.policy));
         write_placement(out, "    ", &domain.policy);
     }

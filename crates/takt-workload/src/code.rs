@@ -109,7 +109,7 @@ codes! {
     CpuOutside "cpu-outside"
         "A task, a window or a domain names a CPU outside its machine or domain. Correct the CPU, or enlarge the machine or domain.";
     CpuOverlap "cpu-overlap"
-        "Two slices or two domains share a CPU. Give each CPU to one of them.";
+        "Two slices or two domains share a CPU. Give each CPU to one of them; domains may also have the same CPUs in different bands.";
     NoExecution "no-execution"
         "A job has nothing to run. Add execution time.";
     ImpossibleDeadline "impossible-deadline"

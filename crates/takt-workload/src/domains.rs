@@ -14,7 +14,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{self, Placement, PolicySpec, Scope, TaskId};
 use takt_core::policies::domains;
 
-pub(crate) const KEYS: [&str; 4] = ["name", "cpus", "policy", "placement"];
+pub(crate) const KEYS: [&str; 5] = ["name", "cpus", "band", "policy", "placement"];
 const HINT: &str = "write `- {name: control, cpus: 0, policy: dasa}` for each";
 
 /// The policy of a system with domains.
@@ -27,10 +27,20 @@ pub(crate) struct Domain {
     pub(crate) name: String,
     place: Place,
     pub(crate) cpus: CpuSet,
+    band: u32,
+    /// The key `band`, if the file has it.
+    at_band: Option<Place>,
     pub(crate) policy: PolicySpec,
 }
 
-/// The domains of the file in its order, disjoint.
+impl Domain {
+    /// Whether both can be domains of one machine.
+    fn suits(&self, other: &Domain) -> bool {
+        self.cpus.is_disjoint(&other.cpus) || self.cpus == other.cpus && self.band != other.band
+    }
+}
+
+/// The domains of the file in its order. Those that share CPUs have the same CPUs and different bands.
 pub(crate) struct Domains {
     list: Vec<Domain>,
     /// Where a message about all of them points.
@@ -62,19 +72,38 @@ pub(crate) fn read(reader: &mut Reader, entry: &Entry) -> Domains {
                 .also(&first.place, "the first one")
                 .hint("give one of them another `name`"),
             );
-        } else if let Some(first) = list.iter().find(|d| !d.cpus.is_disjoint(&domain.cpus)) {
-            let shared = first.cpus.difference(&first.cpus.difference(&domain.cpus));
-            reader.push(
-                Diagnostic::error(Code::CpuOverlap, &at_cpus, "domains have disjoint CPUs")
-                    .label(format!("{} belongs to another one, too", cpus_text(&shared)))
-                    .also(&first.place, "the other one")
-                    .hint("give each CPU to one of them"),
-            );
+        } else if let Some(first) = list.iter().find(|d| !d.suits(&domain)) {
+            reader.push(overlap(first, &domain, &at_cpus));
         }
         list.push(domain);
     }
+    for (index, domain) in list.iter().enumerate() {
+        let alone = || list.iter().enumerate().all(|(other, d)| other == index || d.cpus.is_disjoint(&domain.cpus));
+        if let Some(place) = domain.at_band.as_ref().filter(|_| alone()) {
+            let message = format!("`band` of the domain `{}` has no effect", clipped(&domain.name));
+            let fault = Diagnostic::warning(Code::NoEffect, place, message);
+            let fault = fault.label(format!("no other domain has {}", cpus_text(&domain.cpus)));
+            reader.push(fault.hint("remove it; a band orders the domains of the same CPUs"));
+        }
+    }
     let whole = !items.is_empty() && reader.diagnostics[faults..].iter().all(|d| d.severity == Severity::Warning);
     Domains { list, place: entry.key_span.clone(), whole }
+}
+
+/// Two domains that share CPUs without an order of bands.
+fn overlap(first: &Domain, domain: &Domain, at_cpus: &Place) -> Diagnostic {
+    if first.cpus == domain.cpus {
+        let place = domain.at_band.as_ref().unwrap_or(at_cpus);
+        return Diagnostic::error(Code::CpuOverlap, place, "two domains have the same CPUs and the same band")
+            .label(format!("`{}` has band {} of {}, too", clipped(&first.name), first.band, cpus_text(&first.cpus)))
+            .also(&first.place, "the other one")
+            .hint("give each CPU to one of them, or give one of them another `band`: the higher band runs first");
+    }
+    let shared = first.cpus.intersection(&domain.cpus);
+    Diagnostic::error(Code::CpuOverlap, at_cpus, "two domains have some of their CPUs in common")
+        .label(format!("`{}` has {}, too", clipped(&first.name), cpus_text(&shared)))
+        .also(&first.place, "the other one")
+        .hint("give each CPU to one of them, or give both the same CPUs and different values of `band`")
 }
 
 /// One domain, and the place of its CPUs.
@@ -85,13 +114,15 @@ fn domain(reader: &mut Reader, node: &Node) -> Option<(Domain, Place)> {
     reader.keys(node, "a domain", &KEYS);
     let name = node.get("name").map(|e| (reader.text(&e.value, "name", "a name"), e.value.span.clone()));
     let cpus = node.get("cpus").map(|e| (reader.cpus(&e.value, "cpus"), e.value.span.clone()));
+    let at_band = node.get("band").map(|e| e.value.span.clone());
+    let band = node.get("band").map_or(Some(0), |e| reader.whole(&e.value, "band", u64::from(u32::MAX)));
     let policy = node.get("policy").map(|e| (policy::read(reader, &e.value), e.value.head()));
     let placement = node.get("placement").and_then(|e| reader.choice(&e.value, "placement", &Placement::ALL));
     for (key, example) in [("name", "name: control"), ("cpus", "cpus: 0"), ("policy", "policy: dasa")] {
         reader.required(node, "a domain", key, "in this domain", &format!("add `{example}`"));
     }
     let ((name, place), (cpus, at_cpus), (policy, at_policy)) = (name?, cpus?, policy?);
-    let (name, cpus, policy) = (name?, cpus?, with_placement(policy?, placement));
+    let (name, cpus, band, policy) = (name?, cpus?, band? as u32, with_placement(policy?, placement));
     placement_matters(reader, node, &policy);
     if !reader.is_name(&name, &place) {
         return None;
@@ -118,7 +149,7 @@ fn domain(reader: &mut Reader, node: &Node) -> Option<(Domain, Place)> {
         let whose = format!("the domain `{}`", clipped(&name));
         reader.push(one_cpu_only(&policy, &whose, &cpus, &at_policy, "a domain of one CPU"));
     }
-    Some((Domain { name, place, cpus, policy }, at_cpus))
+    Some((Domain { name, place, cpus, band, at_band, policy }, at_cpus))
 }
 
 impl Domains {
@@ -137,6 +168,11 @@ impl Domains {
         }
     }
 
+    /// Whether other domains have the same CPUs.
+    fn has_bands(&self, domain: &Domain) -> bool {
+        self.list.iter().filter(|other| other.cpus == domain.cpus).count() > 1
+    }
+
     /// The domain of a task: the one that it names, else the one that has all its CPUs, else the only one.
     pub(crate) fn home(&self, reader: &mut Reader, raw: &RawTask, name: &str) -> Option<usize> {
         let name = clipped(name);
@@ -150,6 +186,17 @@ impl Domains {
             }
             (None, Some((cpus, place))) => {
                 let found = self.list.iter().position(|d| cpus.is_subset(&d.cpus));
+                if self.whole && found.is_some_and(|index| self.has_bands(&self.list[index])) {
+                    let names = self.list.iter().filter(|d| cpus.is_subset(&d.cpus)).map(|d| d.name.as_str());
+                    let message = format!("task `{name}` has no `domain`");
+                    reader.push(
+                        Diagnostic::error(Code::MissingKey, &raw.head, message)
+                            .label("its CPUs belong to domains of several bands")
+                            .also(place, "its CPUs")
+                            .hint(format!("add `domain:` with one of {}", choices(names, "or"))),
+                    );
+                    return None;
+                }
                 if found.is_none() && self.whole && cpus.is_subset(&self.cpus()) {
                     reader.push(
                         Diagnostic::error(
@@ -182,7 +229,12 @@ impl Domains {
                     reader.push(
                         Diagnostic::error(Code::MissingKey, &raw.head, format!("task `{name}` has no `domain`"))
                             .label("nothing says where it belongs")
-                            .hint(format!("add `domain:` with one of {names}, or `cpu:` with CPUs of one of them")),
+                            .hint(match self.list.iter().all(|domain| self.has_bands(domain)) {
+                                true => format!("add `domain:` with one of {names}"),
+                                false => {
+                                    format!("add `domain:` with one of {names}, or `cpu:` with CPUs of one of them")
+                                }
+                            }),
                     );
                 }
                 None
@@ -214,10 +266,13 @@ impl Domains {
             let tasks: Vec<TaskId> = tasks_of(index).collect();
             if tasks.is_empty() && homes.iter().all(Option::is_some) {
                 let message = format!("the domain `{}` has no task", clipped(&domain.name));
-                let fault = Diagnostic::warning(Code::UnusedName, &domain.place, message).label("its CPUs idle");
-                reader.push(fault.hint("move CPUs that no task needs to another domain"));
+                let fault = Diagnostic::warning(Code::UnusedName, &domain.place, message);
+                reader.push(match self.has_bands(domain) {
+                    true => fault.label("its band has no effect").hint("remove this domain, or give it a task"),
+                    false => fault.label("its CPUs idle").hint("move CPUs that no task needs to another domain"),
+                });
             }
-            domains.push(model::Domain { cpus: domain.cpus, tasks, policy: domain.policy });
+            domains.push(model::Domain { band: domain.band, cpus: domain.cpus, tasks, policy: domain.policy });
         }
         (domains, self.list.into_iter().map(|d| d.name).collect())
     }

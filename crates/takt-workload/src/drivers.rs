@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 73] = [
+const TABLE: [(&str, Use, Use); 74] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -83,6 +83,7 @@ const TABLE: [(&str, Use, Use); 73] = [
     ("be_processes", Honoured, Honoured),
     ("processes", Honoured, Honoured),
     ("frequency", Ignored, Ignored),
+    ("band", Honoured, Honoured),
     // Tasks and processes.
     ("name", Honoured, Honoured),
     ("cmd", OtherSide, Honoured),

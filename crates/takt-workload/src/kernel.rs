@@ -75,7 +75,7 @@ impl Workload {
         if one_policy {
             let policy = std::mem::replace(&mut system.policy, domains_policy());
             let tasks = (0..system.tasks.len() as u32).map(TaskId).collect();
-            system.domains.push(Domain { cpus: machine, tasks, policy });
+            system.domains.push(Domain { cpus: machine, tasks, policy, band: 0 });
             self.domains.push("takt".to_owned());
             for (_, change) in &mut self.scenario.changes {
                 if let Input::Switch { domain: domain @ None, .. } = change {
@@ -93,7 +93,7 @@ impl Workload {
             // No job uses it up. With a budget of CPU time, what a job consumes is measured.
             system.tasks[task.index()].budget = Some(MAX_DURATION);
             let policy = PolicySpec::new(&fp::ENTRY.profile, Scope::Uniprocessor);
-            system.domains.push(Domain { cpus: cpu, tasks: vec![task], policy });
+            system.domains.push(Domain { cpus: cpu, tasks: vec![task], policy, band: 0 });
             self.domains.push(self.tasks[task.index()].name.clone());
             cpus = cpus.union(&cpu);
         }

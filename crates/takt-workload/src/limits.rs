@@ -17,3 +17,9 @@ pub const DEFAULT_EXEC_LIMIT: u32 = 10;
 pub(crate) const MOST_EXEC: u64 = 1000;
 /// Time that tasks with `init` get to initialise, unless the file says otherwise.
 pub const DEFAULT_INIT_TIMEOUT: Span = Span::from_secs(10);
+/// FIFO priority of real-time processes, unless the file says otherwise.
+pub(crate) const DEFAULT_PRIORITY: u8 = 10;
+/// The highest one that a file may ask for: the scheduler thread has the next.
+pub(crate) const MAX_PRIORITY: u8 = 79;
+/// The highest one with `dispatch: priority`, which needs ten more.
+pub(crate) const MAX_LOWEST_PRIORITY: u8 = MAX_PRIORITY - 10;

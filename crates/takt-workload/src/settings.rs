@@ -1,6 +1,6 @@
 //! What a workload says beside its schedule, and what the command line says about a workload.
 
-use crate::limits::{DEFAULT_EXEC_LIMIT, DEFAULT_INIT_TIMEOUT};
+use crate::limits::{DEFAULT_EXEC_LIMIT, DEFAULT_INIT_TIMEOUT, DEFAULT_PRIORITY};
 use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::model::PolicySpec;
@@ -19,6 +19,8 @@ pub struct Settings {
     pub exec_limit: u32,
     /// Whether the executive uses real-time priority.
     pub realtime: Realtime,
+    /// FIFO priority of the processes that get a real-time class; the lowest one if they are dispatched by priority.
+    pub priority: u8,
     /// How the executive keeps a preempted process off its CPU.
     pub dispatch: Dispatch,
     /// What becomes of the tasks if the executive dies.
@@ -43,6 +45,7 @@ impl Default for Settings {
             init_timeout: DEFAULT_INIT_TIMEOUT,
             exec_limit: DEFAULT_EXEC_LIMIT,
             realtime: Realtime::default(),
+            priority: DEFAULT_PRIORITY,
             dispatch: Dispatch::default(),
             on_crash: OnCrash::default(),
             duration: None,

@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::domains::Domains;
 use crate::events;
-use crate::limits::MOST_EXEC;
+use crate::limits::{DEFAULT_PRIORITY, MAX_LOWEST_PRIORITY, MAX_PRIORITY, MOST_EXEC};
 use crate::machine::number_not_count;
 use crate::machine::{fit_machine, machine_of, needs_a_table, no_copies, no_policy, placement_matters, with_placement};
 use crate::node::{self, Entry, Node, Place};
@@ -21,7 +21,7 @@ use takt_core::model::{Backlog, BestEffortStart, Late, Locking, Placement, Polic
 use takt_core::policies::windows;
 use takt_core::scenario::Deciding;
 
-pub(crate) const KEYS: [&str; 32] = [
+pub(crate) const KEYS: [&str; 33] = [
     "windows",
     "partitions",
     "tasks",
@@ -52,6 +52,7 @@ pub(crate) const KEYS: [&str; 32] = [
     "init_timeout",
     "exec_limit",
     "realtime",
+    "priority",
     "dispatch",
     "on_crash",
 ];
@@ -242,9 +243,43 @@ fn settings(reader: &mut Reader, root: &Node, source: &Source) -> Settings {
     settings.realtime = realtime.and_then(|e| reader.choice(&e.value, "realtime", &REALTIME)).unwrap_or_default();
     let dispatch = root.get("dispatch");
     settings.dispatch = dispatch.and_then(|e| reader.choice(&e.value, "dispatch", &DISPATCH)).unwrap_or_default();
+    if let Some(entry) = root.get("priority") {
+        settings.priority = priority(reader, entry, &settings);
+    }
     let on_crash = root.get("on_crash");
     settings.on_crash = on_crash.and_then(|e| reader.choice(&e.value, "on_crash", &ON_CRASH)).unwrap_or_default();
     settings
+}
+
+/// Reads the FIFO priority of real-time processes.
+fn priority(reader: &mut Reader, entry: &Entry, settings: &Settings) -> u8 {
+    let by_priority = settings.dispatch == Dispatch::Priority;
+    let most = if by_priority { MAX_LOWEST_PRIORITY } else { MAX_PRIORITY };
+    let Some(text) = reader.scalar(&entry.value, "priority", "a priority of SCHED_FIFO") else {
+        return DEFAULT_PRIORITY;
+    };
+    let Some(priority) = text.parse::<u8>().ok().filter(|n| (1..=most).contains(n)) else {
+        let is_number = text.bytes().all(|b| b.is_ascii_digit());
+        let code = if is_number { Code::OutOfRange } else { Code::WrongType };
+        let message = format!("`priority` must be a whole number from 1 to {most}");
+        let fault = Diagnostic::error(code, &entry.value.span, message);
+        let above = text.parse::<u8>().is_ok_and(|n| (1..=MAX_PRIORITY).contains(&n));
+        reader.push(match above {
+            true => fault
+                .label("`dispatch: priority` needs ten more priorities above it, below the scheduler thread's 80")
+                .hint(format!("lower it to {most} or less, or write `dispatch: freeze`")),
+            false => fault.label("not a priority below that of the scheduler thread, which is 80").hint(
+                "it is the SCHED_FIFO priority of all processes; `tasks` under `fp` have a `priority` of their own",
+            ),
+        });
+        return DEFAULT_PRIORITY;
+    };
+    if settings.realtime == Realtime::No && !by_priority {
+        let fault =
+            Diagnostic::warning(Code::NoEffect, &entry.key_span, "`priority` has no effect with `realtime: no`");
+        reader.push(fault.label("the processes get no real-time class").hint("remove one of them"));
+    }
+    priority
 }
 
 fn directory_of(name: &str) -> PathBuf {

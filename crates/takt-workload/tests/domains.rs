@@ -45,6 +45,7 @@ fn domains_have_the_tasks_that_name_them_or_have_their_cpus() {
     let mut rr = spec("p-rr:quantum=2ms");
     rr.placement = takt_core::model::Placement::from_name("wf").unwrap();
     let domain = |list: &[usize], tasks: [u32; 2], policy| Domain {
+        band: 0,
         cpus: cpus(list),
         tasks: tasks.map(TaskId).to_vec(),
         policy,
@@ -141,4 +142,49 @@ fn the_command_line_s_policy_stays() {
     let w = load_with(text, &Options { policy: Some(spec("edf")), ..Options::default() });
     // The settings mean nothing to `edf`, and it is not switched away from.
     assert_eq!((w.warnings.len(), w.scenario.changes.len(), w.system.alternatives.len()), (4, 0, 0));
+}
+
+#[test]
+fn domains_of_the_same_cpus_are_bands() {
+    let w = ok("
+domains:
+  - {name: low, cpus: 0-1, policy: g-edf}
+  - {name: high, cpus: 0-1, band: 4000000000, policy: p-rm}
+  - {name: beside, cpus: 2, policy: edf}
+tasks:
+  - {name: a, period: 10ms, runtime: 1ms, domain: high}
+  - {name: b, period: 10ms, runtime: 1ms, domain: low, cpu: 1}
+  - {name: c, period: 10ms, runtime: 1ms, cpu: 2}
+changes: [{at: 5ms, domain: low, policy: g-fp}]
+");
+    let bands: Vec<_> = w.system.domains.iter().map(|domain| (domain.band, w.system.band(domain))).collect();
+    assert_eq!(bands, [(0, Some(0)), (4_000_000_000, Some(4_000_000_000)), (0, None)]);
+    assert!(w.system.domains[1].is_above(&w.system.domains[0]) && !w.system.domains[1].is_above(&w.system.domains[2]));
+    let homes: Vec<_> = w.system.domains.iter().map(|domain| domain.tasks.clone()).collect();
+    assert_eq!(homes, [[TaskId(1)], [TaskId(0)], [TaskId(2)]]);
+    assert!(w.warnings.is_empty(), "{:?}", w.warnings);
+    round_trip(&w);
+}
+
+#[test]
+fn the_linux_priority_of_a_schedule() {
+    let of = |keys: &str| {
+        let w = ok(&format!("{keys}\npolicy: edf\ntasks: [{{period: 10ms, runtime: 1ms}}]"));
+        round_trip(&w);
+        (w.settings.priority, w.warnings.len())
+    };
+    assert_eq!(of(""), (10, 0));
+    assert_eq!((of("priority: 1"), of("priority: 79")), ((1, 0), (79, 0)));
+    assert_eq!(of("priority: 69\ndispatch: priority"), (69, 0));
+    assert_eq!(of("priority: 20\nrealtime: no"), (20, 1));
+    for (keys, code) in [
+        ("priority: 0", Code::OutOfRange),
+        ("priority: 80", Code::OutOfRange),
+        ("priority: 70\ndispatch: priority", Code::OutOfRange),
+        ("priority: high", Code::WrongType),
+        ("priority: [1]", Code::WrongType),
+    ] {
+        let text = format!("{keys}\npolicy: edf\ntasks: [{{period: 10ms, runtime: 1ms}}]");
+        assert_eq!(fault(&text, &Options::default()).code, code, "{keys}");
+    }
 }

@@ -126,7 +126,8 @@ fn check_online(workload: &Workload, of_kernel: &[String], args: &Args, out: &mu
         if !parts.is_empty() {
             let named = workload.domains.iter().zip(&workload.system.domains).zip(&parts);
             let part = |((name, domain), v): ((&String, &Domain), &Verdict)| {
-                json!({"name": name, "cpus": domain.cpus.to_string(), "policy": domain.policy.profile.name,
+                json!({"name": name, "cpus": domain.cpus.to_string(), "band": workload.system.band(domain),
+                       "policy": domain.policy.profile.name,
                        "scope": domain.policy.scope.name(), "schedulable": answer(v.schedulable),
                        "test": v.test, "kind": v.kind.to_string(), "reason": v.reason})
             };
@@ -151,7 +152,8 @@ fn check_online(workload: &Workload, of_kernel: &[String], args: &Args, out: &mu
         for ((name, domain), part) in workload.domains.iter().zip(&system.domains).zip(&parts) {
             let policy = takt_workload::policy_text(&domain.policy);
             let tasks = several(domain.tasks.len(), "task", "tasks");
-            writeln!(out, "domain {name}: {tasks}, policy {policy}, CPU {}: {part}", domain.cpus)?;
+            let band = system.band(domain).map_or(String::new(), |band| format!(", band {band}"));
+            writeln!(out, "domain {name}: {tasks}, policy {policy}, CPU {}{band}: {part}", domain.cpus)?;
         }
         writeln!(out, "{verdict}")?;
         if let Some(late) = late.filter(|_| verdict.schedulable != online::Answer::Yes) {

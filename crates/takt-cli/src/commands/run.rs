@@ -202,6 +202,7 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
         },
         init_timeout: workload.settings.init_timeout,
         realtime,
+        priority: workload.settings.priority,
         dispatch: match workload.settings.dispatch {
             Dispatch::Freeze => takt_exec::Dispatch::Freeze,
             Dispatch::Priority => takt_exec::Dispatch::Priority,
@@ -470,6 +471,7 @@ fn writable() -> bool {
 fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Value {
     json!({
         "source": "run", "mechanism": report.mechanism, "scheduler_class": report.scheduler_class, "realtime": realtime,
+        "priority": realtime.then_some(workload.settings.priority),
         "dispatch": if workload.settings.dispatch == Dispatch::Priority { "priority" } else { "freeze" },
         "ended": match report.ended {
             Ended::Duration => "duration",

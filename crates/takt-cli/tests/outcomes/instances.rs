@@ -65,6 +65,8 @@ enum Kind {
     Online(Shape),
     /// Processes in the windows of a table: the best-effort one, and whether they signal.
     Table { signals: bool, slice: bool },
+    /// Tasks in two domains of the same CPUs, `high` and `low`.
+    Bands(Shape, Shape),
     /// Tasks in a partition with this policy.
     Inside(&'static str, Shape),
     /// Aperiodic work behind servers, beside a periodic task.
@@ -117,6 +119,20 @@ const SLEEPS: Shape = Shape { observed: Some(("sleep", "--sleep 100us")), ..OVER
 const WORTH: Shape = Shape { utility: true, ..OVER };
 const LOCKS: Shape = Shape { locks: true, load: (90, 150), keys: ", on_abort: signal", ..OVER };
 const TWO_CPUS: Shape = Shape { tasks: 4, load: (210, 330), utility: true, ..OVER };
+
+/// Two bands on one CPU under these policies, with these rules.
+macro_rules! bands {
+    ($high:literal, $low:literal, $rules:literal) => {
+        concat!(
+            "domains: [{name: low, cpus: 0, policy: ",
+            $low,
+            "}, {name: high, cpus: 0, band: 1, policy: ",
+            $high,
+            "}]",
+            $rules
+        )
+    };
+}
 
 fn families() -> Vec<Family> {
     let reserved = Shape { reservation: true, load: (80, 130), ..OVER };
@@ -231,6 +247,29 @@ fn families() -> Vec<Family> {
     all.push(family("table-signals", "", table(true, false)));
     all.push(family("table-slice", "be_start: slice", table(true, true)));
     all.push(family("table-without-signals", "", table(false, false)));
+    let (high, low) = (Shape { tasks: 2, load: (40, 70), ..OVER }, Shape { tasks: 2, load: (50, 100), ..OVER });
+    let valued = Shape { utility: true, ..low };
+    let (urgent, ranked) = (Shape { priority: true, ..high }, Shape { priority: true, ..low });
+    let wide = (Shape { load: (80, 130), ..high }, Shape { tasks: 3, load: (110, 180), ..low });
+    for (name, head, high, low) in [
+        ("bands-edf-rm", bands!("edf", "rm", "\nlate: abort"), high, low),
+        ("bands-rm-edf", bands!("rm", "edf", ""), high, low),
+        ("bands-fp-fp", bands!("fp", "fp", "\nlate: abort"), urgent, ranked),
+        ("bands-edf-dasa", bands!("edf", "dasa", "\nlate: abort"), high, valued),
+        ("bands-dm-np-edf", bands!("dm", "np-edf", "\nlate: abort"), Shape { constrained: true, ..high }, low),
+        ("bands-overload", bands!("edf", "fifo", "\nlate: abort"), Shape { load: (70, 130), ..high }, low),
+        (
+            "bands-switch",
+            bands!("edf", "rm", "\nlate: abort\nchanges: [{at: 71ms, domain: low, policy: edf}]"),
+            high,
+            low,
+        ),
+    ] {
+        all.push(family(name, head, Kind::Bands(high, low)));
+    }
+    let head =
+        "domains: [{name: high, cpus: 0-1, band: 1, policy: g-edf}, {name: low, cpus: 0-1, policy: g-rm}]\nlate: abort";
+    all.push(Family { cpus: 2, slack: WIDE, ..family("bands-g-edf-g-rm", head, Kind::Bands(wide.0, wide.1)) });
     let inside = Shape { load: (60, 110), ..OVER };
     all.push(family("inside-edf", "late: abort", Kind::Inside("edf", inside)));
     all.push(family("inside-dasa", "late: abort", Kind::Inside("dasa", Shape { utility: true, ..inside })));
@@ -328,11 +367,16 @@ fn drawn(family: &Family, number: u64, draw: u64, realtime: bool, bears: Bears) 
     match family.kind {
         Kind::Online(shape) => {
             text += "tasks:\n";
-            tasks(&mut text, &mut draws, shape, "  ");
+            tasks(&mut text, &mut draws, shape, "  ", 0);
+        }
+        Kind::Bands(high, low) => {
+            text += "tasks:\n";
+            tasks(&mut text, &mut draws, Shape { keys: ", domain: high", ..high }, "  ", 0);
+            tasks(&mut text, &mut draws, Shape { keys: ", domain: low", ..low }, "  ", high.tasks as usize);
         }
         Kind::Inside(policy, shape) => {
             writeln!(text, "partitions:\n  - name: inner\n    policy: {policy}\n    processes:").expect("text");
-            tasks(&mut text, &mut draws, shape, "      ");
+            tasks(&mut text, &mut draws, shape, "      ", 0);
             text += "  - {name: other, processes: [{name: other, budget: 5ms, cmd: exec takt burn}]}\n";
             let (own, rest) = (draws.number(12, 25), draws.number(5, 9));
             write!(text, "windows:\n  - {{length: {own}ms, slices: [{{cpu: 0, sc_partition: inner}}]}}\n")
@@ -355,7 +399,8 @@ fn ms(tenths: u64) -> String {
     format!("{}.{}ms", tenths / 10, tenths % 10)
 }
 
-fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str) {
+/// The tasks of a shape; the first one has this number.
+fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str, first: usize) {
     let load = draws.number(shape.load.0, shape.load.1);
     let weights: Vec<u64> = (0..shape.tasks).map(|_| draws.number(1, 4)).collect();
     let total: u64 = weights.iter().sum();
@@ -364,25 +409,26 @@ fn tasks(text: &mut String, draws: &mut Draws, shape: Shape, indent: &str) {
         let deadline = if shape.constrained { period * draws.number(6, 9) / 10 } else { period };
         let need = (period * load * weight / total / 100).clamp(15, deadline * 9 / 10);
         let offset = draws.number(0, 30);
+        let name = first + n;
         let last = n as u64 + 1 == shape.tasks;
         match shape.events {
             Events::After if n > 0 => {
                 let (before, queue) = (n - 1, draws.number(1, 3));
                 write!(
                     text,
-                    "{indent}- {{name: t{n}, event: {{after: t{before}, queue: {queue}}}, deadline: {}",
+                    "{indent}- {{name: t{name}, event: {{after: t{before}, queue: {queue}}}, deadline: {}",
                     ms(deadline)
                 )
             }
             Events::Listed if last => {
                 write!(
                     text,
-                    "{indent}- {{name: t{n}, event: {{distance: {}}}, deadline: {}",
+                    "{indent}- {{name: t{name}, event: {{distance: {}}}, deadline: {}",
                     ms(period / 3),
                     ms(deadline)
                 )
             }
-            _ => write!(text, "{indent}- {{name: t{n}, period: {}, offset: {}", ms(period), ms(offset)),
+            _ => write!(text, "{indent}- {{name: t{name}, period: {}, offset: {}", ms(period), ms(offset)),
         }
         .expect("text");
         if shape.constrained {

@@ -171,3 +171,88 @@ fn a_run_that_the_kernel_throttles_says_so() {
         }
     });
 }
+
+/// How a workload with this Linux priority fares beside an ordinary real-time process of priority 40 on its CPU: missed jobs of its only
+/// task. Each job of the process takes 12 ms of 20 ms, and each job of the task 10 ms, for the 200 ms from the start of the process.
+fn missed_beside_another(room: &Room, keys: &str) -> u64 {
+    let task = "{name: a, cmd: exec takt burn --runtime 10ms --init 1ms, init: yes, period: 20ms, runtime: 10ms}";
+    std::fs::write(room.path("w.yaml"), format!("policy: edf\ncpus: 0\nrealtime: yes\n{keys}\ntasks:\n- {task}\n"))
+        .unwrap();
+    let run = room.start(&["run", "w.yaml", "--duration", "1s", "--json"]);
+    let start = (takt_linux::timer::now() + takt_core::time::Span::from_ms(500)).ns().to_string();
+    let other = room.start(&[
+        "__probe",
+        "periodic",
+        "other",
+        "--period",
+        "20ms",
+        "--runtime",
+        "12ms",
+        "--count",
+        "10",
+        "--cpu",
+        "0",
+        "--priority",
+        "40",
+        "--start",
+        &start,
+    ]);
+    let run = run.wait().json();
+    other.wait().expect(0);
+    assert_eq!(run["tasks"][0]["released"], 50, "{run}");
+    run["tasks"][0]["missed"].as_u64().expect("a number")
+}
+
+#[test]
+fn an_ordinary_real_time_process_runs_before_or_after_the_schedule_by_its_priority() {
+    on_cpus(|| {
+        if !has_real_time() || !has_cpus(2) {
+            return;
+        }
+        let room = Room::new();
+        for dispatch in ["freeze", "priority"] {
+            attempts(5, || {
+                let above = missed_beside_another(&room, &format!("priority: 45\ndispatch: {dispatch}"));
+                ensure(above == 0, || format!("{dispatch}: {above} missed behind a process of a lower priority"))
+            });
+            attempts(5, || {
+                let below = missed_beside_another(&room, &format!("priority: 35\ndispatch: {dispatch}"));
+                ensure((5..=30).contains(&below), || format!("{dispatch}: {below} missed"))
+            });
+        }
+    });
+}
+
+/// Under both dispatches the outcomes of bands are those of the simulation.
+#[test]
+fn bands_are_dispatched_as_simulated() {
+    on_cpus(|| {
+        if !has_real_time() {
+            return;
+        }
+        let task = |name: &str, domain: &str, runtime: u32, period: u32, offset: u32| {
+            format!(
+                "- {{name: {name}, domain: {domain}, cmd: exec takt burn --runtime {runtime}ms --init 1ms, init: yes, period: {period}ms, \
+                 offset: {offset}ms, runtime: {runtime}ms}}\n"
+            )
+        };
+        // `c` is due first and waits for `a`, whose period is longer; without bands it would meet its deadlines.
+        let tasks = [task("a", "high", 30, 100, 0), task("b", "low", 10, 100, 5), task("c", "low", 4, 20, 5)].concat();
+        let domains = "domains: [{name: low, cpus: 0, policy: edf}, {name: high, cpus: 0, band: 3, policy: fifo}]";
+        for dispatch in ["freeze", "priority"] {
+            for mechanism in mechanisms() {
+                let head =
+                    format!("{domains}\nrealtime: yes\npriority: 20\ndispatch: {dispatch}\nlate: abort\ntasks:\n");
+                let room = Room::with(&format!("{head}{tasks}"));
+                let sim = room.takt(&["sim", "w.yaml", "--duration", "1s", "--json"]).json();
+                assert_eq!(sim["tasks"][2]["missed"], 10, "{sim}");
+                attempts(5, || {
+                    let args = ["run", "w.yaml", "--duration", "1s", "--mechanism", mechanism, "--json"];
+                    let run = room.takt(&args).json();
+                    assert_eq!((&run["dispatch"], &run["priority"]), (&dispatch.into(), &20.into()), "{run}");
+                    ensure(counts(&run) == counts(&sim), || format!("{dispatch}, {mechanism}: {run}"))
+                });
+            }
+        }
+    });
+}

@@ -106,7 +106,9 @@ impl core::fmt::Display for Invalid {
             }
             Invalid::Utility(t) => write!(f, "task {}: its utility is too high, or its points are out of order", t.0),
             Invalid::Load => write!(f, "the load needs points in order and factors above zero"),
-            Invalid::Domains => write!(f, "domains overlap, leave the machine, or do not hold each task once"),
+            Invalid::Domains => {
+                write!(f, "domains overlap without bands, leave the machine, or do not hold each task once")
+            }
             Invalid::Timing => write!(f, "a tick, timer resolution or timer lateness is negative"),
             Invalid::Setting(name) => write!(f, "the policy's setting `{name}` is out of range"),
             Invalid::Needs(t, what) => write!(f, "task {}: the policy needs its {what}", t.0),

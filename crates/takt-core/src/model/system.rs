@@ -113,12 +113,23 @@ pub struct Timing {
 /// A group of CPUs with tasks and a policy of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Domain {
-    /// Its CPUs; disjoint from those of other domains.
+    /// Its CPUs; those of another domain are the same or disjoint.
     pub cpus: CpuSet,
+    /// Its place among the domains of the same CPUs: a domain of a lower band has the CPUs that all higher bands leave idle. Unique
+    /// among these domains.
+    pub band: u32,
     /// Its tasks; each belongs to one domain.
     pub tasks: Vec<TaskId>,
     /// What schedules them.
     pub policy: PolicySpec,
+}
+
+impl Domain {
+    /// Whether this domain uses the same CPUs as the other one before it does.
+    #[must_use]
+    pub fn is_above(&self, other: &Domain) -> bool {
+        self.cpus == other.cpus && self.band > other.band
+    }
 }
 
 /// A whole system: the input of an engine.
@@ -166,6 +177,13 @@ pub struct System {
 }
 
 impl System {
+    /// The band of a domain that shares its CPUs with others.
+    #[must_use]
+    pub fn band(&self, domain: &Domain) -> Option<u32> {
+        let shares = self.domains.iter().filter(|other| other.cpus == domain.cpus).count() > 1;
+        shares.then_some(domain.band)
+    }
+
     /// Whether a job with this absolute deadline is counted ([`System::horizon`]).
     #[must_use]
     #[inline]
@@ -301,16 +319,16 @@ impl System {
             sound && !load.points.is_empty() && load.points.iter().all(|(_, factor)| *factor > 0)
         });
         sure(load, Invalid::Load)?;
-        let (mut cpus, mut placed) = (CpuSet::EMPTY, alloc::vec![false; self.tasks.len()]);
+        let mut placed = alloc::vec![false; self.tasks.len()];
         for task in &self.removed {
             *placed.get_mut(task.index()).ok_or(Invalid::Removed)? = true;
         }
         sure(self.removed.is_sorted(), Invalid::Removed)?;
         for domain in &self.domains {
-            let free = domain.cpus.is_disjoint(&cpus) && domain.cpus.is_subset(&self.cpus) && !domain.cpus.is_empty();
-            cpus = cpus.union(&domain.cpus);
+            // The policy `domains` checks how they share CPUs.
+            let inside = domain.cpus.is_subset(&self.cpus) && !domain.cpus.is_empty();
             let mut once = |t: &TaskId| placed.get_mut(t.index()).is_some_and(|p| !core::mem::replace(p, true));
-            sure(free && domain.tasks.iter().all(&mut once), Invalid::Domains)?;
+            sure(inside && domain.tasks.iter().all(&mut once), Invalid::Domains)?;
         }
         sure(self.domains.is_empty() || placed.iter().all(|p| *p), Invalid::Domains)?;
         for partition in &self.partitions {

@@ -1,10 +1,11 @@
 //! Domains: parts of the machine, each with tasks and a policy of its own, and the change of one policy for another.
 //!
 //! The domains of ChronOS: Dellinger, Garyali, Ravindran, "ChronOS Linux: A Best-Effort Real-Time Multiprocessor Linux Kernel",
-//! DAC 2011, section 5, where each CPU set of an application has its own scheduler. Invariants: a task runs on CPUs of its own
-//! domain only, and what happens in one domain changes nothing in another one, unless their jobs share resources.
+//! DAC 2011, section 5, where each CPU set of an application has its own scheduler. Domains of the same CPUs form an order of bands, as
+//! the schedulers of one CPU set at several Linux priorities do there (section 3.1). Invariants: a task runs on CPUs of its own domain
+//! only. Unless jobs of different domains share resources, a domain changes nothing in another one, except in lower bands on its CPUs.
 
-use crate::model::{CpuTest, Fact, Hosts, Invalid, PolicySpec, Profile, Scope, System, TaskId, Terms};
+use crate::model::{self, CpuTest, Fact, Hosts, Invalid, PolicySpec, Profile, Scope, System, TaskId, Terms};
 use crate::policy::{Build, Context, Decision, Entry, Event, Policy, Registry};
 use crate::record::Place;
 use alloc::boxed::Box;
@@ -22,9 +23,16 @@ struct Domain {
 
 struct Domains {
     domains: Vec<Domain>,
+    /// The domains in the order of their decisions: those of the same CPUs by descending bands.
+    order: Vec<usize>,
+    /// Whether domains share CPUs.
+    banded: bool,
     /// By task.
     domain_of: Vec<usize>,
     timers: u16,
+    /// Scratch: by single-CPU place, whether a higher band has it; and the places that these bands leave idle.
+    taken: Vec<bool>,
+    idle: Vec<Place>,
     /// Whether the policies of the domains have started.
     started: bool,
     /// The policies that a domain may be switched to.
@@ -37,6 +45,14 @@ impl Domains {
         if system.domains.is_empty() {
             return Err(Invalid::Unsuitable("the policy `domains` needs domains"));
         }
+        let all = &system.domains;
+        let fits = |a: &model::Domain, b: &model::Domain| a.cpus.is_disjoint(&b.cpus) || a.is_above(b) || b.is_above(a);
+        if all.iter().enumerate().any(|(i, a)| !all[..i].iter().all(|b| fits(a, b))) {
+            return Err(Invalid::Domains);
+        }
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        order.sort_by_key(|&domain| core::cmp::Reverse(all[domain].band));
+        let banded = all.iter().any(|a| all.iter().any(|b| a.is_above(b)));
         let cpus: Vec<usize> = system.cpus.iter().collect();
         let mut domain_of = vec![0; system.tasks.len()];
         let mut domains = Vec::with_capacity(system.domains.len());
@@ -60,7 +76,17 @@ impl Domains {
             timers += most;
             domains.push(Domain { tasks, places, guest, first_timer, timers: most });
         }
-        Ok(Domains { domains, domain_of, timers, started: false, registry: build.registry.clone() })
+        Ok(Domains {
+            domains,
+            order,
+            banded,
+            domain_of,
+            timers,
+            taken: vec![false; cpus.len()],
+            idle: Vec::with_capacity(cpus.len()),
+            started: false,
+            registry: build.registry.clone(),
+        })
     }
 }
 
@@ -92,13 +118,25 @@ impl Policy for Domains {
     }
 
     fn decide(&mut self, _: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
-        for domain in &mut self.domains {
-            domain.guest.decide(&domain.places, cx, decision);
+        let Domains { domains, order, banded, taken, idle, .. } = self;
+        taken.fill(false);
+        for &index in &*order {
+            let domain = &mut domains[index];
+            let mut lent = &domain.places;
+            if *banded {
+                idle.clear();
+                idle.extend(lent.iter().filter(|place| !taken[place.index()]));
+                lent = idle;
+            }
+            let before = decision.assignments().len();
+            domain.guest.decide(lent, cx, decision);
+            decision.assignments()[before..].iter().for_each(|a| taken[a.place.index()] = true);
         }
     }
 
+    /// A lower band has to know which CPUs the higher ones use, so that they name all of them.
     fn passes_changes(&self) -> bool {
-        true
+        !self.banded
     }
 
     fn home(&self, task: TaskId) -> Option<Place> {
@@ -169,12 +207,19 @@ pub static ENTRY: Entry = Entry {
 The CPUs are divided into domains. Each domain has its own tasks, which run only there, and its own policy, which knows only
 them. CPUs without a domain idle.
 
+Several domains may have the same CPUs in an order of bands: the highest band is scheduled as if it were alone. At each
+instant a lower band has the CPUs that all higher bands leave idle, as ordinary real-time processes of Linux have behind those
+of higher priorities. Its policy decides again whenever these CPUs change, and never reserves time on CPUs that a higher band
+may need. A guarantee of its policy, such as that of a server or of `pd2`, therefore holds only for the highest band. A job that
+is not preemptive in its own band is preempted by higher bands, and continues before other jobs of its band.
+
 The policy of a domain can be switched while the system runs. The new policy takes over every job with its used CPU time, the
 resources that it holds or waits for, and its active handler. Budgets granted by the previous policy are dropped; budgets
 declared by the tasks are kept.
 
 Domains may share resources. If a job of another domain waits for a resource, its holder does not become more urgent, because
-the ranks of two policies cannot be compared. If jobs of several domains wait for a resource, it goes to the job whose own
+the ranks of two policies cannot be compared. So a job of a higher band can be blocked by jobs of bands between it and the
+holder. If jobs of several domains wait for a resource, it goes to the job whose own
 policy gives it the lower rank number. A cycle of waiting jobs is broken by the policy of the job that closed it, if that
 policy ranks by utility.
 
@@ -183,7 +228,8 @@ CPU beside media under `g-edf` on the others. Domains also compare policies unde
 
 **Ties.** Those of each policy.
 
-**Cost.** That of each policy over its own tasks and CPUs, at every event of any domain.
+**Cost.** That of each policy over its own tasks and CPUs, at every event of any domain. With bands, O(CPUs) for each domain
+besides.
 
 **Source.** Dellinger, Garyali, Ravindran, \"ChronOS Linux: A Best-Effort Real-Time Multiprocessor Linux Kernel\", DAC 2011.
 

@@ -50,6 +50,8 @@ struct Pd2 {
     boundary: bool,
     /// Who runs in this quantum, the most urgent first.
     chosen: Vec<TaskId>,
+    /// The most CPUs that it is ever lent.
+    cpus: usize,
     /// Scratch: eligible subtasks, and jobs that have none left.
     eligible: Vec<Urgency>,
     rest: Vec<(Time, Time, TaskId)>,
@@ -70,6 +72,7 @@ impl Pd2 {
             next: i64::MAX,
             boundary: true,
             chosen: Vec::with_capacity(n),
+            cpus: build.places.len(),
             eligible: Vec::with_capacity(n),
             rest: Vec::with_capacity(n),
             mapper: Mapper::new(build, build.tasks, build.places),
@@ -130,7 +133,7 @@ impl Pd2 {
     }
 
     /// Chooses for the quantum that begins.
-    fn choose(&mut self, cpus: usize, cx: &mut Context<'_>) {
+    fn choose(&mut self, cx: &mut Context<'_>) {
         cx.visited(self.tasks.len());
         let slot = self.slot(cx.now());
         self.eligible.clear();
@@ -153,7 +156,7 @@ impl Pd2 {
         self.rest.sort_unstable();
         self.chosen.clear();
         let subtasks = self.eligible.iter().map(|&(.., task)| task);
-        self.chosen.extend(subtasks.chain(self.rest.iter().map(|&(.., task)| task)).take(cpus));
+        self.chosen.extend(subtasks.chain(self.rest.iter().map(|&(.., task)| task)).take(self.cpus));
         if self.tasks.iter().any(|t| cx.is_ready(*t)) {
             self.announce(slot + 1, cx);
         }
@@ -195,10 +198,10 @@ impl Policy for Pd2 {
 
     fn decide(&mut self, lent: &[Place], cx: &mut Context<'_>, decision: &mut Decision) {
         if self.boundary || cx.now().ns() % self.quantum.ns() == 0 {
-            self.choose(lent.len(), cx);
+            self.choose(cx);
             self.boundary = false;
         }
-        // Of fewer CPUs than at the last boundary the most urgent get one.
+        // As many as ever fit are chosen, so that the most urgent have the CPUs that are there in each part of a quantum.
         self.mapper.map(self.chosen.iter().copied(), lent, cx, decision);
     }
 

@@ -446,6 +446,19 @@ impl<O: Ordering> Scoped<O> {
             }
             self.decide_whole(cluster, group, cx, decision);
         }
+        if O::TRACKS_RUNNING && lent.len() < self.clusters.iter().map(|cluster| cluster.cpus).sum() {
+            self.displace_others(lent, cx);
+        }
+    }
+
+    /// The jobs of clusters that are lent no CPU do not run.
+    fn displace_others(&mut self, lent: &[Place], cx: &mut Context<'_>) {
+        for cluster in 0..self.clusters.len() {
+            let is_lent = lent.iter().any(|place| self.clusters.at(*place) == cluster);
+            if !is_lent && !self.clusters[cluster].running.is_empty() {
+                self.follow(cluster, &[], cx);
+            }
+        }
     }
 
     /// Says who runs in a cluster, whoever ran before.

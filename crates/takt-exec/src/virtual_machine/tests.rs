@@ -67,6 +67,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         scheduler_class: SchedulerClass::Fifo,
         init_timeout: Span::from_ms(50),
         realtime: false,
+        priority: workload.settings.priority,
         dispatch: match workload.settings.dispatch {
             takt_workload::Dispatch::Freeze => Dispatch::Freeze,
             takt_workload::Dispatch::Priority => Dispatch::Priority,

@@ -106,6 +106,7 @@ fn a_server_is_packed_once_with_all_its_tasks() {
 fn each_domain_has_servers_of_its_own() {
     let tasks = || vec![behind(&[0], &[2]), behind(&[0], &[2]), periodic(0, 2, 20)];
     let domain = |cpu, tasks: &[u32], name| Domain {
+        band: 0,
         cpus: CpuSet::single(cpu),
         tasks: tasks.iter().map(|t| TaskId(*t)).collect(),
         policy: policy(name, &[]),

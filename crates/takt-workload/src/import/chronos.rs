@@ -496,7 +496,7 @@ fn domains(reader: &mut Reader, rows: &[Row], machine: &CpuSet, policy: PolicySp
         let task = TaskId(index as u32);
         match domains.iter_mut().find(|(domain, _)| domain.cpus == cpus) {
             Some((domain, _)) => domain.tasks.push(task),
-            None => domains.push((Domain { cpus, tasks: vec![task], policy }, &row.cpus_place)),
+            None => domains.push((Domain { band: 0, cpus, tasks: vec![task], policy }, &row.cpus_place)),
         }
     }
     if domains.len() < 2 {

@@ -78,10 +78,14 @@ pub(crate) fn of(workload: &Workload) -> Value {
         Value::Object(all)
     };
     all.insert("partitions".into(), partitions.iter().zip(&workload.partitions).map(partition).collect());
-    let domain = |(Domain { cpus, tasks, policy: own }, name): (&Domain, &String)| {
+    let domain = |(Domain { cpus, band, tasks, policy: own }, name): (&Domain, &String)| {
         let mut all = policy(own);
         all.insert("name".into(), name.clone().into());
         all.insert("cpus".into(), cpus.to_string().into());
+        // A recorded run before bands has none.
+        if *band != 0 {
+            all.insert("band".into(), (*band).into());
+        }
         all.insert("tasks".into(), names(tasks).into());
         Value::Object(all)
     };

@@ -88,6 +88,11 @@ impl<C> Clusters<C> {
         self.first[self.home(task)]
     }
 
+    /// The index of the cluster of a single-CPU place.
+    pub(crate) fn at(&self, place: Place) -> usize {
+        usize::from(self.of_place[place.index()])
+    }
+
     /// From now on the task is at home in the cluster of this CPU.
     pub(crate) fn move_to(&mut self, task: TaskId, place: Place) {
         self.home[task.index()] = self.of_place[place.index()];

@@ -1,7 +1,9 @@
 //! Domains with policies of their own, and switches of policies: of a domain and of the whole system.
 
-#[path = "common/told.rs"]
+#[path = "../common/told.rs"]
 mod told;
+
+mod bands;
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -28,7 +30,7 @@ fn parts<const N: usize>(parts: [(usize, usize, &str, Vec<Task>); N]) -> System 
         let from = all.tasks.len();
         all.tasks.extend(tasks);
         let tasks = (from..all.tasks.len()).map(|t| TaskId(t as u32)).collect();
-        all.domains.push(Domain { cpus, tasks, policy: policy(name, &[]) });
+        all.domains.push(Domain { band: 0, cpus, tasks, policy: policy(name, &[]) });
     }
     all
 }
