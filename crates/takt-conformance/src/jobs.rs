@@ -523,7 +523,10 @@ impl Account {
         self.leaving = false;
         self.follow = Follow::default();
         self.next = None;
-        self.events.planned.clear();
+        // The distance counts from the last release, and not from an event that released nothing.
+        if !core::mem::take(&mut self.events.planned).is_empty() {
+            self.events.last = (self.next_job > 0).then_some(self.last.1);
+        }
     }
 
     /// It comes back, if it was gone.

@@ -389,7 +389,7 @@ impl State {
         if departure != Departure::Failed {
             // Delayed events release nothing any more.
             let run = &mut self.runs[task.index()];
-            run.next_event = run.next_job;
+            (run.next_event, run.next_release) = (run.next_job, None);
             self.agenda.remove(slot_release(self.room, self.timers.len() as u16, task.index()));
         } else {
             self.failed += 1;
