@@ -9,10 +9,12 @@
 //! machine in virtual time that also refuses, delays and loses things.
 
 mod actuator;
+mod floods;
 mod levels;
 mod life;
 mod linux;
 mod lives;
+mod meter;
 mod plan;
 mod report;
 mod requests;

@@ -129,12 +129,17 @@ impl<P: Processes> Lives<P> {
         let class = match known.life {
             // An initialisation beside the schedule runs in idle time.
             Life::Initialising => Class::Idle,
-            _ => self.plan.class(),
+            _ => self.class_of(task),
         };
         let pid = self.processes.spawn(task, known.home.group, known.incarnation, class)?;
         self.tasks_by_pid.insert(pid, task);
         self.tasks[task.index()].pid = Some(pid);
         Ok(())
+    }
+
+    /// The scheduling class in which the process of a task begins. Outside of segments a program is an ordinary process, with all its threads.
+    fn class_of(&self, task: TaskId) -> Class {
+        if self.plan.processes[task.index()].segments { Class::Other } else { self.plan.class() }
     }
 
     /// Starts the process that takes the place of one that has ended. It is born frozen and waits for the next job, or it initialises
@@ -183,7 +188,7 @@ impl<P: Processes> Lives<P> {
     fn initialised(&mut self, task: TaskId) {
         let group = self.tasks[task.index()].home.group;
         let frozen = self.processes.stop(group);
-        self.processes.set_class(group, self.plan.class());
+        self.processes.set_class(group, self.class_of(task));
         let known = &mut self.tasks[task.index()];
         (known.life, known.init_limit) = (Life::Alive, None);
         match (frozen, self.fetch(task)) {

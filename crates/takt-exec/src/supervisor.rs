@@ -294,7 +294,7 @@ impl Supervisor {
             }
         };
         let Outcome { engine, responses, most_used, lateness, effort, end, .. } = outcome;
-        let Outcome { dropped, failures, first_failure, stopped, .. } = outcome;
+        let Outcome { dropped, failures, first_failure, stopped, floods, .. } = outcome;
         let mut notes = self.mechanism.notes();
         if let Err(e) = locked {
             notes.push(format!("memory is not locked ({e}): a page fault may delay the scheduler"));
@@ -342,6 +342,7 @@ impl Supervisor {
             failures_of: tasks().map(|task| task.failures).collect(),
             replaced: tasks().map(|task| task.replaced).collect(),
             spawn_error: self.lives.first_spawn_error.take(),
+            floods,
             mechanism: self.mechanism.name(),
             notes,
             scheduler_class: class,
