@@ -11,3 +11,4 @@ mod order;
 mod priority;
 mod protocol;
 mod replay;
+mod security;
