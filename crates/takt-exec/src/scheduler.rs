@@ -10,7 +10,7 @@ use crate::lives::Lives;
 use crate::meter::Meter;
 use crate::plan::{Dispatch, Plan, Process};
 use crate::requests::Requests;
-use crate::terms::{LONGEST, Terms};
+use crate::terms::{LONGEST, SHORTEST, Terms};
 use rtrb::{Consumer, Producer};
 use rustix::process::Signal;
 use std::io;
@@ -466,7 +466,7 @@ impl<A: Actuator> Scheduler<A> {
             Some(Kind::Yield) => Some(Input::Yield { task }),
             Some(Kind::Lock) => resource().map(|resource| Input::Lock { task, resource }),
             Some(Kind::Unlock) => resource().map(|resource| Input::Unlock { task, resource }),
-            Some(Kind::SetPeriod) => call(span().map(Call::Period)),
+            Some(Kind::SetPeriod) => call(span().filter(|period| *period >= SHORTEST).map(Call::Period)),
             Some(Kind::SetDeadline) => call(span().map(Call::Deadline)),
             Some(Kind::SetRuntime) => call(span().map(Call::Runtime)),
             Some(Kind::SetShare) => share(task, argument, other),

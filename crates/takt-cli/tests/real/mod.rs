@@ -11,4 +11,5 @@ mod order;
 mod priority;
 mod protocol;
 mod replay;
+mod scale;
 mod security;

@@ -32,6 +32,8 @@ int main(int count, char **arguments)
 	char path[64], text[64], byte = 0;
 	int n, fd, process;
 
+	/* Within one session the kernel lets every user send SIGCONT. */
+	setsid();
 	for (n = 1; n < count; n++) {
 		int pid = atoi(arguments[n]), own = 0, got = 0;
 		struct sched_param fifo = { 1 };
