@@ -1,47 +1,20 @@
 //! Programs that flood the scheduler: rings of the bell without a request, requests that do not wait for the answer to the one before, and
 //! requests outside of segments, which no dispatch and no budget bounds.
 //!
-//! Each ring wakes the scheduler thread, which takes its CPU from the tasks there. So a program that exceeds [`BURST`] such rings within
-//! [`WINDOW`] is frozen for [`WINDOW`]. To the engine its job continues to run and consumes that time ([`crate::meter`]).
+//! Each ring wakes the scheduler thread, which takes its CPU from the tasks there. So a program that exceeds [`crate::rings::BURST`] such
+//! rings within [`WINDOW`] is frozen for [`WINDOW`]. To the engine its job continues to run and consumes that time ([`crate::meter`]).
 //!
 //! As everything that the scheduler thread does, this neither allocates nor blocks.
 
 use crate::actuator::{Actuator, Rung};
 use crate::life::Program;
+use crate::rings::WINDOW;
 use crate::scheduler::{Refused, Scheduler};
 use takt_abi::Request;
 use takt_core::model::TaskId;
-use takt_core::time::{Span, Time};
-
-/// How many rings are without a consequence. A correct program has at most one per request, when the scheduler reads the request before its
-/// ring.
-const BURST: u32 = 128;
-
-/// For so long rings are counted together, and a flooding program is frozen.
-pub(crate) const WINDOW: Span = Span::from_ms(10);
-
-/// The rings of a task's program that count as a flood.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Rings {
-    since: Time,
-    count: u32,
-    /// How often the program was frozen for them.
-    pub(crate) floods: u64,
-}
-
-impl Rings {
-    /// Counts a ring. Returns whether it is one too many.
-    fn add(&mut self, now: Time) -> bool {
-        if now - self.since >= WINDOW {
-            (self.since, self.count) = (now, 0);
-        }
-        self.count += 1;
-        self.count > BURST
-    }
-}
 
 impl<A: Actuator> Scheduler<A> {
-    /// Whether a request follows a correct one: its program has waited for the answer, and is dispatched for what it does.
+    /// Whether a request follows a correct one: its program has waited for the answer, and is at a job.
     pub(crate) fn is_in_order(&self, task: TaskId, request: &Request) -> bool {
         let slot = &self.setup.slots[task.index()];
         let at_job = matches!(slot.program, Program::At { .. });

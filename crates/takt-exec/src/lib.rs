@@ -18,6 +18,7 @@ mod meter;
 mod plan;
 mod report;
 mod requests;
+mod rings;
 mod scheduler;
 mod segments;
 mod sources;

@@ -1,6 +1,4 @@
-//! What a job consumes of its budget.
-//!
-//! That is the CPU time of its process. But a program that pauses within its job, or makes requests all the time, keeps its CPU from other tasks
+//! The consumption of a job: the CPU time of its process. But a program that pauses within its job, or makes requests all the time, keeps its CPU from other tasks
 //! and uses little of it. So a job consumes at least one part in [`LEAST`] of the time for which it had its CPU, where real-time processes
 //! compete with nothing else. Time for which the program was frozen because of a flood is consumed, too.
 

@@ -3,13 +3,13 @@
 //! Nothing in here may allocate after [`Scheduler::new`], block, or look at a file system.
 
 use crate::actuator::{Actuator, Processes, Rung, is_gone};
-use crate::floods::Rings;
 use crate::levels::Levels;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
 use crate::meter::Meter;
 use crate::plan::{Dispatch, Plan, Process};
 use crate::requests::Requests;
+use crate::rings::Rings;
 use crate::terms::{LONGEST, SHORTEST, Terms};
 use rtrb::{Consumer, Producer};
 use rustix::process::Signal;

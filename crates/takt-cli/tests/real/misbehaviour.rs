@@ -150,7 +150,7 @@ fn with_budget(dispatch: &str, how: &str) -> String {
     )
 }
 
-/// What a report says of the rogue.
+/// A condition on the report about the rogue.
 type Recorded = fn(&Value) -> bool;
 
 #[test]

@@ -328,7 +328,7 @@ fn runs_with_faults_end_with_nothing_frozen_and_nothing_lost() {
     }
 }
 
-/// What a record is about: the task and the rest, without the instants at which a step was taken.
+/// The records about other tasks than the hostile one.
 fn of_others(records: &[Record], hostile: TaskId) -> Vec<String> {
     let text = |record: &Record| format!("{} {:?}", record.at - Time::ZERO, record.kind);
     let of = format!("task: {hostile:?}");
