@@ -40,7 +40,7 @@ pub fn set_class(thread: i32, class: Class) -> io::Result<()> {
     sys::sched_setattr(thread, attributes(class))
 }
 
-/// As [`set_class`]. What the thread starts from now on is in the ordinary class.
+/// As [`set_class`]. Threads and processes that the thread starts from now on are in the ordinary class.
 pub(crate) fn set_class_of_one(thread: i32, class: Class) -> io::Result<()> {
     sys::sched_setattr(thread, SchedAttr { flags: libc::SCHED_FLAG_RESET_ON_FORK as u64, ..attributes(class) })
 }
