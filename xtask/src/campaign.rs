@@ -162,7 +162,7 @@ fn faults(_: Duration) -> Result<Findings> {
         cargo.arg("--test-threads=1").envs([(variable, value), ("TAKT_SEED", &seed.to_string())]);
         let output = cargo.output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        let repeat = text.lines().filter(|line| line.contains("repeat with: ")).next_back().unwrap_or_default();
+        let repeat = text.lines().rfind(|line| line.contains("repeat with: ")).unwrap_or_default();
         text.lines().filter(|line| !line.contains("repeat with: ")).for_each(|line| println!("{line}"));
         if !output.status.success() {
             found.push(format!("{test}: {variable}={value} TAKT_SEED={seed}; {repeat}"));
