@@ -1,7 +1,8 @@
 //! `cargo xtask campaign`: what has no end, for as long as it is given. By hand, or by night.
 //!
 //! Three parts share the time: properties under fresh seeds, fuzz targets (`fuzz/`), and mutants of the engine and the policies. Each runs to its
-//! end although another one has found something.
+//! end although another one has found something. A fourth part has a length of its own, and comes only when it is asked for: kills, and many clients,
+//! over real processes (`--only faults`).
 
 use crate::workspace::{Outcome, cargo, root};
 use anyhow::{Context, Result, ensure};
@@ -57,13 +58,18 @@ enum Part {
     Properties,
     Fuzz,
     Mutants,
+    Faults,
 }
 
 /// Tries a part for so long.
 type Try = fn(Duration) -> Result<Findings>;
 
-const PARTS: [(&str, Part, Try); 3] =
-    [("properties", Part::Properties, properties), ("fuzz", Part::Fuzz, fuzz), ("mutants", Part::Mutants, mutants)];
+const PARTS: [(&str, Part, Try); 4] = [
+    ("properties", Part::Properties, properties),
+    ("fuzz", Part::Fuzz, fuzz),
+    ("mutants", Part::Mutants, mutants),
+    ("faults", Part::Faults, faults),
+];
 
 /// What a part has found, a line each; or why it could not be tried.
 enum Findings {
@@ -87,7 +93,7 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let chosen = PARTS.iter().filter(|(_, part, _)| options.only.is_none_or(|only| only == *part));
+    let chosen = PARTS.iter().filter(|(_, part, _)| options.only.map_or(*part != Part::Faults, |only| only == *part));
     let chosen: Vec<_> = chosen.collect();
     let each = Duration::from_secs(options.minutes * 60) / chosen.len() as u32;
     let (mut found, mut skipped) = (Vec::new(), Vec::new());
@@ -133,6 +139,35 @@ fn properties(time: Duration) -> Result<Findings> {
         rounds += 1;
     }
     println!("{rounds} rounds");
+    Ok(Findings::Found(found))
+}
+
+/// 500 kills of clients and of Takt under fresh seeds, 1000 clients for a minute, and 10,000 that come and go. They take over ten minutes.
+fn faults(_: Duration) -> Result<Findings> {
+    let seed = takt_testing::seed();
+    let mut found = Vec::new();
+    for (test, variable, value) in [("real::faults::", "TAKT_KILLS", "500"), ("real::scale::", "TAKT_SCALE", "full")] {
+        let mut cargo = cargo(&[
+            "test",
+            "--locked",
+            "--quiet",
+            "--package",
+            "takt-cli",
+            "--test",
+            "real",
+            "--",
+            test,
+            "--nocapture",
+        ]);
+        cargo.arg("--test-threads=1").envs([(variable, value), ("TAKT_SEED", &seed.to_string())]);
+        let output = cargo.output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let repeat = text.lines().rfind(|line| line.contains("repeat with: ")).unwrap_or_default();
+        text.lines().filter(|line| !line.contains("repeat with: ")).for_each(|line| println!("{line}"));
+        if !output.status.success() {
+            found.push(format!("{test}: {variable}={value} TAKT_SEED={seed}; {repeat}"));
+        }
+    }
     Ok(Findings::Found(found))
 }
 
@@ -374,6 +409,7 @@ mod tests {
             Options::parse(&["--minutes", "5", "--only", "fuzz"]),
             Some(Options { minutes: 5, only: Some(Part::Fuzz) })
         );
+        assert!(Options::parse(&["--only", "faults"]).is_some_and(|options| options.only == Some(Part::Faults)));
         for wrong in [&["--minutes"][..], &["--minutes", "0"], &["--only", "all"], &["5"]] {
             assert_eq!(Options::parse(wrong), None, "{wrong:?}");
         }

@@ -58,6 +58,12 @@ impl Levels {
         self.tasks[task.index()] = Levels::new_process(self.highest);
     }
 
+    /// The process has changed its class, so it has no priority of a dispatch.
+    pub(crate) fn changed_class(&mut self, task: TaskId) {
+        self.frozen(task);
+        self.tasks[task.index()].level = self.highest;
+    }
+
     pub(crate) fn set_by_freezing(&mut self, task: TaskId, by_freezing: bool) {
         self.tasks[task.index()].by_freezing = by_freezing;
     }

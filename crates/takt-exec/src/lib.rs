@@ -10,14 +10,17 @@
 
 mod actuator;
 mod causes;
+mod floods;
 mod levels;
 mod life;
 mod linux;
 mod lives;
+mod meter;
 mod plan;
 mod reactions;
 mod report;
 mod requests;
+mod rings;
 mod scheduler;
 mod segments;
 mod sources;

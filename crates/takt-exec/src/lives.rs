@@ -134,7 +134,7 @@ impl<P: Processes> Lives<P> {
             Life::Initialising => Class::Idle,
             // The process does not wait at the end of its initialisation. It must not keep the CPU from this thread, which then stops it.
             _ if !self.begun && self.initialises_observed(task) => Class::Other,
-            _ => self.plan.class(task),
+            _ => self.class_of(task),
         };
         let pid = self.processes.spawn(task, known.home.group, known.incarnation, class)?;
         self.tasks_by_pid.insert(pid, task);
@@ -145,6 +145,11 @@ impl<P: Processes> Lives<P> {
     fn initialises_observed(&self, task: TaskId) -> bool {
         let process = &self.plan.processes[task.index()];
         process.init && process.observed.is_some()
+    }
+
+    /// The scheduling class in which the process of a task begins. Outside of segments a program is an ordinary process, with all its threads.
+    fn class_of(&self, task: TaskId) -> Class {
+        if self.plan.processes[task.index()].segments { Class::Other } else { self.plan.class(task) }
     }
 
     /// Starts the process that takes the place of one that has ended. It is born frozen and waits for the next job, or it initialises
@@ -193,7 +198,7 @@ impl<P: Processes> Lives<P> {
     fn initialised(&mut self, task: TaskId) {
         let group = self.tasks[task.index()].home.group;
         let frozen = self.processes.stop(group);
-        self.processes.set_class(group, self.plan.class(task));
+        self.processes.set_class(group, self.class_of(task));
         let observed = self.plan.processes[task.index()].observed.is_some();
         let known = &mut self.tasks[task.index()];
         (known.life, known.init_limit) = (Life::Alive, None);
@@ -262,7 +267,7 @@ impl<P: Processes> Lives<P> {
             let group = known.home.group;
             self.processes.stop(group).what("cannot end the initialisation")?;
             if self.initialises_observed(task) {
-                self.processes.set_class(group, self.plan.class(task));
+                self.processes.set_class(group, self.class_of(task));
             }
         }
         Ok(())

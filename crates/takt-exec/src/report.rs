@@ -189,6 +189,8 @@ pub struct Report {
     pub failures_of: Vec<u64>,
     /// How many processes of each task took the place of another one during the run; processes per job are not counted.
     pub replaced: Vec<u64>,
+    /// How often the program of each task was frozen for a while, because it flooded the scheduler with rings or requests.
+    pub floods: Vec<u64>,
     /// The mechanism that was used, and what is weaker about it than the best.
     pub mechanism: &'static str,
     /// See [`Mechanism::notes`].

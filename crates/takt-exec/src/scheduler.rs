@@ -7,9 +7,11 @@ use crate::causes::{Causes, Found};
 use crate::levels::Levels;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
+use crate::meter::Meter;
 use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
 use crate::requests::Requests;
-use crate::terms::{LONGEST, Terms};
+use crate::rings::Rings;
+use crate::terms::{LONGEST, SHORTEST, Terms};
 use rtrb::{Consumer, Producer};
 use rustix::process::Signal;
 use std::io;
@@ -94,6 +96,7 @@ pub(crate) struct Slot<R> {
     pub(crate) metered: bool,
     /// Its jobs are segments of its program.
     pub(crate) segments: Option<Terms>,
+    pub(crate) rings: Rings,
     /// A reaction follows when a job exceeds its runtime, so its CPU time is measured, too.
     pub(crate) limited: bool,
     /// For a task that the kernel schedules.
@@ -160,6 +163,10 @@ pub(crate) enum Refused {
         place: Option<Place>,
         work: Activity,
     },
+    /// Not refused: the program floods its channel, and is frozen until an instant.
+    Held {
+        until: Time,
+    },
 }
 
 pub(crate) struct Setup<A: Actuator> {
@@ -221,6 +228,8 @@ pub(crate) struct Outcome {
     pub(crate) first_failure: Option<io::Error>,
     /// The run was asked to end.
     pub(crate) stopped: bool,
+    /// See [`crate::Report::floods`].
+    pub(crate) floods: Vec<u64>,
 }
 
 /// Records of one step, in memory that is there already.
@@ -269,9 +278,9 @@ pub(crate) struct Scheduler<A: Actuator> {
     end: Time,
     /// When the step before was carried out.
     applied: Time,
-    meters: Vec<Meter>,
+    pub(crate) meters: Vec<Meter>,
     /// By task: the act that was refused.
-    refused: Vec<Option<Refused>>,
+    pub(crate) refused: Vec<Option<Refused>>,
     /// When refused acts are repeated; [`Time::MAX`] when there are none.
     repeat: Time,
     /// Some jobs have a budget in CPU time.
@@ -281,13 +290,6 @@ pub(crate) struct Scheduler<A: Actuator> {
     /// A message has asked for the end.
     stop: bool,
     results: Results,
-}
-
-/// The CPU time that a task's process had used when its job, or the handler of that, was dispatched first.
-#[derive(Clone, Copy, Default)]
-struct Meter {
-    of: Option<(JobId, bool)>,
-    base: Span,
 }
 
 struct Results {
@@ -447,6 +449,7 @@ impl<A: Actuator> Scheduler<A> {
         let Scheduler { setup, sink, results, stop, .. } = self;
         let Results { lateness, effort, failures, first_failure } = results;
         let StepSink { responses, mut most, dropped, .. } = sink;
+        let floods = setup.slots.iter().map(|slot| slot.rings.floods).collect();
         // Of a task that is not measured only the time is known for which it had a CPU.
         most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.metered).for_each(|(most, _)| *most = None);
         Outcome {
@@ -460,6 +463,7 @@ impl<A: Actuator> Scheduler<A> {
             failures,
             first_failure,
             stopped: stop,
+            floods,
         }
     }
 
@@ -477,8 +481,16 @@ impl<A: Actuator> Scheduler<A> {
         }
         if matches!(slot.program, Program::At { .. } | Program::Outside { .. }) {
             match self.setup.actuator.rung(task, slot.asked.number) {
-                Rung::Request(request) => return self.asked(task, request),
-                Rung::Nothing => return,
+                Rung::Request(request) => {
+                    if self.is_in_order(task, &request) || !self.rung_in_vain(task) {
+                        self.asked(task, request);
+                    }
+                    return;
+                }
+                Rung::Nothing => {
+                    self.rung_in_vain(task);
+                    return;
+                }
                 Rung::Completion => {}
             }
         }
@@ -497,12 +509,14 @@ impl<A: Actuator> Scheduler<A> {
             | Program::Waiting
             | Program::Outside { .. }
             | Program::Absent { asked: false, .. }
-            | Program::Gone => {}
+            | Program::Gone => {
+                self.rung_in_vain(task);
+            }
         }
     }
 
     /// Handles a request of a program that is at a job. Its fields are untrusted.
-    fn asked(&mut self, task: TaskId, request: takt_abi::Request) {
+    pub(crate) fn asked(&mut self, task: TaskId, request: takt_abi::Request) {
         let slot = &mut self.setup.slots[task.index()];
         let job = match slot.program {
             Program::At { job, .. } => job,
@@ -536,7 +550,7 @@ impl<A: Actuator> Scheduler<A> {
             Some(Kind::SetPeriod | Kind::SetDeadline | Kind::SetRuntime) if slot.kernel.is_some_and(|k| k.fixed) => {
                 return self.setup.answer(task, Status::Refused);
             }
-            Some(Kind::SetPeriod) => call(span().map(Call::Period)),
+            Some(Kind::SetPeriod) => call(span().filter(|period| *period >= SHORTEST).map(Call::Period)),
             Some(Kind::SetDeadline) => call(span().map(Call::Deadline)),
             Some(Kind::SetRuntime) => call(span().map(Call::Runtime)),
             Some(Kind::SetShare) => share(task, argument, other),
@@ -727,11 +741,15 @@ impl<A: Actuator> Scheduler<A> {
     fn measure(&mut self) {
         let Scheduler { setup, inputs, meters, .. } = self;
         for &task in setup.engine.running() {
+            // The kernel decides when its own tasks have a CPU.
+            let bounds =
+                matches!(setup.classes[task.index()], Class::Fifo(_)) && setup.slots[task.index()].kernel.is_none();
             if setup.engine.wants_usage(task)
                 && let Some(total) = setup.actuator.cpu_time(setup.slots[task.index()].group)
             {
                 // Every CPU counts as one of nominal speed.
-                let consumed = Work::nominal(total - meters[task.index()].base).or_zero();
+                let consumed = meters[task.index()].consumed(total, setup.actuator.now(), bounds);
+                let consumed = Work::nominal(consumed).or_zero();
                 inputs.insert(0, Input::Usage { task, consumed });
             }
         }
@@ -827,6 +845,7 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     fn stop(&mut self, task: TaskId) {
+        self.meters[task.index()].halt(self.setup.actuator.now());
         let done = self.setup.stop(task);
         self.note(task, Refused::Stop, done);
     }
@@ -861,6 +880,12 @@ impl<A: Actuator> Scheduler<A> {
         }
     }
 
+    /// The task's process stays frozen until an instant, without a command of the engine.
+    pub(crate) fn hold(&mut self, task: TaskId, until: Time) {
+        self.refused[task.index()] = Some(Refused::Held { until });
+        self.repeat = self.repeat.min(until);
+    }
+
     fn repeat_refused(&mut self) {
         self.repeat = Time::MAX;
         // Stops come first.
@@ -884,6 +909,8 @@ impl<A: Actuator> Scheduler<A> {
                     let done = self.setup.enter_segment(task);
                     self.note(task, Refused::Enter, done);
                 }
+                Some(Refused::Held { until }) if until > self.now() => self.repeat = self.repeat.min(until),
+                Some(Refused::Held { .. }) => self.release_flooding(task),
                 Some(Refused::Stop) | None => {}
             }
         }
@@ -966,6 +993,7 @@ impl<A: Actuator> Setup<A> {
                 kernel: process
                     .kernel
                     .map(|kernel| OfKernel { thawed: false, fixed: matches!(kernel.class, Class::Deadline { .. }) }),
+                rings: Rings::default(),
             }
         };
         Setup {
@@ -1090,7 +1118,13 @@ impl<A: Actuator> Setup<A> {
         let Setup { engine, actuator, slots, levels, .. } = self;
         let (Some(levels), Some(place)) = (levels, engine.place_of(task)) else { return Ok(()) };
         levels.raise(task, place, &engine.places()[place.index()], |other, level| {
-            match actuator.set_priority(slots[other.index()].group, level) {
+            let slot = &slots[other.index()];
+            // The threads that a program with segments starts are ordinary ones.
+            let set = match slot.segments {
+                Some(_) => actuator.set_leader_class(slot.group, Class::Fifo(level)),
+                None => actuator.set_priority(slot.group, level),
+            };
+            match set {
                 // A process that it has left behind may still be in the group.
                 Err(e) if is_gone(&e) => Ok(()),
                 done => done,
@@ -1117,8 +1151,9 @@ impl<A: Actuator> Setup<A> {
             let job = engine.job(task).map(|job| (job.number, work == Activity::Handler));
             let meter = &mut meters[task.index()];
             if meter.of != job || work == Activity::Handler {
-                *meter = Meter { of: job, base: actuator.cpu_time(slot.group).unwrap_or_default() };
+                *meter = Meter::new(job, actuator.cpu_time(slot.group).unwrap_or_default());
             }
+            meter.run(actuator.now());
         }
         if let Some(cpus) = cpus.filter(|_| slot.kernel.is_none()) {
             actuator.assign(slot.partition, cpus)?;

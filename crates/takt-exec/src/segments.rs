@@ -23,14 +23,15 @@ impl<A: Actuator> Setup<A> {
         let Setup { actuator, slots, levels, .. } = self;
         let slot = &mut slots[task.index()];
         slot.program = Program::Outside { job };
-        levels.iter_mut().for_each(|levels| levels.frozen(task));
+        levels.iter_mut().for_each(|levels| levels.changed_class(task));
         actuator.set_leader_class(slot.group, Class::Other)?;
         actuator.start(slot.group)
     }
 
     /// The process waits for the dispatch of its segment, frozen and in the class of the schedule.
     pub(crate) fn enter_segment(&mut self, task: TaskId) -> io::Result<()> {
-        let Setup { actuator, slots, classes, .. } = self;
+        let Setup { actuator, slots, classes, levels, .. } = self;
+        levels.iter_mut().for_each(|levels| levels.changed_class(task));
         let slot = &slots[task.index()];
         actuator.stop(slot.group)?;
         match classes[task.index()] {

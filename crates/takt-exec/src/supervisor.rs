@@ -310,7 +310,7 @@ impl Supervisor {
             }
         };
         let Outcome { engine, responses, most_used, lateness, effort, end, .. } = outcome;
-        let Outcome { dropped, failures, first_failure, stopped, .. } = outcome;
+        let Outcome { dropped, failures, first_failure, stopped, floods, .. } = outcome;
         let mut notes = self.mechanism.notes();
         if let Err(e) = locked {
             notes.push(format!("memory is not locked ({e}): a page fault may delay the scheduler"));
@@ -365,6 +365,7 @@ impl Supervisor {
             failed_commands: self.reactions.failed_commands,
             command_error: self.reactions.first_error.take(),
             spawn_error: self.lives.first_spawn_error.take(),
+            floods,
             mechanism: self.mechanism.name(),
             notes,
             scheduler_class: class,

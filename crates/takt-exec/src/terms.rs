@@ -8,6 +8,9 @@ use takt_core::utility::MOST;
 /// The longest period, deadline or execution time that a program can request. Sums of such times must not overflow.
 pub(crate) const LONGEST: Span = Span::from_secs(365 * 24 * 3600);
 
+/// The shortest period that a program can request. Each release takes the scheduler's time, whether or not the program uses it.
+pub(crate) const SHORTEST: Span = Span::from_us(100);
+
 /// The terms of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {

@@ -19,10 +19,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use takt_abi::{Job, Kind, Page, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::model::{Call, Program, Step, TaskId, scaled};
 use takt_core::record::JobId;
+use takt_core::rng;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
 use takt_linux::{Group, PartitionHandle};
@@ -121,6 +123,64 @@ pub(crate) struct World {
     pub(crate) several: Option<TaskId>,
     /// The least time that the executive waits for the end of a budget.
     pub(crate) grain: Span,
+    /// A task whose program writes garbage to its page all the time.
+    pub(crate) hostile: Option<Hostile>,
+}
+
+/// A program that changes its page between any two acts of the scheduler on it. The scheduler loads each field of the page once per act, so
+/// a change between two loads gives it nothing that a change between two acts cannot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hostile {
+    pub(crate) task: TaskId,
+    pub(crate) seed: u64,
+    drawn: u64,
+}
+
+impl Hostile {
+    pub(crate) fn new(task: TaskId, seed: u64) -> Hostile {
+        Hostile { task, seed, drawn: 0 }
+    }
+
+    /// A number from 0 to `most`.
+    fn draw(&mut self, most: u64) -> u64 {
+        self.drawn += 1;
+        rng::draw_up_to(most, self.seed, 3, self.drawn)
+    }
+
+    /// Any number, often one that means something.
+    fn number(&mut self, present: u64) -> u64 {
+        match self.draw(5) {
+            0 => self.draw(u64::MAX - 1),
+            1 => present,
+            2 => i64::MAX as u64 - self.draw(2),
+            3 => self.draw(20_000_000),
+            _ => self.draw(12),
+        }
+    }
+
+    fn write(&mut self, page: &Page) {
+        for _ in 0..=self.draw(3) {
+            let job = page.job.load(Relaxed);
+            let number = self.number(job);
+            match self.draw(9) {
+                0 => page.kind.store(number as u32, Relaxed),
+                1 => page.at.store(number, Relaxed),
+                2 => page.asked.store(number as u32, Relaxed),
+                3 => page.client.store(number as u32, Relaxed),
+                4 => page.answered.store(number as u32, Relaxed),
+                5 => page.job.store(number, Relaxed),
+                // A request that may be sound.
+                6 | 7 => {
+                    let arguments = [0; 3].map(|_: i64| self.number(job) as i64);
+                    page.kind.store(self.draw(12) as u32, Relaxed);
+                    page.at.store(job, Relaxed);
+                    page.arguments.iter().zip(arguments).for_each(|(field, value)| field.store(value, Relaxed));
+                    page.asked.fetch_add(1, Relaxed);
+                }
+                field => page.arguments[field as usize % 3].store(number as i64, Relaxed),
+            }
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -148,6 +208,7 @@ impl World {
             acts: [0; 3],
             several: None,
             grain: Span::ZERO,
+            hostile: None,
         }
     }
 
@@ -163,6 +224,13 @@ impl World {
     /// Whether nothing is left: no process, no group.
     pub(crate) fn is_empty(&self) -> bool {
         self.processes.is_empty() && self.groups.is_empty() && self.zombies.is_empty()
+    }
+
+    /// The page of a task, as its program has left it.
+    fn page(&mut self, task: TaskId) -> &Page {
+        let page = &self.pages[task.index()];
+        self.hostile.iter_mut().filter(|hostile| hostile.task == task).for_each(|hostile| hostile.write(page));
+        page
     }
 
     fn refuse(&mut self) -> io::Result<()> {
@@ -505,16 +573,16 @@ impl Actuator for Machine {
         true
     }
     fn rung(&self, task: TaskId, last: u32) -> Rung {
-        Rung::by(Some(&self.world().pages[task.index()]), last)
+        Rung::by(Some(self.world().page(task)), last)
     }
     fn answer(&self, task: TaskId, number: u32, status: Status) {
         let mut world = self.world();
-        world.pages[task.index()].answer(number, status);
+        world.page(task).answer(number, status);
         world.answered(task);
     }
     fn begin(&self, task: TaskId, job: Job) {
         let mut world = self.world();
-        world.pages[task.index()].begin(job);
+        world.page(task).begin(job);
         // One that signals nothing waits for nothing but its dispatch.
         if world.plan.processes[task.index()].observed.is_some() {
             let waits = |process: &&mut Process| process.leader && process.doing == Doing::Waits;
@@ -523,10 +591,10 @@ impl Actuator for Machine {
         }
     }
     fn abort(&self, task: TaskId, job: JobId) {
-        self.world().pages[task.index()].abort(job);
+        self.world().page(task).abort(job);
     }
     fn tell(&self, task: TaskId, statistics: Statistics) {
-        self.world().pages[task.index()].tell(statistics);
+        self.world().page(task).tell(statistics);
     }
     fn wake_supervisor(&self) {
         self.world().wake = true;

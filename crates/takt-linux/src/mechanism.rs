@@ -523,18 +523,23 @@ impl Mechanism {
     /// # Errors
     /// `ESRCH` when the process is gone, else the kernel's answer.
     pub fn set_priority(&self, group: Group, priority: u8) -> io::Result<()> {
-        self.set_leader_class(group, rt::Class::Fifo(priority))
+        self.with_leader(group, |leader| rt::set_class(leader, rt::Class::Fifo(priority)))
     }
 
-    /// Sets the scheduling class of the process that was started in the group, that is, of its first thread. For the scheduler thread, too.
+    fn with_leader(&self, group: Group, act: impl FnOnce(i32) -> io::Result<()>) -> io::Result<()> {
+        match self.member(group).leader.load(Acquire) {
+            0 => Err(Errno::SRCH.into()),
+            leader => act(leader),
+        }
+    }
+
+    /// Sets the scheduling class of the process that was started in the group, that is, of its first thread. Threads and processes that it
+    /// starts then are ordinary ones: they would keep a real-time class when it leaves that. For the scheduler thread, too.
     ///
     /// # Errors
     /// As [`Mechanism::set_priority`].
     pub fn set_leader_class(&self, group: Group, class: rt::Class) -> io::Result<()> {
-        match self.member(group).leader.load(Acquire) {
-            0 => Err(Errno::SRCH.into()),
-            leader => rt::set_class(leader, class),
-        }
+        self.with_leader(group, |leader| rt::set_class_of_one(leader, class))
     }
 
     /// The number of threads of all processes in a group; `None` when the group cannot be read. Without control groups it counts the process that

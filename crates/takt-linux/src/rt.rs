@@ -37,7 +37,16 @@ pub enum Class {
 /// `EPERM` without the right to real-time classes, or inside a v1 cpu group without real-time quota;
 /// `EBUSY` when a deadline reservation does not fit; `ESRCH` when there is no such thread.
 pub fn set_class(thread: i32, class: Class) -> io::Result<()> {
-    let attr = match class {
+    sys::sched_setattr(thread, attributes(class))
+}
+
+/// As [`set_class`]. Threads and processes that the thread starts from now on are in the ordinary class.
+pub(crate) fn set_class_of_one(thread: i32, class: Class) -> io::Result<()> {
+    sys::sched_setattr(thread, SchedAttr { flags: libc::SCHED_FLAG_RESET_ON_FORK as u64, ..attributes(class) })
+}
+
+fn attributes(class: Class) -> SchedAttr {
+    match class {
         Class::Other => SchedAttr { policy: libc::SCHED_OTHER as u32, ..SchedAttr::default() },
         Class::Idle => SchedAttr { policy: libc::SCHED_IDLE as u32, ..SchedAttr::default() },
         Class::Fifo(priority) => {
@@ -52,8 +61,7 @@ pub fn set_class(thread: i32, class: Class) -> io::Result<()> {
             period: period.ns() as u64,
             ..SchedAttr::default()
         },
-    };
-    sys::sched_setattr(thread, attr)
+    }
 }
 
 /// Whether a thread is in the class FIFO.

@@ -39,18 +39,21 @@ pub enum Capability {
     Ffmpeg,
     /// `python3`.
     Python,
+    /// Other users: root, and `setpriv` to become them.
+    Users,
     /// CPUs that are there when they are needed. The host of a virtual machine can take them away, so its lack is no fault.
     Calm,
 }
 
 /// Bits of `CapEff` (`capabilities(7)`).
+const SETUID: u32 = 7;
 const SYS_PTRACE: u32 = 19;
 const SYS_ADMIN: u32 = 21;
 const SYS_NICE: u32 = 23;
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 14] = [
+    pub const ALL: [Capability; 15] = [
         Capability::Cpus,
         Capability::RealTime,
         Capability::V1,
@@ -64,6 +67,7 @@ impl Capability {
         Capability::Compiler,
         Capability::Ffmpeg,
         Capability::Python,
+        Capability::Users,
         Capability::Calm,
     ];
 
@@ -84,6 +88,7 @@ impl Capability {
             Capability::Compiler => "c-compiler",
             Capability::Ffmpeg => "ffmpeg",
             Capability::Python => "python3",
+            Capability::Users => "users",
             Capability::Calm => "calm",
         }
     }
@@ -119,6 +124,7 @@ impl Capability {
             Capability::Compiler => has_program("cc"),
             Capability::Ffmpeg => has_program("ffmpeg"),
             Capability::Python => has_program("python3"),
+            Capability::Users => may(SETUID) && has_program("setpriv"),
             Capability::Calm => false,
         }
     }

@@ -585,6 +585,12 @@ fn remarks_on_ends(workload: &Workload, report: &Report, index: usize) -> Vec<St
     if replaced > 0 {
         remarks.push(format!("note: the process of {name} was restarted {replaced} times"));
     }
+    if report.floods[index] > 0 {
+        remarks.push(format!(
+            "warning: {name} flooded its scheduler with requests, and was frozen for 10 ms each of {} times",
+            report.floods[index]
+        ));
+    }
     remarks
 }
 

@@ -114,7 +114,10 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
     };
     let end = scheduler.run(&mut turns).expect("a virtual machine can wait");
     if machine.world().refusals == 0 {
-        let own = scheduler.slots().iter().filter(|slot| !matches!(slot.program, At::Absent { .. } | At::Gone));
+        let own = scheduler
+            .slots()
+            .iter()
+            .filter(|slot| !matches!(slot.program, At::Absent { .. } | At::Gone | At::Outside { .. }));
         own.for_each(|slot| assert!(machine.world().frozen(slot.group), "a process runs after the end"));
     }
     let closed = lives.close();
@@ -285,10 +288,12 @@ impl Agreement {
             let refused = scheduler.was_refused(task);
             assert!(!lasts(&mut self.absent[task.index()], absent), "task {} gets no process", task.0);
             assert!(!lasts(&mut self.refused[task.index()], refused), "an act on task {} is not repeated", task.0);
-            if absent || slot.program == At::Gone {
+            // Outside of segments a process runs as an ordinary one.
+            if absent || matches!(slot.program, At::Gone | At::Outside { .. }) {
                 continue;
             }
             let asks = slot.asked.waits_for.is_some();
+            let hostile = world.hostile.is_some_and(|hostile| hostile.task == task);
             assert!(
                 asks || engine.job(task).is_none_or(|job| job.ready),
                 "task {} is blocked, and has a process",
@@ -310,7 +315,7 @@ impl Agreement {
                 }
             }
             // One that is observed and has initialised is as one that has not run.
-            let known = exact && !(slot.observed.is_some() && slot.program == At::New);
+            let known = exact && !hostile && !(slot.observed.is_some() && slot.program == At::New);
             if let Some(waits) = world.waits(task, slot.incarnation).filter(|_| known) {
                 let again = matches!(slot.resume, Resume::Asked { again: true });
                 let known = slot.program == At::Waiting || again || asks || world.is_signalling(task, slot.incarnation);

@@ -72,6 +72,20 @@ impl Faults {
         faults
     }
 
+    /// A machine on which nothing goes wrong but that the program of a task rings its bell at any time, the faster the higher `seed` is drawn.
+    pub(crate) fn ringing(seed: u64, task: TaskId, start: Span, length: Span) -> Faults {
+        let mut faults = Faults { seed, signals_unasked: true, ..Faults::none() };
+        let most = 1 + faults.draw(400);
+        let mut at = start;
+        while at < start + length {
+            at += Span::from_ns(1 + faults.draw(most * 1000) as i64);
+            let end = TaskEnd::Exited(0);
+            faults.strikes.push_back(Strike { at, task, signals: true, end, leaves_child: false });
+        }
+        faults.seed = 0;
+        faults
+    }
+
     /// A number from 0 to `most`.
     fn draw(&mut self, most: u64) -> u64 {
         self.drawn += 1;

@@ -2,7 +2,7 @@
 
 #![cfg(test)]
 
-use super::{Faults, Machine, drive};
+use super::{Faults, Hostile, Machine, drive};
 use crate::causes::Found;
 use crate::plan::{Cause, Dispatch, Hooks, Plan, Process, Reaction, SchedulerClass};
 use rustix::process::Signal;
@@ -49,7 +49,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         abort_signal: (real.system.tasks[id].on_abort == OnAbort::Signal).then_some(Signal::USR1),
         output: None,
         event: None,
-        segments: false,
+        segments: task.event == Some(takt_workload::EventSource::Segments),
         kernel: None,
     };
     let processes = real.tasks.iter().zip(0..).map(process).collect();
@@ -406,4 +406,71 @@ fn runs_with_faults_end_with_nothing_frozen_and_nothing_lost() {
     if first.is_none() {
         assert!(refusals > 10_000 && replaced > 1_000 && ended > 1_000 && completed > 100_000 && failed < 5_000);
     }
+}
+
+/// The records about other tasks than the hostile one.
+fn of_others(records: &[Record], hostile: TaskId) -> Vec<String> {
+    let text = |record: &Record| format!("{} {:?}", record.at - Time::ZERO, record.kind);
+    let of = format!("task: {hostile:?}");
+    records.iter().map(text).filter(|text| !text.contains(&of)).collect()
+}
+
+/// A program that rings all the time, and changes its page between any two loads of the scheduler, harms its own task only.
+#[test]
+fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
+    let first = std::env::var("TAKT_FAULT_SEED").ok().map(|seed| seed.parse().expect("a number"));
+    let seeds = first.map_or(1..=1500, |seed: u64| seed..=seed);
+    let (mut requests, mut compared, mut floods) = (0, 0, 0);
+    for seed in seeds {
+        let again =
+            || format!("seed {seed}; again: TAKT_FAULT_SEED={seed} cargo test -p takt-exec --lib a_page_that_changes");
+        let draw = |number: u64, most: u64| rng::draw_up_to(most, seed, 5, number) as usize;
+        let dispatch = ["freeze", "priority"][draw(1, 1)];
+        // With the lowest priority and no shared resource it has no influence on the others. Otherwise it may outrank or block them, as its
+        // requests demand, and what is recorded is still sound.
+        let alone = draw(2, 1) == 0;
+        let policy = if alone { "fp" } else { ["edf", "cbs", "g-edf", "dasa", "rr", "g-llf"][draw(3, 5)] };
+        let (resources, utility) =
+            (["resources: [r]\n", ""][usize::from(alone)], if policy == "dasa" { ", utility: 2" } else { "" });
+        let reservation = if policy == "cbs" { ", reservation: {budget: 3ms, period: 10ms}" } else { "" };
+        let late = ["continue", "abort"][draw(4, 1)];
+        let kind = [
+            "period: 9ms, runtime: 3ms, budget: 4ms",
+            "event: segments, deadline: 8ms, runtime: 2ms, budget: 3ms",
+            "period: 12ms, runtime: 4ms, on_abort: signal",
+        ][draw(5, 2)];
+        let head = format!(
+            "dispatch: {dispatch}\npolicy: {policy}\ncpus: 0\nlate: {late}\n{resources}tasks:\n\
+             - {{name: a, cmd: x, period: 10ms, runtime: 2ms, priority: 9{utility}}}\n\
+             - {{name: b, cmd: x, period: 7ms, runtime: 1ms, priority: 8{utility}}}\n"
+        );
+        let text = format!("{head}- {{name: hostile, cmd: x, {kind}, priority: 1{utility}{reservation}}}\n");
+        let run = |text: &str, faults: Faults, hostile: Option<Hostile>| {
+            let source = Source { name: "hostile.yaml".into(), text: text.to_owned() };
+            let (system, plan, programs) = plan(&load(source), Span::from_ms(60));
+            let mut machine = Machine::new(plan.clone(), faults);
+            (machine.world().hostile, machine.world().grain) = (hostile, Span::from_us(100));
+            (system.clone(), drive::run(engine(system), &plan, &programs, &mut machine).expect("a run"))
+        };
+        let hostile = Hostile::new(TaskId(2), seed);
+        let ringing = Faults::ringing(seed, hostile.task, Span::from_ms(1000), Span::from_ms(64));
+        let ran = std::panic::catch_unwind(|| run(&text, ringing, Some(hostile)));
+        let (system, ran) = ran.unwrap_or_else(|_| panic!("{}\n{text}", again()));
+        assert_eq!(ran.outcome.dropped, 0, "{}", again());
+        let mut engine = engine(system);
+        let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });
+        let mut replayed = Records::default();
+        takt_sim::replay(&mut engine, &steps.collect::<Vec<_>>(), &mut replayed);
+        assert!(replayed.0 == ran.records, "{}", again());
+        requests += ran.steps.iter().map(|(_, inputs)| inputs.len()).sum::<usize>();
+        floods += ran.outcome.floods[2];
+        if alone {
+            let (_, without) = run(&head, Faults::none(), None);
+            let (with, without) = (of_others(&ran.records, hostile.task), of_others(&without.records, hostile.task));
+            assert_eq!(with, without, "{}\n{text}", again());
+            compared += 1;
+        }
+    }
+    println!("{requests} inputs, {compared} runs compared, {floods} floods");
+    assert!(first.is_some() || requests > 100_000 && compared > 500 && floods > 1000, "{requests} {compared} {floods}");
 }

@@ -17,7 +17,8 @@ pub(super) fn of_task(report: &Report, task: usize) -> Value {
     json!({"waited_ns": report.waited[task].map(Span::ns), "most_used_ns": most,
            "cpu_ns": report.cpu_time[task].map(Span::ns),
            "ended": report.ends[task].filter(|_| report.gone[task]).map(|end| end == TaskEnd::Exited(0)),
-           "failures": report.failures_of[task], "restarts": report.replaced[task]})
+           "failures": report.failures_of[task], "restarts": report.replaced[task],
+           "floods": report.floods[task]})
 }
 
 /// What can explain that deadlines were missed: what the machine did to the run, whether or not there were misses, and tasks that

@@ -1,0 +1,58 @@
+//! Programs that flood the scheduler: rings of the bell without a request, requests that do not wait for the answer to the one before, and
+//! requests outside of segments, which no dispatch and no budget bounds.
+//!
+//! Each ring wakes the scheduler thread, which takes its CPU from the tasks there. So a program that exceeds [`crate::rings::BURST`] such
+//! rings within [`WINDOW`] is frozen for [`WINDOW`]. To the engine its job continues to run and consumes that time ([`crate::meter`]).
+//!
+//! As everything that the scheduler thread does, this neither allocates nor blocks.
+
+use crate::actuator::{Actuator, Rung};
+use crate::life::Program;
+use crate::rings::WINDOW;
+use crate::scheduler::{Refused, Scheduler};
+use takt_abi::Request;
+use takt_core::model::TaskId;
+
+impl<A: Actuator> Scheduler<A> {
+    /// Whether a request follows a correct one: its program has waited for the answer, and is at a job.
+    pub(crate) fn is_in_order(&self, task: TaskId, request: &Request) -> bool {
+        let slot = &self.setup.slots[task.index()];
+        let at_job = matches!(slot.program, Program::At { .. });
+        at_job && slot.asked.waits_for.is_none() && request.number == slot.asked.number.wrapping_add(1)
+    }
+
+    /// The program of a task has rung without cause. Returns whether it is frozen for that; its request waits meanwhile.
+    pub(crate) fn rung_in_vain(&mut self, task: TaskId) -> bool {
+        let now = self.now();
+        let slot = &mut self.setup.slots[task.index()];
+        let runs = matches!(slot.program, Program::Outside { .. }) || self.setup.engine.place_of(task).is_some();
+        // An act that is to be repeated comes first. It is repeated before the window is over.
+        if !slot.rings.add(now) || !runs || self.refused[task.index()].is_some() {
+            return matches!(self.refused[task.index()], Some(Refused::Held { .. }));
+        }
+        slot.rings.floods += 1;
+        let stopped = self.setup.actuator.stop(slot.group).is_ok();
+        if stopped {
+            self.setup.levels.iter_mut().for_each(|levels| levels.frozen(task));
+            self.meters[task.index()].held += WINDOW;
+            self.hold(task, now + WINDOW);
+        }
+        stopped
+    }
+
+    /// The program of a task that was frozen for a flood continues, unless the engine has stopped it meanwhile.
+    pub(crate) fn release_flooding(&mut self, task: TaskId) {
+        let slot = &self.setup.slots[task.index()];
+        let outside = matches!(slot.program, Program::Outside { .. });
+        let at_work = matches!(slot.program, Program::At { .. }) && self.setup.engine.place_of(task).is_some();
+        let done = if outside || at_work { self.setup.actuator.start(slot.group) } else { Ok(()) };
+        if at_work && done.is_ok() {
+            self.setup.levels.iter_mut().for_each(|levels| levels.thawed(task));
+        }
+        self.note(task, Refused::Held { until: self.now() }, done);
+        let slot = &self.setup.slots[task.index()];
+        if let Rung::Request(request) = self.setup.actuator.rung(task, slot.asked.number) {
+            self.asked(task, request);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Counts the rings of a program's bell that are a flood ([`crate::floods`]).
+
+use takt_core::time::{Span, Time};
+
+/// How many rings are without a consequence. A correct program has at most one per request, when the scheduler reads the request before its
+/// ring.
+pub(crate) const BURST: u32 = 128;
+
+/// For so long rings are counted together, and a flooding program is frozen.
+pub(crate) const WINDOW: Span = Span::from_ms(10);
+
+/// The rings of a task's program that count as a flood.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Rings {
+    since: Time,
+    count: u32,
+    /// How often the program was frozen for them.
+    pub(crate) floods: u64,
+}
+
+impl Rings {
+    /// Counts a ring. Returns whether it is one too many.
+    pub(crate) fn add(&mut self, now: Time) -> bool {
+        if now - self.since >= WINDOW {
+            (self.since, self.count) = (now, 0);
+        }
+        self.count += 1;
+        self.count > BURST
+    }
+}
