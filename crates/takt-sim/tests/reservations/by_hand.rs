@@ -222,6 +222,17 @@ fn who_wakes_up_before_its_0_lag_time_goes_on_and_after_it_begins_anew() {
 }
 
 #[test]
+fn a_hard_server_that_is_active_after_its_deadline_renews_its_budget() {
+    // Timers expire at 16, so the server of a, with a 0-lag time of 4, is still active at 10: 2 ms remain, and its deadline is 8. A
+    // soft server keeps both. A hard one receives a budget with a deadline of 18, and the deadline of b is 16.
+    let timing = Timing { resolution: ms(16), ..Timing::default() };
+    let tasks = || vec![jobs(&[0, 10], &[2, 2], 20, (4, 8)), jobs(&[0, 10], &[4, 1], 20, (4, 8))];
+    let told = |values| tell(System { timing, ..with("grub", values, tasks()) }, 20);
+    expect(&told(HARD), "a0-2 b2-6 b10-11 a11-13", "");
+    expect(&told(&[]), "a0-2 b2-6 a10-12 b12-13", "");
+}
+
+#[test]
 fn a_job_that_ends_with_a_resource_is_charged_at_the_rate_before_the_next_holder_wakes() {
     let a = Task { program: Program::doing(locks(9)), ..jobs(&[0, 5], &[9, 9], 4, (4, 8)) };
     let b = Task { program: Program::doing(locks(1)), ..served(1, 1, 20, (1, 4)) };

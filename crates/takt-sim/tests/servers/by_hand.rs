@@ -146,6 +146,19 @@ fn a_switch_to_a_server_is_like_work_that_comes_then() {
 }
 
 #[test]
+fn a_periodic_server_that_takes_over_without_a_job_has_the_deadline_of_the_present_period() {
+    // From 12 to 14 b, with a deadline of 17, is ahead of the server, whose period ends at 20: time uses up none of its budget.
+    let b = once(12, 2, 5);
+    let system = System {
+        alternatives: vec![policy("periodic-server", &[Some(2)])],
+        ..with("fifo", &[], vec![served(&[14], &[2], (2, 10)), b])
+    };
+    let to = Input::Switch { domain: None, to: 0 };
+    let changes = vec![(takt_core::time::Time::ZERO + ms(12), to)];
+    expect(&tell_with(system, &Scenario { changes, ..Scenario::default() }, 30), "b12-14 a14-16", "");
+}
+
+#[test]
 fn without_budget_the_background_is_left() {
     const BACKGROUND: &[Option<i64>] = &[None, Some(1)];
     for name in ALL {
