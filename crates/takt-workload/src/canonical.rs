@@ -379,7 +379,7 @@ fn write_arrival(fields: &mut Vec<(&str, String)>, index: usize, workload: &Work
         Arrival::Event { distance, queue, after } => {
             let mut event = Vec::new();
             event.extend(after.map(|first| format!("after: {}", scalar(&workload.tasks[first.index()].name))));
-            event.extend(workload.tasks[index].event.as_ref().map(source_text));
+            event.extend(workload.tasks[index].event.as_deref().map(source_text));
             event.push(format!("distance: {}, queue: {queue}", duration_text(*distance)));
             let all = &workload.scenario.events;
             let simulated = all.binary_search_by_key(&index, |(task, _)| task.index());

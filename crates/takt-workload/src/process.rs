@@ -80,13 +80,13 @@ pub struct TaskInfo {
     /// What follows when its process ends by itself, if the file says it; [`OnExit::End`] otherwise.
     pub on_exit: Option<OnExit>,
     /// The reaction to a missed job, if the file says it; [`Reaction::Log`] otherwise.
-    pub on_miss: Option<Reaction>,
+    pub on_miss: Option<Box<Reaction>>,
     /// The reaction to a job that exhausts its budget or exceeds its runtime, if the file says it; [`Reaction::Log`] otherwise.
-    pub on_overrun: Option<Reaction>,
+    pub on_overrun: Option<Box<Reaction>>,
     /// File for its standard output.
     pub output: Option<PathBuf>,
     /// The source of its events in a run, for a task with `event`. The system has those of `after`.
-    pub event: Option<EventSource>,
+    pub event: Option<Box<EventSource>>,
     /// The class of the kernel that schedules its process in a run; `None` if Takt does.
     pub class: Option<Class>,
     /// CPU frequency in megahertz that it asks for; power policies use it.

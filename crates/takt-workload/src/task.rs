@@ -484,10 +484,10 @@ impl RawTask {
             completion: self.completion.map(|(completion, _)| completion),
             observed: self.completion.and_then(|(_, observed)| observed),
             on_exit: self.on_exit,
-            on_miss: self.reactions.as_ref().and_then(|reactions| reactions.on_miss.clone()),
-            on_overrun: self.reactions.as_ref().and_then(|reactions| reactions.on_overrun.clone()),
+            on_miss: self.reactions.as_ref().and_then(|reactions| reactions.on_miss.clone()).map(Box::new),
+            on_overrun: self.reactions.as_ref().and_then(|reactions| reactions.on_overrun.clone()).map(Box::new),
             output: self.output.clone().map(Into::into),
-            event: self.event.as_ref().and_then(|event| event.source.clone()),
+            event: self.event.as_ref().and_then(|event| event.source.clone()).map(Box::new),
             class: self.class.as_ref().map(|(class, _)| *class),
             frequency_mhz: self.frequency,
         }

@@ -153,13 +153,13 @@ fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Pla
                 Observed::Sleep => JobEnd::Sleep,
             }),
             on_exit: task.on_exit,
-            on_miss: task.on_miss.as_ref().and_then(reaction),
-            on_overrun: task.on_overrun.as_ref().and_then(reaction),
+            on_miss: task.on_miss.as_deref().and_then(reaction),
+            on_overrun: task.on_overrun.as_deref().and_then(reaction),
             abort_signal: (workload.system.tasks[id.index()].on_abort == OnAbort::Signal)
                 .then(|| signal(task.abort_signal.unwrap_or("USR1"))),
             output: task.output.clone(),
-            segments: task.event == Some(takt_workload::EventSource::Segments),
-            event: task.event.as_ref().and_then(|source| {
+            segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
+            event: task.event.as_deref().and_then(|source| {
                 Some(match source {
                     takt_workload::EventSource::Descriptor(number) => EventSource::Descriptor(*number),
                     takt_workload::EventSource::Pipe(path) => EventSource::Pipe(path.clone()),
@@ -604,7 +604,7 @@ fn remarks_on_reactions(workload: &Workload, report: &Report) -> Vec<String> {
             Cause::Overrun => ("on_overrun", "overruns", &task.on_overrun),
         };
         let head = format!("`{key}` of {}: {} {jobs}", task.name, reacted.jobs);
-        match reaction {
+        match reaction.as_deref() {
             Some(takt_workload::Reaction::Signal(name)) => {
                 let unsent = match reacted.failed {
                     0 => String::new(),

@@ -49,7 +49,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         abort_signal: (real.system.tasks[id].on_abort == OnAbort::Signal).then_some(Signal::USR1),
         output: None,
         event: None,
-        segments: task.event == Some(takt_workload::EventSource::Segments),
+        segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
         kernel: None,
     };
     let processes = real.tasks.iter().zip(0..).map(process).collect();
