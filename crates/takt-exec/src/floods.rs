@@ -25,7 +25,9 @@ impl<A: Actuator> Scheduler<A> {
     pub(crate) fn rung_in_vain(&mut self, task: TaskId) -> bool {
         let now = self.now();
         let slot = &mut self.setup.slots[task.index()];
-        let runs = matches!(slot.program, Program::Outside { .. }) || self.setup.engine.place_of(task).is_some();
+        let of_kernel = slot.kernel.is_some_and(|kernel| kernel.thawed);
+        let outside = matches!(slot.program, Program::Outside { .. });
+        let runs = outside || of_kernel || self.setup.engine.place_of(task).is_some();
         // An act that is to be repeated comes first. It is repeated before the window is over.
         if !slot.rings.add(now) || !runs || self.refused[task.index()].is_some() {
             return matches!(self.refused[task.index()], Some(Refused::Held { .. }));
@@ -33,6 +35,7 @@ impl<A: Actuator> Scheduler<A> {
         slot.rings.floods += 1;
         let stopped = self.setup.actuator.stop(slot.group).is_ok();
         if stopped {
+            slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
             self.setup.levels.iter_mut().for_each(|levels| levels.frozen(task));
             self.meters[task.index()].held += WINDOW;
             self.hold(task, now + WINDOW);
@@ -42,10 +45,14 @@ impl<A: Actuator> Scheduler<A> {
 
     /// The program of a task that was frozen for a flood continues, unless the engine has stopped it meanwhile.
     pub(crate) fn release_flooding(&mut self, task: TaskId) {
-        let slot = &self.setup.slots[task.index()];
+        let slot = &mut self.setup.slots[task.index()];
         let outside = matches!(slot.program, Program::Outside { .. });
+        // The kernel's tasks are thawed between their jobs, too.
+        let there = !matches!(slot.program, Program::Absent { .. } | Program::Gone);
+        let of_kernel =
+            there && slot.kernel.as_mut().is_some_and(|kernel| !std::mem::replace(&mut kernel.thawed, true));
         let at_work = matches!(slot.program, Program::At { .. }) && self.setup.engine.place_of(task).is_some();
-        let done = if outside || at_work { self.setup.actuator.start(slot.group) } else { Ok(()) };
+        let done = if outside || of_kernel || at_work { self.setup.actuator.start(slot.group) } else { Ok(()) };
         if at_work && done.is_ok() {
             self.setup.levels.iter_mut().for_each(|levels| levels.thawed(task));
         }

@@ -420,7 +420,8 @@ impl<P: Processes> Lives<P> {
                 // A thread that has ended may have others after it.
                 (before, false) => before,
             };
-            if found == Threads::Several {
+            // Outside of its segments a program is an ordinary process.
+            if found == Threads::Several && !process.segments {
                 // Also those that were started since the last round.
                 self.processes.set_priorities(group, highest(self.plan.priority));
                 known.had_several = true;

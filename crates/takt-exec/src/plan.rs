@@ -89,6 +89,17 @@ impl Plan {
         self.replaceable(system).next().is_some()
     }
 
+    /// Whether its processes are in a real-time class, and the kernel gives no task of this plan their CPUs before them.
+    pub(crate) fn keeps_its_cpus(&self) -> bool {
+        let before = |kernel: KernelTask| match kernel.class {
+            Class::Deadline { .. } => true,
+            Class::Fifo(priority) => priority >= self.priority,
+            Class::Other | Class::Idle => false,
+        };
+        let realtime = self.realtime || self.dispatch == Dispatch::Priority;
+        realtime && !self.processes.iter().filter_map(|process| process.kernel).any(before)
+    }
+
     /// Scheduling class of the process of a task.
     pub(crate) fn class(&self, task: TaskId) -> Class {
         match self.dispatch {

@@ -122,7 +122,7 @@ impl Observed {
 /// A process that the kernel schedules. It is thawed at its first dispatch, and then not frozen before its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OfKernel {
-    thawed: bool,
+    pub(crate) thawed: bool,
     /// Its class has the parameters of its jobs, which the program cannot change.
     fixed: bool,
 }
@@ -188,6 +188,8 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) causes: Causes,
     /// By task: its partition in a window table.
     pub(crate) partitions: Vec<Option<PartitionId>>,
+    /// Nothing but tasks of the schedule takes the CPU from a dispatched process, so a job that does not use it pauses.
+    pub(crate) bounds: bool,
     /// By task: the scheduling class of its process.
     pub(crate) classes: Vec<Class>,
 }
@@ -550,6 +552,10 @@ impl<A: Actuator> Scheduler<A> {
             Some(Kind::SetPeriod | Kind::SetDeadline | Kind::SetRuntime) if slot.kernel.is_some_and(|k| k.fixed) => {
                 return self.setup.answer(task, Status::Refused);
             }
+            // Events have no period.
+            Some(Kind::SetPeriod) if self.setup.engine.is_released_by_events(task) => {
+                return self.setup.answer(task, Status::Refused);
+            }
             Some(Kind::SetPeriod) => call(span().filter(|period| *period >= SHORTEST).map(Call::Period)),
             Some(Kind::SetDeadline) => call(span().map(Call::Deadline)),
             Some(Kind::SetRuntime) => call(span().map(Call::Runtime)),
@@ -719,6 +725,7 @@ impl<A: Actuator> Scheduler<A> {
                 self.inputs.push(Input::Hold { task });
             }
         }
+        self.abort_orphans();
         if !self.inputs.is_empty() {
             self.step_once(at);
         }
@@ -741,9 +748,7 @@ impl<A: Actuator> Scheduler<A> {
     fn measure(&mut self) {
         let Scheduler { setup, inputs, meters, .. } = self;
         for &task in setup.engine.running() {
-            // The kernel decides when its own tasks have a CPU.
-            let bounds =
-                matches!(setup.classes[task.index()], Class::Fifo(_)) && setup.slots[task.index()].kernel.is_none();
+            let bounds = setup.bounds && setup.slots[task.index()].kernel.is_none();
             if setup.engine.wants_usage(task)
                 && let Some(total) = setup.actuator.cpu_time(setup.slots[task.index()].group)
             {
@@ -817,7 +822,7 @@ impl<A: Actuator> Scheduler<A> {
                 }
                 // A process that has not run yet could not handle it, and one that is to be replaced is none.
                 Response::Signal(signal) => {
-                    matches!(slot.program, Program::At { .. } | Program::Waiting)
+                    matches!(slot.program, Program::At { .. } | Program::Waiting | Program::Outside { .. })
                         && self.setup.actuator.signal(slot.group, signal).is_ok()
                 }
             };
@@ -846,6 +851,10 @@ impl<A: Actuator> Scheduler<A> {
 
     fn stop(&mut self, task: TaskId) {
         self.meters[task.index()].halt(self.setup.actuator.now());
+        // A program outside of its segments is not stopped. Its way there may have been refused, and is repeated.
+        if matches!(self.setup.slots[task.index()].program, Program::Outside { .. }) {
+            return;
+        }
         let done = self.setup.stop(task);
         self.note(task, Refused::Stop, done);
     }
@@ -858,6 +867,12 @@ impl<A: Actuator> Scheduler<A> {
             Some(Refused::Dispatch { place: before, .. }) => place.or(before),
             _ => place,
         };
+        if let Some(Refused::Enter) = before
+            && let Err(refused) = self.setup.enter_segment(task)
+        {
+            // The job begins when its process has the class of the schedule.
+            return self.note(task, Refused::Dispatch { place, work }, Err(refused));
+        }
         let cpus = place.map(|place| &self.places[place.index()]);
         let done = self.setup.dispatch(task, cpus, work, runs && before.is_none(), self.start, &mut self.meters);
         self.note(task, Refused::Dispatch { place, work }, done);
@@ -1000,6 +1015,7 @@ impl<A: Actuator> Setup<A> {
             slots: plan.processes.iter().zip((0..).map(TaskId)).map(slot).collect(),
             levels: (plan.dispatch == Dispatch::Priority).then(|| Levels::new(plan.processes.len(), plan.priority)),
             partitions: partitions(engine.system()),
+            bounds: plan.keeps_its_cpus(),
             classes: (0..plan.processes.len() as u32).map(|task| plan.class(TaskId(task))).collect(),
             reactions: plan.processes.iter().map(|process| CAUSES.map(|cause| Response::new(process, cause))).collect(),
             causes: Causes::new(plan, records_of(plan.processes.len())),

@@ -104,6 +104,20 @@ impl<A: Actuator> Scheduler<A> {
         self.setup.answer(task, Status::Done);
     }
 
+    /// Jobs of tasks with segments whose programs have not begun them: the process that did has been replaced. They are aborted in the next step.
+    pub(crate) fn abort_orphans(&mut self) {
+        for index in 0..self.segmented.len() {
+            let task = self.segmented[index];
+            let open = self.setup.engine.job(task).map(|job| job.number);
+            if let Program::Outside { job } = self.setup.slots[task.index()].program
+                && open.is_some()
+                && open != job
+            {
+                self.inputs.push(Input::Abort { task });
+            }
+        }
+    }
+
     /// After a step: programs leave segments that were aborted, and those that will never begin.
     pub(crate) fn leave_aborted(&mut self) {
         for index in 0..self.segmented.len() {

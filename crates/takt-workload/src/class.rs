@@ -38,10 +38,16 @@ pub(crate) fn read(reader: &mut Reader, value: &Node) -> Option<Class> {
 type Conflict = (&'static str, &'static str, &'static str, &'static str);
 
 /// The keys that contradict the class.
-pub(crate) fn conflicts(class: Class, per_job: bool, on_abort: Option<OnAbort>) -> impl Iterator<Item = Conflict> {
+pub(crate) fn conflicts(
+    class: Class,
+    per_job: bool,
+    on_abort: Option<OnAbort>,
+    yields: bool,
+    replaced: bool,
+) -> impl Iterator<Item = Conflict> {
     let deadline = class == Class::Deadline;
     let stopped = on_abort.is_some_and(|rule| rule != OnAbort::Signal);
-    let all: [(bool, Conflict); 5] = [
+    let all: [(bool, Conflict); 7] = [
         (
             true,
             (
@@ -76,6 +82,24 @@ pub(crate) fn conflicts(class: Class, per_job: bool, on_abort: Option<OnAbort>) 
                 "has a process per job and `class: deadline`",
                 "each process would be a new reservation, with an admission of its own",
                 "remove `spawn: per-job`, or use another class",
+            ),
+        ),
+        (
+            yields,
+            (
+                "completion",
+                "has a `class` of the kernel and `completion: yield`",
+                "Takt does not stop its process at a yield, so no job begins at its release",
+                "write `completion: signal`, or remove `class`",
+            ),
+        ),
+        (
+            deadline && replaced,
+            (
+                "on_exit",
+                "has `class: deadline`, `init: yes` and `on_exit: restart`",
+                "the kernel may refuse the reservation to a process that has initialised beside the schedule",
+                "remove `init` or `on_exit`, or use another class",
             ),
         ),
         (

@@ -156,9 +156,37 @@ pub(crate) fn note(reader: &mut Reader, event: Option<&Event>, task: TaskId, cop
     reader.events.extend(delayed.map(|arrival| (task, arrival)));
 }
 
+/// Two tasks with one source. Its data would belong to one of them.
+fn shared(reader: &mut Reader, workload: &Workload, heads: &[Place]) {
+    let mut first: HashMap<&EventSource, usize> = HashMap::new();
+    for (task, info) in workload.tasks.iter().enumerate() {
+        let Some(source) = info.event.as_deref() else { continue };
+        if matches!(source, EventSource::Signal(_) | EventSource::Segments) {
+            continue;
+        }
+        if let Some(other) = first.insert(source, task) {
+            let [name, other] = [task, other].map(|task| clipped(&workload.tasks[task].name));
+            let message = format!("tasks `{other}` and `{name}` have one source of events");
+            let fault = Diagnostic::error(Code::ConflictingKeys, &heads[task], message);
+            reader.push(
+                fault
+                    .label("each datagram belongs to one of them")
+                    .hint(format!("give `{name}` another source, or release it by `event: {{after: {other}}}`")),
+            );
+            return;
+        }
+    }
+}
+
 /// Finds the tasks after which others are released. `followers` are these, with the names and where they stand.
-pub(crate) fn connect(reader: &mut Reader, followers: Vec<(TaskId, String, Place)>, workload: &mut Workload) {
+pub(crate) fn connect(
+    reader: &mut Reader,
+    followers: Vec<(TaskId, String, Place)>,
+    workload: &mut Workload,
+    places_of: &[Place],
+) {
     workload.scenario.events = std::mem::take(&mut reader.events);
+    shared(reader, workload, places_of);
     if followers.is_empty() {
         return;
     }

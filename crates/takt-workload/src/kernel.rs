@@ -132,6 +132,7 @@ impl Workload {
         for domain in &mut own.system.domains {
             domain.tasks = domain.tasks.iter().filter_map(number).collect();
         }
+        own.scenario.events.retain_mut(|(task, _)| number(task).map(|number| *task = number).is_some());
         own.scenario.changes.retain_mut(|(_, change)| match changed_task(change) {
             Some(task) => number(task).map(|number| *task = number).is_some(),
             None => true,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use takt_core::model::{Completion, OnAbort, OnExit};
 
 /// A source of events outside the schedule.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum EventSource {
     /// An open descriptor of the process that starts the run becomes readable.
     Descriptor(i32),

@@ -3,6 +3,7 @@
 use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Place};
+use crate::process::EventSource;
 use crate::reader::{Bare, Reader, bounded};
 use crate::switches::Policies;
 use crate::task_names;
@@ -189,6 +190,17 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
                     );
                     continue;
                 }
+                if workload.tasks[task.index()].event.as_deref() == Some(&EventSource::Segments) {
+                    let name = clipped(&workload.tasks[task.index()].name);
+                    let message = format!("only the program of task `{name}` begins its segments");
+                    let fault = Diagnostic::error(Code::NotSupportedHere, &place, message);
+                    reader.push(
+                        fault
+                            .label("a segment without its program")
+                            .hint("write `releases` into its `event` for a simulation"),
+                    );
+                    continue;
+                }
                 Input::Release { task }
             }
             Wish::Share { task, share, importance } => {
@@ -199,7 +211,8 @@ pub(crate) fn changes(reader: &mut Reader, entry: &Entry, own: Option<PolicySpec
             }
             Wish::Mode { task, period, deadline, runtime, place } => {
                 let (of, name) = (&workload.system.tasks[task.index()], &workload.tasks[task.index()].name);
-                let Some(before) = of.arrival.period() else {
+                let events = matches!(of.arrival, Arrival::Event { .. });
+                let Some(before) = of.arrival.period().filter(|_| !events) else {
                     reader.push(
                         Diagnostic::error(
                             Code::NotSupportedHere,

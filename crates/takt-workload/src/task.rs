@@ -297,11 +297,14 @@ impl RawTask {
             Some((deadline, _)) => deadline.is_some(),
             None => self.period.is_some() || self.event.as_ref().is_some_and(|event| event.distance > Span::ZERO),
         };
+        // A segment names its deadline and its execution time itself.
+        let segments = self.event.as_ref().is_some_and(|event| event.source == Some(EventSource::Segments));
         reactions::Acts {
             process: self.cmd.is_some(),
             jobs: online || self.completion.is_none_or(|(completion, _)| completion != Completion::None),
-            missable: !online || deadline || self.budget.is_some(),
+            missable: !online || segments || deadline || self.budget.is_some(),
             overrunnable: !online
+                || segments
                 || self.budget.is_some()
                 || (self.runtime.is_some()
                     && self.spawn == Spawn::Once
@@ -354,7 +357,9 @@ impl RawTask {
         }
         if let Some((of_kernel, _)) = self.class {
             let abort = self.on_abort.map(|(rule, _)| rule);
-            class::conflicts(of_kernel, per_job, abort)
+            let yields = self.completion.is_some_and(|(_, observed)| observed == Some(Observed::Yield));
+            let replaced = self.init && self.on_exit == Some(OnExit::Restart);
+            class::conflicts(of_kernel, per_job, abort, yields, replaced)
                 .for_each(|(key, message, label, hint)| refuse(key, message, label, hint));
         }
         if self.on_exit.is_some() && per_job {
@@ -412,7 +417,7 @@ impl RawTask {
                 Diagnostic::error(
                     Code::ConflictingKeys,
                     &entry.key_span,
-                    format!("{who} has segments, and `{}` of another kind", entry.key),
+                    format!("{who} has both `event: segments` and `{}`", entry.key),
                 )
                 .label("one program begins and ends all segments of the task")
                 .hint(format!("remove `{}`, or take another source of events", entry.key)),

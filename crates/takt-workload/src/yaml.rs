@@ -142,7 +142,7 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     let servers = std::mem::take(&mut reader.servers);
     (workload.system.servers, workload.servers) = servers.build(reader);
     let followers = std::mem::take(&mut reader.followers);
-    events::connect(reader, followers, &mut workload);
+    events::connect(reader, followers, &mut workload, &heads);
     rules::whole(reader, root, &workload, &heads);
     top.surroundings(reader, &mut workload);
     Some((workload, heads))

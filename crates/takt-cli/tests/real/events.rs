@@ -227,3 +227,72 @@ fn a_program_executes_real_time_segments() {
         });
     });
 }
+
+/// The first instance begins a segment and is killed before its dispatch. The next one only sleeps.
+const KILLED: &str = r#"
+#include "takt.h"
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+int main(void)
+{
+	struct timespec span = { 0, 20000000 };
+	FILE *pid = fopen("pid", "wx");
+
+	takt_ready(NULL);
+	if (pid) {
+		nanosleep(&span, NULL);
+		fprintf(pid, "%d\n", (int)getpid());
+		fclose(pid);
+		takt_begin(NULL, NULL);
+	}
+	for (;;)
+		pause();
+}
+"#;
+
+#[test]
+fn a_segment_whose_program_died_before_it_began_keeps_no_cpu() {
+    on_cpus(|| {
+        attempts(3, || {
+            let room = Room::with(
+                "policy: fp\ncpus: 0\nrealtime: no\ntasks:\n\
+                 - {name: high, priority: 9, period: 200ms, runtime: 120ms, init: yes, cmd: exec takt burn --runtime 120ms}\n\
+                 - {name: s, priority: 5, event: segments, on_exit: restart, deadline: 80ms, runtime: 3ms, cmd: exec ./killed}\n\
+                 - {name: low, priority: 1, period: 200ms, offset: 5ms, runtime: 10ms, init: yes, cmd: exec takt burn --runtime 10ms}\n",
+            );
+            if compiled_text(&room, "killed", KILLED, true).is_none() {
+                return Ok(());
+            }
+            // A stopped process dies at once.
+            let args = [
+                "run",
+                "w.yaml",
+                "--duration",
+                "1s",
+                "--json",
+                "--mechanism",
+                "signal",
+                "--trace",
+                "t.jsonl",
+                "--record",
+                "r.steps",
+            ];
+            let running = room.start(&args);
+            until("the segment begins", || {
+                std::fs::read_to_string(room.path("pid")).is_ok_and(|pid| pid.ends_with('\n'))
+            });
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let pid = room.text("pid").trim().parse().map_err(|_| "a process id".to_owned())?;
+            crate::common::kill(pid, Signal::KILL);
+            let run = running.wait().json();
+            let (segment, low) = (task(&run, "s"), task(&run, "low"));
+            ensure(segment["restarts"] == 1 && segment["released"] == 1 && segment["completed"] == 0, || {
+                run.to_string()
+            })?;
+            ensure(low["released"] == 5 && low["completed"] == 5, || run.to_string())?;
+            replays(&room, &run)
+        });
+    });
+}

@@ -62,6 +62,12 @@ impl Engine {
     pub fn job(&self, task: TaskId) -> Option<Job> {
         self.state.job(task)
     }
+    /// Whether events release the jobs of the task. O(1).
+    #[must_use]
+    pub fn is_released_by_events(&self, task: TaskId) -> bool {
+        matches!(self.state.system.tasks[task.index()].arrival, crate::model::Arrival::Event { .. })
+    }
+
     /// Whether a release of the task is planned. O(1).
     #[must_use]
     pub fn is_planned(&self, task: TaskId) -> bool {

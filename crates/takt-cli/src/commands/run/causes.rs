@@ -76,12 +76,14 @@ fn disturbances(workload: &Workload, report: &Report) -> Vec<String> {
 /// waited for nearly what real-time classes get of it.
 fn throttled(workload: &Workload, report: &Report, realtime: bool) -> Option<String> {
     let (Some(runtime), period) = takt_linux::rt::throttle().ok().filter(|_| realtime)? else { return None };
-    let system = &workload.system;
-    let single = system.cpus.iter().map(CpuSet::single).filter(|_| system.windows.is_empty());
-    single.chain([system.cpus]).find_map(|cpus| {
-        let on = |task: &Task| cpus == system.cpus || task.affinity.intersection(&system.cpus) == cpus;
+    let (system, machine) = (&workload.system, workload.machine());
+    let single = machine.iter().map(CpuSet::single).filter(|_| system.windows.is_empty());
+    single.chain([machine]).find_map(|cpus| {
+        let on = |task: &Task| cpus == machine || task.affinity.intersection(&machine) == cpus;
+        // The kernel schedules the others.
+        let own = || system.tasks.iter().zip(&workload.tasks).map(|(task, info)| on(task) && info.class.is_none());
         let sum = |times: &[Option<Span>]| {
-            let of = times.iter().zip(&system.tasks).filter(|(_, task)| on(task)).filter_map(|(time, _)| *time);
+            let of = times.iter().zip(own()).filter(|(_, counts)| *counts).filter_map(|(time, _)| *time);
             of.reduce(|sum, time| sum + time)
         };
         let (used, waited) = (sum(&report.cpu_time)?, sum(&report.waited));
