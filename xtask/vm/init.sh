@@ -163,7 +163,14 @@ expect 0 "ends of jobs can be observed" sh -c "takt doctor | grep '^ok *tracepoi
 for mechanism in v2 signal; do
     for file in /workloads/*.yaml /workloads/features/*.yaml; do
         # One without commands is only for the simulator.
-        ! grep -q 'cmd:' "$file" || workload "$file" $mechanism
+        grep -q 'cmd:' "$file" || continue
+        case "$file" in
+            # The kernel's classes are not simulated, no source has events here, and an emulated processor is late for `on_miss: stop`.
+            */class.yaml | */event.yaml | */reactions.yaml) continue ;;
+            # PREEMPT_RT gives processes no real-time class unless the file insists.
+            */dispatch-priority.yaml) ! uname -v | grep -q PREEMPT_RT || continue ;;
+        esac
+        workload "$file" $mechanism
     done
     clean_after "workloads ($mechanism)"
     if [ "$cpus" -gt 1 ]; then

@@ -200,7 +200,8 @@ mod tests {
             let Some(mut ends) = observe(of) else { return };
             let act = || match of {
                 JobEnd::Yield => std::thread::yield_now(),
-                JobEnd::Sleep => std::thread::sleep(std::time::Duration::from_micros(1)),
+                // A shorter one can be over before the thread sleeps.
+                JobEnd::Sleep => std::thread::sleep(std::time::Duration::from_micros(100)),
             };
             for _ in 0..3 {
                 (0..1000).for_each(|_| act());

@@ -198,9 +198,9 @@ pub(crate) fn sched_setattr(thread: i32, mut attr: SchedAttr) -> io::Result<()> 
 
 /// The scheduling policy of a thread; 0 is the calling thread. `None` when there is no such thread.
 pub(crate) fn sched_policy(thread: i32) -> Option<c_int> {
-    // SAFETY: the kernel is given a number only.
-    let policy = unsafe { libc::sched_getscheduler(thread) };
-    (policy >= 0).then_some(policy)
+    // SAFETY: the kernel is given a number only. The function of musl is a stub.
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) };
+    (policy >= 0).then_some(policy as c_int)
 }
 
 /// CPU time used by all threads of a process, in nanoseconds; `None` when there is no such process.
