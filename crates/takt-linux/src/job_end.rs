@@ -207,9 +207,12 @@ mod tests {
                 assert!(ends.take(Span::ZERO), "{of:?}");
             }
             for number in 0..100 {
-                // A shorter sleep can be over before the thread has left its CPU, where that is emulated and shared.
-                act(10_000);
-                assert!(ends.take(Span::ZERO), "{of:?} {number}");
+                // On a CPU that is emulated and shared, a sleep can be over before the thread has left it.
+                let heard = (0..3).any(|_| {
+                    act(10_000);
+                    ends.take(Span::ZERO)
+                });
+                assert!(heard, "{of:?} {number}");
             }
         }
     }
