@@ -46,7 +46,7 @@ pub(crate) struct Moment {
 /// The events of a task.
 #[derive(Default, Debug)]
 pub(crate) struct Events {
-    /// When those that wait release their jobs.
+    /// The release times of delayed events.
     planned: VecDeque<Time>,
     /// When the last one did, or will.
     last: Option<Time>,

@@ -1,9 +1,9 @@
-//! Finds the jobs that a task's reactions are about: those that miss their deadline (`on_miss`), and those that exhaust their budget, are
+//! Finds the jobs that a task's reactions are about: jobs that miss their deadline (`on_miss`), and jobs that exhaust their budget, are
 //! cut off, or exceed their runtime (`on_overrun`).
 //!
 //! The engine need not know of reactions. It counts a late job as missed when the job ends, or is aborted or skipped. Here the job is
 //! found when its deadline passes, so the scheduler also wakes up for the deadlines of these tasks. Each job is found once for each cause,
-//! and as many jobs are found as the engine counts, but for those that it counts at the end of the run.
+//! and as many jobs are found as the engine counts, except for the jobs that it counts at the end of the run.
 //!
 //! Nothing in here allocates after [`Causes::new`].
 

@@ -72,7 +72,7 @@ impl Plan {
         of_kernel.fold(system.cpus, |own, (task, _)| own.difference(&task.affinity))
     }
 
-    /// All real CPUs of the run, of those that are there.
+    /// All real CPUs of the run that the machine has.
     pub(crate) fn cpus(&self, system: &System, present: &CpuSet) -> CpuSet {
         let of_kernel = self.processes.iter().filter_map(|process| process.kernel);
         of_kernel.fold(self.own_cpus(system), |all, kernel| all.union(&kernel.cpus.unwrap_or(*present)))

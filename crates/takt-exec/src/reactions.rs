@@ -49,7 +49,7 @@ pub(crate) struct Reactions {
     /// Commands that ended with another status than 0, or by a signal that Takt did not send.
     pub(crate) failed_commands: u64,
     pub(crate) first_error: Option<io::Error>,
-    /// The run is over: no command starts, and those that live are killed.
+    /// The run is over: no command starts, and live commands are killed.
     closing: bool,
 }
 

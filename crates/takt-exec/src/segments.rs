@@ -118,7 +118,7 @@ impl<A: Actuator> Scheduler<A> {
         }
     }
 
-    /// After a step: programs leave segments that were aborted, and those that will never begin.
+    /// After a step: programs leave segments that were aborted or will never begin.
     pub(crate) fn leave_aborted(&mut self) {
         for index in 0..self.segmented.len() {
             let task = self.segmented[index];

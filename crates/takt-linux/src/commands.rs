@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 /// The mark of commands, where processes of the schedule have that of their group.
 const GROUP: &str = "commands";
 
-/// The commands of a run. Those that live are killed when this is dropped.
+/// The commands of a run. Live commands are killed when this is dropped.
 pub struct Commands {
     run: String,
     /// Process ids of the shells that have not been reaped.

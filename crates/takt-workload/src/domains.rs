@@ -40,7 +40,7 @@ impl Domain {
     }
 }
 
-/// The domains of the file in its order. Those that share CPUs have the same CPUs and different bands.
+/// The domains of the file in its order. Domains that share CPUs have the same CPUs and different bands.
 pub(crate) struct Domains {
     list: Vec<Domain>,
     /// Where a message about all of them points.

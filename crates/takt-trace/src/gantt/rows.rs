@@ -46,7 +46,7 @@ pub(super) fn groups(trace: &Trace) -> Vec<(Option<&str>, Vec<usize>)> {
     groups
 }
 
-/// The names of the tasks, with the classes of those that the kernel schedules.
+/// The names of the tasks, with the classes of tasks that the kernel schedules.
 pub(super) fn titles(trace: &Trace, name: impl Fn(&str) -> String) -> Vec<String> {
     let title = |(label, task): (&String, &TaskLabel)| match &task.class {
         Some(class) => format!("{} ({class})", name(label)),
