@@ -60,6 +60,8 @@ pub(crate) trait Actuator {
     fn tell(&self, task: TaskId, statistics: Statistics);
     /// The source of a task's events has changed.
     fn hear_source(&self, task: TaskId);
+    /// Whether changes of the source of a task's events are not to be heard. If it has something to read when it is heard again, that is a change.
+    fn mute_source(&self, task: TaskId, muted: bool) -> io::Result<()>;
     /// The supervisor is to look at its requests now.
     fn wake_supervisor(&self);
 }

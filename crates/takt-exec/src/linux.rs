@@ -48,6 +48,8 @@ pub(crate) struct Acts {
     pub(crate) mechanism: Arc<Mechanism>,
     pub(crate) pages: Pages,
     pub(crate) sources: Sources,
+    /// Where the sources are heard.
+    pub(crate) epoll: OwnedFd,
     pub(crate) ends: Ends,
     /// Readable when the supervisor is to look at its requests.
     pub(crate) wake: OwnedFd,
@@ -113,6 +115,10 @@ impl Actuator for Acts {
         if let Some(source) = &self.sources[task.index()] {
             source.heard();
         }
+    }
+    fn mute_source(&self, task: TaskId, muted: bool) -> io::Result<()> {
+        let data = completion_data(task, SOURCE);
+        self.sources[task.index()].as_ref().map_or(Ok(()), |source| source.mute(&self.epoll, data, muted))
     }
     fn wake_supervisor(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());

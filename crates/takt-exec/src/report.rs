@@ -191,6 +191,8 @@ pub struct Report {
     pub replaced: Vec<u64>,
     /// How often the program of each task was frozen for a while, because it flooded the scheduler with rings or requests.
     pub floods: Vec<u64>,
+    /// How often the source of each task's events was muted for a while, because it changed all the time.
+    pub event_floods: Vec<u64>,
     /// The mechanism that was used, and what is weaker about it than the best.
     pub mechanism: &'static str,
     /// See [`Mechanism::notes`].

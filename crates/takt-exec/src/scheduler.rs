@@ -97,6 +97,9 @@ pub(crate) struct Slot<R> {
     /// Its jobs are segments of its program.
     pub(crate) segments: Option<Terms>,
     pub(crate) rings: Rings,
+    /// The changes of the source of its events, and until when that is muted.
+    pub(crate) changes: Rings,
+    pub(crate) muted_until: Option<Time>,
     /// A reaction follows when a job exceeds its runtime, so its CPU time is measured, too.
     pub(crate) limited: bool,
     /// For a task that the kernel schedules.
@@ -232,6 +235,8 @@ pub(crate) struct Outcome {
     pub(crate) stopped: bool,
     /// See [`crate::Report::floods`].
     pub(crate) floods: Vec<u64>,
+    /// See [`crate::Report::event_floods`].
+    pub(crate) event_floods: Vec<u64>,
 }
 
 /// Records of one step, in memory that is there already.
@@ -283,6 +288,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     pub(crate) meters: Vec<Meter>,
     /// By task: the act that was refused.
     pub(crate) refused: Vec<Option<Refused>>,
+    /// When the next source is not muted any more; [`Time::MAX`] when none is.
+    pub(crate) unmute: Time,
     /// When refused acts are repeated; [`Time::MAX`] when there are none.
     repeat: Time,
     /// Some jobs have a budget in CPU time.
@@ -325,6 +332,7 @@ impl<A: Actuator> Scheduler<A> {
             applied: Time::ZERO,
             meters: vec![Meter::default(); n],
             refused: vec![None; n],
+            unmute: Time::MAX,
             repeat: Time::MAX,
             metered: setup.slots.iter().any(|slot| slot.metered && slot.kernel.is_none()),
             next_call: Time::ZERO,
@@ -360,7 +368,7 @@ impl<A: Actuator> Scheduler<A> {
             false => self.setup.engine.next_due(),
         };
         let due = due.unwrap_or(Time::MAX).min(self.next_change()).min(self.setup.causes.due());
-        due.min(self.repeat).min(self.end)
+        due.min(self.repeat).min(self.unmute).min(self.end)
     }
 
     /// When the next change comes; [`Time::MAX`] if none does.
@@ -382,10 +390,7 @@ impl<A: Actuator> Scheduler<A> {
                         let incarnation = self.setup.slots[task.index()].incarnation;
                         self.completion(task, incarnation);
                     }
-                    Heard::Event(task) => {
-                        self.setup.actuator.hear_source(task);
-                        self.inputs.push(Input::Release { task });
-                    }
+                    Heard::Event(task) => self.source_changed(task),
                     Heard::Messages => self.messages(),
                 }
             }
@@ -401,6 +406,9 @@ impl<A: Actuator> Scheduler<A> {
         let last = self.stop || now == self.end;
         if now >= self.repeat {
             self.repeat_refused();
+        }
+        if now >= self.unmute {
+            self.unmute_sources(now);
         }
         self.catch_up(now, last);
         if !last {
@@ -452,6 +460,7 @@ impl<A: Actuator> Scheduler<A> {
         let Results { lateness, effort, failures, first_failure } = results;
         let StepSink { responses, mut most, dropped, .. } = sink;
         let floods = setup.slots.iter().map(|slot| slot.rings.floods).collect();
+        let event_floods = setup.slots.iter().map(|slot| slot.changes.floods).collect();
         // Of a task that is not measured only the time is known for which it had a CPU.
         most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.metered).for_each(|(most, _)| *most = None);
         Outcome {
@@ -466,6 +475,7 @@ impl<A: Actuator> Scheduler<A> {
             first_failure,
             stopped: stop,
             floods,
+            event_floods,
         }
     }
 
@@ -1009,6 +1019,8 @@ impl<A: Actuator> Setup<A> {
                     .kernel
                     .map(|kernel| OfKernel { thawed: false, fixed: matches!(kernel.class, Class::Deadline { .. }) }),
                 rings: Rings::default(),
+                changes: Rings::default(),
+                muted_until: None,
             }
         };
         Setup {

@@ -235,6 +235,7 @@ impl Supervisor {
             mechanism: self.mechanism.clone(),
             pages: self.lives.processes.pages(),
             sources: self.lives.processes.listen().what("epoll")?,
+            epoll: self.epoll.try_clone().what("epoll")?,
             ends: self.lives.processes.ends(),
             wake: self.wake.try_clone().what("eventfd")?,
         };
@@ -310,7 +311,7 @@ impl Supervisor {
             }
         };
         let Outcome { engine, responses, most_used, lateness, effort, end, .. } = outcome;
-        let Outcome { dropped, failures, first_failure, stopped, floods, .. } = outcome;
+        let Outcome { dropped, failures, first_failure, stopped, floods, event_floods, .. } = outcome;
         let mut notes = self.mechanism.notes();
         if let Err(e) = locked {
             notes.push(format!("memory is not locked ({e}): a page fault may delay the scheduler"));
@@ -366,6 +367,7 @@ impl Supervisor {
             command_error: self.reactions.first_error.take(),
             spawn_error: self.lives.first_spawn_error.take(),
             floods,
+            event_floods,
             mechanism: self.mechanism.name(),
             notes,
             scheduler_class: class,

@@ -125,6 +125,33 @@ pub(crate) struct World {
     pub(crate) grain: Span,
     /// A task whose program writes garbage to its page all the time.
     pub(crate) hostile: Option<Hostile>,
+    /// The sources of events.
+    pub(crate) sources: Vec<Changing>,
+}
+
+/// A source of events that changes all the time for a while. Its program reads all that is there at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Changing {
+    pub(crate) task: TaskId,
+    /// The next change; [`Span::MAX`] after the last one.
+    pub(crate) next: Span,
+    pub(crate) every: Span,
+    pub(crate) until: Span,
+    changed: bool,
+    muted: bool,
+}
+
+impl Changing {
+    pub(crate) fn new(task: TaskId, from: Span, every: Span, until: Span) -> Changing {
+        Changing { task, next: from, every, until, changed: false, muted: false }
+    }
+
+    fn advance(&mut self, to: Span) {
+        while self.next <= to {
+            self.changed = true;
+            self.next = if self.next + self.every > self.until { Span::MAX } else { self.next + self.every };
+        }
+    }
 }
 
 /// A program that changes its page between any two acts of the scheduler on it. The scheduler loads each field of the page once per act, so
@@ -209,6 +236,7 @@ impl World {
             several: None,
             grain: Span::ZERO,
             hostile: None,
+            sources: Vec::new(),
         }
     }
 
@@ -289,7 +317,8 @@ impl World {
         // What was there before waits for the thread that it is for.
         let heard = self.heard.iter().map(|heard| heard.at).filter(|at| *at > self.now);
         let zombies = self.zombies.iter().map(|(at, ..)| *at).filter(|at| *at > self.now);
-        let first = ends.chain(changes).chain(heard).chain(zombies).chain(self.faults.next()).min();
+        let sources = self.sources.iter().map(|source| source.next);
+        let first = ends.chain(changes).chain(heard).chain(zombies).chain(sources).chain(self.faults.next()).min();
         first.unwrap_or(Span::MAX).max(self.now)
     }
 
@@ -317,6 +346,7 @@ impl World {
                 group.stopped = stopped;
             }
         }
+        self.sources.iter_mut().for_each(|source| source.advance(to));
         while let Some(strike) = self.faults.strike(to) {
             self.struck(strike);
         }
@@ -458,6 +488,12 @@ impl World {
         heard.map(|heard| (heard.task, heard.incarnation)).collect()
     }
 
+    /// The tasks whose sources have changed since they were heard last.
+    pub(crate) fn hear_sources(&mut self) -> Vec<TaskId> {
+        let sources = self.sources.iter_mut();
+        sources.filter_map(|s| (!s.muted && std::mem::take(&mut s.changed)).then_some(s.task)).collect()
+    }
+
     /// Whether the program of a task's process waits; `None` without that process.
     pub(crate) fn waits(&self, task: TaskId, incarnation: Incarnation) -> Option<bool> {
         let present = |process: &&Process| process.leader && process.task == task && process.incarnation == incarnation;
@@ -471,7 +507,8 @@ impl World {
     }
 
     pub(crate) fn has_heard(&self) -> bool {
-        self.heard.iter().any(|heard| heard.at <= self.now)
+        let source = |source: &Changing| source.changed && !source.muted;
+        self.heard.iter().any(|heard| heard.at <= self.now) || self.sources.iter().any(source)
     }
 
     /// Whether the supervisor would be woken: by a child's end, or by the scheduler.
@@ -566,6 +603,11 @@ impl Actuator for Machine {
         Ok(())
     }
     fn hear_source(&self, _: TaskId) {}
+    fn mute_source(&self, task: TaskId, muted: bool) -> io::Result<()> {
+        let mut world = self.world();
+        world.sources.iter_mut().filter(|source| source.task == task).for_each(|source| source.muted = muted);
+        Ok(())
+    }
     fn has_ended_job(&self, task: TaskId, since: Span) -> bool {
         self.world().ended[task.index()].take().is_some_and(|at| at >= since)
     }

@@ -591,6 +591,12 @@ fn remarks_on_ends(workload: &Workload, report: &Report, index: usize) -> Vec<St
             report.floods[index]
         ));
     }
+    if report.event_floods[index] > 0 {
+        remarks.push(format!(
+            "warning: the source of the events of {name} changed all the time, and was not heard for 10 ms each of {} times",
+            report.event_floods[index]
+        ));
+    }
     remarks
 }
 

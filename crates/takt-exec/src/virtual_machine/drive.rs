@@ -211,6 +211,7 @@ impl Waiting<Machine> for Turns<'_, '_> {
             if scheduler_at <= next || (self.messages && self.stalls.scheduler <= next) {
                 let heard = machine.world().hear();
                 self.heard.extend(heard.into_iter().map(|(task, incarnation)| Heard::Completion(task, incarnation)));
+                self.heard.extend(machine.world().hear_sources().into_iter().map(Heard::Event));
                 self.heard.extend(std::mem::take(&mut self.messages).then_some(Heard::Messages));
                 self.stepped = true;
                 self.supervisor_is_next = supervisor_runs && !supervisor_first;

@@ -2,14 +2,15 @@
 
 #![cfg(test)]
 
-use super::{Faults, Hostile, Machine, drive};
+use super::{Changing, Faults, Hostile, Machine, drive};
 use crate::causes::Found;
 use crate::plan::{Cause, Dispatch, Hooks, Plan, Process, Reaction, SchedulerClass};
+use crate::rings::BURST;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use takt_core::engine::Engine;
+use takt_core::engine::{Engine, Input};
 use takt_core::model::{Arrival, Backlog, Completion, OnAbort, Program, Step, System, Task, TaskId};
 use takt_core::record::{JobId, Outcome, Record, RecordKind, Sink};
 use takt_core::rng;
@@ -473,4 +474,69 @@ fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
     }
     println!("{requests} inputs, {compared} runs compared, {floods} floods");
     assert!(first.is_some() || requests > 100_000 && compared > 500 && floods > 1000, "{requests} {compared} {floods}");
+}
+
+/// The releases of each task's jobs by events, among the inputs of a run.
+fn events_of(ran: &drive::Ran, task: TaskId) -> Vec<Time> {
+    let of = |(now, inputs): &(Time, Vec<Input>)| {
+        let events = inputs.iter().filter(|input| **input == Input::Release { task }).count();
+        std::iter::repeat_n(*now, events).collect::<Vec<_>>()
+    };
+    ran.steps.iter().flat_map(of).collect()
+}
+
+/// A source that changes every 5 us costs the scheduler a bounded number of steps, and the other tasks nothing. Events are heard again when
+/// the flood is over.
+#[test]
+fn a_source_that_floods_costs_a_bounded_number_of_steps() {
+    let us = Span::from_us;
+    let flooded = TaskId(2);
+    let head = "policy: edf\ncpus: 0\ntasks:\n\
+                - {name: a, cmd: x, period: 10ms, runtime: 2ms}\n\
+                - {name: b, cmd: x, period: 7ms, runtime: 1ms}\n";
+    let text =
+        format!("{head}- {{name: c, cmd: x, event: {{signal: USR1, queue: 4}}, deadline: 500ms, runtime: 1ms}}\n");
+    let run = |text: &str, faults: &dyn Fn(&Plan) -> Faults, sources: &[Changing]| {
+        let source = Source { name: "flood.yaml".into(), text: text.to_owned() };
+        let (system, plan, programs) = plan(&load(source), Span::from_ms(200));
+        let mut machine = Machine::new(plan.clone(), faults(&plan));
+        machine.world().sources = sources.to_vec();
+        drive::run(engine(system.clone()), &plan, &programs, &mut machine).map(|ran| (system, ran))
+    };
+    // Time zero is at some 1002 ms. A flood of 100 ms, and single changes after it.
+    let flood = Changing::new(flooded, us(1_012_000), us(5), us(1_112_000));
+    let after = Changing::new(flooded, us(1_150_000), us(5_000), us(1_170_000));
+    let none = |_: &Plan| Faults::none();
+    let (_, ran) = run(&text, &none, &[flood, after]).expect("a run");
+    let events = events_of(&ran, flooded);
+    let ms = |from: i64, to: i64| events.iter().filter(|at| (from..to).contains(&(at.ns() / 1_000_000))).count();
+    // As many as pass before each of some ten times at which it is muted.
+    assert!((BURST as usize * 8..BURST as usize * 11).contains(&ms(0, 125)), "{}", ms(0, 125));
+    assert_eq!(ms(125, 200), 5, "the changes after the flood");
+    assert!((8..=11).contains(&ran.outcome.event_floods[2]), "{:?}", ran.outcome.event_floods);
+    assert_eq!((ran.outcome.dropped, &ran.outcome.floods), (0, &vec![0; 3]));
+    // All events have a record: those that released a job, wait, or are lost.
+    let counts = ran.outcome.engine.counts(flooded);
+    let lost = counts.lost;
+    let all = events.len() as u64;
+    assert!(
+        counts.released + lost <= all && counts.released + lost + 4 >= all && lost > 900,
+        "{counts:?} {lost} {all}"
+    );
+    let (_, without) = run(head, &none, &[]).expect("a run");
+    assert_eq!(of_others(&ran.records, flooded), of_others(&without.records, flooded));
+
+    let (mut muted, mut heard) = (0, 0);
+    for seed in 1..=60 {
+        // A machine may refuse to start a process.
+        let Ok((system, ran)) = run(&text, &|plan| drive::faults(plan, seed), &[flood, after]) else { continue };
+        let mut engine = engine(system);
+        let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });
+        let mut replayed = Records::default();
+        takt_sim::replay(&mut engine, &steps.collect::<Vec<_>>(), &mut replayed);
+        assert!(replayed.0 == ran.records, "seed {seed}");
+        muted += ran.outcome.event_floods[2];
+        heard += events_of(&ran, flooded).len();
+    }
+    assert!(muted > 200 && heard < 60 * 11 * BURST as usize, "{muted} {heard}");
 }
