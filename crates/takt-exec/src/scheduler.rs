@@ -204,6 +204,8 @@ pub(crate) enum Response {
     Report,
     /// It wakes the supervisor, too.
     Call,
+    /// As before, and the run ends by it, even if the report finds no room in the ring.
+    Stop,
     Signal(Signal),
 }
 
@@ -212,7 +214,8 @@ impl Response {
         match process.reaction(cause) {
             None => Response::Report,
             Some(Reaction::Signal(signal)) => Response::Signal(*signal),
-            Some(Reaction::Command(_) | Reaction::Stop) => Response::Call,
+            Some(Reaction::Command(_)) => Response::Call,
+            Some(Reaction::Stop) => Response::Stop,
         }
     }
 }
@@ -824,9 +827,10 @@ impl<A: Actuator> Scheduler<A> {
         for index in 0..self.setup.causes.found().len() {
             let found = self.setup.causes.found()[index];
             let slot = &self.setup.slots[found.task.index()];
-            let sent = match self.setup.reactions[found.task.index()][found.cause as usize] {
+            let response = self.setup.reactions[found.task.index()][found.cause as usize];
+            let sent = match response {
                 Response::Report => false,
-                Response::Call => {
+                Response::Call | Response::Stop => {
                     calls = true;
                     false
                 }
@@ -836,7 +840,9 @@ impl<A: Actuator> Scheduler<A> {
                         && self.setup.actuator.signal(slot.group, signal).is_ok()
                 }
             };
-            self.tell(Item::Found { found, sent });
+            if !self.tell(Item::Found { found, sent }) && response == Response::Stop {
+                self.setup.requests.ask_end(found.about(), found.job);
+            }
         }
         self.setup.causes.clear();
         let now = self.setup.engine.now();
@@ -979,10 +985,11 @@ impl<A: Actuator> Scheduler<A> {
         self.applied = applied;
     }
 
-    fn tell(&mut self, item: Item) {
-        if self.setup.outbox.push(item).is_err() {
-            self.sink.dropped += 1;
-        }
+    /// Hands something to the supervisor. Returns whether the ring had room for it.
+    fn tell(&mut self, item: Item) -> bool {
+        let fits = self.setup.outbox.push(item).is_ok();
+        self.sink.dropped += u64::from(!fits);
+        fits
     }
 }
 

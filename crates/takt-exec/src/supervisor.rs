@@ -392,6 +392,10 @@ impl Supervisor {
         for (found, sent) in std::mem::take(&mut observer.found) {
             ends |= self.reactions.react(found, sent, now);
         }
+        if let Some(found) = self.lives.requests().end().map(Found::of).filter(|_| self.reactions.stopped_by.is_none())
+        {
+            ends |= self.reactions.react(found, false, now);
+        }
         ends
     }
 

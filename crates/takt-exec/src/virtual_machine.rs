@@ -125,6 +125,8 @@ pub(crate) struct World {
     pub(crate) grain: Span,
     /// A task whose program writes garbage to its page all the time.
     pub(crate) hostile: Option<Hostile>,
+    /// The room in the ring from the scheduler to the supervisor.
+    pub(crate) ring: usize,
     /// The sources of events.
     pub(crate) sources: Vec<Changing>,
 }
@@ -236,6 +238,7 @@ impl World {
             several: None,
             grain: Span::ZERO,
             hostile: None,
+            ring: 1 << 12,
             sources: Vec::new(),
         }
     }

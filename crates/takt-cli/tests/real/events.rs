@@ -297,7 +297,7 @@ fn a_segment_whose_program_died_before_it_began_keeps_no_cpu() {
     });
 }
 
-/// Each of its jobs reads its source, but not more than so much of it.
+/// Each of its jobs reads its source, but not more than so much of it, and computes for longer than events need to fill its queue.
 const SINK: &str = r#"
 #include "takt.h"
 #include <stdlib.h>
@@ -307,6 +307,7 @@ int main(void)
 {
 	const char *event = getenv("TAKT_EVENT");
 	int source = event ? atoi(event) : -1, n;
+	volatile long rounds;
 	char buffer[4096];
 	struct takt_job job;
 
@@ -315,6 +316,8 @@ int main(void)
 		for (n = 0; source >= 0 && n < 64; n++)
 			if (read(source, buffer, sizeof buffer) <= 0)
 				break;
+		for (rounds = 0; rounds < 400000; rounds++)
+			;
 	} while (takt_next_job(&job) == TAKT_OK);
 	return 0;
 }

@@ -29,6 +29,8 @@ pub(crate) struct Ran {
     pub(crate) steps: Vec<(Time, Vec<Input>)>,
     /// The jobs that a reaction would follow.
     pub(crate) found: Vec<Found>,
+    /// The job by which the run is to end, if its report found no room.
+    pub(crate) ends_by: Option<Found>,
     pub(crate) outcome: Outcome,
     pub(crate) refusals: u64,
     pub(crate) replaced: u64,
@@ -85,7 +87,7 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
         lives.reap();
     }
     let (mut inbox, scheduler_inbox) = RingBuffer::new(machine.world().faults.inbox().unwrap_or(4 * n + 16));
-    let (scheduler_outbox, mut outbox) = RingBuffer::new(1 << 12);
+    let (scheduler_outbox, mut outbox) = RingBuffer::new(machine.world().ring);
     let setup = Setup::new(engine, machine.clone(), plan, &lives, scheduler_inbox, scheduler_outbox);
     lives.look();
     lives.send(&mut inbox);
@@ -124,13 +126,14 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
     assert!(closed.is_ok());
     observer.drain(&mut outbox);
     let found = observer.found.iter().map(|(found, _)| *found).collect();
+    let ends_by = lives.requests().end().map(Found::of);
     let outcome = scheduler.finish(end);
     let (replaced, ended) = lives.tasks.iter().fold((0, 0), |(replaced, ended), task| {
         (replaced + task.replaced, ended + u64::from(matches!(task.life, Life::Ended | Life::Gone)))
     });
     let refusals = machine.world().refusals;
     drop(lives);
-    Ok(Ran { records: notes.records, steps: notes.steps, found, outcome, refusals, replaced, ended })
+    Ok(Ran { records: notes.records, steps: notes.steps, found, ends_by, outcome, refusals, replaced, ended })
 }
 
 /// Until when each of the two does not get to run.

@@ -540,3 +540,27 @@ fn a_source_that_floods_costs_a_bounded_number_of_steps() {
     }
     assert!(muted > 200 && heard < 60 * 11 * BURST as usize, "{muted} {heard}");
 }
+
+/// The ring between the threads is full when jobs are late: the end of the run is asked for all the same, by the first of them.
+#[test]
+fn a_full_ring_loses_no_end_of_the_run() {
+    let text = "policy: edf\ncpus: 0\ntasks:\n\
+                - {name: a, cmd: x, period: 10ms, runtime: 2ms}\n\
+                - {name: b, cmd: x, period: 20ms, runtime: 5ms, execution: 19ms}\n";
+    let run = |ring: usize| {
+        let source = Source { name: "late.yaml".into(), text: text.to_owned() };
+        let (system, plan, programs) = plan(&load(source), Span::from_ms(200));
+        let mut machine = Machine::new(plan.clone(), Faults::none());
+        machine.world().ring = ring;
+        drive::run(engine(system), &plan, &programs, &mut machine).expect("a run")
+    };
+    let whole = run(1 << 12);
+    assert_eq!((whole.outcome.dropped, whole.ends_by), (0, None), "what is in the ring needs nothing beside it");
+    // No room at all, as if the supervisor never ran.
+    let full = run(0);
+    assert!(full.outcome.dropped > 100 && full.found.is_empty(), "{} {:?}", full.outcome.dropped, full.found);
+    assert_eq!(full.ends_by, Some(whole.found[0]));
+    for found in whole.found {
+        assert_eq!(Found::of((found.about(), found.job)), found);
+    }
+}
