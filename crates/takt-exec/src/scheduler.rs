@@ -7,7 +7,7 @@ use crate::causes::{Causes, Found};
 use crate::levels::Levels;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
-use crate::meter::Meter;
+use crate::meter::{Measured, Meter};
 use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
 use crate::requests::Requests;
 use crate::rings::Rings;
@@ -289,6 +289,7 @@ pub(crate) struct Scheduler<A: Actuator> {
     /// When the step before was carried out.
     applied: Time,
     pub(crate) meters: Vec<Meter>,
+    measured: Measured,
     /// By task: the act that was refused.
     pub(crate) refused: Vec<Option<Refused>>,
     /// When the next source is not muted any more; [`Time::MAX`] when none is.
@@ -334,6 +335,7 @@ impl<A: Actuator> Scheduler<A> {
             end: setup.duration.map_or(Time::MAX, |d| Time::ZERO + d),
             applied: Time::ZERO,
             meters: vec![Meter::default(); n],
+            measured: Measured::new(setup.slots.iter().map(|slot| slot.kernel.is_some())),
             refused: vec![None; n],
             unmute: Time::MAX,
             repeat: Time::MAX,
@@ -728,7 +730,8 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     fn step(&mut self, at: Time) {
-        self.measure();
+        self.measured.begin(self.inputs.iter().filter_map(Input::task).chain(self.asking.iter().copied()));
+        self.measure(at);
         self.step_once(at);
         // A task whose process is to be replaced has none: to the engine its jobs are blocked.
         for index in 0..self.setup.replaceable.len() {
@@ -758,11 +761,12 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     /// Puts the CPU time of tasks with a CPU-time budget before the other inputs.
-    fn measure(&mut self) {
-        let Scheduler { setup, inputs, meters, .. } = self;
+    fn measure(&mut self, at: Time) {
+        let Scheduler { setup, inputs, meters, measured, .. } = self;
         for &task in setup.engine.running() {
             let bounds = setup.bounds && setup.slots[task.index()].kernel.is_none();
             if setup.engine.wants_usage(task)
+                && measured.has(task, is_due(&setup.engine, task, at))
                 && let Some(total) = setup.actuator.cpu_time(setup.slots[task.index()].group)
             {
                 // Every CPU counts as one of nominal speed.
@@ -813,10 +817,13 @@ impl<A: Actuator> Scheduler<A> {
 
     /// Finds the jobs that are late or have exceeded their runtime before a step ends them.
     fn find_before(&mut self, at: Time) {
-        let Scheduler { setup: Setup { causes, engine, slots, actuator, .. }, meters, .. } = self;
+        let Scheduler { setup: Setup { causes, engine, slots, actuator, .. }, meters, measured, .. } = self;
         causes.before(engine, at, |task| {
             let (slot, meter) = (&slots[task.index()], &meters[task.index()]);
             let (job, _) = meter.of.filter(|(_, handler)| slot.limited && !handler)?;
+            if !measured.has(task, is_due(engine, task, at)) {
+                return None;
+            }
             Some((job, actuator.cpu_time(slot.group)? - meter.base))
         });
     }
@@ -1301,6 +1308,11 @@ fn share(task: TaskId, share: i64, importance: i64) -> Option<Input> {
     };
     let importance = u32::try_from(importance).ok().filter(|importance| *importance > 0)?;
     Some(Input::Share { task, share, importance })
+}
+
+/// Whether the deadline of the task's job has come, which may end it.
+fn is_due(engine: &Engine, task: TaskId, at: Time) -> bool {
+    engine.job(task).is_some_and(|job| job.deadline <= at)
 }
 
 /// Statistics of a job and its task.
