@@ -11,7 +11,7 @@ const KINDS: u64 = 0xff;
 pub(crate) struct Requests {
     any: AtomicBool,
     words: Vec<AtomicU64>,
-    /// What ends the run, above zero, and its job.
+    /// The reason for the end of the run, above zero, and its job.
     end: [AtomicU64; 2],
 }
 

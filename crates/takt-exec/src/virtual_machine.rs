@@ -125,6 +125,8 @@ pub(crate) struct World {
     pub(crate) grain: Span,
     /// A task whose program writes garbage to its page all the time.
     pub(crate) hostile: Option<Hostile>,
+    /// How often the CPU time of a process was measured.
+    pub(crate) measurements: u64,
     /// The room in the ring from the scheduler to the supervisor.
     pub(crate) ring: usize,
     /// The sources of events.
@@ -238,6 +240,7 @@ impl World {
             several: None,
             grain: Span::ZERO,
             hostile: None,
+            measurements: 0,
             ring: 1 << 12,
             sources: Vec::new(),
         }
@@ -583,7 +586,8 @@ impl Actuator for Machine {
         Ok(())
     }
     fn cpu_time(&self, group: Group) -> Option<Span> {
-        let world = self.world();
+        let mut world = self.world();
+        world.measurements += 1;
         let used = world.processes.values().find(|process| process.leader && process.group == group);
         used.map(|process| process.used)
     }

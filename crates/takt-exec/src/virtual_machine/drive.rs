@@ -292,8 +292,8 @@ impl Agreement {
             let refused = scheduler.was_refused(task);
             assert!(!lasts(&mut self.absent[task.index()], absent), "task {} gets no process", task.0);
             assert!(!lasts(&mut self.refused[task.index()], refused), "an act on task {} is not repeated", task.0);
-            // Outside of segments a process runs as an ordinary one.
-            if absent || matches!(slot.program, At::Gone | At::Outside { .. }) {
+            // Outside of segments a process runs as an ordinary one, and one of the kernel's classes always does.
+            if slot.kernel.is_some() || absent || matches!(slot.program, At::Gone | At::Outside { .. }) {
                 continue;
             }
             let asks = slot.asked.waits_for.is_some();

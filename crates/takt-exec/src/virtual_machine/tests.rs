@@ -4,7 +4,8 @@
 
 use super::{Changing, Faults, Hostile, Machine, drive};
 use crate::causes::Found;
-use crate::plan::{Cause, Dispatch, Hooks, Plan, Process, Reaction, SchedulerClass};
+use crate::meter::PER_STEP;
+use crate::plan::{Cause, Dispatch, Hooks, KernelTask, Plan, Process, Reaction, SchedulerClass};
 use crate::rings::BURST;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,9 @@ use takt_core::record::{JobId, Outcome, Record, RecordKind, Sink};
 use takt_core::rng;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
+use takt_core::work::Work;
 use takt_linux::leftovers::OnCrash;
+use takt_linux::rt::Class;
 use takt_linux::{Choice, JobEnd};
 use takt_workload::{Options, Source, Spawn, TaskInfo, Workload};
 
@@ -31,6 +34,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
     let programs = workload.system.tasks.iter().map(program).collect();
     let mut real = workload.clone();
     real.clear_simulated();
+    real.hand_over();
     // A file for a simulation names no commands; here all its tasks have programs.
     for (info, task) in real.tasks.iter_mut().zip(&mut real.system.tasks) {
         info.cmd = Some("a program".into());
@@ -51,7 +55,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
         output: None,
         event: None,
         segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
-        kernel: None,
+        kernel: real.tasks[id].class.map(|_| KernelTask { class: Class::Other, cpus: None }),
     };
     let processes = real.tasks.iter().zip(0..).map(process).collect();
     let duration = workload.settings.duration.unwrap_or(limit).min(limit);
@@ -563,4 +567,31 @@ fn a_full_ring_loses_no_end_of_the_run() {
     for found in whole.found {
         assert_eq!(Found::of((found.about(), found.job)), found);
     }
+}
+
+/// A step measures few of many tasks of the kernel's classes, and what their jobs consumed is known all the same.
+#[test]
+fn many_tasks_of_the_kernel_cost_few_measurements() {
+    let many = 100;
+    let task =
+        |n: usize| format!("- {{name: k{n}, cmd: x, class: other, period: 40ms, offset: {n}us, runtime: 3ms}}\n");
+    let kernel: String = (0..many).map(task).collect();
+    let text = format!("policy: edf\ncpus: 0\ntasks:\n{kernel}- {{name: own, cmd: x, period: 1ms, runtime: 300us}}\n");
+    let source = Source { name: "many.yaml".into(), text };
+    let (system, plan, programs) = plan(&load(source), Span::from_ms(160));
+    let mut machine = Machine::new(plan.clone(), Faults::none());
+    let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
+    let engine = &ran.outcome.engine;
+    for number in 0..many as u32 {
+        let counts = engine.counts(TaskId(number));
+        assert_eq!((counts.released, counts.met, counts.missed), (4, 4, 0), "task {number}");
+        let (_, most) = ran.outcome.most_used[number as usize].expect("it is measured");
+        assert_eq!(most, Work::nominal(Span::from_ms(3)), "task {number}");
+    }
+    // At the dispatch and at the end of a job, and some of the others in turn.
+    let (steps, jobs) = (ran.steps.len() as u64, many as u64 * 4);
+    let most = 3 * jobs + (PER_STEP as u64 + 1) * 2 * steps;
+    let measurements = machine.world().measurements;
+    println!("{measurements} measurements in {steps} steps for {jobs} jobs, at most {most}");
+    assert!(measurements <= most && most < steps * many as u64 / 4, "{measurements} in {steps} steps, not {most}");
 }
