@@ -38,6 +38,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
     let process = |(task, id): (&TaskInfo, usize)| Process {
         name: task.name.clone(),
         cmd: String::new(),
+        thread_of: task.thread_of,
         init: task.init,
         per_job: task.spawn == Spawn::PerJob,
         signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal)
