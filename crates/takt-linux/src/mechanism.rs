@@ -8,7 +8,7 @@
 use crate::binder::{self, CpuBinder, v1::open_cpuset};
 use crate::control;
 use crate::freezer::{self, Freezer};
-use crate::group::{Group, Member, PartitionHandle, Tree, Unavailable};
+use crate::group::{Group, Member, PartitionHandle, Thread, Tree, Unavailable};
 use crate::layout::Layout;
 use crate::rt;
 use crate::run_id::{RunId, stat};
@@ -779,6 +779,10 @@ impl Mechanism {
     /// When the group cannot be read or watched.
     pub fn leader_exited(&self, group: Group) -> io::Result<bool> {
         self.member(group).leader.store(0, Release);
+        if let Some(thread) = self.member(group).thread.get() {
+            let process = thread.process.load(Acquire);
+            self.threads_of(process).for_each(|thread| thread.process.store(0, Release));
+        }
         if self.populated(group)? {
             let Some(tree) = &self.unified else { return Ok(false) };
             // Watched only now: a v2 freeze writes to the same file, and would wake the supervisor at every switch.
@@ -793,6 +797,13 @@ impl Mechanism {
         }
         self.member(group).process_group.store(0, Release);
         Ok(true)
+    }
+
+    /// The threads of a process that have groups.
+    fn threads_of(&self, process: i32) -> impl Iterator<Item = &Thread> {
+        let members = self.partitions.iter().flat_map(|partition| &partition.members);
+        let threads = members.filter_map(|member| member.thread.get());
+        threads.filter(move |thread| thread.process.load(Acquire) == process)
     }
 
     fn unwatch(&self, watch: i32) {
@@ -888,6 +899,13 @@ impl Mechanism {
         let deadline = Instant::now() + DESTROY_TIME;
         for member in self.partitions.iter().flat_map(|p| &p.members) {
             member.killed.store(true, Release);
+        }
+        // `cgroup.kill` does not reach a process whose first thread has ended.
+        for member in self.partitions.iter().flat_map(|p| &p.members) {
+            let process = member.thread.get().map_or(0, |thread| thread.process.load(Acquire));
+            if let Some(process) = Pid::from_raw(process) {
+                let _ = kill_process(process, Signal::KILL);
+            }
         }
         let handles = (0..).map(PartitionHandle).zip(&self.partitions);
         let groups = handles.flat_map(|(partition, state)| {

@@ -35,7 +35,7 @@ pub(super) fn compiled_text(room: &Room, name: &str, text: &str, library: bool) 
 }
 
 /// Builds a copy of the C library, in the directory `c`.
-fn make(room: &Room, arguments: &[&str]) {
+pub(super) fn make(room: &Room, arguments: &[&str]) {
     std::fs::create_dir(room.path("c")).expect("a directory");
     for entry in std::fs::read_dir(clients("c")).expect("a directory") {
         let file = entry.expect("a file");
