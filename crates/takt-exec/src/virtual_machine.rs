@@ -340,6 +340,12 @@ impl World {
         if self.plan.processes[task.index()].per_job {
             return self.end(pid, TaskEnd::Exited(0));
         }
+        if process.of.is_some() {
+            // A thread has no descriptor to continue by.
+            let page = &self.pages[task.index()];
+            process.doing = Doing::Asks(Kind::Next, page.ask(Kind::Next, page.present().number, [0; 3]));
+            return self.signal_completion(task, incarnation);
+        }
         process.doing = Doing::Waits;
         self.signal_completion(task, incarnation);
         self.go_on(pid);
@@ -440,7 +446,7 @@ impl World {
             let incarnation = self.processes[&pid].incarnation;
             return self.signal_completion(strike.task, incarnation);
         }
-        if strike.leaves_child {
+        if strike.leaves_child && self.processes[&pid].of.is_none() {
             let Process { task, group, incarnation, priority, .. } = self.processes[&pid];
             let child = Process {
                 task,
