@@ -405,7 +405,7 @@ impl<P: Processes> Lives<P> {
         add(&mut known.sum.used, now.used, had.used);
     }
 
-    /// What the present process or thread of a task has waited and used so far.
+    /// Times of the present process or thread of a task.
     fn times(&self, task: TaskId, pid: Option<i32>) -> Times {
         if self.is_thread(task) {
             return Times { waited: None, used: self.processes.thread_time(self.tasks[task.index()].home.group) };

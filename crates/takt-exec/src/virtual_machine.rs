@@ -106,7 +106,7 @@ pub(crate) struct World {
     next_pid: i32,
     /// Ended and not reaped, each at its instant.
     zombies: VecDeque<(Span, i32, Process, TaskEnd)>,
-    /// What ended threads have used.
+    /// CPU times of ended threads.
     times_of_threads: BTreeMap<Group, Span>,
     /// The threads of this task's program name a thread of another process.
     pub(crate) lies: Option<TaskId>,

@@ -518,7 +518,8 @@ impl Mechanism {
         let process = self.member(program).leader.load(Acquire);
         let members = self.partitions.iter().flat_map(|partition| &partition.members);
         // The process is not reaped, so its number is that of no other process. That of a thread can be.
-        let is_own = || if process > 0 && thread > 0 { sys::signal_thread(process, thread, 0) } else { Err(Errno::SRCH.into()) };
+        let is_own =
+            || if process > 0 && thread > 0 { sys::signal_thread(process, thread, 0) } else { Err(Errno::SRCH.into()) };
         is_own()?;
         if members.into_iter().any(|member| member.leader.load(Acquire) == thread) {
             return Err(Errno::BUSY.into());

@@ -7,7 +7,9 @@ use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
-use crate::{Class, EventSource, Observed, Spawn, TaskInfo, calls, class, events, reactions, servers, steps, threads, utility};
+use crate::{
+    Class, EventSource, Observed, Spawn, TaskInfo, calls, class, events, reactions, servers, steps, threads, utility,
+};
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;

@@ -449,12 +449,9 @@ fn programs_in_rust_and_python_have_threads() {
         )
         .expect("a file");
         let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/python/takt.py");
-        let files = [
-            (&*library.path("c/libtakt.so.1"), "libtakt.so.1"),
-            (&*clients, "takt.py"),
-            (&*program, "threads.py"),
-        ]
-        .map(|(from, to)| (from.to_path_buf(), to));
+        let files =
+            [(&*library.path("c/libtakt.so.1"), "libtakt.so.1"), (&*clients, "takt.py"), (&*program, "threads.py")]
+                .map(|(from, to)| (from.to_path_buf(), to));
         let files: Vec<(&Path, &str)> = files.iter().map(|(from, to)| (from.as_path(), *to)).collect();
         runs("exec python3 threads.py", &files);
     });
