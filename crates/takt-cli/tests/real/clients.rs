@@ -133,8 +133,8 @@ int main(void)
 		printf(" %d", takt_lock(0));
 	}
 	printf(" %d", attach("NONE", 1, 1));
-	printf(" %d", attach("TAKT", 3, 2));
-	printf(" %d", attach("TAKT", 0, 0));
+	printf(" %d", attach("TAKT", 4, 3));
+	printf(" %d", attach("TAKT", 1, 1));
 	printf(" %d\n", attach("TAKT", 3, 1));
 	return 0;
 }
