@@ -49,6 +49,16 @@ pub enum Error {
         /// How its process ended.
         end: TaskEnd,
     },
+    /// A program has named a thread that is not one of its own, or none.
+    #[error("the program of {program} has named no thread of its own as {name}: {source}")]
+    ThreadRefused {
+        /// The task that would be that thread.
+        name: String,
+        /// The task of the program.
+        program: String,
+        /// The reason.
+        source: io::Error,
+    },
     /// The source of a task's events cannot be opened.
     #[error("the source of its events, {name}, cannot be opened: {source}")]
     Source {

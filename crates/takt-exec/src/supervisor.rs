@@ -156,6 +156,9 @@ impl Supervisor {
         let n = system.tasks.len();
         let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open };
         let mut mechanism = open(plan.mechanism, &id)?;
+        if plan.has_threads() {
+            mechanism.expect_threads()?;
+        }
         let present = mechanism.cpus();
         let cpus = plan.cpus(system, &present);
         if !cpus.is_subset(&present) {

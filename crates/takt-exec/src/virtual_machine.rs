@@ -27,7 +27,7 @@ use takt_core::record::JobId;
 use takt_core::rng;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
-use takt_linux::{Group, PartitionHandle};
+use takt_linux::{Group, PartitionHandle, ThreadState};
 
 /// What a program is at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +64,8 @@ pub(crate) struct Process {
     turn: Option<usize>,
     /// The factor on the execution time of its job's steps.
     load: u32,
+    /// It is a thread of this process.
+    of: Option<i32>,
 }
 
 impl Process {
@@ -104,6 +106,10 @@ pub(crate) struct World {
     next_pid: i32,
     /// Ended and not reaped, each at its instant.
     zombies: VecDeque<(Span, i32, Process, TaskEnd)>,
+    /// CPU times of ended threads.
+    times_of_threads: BTreeMap<Group, Span>,
+    /// The threads of this task's program name a thread of another process.
+    pub(crate) lies: Option<TaskId>,
     /// Groups that became empty after their first process.
     emptied: Vec<Group>,
     heard: Vec<Heard>,
@@ -230,6 +236,8 @@ impl World {
             processes: BTreeMap::new(),
             next_pid: 100,
             zombies: VecDeque::new(),
+            times_of_threads: BTreeMap::new(),
+            lies: None,
             emptied: Vec::new(),
             heard: Vec::new(),
             ended: vec![None; tasks],
@@ -368,6 +376,12 @@ impl World {
         if self.plan.processes[task.index()].per_job {
             return self.end(pid, TaskEnd::Exited(0));
         }
+        if process.of.is_some() {
+            // A thread has no descriptor to continue by.
+            let page = &self.pages[task.index()];
+            process.doing = Doing::Asks(Kind::Next, page.ask(Kind::Next, page.present().number, [0; 3]));
+            return self.signal_completion(task, incarnation);
+        }
         process.doing = Doing::Waits;
         self.signal_completion(task, incarnation);
         self.go_on(pid);
@@ -445,8 +459,16 @@ impl World {
         }
     }
 
-    /// A process ends now, and is found after a while.
+    /// A process ends now with its threads, and is found after a while. A thread that ends alone is only missed.
     fn end(&mut self, pid: i32, end: TaskEnd) {
+        let threads = self.processes.extract_if(.., |_, process| process.of == Some(pid));
+        let threads: Vec<(i32, Process)> = threads.collect();
+        self.times_of_threads.extend(threads.into_iter().map(|(_, process)| (process.group, process.used)));
+        if self.processes.get(&pid).is_some_and(|process| process.of.is_some()) {
+            let thread = self.processes.remove(&pid);
+            self.times_of_threads.extend(thread.map(|thread| (thread.group, thread.used)));
+            return;
+        }
         if let Some(process) = self.processes.remove(&pid) {
             let late = self.faults.ending();
             self.zombies.push_back((self.now + late, pid, process, end));
@@ -460,7 +482,7 @@ impl World {
             let incarnation = self.processes[&pid].incarnation;
             return self.signal_completion(strike.task, incarnation);
         }
-        if strike.leaves_child {
+        if strike.leaves_child && self.processes[&pid].of.is_none() {
             let Process { task, group, incarnation, priority, .. } = self.processes[&pid];
             let child = Process {
                 task,
@@ -475,6 +497,7 @@ impl World {
                 end: 0,
                 turn: None,
                 load: 0,
+                of: None,
             };
             let number = self.new_pid();
             self.processes.insert(number, child);
@@ -675,6 +698,7 @@ impl Processes for Machine {
             end: 0,
             turn: None,
             load: 0,
+            of: None,
         };
         let page = &world.pages[task.index()];
         page.reset(0);
@@ -682,6 +706,16 @@ impl Processes for Machine {
             page.attach().expect("a page of this version");
         }
         world.processes.insert(pid, process);
+        let plan = world.plan.clone();
+        for thread in plan.threads_of(task) {
+            let number = world.new_pid();
+            let doing = Doing::Work(world.faults.initialisation());
+            let page = &world.pages[thread.index()];
+            page.reset(0);
+            page.attach_thread(number as u32).expect("a page of this version");
+            let process = Process { task: thread, of: Some(pid), doing, ..world.processes[&pid] };
+            world.processes.insert(number, process);
+        }
         Ok(pid)
     }
     fn fetch(&self, task: TaskId, pid: i32) -> Option<i32> {
@@ -715,6 +749,32 @@ impl Processes for Machine {
         let mut world = self.world();
         let processes = world.processes.values_mut().filter(|process| process.group == group);
         processes.for_each(|process| process.priority = fifo(class));
+    }
+    fn adopt(&mut self, task: TaskId, program: Group, own: Group, class: Class) -> io::Result<()> {
+        let mut world = self.world();
+        world.refuse()?;
+        let gone = io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error());
+        if world.lies == Some(task) {
+            return Err(gone);
+        }
+        let own_thread = |process: &&mut Process| process.task == task && process.group == program;
+        let thread = world.processes.values_mut().find(own_thread).ok_or(gone)?;
+        (thread.group, thread.priority) = (own, fifo(class));
+        Ok(())
+    }
+    fn thread_state(&self, group: Group) -> ThreadState {
+        let world = self.world();
+        let alive = world.processes.values().any(|process| process.leader && process.group == group);
+        if alive { ThreadState::Alive } else { ThreadState::Ended }
+    }
+    fn let_die(&self, _: Group) -> io::Result<()> {
+        Ok(())
+    }
+    fn forget_thread(&self, _: Group) {}
+    fn thread_time(&self, group: Group) -> Option<Span> {
+        let world = self.world();
+        let alive = world.processes.values().find(|process| process.leader && process.group == group);
+        alive.map(|process| process.used).or_else(|| world.times_of_threads.get(&group).copied())
     }
     fn threads(&self, group: Group) -> Option<usize> {
         let world = self.world();

@@ -43,6 +43,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
     let process = |(task, id): (&TaskInfo, usize)| Process {
         name: task.name.clone(),
         cmd: String::new(),
+        thread_of: task.thread_of,
         init: task.init,
         per_job: task.spawn == Spawn::PerJob,
         signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal)
@@ -310,6 +311,39 @@ fn a_preemption_by_priority_needs_no_stop_and_no_start() {
     assert_eq!(acts("dispatch: priority\n", Some(TaskId(1))), [jobs + 40, jobs + 40, 1]);
 }
 
+/// A program with two more threads, of which one ends with its third job, and one names a thread of another process.
+#[test]
+fn threads_of_a_program_end_alone_and_do_not_lie() {
+    let text = "policy: edf\ndispatch: priority\ncpus: 0\ntasks:\n\
+        - {name: control, cmd: x, init: yes, period: 20ms, runtime: 3ms}\n\
+        - {name: video, thread_of: control, period: 40ms, runtime: 8ms}\n\
+        - {name: log, thread_of: control, period: 100ms, runtime: 20ms}\n";
+    let (system, plan, programs) =
+        plan(&load(Source { name: "threads.yaml".into(), text: text.into() }), Span::from_ms(1000));
+    let run = |faults: Faults, lies: Option<TaskId>| {
+        let mut machine = Machine::new(plan.clone(), faults);
+        machine.world().lies = lies;
+        drive::run(engine(system.clone()), &plan, &programs, &mut machine)
+    };
+    let counts = |ran: &drive::Ran| {
+        [0, 1, 2].map(|task| {
+            let counts = ran.outcome.engine.counts(TaskId(task));
+            (counts.released, counts.met)
+        })
+    };
+    let ran = run(Faults::none(), None).expect("a run");
+    assert_eq!(counts(&ran), [(50, 50), (25, 25), (10, 10)]);
+    // The end is found in the next round of the supervisor.
+    let ran = run(Faults::killing(TaskId(1), Span::from_ms(1095)), None).expect("a run");
+    assert_eq!((counts(&ran)[0], counts(&ran)[2]), ((50, 50), (10, 10)), "the others continue");
+    assert!(ran.outcome.engine.is_gone(TaskId(1)) && (2..5).contains(&counts(&ran)[1].0), "{:?}", counts(&ran));
+    // The end of the program is that of all.
+    let ran = run(Faults::killing(TaskId(0), Span::from_ms(1095)), None).expect("a run");
+    assert!((0..3).all(|task| ran.outcome.engine.is_gone(TaskId(task))), "{:?}", counts(&ran));
+    let refused = run(Faults::none(), Some(TaskId(2))).err().expect("no run");
+    assert!(refused.to_string().contains("no thread of its own as log"), "{refused}");
+}
+
 /// A workload with processes of every kind, drawn from a seed.
 fn drawn(seed: u64) -> String {
     let mut drawn = 0;
@@ -364,6 +398,15 @@ fn drawn(seed: u64) -> String {
         let utility = if policy == "dasa" { ", utility: 3" } else { "" };
         text.push_str(&format!(
             "- {{name: t{task}, cmd: x, period: {period}ms, runtime: {runtime}ms{kind}{utility}}}\n"
+        ));
+    }
+    if dispatch == "priority" && draw(2) == 0 {
+        let utility = if policy == "dasa" { ", utility: 2" } else { "" };
+        let of = [("", ""), (", on_abort: signal", ", on_exit: stop"), (", budget: 2ms", ", on_abort: signal")];
+        let (first, second) = of[draw(2) as usize];
+        text.push_str(&format!(
+            "- {{name: p, cmd: x, init: yes, period: 12ms, runtime: 2ms{first}{utility}}}\n\
+             - {{name: q, thread_of: p, period: 18ms, runtime: 3ms{second}{utility}}}\n"
         ));
     }
     text
