@@ -12,6 +12,7 @@ use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
 use crate::requests::Requests;
 use crate::rings::Rings;
 use crate::terms::{LONGEST, SHORTEST, Terms};
+use crate::waits::Waits;
 use rtrb::{Consumer, Producer};
 use rustix::process::Signal;
 use std::io;
@@ -97,6 +98,9 @@ pub(crate) struct Slot<R> {
     /// Its jobs are segments of its program.
     pub(crate) segments: Option<Terms>,
     pub(crate) rings: Rings,
+    /// The process has a single thread, as far as is known.
+    pub(crate) alone: bool,
+    pub(crate) waits: Waits,
     /// A reaction follows when a job exceeds its runtime, so its CPU time is measured, too.
     pub(crate) limited: bool,
     /// For a task that the kernel schedules.
@@ -271,6 +275,10 @@ pub(crate) struct Scheduler<A: Actuator> {
     pub(crate) segmented: Vec<TaskId>,
     /// Tasks with a request that the next step answers.
     asking: Vec<TaskId>,
+    /// Tasks whose programs have just requested their next jobs, and wait for them without being frozen.
+    pub(crate) waiting: Vec<TaskId>,
+    /// The task that is looked at next ([`Scheduler::look_at_waiting`]).
+    pub(crate) next_waiting: u32,
     /// How many changes of [`Setup::changes`] have been made.
     changed: usize,
     /// Shortest window: a planned instant handled later than this has lost a window. `None` without a window table.
@@ -318,6 +326,8 @@ impl<A: Actuator> Scheduler<A> {
             // Everything that one wait can bring: a full inbox, a batch of signals, a measurement per running task.
             inputs: Vec::with_capacity(10 * n + 2 * BATCH),
             asking: Vec::with_capacity(n),
+            waiting: Vec::with_capacity(n),
+            next_waiting: 0,
             changed: 0,
             tolerance: windows.iter().map(|w| w.length).min(),
             start: Span::ZERO,
@@ -407,6 +417,7 @@ impl<A: Actuator> Scheduler<A> {
             let Setup { causes, engine, .. } = &mut self.setup;
             causes.look(engine, now);
             self.react();
+            self.look_at_waiting();
         }
         // A task whose program has failed misses its jobs until the planned end.
         let engine = &self.setup.engine;
@@ -597,6 +608,7 @@ impl<A: Actuator> Scheduler<A> {
                         continue;
                     }
                     slot.resume = Resume::Unknown;
+                    (slot.alone, slot.waits) = (false, Waits::No);
                     slot.program = if replaced { Program::Absent { held: true, asked: false } } else { Program::Gone };
                     slot.incarnation = incarnation;
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
@@ -610,6 +622,7 @@ impl<A: Actuator> Scheduler<A> {
                     if slot.incarnation != incarnation {
                         continue;
                     }
+                    (slot.alone, slot.waits) = (false, Waits::No);
                     let absent = Program::Absent { held: true, asked: false };
                     let program = std::mem::replace(&mut slot.program, absent);
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
@@ -626,6 +639,7 @@ impl<A: Actuator> Scheduler<A> {
                     }
                     slot.program = if resume.is_some() { Program::Waiting } else { Program::New };
                     slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
+                    (slot.alone, slot.waits) = (false, Waits::No);
                     slot.asked = initial_request(&self.setup.actuator, task, slot.program);
                     slot.resume = resume.map_or(Resume::Unknown, Resume::Here);
                     if slot.metered || slot.limited {
@@ -658,8 +672,12 @@ impl<A: Actuator> Scheduler<A> {
         }
     }
 
-    /// From now on the task is dispatched by freezing, or by priority. An act that was refused is repeated in the new way.
+    /// From now on a task with dispatch by priority is dispatched by freezing, or by priority. An act that was refused is repeated in the new way.
     fn threads(&mut self, task: TaskId, several: bool) {
+        self.setup.slots[task.index()].alone = !several;
+        if several {
+            self.freeze_waiting(task);
+        }
         let Some(levels) = &mut self.setup.levels else { return };
         levels.set_by_freezing(task, several);
         let thawed = levels.is_thawed(task);
@@ -739,6 +757,7 @@ impl<A: Actuator> Scheduler<A> {
                 let slot = &mut self.setup.slots[task.index()];
                 slot.program = Program::Absent { held: true, asked: true };
                 slot.resume = Resume::Unknown;
+                slot.waits = Waits::No;
                 slot.incarnation += 1;
             }
         }
@@ -855,6 +874,9 @@ impl<A: Actuator> Scheduler<A> {
         if matches!(self.setup.slots[task.index()].program, Program::Outside { .. }) {
             return;
         }
+        if self.leave_waiting(task) {
+            return self.note(task, Refused::Stop, Ok(()));
+        }
         let done = self.setup.stop(task);
         self.note(task, Refused::Stop, done);
     }
@@ -942,7 +964,8 @@ impl<A: Actuator> Scheduler<A> {
         for index in 0..self.slots().len() {
             let task = TaskId(index as u32);
             let thawed = self.setup.levels.as_ref().is_some_and(|levels| levels.is_thawed(task));
-            let runs = thawed || self.slots()[index].kernel.is_some();
+            let waits = self.slots()[index].waits != Waits::No && !self.setup.actuator.waits(task);
+            let runs = thawed || waits || self.slots()[index].kernel.is_some();
             if runs || self.setup.engine.place_of(task).is_some() || self.refused[index].is_some() {
                 // All processes are killed next. One that cannot be stopped only delays that.
                 let _ = self.setup.freeze(task);
@@ -1009,6 +1032,8 @@ impl<A: Actuator> Setup<A> {
                     .kernel
                     .map(|kernel| OfKernel { thawed: false, fixed: matches!(kernel.class, Class::Deadline { .. }) }),
                 rings: Rings::default(),
+                alone: false,
+                waits: Waits::No,
             }
         };
         Setup {
@@ -1102,13 +1127,14 @@ impl<A: Actuator> Setup<A> {
         Ok(())
     }
 
-    fn freeze(&mut self, task: TaskId) -> io::Result<()> {
+    pub(crate) fn freeze(&mut self, task: TaskId) -> io::Result<()> {
         let slot = &mut self.slots[task.index()];
         match slot.program {
             // From the request for the next process on, the group is the supervisor's.
             Program::Absent { asked: true, .. } | Program::Gone | Program::Outside { .. } => {}
             _ => self.actuator.stop(slot.group)?,
         }
+        slot.waits = Waits::No;
         if let Some(observed) = slot.observed.as_mut().filter(|observed| observed.stops) {
             observed.since = Span::MAX;
         }
@@ -1216,6 +1242,7 @@ impl<A: Actuator> Setup<A> {
             }
         }
         let group = slot.group;
+        let waited = std::mem::take(&mut slot.waits) != Waits::No;
         if let Some(kernel) = &mut slot.kernel {
             if !kernel.thawed {
                 actuator.start(group)?;
@@ -1225,9 +1252,11 @@ impl<A: Actuator> Setup<A> {
         }
         self.raise(task)?;
         let Setup { actuator, levels, .. } = self;
-        let Some(levels) = levels else { return if runs { Ok(()) } else { actuator.start(group) } };
+        let Some(levels) = levels else { return if runs || waited { Ok(()) } else { actuator.start(group) } };
         if !levels.is_thawed(task) {
-            actuator.start(group)?;
+            if !waited {
+                actuator.start(group)?;
+            }
             levels.thawed(task);
         }
         Ok(())
