@@ -279,6 +279,8 @@ pub(crate) struct Scheduler<A: Actuator> {
     pub(crate) waiting: Vec<TaskId>,
     /// The task that is looked at next ([`Scheduler::look_at_waiting`]).
     pub(crate) next_waiting: u32,
+    /// When that happened last.
+    pub(crate) asked_again: Time,
     /// How many changes of [`Setup::changes`] have been made.
     changed: usize,
     /// Shortest window: a planned instant handled later than this has lost a window. `None` without a window table.
@@ -328,6 +330,7 @@ impl<A: Actuator> Scheduler<A> {
             asking: Vec::with_capacity(n),
             waiting: Vec::with_capacity(n),
             next_waiting: 0,
+            asked_again: Time::ZERO,
             changed: 0,
             tolerance: windows.iter().map(|w| w.length).min(),
             start: Span::ZERO,
@@ -371,6 +374,11 @@ impl<A: Actuator> Scheduler<A> {
         };
         let due = due.unwrap_or(Time::MAX).min(self.next_change()).min(self.setup.causes.due());
         due.min(self.repeat).min(self.end)
+    }
+
+    /// Whether no task has a CPU.
+    pub(crate) fn runs_nothing(&self) -> bool {
+        self.setup.engine.running().is_empty()
     }
 
     /// When the next change comes; [`Time::MAX`] if none does.

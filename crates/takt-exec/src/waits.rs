@@ -2,7 +2,7 @@
 //!
 //! A program with a page sleeps until the answer to its request for the next job comes, so it uses no CPU. To freeze it at the end of each job and to thaw it
 //! at the next one would wake it twice more. Only programs of a single thread are trusted with that, and the kernel is asked whether it really sleeps:
-//! after each wait of the scheduler for those that have just requested a job, and for one of the others. A program that does not sleep is frozen.
+//! after each wait of the scheduler for those that have just requested a job, and from time to time for one of the others. A program that does not sleep is frozen.
 //!
 //! As everything that the scheduler thread does, this neither allocates nor blocks.
 
@@ -18,7 +18,10 @@ const PATIENCE: Span = Span::from_us(50);
 /// The scheduler leaves a program that does not sleep yet alone only if it will look again that soon.
 const SOON: Span = Span::from_us(100);
 
-/// The scheduler looks at so many tasks after each wait to find one to be asked about again.
+/// From one question about a program that has slept to the next.
+const AGAIN: Span = Span::from_us(250);
+
+/// At most so many tasks are looked at to find the next one to be asked about.
 const LOOKS: usize = 16;
 
 /// Whether the process of a task waits without being frozen.
@@ -45,8 +48,10 @@ impl<A: Actuator> Scheduler<A> {
     /// The engine has stopped a task. Returns whether its program waits for its next job without being frozen.
     pub(crate) fn leave_waiting(&mut self, task: TaskId) -> bool {
         let now = self.now();
+        // After a refused act it is not known whether the process is frozen.
+        let known = self.refused[task.index()].is_none();
         let slot = &mut self.setup.slots[task.index()];
-        let waits = slot.may_wait() && self.waiting.len() < self.waiting.capacity();
+        let waits = known && slot.may_wait() && self.waiting.len() < self.waiting.capacity();
         if waits {
             slot.waits = Waits::Since(now);
             self.waiting.push(task);
@@ -76,6 +81,11 @@ impl<A: Actuator> Scheduler<A> {
             self.waiting.swap_remove(index);
         }
         // A program can be woken by a signal.
+        let now = self.now();
+        if now - self.asked_again < AGAIN {
+            return;
+        }
+        self.asked_again = now;
         let tasks = self.setup.slots.len();
         for _ in 0..tasks.min(LOOKS) {
             let task = TaskId(self.next_waiting);
@@ -89,9 +99,9 @@ impl<A: Actuator> Scheduler<A> {
         }
     }
 
-    /// Freezes a program that waits for its next job, if it is not frozen.
+    /// Freezes a program that waits for its next job, if it is not frozen. A dispatch that is to be repeated comes first.
     pub(crate) fn freeze_waiting(&mut self, task: TaskId) {
-        if self.setup.slots[task.index()].waits != Waits::No {
+        if self.setup.slots[task.index()].waits != Waits::No && self.refused[task.index()].is_none() {
             let done = self.setup.freeze(task);
             self.note(task, Refused::Stop, done);
         }
