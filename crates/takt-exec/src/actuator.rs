@@ -52,6 +52,8 @@ pub(crate) trait Actuator {
     fn rung(&self, task: TaskId, last: u32) -> Rung;
     /// Answers the last request, of this number.
     fn answer(&self, task: TaskId, number: u32, status: Status);
+    /// Whether the program of a task sleeps until its last request is answered.
+    fn waits(&self, task: TaskId) -> bool;
     /// Announces the job that the program begins. The program reads it after the next answer, or at its start.
     fn begin(&self, task: TaskId, job: Job);
     /// Announces the abort of the program's job.
@@ -142,6 +144,8 @@ pub(crate) trait Processes {
     fn thread_time(&self, group: Group) -> Option<Span>;
     /// The number of threads in a group; `None` when it cannot be read.
     fn threads(&self, group: Group) -> Option<usize>;
+    /// Whether the program of a task uses its page.
+    fn uses_page(&self, task: TaskId) -> bool;
     /// Gives all threads of a group that are in the class FIFO this priority.
     fn set_priorities(&self, group: Group, priority: u8);
     /// Whether the group holds a process.

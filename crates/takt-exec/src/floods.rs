@@ -15,6 +15,7 @@ use crate::actuator::{Actuator, Rung};
 use crate::life::Program;
 use crate::rings::WINDOW;
 use crate::scheduler::{Refused, Scheduler};
+use crate::waits::Waits;
 use takt_abi::Request;
 use takt_core::engine::Input;
 use takt_core::model::TaskId;
@@ -34,7 +35,7 @@ impl<A: Actuator> Scheduler<A> {
         let slot = &mut self.setup.slots[task.index()];
         let of_kernel = slot.kernel.is_some_and(|kernel| kernel.thawed);
         let outside = matches!(slot.program, Program::Outside { .. });
-        let runs = outside || of_kernel || self.setup.engine.place_of(task).is_some();
+        let runs = outside || of_kernel || slot.waits != Waits::No || self.setup.engine.place_of(task).is_some();
         // An act that is to be repeated comes first. It is repeated before the window is over.
         if !slot.rings.add(now) || !runs || self.refused[task.index()].is_some() {
             return matches!(self.refused[task.index()], Some(Refused::Held { .. }));
@@ -42,6 +43,7 @@ impl<A: Actuator> Scheduler<A> {
         slot.rings.floods += 1;
         let stopped = self.setup.actuator.stop(slot.group).is_ok();
         if stopped {
+            slot.waits = Waits::No;
             slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
             self.setup.levels.iter_mut().for_each(|levels| levels.frozen(task));
             self.meters[task.index()].held += WINDOW;

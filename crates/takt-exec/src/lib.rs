@@ -30,6 +30,7 @@ mod terms;
 mod thread;
 #[cfg(test)]
 mod virtual_machine;
+mod waits;
 
 pub use plan::{Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Plan, Process, Reaction, SchedulerClass};
 /// Whether writing a little to this descriptor would not block now.

@@ -102,6 +102,9 @@ impl Actuator for Acts {
             page.wake();
         }
     }
+    fn waits(&self, task: TaskId) -> bool {
+        self.page(task).is_some_and(SharedPage::is_awaited)
+    }
     fn begin(&self, task: TaskId, job: Job) {
         self.page(task).into_iter().for_each(|page| page.begin(job));
     }
@@ -421,6 +424,9 @@ impl Processes for Children {
     }
     fn threads(&self, group: Group) -> Option<usize> {
         self.mechanism.threads(group)
+    }
+    fn uses_page(&self, task: TaskId) -> bool {
+        self.pages[task.index()].as_ref().is_some_and(|page| page.is_attached())
     }
     fn set_priorities(&self, group: Group, priority: u8) {
         self.mechanism.set_priorities(group, priority);

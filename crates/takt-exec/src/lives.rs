@@ -501,19 +501,20 @@ impl<P: Processes> Lives<P> {
         }
     }
 
-    /// With dispatch by priority: reports which processes have one thread, and which have several threads or processes. A process counts as one
-    /// with a single thread only when it has run: a shell that has not, may still start others.
+    /// Reports which processes have one thread, and which have several threads or processes: with dispatch by priority, and of programs with a page. A
+    /// process counts as one with a single thread only when it has run: a shell that has not, may still start others.
     pub(crate) fn look(&mut self) {
         self.look_at_threads();
-        if self.plan.dispatch != Dispatch::Priority {
-            return;
-        }
+        let by_priority = self.plan.dispatch == Dispatch::Priority;
         for _ in 0..self.tasks.len().min(LOOKS) {
             let index = self.next_look % self.tasks.len();
             self.next_look = index + 1;
             let (known, process) = (&mut self.tasks[index], &self.plan.processes[index]);
             let pid = known.pid.filter(|pid| self.tasks_by_pid.contains_key(pid));
             let (Life::Alive, false, None) = (known.life, process.per_job, process.kernel) else { continue };
+            if !by_priority && !self.processes.uses_page(TaskId(index as u32)) {
+                continue;
+            }
             let group = known.home.group;
             // Without the process that was started, a process that it has started may be left.
             let led = pid.is_some() || process.thread_of.is_some();
@@ -532,7 +533,7 @@ impl<P: Processes> Lives<P> {
                 (before, false) => before,
             };
             // Outside of its segments a program is an ordinary process.
-            if found == Threads::Several && !process.segments {
+            if by_priority && found == Threads::Several && !process.segments {
                 // Also those that were started since the last round.
                 self.processes.set_priorities(group, highest(self.plan.priority));
                 known.had_several = true;

@@ -12,6 +12,7 @@ use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
 use crate::requests::Requests;
 use crate::rings::Rings;
 use crate::terms::{LONGEST, SHORTEST, Terms};
+use crate::waits::Waits;
 use rtrb::{Consumer, Producer};
 use rustix::process::Signal;
 use std::io;
@@ -100,6 +101,9 @@ pub(crate) struct Slot<R> {
     /// The changes of the source of its events, and until when that is muted.
     pub(crate) changes: Rings,
     pub(crate) muted_until: Option<Time>,
+    /// The process has a single thread, as far as is known.
+    pub(crate) alone: bool,
+    pub(crate) waits: Waits,
     /// A reaction follows when a job exceeds its runtime, so its CPU time is measured, too.
     pub(crate) limited: bool,
     /// For a task that the kernel schedules.
@@ -279,6 +283,12 @@ pub(crate) struct Scheduler<A: Actuator> {
     pub(crate) segmented: Vec<TaskId>,
     /// Tasks with a request that the next step answers.
     asking: Vec<TaskId>,
+    /// Tasks whose programs have just requested their next jobs, and wait for them without being frozen.
+    pub(crate) waiting: Vec<TaskId>,
+    /// The task that is looked at next ([`Scheduler::look_at_waiting`]).
+    pub(crate) next_waiting: u32,
+    /// When that happened last.
+    pub(crate) asked_again: Time,
     /// How many changes of [`Setup::changes`] have been made.
     changed: usize,
     /// Shortest window: a planned instant handled later than this has lost a window. `None` without a window table.
@@ -329,6 +339,9 @@ impl<A: Actuator> Scheduler<A> {
             // Everything that one wait can bring: a full inbox, a batch of signals, a measurement per running task.
             inputs: Vec::with_capacity(10 * n + 2 * BATCH),
             asking: Vec::with_capacity(n),
+            waiting: Vec::with_capacity(n),
+            next_waiting: 0,
+            asked_again: Time::ZERO,
             changed: 0,
             tolerance: windows.iter().map(|w| w.length).min(),
             start: Span::ZERO,
@@ -376,6 +389,11 @@ impl<A: Actuator> Scheduler<A> {
         due.min(self.repeat).min(self.unmute).min(self.end)
     }
 
+    /// Whether no task has a CPU.
+    pub(crate) fn runs_nothing(&self) -> bool {
+        self.setup.engine.running().is_empty()
+    }
+
     /// When the next change comes; [`Time::MAX`] if none does.
     fn next_change(&self) -> Time {
         self.setup.changes.get(self.changed).map_or(Time::MAX, |(at, _)| *at)
@@ -420,6 +438,7 @@ impl<A: Actuator> Scheduler<A> {
             let Setup { causes, engine, .. } = &mut self.setup;
             causes.look(engine, now);
             self.react();
+            self.look_at_waiting();
         }
         // A task whose program has failed misses its jobs until the planned end.
         let engine = &self.setup.engine;
@@ -612,6 +631,7 @@ impl<A: Actuator> Scheduler<A> {
                         continue;
                     }
                     slot.resume = Resume::Unknown;
+                    (slot.alone, slot.waits) = (false, Waits::No);
                     slot.program = if replaced { Program::Absent { held: true, asked: false } } else { Program::Gone };
                     slot.incarnation = incarnation;
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
@@ -625,6 +645,7 @@ impl<A: Actuator> Scheduler<A> {
                     if slot.incarnation != incarnation {
                         continue;
                     }
+                    (slot.alone, slot.waits) = (false, Waits::No);
                     let absent = Program::Absent { held: true, asked: false };
                     let program = std::mem::replace(&mut slot.program, absent);
                     self.setup.levels.iter_mut().for_each(|levels| levels.replaced(task));
@@ -641,6 +662,7 @@ impl<A: Actuator> Scheduler<A> {
                     }
                     slot.program = if resume.is_some() { Program::Waiting } else { Program::New };
                     slot.kernel.iter_mut().for_each(|kernel| kernel.thawed = false);
+                    (slot.alone, slot.waits) = (false, Waits::No);
                     slot.asked = initial_request(&self.setup.actuator, task, slot.program);
                     slot.resume = resume.map_or(Resume::Unknown, Resume::Here);
                     if slot.metered || slot.limited {
@@ -673,8 +695,12 @@ impl<A: Actuator> Scheduler<A> {
         }
     }
 
-    /// From now on the task is dispatched by freezing, or by priority. An act that was refused is repeated in the new way.
+    /// From now on a task with dispatch by priority is dispatched by freezing, or by priority. An act that was refused is repeated in the new way.
     fn threads(&mut self, task: TaskId, several: bool) {
+        self.setup.slots[task.index()].alone = !several;
+        if several {
+            self.freeze_waiting(task);
+        }
         let Some(levels) = &mut self.setup.levels else { return };
         levels.set_by_freezing(task, several);
         let thawed = levels.is_thawed(task);
@@ -755,6 +781,7 @@ impl<A: Actuator> Scheduler<A> {
                 let slot = &mut self.setup.slots[task.index()];
                 slot.program = Program::Absent { held: true, asked: true };
                 slot.resume = Resume::Unknown;
+                slot.waits = Waits::No;
                 slot.incarnation += 1;
             }
         }
@@ -878,6 +905,9 @@ impl<A: Actuator> Scheduler<A> {
         if matches!(self.setup.slots[task.index()].program, Program::Outside { .. }) {
             return;
         }
+        if self.leave_waiting(task) {
+            return self.note(task, Refused::Stop, Ok(()));
+        }
         let done = self.setup.stop(task);
         self.note(task, Refused::Stop, done);
     }
@@ -965,7 +995,8 @@ impl<A: Actuator> Scheduler<A> {
         for index in 0..self.slots().len() {
             let task = TaskId(index as u32);
             let thawed = self.setup.levels.as_ref().is_some_and(|levels| levels.is_thawed(task));
-            let runs = thawed || self.slots()[index].kernel.is_some();
+            let waits = self.slots()[index].waits != Waits::No && !self.setup.actuator.waits(task);
+            let runs = thawed || waits || self.slots()[index].kernel.is_some();
             if runs || self.setup.engine.place_of(task).is_some() || self.refused[index].is_some() {
                 // All processes are killed next. One that cannot be stopped only delays that.
                 let _ = self.setup.freeze(task);
@@ -1035,6 +1066,8 @@ impl<A: Actuator> Setup<A> {
                 rings: Rings::default(),
                 changes: Rings::default(),
                 muted_until: None,
+                alone: false,
+                waits: Waits::No,
             }
         };
         Setup {
@@ -1128,13 +1161,14 @@ impl<A: Actuator> Setup<A> {
         Ok(())
     }
 
-    fn freeze(&mut self, task: TaskId) -> io::Result<()> {
+    pub(crate) fn freeze(&mut self, task: TaskId) -> io::Result<()> {
         let slot = &mut self.slots[task.index()];
         match slot.program {
             // From the request for the next process on, the group is the supervisor's.
             Program::Absent { asked: true, .. } | Program::Gone | Program::Outside { .. } => {}
             _ => self.actuator.stop(slot.group)?,
         }
+        slot.waits = Waits::No;
         if let Some(observed) = slot.observed.as_mut().filter(|observed| observed.stops) {
             observed.since = Span::MAX;
         }
@@ -1242,6 +1276,7 @@ impl<A: Actuator> Setup<A> {
             }
         }
         let group = slot.group;
+        let waited = std::mem::take(&mut slot.waits) != Waits::No;
         if let Some(kernel) = &mut slot.kernel {
             if !kernel.thawed {
                 actuator.start(group)?;
@@ -1251,9 +1286,11 @@ impl<A: Actuator> Setup<A> {
         }
         self.raise(task)?;
         let Setup { actuator, levels, .. } = self;
-        let Some(levels) = levels else { return if runs { Ok(()) } else { actuator.start(group) } };
+        let Some(levels) = levels else { return if runs || waited { Ok(()) } else { actuator.start(group) } };
         if !levels.is_thawed(task) {
-            actuator.start(group)?;
+            if !waited {
+                actuator.start(group)?;
+            }
             levels.thawed(task);
         }
         Ok(())

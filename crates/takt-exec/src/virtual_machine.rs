@@ -263,6 +263,12 @@ impl World {
         self.partitions[partition.0 as usize]
     }
 
+    /// Whether the first process of a group has ended, or sleeps until it is told to begin its next job.
+    pub(crate) fn is_asleep(&self, group: Group) -> bool {
+        let asks = |process: &Process| matches!(process.doing, Doing::Asks(Kind::Next, _));
+        self.processes.values().filter(|process| process.leader && process.group == group).all(asks)
+    }
+
     /// Whether nothing is left: no process, no group.
     pub(crate) fn is_empty(&self) -> bool {
         self.processes.is_empty() && self.groups.is_empty() && self.zombies.is_empty()
@@ -652,6 +658,10 @@ impl Actuator for Machine {
         world.page(task).answer(number, status);
         world.answered(task);
     }
+    fn waits(&self, task: TaskId) -> bool {
+        let asks = |process: &Process| matches!(process.doing, Doing::Asks(Kind::Next, _));
+        self.world().processes.values().any(|process| process.leader && process.task == task && asks(process))
+    }
     fn begin(&self, task: TaskId, job: Job) {
         let mut world = self.world();
         world.page(task).begin(job);
@@ -780,6 +790,9 @@ impl Processes for Machine {
         let world = self.world();
         let threads = |process: &Process| 1 + usize::from(world.several == Some(process.task));
         Some(world.processes.values().filter(|process| process.group == group).map(threads).sum())
+    }
+    fn uses_page(&self, task: TaskId) -> bool {
+        self.world().pages[task.index()].is_attached()
     }
     fn set_priorities(&self, group: Group, priority: u8) {
         self.set_class(group, Class::Fifo(priority));

@@ -30,6 +30,13 @@ impl SharedPage {
     pub fn wake(&self) {
         sys::futex_wake(&self.0.page().answered);
     }
+
+    /// Whether the program sleeps until an answer comes: a thread of it, or of a process that it has given the page. One system call; it never
+    /// blocks.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        sys::futex_has_waiter(&self.0.page().answered)
+    }
 }
 
 impl Deref for SharedPage {
@@ -54,6 +61,26 @@ mod tests {
         page.answer(number, Status::Done);
         page.wake();
         assert_eq!(program.page().answered(number), Some(Status::Done));
+    }
+
+    #[test]
+    fn who_sleeps_until_an_answer_comes_is_seen_and_not_woken() {
+        use rustix::thread::futex;
+        let (page, file) = SharedPage::new().unwrap();
+        page.reset(0);
+        assert!(!page.is_awaited());
+        let program = sys::map_page(&file).unwrap();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| futex::wait(&program.page().answered, futex::Flags::empty(), 0, None));
+            while !page.is_awaited() {
+                std::thread::yield_now();
+            }
+            assert!((0..100).all(|_| page.is_awaited()), "it was woken");
+            page.answer(1, Status::Done);
+            page.wake();
+            waiter.join().unwrap().unwrap();
+        });
+        assert!(!page.is_awaited());
     }
 
     #[test]

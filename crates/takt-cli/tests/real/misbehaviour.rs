@@ -16,6 +16,8 @@ const ROGUE: &str = r#"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile unsigned long rounds;
@@ -51,6 +53,19 @@ static void ring(void)
 
 	if (write(bell, &one, 8) != 8)
 		compute();
+}
+
+/* For half a millisecond of CPU time. */
+static void handle(int number)
+{
+	struct timespec began, now;
+
+	(void)number;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &began);
+	do {
+		compute();
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	} while ((now.tv_sec - began.tv_sec) * 1000000000 + now.tv_nsec - began.tv_nsec < 500000);
 }
 
 /* A request without a wait for its answer. */
@@ -99,6 +114,21 @@ int main(int count, char **arguments)
 			pause();
 	if (strcmp(how, "spins") == 0) {
 		start_thread();
+		while (takt_next_job(NULL) == TAKT_OK)
+			;
+	}
+	if (strcmp(how, "stays") == 0)
+		for (;;) {
+			((uint64_t *)page)[4] = ((uint64_t *)page)[17];
+			ask(1);
+			while (__atomic_load_n(&page[6], __ATOMIC_ACQUIRE) != page[5])
+				compute();
+		}
+	if (strcmp(how, "alarms") == 0) {
+		struct itimerval often = { { 0, 1000 }, { 0, 1000 } };
+
+		signal(SIGALRM, handle);
+		setitimer(ITIMER_REAL, &often, NULL);
 		while (takt_next_job(NULL) == TAKT_OK)
 			;
 	}
@@ -165,6 +195,10 @@ fn a_budget_contains_each_rogue() {
         let floods: Recorded = |run| number(run, "aborted") >= 45 && number(run, "floods") >= 20;
         // The thread has only the time of the first one's jobs.
         let spins: Recorded = |run| number(run, "met") >= 45 && number(run, "cpu_ns") < 200_000_000;
+        // It requests its next job in time, and does not sleep until that.
+        let stays: Recorded = |run| number(run, "met") >= 45 && number(run, "cpu_ns") < 150_000_000;
+        // Its handlers have half of the time at most in which nothing else has the CPU.
+        let alarms: Recorded = |run| number(run, "met") >= 45 && number(run, "cpu_ns") < 500_000_000;
         let rogues = [
             ("understates", is_aborted),
             ("locks", is_aborted),
@@ -172,12 +206,15 @@ fn a_budget_contains_each_rogue() {
             ("pauses", is_aborted),
             ("rings", floods),
             ("spins", spins),
+            ("stays", stays),
+            ("alarms", alarms),
         ];
         for (how, recorded) in rogues {
             for dispatch in ["freeze", "priority"] {
                 attempts(3, || {
                     let run = run(&room, &with_budget(dispatch, how))?;
                     ensure(counts(named(&run, "good")) == [50, 50, 0, 0], || format!("{how}, {dispatch}: {run}"))?;
+                    println!("{how}, {dispatch}: {} ns", number(&run, "cpu_ns"));
                     ensure(recorded(&run), || format!("{how}, {dispatch}: {run}"))
                 });
             }

@@ -9,6 +9,7 @@ use crate::plan::{Dispatch, Observer, Plan};
 use crate::report::Error;
 use crate::scheduler::{Heard, Item, Outcome, Scheduler, Setup, Waiting};
 use crate::supervisor::Watched;
+use crate::waits::Waits;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
 use std::io;
@@ -120,7 +121,12 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
             .slots()
             .iter()
             .filter(|slot| !matches!(slot.program, At::Absent { .. } | At::Gone | At::Outside { .. }));
-        own.for_each(|slot| assert!(machine.world().frozen(slot.group), "a process runs after the end"));
+        own.for_each(|slot| {
+            let world = machine.world();
+            // One that sleeps until its next job is not frozen.
+            let sleeps = slot.waits != Waits::No && world.is_asleep(slot.group);
+            assert!(sleeps || world.frozen(slot.group), "a process runs after the end");
+        });
     }
     let closed = lives.close();
     assert!(closed.is_ok());
@@ -305,15 +311,22 @@ impl Agreement {
             );
             if !refused {
                 let (runs, frozen) = (engine.running().contains(&task), world.frozen(slot.group));
-                let waits = !runs && plan.dispatch == Dispatch::Priority && !frozen;
+                // One that does not sleep, or has left a process behind, is found and frozen soon.
+                let sleeps = match slot.waits {
+                    Waits::No => false,
+                    Waits::Since(_) => true,
+                    Waits::Asleep => hostile || world.is_asleep(slot.group),
+                };
+                let waits = !runs && plan.dispatch == Dispatch::Priority && !frozen && !sleeps;
                 assert!(
-                    waits || runs != frozen,
-                    "task {} runs for the engine: {runs}, its group is frozen: {frozen}",
-                    task.0
+                    waits || sleeps || runs != frozen,
+                    "task {} runs for the engine: {runs}, its group is frozen: {frozen}, it waits: {:?}",
+                    task.0,
+                    slot.waits
                 );
                 let place = engine.place_of(task).filter(|_| runs);
                 let cpus = place.map_or(world.cpus(slot.partition), |place| engine.places()[place.index()]);
-                assert!(waits || world.cpus(slot.partition) == cpus, "the CPUs of task {}", task.0);
+                assert!(waits || sleeps || world.cpus(slot.partition) == cpus, "the CPUs of task {}", task.0);
                 if waits {
                     self.check_preempted(task, scheduler, &world);
                 }
