@@ -1,6 +1,8 @@
 //! The supervisor: everything around the scheduler thread that may block.
 
 use crate::causes::Found;
+use crate::change::Change;
+use crate::control::{self, Control};
 use crate::life::{Message, completion_of};
 use crate::linux::{Acts, Children};
 use crate::lives::{Lives, homes};
@@ -14,7 +16,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -38,16 +40,30 @@ const COMMANDS_END: Duration = Duration::from_secs(1);
 /// # Errors
 /// See [`Error`]. Nothing is left running then either.
 pub fn run(engine: Engine, plan: Plan, observer: &mut dyn Observer) -> Result<Report, Error> {
+    run_controlled(engine, plan, None, observer)
+}
+
+/// As [`run`], with commands from outside.
+///
+/// # Errors
+/// See [`Error`].
+pub fn run_controlled(
+    engine: Engine,
+    plan: Plan,
+    control: Option<Control>,
+    observer: &mut dyn Observer,
+) -> Result<Report, Error> {
     let began = Instant::now();
     let signals = Signals::new().what("cannot watch for signals")?;
     let id = RunId::new().what("cannot name the run")?;
     // Remains of dead runs are removed if possible; this run does not depend on it.
     let _ = leftovers::clean(plan.on_crash);
     watcher::spawn_watcher(&id, plan.on_crash).what("cannot start the watcher")?;
+    observer.named(&id);
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).what("cannot become a subreaper")?;
     let mut lock = None;
     let result =
-        Supervisor::set_up(engine.system(), plan, id, signals, &mut lock).and_then(|s| s.run(engine, began, observer));
+        Supervisor::set_up(engine.system(), plan, id, signals, &mut lock).and_then(|s| s.run(engine, began, control, observer));
     let _ = rustix::process::set_child_subreaper(None);
     result.map(|mut report| {
         let shared = lock.iter().flat_map(CpuLock::shared_with);
@@ -187,7 +203,7 @@ impl Supervisor {
     fn initialise(&mut self) -> Result<(), Error> {
         self.lives.initialise()?;
         while !self.lives.have_initialised()? && !self.signals.stop() {
-            self.wait(true)?;
+            self.wait(true, None)?;
             // Signals first: a process may signal and then end.
             let mut events = Vec::with_capacity(64);
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -204,7 +220,7 @@ impl Supervisor {
     }
 
     /// Sleeps until a signal, a child's end, the scheduler's call, an emptied group, on request a completion, or the next round.
-    fn wait(&self, completions: bool) -> Result<(), Error> {
+    fn wait(&self, completions: bool, control: Option<BorrowedFd<'_>>) -> Result<(), Error> {
         let limit = Timespec { tv_sec: 0, tv_nsec: ROUND.as_nanos() as i64 };
         let mut fds = vec![
             PollFd::new(&self.signals.pipe, PollFlags::IN),
@@ -214,6 +230,7 @@ impl Supervisor {
         if completions {
             fds.push(PollFd::new(&self.epoll, PollFlags::IN));
         }
+        fds.extend(control.map(|control| PollFd::from_borrowed_fd(control, PollFlags::IN)));
         match poll(&mut fds, Some(&limit)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e).what("poll"),
@@ -223,10 +240,17 @@ impl Supervisor {
         Ok(())
     }
 
-    fn run(mut self, engine: Engine, began: Instant, observer: &mut dyn Observer) -> Result<Report, Error> {
+    fn run(
+        mut self,
+        mut engine: Engine,
+        began: Instant,
+        control: Option<Control>,
+        observer: &mut dyn Observer,
+    ) -> Result<Report, Error> {
         let (n, system) = (engine.system().tasks.len(), engine.system().clone());
         let (mut inbox, scheduler_inbox) = RingBuffer::new(4 * n + 16);
         let (scheduler_outbox, mut outbox) = RingBuffer::new(RING + 16 * n);
+        let (scheduler_returned, mut returned) = RingBuffer::new(1);
         let (start, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (cpus, own) = (self.plan.cpus(&system, &self.mechanism.cpus()), self.plan.own_cpus(&system));
         // Beside processes that run before it, the scheduler runs on the CPU that they leave.
@@ -247,11 +271,16 @@ impl Supervisor {
             over: over.clone(),
             wake: self.wake.try_clone().what("eventfd")?,
         };
-        let setup = Setup::new(engine, acts, &self.plan, &self.lives, scheduler_inbox, scheduler_outbox);
+        if control.is_some() {
+            control::make_room(&mut engine);
+        }
+        let setup =
+            Setup::new(engine, acts, &self.plan, &self.lives, scheduler_inbox, scheduler_outbox, scheduler_returned);
+        let lost = setup.lost.clone();
         self.lives.look();
         // Ends during the initialisation; the scheduler looks before the first window, so it need not be woken.
         self.lives.send(&mut inbox);
-        let mut observer = Watched::new(observer);
+        let mut observer = Watched::new(observer, control, &self.plan);
         self.lives.begin();
         let stolen_before = disturbance::stolen(&cpus);
         // Memory is locked only now: a fork of locked memory would copy it.
@@ -274,7 +303,7 @@ impl Supervisor {
             self.tell(&mut inbox, Message::Stop);
         }
         while !thread.is_finished() {
-            if let Err(e) = self.wait(false) {
+            if let Err(e) = self.wait(false, observer.wakes()) {
                 self.tell(&mut inbox, Message::Stop);
                 let _ = thread.join();
                 return Err(e);
@@ -285,7 +314,12 @@ impl Supervisor {
             self.lives.reap();
             self.lives.serve();
             self.lives.look();
-            observer.drain(&mut outbox);
+            observer.drain(&mut outbox, &mut returned);
+            if lost.load(Ordering::Acquire) {
+                observer.has_lost();
+            }
+            let elapsed = takt_linux::timer::now() - start;
+            self.lives.outgoing.extend(observer.serve(elapsed, || self.lives.tasks.iter().map(|task| task.pid).collect()));
             let ends = self.react(&mut observer) || self.signals.stop() || observer.ends_run();
             if ends && !std::mem::replace(&mut stopping, true) {
                 self.lives.outgoing.push_back(Message::Stop);
@@ -299,7 +333,8 @@ impl Supervisor {
         self.reactions.close();
         let destroyed = self.lives.close();
         let destroyed = destroyed.and(self.end_commands());
-        observer.drain(&mut outbox);
+        observer.drain(&mut outbox, &mut returned);
+        observer.end();
         self.react(&mut observer);
         let (outcome, class) = match joined {
             Ok(outcome) => outcome.what("the scheduler thread failed")?,
@@ -425,14 +460,50 @@ impl Supervisor {
 pub(crate) struct Watched<'a> {
     observer: &'a mut dyn Observer,
     error: Option<io::Error>,
+    control: Option<Control>,
     inputs: Vec<Input>,
     /// Jobs that reactions follow, and whether their processes have received a signal.
     pub(crate) found: Vec<(Found, bool)>,
 }
 
 impl<'a> Watched<'a> {
-    pub(crate) fn new(observer: &'a mut dyn Observer) -> Watched<'a> {
-        Watched { observer, error: None, inputs: Vec::new(), found: Vec::new() }
+    pub(crate) fn new(observer: &'a mut dyn Observer, mut control: Option<Control>, plan: &Plan) -> Watched<'a> {
+        if let Some(control) = &mut control {
+            control.begin(plan.processes.iter().map(|process| (process.name.clone(), process.kernel.is_some())).collect());
+        }
+        Watched { observer, error: None, control, inputs: Vec::new(), found: Vec::new() }
+    }
+
+    fn wakes(&self) -> Option<BorrowedFd<'_>> {
+        self.control.as_ref().map(Control::wakes)
+    }
+
+    /// Records were lost: the mirror is no longer the run.
+    fn has_lost(&mut self) {
+        self.control.iter_mut().for_each(|control| control.is_incomplete = true);
+    }
+
+    /// Carries out commands from outside. Returns what the scheduler is told of them.
+    pub(crate) fn serve<R>(
+        &mut self,
+        elapsed: Span,
+        pids: impl FnOnce() -> Vec<Option<i32>>,
+    ) -> Option<Message<R>> {
+        let change = self.control.as_mut()?.serve(elapsed, pids)?;
+        Some(Message::Change { change })
+    }
+
+    /// Answers what is left of the commands.
+    pub(crate) fn end(&mut self) {
+        self.control.iter_mut().for_each(Control::close);
+    }
+
+    /// Takes the change that the scheduler has given back. The items of its step have been told.
+    fn take_back(&mut self, change: &Change) {
+        let made = self.control.as_mut().and_then(|control| control.came_back(change));
+        if let Some((at, by, command)) = made {
+            self.call(|o| o.changed(at, by, &command));
+        }
     }
 
     fn call(&mut self, f: impl FnOnce(&mut dyn Observer) -> io::Result<()>) {
@@ -442,11 +513,14 @@ impl<'a> Watched<'a> {
     }
 
     fn ends_run(&self) -> bool {
-        self.error.is_some() || self.observer.ends_run()
+        let asked = self.control.as_ref().is_some_and(|control| control.stop.is_some());
+        self.error.is_some() || asked || self.observer.ends_run()
     }
 
     /// Tells what the scheduler has recorded.
-    pub(crate) fn drain(&mut self, outbox: &mut Consumer<Item>) {
+    pub(crate) fn drain(&mut self, outbox: &mut Consumer<Item>, returned: &mut Consumer<Box<Change>>) {
+        // The items of its step came before it.
+        let change = returned.pop().ok();
         while let Ok(item) = outbox.pop() {
             match item {
                 Item::Record(record) => self.call(|o| o.record(&record)),
@@ -455,10 +529,19 @@ impl<'a> Watched<'a> {
                 Item::Step(now) | Item::Close(now) => {
                     let inputs = std::mem::take(&mut self.inputs);
                     self.call(|o| o.step(now, &inputs));
+                    if let Some(control) = self.control.as_mut().filter(|control| !control.is_incomplete) {
+                        match item {
+                            Item::Close(_) => control.mirror.close(now, &inputs),
+                            _ => control.mirror.step(now, &inputs),
+                        }
+                    }
                     self.inputs = inputs;
                     self.inputs.clear();
                 }
             }
+        }
+        if let Some(change) = change {
+            self.take_back(&change);
         }
     }
 }
