@@ -12,7 +12,7 @@ use takt_core::time::Span;
 use takt_workload::{AssignedPriorities, Code, Diagnostic, Driver, Options, Severity, Source, Workload};
 
 /// The workload and what the command line changes about it.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Input {
     /// Workload: a YAML file (DEmOS configurations load as they are), or a task set in CSV or ChronOS's form; `-` is standard input
     pub(crate) file: PathBuf,

@@ -89,6 +89,8 @@ pub struct Target {
     pub tasks: Vec<String>,
     /// The names of its domains.
     pub domains: Vec<String>,
+    /// What differs and cannot change in place, as far as the reader of the file knows.
+    pub fixed: Vec<String>,
 }
 
 /// What became of a command.
@@ -233,11 +235,7 @@ impl Control {
     }
 
     /// Carries out the commands that have come. Returns a change for the scheduler, if there is one and none is on its way.
-    pub(crate) fn serve(
-        &mut self,
-        elapsed: Span,
-        pids: impl FnOnce() -> Vec<Option<i32>>,
-    ) -> Option<Box<Change>> {
+    pub(crate) fn serve(&mut self, elapsed: Span, pids: impl FnOnce() -> Vec<Option<i32>>) -> Option<Box<Change>> {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         let (mut pids, mut known) = (Some(pids), Vec::new());
         for _ in 0..WAITING {
@@ -466,7 +464,10 @@ impl Control {
             Arrival::Periodic { .. } | Arrival::Sporadic { .. } => {
                 if new.utility.is_some() {
                     let reason = format!("the utility of task `{name}` is that of the file");
-                    return Err(impossible(reason, "only tasks whose jobs are released by events can be given another"));
+                    return Err(impossible(
+                        reason,
+                        "only tasks whose jobs are released by events can be given another",
+                    ));
                 }
                 let before = now.period.unwrap_or_default();
                 let period = new.period.unwrap_or(before);
@@ -487,7 +488,8 @@ impl Control {
             if let (Some(runtime), Some(deadline)) = (*runtime, *deadline)
                 && runtime > deadline
             {
-                let reason = format!("task `{name}` could never meet its deadline: runtime {runtime}, deadline {deadline}");
+                let reason =
+                    format!("task `{name}` could never meet its deadline: runtime {runtime}, deadline {deadline}");
                 return Err(impossible(reason, "lower `runtime`, or raise `deadline` or `period`"));
             }
         }
@@ -502,9 +504,9 @@ impl Control {
             }
             inputs.push(Input::Share { task, share, importance });
         }
-        if let Some(&(Input::Retime { period, deadline, runtime, .. })) = inputs.first() {
+        if let Some(&Input::Retime { period, deadline, runtime, .. }) = inputs.first() {
             self.admit(task, &Terms { period: Some(period), deadline, runtime, ..now })?;
-        } else if let Some(&(Input::Terms { deadline, runtime, .. })) = inputs.first() {
+        } else if let Some(&Input::Terms { deadline, runtime, .. }) = inputs.first() {
             self.admit(task, &Terms { deadline, runtime, ..now })?;
         }
         Ok(inputs)
@@ -546,7 +548,10 @@ impl Control {
         }
         if to.scope == Scope::Uniprocessor && cpus.len() > 1 {
             let hint = "choose a form for several CPUs, such as `g-edf` or `p-edf`";
-            return Err(impossible(format!("the policy `{name}` schedules one CPU, and there are {}", cpus.len()), hint));
+            return Err(impossible(
+                format!("the policy `{name}` schedules one CPU, and there are {}", cpus.len()),
+                hint,
+            ));
         }
         let Some(index) = system.alternatives.iter().position(|spec| *spec == to) else {
             let reason = format!("the run has no policy `{name}` with these settings");
@@ -556,11 +561,11 @@ impl Control {
             None => engine.prepare(to),
             Some(domain) => engine.prepare_domain(domain, to),
         };
-        let prepared = prepared.map_err(|invalid| {
-            Refusal::NotAdmitted(format!("the policy `{name}` cannot take over: {invalid}"))
-        })?;
+        let prepared = prepared
+            .map_err(|invalid| Refusal::NotAdmitted(format!("the policy `{name}` cannot take over: {invalid}")))?;
         if domain.is_none() && prepared.timers() > engine.room().timers {
-            let reason = format!("the policy `{name}` needs {} timers, and there is no room for them", prepared.timers());
+            let reason =
+                format!("the policy `{name}` needs {} timers, and there is no room for them", prepared.timers());
             return Err(impossible(reason, "name it in `changes:` of the file"));
         }
         Ok(Some(Install { prepared: Some(prepared), input: Input::Switch { domain, to: index as u16 } }))
@@ -568,7 +573,7 @@ impl Control {
 
     /// What leads from the present system to another one, if it can be reached in place.
     fn reload(&mut self, target: &Target) -> Result<(Vec<Input>, Option<Install>), Refusal> {
-        let (mut fixed, mut inputs, mut policies) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut fixed, mut inputs, mut policies) = (target.fixed.clone(), Vec::new(), Vec::new());
         let own: Vec<&String> = self.tasks.iter().map(|(name, _)| name).collect();
         let added = target.tasks.iter().filter(|name| !own.contains(name));
         fixed.extend(added.map(|name| format!("task `{name}` is new")));

@@ -62,8 +62,8 @@ pub fn run_controlled(
     observer.named(&id);
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).what("cannot become a subreaper")?;
     let mut lock = None;
-    let result =
-        Supervisor::set_up(engine.system(), plan, id, signals, &mut lock).and_then(|s| s.run(engine, began, control, observer));
+    let result = Supervisor::set_up(engine.system(), plan, id, signals, &mut lock)
+        .and_then(|s| s.run(engine, began, control, observer));
     let _ = rustix::process::set_child_subreaper(None);
     result.map(|mut report| {
         let shared = lock.iter().flat_map(CpuLock::shared_with);
@@ -319,7 +319,9 @@ impl Supervisor {
                 observer.has_lost();
             }
             let elapsed = takt_linux::timer::now() - start;
-            self.lives.outgoing.extend(observer.serve(elapsed, || self.lives.tasks.iter().map(|task| task.pid).collect()));
+            self.lives
+                .outgoing
+                .extend(observer.serve(elapsed, || self.lives.tasks.iter().map(|task| task.pid).collect()));
             let ends = self.react(&mut observer) || self.signals.stop() || observer.ends_run();
             if ends && !std::mem::replace(&mut stopping, true) {
                 self.lives.outgoing.push_back(Message::Stop);
@@ -469,7 +471,8 @@ pub(crate) struct Watched<'a> {
 impl<'a> Watched<'a> {
     pub(crate) fn new(observer: &'a mut dyn Observer, mut control: Option<Control>, plan: &Plan) -> Watched<'a> {
         if let Some(control) = &mut control {
-            control.begin(plan.processes.iter().map(|process| (process.name.clone(), process.kernel.is_some())).collect());
+            control
+                .begin(plan.processes.iter().map(|process| (process.name.clone(), process.kernel.is_some())).collect());
         }
         Watched { observer, error: None, control, inputs: Vec::new(), found: Vec::new() }
     }
@@ -484,11 +487,7 @@ impl<'a> Watched<'a> {
     }
 
     /// Carries out commands from outside. Returns what the scheduler is told of them.
-    pub(crate) fn serve<R>(
-        &mut self,
-        elapsed: Span,
-        pids: impl FnOnce() -> Vec<Option<i32>>,
-    ) -> Option<Message<R>> {
+    pub(crate) fn serve<R>(&mut self, elapsed: Span, pids: impl FnOnce() -> Vec<Option<i32>>) -> Option<Message<R>> {
         let change = self.control.as_mut()?.serve(elapsed, pids)?;
         Some(Message::Change { change })
     }

@@ -4,6 +4,8 @@ mod causes;
 
 use super::output::{self, Recorder};
 use super::sim::unsuitable;
+use crate::control::server::{Loader, Server, Service};
+use crate::control::wire::{About, Fault};
 use crate::failure::Failure;
 use crate::files;
 use crate::header;
@@ -13,13 +15,15 @@ use crate::report::{Summary, figures, short};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
+use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
-use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
+use takt_core::model::{Backlog, Completion, OnAbort, Placement, PolicySpec, Scope, TaskId};
 use takt_core::time::{Span, Time};
-use takt_exec::{Cause, Ended, EventSource, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
+use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::rt::Class;
-use takt_linux::{Choice, JobEnd, Signal};
+use takt_linux::socket::ControlSocket;
+use takt_linux::{Choice, JobEnd, RunId, Signal};
 use takt_trace::Stamped;
 use takt_workload::{Code, Dispatch, Driver, Observed, OnCrash, Realtime, Spawn, Workload};
 
@@ -43,6 +47,9 @@ pub(crate) struct Args {
     /// Run on CPUs that another run of this machine has; otherwise such a run is refused with status 3
     #[arg(long)]
     share_cpus: bool,
+    /// Open no socket for `takt ctl`
+    #[arg(long)]
+    no_control: bool,
     /// Write the inputs of the engine, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
     record: Option<std::path::PathBuf>,
@@ -86,17 +93,37 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut workload = args.input.load(machine)?;
     let own = workload.without_classes();
     workload.hand_over();
-    let (engine, plan) = plan(args, &workload, &own)?;
+    let (mut engine, plan) = plan(args, &workload, &own)?;
     files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
     ignored(&workload, Driver::Run, args.allow_differences)?;
     let (length, realtime) = (plan.duration, plan.realtime);
-    let mut recorder = Recorder::new(&args.output, header::header(&workload, "run", length))?;
     let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, engine.system());
-    let mut watch =
-        Watch { recorder: &mut recorder, steps: &mut steps, length, bar: Bar::new(args.output.for_people()) };
-    let report = takt_exec::run(engine, plan, &mut watch);
+    let (control, opened) = match args.no_control {
+        true => (None, None),
+        false => {
+            let (control, opened) = control(args, &workload, &mut engine)?;
+            // What it may be switched to is named in the trace, too.
+            workload.system.alternatives = engine.system().alternatives.clone();
+            (Some(control), Some(opened))
+        }
+    };
+    let mut recorder = Recorder::new(&args.output, header::header(&workload, "run", length))?;
+    let mut watch = Watch {
+        recorder: &mut recorder,
+        steps: &mut steps,
+        length,
+        bar: Bar::new(args.output.for_people()),
+        opened,
+        server: None,
+        uncontrolled: None,
+    };
+    let report = takt_exec::run_controlled(engine, plan, control, &mut watch);
     watch.bar.clear();
-    let report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
+    let uncontrolled = watch.uncontrolled.take();
+    // The socket goes before the summary is printed, which may wait for its reader.
+    drop(watch);
+    let mut report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
+    report.notes.extend(uncontrolled.map(|why| format!("`takt ctl` cannot reach this run: {why}")));
     let counts = report.counts.clone();
     let summary = Summary {
         workload: &workload,
@@ -392,7 +419,99 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
     }
 }
 
+/// What the socket of a run serves, until the run has a name.
+struct Opened {
+    handle: takt_exec::Handle,
+    load: Loader,
+    schedule: CpuSet,
+    file: String,
+}
+
+/// The control of a run. Its engine is told which policies may take over.
+fn control(args: &Args, workload: &Workload, engine: &mut Engine) -> Result<(takt_exec::Control, Opened), Failure> {
+    let system = engine.system().clone();
+    let others = policies(&system);
+    let mut mirror = crate::input::engine(system).map_err(|e| unsuitable(workload, &e))?;
+    engine.add_alternatives(others.iter().copied());
+    mirror.add_alternatives(others);
+    let one_policy = workload.handed.as_ref().is_some_and(|handed| handed.one_policy);
+    let (control, handle) = takt_exec::Control::new(mirror, workload.domains.clone(), one_policy)?;
+    let opened = Opened {
+        handle,
+        load: loader(args.input.clone(), workload),
+        schedule: workload.machine(),
+        file: workload.source.name.clone(),
+    };
+    Ok((control, opened))
+}
+
+/// All policies that the program knows, with default settings, for each part of the system: they may take over.
+pub(super) fn policies(system: &takt_core::model::System) -> Vec<PolicySpec> {
+    if !system.windows.is_empty() {
+        return Vec::new();
+    }
+    let mut placements: Vec<Placement> = system.domains.iter().map(|domain| domain.policy.placement).collect();
+    if placements.is_empty() {
+        placements.push(system.policy.placement);
+    }
+    placements.dedup();
+    let registry = takt_workload::registry();
+    let specs = registry.names().filter_map(|(prefix, name)| registry.spec(&format!("{prefix}{name}")));
+    let specs: Vec<PolicySpec> = specs.filter(|spec| spec.scope != Scope::Table).collect();
+    placements
+        .into_iter()
+        .flat_map(|placement| specs.iter().map(move |spec| PolicySpec { placement, ..*spec }))
+        .collect()
+}
+
+/// Reads another version of the workload of a run.
+fn loader(input: Input, workload: &Workload) -> Loader {
+    let (infos, settings, machine) = (workload.tasks.clone(), workload.settings.clone(), workload.machine());
+    Box::new(move |file| {
+        let fault = |code: &str, message: String, hint: &str| Fault { code: code.into(), message, hint: hint.into() };
+        let input = Input { file: file.into(), ..input.clone() };
+        let regular = std::fs::metadata(file).is_ok_and(|known| known.is_file());
+        if !regular {
+            return Err(fault(
+                "unreadable-file",
+                format!("`{file}` is no file that the run can read"),
+                "name a workload",
+            ));
+        }
+        let read = input.load_quietly(Some(machine)).map_err(|failure| {
+            fault(
+                "wrong-file",
+                anstream::adapter::strip_str(failure.text()).to_string(),
+                "nothing has changed; correct the file",
+            )
+        });
+        let mut other = read?;
+        other.hand_over();
+        other.clear_simulated();
+        let mut fixed = Vec::new();
+        for own in &infos {
+            if let Some(new) = other.tasks.iter().find(|new| new.name == own.name)
+                && new != own
+            {
+                fixed.push(format!("the process of task `{}`", own.name));
+            }
+        }
+        let (mut then, now) = (other.settings.clone(), &settings);
+        // The run has its length, and directories of processes are those of the first file.
+        (then.duration, then.directory) = (now.duration, now.directory.clone());
+        if then != *now {
+            fixed.push("settings of the file".into());
+        }
+        let tasks = other.tasks.iter().map(|task| task.name.clone()).collect();
+        Ok(takt_exec::Target { system: other.system, tasks, domains: other.domains, fixed })
+    })
+}
+
 struct Watch<'a> {
+    opened: Option<Opened>,
+    server: Option<Server>,
+    /// Why there is no socket.
+    uncontrolled: Option<io::Error>,
     recorder: &'a mut Recorder,
     steps: &'a mut super::steps::Writer,
     length: Option<Span>,
@@ -400,6 +519,20 @@ struct Watch<'a> {
 }
 
 impl Observer for Watch<'_> {
+    fn named(&mut self, run: &RunId) {
+        let Some(Opened { handle, load, schedule, file }) = self.opened.take() else { return };
+        let about = About { run: run.to_string(), file, duration: self.length };
+        let started = ControlSocket::bind(run)
+            .and_then(|socket| Server::start(Service { socket, about, run: handle, load, schedule }));
+        match started {
+            Ok(server) => self.server = Some(server),
+            Err(e) => self.uncontrolled = Some(e),
+        }
+    }
+    fn changed(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
+        self.steps.changed(at, by, command);
+        Ok(())
+    }
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {
         let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let since = takt_linux::timer::now() - start;

@@ -19,6 +19,7 @@ use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 use takt_core::utility::MOST;
 use takt_core::work::Work;
+use takt_exec::Issuer;
 use takt_sim::Step;
 use takt_workload::{Code, MAX_DURATION, Workload};
 
@@ -73,6 +74,14 @@ impl Writer {
         if self.out.is_some() {
             self.put(&json!([now.ns(), inputs.iter().map(to_json).collect::<Vec<_>>()]));
             self.steps += 1;
+        }
+    }
+
+    /// A change from outside was made in the step of this instant, which has been written.
+    pub(crate) fn changed(&mut self, at: Time, by: Issuer, command: &str) {
+        if self.out.is_some() {
+            let change = json!({"at_ns": at.ns(), "uid": by.uid, "pid": by.pid, "command": command});
+            self.put(&json!({"change": change}));
         }
     }
 
@@ -209,6 +218,10 @@ impl Reader {
                 continue;
             }
             self.checksum.add(&line);
+            if value["change"].is_object() {
+                // Its inputs are those of a step.
+                continue;
+            }
             let step = value.as_array().filter(|step| step.len() == 2).and_then(|step| {
                 let inputs = step[1].as_array()?.iter();
                 let inputs = inputs.map(|v| from_json(v, &workload.system)).collect::<Option<Vec<_>>>()?;
