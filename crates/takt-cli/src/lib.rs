@@ -113,6 +113,7 @@ pub fn fuzz_replay(workload: &str, record: &[u8]) {
         let Ok(reader) = Reader::of(std::path::Path::new("fuzz.steps"), input) else { continue };
         let Ok(replay) = reader.read(&workload, what_if) else { continue };
         let mut engine = input::engine(workload.system.clone()).expect("the reader has built its policy");
+        engine.add_alternatives(replay.policies.iter().copied());
         takt_sim::replay(&mut engine, &replay.steps, &mut ());
     }
 }

@@ -17,7 +17,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input as EngineInput};
-use takt_core::model::{Backlog, Completion, OnAbort, Placement, PolicySpec, Scope, TaskId};
+use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
 use takt_core::time::{Span, Time};
 use takt_exec::{Cause, Ended, EventSource, Issuer, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
 use takt_linux::leftovers;
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
     ignored(&workload, Driver::Run, args.allow_differences)?;
     let (length, realtime) = (plan.duration, plan.realtime);
-    let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, engine.system());
+    let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, engine.system(), !args.no_control);
     let (control, opened) = match args.no_control {
         true => (None, None),
         false => {
@@ -430,7 +430,7 @@ struct Opened {
 /// The control of a run. Its engine is told which policies may take over.
 fn control(args: &Args, workload: &Workload, engine: &mut Engine) -> Result<(takt_exec::Control, Opened), Failure> {
     let system = engine.system().clone();
-    let others = policies(&system);
+    let others = crate::input::takeovers(&system);
     let mut mirror = crate::input::engine(system).map_err(|e| unsuitable(workload, &e))?;
     engine.add_alternatives(others.iter().copied());
     mirror.add_alternatives(others);
@@ -443,25 +443,6 @@ fn control(args: &Args, workload: &Workload, engine: &mut Engine) -> Result<(tak
         file: workload.source.name.clone(),
     };
     Ok((control, opened))
-}
-
-/// All policies that the program knows, with default settings, for each part of the system: they may take over.
-pub(super) fn policies(system: &takt_core::model::System) -> Vec<PolicySpec> {
-    if !system.windows.is_empty() {
-        return Vec::new();
-    }
-    let mut placements: Vec<Placement> = system.domains.iter().map(|domain| domain.policy.placement).collect();
-    if placements.is_empty() {
-        placements.push(system.policy.placement);
-    }
-    placements.dedup();
-    let registry = takt_workload::registry();
-    let specs = registry.names().filter_map(|(prefix, name)| registry.spec(&format!("{prefix}{name}")));
-    let specs: Vec<PolicySpec> = specs.filter(|spec| spec.scope != Scope::Table).collect();
-    placements
-        .into_iter()
-        .flat_map(|placement| specs.iter().map(move |spec| PolicySpec { placement, ..*spec }))
-        .collect()
 }
 
 /// Reads another version of the workload of a run.

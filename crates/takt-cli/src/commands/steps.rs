@@ -7,6 +7,7 @@
 pub(crate) mod fingerprint;
 
 use crate::failure::Failure;
+use crate::input::takeovers;
 use fingerprint::Difference;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -14,7 +15,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Ending, Input};
-use takt_core::model::{Call, MAX_SETTINGS, ResourceId, System, TaskId};
+use takt_core::model::{Call, MAX_SETTINGS, PolicySpec, ResourceId, System, TaskId};
 use takt_core::record::Place;
 use takt_core::time::{Span, Time};
 use takt_core::utility::MOST;
@@ -37,11 +38,12 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// `system` is the one that runs: that of the workload without what is only simulated.
-    pub(crate) fn new(path: Option<&Path>, workload: &Workload, system: &System) -> Writer {
+    /// `system` is the one that runs: that of the workload without what is only simulated. In a controlled run other policies may take over.
+    pub(crate) fn new(path: Option<&Path>, workload: &Workload, system: &System, controlled: bool) -> Writer {
         let header = path.map_or(Value::Null, |_| {
             let real = Workload { system: system.clone(), ..workload.clone() };
-            json!({"takt_steps": VERSION, "workload": workload.source.name, "tasks": system.tasks.len(),
+            let policies = controlled.then(|| names(&takeovers(system)));
+            json!({"takt_steps": VERSION, "policies": policies, "workload": workload.source.name, "tasks": system.tasks.len(),
                    "seed": system.seed, "horizon_ns": system.horizon.map(Time::ns),
                    "fingerprint": fingerprint::of(&real)})
         });
@@ -108,6 +110,10 @@ impl Writer {
     }
 }
 
+fn names(policies: &[PolicySpec]) -> Vec<String> {
+    policies.iter().map(takt_workload::policy_text).collect()
+}
+
 /// FNV-1a of 64 bits over lines, each with its newline. It finds slips and damage; an attacker could compute it, too.
 struct Checksum(u64);
 
@@ -141,6 +147,8 @@ pub(crate) struct Replay {
     pub(crate) steps: Vec<Step>,
     /// The horizon of the jobs that the run counted.
     pub(crate) horizon: Option<Time>,
+    /// The policies that may take over, besides those that the file names.
+    pub(crate) policies: Vec<PolicySpec>,
     /// The values of the recorded system that the present one does not have.
     pub(crate) differences: Vec<Difference>,
     /// Why the record may not be that of the whole run, or not of this system.
@@ -199,6 +207,10 @@ impl Reader {
     /// Status 2: the record is that of another system, incomplete, or damaged.
     pub(crate) fn read(mut self, workload: &Workload, what_if: bool) -> Result<Replay, Failure> {
         let (differences, mut doubts) = self.compare(workload);
+        let policies = if self.header["policies"].is_array() { takeovers(&workload.system) } else { Vec::new() };
+        if !policies.is_empty() && json!(names(&policies)) != self.header["policies"] {
+            doubts.push("the run could be switched to other policies than this program has".to_owned());
+        }
         if !what_if && let Some(refused) = self.refusal(&differences, &doubts) {
             return Err(refused);
         }
@@ -262,7 +274,7 @@ impl Reader {
         if !what_if && let Some(refused) = self.refusal(&differences, &doubts) {
             return Err(refused);
         }
-        Ok(Replay { steps, horizon, differences, doubts })
+        Ok(Replay { steps, horizon, policies, differences, doubts })
     }
 
     /// Compares the recorded system with the present one.
@@ -415,7 +427,6 @@ fn from_json(value: &Value, system: &System) -> Option<Input> {
 mod tests {
     use super::*;
     use takt_core::cpus::CpuSet;
-    use takt_core::model::PolicySpec;
     use takt_core::model::Task;
 
     #[test]
