@@ -47,4 +47,4 @@ pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {
 
 pub use reactions::COMMANDS_MAX;
 pub use report::{Ended, Error, Reacted, Report, TaskEnd};
-pub use supervisor::{run, run_controlled};
+pub use supervisor::{GRACE, run, run_controlled};

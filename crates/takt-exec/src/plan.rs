@@ -272,6 +272,10 @@ pub trait Observer {
         let _ = (now, inputs);
         Ok(())
     }
+    /// SIGHUP has come. `true` says that it has been taken for something else than the end of the run.
+    fn hangs_up(&mut self) -> bool {
+        false
+    }
     /// Whether the run is to end now, as after a signal. Asked some twenty times a second.
     fn ends_run(&self) -> bool {
         false

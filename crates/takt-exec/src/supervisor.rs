@@ -26,7 +26,8 @@ use takt_core::cpus::CpuSet;
 use takt_core::engine::{Engine, Input};
 use takt_core::model::{System, TaskId};
 use takt_core::time::{Span, Time};
-use takt_linux::{CpuLock, Mechanism, RunId, disturbance, leftovers, watcher};
+use takt_linux::rt::Class;
+use takt_linux::{CpuLock, Group, Mechanism, RunId, Signal, disturbance, leftovers, watcher};
 
 /// Records that fit between two rounds of the supervisor.
 const RING: usize = 1 << 16;
@@ -34,6 +35,11 @@ const RING: usize = 1 << 16;
 const ROUND: Duration = Duration::from_millis(47);
 /// How long killed commands of reactions may take to end.
 const COMMANDS_END: Duration = Duration::from_secs(1);
+
+/// How long processes may take to end after SIGTERM, if nobody says otherwise.
+pub const GRACE: Span = Span::from_secs(2);
+/// Between two looks at processes that are asked to end.
+const LOOK: Duration = Duration::from_millis(3);
 
 /// Runs the processes of a plan under an engine, to the end. Whatever happens, when this returns no process of the run is left and no group.
 ///
@@ -113,7 +119,9 @@ impl Drop for StayAway {
 
 struct Signals {
     pipe: UnixStream,
-    stop: Arc<AtomicBool>,
+    interrupt: Arc<AtomicBool>,
+    terminate: Arc<AtomicBool>,
+    hangup: Arc<AtomicBool>,
     registered: Vec<signal_hook::SigId>,
 }
 
@@ -121,11 +129,12 @@ impl Signals {
     fn new() -> io::Result<Signals> {
         let (pipe, write) = UnixStream::pair()?;
         pipe.set_nonblocking(true)?;
-        let stop = Arc::new(AtomicBool::new(false));
+        let [interrupt, terminate, hangup] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
         unheard().store(false, Ordering::Release);
-        let mut signals = Signals { pipe, stop, registered: Vec::new() };
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signals.registered.push(signal_hook::flag::register(signal, signals.stop.clone())?);
+        let mut signals = Signals { pipe, interrupt, terminate, hangup, registered: Vec::new() };
+        let flags = [(SIGINT, &signals.interrupt), (SIGTERM, &signals.terminate), (SIGHUP, &signals.hangup)];
+        for (signal, flag) in flags.map(|(signal, flag)| (signal, flag.clone())) {
+            signals.registered.push(signal_hook::flag::register(signal, flag)?);
         }
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGCHLD] {
             signals.registered.push(signal_hook::low_level::pipe::register(signal, write.try_clone()?)?);
@@ -133,7 +142,11 @@ impl Signals {
         Ok(signals)
     }
     fn stop(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
+        [&self.interrupt, &self.terminate, &self.hangup].iter().any(|signal| signal.load(Ordering::Acquire))
+    }
+    /// Whether the run is to end at once: at any signal but the first SIGTERM.
+    fn stop_at_once(&self) -> bool {
+        [&self.interrupt, &self.hangup].iter().any(|signal| signal.load(Ordering::Acquire))
     }
     fn drain(&self) {
         let mut buffer = [0; 256];
@@ -318,6 +331,9 @@ impl Supervisor {
             if lost.load(Ordering::Acquire) {
                 observer.has_lost();
             }
+            if self.signals.hangup.load(Ordering::Acquire) && observer.hangs_up() {
+                self.signals.hangup.store(false, Ordering::Release);
+            }
             let elapsed = takt_linux::timer::now() - start;
             self.lives
                 .outgoing
@@ -333,10 +349,16 @@ impl Supervisor {
         let joined = thread.join();
         let stolen = disturbance::stolen(&cpus);
         self.reactions.close();
-        let destroyed = self.lives.close();
-        let destroyed = destroyed.and(self.end_commands());
         observer.drain(&mut outbox, &mut returned);
         observer.end();
+        let signalled = self.signals.stop();
+        let asked = observer.grace();
+        let gently = asked.or_else(|| self.signals.terminate.load(Ordering::Acquire).then_some(GRACE));
+        if let Some(grace) = gently.filter(|_| !self.signals.stop_at_once()) {
+            self.end_gently(grace);
+        }
+        let destroyed = self.lives.close();
+        let destroyed = destroyed.and(self.end_commands());
         self.react(&mut observer);
         let (outcome, class) = match joined {
             Ok(outcome) => outcome.what("the scheduler thread failed")?,
@@ -372,7 +394,8 @@ impl Supervisor {
                 reaction.map_or(Ended::Signal, |(task, job, cause)| Ended::Reaction(task, job, cause))
             }
             (_, Some(task)) => Ended::Exit(task),
-            (true, None) if observer.ends_run() && !self.signals.stop() => Ended::Observer,
+            (true, None) if asked.is_some() && !signalled => Ended::Command,
+            (true, None) if observer.ends_run() && !signalled => Ended::Observer,
             (true, None) => Ended::Signal,
             (false, _) if n > 0 && engine.all_gone() && self.plan.duration.is_none_or(|d| end < Time::ZERO + d) => {
                 Ended::AllExited
@@ -428,6 +451,30 @@ impl Supervisor {
             ends |= self.reactions.react(found, sent, now);
         }
         ends
+    }
+
+    /// Asks all processes to end, as ordinary processes, and waits for it. Another signal ends the wait.
+    fn end_gently(&mut self, grace: Span) {
+        self.lives.settle();
+        let limit = takt_linux::timer::now() + grace;
+        let groups: Vec<Group> = self.lives.tasks.iter().map(|task| task.home.group).collect();
+        let mut left: Vec<Group> = groups;
+        left.retain(|group| {
+            // One that keeps a real-time class could keep the CPU from this thread.
+            self.mechanism.set_class(*group, Class::Other);
+            // A group that cannot be thawed is killed.
+            self.mechanism.signal_all(*group, Signal::TERM).is_ok()
+        });
+        // A second SIGTERM counts from here on.
+        self.signals.terminate.store(false, Ordering::Release);
+        loop {
+            self.lives.reap();
+            left.retain(|group| self.mechanism.populated(*group).unwrap_or(false));
+            if left.is_empty() || self.signals.stop() || takt_linux::timer::now() > limit {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Kills the commands of reactions, and waits for their end, but not for long.
@@ -490,6 +537,16 @@ impl<'a> Watched<'a> {
     pub(crate) fn serve<R>(&mut self, elapsed: Span, pids: impl FnOnce() -> Vec<Option<i32>>) -> Option<Message<R>> {
         let change = self.control.as_mut()?.serve(elapsed, pids)?;
         Some(Message::Change { change })
+    }
+
+    /// The time of grace, if a command has asked for the end.
+    fn grace(&self) -> Option<Span> {
+        self.control.as_ref()?.stop
+    }
+
+    /// Whether SIGHUP does not end the run.
+    fn hangs_up(&mut self) -> bool {
+        self.observer.hangs_up()
     }
 
     /// Answers what is left of the commands.

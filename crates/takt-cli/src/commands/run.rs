@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         simulated: false,
     };
     // Who asked for the end must get it, even if standard output is a pipe that nobody reads.
-    let heard = report.ended != Ended::Signal || takt_exec::is_writable(io::stdout());
+    let heard = !matches!(report.ended, Ended::Signal | Ended::Command) || takt_exec::is_writable(io::stdout());
     let mut out: Box<dyn Write> = if heard { Box::new(BufWriter::new(io::stdout())) } else { Box::new(io::sink()) };
     if args.output.json {
         let notes = [summary.remarks(), remarks(&workload, &report, realtime)].concat();
@@ -149,7 +149,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         print(&mut out, &workload, &report, &summary, realtime)?;
     }
     let recorded = steps.finish(report.dropped);
-    let patience = matches!(report.ended, Ended::Signal | Ended::Observer).then_some(Duration::from_secs(1));
+    let patience =
+        matches!(report.ended, Ended::Signal | Ended::Command | Ended::Observer).then_some(Duration::from_secs(1));
     recorder.finish(Time::ZERO + report.length, report.dropped, patience, &mut out)?;
     recorded?;
     out.flush()?;
@@ -425,6 +426,7 @@ struct Opened {
     load: Loader,
     schedule: CpuSet,
     file: String,
+    path: std::path::PathBuf,
 }
 
 /// The control of a run. Its engine is told which policies may take over.
@@ -441,6 +443,7 @@ fn control(args: &Args, workload: &Workload, engine: &mut Engine) -> Result<(tak
         load: loader(args.input.clone(), workload),
         schedule: workload.machine(),
         file: workload.source.name.clone(),
+        path: args.input.file.clone(),
     };
     Ok((control, opened))
 }
@@ -501,14 +504,22 @@ struct Watch<'a> {
 
 impl Observer for Watch<'_> {
     fn named(&mut self, run: &RunId) {
-        let Some(Opened { handle, load, schedule, file }) = self.opened.take() else { return };
+        let Some(Opened { handle, load, schedule, file, path }) = self.opened.take() else { return };
         let about = About { run: run.to_string(), file, duration: self.length };
         let started = ControlSocket::bind(run)
-            .and_then(|socket| Server::start(Service { socket, about, run: handle, load, schedule }));
+            .and_then(|socket| Server::start(Service { socket, about, run: handle, load, schedule, path }));
         match started {
             Ok(server) => self.server = Some(server),
             Err(e) => self.uncontrolled = Some(e),
         }
+    }
+    /// Without a terminal that could have hung up, the signal asks for the file to be read again, as it does of services.
+    fn hangs_up(&mut self) -> bool {
+        let Some(server) = self.server.as_ref().filter(|_| std::fs::File::open("/dev/tty").is_err()) else {
+            return false;
+        };
+        server.reload();
+        true
     }
     fn changed(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
         self.steps.changed(at, by, command);
@@ -591,6 +602,7 @@ fn more(workload: &Workload, report: &Report, realtime: bool) -> serde_json::Val
             Ended::Duration => "duration",
             Ended::AllExited => "all exited",
             Ended::Signal => "signal",
+            Ended::Command => "command",
             Ended::Observer => "output",
             Ended::Exit(_) => "exit",
             Ended::Reaction(_, _, Cause::Miss) => "miss",
@@ -633,6 +645,7 @@ fn print(
         Ended::Duration => String::new(),
         Ended::AllExited => ", all processes ended".to_owned(),
         Ended::Signal => ", stopped by a signal".to_owned(),
+        Ended::Command => ", stopped by `takt ctl stop`".to_owned(),
         Ended::Observer => ", stopped because a file could not be written".to_owned(),
         Ended::Exit(task) => format!(", stopped because {} ended", workload.tasks[task.index()].name),
         Ended::Reaction(task, job, cause) => {

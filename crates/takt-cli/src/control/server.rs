@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -27,7 +28,7 @@ const OUTPUT_MAX: usize = 4 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(60);
 /// The time of grace of `stop`.
-pub(crate) const GRACE: Span = Span::from_secs(2);
+const GRACE: Span = takt_exec::GRACE;
 /// The longest one.
 const GRACE_MAX_MS: u64 = 60_000;
 
@@ -37,6 +38,7 @@ pub(crate) type Loader = Box<dyn Fn(&str) -> Result<Target, Fault> + Send>;
 /// The thread, until this value is dropped. The socket goes with it.
 pub(crate) struct Server {
     over: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
@@ -49,6 +51,8 @@ pub(crate) struct Service {
     pub(crate) load: Loader,
     /// The thread keeps off these CPUs where there are others.
     pub(crate) schedule: CpuSet,
+    /// The workload, which SIGHUP reads again.
+    pub(crate) path: PathBuf,
 }
 
 impl Server {
@@ -58,11 +62,26 @@ impl Server {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let over = Arc::new(AtomicBool::new(false));
         let (answers, answered) = channel();
-        let state = State { service, clients: Vec::new(), next: 0, answers, answered, wake: wake.clone() };
+        let reload = Arc::new(AtomicBool::new(false));
+        let state = State {
+            service,
+            clients: Vec::new(),
+            next: 0,
+            answers,
+            answered,
+            reload: reload.clone(),
+            wake: wake.clone(),
+        };
         let stop = over.clone();
         let builder = std::thread::Builder::new().name("takt-control".into()).stack_size(256 << 10);
         let thread = builder.spawn(move || state.run(&stop))?;
-        Ok(Server { over, wake, thread: Some(thread) })
+        Ok(Server { over, reload, wake, thread: Some(thread) })
+    }
+
+    /// Lets the thread read the workload of the run again. Standard error has the answer.
+    pub(crate) fn reload(&self) {
+        self.reload.store(true, Ordering::Release);
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
 }
 
@@ -98,8 +117,12 @@ struct State {
     next: u64,
     answers: Sender<(u64, Answer)>,
     answered: Receiver<(u64, Answer)>,
+    reload: Arc<AtomicBool>,
     wake: Arc<OwnedFd>,
 }
+
+/// The token of the run itself, which no client has.
+const OWN: u64 = 0;
 
 impl State {
     fn run(mut self, over: &AtomicBool) {
@@ -111,6 +134,9 @@ impl State {
         while !over.load(Ordering::Acquire) {
             self.wait();
             self.take_answers();
+            if self.reload.swap(false, Ordering::AcqRel) {
+                self.read_again();
+            }
             self.accept();
             let now = Instant::now();
             let mut index = 0;
@@ -184,8 +210,26 @@ impl State {
         }
     }
 
+    /// Carries out SIGHUP.
+    fn read_again(&self) {
+        let file = self.service.path.to_string_lossy().into_owned();
+        match (self.service.load)(&file) {
+            Ok(target) => {
+                let issuer = Issuer { uid: rustix::process::geteuid().as_raw(), pid: std::process::id() as i32 };
+                let command = Command::Reload(Box::new(target));
+                let text = format!("reload {file} (SIGHUP)");
+                self.service.run.send(order(issuer, text, command, OWN, &self.answers, &self.wake));
+            }
+            Err(fault) => report(&Reply::Error(fault)),
+        }
+    }
+
     fn take_answers(&mut self) {
         while let Ok((token, answer)) = self.answered.try_recv() {
+            if token == OWN {
+                report(&reply(&self.service.about, answer));
+                continue;
+            }
             // One that has gone does not want it.
             let Some(client) = self.clients.iter_mut().find(|client| client.token == token) else { continue };
             client.asked = false;
@@ -334,13 +378,37 @@ fn send(
     answers: &Sender<(u64, Answer)>,
     wake: &Arc<OwnedFd>,
 ) {
-    let (token, answers, wake) = (client.token, answers.clone(), wake.clone());
+    let issuer = Issuer { uid: client.peer.uid, pid: client.peer.pid };
+    run.send(order(issuer, text, command, client.token, answers, wake));
+}
+
+fn order(
+    issuer: Issuer,
+    text: String,
+    command: Command,
+    token: u64,
+    answers: &Sender<(u64, Answer)>,
+    wake: &Arc<OwnedFd>,
+) -> Order {
+    let (answers, wake) = (answers.clone(), wake.clone());
     let answer = move |answer| {
         let _ = answers.send((token, answer));
         let _ = rustix::io::write(&*wake, &1u64.to_ne_bytes());
     };
-    let issuer = Issuer { uid: client.peer.uid, pid: client.peer.pid };
-    run.send(Order { issuer, text, command, answer: Box::new(answer) });
+    Order { issuer, text, command, answer: Box::new(answer) }
+}
+
+/// Says on standard error what became of SIGHUP, unless nobody reads there.
+fn report(reply: &Reply) {
+    let text = match reply {
+        Reply::Error(fault) => format!("SIGHUP: nothing has changed: {}\nhint: {}", fault.message, fault.hint),
+        Reply::Done(done) => format!("SIGHUP: {}", done.result),
+        Reply::Status(_) => return,
+    };
+    if takt_exec::is_writable(io::stderr()) {
+        let text: String = text.lines().map(|line| format!("{}\n", crate::report::visible(line))).collect();
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
 }
 
 /// The terms that can be set.
