@@ -63,11 +63,15 @@ fn commands_change_a_run_and_its_record_replays() {
                 &["trigger", "event"],
                 &["remove", "right"],
                 &["policy", "llf"],
-                &["set", "event.deadline=30ms"],
             ] {
                 ctl(&room, accepted).expect(0);
             }
             until("it has left", || status(&room).is_some_and(|status| status["tasks"][1]["state"] == "gone"));
+            // A job that is open keeps the terms of its task.
+            until("the event has been handled", || {
+                status(&room).is_some_and(|status| status["tasks"][2]["completed"] == 1)
+            });
+            ctl(&room, &["set", "event.deadline=30ms"]).expect(0);
             ctl(&room, &["add", "right"]).expect(0);
             fs::write(room.path("other.yaml"), LOAD.replace("20ms", "30ms")).expect("a file");
             ctl(&room, &["reload", "other.yaml"]).expect(0);
