@@ -19,7 +19,7 @@ pub(crate) const INTERVAL_MS: std::ops::RangeInclusive<u64> = 10..=60_000;
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Request {
     /// One status.
-    Status,
+    Status {},
     /// A status each so many milliseconds, until the client closes the connection.
     Watch { interval_ms: u64 },
     /// Other terms of a task, as text: `{"period": "5ms"}`.
@@ -41,14 +41,14 @@ pub(crate) enum Request {
     /// The end.
     Stop { grace_ms: Option<u64> },
     /// Another file of the trace begins.
-    TraceRotate,
+    TraceRotate {},
 }
 
 impl Request {
     /// The request as the command line has it, for the record of a run.
     pub(crate) fn text(&self) -> String {
         match self {
-            Request::Status => "status".into(),
+            Request::Status {} => "status".into(),
             Request::Watch { interval_ms } => format!("watch --interval {interval_ms}ms"),
             Request::Set { task, terms } => {
                 let terms: Vec<String> = terms.iter().map(|(term, value)| format!("{task}.{term}={value}")).collect();
@@ -61,7 +61,7 @@ impl Request {
             Request::Trigger { task } => format!("trigger {task}"),
             Request::Reload { file } => format!("reload {file}"),
             Request::Stop { .. } => "stop".into(),
-            Request::TraceRotate => "trace rotate".into(),
+            Request::TraceRotate {} => "trace rotate".into(),
         }
     }
 
@@ -111,6 +111,9 @@ pub(crate) struct Fault {
 
 /// The name of a fault that is the policy's answer and no error of the request.
 pub(crate) const NOT_ADMITTED: &str = "not-admitted";
+
+/// The name of the fault of a command that came too late.
+pub(crate) const OVER: &str = "over";
 
 /// An answer.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
@@ -332,7 +335,7 @@ mod tests {
     fn requests() -> Vec<Request> {
         let task = || "a \"b\"\n\u{e4}".to_owned();
         vec![
-            Request::Status,
+            Request::Status {},
             Request::Watch { interval_ms: 10 },
             Request::Set { task: task(), terms: vec![("period".into(), "5ms".into()), ("share".into(), "0.5".into())] },
             Request::Policy { domain: None, policy: "edf".into() },
@@ -343,7 +346,7 @@ mod tests {
             Request::Reload { file: "/a/b.yaml".into() },
             Request::Stop { grace_ms: None },
             Request::Stop { grace_ms: Some(5) },
-            Request::TraceRotate,
+            Request::TraceRotate {},
         ]
     }
 

@@ -135,12 +135,17 @@ fn wrong_commands_say_what_was_meant_and_change_nothing() {
         ];
         for (args, code, words) in cases {
             let done = ctl(&room, args).expect(code);
+            let kind = if code == 1 { "error[not-admitted]" } else { "error[" };
+            assert!(done.stderr.starts_with(kind), "{args:?}: {}", done.stderr);
             for word in words {
                 assert!(done.stderr.contains(word), "{args:?}: `{word}` in {}", done.stderr);
             }
         }
-        assert!(ctl(&room, &["trace", "rotate"]).expect(2).stderr.contains("rotate"));
-        assert!(ctl(&room, &["--run", "1", "status"]).expect(2).stderr.contains("there is no run `1`"));
+        let rotated = ctl(&room, &["trace", "rotate"]).expect(2).stderr;
+        assert!(rotated.starts_with("error[command-refused]") && rotated.contains("rotate"), "{rotated}");
+        assert!(
+            ctl(&room, &["--run", "1", "status"]).expect(2).stderr.starts_with("error[no-run]: there is no run `1`")
+        );
         running.signal(Signal::INT);
         running.wait().expect(0);
         assert!(!room.text("w.steps").contains("change"), "nothing has changed");
