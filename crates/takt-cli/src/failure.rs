@@ -75,7 +75,7 @@ impl Failure {
         }
     }
 
-    /// The text for somebody who is not at this terminal.
+    /// The text, for a user at another terminal.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }

@@ -1,5 +1,5 @@
-//! A change of a running schedule, from the supervisor to the scheduler and back. What is allocated and freed for it is so on the
-//! supervisor's side.
+//! A change of a running schedule, from the supervisor to the scheduler and back. The supervisor allocates and frees
+//! its memory.
 
 use std::fmt;
 use takt_core::engine::{Engine, Input, Prepared};

@@ -89,11 +89,11 @@ pub struct Target {
     pub tasks: Vec<String>,
     /// The names of its domains.
     pub domains: Vec<String>,
-    /// What differs and cannot change in place, as far as the reader of the file knows.
+    /// The differences that cannot change in place, as far as the reader of the file knows them.
     pub fixed: Vec<String>,
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub enum Done {
     /// The answer to [`Command::Status`].
@@ -181,7 +181,7 @@ pub struct Control {
     waiting: VecDeque<Order>,
     /// The command whose change is on its way to the engine.
     outstanding: Option<Order>,
-    /// Somebody has asked for the end, with this time of grace.
+    /// A command has asked for the end, with this time of grace.
     pub(crate) stop: Option<Span>,
     pub(crate) is_incomplete: bool,
 }
@@ -477,14 +477,12 @@ impl Control {
                 }
             }
         }
-        if let Some(Input::Retime { deadline, runtime, .. } | Input::Terms { deadline, runtime, .. }) = inputs.first() {
-            if let (Some(runtime), Some(deadline)) = (*runtime, *deadline)
-                && runtime > deadline
-            {
-                let reason =
-                    format!("task `{name}` could never meet its deadline: runtime {runtime}, deadline {deadline}");
-                return Err(impossible(reason, "lower `runtime`, or raise `deadline` or `period`"));
-            }
+        if let Some(Input::Retime { deadline, runtime, .. } | Input::Terms { deadline, runtime, .. }) = inputs.first()
+            && let (Some(runtime), Some(deadline)) = (*runtime, *deadline)
+            && runtime > deadline
+        {
+            let reason = format!("task `{name}` could never meet its deadline: runtime {runtime}, deadline {deadline}");
+            return Err(impossible(reason, "lower `runtime`, or raise `deadline` or `period`"));
         }
         let share = new.share.or(described.share);
         let importance = new.importance.unwrap_or(described.importance);
@@ -565,7 +563,7 @@ impl Control {
         Ok(Some(Install { prepared: Some(prepared), input: Input::Switch { domain, to: index as u16 } }))
     }
 
-    /// What leads from the present system to another one, if it can be reached in place.
+    /// The inputs that lead from the present system to another one, if it can be reached in place.
     fn reload(&mut self, target: &Target) -> Result<(Vec<Input>, Option<Install>), Refusal> {
         let (mut fixed, mut inputs, mut policies) = (target.fixed.clone(), Vec::new(), Vec::new());
         let own: Vec<&String> = self.tasks.iter().map(|(name, _)| name).collect();

@@ -281,7 +281,7 @@ impl<P: Processes> Lives<P> {
         }
     }
 
-    /// The schedule is over: what processes do from now on is not counted.
+    /// The schedule is over: later consumption of processes is not counted.
     pub(crate) fn settle(&mut self) {
         if !std::mem::replace(&mut self.closing, true) {
             for (pid, task) in self.tasks_by_pid.clone() {

@@ -84,9 +84,9 @@ pub struct TaskStatus {
     pub counts: Counts,
     /// Jobs that never ran.
     pub skipped: u64,
-    /// What its jobs have consumed.
+    /// The consumption of its jobs.
     pub consumed: Work,
-    /// What is left of its budget.
+    /// The rest of its budget.
     pub budget_left: Option<Span>,
     /// Response times of completed jobs.
     pub responses: Histogram,
@@ -218,7 +218,7 @@ impl Sink for Account {
             }
             RecordKind::Finish { task, job, outcome, consumed } => {
                 let tally = &mut self.tallies[task.index()];
-                tally.consumed = tally.consumed + consumed;
+                tally.consumed += consumed;
                 tally.skipped += u64::from(outcome == Outcome::Skipped);
                 let kind = match outcome {
                     Outcome::Aborted => EventKind::Aborted,
@@ -230,7 +230,7 @@ impl Sink for Account {
             }
             RecordKind::HandlerEnd { task, consumed, .. } => {
                 let tally = &mut self.tallies[task.index()];
-                tally.consumed = tally.consumed + consumed;
+                tally.consumed += consumed;
             }
             RecordKind::Lost { task } => self.note(at, Some(task), None, EventKind::Lost),
             RecordKind::Exit { task, failed } => {

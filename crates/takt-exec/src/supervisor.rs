@@ -36,7 +36,7 @@ const ROUND: Duration = Duration::from_millis(47);
 /// How long killed commands of reactions may take to end.
 const COMMANDS_END: Duration = Duration::from_secs(1);
 
-/// How long processes may take to end after SIGTERM, if nobody says otherwise.
+/// How long processes may take to end after SIGTERM, by default.
 pub const GRACE: Span = Span::from_secs(2);
 /// Between two looks at processes that are asked to end.
 const LOOK: Duration = Duration::from_millis(3);
@@ -533,7 +533,7 @@ impl<'a> Watched<'a> {
         self.control.iter_mut().for_each(|control| control.is_incomplete = true);
     }
 
-    /// Carries out commands from outside. Returns what the scheduler is told of them.
+    /// Carries out commands from outside. Returns the message for the scheduler.
     pub(crate) fn serve<R>(&mut self, elapsed: Span, pids: impl FnOnce() -> Vec<Option<i32>>) -> Option<Message<R>> {
         let change = self.control.as_mut()?.serve(elapsed, pids)?;
         Some(Message::Change { change })
@@ -549,7 +549,7 @@ impl<'a> Watched<'a> {
         self.observer.hangs_up()
     }
 
-    /// Answers what is left of the commands.
+    /// Answers the commands that have no answer yet.
     pub(crate) fn end(&mut self) {
         self.control.iter_mut().for_each(Control::close);
     }

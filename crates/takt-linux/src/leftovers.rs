@@ -137,7 +137,7 @@ pub fn clean_run(run: &RunId, on_crash: OnCrash) -> io::Result<Cleaned> {
         result = result.and(control::remove_tree(top, deadline));
     }
     for path in socket::remains(run) {
-        // One that is gone is what is wanted, and one of another user is that user's to remove.
+        // A missing file is no failure, and a file of another user remains.
         let _ = fs::remove_file(path);
     }
     result.map(|()| Cleaned { groups: removed, processes: counted.len() })

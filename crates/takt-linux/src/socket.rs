@@ -1,6 +1,6 @@
 //! The control socket of a run: a file `RUN.sock` in a directory that belongs to one user.
 //!
-//! The directory is `takt` in `$XDG_RUNTIME_DIR`, or `/run/takt` without that variable. It is used only if nobody else can enter it.
+//! The directory is `takt` in `$XDG_RUNTIME_DIR`, or `/run/takt` without that variable. It is used only if no other user can enter it.
 
 use crate::run_id::RunId;
 use rustix::net::sockopt::socket_peercred;
@@ -91,7 +91,7 @@ impl ControlSocket {
         Ok(socket)
     }
 
-    /// What connections are accepted from.
+    /// The listening end.
     #[must_use]
     pub fn listener(&self) -> &UnixListener {
         &self.listener

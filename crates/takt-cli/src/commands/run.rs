@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         true => (None, None),
         false => {
             let (control, opened) = control(args, &workload, &mut engine)?;
-            // What it may be switched to is named in the trace, too.
+            // The trace names the policies that may take over.
             workload.system.alternatives = engine.system().alternatives.clone();
             (Some(control), Some(opened))
         }
@@ -420,7 +420,7 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
     }
 }
 
-/// What the socket of a run serves, until the run has a name.
+/// The service of the socket, until the run has a name.
 struct Opened {
     handle: takt_exec::Handle,
     load: Loader,
@@ -429,7 +429,7 @@ struct Opened {
     path: std::path::PathBuf,
 }
 
-/// The control of a run. Its engine is told which policies may take over.
+/// The control of a run. Its engine learns which policies may take over.
 fn control(args: &Args, workload: &Workload, engine: &mut Engine) -> Result<(takt_exec::Control, Opened), Failure> {
     let system = engine.system().clone();
     let others = crate::input::takeovers(&system);

@@ -38,7 +38,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// `system` is the one that runs: that of the workload without what is only simulated. In a controlled run other policies may take over.
+    /// `system` is the one that runs: that of the workload without simulated surroundings. In a controlled run other policies may take over.
     pub(crate) fn new(path: Option<&Path>, workload: &Workload, system: &System, controlled: bool) -> Writer {
         let header = path.map_or(Value::Null, |_| {
             let real = Workload { system: system.clone(), ..workload.clone() };

@@ -60,7 +60,7 @@ pub(crate) fn find(run: Option<&str>) -> Result<PathBuf, Failure> {
 
 impl Connection {
     /// # Errors
-    /// When nobody listens there.
+    /// When no process listens there.
     pub(crate) fn open(path: &Path) -> Result<Connection, Failure> {
         let stream = UnixStream::connect(path).and_then(|stream| {
             stream.set_read_timeout(Some(PATIENCE))?;

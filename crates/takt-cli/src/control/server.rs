@@ -32,7 +32,7 @@ const GRACE: Span = takt_exec::GRACE;
 /// The longest one.
 const GRACE_MAX_MS: u64 = 60_000;
 
-/// Reads another version of the workload, and says what of it cannot change in a run.
+/// Reads another version of the workload, and reports the parts of it that cannot change in a run.
 pub(crate) type Loader = Box<dyn Fn(&str) -> Result<Target, Fault> + Send>;
 
 /// The thread, until this value is dropped. The socket goes with it.
@@ -43,7 +43,7 @@ pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread serves.
+/// The service of the thread.
 pub(crate) struct Service {
     pub(crate) socket: ControlSocket,
     pub(crate) about: About,
@@ -237,7 +237,7 @@ impl State {
         }
     }
 
-    /// Reads and writes what is possible. `false` closes the connection.
+    /// Reads and writes as far as possible. `false` closes the connection.
     fn serve(&mut self, index: usize, now: Instant) -> bool {
         let client = &mut self.clients[index];
         if client.reads() && !client.read(now) {
@@ -347,7 +347,7 @@ impl Client {
         self.closing = true;
     }
 
-    /// `false` when nobody reads at the other end.
+    /// `false` when the other end is closed.
     fn write(&mut self) -> bool {
         while !self.output.is_empty() {
             let (bytes, _) = self.output.as_slices();
@@ -398,7 +398,7 @@ fn order(
     Order { issuer, text, command, answer: Box::new(answer) }
 }
 
-/// Says on standard error what became of SIGHUP, unless nobody reads there.
+/// Reports the result of SIGHUP on standard error, if that has a reader.
 fn report(reply: &Reply) {
     let text = match reply {
         Reply::Error(fault) => format!("SIGHUP: nothing has changed: {}\nhint: {}", fault.message, fault.hint),

@@ -75,7 +75,7 @@ impl Request {
 /// Reads a line of a client.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the line.
 pub(crate) fn parse(line: &[u8]) -> Result<Request, Fault> {
     let wrong = |message: String, hint: &str| Fault { code: "wrong-request".into(), message, hint: hint.into() };
     let format = "see docs/control.md for the form of requests";
@@ -246,7 +246,7 @@ pub(crate) struct Event {
     pub(crate) job: Option<u64>,
 }
 
-/// What a run says of itself in each status.
+/// The facts about a run in each status.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
     pub(crate) run: String,

@@ -159,7 +159,7 @@ fn connect(path: &std::path::Path) -> UnixStream {
     stream
 }
 
-/// What the run sends until it closes the connection.
+/// The output of the run until it closes the connection.
 fn until_closed(mut stream: &UnixStream) -> String {
     let mut text = Vec::new();
     let mut buffer = [0; 4096];
@@ -176,7 +176,7 @@ fn until_closed(mut stream: &UnixStream) -> String {
 }
 
 #[test]
-fn nobody_waits_for_a_client_that_misbehaves() {
+fn a_client_that_misbehaves_delays_no_other() {
     on_cpus(|| {
         let room = Room::with(LOAD);
         let running = under_way(&room, &["--json"]);
@@ -194,7 +194,7 @@ fn nobody_waits_for_a_client_that_misbehaves() {
         let _ = (&long).write_all(&vec![b'x'; 1 << 20]);
         let deaf = connect(&path);
         deaf.set_nonblocking(true).expect("a socket");
-        // Statuses that nobody reads, more than the kernel buffers.
+        // Statuses without a reader, more than the kernel buffers.
         let line = b"{\"takt_control\":1,\"command\":\"status\"}\n".repeat(1500);
         let _ = (&deaf).write(&line);
         let watcher = connect(&path);
@@ -317,7 +317,7 @@ fn without_a_terminal_sighup_reads_the_file_again() {
         fs::write(room.path("w.yaml"), "nonsense").expect("a file");
         running.signal(Signal::HUP);
         until("it is refused", || running.stderr().contains("nothing has changed"));
-        assert!(status(&room).is_some(), "the run goes on");
+        assert!(status(&room).is_some(), "the run continues");
         running.signal(Signal::TERM);
         running.wait().expect(0);
         // Without a socket there is no reload.

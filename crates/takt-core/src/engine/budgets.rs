@@ -21,7 +21,7 @@ impl State {
             return;
         }
         run.account(now);
-        // Without a budget nobody measures the rest of the job.
+        // Without a budget the rest of the job is not measured.
         run.metered = false;
         let granted = run.budget.take().is_some();
         let job = run.job;

@@ -78,7 +78,7 @@ fn spec(name: &str) -> PolicySpec {
 
 fn command(draw: &mut Draw, system: &System, names: &[String], domains: &[String]) -> Command {
     let task = match draw.up_to(12) {
-        0 => "nobody".to_owned(),
+        0 => "unknown".to_owned(),
         _ => names[draw.up_to(names.len() as u64 - 1) as usize].clone(),
     };
     let span = |draw: &mut Draw| (draw.up_to(1) == 0).then(|| Span::from_us(500 + draw.up_to(30_000) as i64));
@@ -188,7 +188,7 @@ fn run(seed: u64, faults: bool) -> Option<Case> {
     Some(Case { text, system, programs, ran, answers, commands, length })
 }
 
-/// What a command made of the inputs of a step: nothing else in these runs makes such.
+/// Whether the input comes from a command: these runs have no other source of such inputs.
 fn is_change(input: &Input) -> bool {
     matches!(
         input,
@@ -253,7 +253,7 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
         // One that was refused has left no input, and one that was made has.
         assert_eq!(changes.iter().map(|(at, _)| *at).collect::<BTreeSet<_>>(), instants, "{again}\n{text}");
         switched += changes.iter().filter(|(_, input)| matches!(input, Input::Switch { .. })).count();
-        // A replay of what was recorded.
+        // A replay of the recorded steps.
         let mut replayed = Records::default();
         let mut other = engine(system.clone());
         other.add_alternatives(offered(&system));
@@ -268,7 +268,7 @@ fn a_changed_run_is_the_simulation_with_the_same_changes() {
         let mut records = Records::default();
         let scenario = Scenario { changes: changes.clone(), ..Scenario::default() };
         takt_sim::simulate(&mut other, &scenario, length, &mut records, |_| {});
-        // A run whose tasks have all left ends before its time, and a simulation goes on.
+        // A run whose tasks have all left ends before its time, and a simulation continues.
         let end = ran.outcome.end;
         if end < Time::ZERO + length {
             let until = records.0.partition_point(|record| record.at <= end);
