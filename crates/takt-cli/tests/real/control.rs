@@ -106,6 +106,53 @@ fn commands_change_a_run_and_its_record_replays() {
     });
 }
 
+/// Random commands over real processes: the replay of the record is the run, and only accepted commands are recorded. `cargo xtask campaign
+/// --only soak` tries 50 sequences.
+#[test]
+fn random_commands_replay() {
+    let sequences: u64 = std::env::var("TAKT_SEQUENCES").ok().map_or(3, |text| text.parse().expect("a number"));
+    on_cpus(|| {
+        let seed = takt_testing::seed();
+        for sequence in 0..sequences {
+            let mut drawn = 0;
+            let mut draw = |most: u64| {
+                drawn += 1;
+                takt_core::rng::draw_up_to(most, seed, sequence, drawn)
+            };
+            let again = || format!("TAKT_SEED={seed}, sequence {sequence}");
+            let room = Room::with(LOAD);
+            let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl"]);
+            let mut made = 0;
+            for _ in 0..10 {
+                let task = ["left", "right", "event", "nothing"][draw(3) as usize];
+                let term = ["period", "deadline", "runtime"][draw(2) as usize];
+                let terms = format!("{task}.{term}={}ms", 1 + draw(60));
+                let policy = ["edf", "fifo", "llf", "rr", "np-edf", "cbs", "dasa", "windows"][draw(7) as usize];
+                let command: &[&str] = match draw(5) {
+                    0 | 1 => &["set", &terms],
+                    2 => &["policy", policy],
+                    3 => &["trigger", task],
+                    4 => &["add", task],
+                    // The run would end if all left.
+                    _ => &["remove", "right"],
+                };
+                let done = ctl(&room, command);
+                assert!([0, 1, 2].contains(&done.code()), "{command:?}: {}; {}", done.stderr, again());
+                made += usize::from(done.stdout.starts_with("changed"));
+            }
+            ctl(&room, &["stop"]).expect(0);
+            running.wait().expect(0);
+            assert_eq!(room.text("w.steps").matches("{\"change\":").count(), made, "{}", again());
+            room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl"]).expect(0);
+            let [ran, replayed] = ["w.jsonl", "r.jsonl"].map(|name| room.trace(name).records);
+            let records = |records: Vec<takt_trace::Stamped>| {
+                records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>()
+            };
+            assert!(records(ran) == records(replayed), "{}", again());
+        }
+    });
+}
+
 #[test]
 fn wrong_commands_say_what_was_meant_and_change_nothing() {
     on_cpus(|| {
