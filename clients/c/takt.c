@@ -32,27 +32,42 @@ struct page {
 	uint64_t job;
 	int64_t release, deadline;
 	uint64_t aborted;
+	uint32_t thread;
 };
 
 /* A wrong layout is an array of negative size. */
 typedef char layout_is_right[offsetof(struct page, answered) == 24 && offsetof(struct page, results) == 72 &&
-				     offsetof(struct page, aborted) == 160
+				     offsetof(struct page, aborted) == 160 && offsetof(struct page, thread) == 168
 				 ? 1
 				 : -1];
 
 enum kind { NEXT = 1, YIELD, LOCK, UNLOCK, SET_PERIOD, SET_DEADLINE, SET_RUNTIME, SET_SHARE, STATISTICS, BEGIN, END };
 enum status { DONE, REFUSED, ABORTED, INVALID };
 
-static struct page *page;
-static int bell = -1;
-static int initialising;
-static struct takt_job present;
+/* A task's connection to its scheduler. */
+struct connection {
+	struct page *page;
+	int bell, initialising;
+	struct takt_job present;
+	/* State of the job loop, read by the signal handler. */
+	sigjmp_buf head;
+	volatile sig_atomic_t armed, in_call;
+	int looping, segment, loop_result;
+	pid_t owner;
+};
 
-/* State of the job loop, read by the signal handler. */
-static sigjmp_buf head;
-static volatile sig_atomic_t armed, in_call;
-static int looping, segment, loop_result;
-static pid_t owner;
+/* That of the program, which belongs to all threads that have not attached as a task of their own. */
+static struct connection program = { .bell = -1 };
+
+/* The model lets a signal handler read them: no access allocates memory. */
+#define OF_THREAD static __thread __attribute__((tls_model("initial-exec")))
+OF_THREAD struct connection own;
+OF_THREAD int attached;
+
+static struct connection *me(void)
+{
+	return attached ? &own : &program;
+}
 
 const char *takt_strerror(int result)
 {
@@ -64,7 +79,8 @@ const char *takt_strerror(int result)
 	case TAKT_EREFUSED: return "the scheduler refuses the request";
 	case TAKT_EABORTED: return "the job was aborted";
 	case TAKT_EINVAL: return "an argument is out of range";
-	case TAKT_ENAME: return "the workload has no resource of this name";
+	case TAKT_ENAME: return "the workload has no resource or thread of this name";
+	case TAKT_ETHREAD: return "another thread is this task, or this thread another task";
 	default: return result >= 0 ? "success" : "unknown result";
 	}
 }
@@ -109,62 +125,132 @@ static int tolerate(int signal)
 
 static void read_job(void)
 {
-	present.number = __atomic_load_n(&page->job, __ATOMIC_RELAXED);
-	present.release = __atomic_load_n(&page->release, __ATOMIC_RELAXED);
-	present.deadline = __atomic_load_n(&page->deadline, __ATOMIC_RELAXED);
+	me()->present.number = __atomic_load_n(&me()->page->job, __ATOMIC_RELAXED);
+	me()->present.release = __atomic_load_n(&me()->page->release, __ATOMIC_RELAXED);
+	me()->present.deadline = __atomic_load_n(&me()->page->deadline, __ATOMIC_RELAXED);
+}
+
+/* Maps the page of a task and checks its versions. */
+static int map(int file, struct page **mapped)
+{
+	struct stat stat;
+	struct page *page;
+	int result = TAKT_OK;
+
+	if (fstat(file, &stat) < 0 || stat.st_size < PAGE_SIZE_BYTES)
+		return TAKT_EMALFORMED;
+	page = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (page == MAP_FAILED)
+		return TAKT_EMALFORMED;
+	if (memcmp(page->magic, MAGIC, 4) != 0)
+		result = TAKT_EMALFORMED;
+	else if (TAKT_VERSION < page->oldest || TAKT_VERSION > page->version)
+		result = TAKT_EVERSION;
+	else if (tolerate((int)page->abort_signal) < 0)
+		result = TAKT_ESYSTEM;
+	if (result != TAKT_OK)
+		munmap(page, PAGE_SIZE_BYTES);
+	*mapped = page;
+	return result;
+}
+
+/* The program speaks from now on. */
+static void connect_to(struct page *page, int bell, int initialising)
+{
+	me()->page = page;
+	me()->bell = bell;
+	me()->initialising = initialising;
+	me()->owner = (pid_t)syscall(SYS_gettid);
+	read_job();
+	__atomic_store_n(&page->client, TAKT_VERSION, __ATOMIC_RELEASE);
 }
 
 int takt_attach(void)
 {
 	const char *text = getenv("TAKT_CLIENT");
-	struct stat stat;
-	struct page *mapped;
-	int file, init;
-	uint32_t oldest, newest;
+	struct page *page;
+	int file, bell, init, result;
 
-	if (page)
+	if (me()->page)
 		return TAKT_OK;
 	if (!text)
 		return TAKT_ENOTTAKT;
 	file = number(&text, ',');
 	bell = file < 0 ? -1 : number(&text, ',');
 	init = bell < 0 ? -1 : number(&text, '\0');
-	if (init != 0 && init != 1)
+	if ((init != 0 && init != 1) || fcntl(bell, F_SETFD, FD_CLOEXEC) < 0)
 		return TAKT_EMALFORMED;
-	if (fstat(file, &stat) < 0 || stat.st_size < PAGE_SIZE_BYTES || fcntl(bell, F_SETFD, FD_CLOEXEC) < 0)
+	result = map(file, &page);
+	if (result != TAKT_OK)
+		return result;
+	close(file);
+	connect_to(page, bell, init);
+	return TAKT_OK;
+}
+
+/* The descriptors of a thread task: a line PAGE,BELL,NAME of TAKT_THREADS. */
+static int find(const char *name, int *file, int *bell)
+{
+	const char *text = getenv("TAKT_THREADS");
+	size_t length = strlen(name);
+
+	if (!text)
+		return getenv("TAKT_CLIENT") ? TAKT_ENAME : TAKT_ENOTTAKT;
+	while (*text) {
+		size_t end;
+
+		*file = number(&text, ',');
+		*bell = *file < 0 ? -1 : number(&text, ',');
+		if (*bell < 0)
+			return TAKT_EMALFORMED;
+		end = strcspn(text, "\n");
+		if (end == length && memcmp(text, name, length) == 0)
+			return TAKT_OK;
+		text += end + (text[end] == '\n');
+	}
+	return TAKT_ENAME;
+}
+
+int takt_attach_thread(const char *name)
+{
+	uint32_t self = (uint32_t)syscall(SYS_gettid), other = 0;
+	struct page *page;
+	int file, bell, result = find(name, &file, &bell);
+
+	if (result != TAKT_OK)
+		return result;
+	if ((pid_t)self == getpid())
+		return TAKT_ETHREAD;
+	/* The page stays open, since another thread may attach at the same time. */
+	if (fcntl(file, F_SETFD, FD_CLOEXEC) < 0 || fcntl(bell, F_SETFD, FD_CLOEXEC) < 0)
 		return TAKT_EMALFORMED;
-	mapped = mmap(NULL, PAGE_SIZE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	if (mapped == MAP_FAILED)
-		return TAKT_EMALFORMED;
-	oldest = mapped->oldest;
-	newest = mapped->version;
-	if (memcmp(mapped->magic, MAGIC, 4) != 0 || TAKT_VERSION < oldest || TAKT_VERSION > newest) {
-		int result = memcmp(mapped->magic, MAGIC, 4) != 0 ? TAKT_EMALFORMED : TAKT_EVERSION;
-		munmap(mapped, PAGE_SIZE_BYTES);
+	result = map(file, &page);
+	if (result != TAKT_OK)
+		return result;
+	if (attached)
+		result = page->thread == self ? TAKT_OK : TAKT_ETHREAD;
+	else if (!__atomic_compare_exchange_n(&page->thread, &other, self, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		result = TAKT_ETHREAD;
+	if (result != TAKT_OK || attached) {
+		munmap(page, PAGE_SIZE_BYTES);
 		return result;
 	}
-	if (tolerate((int)mapped->abort_signal) < 0)
-		return TAKT_ESYSTEM;
-	close(file);
-	initialising = init;
-	owner = (pid_t)syscall(SYS_gettid);
-	page = mapped;
-	read_job();
-	__atomic_store_n(&page->client, TAKT_VERSION, __ATOMIC_RELEASE);
+	attached = 1;
+	connect_to(page, bell, 1);
 	return TAKT_OK;
 }
 
 int takt_aborted(void)
 {
-	return page && __atomic_load_n(&page->aborted, __ATOMIC_ACQUIRE) == present.number + 1;
+	return me()->page && __atomic_load_n(&me()->page->aborted, __ATOMIC_ACQUIRE) == me()->present.number + 1;
 }
 
 /* Leaves the body of the job loop if its job was aborted. */
 static void leave_if_aborted(void)
 {
-	if (armed && !in_call && takt_aborted()) {
-		armed = 0;
-		siglongjmp(head, 1);
+	if (me()->armed && !me()->in_call && takt_aborted()) {
+		me()->armed = 0;
+		siglongjmp(me()->head, 1);
 	}
 }
 
@@ -175,26 +261,26 @@ static int ask(enum kind kind, int64_t first, int64_t second, int64_t third)
 	uint32_t asked, seen;
 	int result = TAKT_ESYSTEM, status;
 
-	in_call = 1;
-	page->kind = kind;
-	page->at = present.number;
-	page->arguments[0] = first;
-	page->arguments[1] = second;
-	page->arguments[2] = third;
-	asked = page->asked + 1;
-	__atomic_store_n(&page->asked, asked, __ATOMIC_RELEASE);
-	while (write(bell, &one, sizeof one) < 0)
+	me()->in_call = 1;
+	me()->page->kind = kind;
+	me()->page->at = me()->present.number;
+	me()->page->arguments[0] = first;
+	me()->page->arguments[1] = second;
+	me()->page->arguments[2] = third;
+	asked = me()->page->asked + 1;
+	__atomic_store_n(&me()->page->asked, asked, __ATOMIC_RELEASE);
+	while (write(me()->bell, &one, sizeof one) < 0)
 		if (errno != EINTR)
 			goto out;
-	while ((seen = __atomic_load_n(&page->answered, __ATOMIC_ACQUIRE)) != asked)
-		if (syscall(SYS_futex, &page->answered, FUTEX_WAIT, seen, NULL, NULL, 0) < 0 && errno != EAGAIN && errno != EINTR)
+	while ((seen = __atomic_load_n(&me()->page->answered, __ATOMIC_ACQUIRE)) != asked)
+		if (syscall(SYS_futex, &me()->page->answered, FUTEX_WAIT, seen, NULL, NULL, 0) < 0 && errno != EAGAIN && errno != EINTR)
 			goto out;
-	status = __atomic_load_n(&page->status, __ATOMIC_RELAXED);
+	status = __atomic_load_n(&me()->page->status, __ATOMIC_RELAXED);
 	result = status == DONE ? TAKT_OK : status == REFUSED ? TAKT_EREFUSED : status == ABORTED ? TAKT_EABORTED : TAKT_EINVAL;
 	if ((kind == NEXT || kind == BEGIN) && result == TAKT_OK)
 		read_job();
 out:
-	in_call = 0;
+	me()->in_call = 0;
 	return result;
 }
 
@@ -204,7 +290,7 @@ static int ask_in_job(enum kind kind, int64_t first, int64_t second)
 	int result = takt_attach();
 
 	if (result == TAKT_OK)
-		result = initialising ? TAKT_EREFUSED : ask(kind, first, second, 0);
+		result = me()->initialising ? TAKT_EREFUSED : ask(kind, first, second, 0);
 	leave_if_aborted();
 	return result;
 }
@@ -214,7 +300,7 @@ int takt_job(struct takt_job *job)
 	int result = takt_attach();
 
 	if (result == TAKT_OK && job)
-		*job = present;
+		*job = me()->present;
 	return result;
 }
 
@@ -222,9 +308,9 @@ int takt_ready(struct takt_job *job)
 {
 	int result = takt_attach();
 
-	if (result == TAKT_OK && initialising) {
+	if (result == TAKT_OK && me()->initialising) {
 		result = ask(NEXT, 0, 0, 0);
-		initialising = result != TAKT_OK;
+		me()->initialising = result != TAKT_OK;
 	}
 	return result == TAKT_OK ? takt_job(job) : result;
 }
@@ -233,9 +319,9 @@ int takt_next_job(struct takt_job *job)
 {
 	int result = takt_attach();
 
-	if (result == TAKT_OK && initialising)
+	if (result == TAKT_OK && me()->initialising)
 		return takt_ready(job);
-	armed = 0;
+	me()->armed = 0;
 	if (result == TAKT_OK)
 		result = ask(NEXT, 0, 0, 0);
 	return result == TAKT_OK ? takt_job(job) : result;
@@ -246,9 +332,9 @@ int takt_begin(const struct takt_segment *terms, struct takt_job *job)
 	static const struct takt_segment declared = { 0, 0, TAKT_DECLARED };
 	int result = takt_attach();
 
-	if (result == TAKT_OK && initialising)
+	if (result == TAKT_OK && me()->initialising)
 		result = takt_ready(NULL);
-	armed = 0;
+	me()->armed = 0;
 	if (!terms)
 		terms = &declared;
 	if (result == TAKT_OK)
@@ -260,9 +346,9 @@ int takt_end(void)
 {
 	int result = takt_attach();
 
-	armed = 0;
+	me()->armed = 0;
 	if (result == TAKT_OK)
-		result = initialising ? TAKT_EREFUSED : ask(END, 0, 0, 0);
+		result = me()->initialising ? TAKT_EREFUSED : ask(END, 0, 0, 0);
 	return result;
 }
 
@@ -324,9 +410,9 @@ int takt_statistics(struct takt_statistics *statistics)
 	int result = takt_attach();
 
 	if (result == TAKT_OK)
-		result = initialising ? TAKT_EREFUSED : ask(STATISTICS, 0, 0, 0);
+		result = me()->initialising ? TAKT_EREFUSED : ask(STATISTICS, 0, 0, 0);
 	if (result == TAKT_OK) {
-		const int64_t *r = page->results;
+		const int64_t *r = me()->page->results;
 		*statistics = (struct takt_statistics){ r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7] };
 	}
 	leave_if_aborted();
@@ -339,8 +425,8 @@ static void on_abort(int signal)
 	pid_t self = (pid_t)syscall(SYS_gettid);
 
 	/* Only the thread of the loop may jump to its head. */
-	if (self != owner)
-		syscall(SYS_tgkill, getpid(), owner, signal);
+	if (self != me()->owner)
+		syscall(SYS_tgkill, getpid(), me()->owner, signal);
 	else
 		leave_if_aborted();
 	errno = error;
@@ -351,68 +437,68 @@ static int install(void)
 {
 	struct sigaction action;
 
-	if (page->abort_signal == 0)
+	if (me()->page->abort_signal == 0)
 		return 0;
 	memset(&action, 0, sizeof action);
 	action.sa_handler = on_abort;
 	action.sa_flags = SA_RESTART | SA_NODEFER;
-	return sigaction((int)page->abort_signal, &action, NULL);
+	return sigaction((int)me()->page->abort_signal, &action, NULL);
 }
 
 int takt_loop_next(struct takt_job *job)
 {
-	armed = 0;
-	if (looping) {
-		loop_result = takt_next_job(job);
+	me()->armed = 0;
+	if (me()->looping) {
+		me()->loop_result = takt_next_job(job);
 	} else {
-		loop_result = takt_attach();
-		if (loop_result == TAKT_OK) {
-			owner = (pid_t)syscall(SYS_gettid);
-			loop_result = install() < 0 ? TAKT_ESYSTEM : takt_ready(job);
+		me()->loop_result = takt_attach();
+		if (me()->loop_result == TAKT_OK) {
+			me()->owner = (pid_t)syscall(SYS_gettid);
+			me()->loop_result = install() < 0 ? TAKT_ESYSTEM : takt_ready(job);
 		}
 	}
-	looping = loop_result == TAKT_OK;
-	return loop_result;
+	me()->looping = me()->loop_result == TAKT_OK;
+	return me()->loop_result;
 }
 
 int takt_segment_next(const struct takt_segment *terms, struct takt_job *job)
 {
-	if (segment) {
-		segment = 0;
-		loop_result = takt_end();
+	if (me()->segment) {
+		me()->segment = 0;
+		me()->loop_result = takt_end();
 		return 0;
 	}
-	loop_result = takt_attach();
-	if (loop_result == TAKT_OK) {
-		owner = (pid_t)syscall(SYS_gettid);
-		loop_result = install() < 0 ? TAKT_ESYSTEM : takt_begin(terms, job);
+	me()->loop_result = takt_attach();
+	if (me()->loop_result == TAKT_OK) {
+		me()->owner = (pid_t)syscall(SYS_gettid);
+		me()->loop_result = install() < 0 ? TAKT_ESYSTEM : takt_begin(terms, job);
 	}
-	segment = loop_result == TAKT_OK;
-	return segment;
+	me()->segment = me()->loop_result == TAKT_OK;
+	return me()->segment;
 }
 
 sigjmp_buf *takt_loop_head(void)
 {
-	return &head;
+	return &me()->head;
 }
 
 int takt_loop_arm(void)
 {
-	armed = 1;
+	me()->armed = 1;
 	if (!takt_aborted())
 		return 0;
-	armed = 0;
+	me()->armed = 0;
 	return 1;
 }
 
 void takt_loop_aborted(void (*handler)(void))
 {
-	armed = 0;
+	me()->armed = 0;
 	if (handler)
 		handler();
 }
 
 int takt_loop_result(void)
 {
-	return loop_result;
+	return me()->loop_result;
 }

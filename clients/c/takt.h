@@ -1,6 +1,7 @@
 /* The client library of Takt: a scheduled program learns about its jobs and makes requests of its scheduler.
  *
- * A task is one thread, and the calls of this library belong to that thread. Each call attaches the program to its scheduler when
+ * A task is one thread, and the calls of this library belong to that thread. The first thread is the task of the program; others become tasks
+ * by takt_attach_thread. Each call attaches the program to its scheduler when
  * needed. Nothing here prints or ends the process. A program that `takt run` did not start receives TAKT_ENOTTAKT from every call.
  *
  * Times are nanoseconds. Instants are those of CLOCK_MONOTONIC. The protocol is in docs/protocol.md, "The job protocol".
@@ -19,7 +20,7 @@ extern "C" {
 #endif
 
 /* Version of the protocol that this library speaks. */
-#define TAKT_VERSION 1
+#define TAKT_VERSION 2
 
 /* A deadline that never comes, and a budget without an end. */
 #define TAKT_NEVER INT64_MAX
@@ -34,7 +35,8 @@ enum takt_result {
 	TAKT_EREFUSED = -5,   /* the policy does not admit the request, or the task has no job */
 	TAKT_EABORTED = -6,   /* the job was aborted before the request was granted */
 	TAKT_EINVAL = -7,     /* an argument is out of range */
-	TAKT_ENAME = -8       /* the workload has no resource of this name */
+	TAKT_ENAME = -8,      /* the workload has no resource or thread of this name */
+	TAKT_ETHREAD = -9     /* another thread is this task, or this thread another task */
 };
 
 /* A job of this task. */
@@ -70,6 +72,12 @@ const char *takt_strerror(int result);
 /* Attaches the program to its scheduler. Further calls have no effect.
  * Returns TAKT_OK, TAKT_ENOTTAKT, TAKT_EMALFORMED, TAKT_EVERSION or TAKT_ESYSTEM, as every other call may, too. */
 int takt_attach(void);
+
+/* Makes the calling thread the task `name`, which the workload declares with `thread_of`. All later calls of this thread are about that task;
+ * those of threads without a task are about the task of the program. To be called while the program initialises: the thread's takt_ready ends
+ * its own initialisation, and the schedule begins when all tasks of the program are ready. A second call with the same name has no effect.
+ * TAKT_ENAME: the program has no such thread. TAKT_ETHREAD: another thread is this task, or this thread another task. */
+int takt_attach_thread(const char *name);
 
 /* Reports the end of the initialisation (`init: yes`) and waits for the first job. Without an initialisation it returns at once, since the
  * first job has begun. `job` may be NULL, here and below. */

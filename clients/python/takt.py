@@ -1,7 +1,7 @@
 """The client library of Takt for Python: a wrapper of libtakt by ctypes.
 
 A scheduled program learns about its jobs and makes requests of its scheduler. Times are nanoseconds; instants are those of
-`time.monotonic_ns()`. A task is one thread, and the calls belong to that thread. `clients/c/takt.h` describes each call.
+`time.monotonic_ns()`. A task is one thread, and the calls belong to that thread (`attach_thread`). `clients/c/takt.h` describes each call.
 
     import takt
 
@@ -76,6 +76,7 @@ def _library():
         library.takt_set_share.argtypes = [ctypes.c_int32, ctypes.c_uint32]
         library.takt_begin.argtypes = [ctypes.POINTER(_Segment), ctypes.POINTER(_Job)]
         library.takt_resource.argtypes = [ctypes.c_char_p]
+        library.takt_attach_thread.argtypes = [ctypes.c_char_p]
         _loaded = library
     return _loaded
 
@@ -91,6 +92,11 @@ def _job(name):
     job = _Job()
     _call(name, ctypes.byref(job))
     return Job(job.number, job.release, job.deadline)
+
+
+def attach_thread(name):
+    """Makes the calling thread the task of this name (`thread_of`), while the program initialises."""
+    _call("takt_attach_thread", name.encode())
 
 
 def ready():

@@ -11,11 +11,11 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 /// The version of the page and its requests.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The oldest version of a client that this version serves.
 pub const OLDEST: u32 = 1;
 /// `TAKT` in memory on a little-endian machine.
@@ -24,6 +24,8 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"TAKT");
 pub const VARIABLE: &str = "TAKT_CLIENT";
 /// The environment variable that holds the names of the resources, separated by commas. A resource's number is its place in this list.
 pub const RESOURCES: &str = "TAKT_RESOURCES";
+/// The environment variable that holds `PAGE,BELL,NAME` for each task that is a thread of the program, one a line.
+pub const THREADS: &str = "TAKT_THREADS";
 /// Bytes of the shared memory.
 pub const SIZE: usize = 4096;
 /// A deadline that never comes, and a budget without an end.
@@ -67,9 +69,11 @@ pub struct Page {
     pub deadline: AtomicI64,
     /// One more than the number of the last job that was aborted while the program was at it. Written by the scheduler.
     pub aborted: AtomicU64,
+    /// For a task that is a thread of a program ([`THREADS`]): the number of that thread (`gettid`), 0 before it attaches. Written by the program.
+    pub thread: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Page>() == 168 && size_of::<Page>() <= SIZE);
+const _: () = assert!(size_of::<Page>() == 176 && size_of::<Page>() <= SIZE);
 
 /// The kinds of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,6 +125,15 @@ impl Kind {
     pub fn from_number(number: u32) -> Option<Kind> {
         Kind::ALL.get((number as usize).checked_sub(1)?).copied()
     }
+}
+
+/// The reason why a thread cannot attach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadError {
+    /// The thread of this number is attached.
+    Taken(u32),
+    /// As the error of [`Page::attach`].
+    Version(u32, u32),
 }
 
 /// The scheduler's answers.
@@ -230,6 +243,7 @@ impl Page {
             release: AtomicI64::new(0),
             deadline: AtomicI64::new(0),
             aborted: AtomicU64::new(0),
+            thread: AtomicU32::new(0),
         }
     }
 }
@@ -248,6 +262,7 @@ impl Page {
             word.store(0, Relaxed);
         }
         self.aborted.store(0, Relaxed);
+        self.thread.store(0, Relaxed);
         self.begin(Job { number: 0, release: 0, deadline: NEVER, load: 1_000_000 });
         self.abort_signal.store(abort_signal, Relaxed);
         self.version.store(VERSION, Relaxed);
@@ -318,6 +333,18 @@ impl Page {
         Ok(())
     }
 
+    /// Attaches the thread of this number (`gettid`) as the page's task, and speaks this version.
+    ///
+    /// # Errors
+    /// [`ThreadError`]. A thread that attaches twice succeeds.
+    pub fn attach_thread(&self, thread: u32) -> Result<(), ThreadError> {
+        // The claim comes first, so that of two threads one is the task.
+        match self.thread.compare_exchange(0, thread, AcqRel, Acquire) {
+            Err(other) if other != thread => Err(ThreadError::Taken(other)),
+            _ => self.attach().map_err(|(oldest, newest)| ThreadError::Version(oldest, newest)),
+        }
+    }
+
     /// Writes a request and returns its number. The caller then rings the bell.
     pub fn ask(&self, kind: Kind, at: u64, arguments: [i64; 3]) -> u32 {
         self.kind.store(kind as u32, Relaxed);
@@ -368,7 +395,7 @@ mod tests {
     use core::mem::offset_of;
 
     #[test]
-    fn the_offsets_are_those_of_version_1() {
+    fn the_offsets_are_those_of_version_2() {
         let offsets = [
             offset_of!(Page, magic),
             offset_of!(Page, client),
@@ -379,8 +406,9 @@ mod tests {
             offset_of!(Page, results),
             offset_of!(Page, job),
             offset_of!(Page, aborted),
+            offset_of!(Page, thread),
         ];
-        assert_eq!((VERSION, offsets), (1, [0, 16, 24, 32, 40, 64, 72, 136, 160]));
+        assert_eq!((VERSION, offsets), (2, [0, 16, 24, 32, 40, 64, 72, 136, 160, 168]));
     }
 
     #[test]
@@ -412,6 +440,17 @@ mod tests {
         page.version.store(VERSION + 2, Relaxed);
         assert_eq!(page.attach(), Err((VERSION + 1, VERSION + 2)));
         assert!(!page.is_attached());
+    }
+
+    #[test]
+    fn one_thread_attaches_as_a_task() {
+        let page = Page::new();
+        assert_eq!(page.attach_thread(7), Err(ThreadError::Version(0, 0)));
+        page.reset(0);
+        assert_eq!(page.attach_thread(8), Ok(()));
+        assert_eq!(page.attach_thread(8), Ok(()));
+        assert_eq!(page.attach_thread(9), Err(ThreadError::Taken(8)));
+        assert!(page.is_attached());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use takt_analysis::priorities::{self, Rule};
 use takt_core::cpus::{CpuSet, MAX_CPUS};
 use takt_core::engine::Engine;
-use takt_core::model::{Invalid, Late, Placement, PolicySpec, Scope, System};
+use takt_core::model::{Invalid, Late, Placement, PolicySpec, Scope, System, TaskId};
 use takt_core::time::Span;
 use takt_workload::{AssignedPriorities, Code, Diagnostic, Driver, Options, Severity, Source, Workload};
 
@@ -166,6 +166,17 @@ pub(crate) fn duration(text: &str) -> Result<Span, String> {
         Ok(span) if span <= Span::ZERO => above_zero(),
         read => read,
     }
+}
+
+/// Refuses a workload with tasks that the kernel schedules: `missing` says what the command lacks for them, `instead` names another command.
+///
+/// # Errors
+/// The first of these tasks.
+pub(crate) fn without_kernel(workload: &Workload, missing: &str, instead: &str) -> Result<(), Failure> {
+    let Some(index) = workload.tasks.iter().position(|task| task.class.is_some()) else { return Ok(()) };
+    let message = format!("the kernel schedules task `{}` (`class`), and {missing}", workload.tasks[index].name);
+    let hint = format!("use `{instead}`, or remove `class`, so that the policy schedules the task");
+    Err(Failure::at(Code::NotApplicable, workload, Some(TaskId(index as u32)), message, &hint))
 }
 
 impl Input {

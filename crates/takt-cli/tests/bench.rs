@@ -176,6 +176,46 @@ mod real {
         });
     }
 
+    /// Runs it again where the processes had too little of their CPUs for a verdict, or the host of a virtual machine took some.
+    #[test]
+    fn overload_accrues_as_simulated_and_more_than_edf() {
+        const ATTEMPTS: usize = 5;
+        on_cpus(|| {
+            for attempt in 1..=ATTEMPTS {
+                let Some(json) = bench(&["overload"]) else { return };
+                for set in json["results"]["sets"].as_array().unwrap() {
+                    for policy in set["policies"].as_array().unwrap() {
+                        let round = &policy["rounds"][0];
+                        let jobs = |driver: &str, key: &str| round[driver][key].as_i64().unwrap();
+                        // 2 s of the periods of the set, whatever schedules it.
+                        assert_eq!(jobs("real", "released"), jobs("simulated", "released"), "{policy}");
+                        for driver in ["real", "simulated"] {
+                            // At 130 % something is shed, and what is late is aborted.
+                            assert!(jobs(driver, "missed") > 0 && jobs(driver, "aborted") > 0, "{policy}");
+                            assert!(
+                                jobs(driver, "met") + jobs(driver, "missed") <= jobs(driver, "released"),
+                                "{policy}"
+                            );
+                        }
+                        assert!(round["used_ns"].as_i64().unwrap() > 0, "{policy}");
+                    }
+                    let simulated = |n: usize| set["policies"][n]["rounds"][0]["simulated"]["accrued"].as_i64();
+                    assert!(simulated(0) > simulated(1), "{set}");
+                }
+                let limits = json["limits"].as_array().unwrap();
+                assert_eq!(limits.len(), 2 * json["results"]["sets"].as_array().unwrap().len());
+                if limits.iter().all(|limit| limit["holds"] == true) {
+                    return;
+                }
+                let stolen = json["machine"]["stolen_ns"].as_i64().unwrap();
+                let disturbed = stolen > 50_000_000 || limits.iter().any(|limit| limit["holds"].is_null());
+                let why = format!("attempt {attempt}: {stolen} ns of steal: {limits:?}\n{}", json["results"]);
+                assert!(disturbed && attempt < ATTEMPTS, "{why}");
+                eprintln!("{why}");
+            }
+        });
+    }
+
     #[test]
     fn deadline_sees_the_kernel_throttle() {
         on_cpus(|| {

@@ -28,7 +28,7 @@ mod sys;
 use std::os::fd::RawFd;
 use sys::Mapping;
 pub use takt_abi::{Job, NEVER, Statistics};
-use takt_abi::{Kind, Status};
+use takt_abi::{Kind, Status, ThreadError};
 
 /// Why a request was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +62,12 @@ pub enum Error {
     /// The workload has no resource of this name.
     #[error("the workload has no resource `{0}`")]
     NoSuchResource(String),
+    /// The program has no thread of this name.
+    #[error("the workload has no thread `{0}` of this program")]
+    NoSuchThread(String),
+    /// The thread of this number (`gettid`) is that task, or the calling thread is the first one of the program.
+    #[error("thread {0} is a task already")]
+    Taken(u32),
     /// The operating system's answer.
     #[error("{0}")]
     System(#[from] std::io::Error),
@@ -139,6 +145,35 @@ impl Client {
         sys::tolerate(page.abort_signal.load(std::sync::atomic::Ordering::Relaxed))?;
         let job = page.present();
         Ok(Client { page, bell, initialising, job })
+    }
+
+    /// Makes the calling thread the task of this name, which the workload declares with `thread_of`. To be called while the program initialises, once
+    /// for each such thread. [`Client::ready`] then ends the thread's own initialisation. The client stays in this thread.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchThread`], [`Error::Taken`], or those of [`Client::attach`].
+    pub fn attach_thread(name: &str) -> Result<Client, Error> {
+        let lines = std::env::var(takt_abi::THREADS);
+        let lines = lines.or_else(|_| std::env::var(takt_abi::VARIABLE).map(|_| String::new()));
+        let lines = lines.map_err(|_| Error::NotScheduled)?;
+        let found = find(&lines, name).map_err(|()| Error::Malformed)?;
+        let (file, bell) = found.ok_or_else(|| Error::NoSuchThread(name.to_owned()))?;
+        let thread = sys::thread();
+        if thread == std::process::id() {
+            return Err(Error::Taken(thread));
+        }
+        // The page stays open, since another thread may attach at the same time.
+        sys::close_on_exec(file)?;
+        sys::close_on_exec(bell)?;
+        let page = Mapping::open(file).map_err(|_| Error::Malformed)?;
+        page.attach_thread(thread).map_err(|error| match error {
+            ThreadError::Taken(other) => Error::Taken(other),
+            ThreadError::Version(_, 0) => Error::Malformed,
+            ThreadError::Version(oldest, newest) => Error::Version { oldest, newest },
+        })?;
+        sys::tolerate(page.abort_signal.load(std::sync::atomic::Ordering::Relaxed))?;
+        let job = page.present();
+        Ok(Client { page, bell, initialising: true, job })
     }
 
     /// Whether [`Client::ready`] is still expected (`init: yes`).
@@ -343,6 +378,19 @@ impl Client {
     }
 }
 
+/// The descriptors of a thread, from lines of `PAGE,BELL,NAME`.
+fn find(lines: &str, name: &str) -> Result<Option<(RawFd, RawFd)>, ()> {
+    for line in lines.lines() {
+        let mut fields = line.splitn(3, ',');
+        let mut number = || fields.next()?.parse::<RawFd>().ok().filter(|number| *number >= 0);
+        let (Some(page), Some(bell), Some(of)) = (number(), number(), fields.next()) else { return Err(()) };
+        if of == name {
+            return Ok(Some((page, bell)));
+        }
+    }
+    Ok(None)
+}
+
 /// Reads `PAGE,BELL,INIT`.
 fn parse(value: &str) -> Option<(RawFd, RawFd, bool)> {
     let mut fields = value.split(',');
@@ -361,6 +409,15 @@ mod tests {
         for bad in ["", "7,6", "7,6,2", "7,6,0,", "-1,6,0", "a,6,0", "7, 6,0"] {
             assert_eq!(parse(bad), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn threads_are_found_by_their_names() {
+        let lines = "7,8,a\n9,10,b, c";
+        assert_eq!(find(lines, "a"), Ok(Some((7, 8))));
+        assert_eq!(find(lines, "b, c"), Ok(Some((9, 10))));
+        assert_eq!((find(lines, "c"), find("", "a")), (Ok(None), Ok(None)));
+        assert_eq!(find("7,8\n9,10,a", "a"), Err(()));
     }
 
     #[test]

@@ -18,6 +18,14 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     /// Maps the page and closes its descriptor, which belongs to this library.
     pub(crate) fn new(file: RawFd) -> io::Result<Mapping> {
+        let mapping = Mapping::open(file)?;
+        // SAFETY: the descriptor was handed over to this library.
+        unsafe { libc::close(file) };
+        Ok(mapping)
+    }
+
+    /// Maps the page.
+    pub(crate) fn open(file: RawFd) -> io::Result<Mapping> {
         // SAFETY: the kernel fills in a live structure.
         let size = unsafe {
             let mut stat: libc::stat = std::mem::zeroed();
@@ -32,8 +40,6 @@ impl Mapping {
         let at =
             unsafe { libc::mmap(ptr::null_mut(), SIZE, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file, 0) };
         let at = NonNull::new(at).filter(|at| at.as_ptr() != libc::MAP_FAILED).ok_or_else(io::Error::last_os_error)?;
-        // SAFETY: the descriptor was handed over to this library.
-        unsafe { libc::close(file) };
         Ok(Mapping(at.cast()))
     }
 }
@@ -45,6 +51,12 @@ impl Deref for Mapping {
         // page of atomics, whatever another process writes meanwhile.
         unsafe { self.0.as_ref() }
     }
+}
+
+/// The number of the calling thread.
+pub(crate) fn thread() -> u32 {
+    // SAFETY: the system call has no arguments.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
 /// Rings the bell: the scheduler looks at the page.

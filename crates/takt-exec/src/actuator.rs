@@ -15,7 +15,7 @@ use takt_core::model::TaskId;
 use takt_core::record::JobId;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
-use takt_linux::{Group, PartitionHandle};
+use takt_linux::{Group, PartitionHandle, ThreadState};
 
 /// Stops, starts, moves, measures and signals processes for the scheduler. Each act is O(1) but for [`Actuator::assign`], which may
 /// cost O(threads of the partition).
@@ -60,6 +60,8 @@ pub(crate) trait Actuator {
     fn tell(&self, task: TaskId, statistics: Statistics);
     /// The source of a task's events has changed.
     fn hear_source(&self, task: TaskId);
+    /// Whether changes of the source of a task's events are not to be heard. If it has something to read when it is heard again, that is a change.
+    fn mute_source(&self, task: TaskId, muted: bool) -> io::Result<()>;
     /// The supervisor is to look at its requests now.
     fn wake_supervisor(&self);
 }
@@ -128,6 +130,16 @@ pub(crate) trait Processes {
     fn kill(&self, group: Group) -> io::Result<()>;
     /// Gives the processes of a group a scheduling class.
     fn set_class(&self, group: Group, class: Class);
+    /// Takes the thread that a program has named for one of its tasks into the group of that task, where it is stopped, and gives it a class.
+    fn adopt(&mut self, task: TaskId, program: Group, own: Group, class: Class) -> io::Result<()>;
+    /// The state of the thread of a group.
+    fn thread_state(&self, group: Group) -> ThreadState;
+    /// Lets the threads of a group end that were killed.
+    fn let_die(&self, group: Group) -> io::Result<()>;
+    /// The thread of a group has ended.
+    fn forget_thread(&self, group: Group);
+    /// CPU time of the thread of a group, also when it has ended.
+    fn thread_time(&self, group: Group) -> Option<Span>;
     /// The number of threads in a group; `None` when it cannot be read.
     fn threads(&self, group: Group) -> Option<usize>;
     /// Gives all threads of a group that are in the class FIFO this priority.

@@ -21,6 +21,19 @@ pub(crate) struct Found {
     pub(crate) cause: Cause,
 }
 
+impl Found {
+    /// The task and the cause as one number above zero.
+    pub(crate) fn about(self) -> u64 {
+        (u64::from(self.task.0) + 1) << 1 | self.cause as u64
+    }
+
+    /// From the number and the job.
+    pub(crate) fn of((about, job): (u64, JobId)) -> Found {
+        let task = TaskId((about >> 1).saturating_sub(1) as u32);
+        Found { task, job, cause: if about & 1 == Cause::Miss as u64 { Cause::Miss } else { Cause::Overrun } }
+    }
+}
+
 /// A task with a reaction.
 struct Watched {
     task: TaskId,

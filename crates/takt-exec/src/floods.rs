@@ -1,8 +1,13 @@
-//! Programs that flood the scheduler: rings of the bell without a request, requests that do not wait for the answer to the one before, and
+//! Floods: programs and sources of events that wake the scheduler thread all the time.
+//!
+//! A program floods it by rings of the bell without a request, requests that do not wait for the answer to the one before, and
 //! requests outside of segments, which no dispatch and no budget bounds.
 //!
 //! Each ring wakes the scheduler thread, which takes its CPU from the tasks there. So a program that exceeds [`crate::rings::BURST`] such
 //! rings within [`WINDOW`] is frozen for [`WINDOW`]. To the engine its job continues to run and consumes that time ([`crate::meter`]).
+//!
+//! A source that changes more often than [`crate::rings::BURST`] times within [`WINDOW`] is muted for [`WINDOW`]: the scheduler thread does not
+//! wake up for it, and its changes meanwhile are at most one event. Its task is not frozen, because others write to the source.
 //!
 //! As everything that the scheduler thread does, this neither allocates nor blocks.
 
@@ -11,7 +16,9 @@ use crate::life::Program;
 use crate::rings::WINDOW;
 use crate::scheduler::{Refused, Scheduler};
 use takt_abi::Request;
+use takt_core::engine::Input;
 use takt_core::model::TaskId;
+use takt_core::time::Time;
 
 impl<A: Actuator> Scheduler<A> {
     /// Whether a request follows a correct one: its program has waited for the answer, and is at a job.
@@ -41,6 +48,32 @@ impl<A: Actuator> Scheduler<A> {
             self.hold(task, now + WINDOW);
         }
         stopped
+    }
+
+    /// The source of a task's events has changed, which releases a job.
+    pub(crate) fn source_changed(&mut self, task: TaskId) {
+        self.setup.actuator.hear_source(task);
+        self.inputs.push(Input::Release { task });
+        let now = self.now();
+        let slot = &mut self.setup.slots[task.index()];
+        if slot.changes.add(now) && self.setup.actuator.mute_source(task, true).is_ok() {
+            slot.changes.floods += 1;
+            slot.muted_until = Some(now + WINDOW);
+            self.unmute = self.unmute.min(now + WINDOW);
+        }
+    }
+
+    /// Hears the sources again that were muted until `now`. Linux reports a source at once that is readable then. O(tasks).
+    pub(crate) fn unmute_sources(&mut self, now: Time) {
+        self.unmute = Time::MAX;
+        for (slot, task) in self.setup.slots.iter_mut().zip((0..).map(TaskId)) {
+            let Some(until) = slot.muted_until else { continue };
+            slot.muted_until = match until > now {
+                true => Some(until),
+                false => self.setup.actuator.mute_source(task, false).is_err().then_some(now + WINDOW),
+            };
+            self.unmute = self.unmute.min(slot.muted_until.unwrap_or(Time::MAX));
+        }
     }
 
     /// The program of a task that was frozen for a flood continues, unless the engine has stopped it meanwhile.

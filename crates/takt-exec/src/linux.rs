@@ -19,8 +19,8 @@ use takt_core::record::JobId;
 use takt_core::time::Span;
 use takt_linux::rt::{self, Class};
 use takt_linux::{
-    Group, JobEnds, Mechanism, Output, PartitionHandle, SharedPage, SpawnSpec, Tracepoints, Unavailable, disturbance,
-    protocol, timer,
+    Group, JobEnds, Mechanism, Output, PartitionHandle, SharedPage, SpawnSpec, ThreadState, Tracepoints, Unavailable,
+    disturbance, protocol, timer,
 };
 
 /// With more processes, the descriptor CONTINUE is fetched from each process when it is needed (`pidfd_getfd`). That requires the right to
@@ -48,6 +48,8 @@ pub(crate) struct Acts {
     pub(crate) mechanism: Arc<Mechanism>,
     pub(crate) pages: Pages,
     pub(crate) sources: Sources,
+    /// Where the sources are heard.
+    pub(crate) epoll: OwnedFd,
     pub(crate) ends: Ends,
     /// Readable when the supervisor is to look at its requests.
     pub(crate) wake: OwnedFd,
@@ -113,6 +115,10 @@ impl Actuator for Acts {
         if let Some(source) = &self.sources[task.index()] {
             source.heard();
         }
+    }
+    fn mute_source(&self, task: TaskId, muted: bool) -> io::Result<()> {
+        let data = completion_data(task, SOURCE);
+        self.sources[task.index()].as_ref().map_or(Ok(()), |source| source.mute(&self.epoll, data, muted))
     }
     fn wake_supervisor(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
@@ -313,6 +319,28 @@ impl Children {
             spec.set_env("TAKT_EVENT", &descriptor.as_raw_fd().to_string())?;
             spec.pass_fds.push((descriptor, descriptor.as_raw_fd()));
         }
+        spec.env.retain(|entry| !entry.to_bytes().starts_with(b"TAKT_THREADS="));
+        let threads: Vec<TaskId> = self.plan.threads_of(task).collect();
+        let mut channels = Vec::with_capacity(threads.len());
+        for thread in &threads {
+            let channel = protocol::Channel::new(true)?;
+            channel.register_completion(&self.epoll, completion_data(*thread, 0))?;
+            channels.push(channel);
+        }
+        let mut lines = Vec::with_capacity(threads.len());
+        for (thread, channel) in threads.iter().zip(&channels) {
+            let process = &self.plan.processes[thread.index()];
+            if let (Some(page), Some(file)) = (&self.pages[thread.index()], &self.page_files[thread.index()]) {
+                page.reset(process.abort_signal.map_or(0, |signal| signal.as_raw() as u32));
+                lines.push(format!("{},{},{}", file.as_raw_fd(), channel.completed_number(), process.name));
+                spec.pass_fds.push((file.as_fd(), file.as_raw_fd()));
+                spec.pass_fds.push(channel.pass_fds()[0]);
+            }
+        }
+        if !threads.is_empty() {
+            spec.set_env(takt_abi::THREADS, &lines.join("\n"))?;
+            self.mechanism.host(group)?;
+        }
         let spawned = self.mechanism.spawn(group, &spec)?;
         if of_kernel && let Err(refusal) = rt::set_class(spawned, class) {
             // It is frozen, and has run nothing.
@@ -325,7 +353,7 @@ impl Children {
             *self.ends[index].lock().map_err(|_| io::Error::other("the scheduler thread failed"))? = Some(ends);
         }
         if !self.replaceable[index] {
-            self.page_files[index] = None;
+            threads.into_iter().chain([task]).for_each(|task| self.page_files[task.index()] = None);
         }
         Ok(Ok(spawned))
     }
@@ -363,6 +391,33 @@ impl Processes for Children {
     }
     fn set_class(&self, group: Group, class: Class) {
         self.mechanism.set_class(group, class);
+    }
+    fn adopt(&mut self, task: TaskId, program: Group, own: Group, class: Class) -> io::Result<()> {
+        let page = self.pages[task.index()].as_ref();
+        let thread = page.map_or(0, |page| page.thread.load(std::sync::atomic::Ordering::Acquire));
+        let refused = |e: io::Error| match e.raw_os_error() {
+            Some(number) if number == rustix::io::Errno::SRCH.raw_os_error() => io::Error::other(format!(
+                "{thread} is no thread of the process that the command starts (begin the command with `exec`)"
+            )),
+            Some(number) if number == rustix::io::Errno::BUSY.raw_os_error() => {
+                io::Error::other(format!("thread {thread} is another task already"))
+            }
+            _ => e,
+        };
+        let number = i32::try_from(thread).unwrap_or(-1);
+        self.mechanism.adopt(program, own, number, class).map_err(refused)
+    }
+    fn thread_state(&self, group: Group) -> ThreadState {
+        self.mechanism.thread_state(group)
+    }
+    fn let_die(&self, group: Group) -> io::Result<()> {
+        self.mechanism.let_die(group)
+    }
+    fn forget_thread(&self, group: Group) {
+        self.mechanism.forget_thread(group);
+    }
+    fn thread_time(&self, group: Group) -> Option<Span> {
+        self.mechanism.thread_time(group)
     }
     fn threads(&self, group: Group) -> Option<usize> {
         self.mechanism.threads(group)

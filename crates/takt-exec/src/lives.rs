@@ -15,7 +15,7 @@ use takt_core::cpus::CpuSet;
 use takt_core::model::{OnExit, System, TaskId};
 use takt_core::time::Span;
 use takt_linux::rt::Class;
-use takt_linux::{Group, PartitionHandle};
+use takt_linux::{Group, PartitionHandle, ThreadState};
 
 /// Where a task's process lives.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,8 @@ pub(crate) struct Task {
     pub(crate) life: Life,
     incarnation: Incarnation,
     pub(crate) pid: Option<i32>,
+    /// It has signalled the end of its initialisation, for which its program may still need other threads.
+    signalled: bool,
     /// When a replacement must have initialised.
     init_limit: Option<Span>,
     threads: Threads,
@@ -65,6 +67,7 @@ impl Task {
             life: Life::Alive,
             incarnation: 0,
             pid: None,
+            signalled: false,
             init_limit: None,
             threads: Threads::Unknown,
             had_several: false,
@@ -127,7 +130,11 @@ impl<P: Processes> Lives<P> {
     }
 
     /// Starts the present process of a task, which does not run yet.
+    /// Threads of other programs come with these.
     pub(crate) fn spawn(&mut self, task: TaskId) -> Result<(), Error> {
+        if self.plan.processes[task.index()].thread_of.is_some() {
+            return Ok(());
+        }
         let known = &self.tasks[task.index()];
         let class = match known.life {
             // An initialisation beside the schedule runs in idle time.
@@ -231,6 +238,9 @@ impl<P: Processes> Lives<P> {
         let limit = self.processes.now() + self.plan.init_timeout;
         for (known, _) in self.tasks.iter_mut().zip(&self.plan.processes).filter(|(_, process)| process.init) {
             (known.life, known.init_limit) = (Life::Initialising, Some(limit));
+        }
+        let all = self.tasks.iter().zip(&self.plan.processes);
+        for (known, _) in all.filter(|(_, process)| process.init && process.thread_of.is_none()) {
             self.processes.start(known.home.group).what("cannot start the initialisation")?;
         }
         Ok(())
@@ -244,9 +254,11 @@ impl<P: Processes> Lives<P> {
         let mut late = Vec::new();
         for (known, process) in self.tasks.iter().zip(&self.plan.processes).filter(|(_, process)| process.init) {
             match (known.life, known.end) {
+                // It waits for the threads of its program.
+                (Life::Initialising, _) if known.signalled => {}
                 (Life::Initialising, _) => late.push(process.name.as_str()),
                 // The workload may say itself that the schedule goes without it.
-                (Life::Gone, Some(end)) if process.on_exit != Some(OnExit::End) => {
+                (Life::Gone, Some(end)) if process.thread_of.is_none() && process.on_exit != Some(OnExit::End) => {
                     return Err(Error::InitFailed { name: process.name.clone(), end });
                 }
                 _ => {}
@@ -261,23 +273,49 @@ impl<P: Processes> Lives<P> {
 
     /// A process has signalled before the schedule, which ends its initialisation.
     pub(crate) fn signalled_early(&mut self, task: TaskId) -> Result<(), Error> {
-        let known = &mut self.tasks[task.index()];
-        if known.life == Life::Initialising {
+        if self.tasks[task.index()].life != Life::Initialising {
+            return Ok(());
+        }
+        let program = self.plan.processes[task.index()].thread_of;
+        if let Some(program) = program {
+            let (own, of) = (self.tasks[task.index()].home.group, self.tasks[program.index()].home.group);
+            let class = self.class_of(task);
+            let name = |task: TaskId| self.plan.processes[task.index()].name.clone();
+            self.processes.adopt(task, of, own, class).map_err(|source| Error::ThreadRefused {
+                name: name(task),
+                program: name(program),
+                source,
+            })?;
+            let known = &mut self.tasks[task.index()];
+            (known.life, known.init_limit) = (Life::Alive, None);
+        }
+        let program = program.unwrap_or(task);
+        self.tasks[task.index()].signalled = true;
+        // Threads that have not attached are in the group of the program.
+        let waits = self.plan.threads_of(program).any(|task| self.tasks[task.index()].life == Life::Initialising);
+        let known = &mut self.tasks[program.index()];
+        if known.life == Life::Initialising && known.signalled && !waits {
             (known.life, known.init_limit) = (Life::Alive, None);
             let group = known.home.group;
             self.processes.stop(group).what("cannot end the initialisation")?;
-            if self.initialises_observed(task) {
-                self.processes.set_class(group, self.class_of(task));
+            if self.initialises_observed(program) {
+                self.processes.set_class(group, self.class_of(program));
             }
         }
         Ok(())
     }
 
+    /// Whether the task is one of several of its program.
+    fn is_thread(&self, task: TaskId) -> bool {
+        self.plan.processes[task.index()].thread_of.is_some() || self.plan.threads_of(task).next().is_some()
+    }
+
     /// The schedule begins: what processes do from now on is counted.
     pub(crate) fn begin(&mut self) {
         self.begun = true;
-        for task in &mut self.tasks {
-            task.had = task.pid.map(|pid| self.processes.times(pid)).unwrap_or_default();
+        for task in (0..self.tasks.len() as u32).map(TaskId) {
+            let had = self.times(task, self.tasks[task.index()].pid);
+            self.tasks[task.index()].had = had;
         }
     }
 
@@ -285,7 +323,13 @@ impl<P: Processes> Lives<P> {
     pub(crate) fn settle(&mut self) {
         if !std::mem::replace(&mut self.closing, true) {
             for (pid, task) in self.tasks_by_pid.clone() {
-                self.add_times(task, pid);
+                self.add_times(task, Some(pid));
+            }
+            for task in (0..self.tasks.len() as u32).map(TaskId) {
+                if self.plan.processes[task.index()].thread_of.is_some() && self.tasks[task.index()].life == Life::Alive
+                {
+                    self.add_times(task, None);
+                }
             }
         }
     }
@@ -303,7 +347,7 @@ impl<P: Processes> Lives<P> {
         while let Some(pid) = self.processes.ended() {
             let task = self.tasks_by_pid.remove(&pid).filter(|_| !self.closing);
             if let Some(task) = task {
-                self.add_times(task, pid);
+                self.add_times(task, Some(pid));
             }
             let Some(end) = self.processes.reap(pid) else { break };
             let Some(task) = task else {
@@ -352,11 +396,11 @@ impl<P: Processes> Lives<P> {
 
     /// Adds what a process of the task has waited for a CPU and used of one, which is then over. One that is started for a job also waits on its way
     /// into its group, which is no part of a turn and cannot be told from that.
-    fn add_times(&mut self, task: TaskId, pid: i32) {
+    fn add_times(&mut self, task: TaskId, pid: Option<i32>) {
         if self.plan.processes[task.index()].per_job {
             return;
         }
-        let now = self.processes.times(pid);
+        let now = self.times(task, pid);
         let known = &mut self.tasks[task.index()];
         let had = std::mem::take(&mut known.had);
         let add = |sum: &mut Option<Span>, now: Option<Span>, had: Option<Span>| {
@@ -368,8 +412,74 @@ impl<P: Processes> Lives<P> {
         add(&mut known.sum.used, now.used, had.used);
     }
 
+    /// Times of the present process or thread of a task.
+    fn times(&self, task: TaskId, pid: Option<i32>) -> Times {
+        if self.is_thread(task) {
+            return Times { waited: None, used: self.processes.thread_time(self.tasks[task.index()].home.group) };
+        }
+        pid.map(|pid| self.processes.times(pid)).unwrap_or_default()
+    }
+
+    /// The thread of a task has ended, alone or with its program.
+    fn thread_ended(&mut self, task: TaskId, end: Option<TaskEnd>) {
+        if self.tasks[task.index()].life == Life::Gone {
+            return;
+        }
+        self.add_times(task, None);
+        let on_exit = self.plan.processes[task.index()].on_exit;
+        let known = &mut self.tasks[task.index()];
+        let regular = end == Some(TaskEnd::Exited(0));
+        (known.life, known.init_limit) = (Life::Gone, None);
+        (known.end, known.succeeded) = (end, regular);
+        known.failures += u64::from(!regular);
+        let incarnation = known.incarnation;
+        self.processes.forget_thread(known.home.group);
+        self.outgoing.push_back(Message::Exit { task, incarnation, regular, replaced: false });
+        if on_exit == Some(OnExit::Stop) && self.stopped_by.is_none() {
+            self.stopped_by = Some(task);
+            self.outgoing.push_back(Message::Stop);
+        }
+    }
+
+    /// Finds the threads that have ended, and those that cannot since they are frozen.
+    fn look_at_threads(&mut self) {
+        if !self.begun || !self.plan.has_threads() {
+            return;
+        }
+        let plan = self.plan.clone();
+        for program in (0..self.tasks.len() as u32).map(TaskId) {
+            let known = &self.tasks[program.index()];
+            let lives = known.pid.is_some_and(|pid| self.tasks_by_pid.contains_key(&pid));
+            if !lives || plan.threads_of(program).next().is_none() {
+                continue;
+            }
+            let states: Vec<(TaskId, ThreadState)> = std::iter::once(program)
+                .chain(plan.threads_of(program))
+                .filter(|task| self.tasks[task.index()].life == Life::Alive)
+                .map(|task| (task, self.processes.thread_state(self.tasks[task.index()].home.group)))
+                .collect();
+            if states.iter().any(|(_, state)| *state == ThreadState::Dying) {
+                // The program has ended or was killed. Its end is reported when all of its threads have ended.
+                for (task, _) in states {
+                    // Each is started in any case when it is dispatched.
+                    let _ = self.processes.let_die(self.tasks[task.index()].home.group);
+                }
+                continue;
+            }
+            // All at once: the end of the program is reported by its parent, this process.
+            let alive = states.iter().any(|(_, state)| *state == ThreadState::Alive);
+            for (task, _) in states.into_iter().filter(|(_, state)| alive && *state == ThreadState::Ended) {
+                self.thread_ended(task, Some(TaskEnd::Exited(0)));
+            }
+        }
+    }
+
     /// The last process of a task's group has ended.
     fn emptied(&mut self, task: TaskId) {
+        let end = self.tasks[task.index()].end;
+        for thread in self.plan.clone().threads_of(task) {
+            self.thread_ended(thread, end);
+        }
         let Process { per_job, on_exit, .. } = self.plan.processes[task.index()];
         let known = &mut self.tasks[task.index()];
         let (incarnation, regular) = (known.incarnation, known.well);
@@ -401,6 +511,7 @@ impl<P: Processes> Lives<P> {
     /// With dispatch by priority: reports which processes have one thread, and which have several threads or processes. A process counts as one
     /// with a single thread only when it has run: a shell that has not, may still start others.
     pub(crate) fn look(&mut self) {
+        self.look_at_threads();
         if self.plan.dispatch != Dispatch::Priority {
             return;
         }
@@ -412,9 +523,10 @@ impl<P: Processes> Lives<P> {
             let (Life::Alive, false, None) = (known.life, process.per_job, process.kernel) else { continue };
             let group = known.home.group;
             // Without the process that was started, a process that it has started may be left.
+            let led = pid.is_some() || process.thread_of.is_some();
             let several = match self.processes.threads(group) {
-                Some(threads) => threads > usize::from(pid.is_some()),
-                None => pid.is_none(),
+                Some(threads) => threads > usize::from(led),
+                None => !led,
             };
             let found = match (known.threads, several) {
                 (_, true) => Threads::Several,

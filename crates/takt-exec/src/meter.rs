@@ -2,6 +2,7 @@
 //! and uses little of it. So a job consumes at least one part in [`LEAST`] of the time for which it had its CPU, where real-time processes
 //! compete with nothing else. Time for which the program was frozen because of a flood is consumed, too.
 
+use takt_core::model::TaskId;
 use takt_core::record::JobId;
 use takt_core::time::Span;
 
@@ -46,9 +47,79 @@ impl Meter {
     }
 }
 
+/// So many tasks of the kernel's classes are measured in a step although the step does not concern them.
+pub(crate) const PER_STEP: usize = 8;
+
+/// The tasks of the kernel's classes that a step measures. Each of them runs to the engine from its release to its end, so there can be many, and a
+/// measurement is a system call. So a step measures the tasks that it concerns, and a few others in turn, in which overruns are looked for.
+///
+/// The engine takes consumption as the total of a job, so a step without a measurement loses nothing.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// By task: its number among those of the kernel's classes.
+    numbers: Vec<Option<usize>>,
+    count: usize,
+    /// The number whose turn is first.
+    first: usize,
+    step: u64,
+    /// By task: the last step that concerned it.
+    concerned: Vec<u64>,
+}
+
+impl Measured {
+    /// `of_kernel` says by task whether it has a class of the kernel.
+    pub(crate) fn new(of_kernel: impl Iterator<Item = bool>) -> Measured {
+        let mut count = 0;
+        let number = |is: bool| {
+            count += usize::from(is);
+            is.then(|| count - 1)
+        };
+        let numbers: Vec<Option<usize>> = of_kernel.map(number).collect();
+        Measured { concerned: vec![0; numbers.len()], numbers, count, first: 0, step: 0 }
+    }
+
+    /// A step begins that concerns these tasks. O(their number).
+    pub(crate) fn begin(&mut self, concerned: impl Iterator<Item = TaskId>) {
+        if self.count == 0 {
+            return;
+        }
+        self.step += 1;
+        self.first = (self.first + PER_STEP) % self.count;
+        concerned.for_each(|task| self.concerned[task.index()] = self.step);
+    }
+
+    /// Whether the step measures the task. `due` says that its job can end in the step because of the time.
+    pub(crate) fn has(&self, task: TaskId, due: bool) -> bool {
+        let Some(number) = self.numbers[task.index()] else { return true };
+        let turn = (number + self.count - self.first) % self.count;
+        due || turn < PER_STEP || self.concerned[task.index()] == self.step
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_measures_the_tasks_that_it_concerns_and_some_others_in_turn() {
+        // Every second task has a class of the kernel.
+        let tasks = || (0..200).map(TaskId);
+        let mut measured = Measured::new(tasks().map(|task| task.0 % 2 == 1));
+        let mut seen = vec![0; 200];
+        for _ in 0..25 {
+            measured.begin([TaskId(7), TaskId(9), TaskId(2)].into_iter());
+            let now: Vec<TaskId> = tasks().filter(|task| measured.has(*task, task.0 == 11)).collect();
+            assert!(tasks().filter(|task| task.0 % 2 == 0).all(|task| now.contains(&task)), "Takt's own tasks");
+            assert!([7, 9, 11].iter().all(|task| now.contains(&TaskId(*task))), "those of the step");
+            assert!(now.len() <= 100 + PER_STEP + 3, "{now:?}");
+            now.iter().for_each(|task| seen[task.index()] += 1);
+        }
+        assert!(seen.iter().all(|times| *times >= 2), "each has had its turns: {seen:?}");
+        // Few are measured in every step.
+        let mut few = Measured::new([true; PER_STEP].into_iter());
+        few.begin(std::iter::empty());
+        assert!((0..PER_STEP as u32).all(|task| few.has(TaskId(task), false)));
+    }
 
     #[test]
     fn a_job_that_pauses_consumes_part_of_its_time() {

@@ -67,6 +67,17 @@ impl Plan {
         tasks.filter(move |((task, process), _)| replaced(task, process)).map(|(_, id)| id)
     }
 
+    /// The tasks that are threads of this task's program.
+    pub(crate) fn threads_of(&self, program: TaskId) -> impl Iterator<Item = TaskId> + '_ {
+        let tasks = (0..).map(TaskId).zip(&self.processes);
+        tasks.filter(move |(_, process)| process.thread_of == Some(program)).map(|(task, _)| task)
+    }
+
+    /// Whether some task is a thread of another task's program.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.processes.iter().any(|process| process.thread_of.is_some())
+    }
+
     /// The CPUs of the system on which Takt schedules: without imaginary ones.
     pub(crate) fn own_cpus(&self, system: &System) -> CpuSet {
         let of_kernel = system.tasks.iter().zip(&self.processes).filter(|(_, process)| process.kernel.is_some());
@@ -146,8 +157,11 @@ pub struct Hooks {
 pub struct Process {
     /// The task's name, for messages.
     pub name: String,
-    /// Command for `/bin/sh -c`.
+    /// Command for `/bin/sh -c`; empty for a thread of another task's program.
     pub cmd: String,
+    /// The task whose program it is a thread of. That task's own jobs are those of the program's first thread. Both have [`Process::init`],
+    /// since the threads attach in the initialisation.
+    pub thread_of: Option<TaskId>,
     /// Whether it runs before the schedule starts, until it signals.
     pub init: bool,
     /// Whether each job is a process of its own, which completes by ending. It cannot signal completion.

@@ -49,6 +49,16 @@ pub enum Error {
         /// How its process ended.
         end: TaskEnd,
     },
+    /// A program has named a thread that is not one of its own, or none.
+    #[error("the program of {program} has named no thread of its own as {name}: {source}")]
+    ThreadRefused {
+        /// The task that would be that thread.
+        name: String,
+        /// The task of the program.
+        program: String,
+        /// The reason.
+        source: io::Error,
+    },
     /// The source of a task's events cannot be opened.
     #[error("the source of its events, {name}, cannot be opened: {source}")]
     Source {
@@ -193,6 +203,8 @@ pub struct Report {
     pub replaced: Vec<u64>,
     /// How often the program of each task was frozen for a while, because it flooded the scheduler with rings or requests.
     pub floods: Vec<u64>,
+    /// How often the source of each task's events was muted for a while, because it changed all the time.
+    pub event_floods: Vec<u64>,
     /// The mechanism that was used, and what is weaker about it than the best.
     pub mechanism: &'static str,
     /// See [`Mechanism::notes`].

@@ -11,11 +11,17 @@ const KINDS: u64 = 0xff;
 pub(crate) struct Requests {
     any: AtomicBool,
     words: Vec<AtomicU64>,
+    /// The reason for the end of the run, above zero, and its job.
+    end: [AtomicU64; 2],
 }
 
 impl Requests {
     pub(crate) fn new(tasks: usize) -> Requests {
-        Requests { any: AtomicBool::new(false), words: (0..tasks).map(|_| AtomicU64::new(0)).collect() }
+        Requests {
+            any: AtomicBool::new(false),
+            words: (0..tasks).map(|_| AtomicU64::new(0)).collect(),
+            end: [0; 2].map(AtomicU64::new),
+        }
     }
 
     /// Asks for one kind, a single bit, about an incarnation. Requests about an earlier one that were not taken yet are void.
@@ -28,6 +34,22 @@ impl Requests {
         let _ = self.words[task].fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
         // Only now: who takes this finds the word.
         self.any.swap(true, Ordering::AcqRel);
+    }
+
+    /// Asks for the end of the run, about something above zero and a job. The first request counts, of the only thread that asks.
+    pub(crate) fn ask_end(&self, about: u64, job: u64) {
+        let [why, number] = &self.end;
+        if why.load(Ordering::Relaxed) == 0 {
+            number.store(job, Ordering::Relaxed);
+            why.store(about, Ordering::Release);
+        }
+    }
+
+    /// The request for the end of the run, if there is one.
+    pub(crate) fn end(&self) -> Option<(u64, u64)> {
+        let [why, number] = &self.end;
+        let about = why.load(Ordering::Acquire);
+        (about != 0).then(|| (about, number.load(Ordering::Relaxed)))
     }
 
     /// Takes the requests that have come since the last call: a task, an incarnation, and the kinds. O(tasks) if there are any.

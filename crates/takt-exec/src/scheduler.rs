@@ -8,7 +8,7 @@ use crate::change::Change;
 use crate::levels::Levels;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
-use crate::meter::Meter;
+use crate::meter::{Measured, Meter};
 use crate::mirror::changes_terms;
 use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
 use crate::requests::Requests;
@@ -100,6 +100,9 @@ pub(crate) struct Slot<R> {
     /// Its jobs are segments of its program.
     pub(crate) segments: Option<Terms>,
     pub(crate) rings: Rings,
+    /// The changes of the source of its events, and until when that is muted.
+    pub(crate) changes: Rings,
+    pub(crate) muted_until: Option<Time>,
     /// A reaction follows when a job exceeds its runtime, so its CPU time is measured, too.
     pub(crate) limited: bool,
     /// For a task that the kernel schedules.
@@ -208,6 +211,8 @@ pub(crate) enum Response {
     Report,
     /// It wakes the supervisor, too.
     Call,
+    /// As before, and the run ends by it, even if the report finds no room in the ring.
+    Stop,
     Signal(Signal),
 }
 
@@ -216,7 +221,8 @@ impl Response {
         match process.reaction(cause) {
             None => Response::Report,
             Some(Reaction::Signal(signal)) => Response::Signal(*signal),
-            Some(Reaction::Command(_) | Reaction::Stop) => Response::Call,
+            Some(Reaction::Command(_)) => Response::Call,
+            Some(Reaction::Stop) => Response::Stop,
         }
     }
 }
@@ -239,6 +245,8 @@ pub(crate) struct Outcome {
     pub(crate) stopped: bool,
     /// See [`crate::Report::floods`].
     pub(crate) floods: Vec<u64>,
+    /// See [`crate::Report::event_floods`].
+    pub(crate) event_floods: Vec<u64>,
 }
 
 /// Records of one step, in memory that is there already.
@@ -288,8 +296,11 @@ pub(crate) struct Scheduler<A: Actuator> {
     /// When the step before was carried out.
     applied: Time,
     pub(crate) meters: Vec<Meter>,
+    measured: Measured,
     /// By task: the act that was refused.
     pub(crate) refused: Vec<Option<Refused>>,
+    /// When the next source is not muted any more; [`Time::MAX`] when none is.
+    pub(crate) unmute: Time,
     /// When refused acts are repeated; [`Time::MAX`] when there are none.
     repeat: Time,
     /// Some jobs have a budget in CPU time.
@@ -337,7 +348,9 @@ impl<A: Actuator> Scheduler<A> {
             end: setup.duration.map_or(Time::MAX, |d| Time::ZERO + d),
             applied: Time::ZERO,
             meters: vec![Meter::default(); n],
+            measured: Measured::new(setup.slots.iter().map(|slot| slot.kernel.is_some())),
             refused: vec![None; n],
+            unmute: Time::MAX,
             repeat: Time::MAX,
             metered: setup.slots.iter().any(|slot| slot.metered && slot.kernel.is_none()),
             next_call: Time::ZERO,
@@ -376,7 +389,7 @@ impl<A: Actuator> Scheduler<A> {
             false => self.setup.engine.next_due(),
         };
         let due = due.unwrap_or(Time::MAX).min(self.next_change()).min(self.setup.causes.due());
-        due.min(self.repeat).min(self.end)
+        due.min(self.repeat).min(self.unmute).min(self.end)
     }
 
     /// When the next change comes; [`Time::MAX`] if none does.
@@ -398,10 +411,7 @@ impl<A: Actuator> Scheduler<A> {
                         let incarnation = self.setup.slots[task.index()].incarnation;
                         self.completion(task, incarnation);
                     }
-                    Heard::Event(task) => {
-                        self.setup.actuator.hear_source(task);
-                        self.inputs.push(Input::Release { task });
-                    }
+                    Heard::Event(task) => self.source_changed(task),
                     Heard::Messages => self.messages(),
                 }
             }
@@ -417,6 +427,9 @@ impl<A: Actuator> Scheduler<A> {
         let last = self.stop || now == self.end;
         if now >= self.repeat {
             self.repeat_refused();
+        }
+        if now >= self.unmute {
+            self.unmute_sources(now);
         }
         self.catch_up(now, last);
         if !last {
@@ -468,6 +481,7 @@ impl<A: Actuator> Scheduler<A> {
         let Results { lateness, effort, failures, first_failure } = results;
         let StepSink { responses, mut most, dropped, .. } = sink;
         let floods = setup.slots.iter().map(|slot| slot.rings.floods).collect();
+        let event_floods = setup.slots.iter().map(|slot| slot.changes.floods).collect();
         // Of a task that is not measured only the time is known for which it had a CPU.
         most.iter_mut().zip(&setup.slots).filter(|(_, slot)| !slot.metered).for_each(|(most, _)| *most = None);
         Outcome {
@@ -482,6 +496,7 @@ impl<A: Actuator> Scheduler<A> {
             first_failure,
             stopped: stop,
             floods,
+            event_floods,
         }
     }
 
@@ -733,7 +748,8 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     fn step(&mut self, at: Time) {
-        self.measure();
+        self.measured.begin(self.inputs.iter().filter_map(Input::task).chain(self.asking.iter().copied()));
+        self.measure(at);
         self.step_once(at);
         self.make_change(at);
         // A task whose process is to be replaced has none: to the engine its jobs are blocked.
@@ -792,11 +808,12 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     /// Puts the CPU time of tasks with a CPU-time budget before the other inputs.
-    fn measure(&mut self) {
-        let Scheduler { setup, inputs, meters, .. } = self;
+    fn measure(&mut self, at: Time) {
+        let Scheduler { setup, inputs, meters, measured, .. } = self;
         for &task in setup.engine.running() {
             let bounds = setup.bounds && setup.slots[task.index()].kernel.is_none();
             if setup.engine.wants_usage(task)
+                && measured.has(task, is_due(&setup.engine, task, at))
                 && let Some(total) = setup.actuator.cpu_time(setup.slots[task.index()].group)
             {
                 // Every CPU counts as one of nominal speed.
@@ -847,10 +864,13 @@ impl<A: Actuator> Scheduler<A> {
 
     /// Finds the jobs that are late or have exceeded their runtime before a step ends them.
     fn find_before(&mut self, at: Time) {
-        let Scheduler { setup: Setup { causes, engine, slots, actuator, .. }, meters, .. } = self;
+        let Scheduler { setup: Setup { causes, engine, slots, actuator, .. }, meters, measured, .. } = self;
         causes.before(engine, at, |task| {
             let (slot, meter) = (&slots[task.index()], &meters[task.index()]);
             let (job, _) = meter.of.filter(|(_, handler)| slot.limited && !handler)?;
+            if !measured.has(task, is_due(engine, task, at)) {
+                return None;
+            }
             Some((job, actuator.cpu_time(slot.group)? - meter.base))
         });
     }
@@ -861,9 +881,10 @@ impl<A: Actuator> Scheduler<A> {
         for index in 0..self.setup.causes.found().len() {
             let found = self.setup.causes.found()[index];
             let slot = &self.setup.slots[found.task.index()];
-            let sent = match self.setup.reactions[found.task.index()][found.cause as usize] {
+            let response = self.setup.reactions[found.task.index()][found.cause as usize];
+            let sent = match response {
                 Response::Report => false,
-                Response::Call => {
+                Response::Call | Response::Stop => {
                     calls = true;
                     false
                 }
@@ -873,7 +894,9 @@ impl<A: Actuator> Scheduler<A> {
                         && self.setup.actuator.signal(slot.group, signal).is_ok()
                 }
             };
-            self.tell(Item::Found { found, sent });
+            if !self.tell(Item::Found { found, sent }) && response == Response::Stop {
+                self.setup.requests.ask_end(found.about(), found.job);
+            }
         }
         self.setup.causes.clear();
         let now = self.setup.engine.now();
@@ -984,7 +1007,7 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     fn close(&mut self, at: Time) {
-        self.measure();
+        self.measure(at);
         self.setup.engine.close(at, &self.inputs, &mut self.sink);
         // This thread leaves its real-time class next, and the supervisor has none: a process that kept running would keep the CPU from both.
         for index in 0..self.slots().len() {
@@ -1021,11 +1044,14 @@ impl<A: Actuator> Scheduler<A> {
         self.applied = applied;
     }
 
-    fn tell(&mut self, item: Item) {
-        if self.setup.outbox.push(item).is_err() {
+    /// Hands something to the supervisor. Returns whether the ring had room for it.
+    fn tell(&mut self, item: Item) -> bool {
+        let fits = self.setup.outbox.push(item).is_ok();
+        if !fits {
             self.sink.dropped += 1;
             self.setup.lost.store(true, Ordering::Release);
         }
+        fits
     }
 }
 
@@ -1063,6 +1089,8 @@ impl<A: Actuator> Setup<A> {
                     .kernel
                     .map(|kernel| OfKernel { thawed: false, fixed: matches!(kernel.class, Class::Deadline { .. }) }),
                 rings: Rings::default(),
+                changes: Rings::default(),
+                muted_until: None,
             }
         };
         Setup {
@@ -1338,6 +1366,11 @@ fn share(task: TaskId, share: i64, importance: i64) -> Option<Input> {
     };
     let importance = u32::try_from(importance).ok().filter(|importance| *importance > 0)?;
     Some(Input::Share { task, share, importance })
+}
+
+/// Whether the deadline of the task's job has come, which may end it.
+fn is_due(engine: &Engine, task: TaskId, at: Time) -> bool {
+    engine.job(task).is_some_and(|job| job.deadline <= at)
 }
 
 /// Statistics of a job and its task.

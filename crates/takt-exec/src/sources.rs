@@ -64,12 +64,18 @@ impl Source {
         Ok(epoll::add(epoll, &self.descriptor, EventData::new_u64(data), EventFlags::IN | EventFlags::ET)?)
     }
 
+    /// Its changes are not heard there from now on, or are again. If there is something to read then, that counts as a change.
+    pub(crate) fn mute(&self, epoll: &OwnedFd, data: u64, muted: bool) -> io::Result<()> {
+        let events = if muted { EventFlags::ET } else { EventFlags::IN | EventFlags::ET };
+        Ok(epoll::modify(epoll, &self.descriptor, EventData::new_u64(data), events)?)
+    }
+
     /// The descriptor for the program; none for a signal.
     pub(crate) fn for_program(&self) -> Option<BorrowedFd<'_>> {
         self.handler.is_none().then(|| self.descriptor.as_fd())
     }
 
-    /// Takes in what no program reads: signals.
+    /// Takes in what no program reads: signals. The socket holds some hundreds of them, so this is bounded.
     pub(crate) fn heard(&self) {
         if self.handler.is_some() {
             let mut buffer = [0; 64];

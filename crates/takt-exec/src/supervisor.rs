@@ -185,6 +185,9 @@ impl Supervisor {
         let n = system.tasks.len();
         let open = if plan.starts_processes(system) { Mechanism::open_for_starts } else { Mechanism::open };
         let mut mechanism = open(plan.mechanism, &id)?;
+        if plan.has_threads() {
+            mechanism.expect_threads()?;
+        }
         let present = mechanism.cpus();
         let cpus = plan.cpus(system, &present);
         if !cpus.is_subset(&present) {
@@ -272,6 +275,7 @@ impl Supervisor {
             mechanism: self.mechanism.clone(),
             pages: self.lives.processes.pages(),
             sources: self.lives.processes.listen().what("epoll")?,
+            epoll: self.epoll.try_clone().what("epoll")?,
             ends: self.lives.processes.ends(),
             wake: self.wake.try_clone().what("eventfd")?,
         };
@@ -369,7 +373,7 @@ impl Supervisor {
             }
         };
         let Outcome { engine, responses, most_used, lateness, effort, end, .. } = outcome;
-        let Outcome { dropped, failures, first_failure, stopped, floods, .. } = outcome;
+        let Outcome { dropped, failures, first_failure, stopped, floods, event_floods, .. } = outcome;
         let mut notes = self.mechanism.notes();
         if let Err(e) = locked {
             notes.push(format!("memory is not locked ({e}): a page fault may delay the scheduler"));
@@ -426,6 +430,7 @@ impl Supervisor {
             command_error: self.reactions.first_error.take(),
             spawn_error: self.lives.first_spawn_error.take(),
             floods,
+            event_floods,
             mechanism: self.mechanism.name(),
             notes,
             scheduler_class: class,
@@ -449,6 +454,10 @@ impl Supervisor {
         let mut ends = false;
         for (found, sent) in std::mem::take(&mut observer.found) {
             ends |= self.reactions.react(found, sent, now);
+        }
+        if let Some(found) = self.lives.requests().end().map(Found::of).filter(|_| self.reactions.stopped_by.is_none())
+        {
+            ends |= self.reactions.react(found, false, now);
         }
         ends
     }

@@ -28,7 +28,7 @@ use takt_core::record::JobId;
 use takt_core::rng;
 use takt_core::time::Span;
 use takt_linux::rt::Class;
-use takt_linux::{Group, PartitionHandle};
+use takt_linux::{Group, PartitionHandle, ThreadState};
 
 /// What a program is at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +65,8 @@ pub(crate) struct Process {
     turn: Option<usize>,
     /// The factor on the execution time of its job's steps.
     load: u32,
+    /// It is a thread of this process.
+    of: Option<i32>,
 }
 
 impl Process {
@@ -105,6 +107,10 @@ pub(crate) struct World {
     next_pid: i32,
     /// Ended and not reaped, each at its instant.
     zombies: VecDeque<(Span, i32, Process, TaskEnd)>,
+    /// CPU times of ended threads.
+    times_of_threads: BTreeMap<Group, Span>,
+    /// The threads of this task's program name a thread of another process.
+    pub(crate) lies: Option<TaskId>,
     /// Groups that became empty after their first process.
     emptied: Vec<Group>,
     heard: Vec<Heard>,
@@ -126,6 +132,37 @@ pub(crate) struct World {
     pub(crate) grain: Span,
     /// A task whose program writes garbage to its page all the time.
     pub(crate) hostile: Option<Hostile>,
+    /// How often the CPU time of a process was measured.
+    pub(crate) measurements: u64,
+    /// The room in the ring from the scheduler to the supervisor.
+    pub(crate) ring: usize,
+    /// The sources of events.
+    pub(crate) sources: Vec<Changing>,
+}
+
+/// A source of events that changes all the time for a while. Its program reads all that is there at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Changing {
+    pub(crate) task: TaskId,
+    /// The next change; [`Span::MAX`] after the last one.
+    pub(crate) next: Span,
+    pub(crate) every: Span,
+    pub(crate) until: Span,
+    changed: bool,
+    muted: bool,
+}
+
+impl Changing {
+    pub(crate) fn new(task: TaskId, from: Span, every: Span, until: Span) -> Changing {
+        Changing { task, next: from, every, until, changed: false, muted: false }
+    }
+
+    fn advance(&mut self, to: Span) {
+        while self.next <= to {
+            self.changed = true;
+            self.next = if self.next + self.every > self.until { Span::MAX } else { self.next + self.every };
+        }
+    }
 }
 
 /// A program that changes its page between any two acts of the scheduler on it. The scheduler loads each field of the page once per act, so
@@ -200,6 +237,8 @@ impl World {
             processes: BTreeMap::new(),
             next_pid: 100,
             zombies: VecDeque::new(),
+            times_of_threads: BTreeMap::new(),
+            lies: None,
             emptied: Vec::new(),
             heard: Vec::new(),
             ended: vec![None; tasks],
@@ -210,6 +249,9 @@ impl World {
             several: None,
             grain: Span::ZERO,
             hostile: None,
+            measurements: 0,
+            ring: 1 << 12,
+            sources: Vec::new(),
         }
     }
 
@@ -290,7 +332,8 @@ impl World {
         // What was there before waits for the thread that it is for.
         let heard = self.heard.iter().map(|heard| heard.at).filter(|at| *at > self.now);
         let zombies = self.zombies.iter().map(|(at, ..)| *at).filter(|at| *at > self.now);
-        let first = ends.chain(changes).chain(heard).chain(zombies).chain(self.faults.next()).min();
+        let sources = self.sources.iter().map(|source| source.next);
+        let first = ends.chain(changes).chain(heard).chain(zombies).chain(sources).chain(self.faults.next()).min();
         first.unwrap_or(Span::MAX).max(self.now)
     }
 
@@ -318,6 +361,7 @@ impl World {
                 group.stopped = stopped;
             }
         }
+        self.sources.iter_mut().for_each(|source| source.advance(to));
         while let Some(strike) = self.faults.strike(to) {
             self.struck(strike);
         }
@@ -332,6 +376,12 @@ impl World {
         let (task, incarnation) = (process.task, process.incarnation);
         if self.plan.processes[task.index()].per_job {
             return self.end(pid, TaskEnd::Exited(0));
+        }
+        if process.of.is_some() {
+            // A thread has no descriptor to continue by.
+            let page = &self.pages[task.index()];
+            process.doing = Doing::Asks(Kind::Next, page.ask(Kind::Next, page.present().number, [0; 3]));
+            return self.signal_completion(task, incarnation);
         }
         process.doing = Doing::Waits;
         self.signal_completion(task, incarnation);
@@ -410,8 +460,16 @@ impl World {
         }
     }
 
-    /// A process ends now, and is found after a while.
+    /// A process ends now with its threads, and is found after a while. A thread that ends alone is only missed.
     fn end(&mut self, pid: i32, end: TaskEnd) {
+        let threads = self.processes.extract_if(.., |_, process| process.of == Some(pid));
+        let threads: Vec<(i32, Process)> = threads.collect();
+        self.times_of_threads.extend(threads.into_iter().map(|(_, process)| (process.group, process.used)));
+        if self.processes.get(&pid).is_some_and(|process| process.of.is_some()) {
+            let thread = self.processes.remove(&pid);
+            self.times_of_threads.extend(thread.map(|thread| (thread.group, thread.used)));
+            return;
+        }
         if let Some(process) = self.processes.remove(&pid) {
             let late = self.faults.ending();
             self.zombies.push_back((self.now + late, pid, process, end));
@@ -425,7 +483,7 @@ impl World {
             let incarnation = self.processes[&pid].incarnation;
             return self.signal_completion(strike.task, incarnation);
         }
-        if strike.leaves_child {
+        if strike.leaves_child && self.processes[&pid].of.is_none() {
             let Process { task, group, incarnation, priority, .. } = self.processes[&pid];
             let child = Process {
                 task,
@@ -440,6 +498,7 @@ impl World {
                 end: 0,
                 turn: None,
                 load: 0,
+                of: None,
             };
             let number = self.new_pid();
             self.processes.insert(number, child);
@@ -459,6 +518,12 @@ impl World {
         heard.map(|heard| (heard.task, heard.incarnation)).collect()
     }
 
+    /// The tasks whose sources have changed since they were heard last.
+    pub(crate) fn hear_sources(&mut self) -> Vec<TaskId> {
+        let sources = self.sources.iter_mut();
+        sources.filter_map(|s| (!s.muted && std::mem::take(&mut s.changed)).then_some(s.task)).collect()
+    }
+
     /// Whether the program of a task's process waits; `None` without that process.
     pub(crate) fn waits(&self, task: TaskId, incarnation: Incarnation) -> Option<bool> {
         let present = |process: &&Process| process.leader && process.task == task && process.incarnation == incarnation;
@@ -472,7 +537,8 @@ impl World {
     }
 
     pub(crate) fn has_heard(&self) -> bool {
-        self.heard.iter().any(|heard| heard.at <= self.now)
+        let source = |source: &Changing| source.changed && !source.muted;
+        self.heard.iter().any(|heard| heard.at <= self.now) || self.sources.iter().any(source)
     }
 
     /// Whether the supervisor would be woken: by a child's end, or by the scheduler.
@@ -544,7 +610,8 @@ impl Actuator for Machine {
         Ok(())
     }
     fn cpu_time(&self, group: Group) -> Option<Span> {
-        let world = self.world();
+        let mut world = self.world();
+        world.measurements += 1;
         let used = world.processes.values().find(|process| process.leader && process.group == group);
         used.map(|process| process.used)
     }
@@ -567,6 +634,11 @@ impl Actuator for Machine {
         Ok(())
     }
     fn hear_source(&self, _: TaskId) {}
+    fn mute_source(&self, task: TaskId, muted: bool) -> io::Result<()> {
+        let mut world = self.world();
+        world.sources.iter_mut().filter(|source| source.task == task).for_each(|source| source.muted = muted);
+        Ok(())
+    }
     fn has_ended_job(&self, task: TaskId, since: Span) -> bool {
         self.world().ended[task.index()].take().is_some_and(|at| at >= since)
     }
@@ -627,6 +699,7 @@ impl Processes for Machine {
             end: 0,
             turn: None,
             load: 0,
+            of: None,
         };
         let page = &world.pages[task.index()];
         page.reset(0);
@@ -634,6 +707,16 @@ impl Processes for Machine {
             page.attach().expect("a page of this version");
         }
         world.processes.insert(pid, process);
+        let plan = world.plan.clone();
+        for thread in plan.threads_of(task) {
+            let number = world.new_pid();
+            let doing = Doing::Work(world.faults.initialisation());
+            let page = &world.pages[thread.index()];
+            page.reset(0);
+            page.attach_thread(number as u32).expect("a page of this version");
+            let process = Process { task: thread, of: Some(pid), doing, ..world.processes[&pid] };
+            world.processes.insert(number, process);
+        }
         Ok(pid)
     }
     fn fetch(&self, task: TaskId, pid: i32) -> Option<i32> {
@@ -667,6 +750,32 @@ impl Processes for Machine {
         let mut world = self.world();
         let processes = world.processes.values_mut().filter(|process| process.group == group);
         processes.for_each(|process| process.priority = fifo(class));
+    }
+    fn adopt(&mut self, task: TaskId, program: Group, own: Group, class: Class) -> io::Result<()> {
+        let mut world = self.world();
+        world.refuse()?;
+        let gone = io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error());
+        if world.lies == Some(task) {
+            return Err(gone);
+        }
+        let own_thread = |process: &&mut Process| process.task == task && process.group == program;
+        let thread = world.processes.values_mut().find(own_thread).ok_or(gone)?;
+        (thread.group, thread.priority) = (own, fifo(class));
+        Ok(())
+    }
+    fn thread_state(&self, group: Group) -> ThreadState {
+        let world = self.world();
+        let alive = world.processes.values().any(|process| process.leader && process.group == group);
+        if alive { ThreadState::Alive } else { ThreadState::Ended }
+    }
+    fn let_die(&self, _: Group) -> io::Result<()> {
+        Ok(())
+    }
+    fn forget_thread(&self, _: Group) {}
+    fn thread_time(&self, group: Group) -> Option<Span> {
+        let world = self.world();
+        let alive = world.processes.values().find(|process| process.leader && process.group == group);
+        alive.map(|process| process.used).or_else(|| world.times_of_threads.get(&group).copied())
     }
     fn threads(&self, group: Group) -> Option<usize> {
         let world = self.world();

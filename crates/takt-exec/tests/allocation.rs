@@ -255,6 +255,7 @@ fn run(text: &str, mechanism: Choice) -> Report {
     let process = |task: &takt_workload::TaskInfo| Process {
         name: task.name.clone(),
         cmd: task.cmd.clone().unwrap(),
+        thread_of: None,
         init: false,
         per_job: task.spawn == Spawn::PerJob,
         signals: task.spawn == Spawn::Once && task.observed.is_none(),

@@ -48,6 +48,22 @@ fn whoever_is_woken_finds_what_was_asked() {
     });
 }
 
+/// The end of the run is asked for once, with its job.
+#[test]
+fn the_end_of_the_run_has_the_first_job() {
+    loom::model(|| {
+        let requests = Arc::new(Requests::new(1));
+        let scheduler = {
+            let requests = requests.clone();
+            thread::spawn(move || [(4, 9), (7, 1)].map(|(about, job)| requests.ask_end(about, job)))
+        };
+        let early = requests.end();
+        assert!(early.is_none() || early == Some((4, 9)), "{early:?}");
+        scheduler.join().unwrap();
+        assert_eq!(requests.end(), Some((4, 9)));
+    });
+}
+
 /// A request about the next process takes the place of one about the process before, and is never mixed up with it.
 #[test]
 fn requests_about_an_earlier_process_are_void() {

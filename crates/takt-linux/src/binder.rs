@@ -17,6 +17,8 @@ pub(crate) trait CpuBinder: Send + Sync {
     fn add(&self, number: usize, cpus: &CpuSet) -> io::Result<()>;
     /// Takes a new process into its partition.
     fn take_in(&self, partition: PartitionHandle, child: i32) -> io::Result<()>;
+    /// Takes a thread of a process of another partition into its own.
+    fn take_in_thread(&self, partition: PartitionHandle, thread: i32) -> io::Result<()>;
     /// Whether a new process must be given its CPUs, since the partition does not bind it.
     fn binds_threads(&self) -> bool;
     /// Opens what [`CpuBinder::set`] writes to; `None` if it needs no file.

@@ -5,7 +5,7 @@ pub(crate) mod v1;
 pub(crate) mod v2;
 
 use crate::control;
-use crate::group::{Group, Tree};
+use crate::group::{Group, Thread, Tree};
 use crate::sys::Hold;
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -39,6 +39,16 @@ pub(crate) trait Freezer: Send + Sync {
     fn kill(&self, group: Group, process_group: i32) -> io::Result<bool>;
     /// Lets killed processes of a group die that would stay frozen.
     fn release(&self, group: Group) -> io::Result<()>;
+    /// Prepares the group of a program of which other groups take threads; before it is started.
+    ///
+    /// # Errors
+    /// `ENOTSUP` where threads cannot be stopped one by one; else the kernel's answer.
+    fn host(&self, program: Group) -> io::Result<Thread>;
+    /// Takes a thread of a program out of the program's group into one of its own, which is frozen.
+    ///
+    /// # Errors
+    /// As [`Freezer::host`].
+    fn adopt(&self, program: Group, own: Group, thread: i32) -> io::Result<Thread>;
     /// The tree in which each group lists its processes.
     fn tree(&self) -> Option<&Tree>;
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32};
 
 /// This machine cannot do what was asked.
@@ -36,6 +37,12 @@ pub struct Group {
 pub(crate) struct Tree {
     pub(crate) path: PathBuf,
     pub(crate) dir: OwnedFd,
+}
+
+impl Thread {
+    pub(crate) fn new(list: PathBuf, file: Option<OwnedFd>) -> Thread {
+        Thread { process: AtomicI32::new(0), list, file, clock: OnceLock::new() }
+    }
 }
 
 impl Tree {
@@ -81,4 +88,19 @@ pub(crate) struct Member {
     pub(crate) killed: AtomicBool,
     /// Its open freezer file in small runs.
     pub(crate) file: Option<OwnedFd>,
+    /// For a thread of a program with several tasks, the first one included.
+    pub(crate) thread: OnceLock<Thread>,
+}
+
+/// A thread that is frozen and bound for itself. [`Member::leader`] is its number.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    /// Its process, 0 before that is there.
+    pub(crate) process: AtomicI32,
+    /// The file that lists the threads of its group.
+    pub(crate) list: PathBuf,
+    /// Its open freezer file, where that is not the one of its group.
+    pub(crate) file: Option<OwnedFd>,
+    /// Its CPU time.
+    pub(crate) clock: OnceLock<OwnedFd>,
 }

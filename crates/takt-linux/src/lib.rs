@@ -41,7 +41,7 @@ pub use cpu_lock::{CpuLock, Holder};
 pub use group::{Group, PartitionHandle, Unavailable};
 pub use job_end::{JobEnd, JobEnds, Tracepoints};
 pub use layout::{Hierarchy, Layout, LayoutKind};
-pub use mechanism::{Choice, Mechanism};
+pub use mechanism::{Choice, Mechanism, ThreadState};
 pub use page::SharedPage;
 pub use run_id::RunId;
 pub use rustix::process::Signal;

@@ -8,7 +8,7 @@
 use crate::binder::{self, CpuBinder, v1::open_cpuset};
 use crate::control;
 use crate::freezer::{self, Freezer};
-use crate::group::{Group, Member, PartitionHandle, Tree, Unavailable};
+use crate::group::{Group, Member, PartitionHandle, Thread, Tree, Unavailable};
 use crate::layout::Layout;
 use crate::rt;
 use crate::run_id::{RunId, stat};
@@ -23,6 +23,7 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
@@ -49,6 +50,17 @@ pub enum Choice {
     V1,
     /// SIGSTOP and SIGCONT to the process group.
     Signal,
+}
+
+/// The state of a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadState {
+    /// It lives.
+    Alive,
+    /// It was killed, and ends when it is started.
+    Dying,
+    /// It has ended.
+    Ended,
 }
 
 struct Partition {
@@ -130,6 +142,28 @@ impl Mechanism {
             );
         }
         Ok(mechanism)
+    }
+
+    /// Prepares for programs whose threads are stopped and bound one by one ([`Mechanism::host`]). To be called before partitions are added.
+    ///
+    /// # Errors
+    /// Where that is not possible.
+    pub fn expect_threads(&mut self) -> Result<(), Unavailable> {
+        if self.freezer.tree().is_none() {
+            return Err(Unavailable {
+                reason: "threads of a program cannot be stopped one by one without control groups".into(),
+                fix: "mkdir -p /sys/fs/cgroup/freezer && mount -t cgroup -o freezer cgroup /sys/fs/cgroup/freezer; see `takt doctor`".into(),
+            });
+        }
+        sys::Counter::cpu_time(0).map_err(|e| Unavailable {
+            reason: format!("the CPU time of a thread cannot be measured (perf_event_open: {e})"),
+            fix: "run as root, or: setcap cap_perfmon=ep $(command -v takt)".into(),
+        })?;
+        // The groups of threads are below that of their program, and have no other CPUs.
+        if let (true, Some(tree), None) = (self.freezer.name() == "v2", &self.unified, &self.cpuset) {
+            self.binder = Box::new(binder::affinity::Affinity { tree: Some(tree.clone()) });
+        }
+        Ok(())
     }
 
     /// [`Mechanism::open`] on a given layout, such as that of this machine without one of its hierarchies.
@@ -412,7 +446,9 @@ impl Mechanism {
             nofile: self.nofile.as_ref().map(|l| (l.current.unwrap_or(u64::MAX), l.maximum.unwrap_or(u64::MAX))),
             hold,
         };
-        let place = self.unified.as_ref().map(|tree| tree.group(group));
+        let hosted = self.member(group).thread.get().filter(|thread| thread.file.is_some());
+        let hosted = hosted.and_then(|thread| thread.list.parent()).map(Path::to_path_buf);
+        let place = hosted.or_else(|| self.unified.as_ref().map(|tree| tree.group(group)));
         let birth = place.as_deref().map(control::open_dir).transpose()?;
         let pid = sys::spawn(&child, birth.as_ref().map(AsFd::as_fd))?;
         let placed = self.settle(group, spec, pid, gate.as_ref());
@@ -434,24 +470,110 @@ impl Mechanism {
         member.killed.store(false, Release);
         member.process_group.store(pid, Release);
         member.leader.store(pid, Release);
-        let partition = &self.partitions[group.partition.0 as usize];
-        loop {
-            let (version, mut cpus) = partition.cpus.load();
-            if let Some(own) = &spec.cpus {
-                cpus = cpus.intersection(own);
-            }
-            if self.binder.binds_threads() || spec.cpus.is_some() {
-                rt::set_affinity(pid, &cpus)?;
-            }
-            // The scheduler may have moved the partition meanwhile.
-            if !self.binder.binds_threads() || partition.cpus.load().0 == version {
-                break;
-            }
+        if let Some(thread) = member.thread.get() {
+            thread.process.store(pid, Release);
+            let _ = thread.clock.set(sys::Counter::cpu_time(pid)?);
         }
+        self.bind(group.partition, pid, spec.cpus.as_ref())?;
         if let Some(gate) = gate {
             rustix::io::write(gate, &1u64.to_ne_bytes())?;
         }
         Ok(())
+    }
+
+    /// Gives a thread the CPUs of its partition, of these only.
+    fn bind(&self, partition: PartitionHandle, thread: i32, only: Option<&CpuSet>) -> io::Result<()> {
+        let partition = &self.partitions[partition.0 as usize];
+        loop {
+            let (version, mut cpus) = partition.cpus.load();
+            if let Some(only) = only {
+                cpus = cpus.intersection(only);
+            }
+            if self.binder.binds_threads() || only.is_some() {
+                rt::set_affinity(thread, &cpus)?;
+            }
+            // The scheduler may have moved the partition meanwhile.
+            if !self.binder.binds_threads() || partition.cpus.load().0 == version {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Says of a group, before its process is started, that other groups take threads of this. The first thread, and those that no group
+    /// takes, stay in the group of the process. From then on the group is stopped, measured and bound as these threads.
+    ///
+    /// # Errors
+    /// `ENOTSUP` where [`Mechanism::expect_threads`] fails; else the kernel's answer.
+    pub fn host(&self, group: Group) -> io::Result<()> {
+        let _ = self.member(group).thread.set(self.freezer.host(group)?);
+        Ok(())
+    }
+
+    /// Takes a thread of a process out of the group of that into one of its own, where it is stopped, and gives it a class. Not for the
+    /// scheduler thread.
+    ///
+    /// # Errors
+    /// `ESRCH` if it is no thread of that process, or no longer; `EBUSY` if it is the first thread, or a group has it; else the kernel's answer.
+    pub fn adopt(&self, program: Group, own: Group, thread: i32, class: rt::Class) -> io::Result<()> {
+        let process = self.member(program).leader.load(Acquire);
+        let members = self.partitions.iter().flat_map(|partition| &partition.members);
+        // The process is not reaped, so its number is that of no other process. That of a thread can be.
+        let is_own =
+            || if process > 0 && thread > 0 { sys::signal_thread(process, thread, 0) } else { Err(Errno::SRCH.into()) };
+        is_own()?;
+        if members.into_iter().any(|member| member.leader.load(Acquire) == thread) {
+            return Err(Errno::BUSY.into());
+        }
+        let adopted = self.freezer.adopt(program, own, thread)?;
+        adopted.process.store(process, Release);
+        let _ = adopted.clock.set(sys::Counter::cpu_time(thread)?);
+        self.binder.take_in_thread(own.partition, thread)?;
+        self.bind(own.partition, thread, None)?;
+        let member = self.member(own);
+        let _ = member.thread.set(adopted);
+        is_own()?;
+        rt::set_class(thread, class)?;
+        member.leader.store(thread, Release);
+        Ok(())
+    }
+
+    /// The state of the thread of a group ([`Mechanism::adopt`], [`Mechanism::host`]). Not for the scheduler thread.
+    #[must_use]
+    pub fn thread_state(&self, group: Group) -> ThreadState {
+        let (Some(thread), number) = (self.member(group).thread.get(), self.member(group).leader.load(Acquire)) else {
+            return ThreadState::Ended;
+        };
+        let process = thread.process.load(Acquire);
+        let status = fs::read_to_string(format!("/proc/{process}/task/{number}/status")).unwrap_or_default();
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+        let killed = |set: &str| u64::from_str_radix(set, 16).is_ok_and(|set| set & 1 << (libc::SIGKILL - 1) != 0);
+        match field("State").and_then(|state| state.chars().next()) {
+            None | Some('Z' | 'X') => ThreadState::Ended,
+            Some(_) if field("SigPnd").is_some_and(killed) => ThreadState::Dying,
+            Some(_) => ThreadState::Alive,
+        }
+    }
+
+    /// Lets the threads of a group end that were killed. From here on the group stays thawed.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn let_die(&self, group: Group) -> io::Result<()> {
+        self.member(group).killed.store(true, Release);
+        self.set_frozen(group, false)
+    }
+
+    /// The thread of a group has ended. Its number may become that of another thread.
+    pub fn forget_thread(&self, group: Group) {
+        self.member(group).leader.store(0, Release);
+    }
+
+    /// CPU time that the thread of a group has used since it was started or adopted, also when it has ended.
+    #[must_use]
+    pub fn thread_time(&self, group: Group) -> Option<Span> {
+        let mut count = [0; 8];
+        let read = rustix::io::read(self.member(group).thread.get()?.clock.get()?, &mut count).ok()?;
+        (read == count.len()).then(|| Span::from_ns(u64::from_ne_bytes(count) as i64))
     }
 
     /// Removes a child that could not be put into its place; it has not run anything.
@@ -492,8 +614,10 @@ impl Mechanism {
     fn set_frozen(&self, group: Group, frozen: bool) -> io::Result<()> {
         let member = self.member(group);
         let set = |file: Option<&OwnedFd>| self.freezer.set(file, member.process_group.load(Acquire), frozen);
-        if member.file.is_some() || self.freezer.tree().is_none() {
-            return set(member.file.as_ref());
+        let of_thread = member.thread.get().and_then(|thread| thread.file.as_ref());
+        let file = of_thread.or(member.file.as_ref());
+        if file.is_some() || self.freezer.tree().is_none() {
+            return set(file);
         }
         // Never wait here: whoever holds the lock may be a thread that the caller keeps from running.
         let Ok(mut cached) = self.partitions[group.partition.0 as usize].cached.try_lock() else {
@@ -511,7 +635,14 @@ impl Mechanism {
     /// # Errors
     /// The kernel's answer. A process that is gone is no error.
     pub fn signal_leader(&self, group: Group, signal: Signal) -> io::Result<()> {
-        let Some(leader) = Pid::from_raw(self.member(group).leader.load(Acquire)) else { return Ok(()) };
+        let number = self.member(group).leader.load(Acquire);
+        let Some(leader) = Pid::from_raw(number) else { return Ok(()) };
+        if let Some(thread) = self.member(group).thread.get() {
+            return match sys::signal_thread(thread.process.load(Acquire), number, signal.as_raw()) {
+                Err(e) if e.raw_os_error() != Some(libc::ESRCH) => Err(e),
+                _ => Ok(()),
+            };
+        }
         match kill_process(leader, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(e) => Err(e.into()),
@@ -544,7 +675,13 @@ impl Mechanism {
     fn with_leader(&self, group: Group, act: impl FnOnce(i32) -> io::Result<()>) -> io::Result<()> {
         match self.member(group).leader.load(Acquire) {
             0 => Err(Errno::SRCH.into()),
-            leader => act(leader),
+            leader => {
+                // The number of a thread that has ended may be one of another process.
+                if let Some(thread) = self.member(group).thread.get() {
+                    sys::signal_thread(thread.process.load(Acquire), leader, 0)?;
+                }
+                act(leader)
+            }
         }
     }
 
@@ -562,6 +699,9 @@ impl Mechanism {
     #[must_use]
     pub fn threads(&self, group: Group) -> Option<usize> {
         let of_process = |pid: i32| Some(fs::read_dir(format!("/proc/{pid}/task")).ok()?.count());
+        if let Some(thread) = self.member(group).thread.get() {
+            return Some(control::pids(&thread.list).len());
+        }
         if let Some(tree) = self.listing() {
             let pids = control::pids(&tree.group(group).join("cgroup.procs"));
             return pids.into_iter().map(of_process).sum();
@@ -590,6 +730,9 @@ impl Mechanism {
     }
 
     fn each_thread(&self, group: Group, mut act: impl FnMut(i32)) {
+        if let Some(thread) = self.member(group).thread.get() {
+            return control::pids(&thread.list).into_iter().for_each(act);
+        }
         let pids = match self.listing() {
             Some(tree) => control::pids(&tree.group(group).join("cgroup.procs")),
             None => self.members_by_search(group),
@@ -639,6 +782,7 @@ impl Mechanism {
     pub fn cpu_time(&self, group: Group) -> Option<Span> {
         match self.member(group).leader.load(Acquire) {
             0 => None,
+            _ if self.member(group).thread.get().is_some() => self.thread_time(group),
             pid => sys::process_cpu_time(pid).map(Span::from_ns),
         }
     }
@@ -651,6 +795,10 @@ impl Mechanism {
     /// When the group cannot be read or watched.
     pub fn leader_exited(&self, group: Group) -> io::Result<bool> {
         self.member(group).leader.store(0, Release);
+        if let Some(thread) = self.member(group).thread.get() {
+            let process = thread.process.load(Acquire);
+            self.threads_of(process).for_each(|thread| thread.process.store(0, Release));
+        }
         if self.populated(group)? {
             let Some(tree) = &self.unified else { return Ok(false) };
             // Watched only now: a v2 freeze writes to the same file, and would wake the supervisor at every switch.
@@ -665,6 +813,13 @@ impl Mechanism {
         }
         self.member(group).process_group.store(0, Release);
         Ok(true)
+    }
+
+    /// The threads of a process that have groups.
+    fn threads_of(&self, process: i32) -> impl Iterator<Item = &Thread> {
+        let members = self.partitions.iter().flat_map(|partition| &partition.members);
+        let threads = members.filter_map(|member| member.thread.get());
+        threads.filter(move |thread| thread.process.load(Acquire) == process)
     }
 
     fn unwatch(&self, watch: i32) {
@@ -760,6 +915,13 @@ impl Mechanism {
         let deadline = Instant::now() + DESTROY_TIME;
         for member in self.partitions.iter().flat_map(|p| &p.members) {
             member.killed.store(true, Release);
+        }
+        // `cgroup.kill` does not reach a process whose first thread has ended.
+        for member in self.partitions.iter().flat_map(|p| &p.members) {
+            let process = member.thread.get().map_or(0, |thread| thread.process.load(Acquire));
+            if let Some(process) = Pid::from_raw(process) {
+                let _ = kill_process(process, Signal::KILL);
+            }
         }
         let handles = (0..).map(PartitionHandle).zip(&self.partitions);
         let groups = handles.flat_map(|(partition, state)| {

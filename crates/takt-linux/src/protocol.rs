@@ -60,6 +60,11 @@ impl Channel {
     pub fn continue_copy(&self) -> io::Result<OwnedFd> {
         self.proceed.try_clone()
     }
+    /// The number of COMPLETED in the process.
+    #[must_use]
+    pub fn completed_number(&self) -> RawFd {
+        self.completed.as_raw_fd()
+    }
     /// The number of CONTINUE in the process, for [`fetch_continue_fd`].
     #[must_use]
     pub fn continue_number(&self) -> RawFd {

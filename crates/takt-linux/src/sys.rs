@@ -215,6 +215,14 @@ pub(crate) fn process_cpu_time(pid: i32) -> Option<i64> {
     (result == 0).then(|| i64::from(time.tv_sec) * 1_000_000_000 + i64::from(time.tv_nsec))
 }
 
+/// Sends a signal to a thread of a process; 0 is none, and only asks whether there is such a thread. The number of a thread that has ended may be
+/// one of another process, which `ESRCH` then says.
+pub(crate) fn signal_thread(process: i32, thread: i32, signal: c_int) -> io::Result<()> {
+    // SAFETY: the kernel is given numbers only.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// A descriptor that this process was handed. A wrong number gives `EBADF` when it is used.
 pub(crate) fn own_fd(number: RawFd) -> BorrowedFd<'static> {
     // SAFETY: descriptors handed over by the parent are not closed here, and the number is never -1.
@@ -359,7 +367,6 @@ impl Counter {
         const READ: u64 = 1 << 4;
         const GROUP: u64 = 1 << 3;
         const CHOSEN_CLOCK: u64 = 1 << 25;
-        const CLOSE_ON_EXEC: c_long = 1 << 3;
         let sampled = by.is_none();
         let attr = EventAttr {
             kind: TRACEPOINT,
@@ -373,11 +380,30 @@ impl Counter {
             clock: libc::CLOCK_MONOTONIC,
             ..EventAttr::default()
         };
+        Counter::with(&attr, thread, by)
+    }
+
+    /// The CPU time of a thread from now on, which one read of its descriptor gives. The kernel lets no other process read the clock of a thread
+    /// (`pid_for_clock` in `kernel/time/posix-cpu-timers.c`).
+    pub(crate) fn cpu_time(thread: i32) -> io::Result<OwnedFd> {
+        const SOFTWARE: u32 = 1;
+        const TASK_CLOCK: u64 = 1;
+        let attr = EventAttr {
+            kind: SOFTWARE,
+            size: size_of::<EventAttr>() as u32,
+            config: TASK_CLOCK,
+            ..EventAttr::default()
+        };
+        Counter::with(&attr, thread, None).map(|counter| counter.0)
+    }
+
+    fn with(attr: &EventAttr, thread: i32, by: Option<&Counter>) -> io::Result<Counter> {
+        const CLOSE_ON_EXEC: c_long = 1 << 3;
         let by = by.map_or(-1, |by| c_long::from(by.0.as_raw_fd()));
         let any_cpu: c_long = -1;
         // SAFETY: the kernel reads `size` bytes of a live structure of that layout.
         let fd = unsafe {
-            libc::syscall(libc::SYS_perf_event_open, &raw const attr, c_long::from(thread), any_cpu, by, CLOSE_ON_EXEC)
+            libc::syscall(libc::SYS_perf_event_open, &raw const *attr, c_long::from(thread), any_cpu, by, CLOSE_ON_EXEC)
         };
         if fd < 0 {
             return Err(io::Error::last_os_error());

@@ -271,6 +271,7 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
     if let Some(cmd) = &info.cmd {
         fields.push(("cmd", scalar(cmd)));
     }
+    fields.extend(info.thread_of.map(|of| ("thread_of", scalar(&workload.tasks[of.index()].name))));
     write_arrival(&mut fields, index, workload);
     // The runtime of a program that asks for other terms may be longer than its first deadline. Its steps have it; stated, it would be refused.
     let of_program = calls::is_program(task) && runtime_of_steps(task) > task.deadline;
@@ -322,7 +323,7 @@ fn write_task(out: &mut String, workload: &Workload, index: usize, own: &str, ro
         }
     }
     fields.extend(info.class.map(|class| ("class", class.to_string())));
-    if info.init {
+    if info.init && info.thread_of.is_none() {
         fields.push(("init", "yes".to_owned()));
     }
     if info.spawn == Spawn::PerJob {

@@ -39,7 +39,7 @@ enum Use {
 use Use::{Depends, Differs, Honoured, Ignored, InPart, OtherSide};
 
 /// Each key with its use in a simulation and in a run. A new key has to be entered here.
-const TABLE: [(&str, Use, Use); 74] = [
+const TABLE: [(&str, Use, Use); 75] = [
     // The file.
     ("windows", Honoured, Honoured),
     ("partitions", Honoured, Honoured),
@@ -87,6 +87,7 @@ const TABLE: [(&str, Use, Use); 74] = [
     // Tasks and processes.
     ("name", Honoured, Honoured),
     ("cmd", OtherSide, Honoured),
+    ("thread_of", OtherSide, Honoured),
     ("period", Honoured, Honoured),
     ("spread", Honoured, Honoured),
     ("releases", Honoured, Honoured),

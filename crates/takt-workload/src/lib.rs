@@ -45,6 +45,7 @@ mod task;
 mod task_names;
 mod tasks;
 mod text;
+mod threads;
 mod utility;
 mod value;
 mod workload;

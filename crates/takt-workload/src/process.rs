@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use takt_core::model::{Completion, OnAbort, OnExit};
+use takt_core::model::{Completion, OnAbort, OnExit, TaskId};
 
 /// A source of events outside the schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -65,6 +65,8 @@ pub struct TaskInfo {
     pub partition: Option<usize>,
     /// Its command for `/bin/sh -c`; without it the task can only be simulated.
     pub cmd: Option<String>,
+    /// The task of whose program it is a thread. That task has the command; its own jobs are those of the first thread.
+    pub thread_of: Option<TaskId>,
     /// Whether it may initialise before the schedule starts.
     pub init: bool,
     /// When its process is started.
@@ -94,13 +96,19 @@ pub struct TaskInfo {
 }
 
 impl TaskInfo {
+    /// Whether `takt run` can run it: it has a command, or is a thread of another task's program.
+    #[must_use]
+    pub fn is_program(&self) -> bool {
+        self.cmd.is_some() || self.thread_of.is_some()
+    }
+
     /// What becomes of the work of an aborted job. By default a process completes it, since it knows nothing of the abort; a task
     /// without a command drops it, and so does a process per job, which is replaced. A process with a `handler` receives a signal.
     #[must_use]
     pub fn abort_rule(&self, handler: bool) -> OnAbort {
-        self.on_abort.unwrap_or(match (&self.cmd, self.spawn) {
-            (Some(_), _) if handler => OnAbort::Signal,
-            (Some(_), Spawn::Once) => OnAbort::Finish,
+        self.on_abort.unwrap_or(match (self.is_program(), self.spawn) {
+            (true, _) if handler => OnAbort::Signal,
+            (true, Spawn::Once) => OnAbort::Finish,
             _ => OnAbort::Restart,
         })
     }

@@ -55,6 +55,8 @@ pub(crate) struct Reader {
     pub(crate) servers: Servers,
     /// Tasks that are released after others, the names of these, and where they stand.
     pub(crate) followers: Vec<(TaskId, String, Place)>,
+    /// Tasks that are threads of the program of another one, by its name.
+    pub(crate) threads: Vec<(TaskId, String, Place)>,
     /// When events come in a simulation.
     pub(crate) events: Vec<(TaskId, Arrival)>,
     /// Where relative names of other files begin.

@@ -7,7 +7,9 @@ use crate::node::{Entry, Node, Place};
 use crate::policy::policy_name;
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::clipped;
-use crate::{Class, EventSource, Observed, Spawn, TaskInfo, calls, class, events, reactions, servers, steps, utility};
+use crate::{
+    Class, EventSource, Observed, Spawn, TaskInfo, calls, class, events, reactions, servers, steps, threads, utility,
+};
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 use takt_core::cpus::CpuSet;
@@ -27,9 +29,10 @@ const ON_EXIT: [(&str, OnExit); 3] = [("end", OnExit::End), ("restart", OnExit::
 const SPAWN: [(&str, Spawn); 2] = [("once", Spawn::Once), ("per-job", Spawn::PerJob)];
 
 /// All keys of a task. Processes have them, too, but for `cpu`, `domain` and `class`.
-pub(crate) const KEYS: [&str; 33] = [
+pub(crate) const KEYS: [&str; 34] = [
     "name",
     "cmd",
+    "thread_of",
     "period",
     "spread",
     "releases",
@@ -91,6 +94,7 @@ pub(crate) struct RawTask {
     pub(crate) head: Place,
     pub(crate) name: Option<(String, Place)>,
     pub(crate) cmd: Option<String>,
+    pub(crate) thread_of: Option<Box<(String, Place)>>,
     pub(crate) init: bool,
     pub(crate) spawn: Spawn,
     completion: Option<(Completion, Option<Observed>)>,
@@ -148,6 +152,7 @@ impl RawTask {
             head,
             name: None,
             cmd: None,
+            thread_of: None,
             init: false,
             spawn: Spawn::Once,
             completion: None,
@@ -187,6 +192,10 @@ impl RawTask {
                 self.name = name.filter(|name| reader.is_name(name, &value.span)).map(|name| (name, place()));
             }
             "cmd" => self.cmd = reader.text(value, key, "a command"),
+            "thread_of" => {
+                let name = reader.scalar(value, key, "the name of a task");
+                self.thread_of = name.map(|name| Box::new((name.to_owned(), place())));
+            }
             "period" => self.period = reader.span(value, key, Bare::Refused, false),
             "spread" => self.spread = reader.span(value, key, Bare::Refused, true).unwrap_or(Span::ZERO),
             "releases" => self.releases = steps::releases(reader, value),
@@ -300,7 +309,7 @@ impl RawTask {
         // A segment names its deadline and its execution time itself.
         let segments = self.event.as_ref().is_some_and(|event| event.source == Some(EventSource::Segments));
         reactions::Acts {
-            process: self.cmd.is_some(),
+            process: self.cmd.is_some() || self.thread_of.is_some(),
             jobs: online || self.completion.is_none_or(|(completion, _)| completion != Completion::None),
             missable: !online || segments || deadline || self.budget.is_some(),
             overrunnable: !online
@@ -361,6 +370,17 @@ impl RawTask {
             let replaced = self.init && self.on_exit == Some(OnExit::Restart);
             class::conflicts(of_kernel, per_job, abort, yields, replaced)
                 .for_each(|(key, message, label, hint)| refuse(key, message, label, hint));
+        }
+        if self.thread_of.is_some() {
+            let keys = threads::Keys {
+                completion: self.completion.map(|(completion, _)| completion),
+                observed: self.completion.is_some_and(|(_, observed)| observed.is_some()),
+                on_abort: self.on_abort.map(|(rule, _)| rule),
+                on_exit: self.on_exit,
+                event: self.event.as_ref().and_then(|event| event.source.as_ref()),
+                class: self.class.as_ref().map(|(class, _)| *class),
+            };
+            threads::conflicts(&keys).for_each(|(key, message, label, hint)| refuse(key, message, label, hint));
         }
         if self.on_exit.is_some() && per_job {
             refuse(
@@ -482,7 +502,9 @@ impl RawTask {
             name,
             partition,
             cmd: self.cmd.clone(),
-            init: self.init,
+            thread_of: None,
+            // Its program has that, too.
+            init: self.init || self.thread_of.is_some(),
             spawn: self.spawn,
             on_abort: self.on_abort.map(|(rule, _)| rule),
             abort_signal: self.on_abort.and_then(|(_, signal)| signal),

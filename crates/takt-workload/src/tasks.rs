@@ -183,6 +183,8 @@ impl TaskList {
                 }
             }
             for task in first..workload.tasks.len() {
+                let of = raw.thread_of.as_deref().cloned();
+                reader.threads.extend(of.map(|(name, place)| (TaskId(task as u32), name, place)));
                 events::note(
                     reader,
                     raw.event.as_deref(),

@@ -11,6 +11,7 @@ use crate::node::{self, Entry, Node, Place};
 use crate::policy::{self, policy_name};
 use crate::reader::{Bare, Cpus, Reader};
 use crate::text::cpus_text;
+use crate::threads;
 use crate::{
     Dispatch, OnCrash, Options, Realtime, Settings, Source, Workload, domains, load as loads, rules, scenario, servers,
     steps, table, tasks,
@@ -143,6 +144,8 @@ fn read(reader: &mut Reader, root: &Node, source: &Source, options: &Options) ->
     (workload.system.servers, workload.servers) = servers.build(reader);
     let followers = std::mem::take(&mut reader.followers);
     events::connect(reader, followers, &mut workload, &heads);
+    let of_programs = std::mem::take(&mut reader.threads);
+    threads::connect(reader, of_programs, &mut workload, &heads);
     rules::whole(reader, root, &workload, &heads);
     top.surroundings(reader, &mut workload);
     Some((workload, heads))

@@ -33,22 +33,22 @@ pub(super) fn json(workload: &Workload) -> Value {
 
 /// A line for each consequence, with its tasks.
 pub(super) fn print(workload: &Workload, out: &mut impl Write) -> io::Result<()> {
-    let consequence = |info: &TaskInfo, task: &Task| match (task.on_abort, &info.cmd) {
-        (OnAbort::Finish, Some(_)) => {
+    let consequence = |info: &TaskInfo, task: &Task| match (task.on_abort, info.is_program()) {
+        (OnAbort::Finish, true) => {
             "its process completes the abandoned work first, before the work of its next job".to_owned()
         }
-        (OnAbort::Finish, None) => "the abandoned work is completed first, before the work of its next job".to_owned(),
-        (OnAbort::Restart, Some(_)) => "its process is killed and started again".to_owned(),
-        (OnAbort::Signal, Some(_)) => {
+        (OnAbort::Finish, false) => "the abandoned work is completed first, before the work of its next job".to_owned(),
+        (OnAbort::Restart, true) => "its process is killed and started again".to_owned(),
+        (OnAbort::Signal, true) => {
             format!("its process receives SIG{} and returns to its job loop", info.abort_signal.unwrap_or("USR1"))
         }
-        (_, None) if task.handler.is_some() => "the rest of its work is dropped, and its handler follows".to_owned(),
-        (_, None) => "the rest of its work is dropped".to_owned(),
+        (_, false) if task.handler.is_some() => "the rest of its work is dropped, and its handler follows".to_owned(),
+        (_, false) => "the rest of its work is dropped".to_owned(),
     };
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for (info, task, by) in aborted(workload) {
         let keys = by.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" or ");
-        let by_handler = info.cmd.is_none() && task.handler.is_some();
+        let by_handler = !info.is_program() && task.handler.is_some();
         let rule = if by_handler { "`handler`".to_owned() } else { format!("`on_abort: {}`", rule(task)) };
         let line = format!("a job aborted by {keys}: {} ({rule})", consequence(info, task));
         match lines.iter_mut().find(|(known, _)| *known == line) {

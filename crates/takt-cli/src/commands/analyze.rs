@@ -3,7 +3,7 @@
 use super::sets::{self, EVERY, unsuitable};
 use super::verdicts::{self, Method, Said};
 use crate::failure::Failure;
-use crate::input::{Input, Priorities, duration, placement, priorities_of_sets};
+use crate::input::{Input, Priorities, duration, placement, priorities_of_sets, warn, without_kernel};
 use crate::outcome::{Outcome, Verdict};
 use crate::parallel;
 use crate::progress::Progress;
@@ -229,7 +229,9 @@ fn from_yaml(args: &Args, file: &Path) -> Result<(Vec<Set>, usize), Failure> {
         seed: args.seed,
         copies: Vec::new(),
     };
-    let workload = input.load(None)?;
+    let workload = input.load_quietly(None)?;
+    without_kernel(&workload, "the tests know the tasks of the policy alone", "takt check")?;
+    warn(&workload.source, &workload.warnings);
     if !workload.system.windows.is_empty() {
         let message = format!("`{}` is a window table, and these tests are for online policies", workload.source.name);
         return Err(Failure::input(

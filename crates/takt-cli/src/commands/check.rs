@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// Warns of the keys that `takt run` or `takt sim` does not carry out.
 fn not_carried_out(workload: &Workload) {
-    let real = workload.tasks.iter().any(|task| task.cmd.is_some());
+    let real = workload.tasks.iter().any(|task| task.is_program());
     let mut found = if real { workload.ignored_by(Driver::Run) } else { Vec::new() };
     for simulated in workload.ignored_by(Driver::Simulation) {
         if found.iter().all(|other| other.span != simulated.span) {
@@ -176,7 +176,7 @@ fn check_online(workload: &Workload, of_kernel: &[String], args: &Args, out: &mu
             writeln!(out)?;
             table(out, &rows)?;
         }
-        if let Some(why) = not_realtime(workload).filter(|_| workload.tasks.iter().any(|t| t.cmd.is_some())) {
+        if let Some(why) = not_realtime(workload).filter(|_| workload.tasks.iter().any(|t| t.is_program())) {
             writeln!(out, "{}: {why}", little_idle(workload, "some CPU may have"))?;
         }
         if let Some(report) = &report {

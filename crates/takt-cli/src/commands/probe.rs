@@ -6,9 +6,11 @@ use crate::failure::Failure;
 use crate::files;
 use crate::input::duration;
 use crate::outcome::{Outcome, Verdict};
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::hint::black_box;
 use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use takt_core::cpus::CpuSet;
@@ -55,6 +57,11 @@ enum Probe {
         #[arg(required = true)]
         cpus: Vec<usize>,
     },
+    /// Become a program that comes before all others of the ordinary class, and ends with its parent
+    Ahead {
+        #[arg(required = true, last = true)]
+        words: Vec<OsString>,
+    },
 }
 
 #[derive(clap::Args, Debug)]
@@ -87,6 +94,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Probe::Decide(observed) => observed.run(),
         Probe::Deadline(worker) => worker.run(),
         Probe::Hog { cpus } => hog(cpus),
+        Probe::Ahead { words } => ahead(words),
     }?;
     Ok(Verdict::Done)
 }
@@ -173,4 +181,15 @@ fn hog(cpus: &[usize]) -> Result<(), Failure> {
         burn(Span::from_ms(10));
     }
     Ok(())
+}
+
+fn ahead(words: &[OsString]) -> Result<(), Failure> {
+    use rustix::process::{Signal, set_parent_process_death_signal, setpriority_process, setsid};
+    set_parent_process_death_signal(Some(Signal::TERM)).map_err(io::Error::from)?;
+    // Where the kernel shares CPUs between sessions first, nice values count within one session only. The new one has a value, too. Where
+    // it does not, or this process may not, nothing else changes, and the bench sees what was lost.
+    let _ = setsid();
+    let _ = std::fs::write("/proc/self/autogroup", "-20");
+    let _ = setpriority_process(None, -20);
+    Err(Command::new(&words[0]).args(&words[1..]).exec().into())
 }

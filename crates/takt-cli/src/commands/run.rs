@@ -164,14 +164,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn plan(args: &Args, workload: &Workload, own: &Workload) -> Result<(Engine, Plan), Failure> {
     let mut processes = Vec::with_capacity(workload.tasks.len());
     for (task, id) in workload.tasks.iter().zip((0..).map(TaskId)) {
-        let Some(cmd) = task.cmd.clone() else {
+        if !task.is_program() {
             let hint = "give it a `cmd:`, or use `takt sim`";
             let message = format!("task `{}` has no command to run", task.name);
             return Err(Failure::at(Code::MissingKey, workload, Some(id), message, hint));
-        };
+        }
         processes.push(Process {
             name: task.name.clone(),
-            cmd,
+            cmd: task.cmd.clone().unwrap_or_default(),
+            thread_of: task.thread_of,
             init: task.init,
             per_job: task.spawn == Spawn::PerJob,
             signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal)
@@ -407,6 +408,10 @@ fn failure(workload: &Workload, cpus: Option<u16>, error: takt_exec::Error) -> F
         }
         E::InitFailed { .. } => {
             let hint = "mend the program; or write `on_exit: end` if the schedule may go without this process";
+            Failure::status(1, Code::InitFailed, format!("{}: {error}\nhint: {hint}", workload.source.name))
+        }
+        E::ThreadRefused { .. } => {
+            let hint = "the thread calls `takt_attach_thread` with the name of its task, and then `takt_ready`";
             Failure::status(1, Code::InitFailed, format!("{}: {error}\nhint: {hint}", workload.source.name))
         }
         E::Source { task, .. } => {
@@ -716,6 +721,12 @@ fn remarks_on_ends(workload: &Workload, report: &Report, index: usize) -> Vec<St
         remarks.push(format!(
             "warning: {name} flooded its scheduler with requests, and was frozen for 10 ms each of {} times",
             report.floods[index]
+        ));
+    }
+    if report.event_floods[index] > 0 {
+        remarks.push(format!(
+            "warning: the source of the events of {name} changed all the time, and was not heard for 10 ms each of {} times",
+            report.event_floods[index]
         ));
     }
     remarks

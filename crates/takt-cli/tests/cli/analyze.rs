@@ -363,3 +363,25 @@ fn absurd_sizes_get_right_answers() {
     let many: String = (0..10_000).map(|i| format!("0,{i},9,{0},{0}\n", 80_000 + i)).collect();
     assert_eq!(verdict(&many, "edf,gfb,ff", "1"), "0,0,0,0");
 }
+
+/// The policy does not schedule these tasks, so no verdict about it holds, and no simulation has them.
+#[test]
+fn tasks_of_the_kernels_classes_are_refused() {
+    let room = Room::new();
+    let text = "policy: edf\ncpus: 0\ntasks:\n\
+                - {name: a, period: 10ms, runtime: 2ms}\n\
+                - {name: b, class: other, period: 20ms, runtime: 2ms}\n";
+    fs::write(room.path("w.yaml"), text).unwrap();
+    let sweep = ["sweep", "copies", "w.yaml", "--copies", "a=1..2", "--policies", "edf"];
+    for (args, instead) in [(&["analyze", "w.yaml"][..], "takt check"), (&sweep[..], "takt run")] {
+        let refused = room.takt(args);
+        assert_eq!((refused.code(), &*refused.stdout), (2, ""), "{}", refused.stderr);
+        let said = &refused.stderr;
+        assert!(said.contains("error[not-applicable]") && said.contains("w.yaml:5") && said.contains("`b`"), "{said}");
+        assert!(said.contains(instead) && !said.contains("takt sim"), "{said}");
+    }
+    fs::write(room.path("w.yaml"), text.replace("class: other, ", "")).unwrap();
+    for args in [&["analyze", "w.yaml"][..], &sweep[..]] {
+        room.takt(args).expect(0);
+    }
+}

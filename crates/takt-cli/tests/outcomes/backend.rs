@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::fs;
 use std::process::{Command, Stdio};
-use takt_core::record::{Outcome, RecordKind};
+use takt_core::record::{Outcome, Record, RecordKind};
 use takt_core::time::{Span, Time};
 use takt_trace::{Format, Trace};
 
@@ -130,26 +130,53 @@ impl Backend for Processes {
     }
 }
 
-/// Runs `takt` on an instance with further keys, and reads its summary and its trace.
+/// Runs `takt` on an instance with further keys, and reads its summary and its trace. A run is replayed.
+///
+/// # Panics
+/// When the replay of a run differs from it, whatever the machine did to the run.
 fn takt(instance: &Instance, keys: &str, command: &[&str]) -> Outcomes {
     let room = tempfile::Builder::new().prefix("takt-test-").tempdir().expect("a directory");
-    let path = |name: &str| room.path().join(name);
-    fs::write(path("w.yaml"), format!("{keys}{}", instance.text)).expect("a file");
-    // A virtual machine has the program elsewhere.
-    let program = std::env::var("TAKT_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_takt").into());
+    fs::write(room.path().join("w.yaml"), format!("{keys}{}", instance.text)).expect("a file");
     let duration = instance.duration.to_string();
-    // Processes without a real-time class share their CPUs with everything else, of which they are to come first. They inherit that
-    // from this thread, if it may have it.
-    let _ = rustix::process::setpriority_process(None, -20);
-    let mut process = Command::new(program);
-    process.args(command).args(["w.yaml", "--json", "--trace", "t.jsonl", "--duration", &duration]);
-    let done = process.current_dir(room.path()).stdin(Stdio::null()).output().expect("takt starts");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(0), "{} {command:?}: {said}\n{}", instance.name, instance.text);
-    let summary: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
-    let file = fs::File::open(path("t.jsonl")).expect("a trace");
-    let trace = takt_trace::read(file, Format::JsonLines).expect("a whole trace");
-    Outcomes { tasks: tasks(&summary), order: order(&trace), delays: delays(&summary, &trace) }
+    let executes = |command: &[&str], options: &[&str], trace: &str| {
+        // A virtual machine has the program elsewhere.
+        let program = std::env::var("TAKT_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_takt").into());
+        let mut process = Command::new(&program);
+        if command[0] == "run" {
+            // Processes without a real-time class share their CPUs with everything else, of which they are to come first.
+            process.args(["__probe", "ahead", "--", &program]);
+        }
+        process.args(command).args(["w.yaml", "--json", "--trace", trace]).args(options);
+        let done = process.current_dir(room.path()).stdin(Stdio::null()).output().expect("takt starts");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(0), "{} {command:?}: {said}\n{}", instance.name, instance.text);
+        let summary: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
+        let file = fs::File::open(room.path().join(trace)).expect("a trace");
+        (summary, takt_trace::read(file, Format::JsonLines).expect("a whole trace"))
+    };
+    let runs = command[0] == "run";
+    let record: &[&str] = if runs { &["--record", "r.steps"] } else { &[] };
+    let (summary, trace) = executes(command, &[record, &["--duration", &duration]].concat(), "t.jsonl");
+    let outcomes = Outcomes { tasks: tasks(&summary), order: order(&trace), delays: delays(&summary, &trace) };
+    if runs {
+        let (again, replayed) = executes(&["sim"], &["--replay", "r.steps"], "again.jsonl");
+        let [run, replay] = [&trace, &replayed].map(|trace| trace.records.iter().map(|r| r.record).collect::<Vec<_>>());
+        let difference = differs(&run, &replay).or_else(|| {
+            let again = tasks(&again);
+            (outcomes.tasks != again).then(|| format!("the run counts {:?}\nits replay {again:?}", outcomes.tasks))
+        });
+        if let Some(difference) = difference {
+            panic!("{} {command:?} is not what its replay is: {difference}\n{keys}{}", instance.name, instance.text);
+        }
+    }
+    outcomes
+}
+
+/// The first record of a run that is another one in its replay, in words.
+pub(crate) fn differs(run: &[Record], replay: &[Record]) -> Option<String> {
+    let last = run.len().max(replay.len());
+    let at = (0..last).find(|n| run.get(*n) != replay.get(*n))?;
+    Some(format!("record {at} of {}: {:?} became {:?}", run.len(), run.get(at), replay.get(at)))
 }
 
 fn tasks(summary: &Value) -> Vec<(String, String)> {

@@ -8,6 +8,8 @@
 //! the machine stalled for longer than the workload bears ([`backend::Delays::stall`]) says nothing: after eight runs the workload is left
 //! out, and the figures are printed. Of each family one workload has to be equal, and nine of ten in all. No stall is accepted under
 //! virtual time (`TAKT_OUTCOMES=v2`, which `cargo xtask vm` sets in its virtual machine).
+//!
+//! Each run, equal or not, is recorded. Its replay must give the same records and the same counts: no stall excuses a difference.
 
 mod backend;
 mod instances;
@@ -20,7 +22,9 @@ use instances::Instance;
 use machine::{Capability, Watch, calm, on_cpus, skip};
 use std::borrow::Borrow;
 use std::io::Write;
-use takt_core::time::Span;
+use takt_core::model::TaskId;
+use takt_core::record::{Record, RecordKind};
+use takt_core::time::{Span, Time};
 use takt_linux::{Choice, Mechanism, RunId, rt};
 
 /// How many runs that differ without a stall are a failure, and how many runs there are at most.
@@ -175,6 +179,22 @@ fn differences_are_found() {
         assert!(base.difference(&other).is_some(), "change {change}");
     }
     assert!(instance.slack >= Span::from_us(200));
+}
+
+/// A replay that has another record, one more or one less is found.
+#[test]
+fn another_replay_is_found() {
+    let record =
+        |at, task| Record { at: Time::from_ns(at), kind: RecordKind::Exit { task: TaskId(task), failed: false } };
+    let run = [record(1, 0), record(2, 1), record(2, 2)];
+    assert_eq!(backend::differs(&run, &run), None);
+    let later = [run[0], record(3, 1), run[2]];
+    let other = [run[0], run[1], record(2, 1)];
+    let more = [run[0], run[1], run[2], run[2]];
+    for (replay, at) in [(&later[..], 1), (&other, 2), (&more, 3), (&run[..2], 2), (&[], 0)] {
+        let difference = backend::differs(&run, replay).expect("a difference");
+        assert!(difference.starts_with(&format!("record {at} of 3: ")), "{difference}");
+    }
 }
 
 /// A workload that differs in three runs without a stall fails, and so does a family that is never equal.

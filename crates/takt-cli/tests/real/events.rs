@@ -296,3 +296,105 @@ fn a_segment_whose_program_died_before_it_began_keeps_no_cpu() {
         });
     });
 }
+
+/// Each of its jobs reads its source, but not more than so much of it, and computes for longer than events need to fill its queue.
+const SINK: &str = r#"
+#include "takt.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(void)
+{
+	const char *event = getenv("TAKT_EVENT");
+	int source = event ? atoi(event) : -1, n;
+	volatile long rounds;
+	char buffer[4096];
+	struct takt_job job;
+
+	takt_ready(&job);
+	do {
+		for (n = 0; source >= 0 && n < 64; n++)
+			if (read(source, buffer, sizeof buffer) <= 0)
+				break;
+		for (rounds = 0; rounds < 400000; rounds++)
+			;
+	} while (takt_next_job(&job) == TAKT_OK);
+	return 0;
+}
+"#;
+
+/// Writes one event, and says whether it was written.
+type Flood = Box<dyn FnMut() -> bool>;
+
+/// A source that changes without a pause, from another CPU where there is one. The task beside it, on the scheduler's CPU, loses nothing.
+#[test]
+fn a_flood_of_events_harms_no_other_task() {
+    on_cpus(|| {
+        let room = Room::with("");
+        if compiled_text(&room, "sink", SINK, true).is_none() {
+            return;
+        }
+        rustix::fs::mkfifoat(rustix::fs::CWD, room.path("p"), rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+        for source in ["udp", "pipe", "signal"] {
+            attempts(3, || {
+                let address = free_address();
+                let event = match source {
+                    "udp" => format!("udp: \"{address}\""),
+                    "pipe" => "pipe: p".to_owned(),
+                    _ => "signal: USR2".to_owned(),
+                };
+                let text = format!(
+                    "policy: edf\ncpus: 0\nrealtime: yes\ntasks:\n\
+                     - {{name: good, period: 10ms, runtime: 4ms, init: yes, cmd: exec takt burn --runtime 4ms}}\n\
+                     - {{name: sink, event: {{{event}, queue: 4}}, deadline: 500ms, runtime: 1ms, init: yes, cmd: exec ./sink}}\n"
+                );
+                std::fs::write(room.path("w.yaml"), text).expect("a file");
+                // Those of the run before say nothing about this one.
+                for name in ["t.jsonl", "r.steps"] {
+                    let _ = std::fs::remove_file(room.path(name));
+                }
+                let args = ["run", "w.yaml", "--duration", "1s", "--json", "--trace", "t.jsonl", "--record", "r.steps"];
+                let running = room.start(&args);
+                until("the schedule runs", || {
+                    room.text("t.jsonl").lines().count() > 0 && !room.text("r.steps").is_empty()
+                });
+                let mut write: Flood = match source {
+                    "udp" => {
+                        let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+                        Box::new(move || sender.send_to(b"event", address).is_ok())
+                    }
+                    "pipe" => {
+                        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+                        let pipe = OpenOptions::new().write(true).custom_flags(flags).open(room.path("p"));
+                        let mut pipe = pipe.map_err(|e| e.to_string())?;
+                        Box::new(move || pipe.write(b"e").is_ok())
+                    }
+                    _ => {
+                        let pid = rustix::process::Pid::from_raw(running.pid()).expect("a process");
+                        Box::new(move || rustix::process::kill_process(pid, Signal::USR2).is_ok())
+                    }
+                };
+                let (began, mut written) = (std::time::Instant::now(), 0u64);
+                while began.elapsed() < std::time::Duration::from_millis(800) {
+                    // A full pipe is none of the floods that are meant here.
+                    written += (0..100).filter(|_| write()).count() as u64;
+                }
+                let run = running.wait().json();
+                let (good, sink) = (task(&run, "good"), task(&run, "sink"));
+                ensure(counts(good) == [100, 100, 0, 0], || format!("{source}: {run}"))?;
+                let [released, lost, floods] =
+                    ["released", "lost", "event_floods"].map(|key| sink[key].as_u64().unwrap());
+                // At most 128 events are heard in 10 ms, and one when the source is heard again. Each was released, waits, or was lost.
+                let heard = released + lost;
+                ensure(written > 20_000 && (1_000..=101 * 130).contains(&heard), || {
+                    format!("{source}: {written} {run}")
+                })?;
+                ensure(lost > 100 && (20..=101).contains(&floods), || format!("{source}: {written} {run}"))?;
+                ensure(run["notes"].to_string().contains("changed all the time"), || format!("{source}: {run}"))?;
+                ensure(run["dropped_records"] == 0, || format!("{source}: {run}"))?;
+                println!("{source}: {written} written, {released} released, {lost} lost, {floods} floods");
+                replays(&room, &run)
+            });
+        }
+    });
+}

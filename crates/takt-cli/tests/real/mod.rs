@@ -16,4 +16,5 @@ mod reactions;
 mod replay;
 mod scale;
 mod security;
+mod threads;
 mod unmodified;

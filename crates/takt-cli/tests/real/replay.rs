@@ -8,7 +8,11 @@ use takt_core::record::{Record, RecordKind};
 
 /// Runs a workload, replays it, and returns the records of the run after checking that the replay gave the same.
 pub(super) fn replayed(text: &str) -> Vec<Record> {
-    let room = Room::with(text);
+    replayed_in(&Room::with(text))
+}
+
+/// As [`replayed`], for a room with a workload.
+pub(super) fn replayed_in(room: &Room) -> Vec<Record> {
     let args = ["--record", "r.steps", "--trace", "run.jsonl", "--json", "--allow-differences"];
     room.takt(&[&["run", "w.yaml", "--duration", "1s"][..], &args].concat()).expect(0);
     let sim = room.takt(&["sim", "w.yaml", "--replay", "r.steps", "--trace", "sim.jsonl", "--json"]).json();

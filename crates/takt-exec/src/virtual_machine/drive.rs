@@ -31,6 +31,8 @@ pub(crate) struct Ran {
     pub(crate) steps: Vec<(Time, Vec<Input>)>,
     /// The jobs that a reaction would follow.
     pub(crate) found: Vec<Found>,
+    /// The job by which the run is to end, if its report found no room.
+    pub(crate) ends_by: Option<Found>,
     pub(crate) outcome: Outcome,
     pub(crate) refusals: u64,
     pub(crate) replaced: u64,
@@ -119,7 +121,7 @@ fn drive(
         lives.reap();
     }
     let (mut inbox, scheduler_inbox) = RingBuffer::new(machine.world().faults.inbox().unwrap_or(4 * n + 16));
-    let (scheduler_outbox, mut outbox) = RingBuffer::new(1 << 12);
+    let (scheduler_outbox, mut outbox) = RingBuffer::new(machine.world().ring);
     let (scheduler_returned, mut returned) = RingBuffer::new(1);
     let (control, mut orders) = match commands {
         Some(Commands { control, handle, list, answers }) => {
@@ -170,13 +172,14 @@ fn drive(
     observer.drain(&mut outbox, &mut returned);
     observer.end();
     let found = observer.found.iter().map(|(found, _)| *found).collect();
+    let ends_by = lives.requests().end().map(Found::of);
     let outcome = scheduler.finish(end);
     let (replaced, ended) = lives.tasks.iter().fold((0, 0), |(replaced, ended), task| {
         (replaced + task.replaced, ended + u64::from(matches!(task.life, Life::Ended | Life::Gone)))
     });
     let refusals = machine.world().refusals;
     drop(lives);
-    Ok(Ran { records: notes.records, steps: notes.steps, found, outcome, refusals, replaced, ended })
+    Ok(Ran { records: notes.records, steps: notes.steps, found, ends_by, outcome, refusals, replaced, ended })
 }
 
 /// The commands that have not been sent.
@@ -288,6 +291,7 @@ impl Waiting<Machine> for Turns<'_, '_> {
             if scheduler_at <= next || (self.messages && self.stalls.scheduler <= next) {
                 let heard = machine.world().hear();
                 self.heard.extend(heard.into_iter().map(|(task, incarnation)| Heard::Completion(task, incarnation)));
+                self.heard.extend(machine.world().hear_sources().into_iter().map(Heard::Event));
                 self.heard.extend(std::mem::take(&mut self.messages).then_some(Heard::Messages));
                 self.stepped = true;
                 self.supervisor_is_next = supervisor_runs && !supervisor_first;
@@ -365,8 +369,8 @@ impl Agreement {
             let refused = scheduler.was_refused(task);
             assert!(!lasts(&mut self.absent[task.index()], absent), "task {} gets no process", task.0);
             assert!(!lasts(&mut self.refused[task.index()], refused), "an act on task {} is not repeated", task.0);
-            // Outside of segments a process runs as an ordinary one.
-            if absent || matches!(slot.program, At::Gone | At::Outside { .. }) {
+            // Outside of segments a process runs as an ordinary one, and one of the kernel's classes always does.
+            if slot.kernel.is_some() || absent || matches!(slot.program, At::Gone | At::Outside { .. }) {
                 continue;
             }
             let asks = slot.asked.waits_for.is_some();

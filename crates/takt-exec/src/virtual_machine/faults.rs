@@ -41,6 +41,13 @@ impl Faults {
         Faults { notifies: true, ..Faults::default() }
     }
 
+    /// A machine on which nothing goes wrong but that the process or thread of a task ends by itself.
+    #[cfg(test)]
+    pub(crate) fn killing(task: TaskId, at: Span) -> Faults {
+        let strike = Strike { at, task, signals: false, end: TaskEnd::Exited(0), leaves_child: false };
+        Faults { strikes: [strike].into(), ..Faults::none() }
+    }
+
     /// Each kind is absent in about half of the seeds. `start` and `length` bound the strikes.
     pub(crate) fn new(seed: u64, tasks: usize, start: Span, length: Span) -> Faults {
         let mut faults = Faults { seed, ..Faults::default() };

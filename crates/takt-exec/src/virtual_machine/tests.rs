@@ -2,20 +2,24 @@
 
 #![cfg(test)]
 
-use super::{Faults, Hostile, Machine, drive};
+use super::{Changing, Faults, Hostile, Machine, drive};
 use crate::causes::Found;
-use crate::plan::{Cause, Dispatch, Hooks, Plan, Process, Reaction, SchedulerClass};
+use crate::meter::PER_STEP;
+use crate::plan::{Cause, Dispatch, Hooks, KernelTask, Plan, Process, Reaction, SchedulerClass};
+use crate::rings::BURST;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use takt_core::engine::Engine;
+use takt_core::engine::{Engine, Input};
 use takt_core::model::{Arrival, Backlog, Completion, OnAbort, Program, Step, System, Task, TaskId};
 use takt_core::record::{JobId, Outcome, Record, RecordKind, Sink};
 use takt_core::rng;
 use takt_core::scenario::Scenario;
 use takt_core::time::{Span, Time};
+use takt_core::work::Work;
 use takt_linux::leftovers::OnCrash;
+use takt_linux::rt::Class;
 use takt_linux::{Choice, JobEnd};
 use takt_workload::{Options, Source, Spawn, TaskInfo, Workload};
 
@@ -30,6 +34,7 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
     let programs = workload.system.tasks.iter().map(program).collect();
     let mut real = workload.clone();
     real.clear_simulated();
+    real.hand_over();
     // A file for a simulation names no commands; here all its tasks have programs.
     for (info, task) in real.tasks.iter_mut().zip(&mut real.system.tasks) {
         info.cmd = Some("a program".into());
@@ -38,6 +43,7 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
     let process = |(task, id): (&TaskInfo, usize)| Process {
         name: task.name.clone(),
         cmd: String::new(),
+        thread_of: task.thread_of,
         init: task.init,
         per_job: task.spawn == Spawn::PerJob,
         signals: matches!(task.completion_rule(), Completion::Undeclared | Completion::Signal)
@@ -50,7 +56,7 @@ pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<
         output: None,
         event: None,
         segments: task.event.as_deref() == Some(&takt_workload::EventSource::Segments),
-        kernel: None,
+        kernel: real.tasks[id].class.map(|_| KernelTask { class: Class::Other, cpus: None }),
     };
     let processes = real.tasks.iter().zip(0..).map(process).collect();
     let duration = workload.settings.duration.unwrap_or(limit).min(limit);
@@ -305,6 +311,39 @@ fn a_preemption_by_priority_needs_no_stop_and_no_start() {
     assert_eq!(acts("dispatch: priority\n", Some(TaskId(1))), [jobs + 40, jobs + 40, 1]);
 }
 
+/// A program with two more threads, of which one ends with its third job, and one names a thread of another process.
+#[test]
+fn threads_of_a_program_end_alone_and_do_not_lie() {
+    let text = "policy: edf\ndispatch: priority\ncpus: 0\ntasks:\n\
+        - {name: control, cmd: x, init: yes, period: 20ms, runtime: 3ms}\n\
+        - {name: video, thread_of: control, period: 40ms, runtime: 8ms}\n\
+        - {name: log, thread_of: control, period: 100ms, runtime: 20ms}\n";
+    let (system, plan, programs) =
+        plan(&load(Source { name: "threads.yaml".into(), text: text.into() }), Span::from_ms(1000));
+    let run = |faults: Faults, lies: Option<TaskId>| {
+        let mut machine = Machine::new(plan.clone(), faults);
+        machine.world().lies = lies;
+        drive::run(engine(system.clone()), &plan, &programs, &mut machine)
+    };
+    let counts = |ran: &drive::Ran| {
+        [0, 1, 2].map(|task| {
+            let counts = ran.outcome.engine.counts(TaskId(task));
+            (counts.released, counts.met)
+        })
+    };
+    let ran = run(Faults::none(), None).expect("a run");
+    assert_eq!(counts(&ran), [(50, 50), (25, 25), (10, 10)]);
+    // The end is found in the next round of the supervisor.
+    let ran = run(Faults::killing(TaskId(1), Span::from_ms(1095)), None).expect("a run");
+    assert_eq!((counts(&ran)[0], counts(&ran)[2]), ((50, 50), (10, 10)), "the others continue");
+    assert!(ran.outcome.engine.is_gone(TaskId(1)) && (2..5).contains(&counts(&ran)[1].0), "{:?}", counts(&ran));
+    // The end of the program is that of all.
+    let ran = run(Faults::killing(TaskId(0), Span::from_ms(1095)), None).expect("a run");
+    assert!((0..3).all(|task| ran.outcome.engine.is_gone(TaskId(task))), "{:?}", counts(&ran));
+    let refused = run(Faults::none(), Some(TaskId(2))).err().expect("no run");
+    assert!(refused.to_string().contains("no thread of its own as log"), "{refused}");
+}
+
 /// A workload with processes of every kind, drawn from a seed.
 fn drawn(seed: u64) -> String {
     let mut drawn = 0;
@@ -359,6 +398,15 @@ fn drawn(seed: u64) -> String {
         let utility = if policy == "dasa" { ", utility: 3" } else { "" };
         text.push_str(&format!(
             "- {{name: t{task}, cmd: x, period: {period}ms, runtime: {runtime}ms{kind}{utility}}}\n"
+        ));
+    }
+    if dispatch == "priority" && draw(2) == 0 {
+        let utility = if policy == "dasa" { ", utility: 2" } else { "" };
+        let of = [("", ""), (", on_abort: signal", ", on_exit: stop"), (", budget: 2ms", ", on_abort: signal")];
+        let (first, second) = of[draw(2) as usize];
+        text.push_str(&format!(
+            "- {{name: p, cmd: x, init: yes, period: 12ms, runtime: 2ms{first}{utility}}}\n\
+             - {{name: q, thread_of: p, period: 18ms, runtime: 3ms{second}{utility}}}\n"
         ));
     }
     text
@@ -473,4 +521,120 @@ fn a_page_that_changes_while_it_is_read_harms_only_its_own_task() {
     }
     println!("{requests} inputs, {compared} runs compared, {floods} floods");
     assert!(first.is_some() || requests > 100_000 && compared > 500 && floods > 1000, "{requests} {compared} {floods}");
+}
+
+/// The releases of each task's jobs by events, among the inputs of a run.
+fn events_of(ran: &drive::Ran, task: TaskId) -> Vec<Time> {
+    let of = |(now, inputs): &(Time, Vec<Input>)| {
+        let events = inputs.iter().filter(|input| **input == Input::Release { task }).count();
+        std::iter::repeat_n(*now, events).collect::<Vec<_>>()
+    };
+    ran.steps.iter().flat_map(of).collect()
+}
+
+/// A source that changes every 5 us costs the scheduler a bounded number of steps, and the other tasks nothing. Events are heard again when
+/// the flood is over.
+#[test]
+fn a_source_that_floods_costs_a_bounded_number_of_steps() {
+    let us = Span::from_us;
+    let flooded = TaskId(2);
+    let head = "policy: edf\ncpus: 0\ntasks:\n\
+                - {name: a, cmd: x, period: 10ms, runtime: 2ms}\n\
+                - {name: b, cmd: x, period: 7ms, runtime: 1ms}\n";
+    let text =
+        format!("{head}- {{name: c, cmd: x, event: {{signal: USR1, queue: 4}}, deadline: 500ms, runtime: 1ms}}\n");
+    let run = |text: &str, faults: &dyn Fn(&Plan) -> Faults, sources: &[Changing]| {
+        let source = Source { name: "flood.yaml".into(), text: text.to_owned() };
+        let (system, plan, programs) = plan(&load(source), Span::from_ms(200));
+        let mut machine = Machine::new(plan.clone(), faults(&plan));
+        machine.world().sources = sources.to_vec();
+        drive::run(engine(system.clone()), &plan, &programs, &mut machine).map(|ran| (system, ran))
+    };
+    // Time zero is at some 1002 ms. A flood of 100 ms, and single changes after it.
+    let flood = Changing::new(flooded, us(1_012_000), us(5), us(1_112_000));
+    let after = Changing::new(flooded, us(1_150_000), us(5_000), us(1_170_000));
+    let none = |_: &Plan| Faults::none();
+    let (_, ran) = run(&text, &none, &[flood, after]).expect("a run");
+    let events = events_of(&ran, flooded);
+    let ms = |from: i64, to: i64| events.iter().filter(|at| (from..to).contains(&(at.ns() / 1_000_000))).count();
+    // As many as pass before each of some ten times at which it is muted.
+    assert!((BURST as usize * 8..BURST as usize * 11).contains(&ms(0, 125)), "{}", ms(0, 125));
+    assert_eq!(ms(125, 200), 5, "the changes after the flood");
+    assert!((8..=11).contains(&ran.outcome.event_floods[2]), "{:?}", ran.outcome.event_floods);
+    assert_eq!((ran.outcome.dropped, &ran.outcome.floods), (0, &vec![0; 3]));
+    // All events have a record: those that released a job, wait, or are lost.
+    let counts = ran.outcome.engine.counts(flooded);
+    let lost = counts.lost;
+    let all = events.len() as u64;
+    assert!(
+        counts.released + lost <= all && counts.released + lost + 4 >= all && lost > 900,
+        "{counts:?} {lost} {all}"
+    );
+    let (_, without) = run(head, &none, &[]).expect("a run");
+    assert_eq!(of_others(&ran.records, flooded), of_others(&without.records, flooded));
+
+    let (mut muted, mut heard) = (0, 0);
+    for seed in 1..=60 {
+        // A machine may refuse to start a process.
+        let Ok((system, ran)) = run(&text, &|plan| drive::faults(plan, seed), &[flood, after]) else { continue };
+        let mut engine = engine(system);
+        let steps = ran.steps.iter().map(|(now, inputs)| takt_sim::Step { now: *now, inputs: inputs.clone() });
+        let mut replayed = Records::default();
+        takt_sim::replay(&mut engine, &steps.collect::<Vec<_>>(), &mut replayed);
+        assert!(replayed.0 == ran.records, "seed {seed}");
+        muted += ran.outcome.event_floods[2];
+        heard += events_of(&ran, flooded).len();
+    }
+    assert!(muted > 200 && heard < 60 * 11 * BURST as usize, "{muted} {heard}");
+}
+
+/// The ring between the threads is full when jobs are late: the end of the run is asked for all the same, by the first of them.
+#[test]
+fn a_full_ring_loses_no_end_of_the_run() {
+    let text = "policy: edf\ncpus: 0\ntasks:\n\
+                - {name: a, cmd: x, period: 10ms, runtime: 2ms}\n\
+                - {name: b, cmd: x, period: 20ms, runtime: 5ms, execution: 19ms}\n";
+    let run = |ring: usize| {
+        let source = Source { name: "late.yaml".into(), text: text.to_owned() };
+        let (system, plan, programs) = plan(&load(source), Span::from_ms(200));
+        let mut machine = Machine::new(plan.clone(), Faults::none());
+        machine.world().ring = ring;
+        drive::run(engine(system), &plan, &programs, &mut machine).expect("a run")
+    };
+    let whole = run(1 << 12);
+    assert_eq!((whole.outcome.dropped, whole.ends_by), (0, None), "what is in the ring needs nothing beside it");
+    // No room at all, as if the supervisor never ran.
+    let full = run(0);
+    assert!(full.outcome.dropped > 100 && full.found.is_empty(), "{} {:?}", full.outcome.dropped, full.found);
+    assert_eq!(full.ends_by, Some(whole.found[0]));
+    for found in whole.found {
+        assert_eq!(Found::of((found.about(), found.job)), found);
+    }
+}
+
+/// A step measures few of many tasks of the kernel's classes, and what their jobs consumed is known all the same.
+#[test]
+fn many_tasks_of_the_kernel_cost_few_measurements() {
+    let many = 100;
+    let task =
+        |n: usize| format!("- {{name: k{n}, cmd: x, class: other, period: 40ms, offset: {n}us, runtime: 3ms}}\n");
+    let kernel: String = (0..many).map(task).collect();
+    let text = format!("policy: edf\ncpus: 0\ntasks:\n{kernel}- {{name: own, cmd: x, period: 1ms, runtime: 300us}}\n");
+    let source = Source { name: "many.yaml".into(), text };
+    let (system, plan, programs) = plan(&load(source), Span::from_ms(160));
+    let mut machine = Machine::new(plan.clone(), Faults::none());
+    let ran = drive::run(engine(system), &plan, &programs, &mut machine).expect("a run");
+    let engine = &ran.outcome.engine;
+    for number in 0..many as u32 {
+        let counts = engine.counts(TaskId(number));
+        assert_eq!((counts.released, counts.met, counts.missed), (4, 4, 0), "task {number}");
+        let (_, most) = ran.outcome.most_used[number as usize].expect("it is measured");
+        assert_eq!(most, Work::nominal(Span::from_ms(3)), "task {number}");
+    }
+    // At the dispatch and at the end of a job, and some of the others in turn.
+    let (steps, jobs) = (ran.steps.len() as u64, many as u64 * 4);
+    let most = 3 * jobs + (PER_STEP as u64 + 1) * 2 * steps;
+    let measurements = machine.world().measurements;
+    println!("{measurements} measurements in {steps} steps for {jobs} jobs, at most {most}");
+    assert!(measurements <= most && most < steps * many as u64 / 4, "{measurements} in {steps} steps, not {most}");
 }

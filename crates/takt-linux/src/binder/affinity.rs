@@ -26,6 +26,9 @@ impl CpuBinder for Affinity {
     fn take_in(&self, _: PartitionHandle, _: i32) -> io::Result<()> {
         Ok(())
     }
+    fn take_in_thread(&self, _: PartitionHandle, _: i32) -> io::Result<()> {
+        Ok(())
+    }
     fn binds_threads(&self) -> bool {
         true
     }
@@ -48,7 +51,9 @@ impl CpuBinder for Affinity {
             }
         };
         for (index, member) in members.iter().enumerate() {
-            if let Some(tree) = &self.tree {
+            if member.thread.get().is_some() {
+                apply(member.leader.load(Acquire));
+            } else if let Some(tree) = &self.tree {
                 let path = Text::<64>::format(format_args!("p{}/t{index}/cgroup.threads", partition.0))?;
                 let flags = OFlags::RDONLY | OFlags::CLOEXEC;
                 let file = rustix::fs::openat(&tree.dir, path.c_str()?, flags, Mode::empty())?;

@@ -25,6 +25,9 @@ impl CpuBinder for V1 {
     fn take_in(&self, partition: PartitionHandle, child: i32) -> io::Result<()> {
         control::write(&self.tree.partition(partition.0 as usize).join("cgroup.procs"), &child.to_string())
     }
+    fn take_in_thread(&self, partition: PartitionHandle, thread: i32) -> io::Result<()> {
+        control::write(&self.tree.partition(partition.0 as usize).join("tasks"), &thread.to_string())
+    }
     fn binds_threads(&self) -> bool {
         false
     }

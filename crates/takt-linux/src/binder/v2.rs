@@ -20,6 +20,10 @@ impl CpuBinder for V2 {
     fn take_in(&self, _: PartitionHandle, _: i32) -> io::Result<()> {
         Ok(())
     }
+    /// The group of a thread is one below that of its program ([`crate::freezer::v2`]), and has no other CPUs than that.
+    fn take_in_thread(&self, _: PartitionHandle, _: i32) -> io::Result<()> {
+        Err(Errno::NOTSUP.into())
+    }
     fn binds_threads(&self) -> bool {
         false
     }

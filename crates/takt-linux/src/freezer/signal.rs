@@ -1,7 +1,7 @@
 //! SIGSTOP and SIGCONT to the process group, where there are no control groups.
 
 use super::Freezer;
-use crate::group::{Group, Tree};
+use crate::group::{Group, Thread, Tree};
 use crate::sys::Hold;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal as Number, WaitId, WaitIdOptions, WaitOptions, kill_process_group, waitid, waitpid};
@@ -52,6 +52,13 @@ impl Freezer for Signal {
     }
     fn release(&self, _: Group) -> io::Result<()> {
         Ok(())
+    }
+    /// A stop signal stops the whole process.
+    fn host(&self, _: Group) -> io::Result<Thread> {
+        Err(Errno::NOTSUP.into())
+    }
+    fn adopt(&self, _: Group, _: Group, _: i32) -> io::Result<Thread> {
+        Err(Errno::NOTSUP.into())
     }
     fn tree(&self) -> Option<&Tree> {
         None

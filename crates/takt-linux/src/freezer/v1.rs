@@ -8,7 +8,7 @@
 
 use super::{Freezer, wait_until_frozen};
 use crate::control::{self, Text};
-use crate::group::{Group, Tree};
+use crate::group::{Group, Thread, Tree};
 use crate::sys::Hold;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -65,6 +65,15 @@ impl Freezer for V1 {
     }
     fn release(&self, group: Group) -> io::Result<()> {
         thaw(&self.tree.group(group))
+    }
+    /// The freezer of cgroup v1 stops threads, and `tasks` takes one of them.
+    fn host(&self, program: Group) -> io::Result<Thread> {
+        Ok(Thread::new(self.tree.group(program).join("tasks"), None))
+    }
+    fn adopt(&self, _: Group, own: Group, thread: i32) -> io::Result<Thread> {
+        let tasks = self.tree.group(own).join("tasks");
+        control::write(&tasks, &thread.to_string())?;
+        Ok(Thread::new(tasks, None))
     }
     fn tree(&self) -> Option<&Tree> {
         Some(&self.tree)

@@ -7,10 +7,12 @@
 
 use super::{Freezer, wait_until_frozen};
 use crate::control::{self, Text};
-use crate::group::{Group, Tree};
+use crate::group::{Group, Thread, Tree};
 use crate::sys::Hold;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, setpgid, waitpid};
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -19,6 +21,18 @@ use std::sync::Arc;
 pub(crate) struct V2 {
     /// In which groups are made by whoever makes partitions, for other freezers, too.
     pub(crate) tree: Arc<Tree>,
+}
+
+impl V2 {
+    /// A frozen group for one thread of a program. Only groups below the one of the program can have its threads (`cgroup.type`).
+    fn threaded(&self, program: Group, own: Group) -> io::Result<Thread> {
+        let dir = self.tree.group(program).join(format!("p{}t{}", own.partition.0, own.index));
+        fs::create_dir(&dir)?;
+        control::write(&dir.join("cgroup.type"), "threaded")?;
+        control::write(&dir.join("cgroup.freeze"), "1")?;
+        let file = rustix::fs::open(dir.join("cgroup.freeze"), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Thread::new(dir.join("cgroup.threads"), Some(file)))
+    }
 }
 
 impl Freezer for V2 {
@@ -52,6 +66,17 @@ impl Freezer for V2 {
     }
     fn release(&self, _: Group) -> io::Result<()> {
         Ok(())
+    }
+    fn host(&self, program: Group) -> io::Result<Thread> {
+        let own = self.threaded(program, program)?;
+        // A group below one that is frozen is frozen, too.
+        control::write(&self.tree.group(program).join("cgroup.freeze"), "0")?;
+        Ok(own)
+    }
+    fn adopt(&self, program: Group, own: Group, thread: i32) -> io::Result<Thread> {
+        let own = self.threaded(program, own)?;
+        control::write(&own.list, &thread.to_string())?;
+        Ok(own)
     }
     fn tree(&self) -> Option<&Tree> {
         Some(&self.tree)

@@ -59,6 +59,8 @@ pub(crate) fn build(reader: &mut Reader, table: Table, machine: &CpuSet, workloa
             }
             let id = TaskId(workload.system.tasks.len() as u32);
             ids.push(id);
+            let of = process.thread_of.as_deref().cloned();
+            reader.threads.extend(of.map(|(name, place)| (id, name, place)));
             events::note(reader, process.event.as_deref(), id, None);
             let affinity = if uses.cpus.is_empty() { *machine } else { uses.cpus };
             let task = process_task(reader, partition, process, &name, default, affinity);

@@ -261,7 +261,7 @@ impl Lab {
     /// Runs a workload to its end.
     pub(super) fn run(&self, file: &Path, options: RunOptions<'_>) -> Result<TaktRun, Failure> {
         let trace = self.path("jsonl");
-        let run = self.run_into(file, &trace, options)?;
+        let run = self.ended(self.takt_run(file, &trace, options), &trace)?;
         fs::remove_file(&trace)?;
         Ok(run)
     }
@@ -269,16 +269,20 @@ impl Lab {
     /// The same, with its trace.
     pub(super) fn traced_run(&self, file: &Path, options: RunOptions<'_>) -> Result<(TaktRun, Trace), Failure> {
         let path = self.path("jsonl");
-        let run = self.run_into(file, &path, options)?;
-        let trace = takt_trace::read(fs::File::open(&path)?, Format::JsonLines)
+        self.traced(self.takt_run(file, &path, options), &path)
+    }
+
+    /// The same, of a command that writes its trace there ([`Lab::takt_run`]).
+    pub(super) fn traced(&self, command: Command, path: &Path) -> Result<(TaktRun, Trace), Failure> {
+        let run = self.ended(command, path)?;
+        let trace = takt_trace::read(fs::File::open(path)?, Format::JsonLines)
             .map_err(|e| Failure::status(101, Code::InternalFault, format!("the trace of `takt run`: {e}")))?;
-        fs::remove_file(&path)?;
+        fs::remove_file(path)?;
         Ok((run, trace))
     }
 
-    fn run_into(&self, file: &Path, trace: &Path, options: RunOptions<'_>) -> Result<TaktRun, Failure> {
-        let output = self.takt_run(file, trace, options).output()?;
-        let json = parse(&output, "run")?;
+    fn ended(&self, mut command: Command, trace: &Path) -> Result<TaktRun, Failure> {
+        let json = parse(&command.output()?, "run")?;
         let start = start_of(trace)?;
         let start = start.ok_or_else(|| {
             Failure::status(101, Code::InternalFault, "the trace of `takt run` does not say when it started")

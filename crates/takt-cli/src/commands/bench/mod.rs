@@ -16,6 +16,7 @@ mod latency;
 mod misses;
 mod options;
 mod overhead;
+mod overload;
 mod simulate;
 mod startup;
 
@@ -39,6 +40,7 @@ enum Bench {
     Startup(startup::Args),
     Misses(misses::Args),
     Classes(classes::Args),
+    Overload(overload::Args),
     Simulate(simulate::Args),
     Decide(decide::Args),
     Decode(decode::Args),
@@ -55,6 +57,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Startup(args) => startup::run(args),
         Bench::Misses(args) => misses::run(args),
         Bench::Classes(args) => classes::run(args),
+        Bench::Overload(args) => overload::run(args),
         Bench::Simulate(args) => simulate::run(args),
         Bench::Decide(args) => decide::run(args),
         Bench::Decode(args) => decode::run(args),

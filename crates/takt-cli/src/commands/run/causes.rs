@@ -18,7 +18,7 @@ pub(super) fn of_task(report: &Report, task: usize) -> Value {
            "cpu_ns": report.cpu_time[task].map(Span::ns),
            "ended": report.ends[task].filter(|_| report.gone[task]).map(|end| end == TaskEnd::Exited(0)),
            "failures": report.failures_of[task], "restarts": report.replaced[task],
-           "floods": report.floods[task]})
+           "floods": report.floods[task], "event_floods": report.event_floods[task]})
 }
 
 /// What can explain that deadlines were missed: what the machine did to the run, whether or not there were misses, and tasks that

@@ -7,7 +7,7 @@ use super::state::{Block, Found, Subject};
 use super::statistics::{Mean, mean};
 use crate::failure::Failure;
 use crate::files::{self, ready};
-use crate::input::{Input, duration, placement, warn};
+use crate::input::{Input, duration, placement, warn, without_kernel};
 use crate::outcome::{Outcome, Verdict};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -170,6 +170,7 @@ impl Cases<'_> {
                     copies,
                 };
                 let workload = input.load_quietly(None)?;
+                without_kernel(&workload, "a simulation has no kernel", "takt run")?;
                 let first = format!("{}-1", args.copies.name);
                 let at = workload.tasks.iter().position(|t| t.name == first).unwrap_or(0) as u32;
                 let proven = proven(&workload.system);
