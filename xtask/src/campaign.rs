@@ -1,8 +1,8 @@
 //! `cargo xtask campaign`: what has no end, for as long as it is given. By hand, or by night.
 //!
 //! Three parts share the time: properties under fresh seeds, fuzz targets (`fuzz/`), and mutants of the engine and the policies. Each runs to its
-//! end although another one has found something. A fourth part has a length of its own, and comes only when it is asked for: kills, and many clients,
-//! over real processes (`--only faults`).
+//! end although another one has found something. Two parts over real processes have lengths of their own, and come only
+//! when they are asked for: kills and many clients (`--only faults`), and commands of `takt ctl` (`--only soak`).
 
 use crate::workspace::{Outcome, cargo, root};
 use anyhow::{Context, Result, ensure};
@@ -14,12 +14,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The fuzz targets, and where the files are that each begins with.
-const TARGETS: [(&str, &[&str]); 5] = [
+const TARGETS: [(&str, &[&str]); 6] = [
     ("workload", &["workloads", "workloads/features", "crates/takt-sim/tests/data"]),
     ("importers", &["workloads/chronos", "crates/takt-workload/tests/imports"]),
     ("traces", &["crates/takt-cli/tests/records"]),
     ("replay", &["crates/takt-cli/tests/records"]),
     ("engine", &[]),
+    ("control", &[]),
 ];
 
 /// The longest file that a fuzz target begins with.
@@ -59,16 +60,18 @@ enum Part {
     Fuzz,
     Mutants,
     Faults,
+    Soak,
 }
 
 /// Tries a part for so long.
 type Try = fn(Duration) -> Result<Findings>;
 
-const PARTS: [(&str, Part, Try); 4] = [
+const PARTS: [(&str, Part, Try); 5] = [
     ("properties", Part::Properties, properties),
     ("fuzz", Part::Fuzz, fuzz),
     ("mutants", Part::Mutants, mutants),
     ("faults", Part::Faults, faults),
+    ("soak", Part::Soak, soak),
 ];
 
 /// What a part has found, a line each; or why it could not be tried.
@@ -93,7 +96,10 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let chosen = PARTS.iter().filter(|(_, part, _)| options.only.map_or(*part != Part::Faults, |only| only == *part));
+    let chosen = PARTS.iter().filter(|(_, part, _)| {
+        let real = matches!(part, Part::Faults | Part::Soak);
+        options.only.map_or(!real, |only| only == *part)
+    });
     let chosen: Vec<_> = chosen.collect();
     let each = Duration::from_secs(options.minutes * 60) / chosen.len() as u32;
     let (mut found, mut skipped) = (Vec::new(), Vec::new());
@@ -144,9 +150,22 @@ fn properties(time: Duration) -> Result<Findings> {
 
 /// 500 kills of clients and of Takt under fresh seeds, 1000 clients for a minute, and 10,000 that come and go. They take over ten minutes.
 fn faults(_: Duration) -> Result<Findings> {
+    real(&[("real::faults::", "TAKT_KILLS", "500"), ("real::scale::", "TAKT_SCALE", "full")])
+}
+
+/// Fifty runs with random commands, and one that is changed for ten minutes, with clients that are cut off.
+fn soak(_: Duration) -> Result<Findings> {
+    real(&[
+        ("real::control::random_commands", "TAKT_SEQUENCES", "50"),
+        ("real::control::a_run_that_is_changed_all_the_time", "TAKT_SOAK", "600"),
+    ])
+}
+
+/// Tests over real processes, each with a variable that makes it longer.
+fn real(tests: &[(&str, &str, &str)]) -> Result<Findings> {
     let seed = takt_testing::seed();
     let mut found = Vec::new();
-    for (test, variable, value) in [("real::faults::", "TAKT_KILLS", "500"), ("real::scale::", "TAKT_SCALE", "full")] {
+    for &(test, variable, value) in tests {
         let mut cargo = cargo(&[
             "test",
             "--locked",

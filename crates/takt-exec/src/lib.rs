@@ -10,12 +10,15 @@
 
 mod actuator;
 mod causes;
+mod change;
+mod control;
 mod floods;
 mod levels;
 mod life;
 mod linux;
 mod lives;
 mod meter;
+mod mirror;
 mod plan;
 mod reactions;
 mod report;
@@ -32,6 +35,8 @@ mod thread;
 mod virtual_machine;
 mod waits;
 
+pub use control::{Answer, Command, Control, Done, Handle, Issuer, NewTerms, Order, Refusal, Target};
+pub use mirror::{CpuStatus, EVENTS_MAX, EventKind, PolicyStatus, RunEvent, Status, TaskState, TaskStatus};
 pub use plan::{Cause, Dispatch, EventSource, Hooks, KernelTask, Observer, Plan, Process, Reaction, SchedulerClass};
 /// Whether writing a little to this descriptor would not block now.
 #[must_use]
@@ -43,4 +48,4 @@ pub fn is_writable(fd: impl std::os::fd::AsFd) -> bool {
 
 pub use reactions::COMMANDS_MAX;
 pub use report::{Ended, Error, Reacted, Report, TaskEnd};
-pub use supervisor::run;
+pub use supervisor::{GRACE, run, run_controlled};

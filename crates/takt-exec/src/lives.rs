@@ -319,17 +319,24 @@ impl<P: Processes> Lives<P> {
         }
     }
 
-    /// The run ends: all processes are killed and all groups removed.
-    pub(crate) fn close(&mut self) -> io::Result<()> {
-        for (pid, task) in self.tasks_by_pid.clone() {
-            self.add_times(task, Some(pid));
-        }
-        for task in (0..self.tasks.len() as u32).map(TaskId) {
-            if self.plan.processes[task.index()].thread_of.is_some() && self.tasks[task.index()].life == Life::Alive {
-                self.add_times(task, None);
+    /// The schedule is over: later consumption of processes is not counted.
+    pub(crate) fn settle(&mut self) {
+        if !std::mem::replace(&mut self.closing, true) {
+            for (pid, task) in self.tasks_by_pid.clone() {
+                self.add_times(task, Some(pid));
+            }
+            for task in (0..self.tasks.len() as u32).map(TaskId) {
+                if self.plan.processes[task.index()].thread_of.is_some() && self.tasks[task.index()].life == Life::Alive
+                {
+                    self.add_times(task, None);
+                }
             }
         }
-        self.closing = true;
+    }
+
+    /// The run ends: all processes are killed and all groups removed.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        self.settle();
         let destroyed = self.processes.destroy();
         self.reap();
         destroyed

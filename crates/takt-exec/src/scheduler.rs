@@ -4,10 +4,12 @@
 
 use crate::actuator::{Actuator, Processes, Rung, is_gone};
 use crate::causes::{Causes, Found};
+use crate::change::Change;
 use crate::levels::Levels;
 use crate::life::{Incarnation, Life, Message, Program, Request, Resume};
 use crate::lives::Lives;
 use crate::meter::{Measured, Meter};
+use crate::mirror::changes_terms;
 use crate::plan::{Cause, Dispatch, Plan, Process, Reaction};
 use crate::requests::Requests;
 use crate::rings::Rings;
@@ -17,6 +19,7 @@ use rtrb::{Consumer, Producer};
 use rustix::process::Signal;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use takt_abi::{Kind, Statistics, Status};
 use takt_core::cpus::CpuSet;
 use takt_core::engine::{Activity, Answer, Command, Ending, Engine, Input};
@@ -184,6 +187,10 @@ pub(crate) struct Setup<A: Actuator> {
     pub(crate) replaceable: Vec<TaskId>,
     pub(crate) inbox: Consumer<Message<A::Resume>>,
     pub(crate) outbox: Producer<Item>,
+    /// Changes go back through this, after the items of their step. There is one at a time, so it is never full.
+    pub(crate) returned: Producer<Box<Change>>,
+    /// An item did not fit into the outbox.
+    pub(crate) lost: Arc<AtomicBool>,
     pub(crate) requests: Arc<Requests>,
     /// See [`Plan::changes`].
     pub(crate) changes: Vec<(Time, Input)>,
@@ -312,6 +319,12 @@ pub(crate) struct Scheduler<A: Actuator> {
     next_call: Time,
     /// A message has asked for the end.
     stop: bool,
+    /// A change that the next step takes.
+    change: Option<Box<Change>>,
+    /// The input that stands for the policy that has taken over before the inputs of the step.
+    installed: Option<Input>,
+    /// How many inputs may have changed the terms of a task.
+    terms: u64,
     results: Results,
 }
 
@@ -355,6 +368,9 @@ impl<A: Actuator> Scheduler<A> {
             metered: setup.slots.iter().any(|slot| slot.metered && slot.kernel.is_none()),
             next_call: Time::ZERO,
             stop: false,
+            change: None,
+            installed: None,
+            terms: 0,
             results: Results {
                 lateness: Histogram::wide(),
                 effort: Histogram::wide(),
@@ -690,6 +706,7 @@ impl<A: Actuator> Scheduler<A> {
                         self.threads(task, several);
                     }
                 }
+                Message::Change { change } => self.change = Some(change),
                 Message::Stop => self.stop = true,
             }
         }
@@ -750,7 +767,8 @@ impl<A: Actuator> Scheduler<A> {
             self.step(at.max(self.setup.engine.now()));
         }
         // Before the start nothing is decided; what comes then waits for the first instant.
-        if !last && now >= Time::ZERO && !(self.inputs.is_empty() && self.asking.is_empty()) {
+        let idle = self.inputs.is_empty() && self.asking.is_empty() && self.change.is_none();
+        if !last && now >= Time::ZERO && !idle {
             self.step(now.max(self.setup.engine.now()));
         }
     }
@@ -759,6 +777,7 @@ impl<A: Actuator> Scheduler<A> {
         self.measured.begin(self.inputs.iter().filter_map(Input::task).chain(self.asking.iter().copied()));
         self.measure(at);
         self.step_once(at);
+        self.make_change(at);
         // A task whose process is to be replaced has none: to the engine its jobs are blocked.
         for index in 0..self.setup.replaceable.len() {
             let task = self.setup.replaceable[index];
@@ -785,6 +804,34 @@ impl<A: Actuator> Scheduler<A> {
                 slot.incarnation += 1;
             }
         }
+    }
+
+    /// Puts a change from outside among the inputs of this step. It comes too late if terms have changed since a policy was built for it.
+    #[cold]
+    fn put_change(&mut self, change: &mut Change, at: Time) -> Result<(), ()> {
+        let room = self.inputs.capacity() - self.inputs.len();
+        let engine = &self.setup.engine;
+        // Terms of a task whose jobs are segments or events do not hold while a job is open.
+        let open = |task: TaskId| engine.job(task).is_some() || engine.is_planned(task);
+        let kept = change.inputs.iter().any(|input| matches!(*input, Input::Terms { task, .. } if open(task)));
+        if kept || change.inputs.len() > room || (change.install.is_some() && change.terms != self.terms) {
+            return Err(());
+        }
+        self.installed = change.install(at, &mut self.setup.engine, &mut self.sink)?;
+        self.inputs.extend_from_slice(&change.inputs);
+        change.made = Some(at);
+        Ok(())
+    }
+
+    /// Takes a change in a step of its own, after the measurements of the instant, and gives it back.
+    fn make_change(&mut self, at: Time) {
+        let Some(mut change) = self.change.take() else { return };
+        // One that comes too late goes back as it is.
+        if self.put_change(&mut change, at).is_ok() {
+            self.step_once(at);
+        }
+        let _ = self.setup.returned.push(change);
+        self.setup.actuator.wake_supervisor();
     }
 
     /// Puts the CPU time of tasks with a CPU-time budget before the other inputs.
@@ -990,6 +1037,7 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     fn close(&mut self, at: Time) {
+        self.measure(at);
         self.setup.engine.close(at, &self.inputs, &mut self.sink);
         // This thread leaves its real-time class next, and the supervisor has none: a process that kept running would keep the CPU from both.
         for index in 0..self.slots().len() {
@@ -1007,8 +1055,12 @@ impl<A: Actuator> Scheduler<A> {
 
     /// Hands the step to the supervisor: its inputs, itself, its records.
     fn report(&mut self, at: Time, step: Item, applied: Time) {
+        if let Some(input) = self.installed.take() {
+            self.tell(Item::Input(input));
+        }
         for index in 0..self.inputs.len() {
             let input = self.inputs[index];
+            self.terms += u64::from(changes_terms(&input));
             self.tell(Item::Input(input));
         }
         self.inputs.clear();
@@ -1026,7 +1078,10 @@ impl<A: Actuator> Scheduler<A> {
     /// Hands something to the supervisor. Returns whether the ring had room for it.
     fn tell(&mut self, item: Item) -> bool {
         let fits = self.setup.outbox.push(item).is_ok();
-        self.sink.dropped += u64::from(!fits);
+        if !fits {
+            self.sink.dropped += 1;
+            self.setup.lost.store(true, Ordering::Release);
+        }
         fits
     }
 }
@@ -1040,6 +1095,7 @@ impl<A: Actuator> Setup<A> {
         lives: &Lives<P>,
         inbox: Consumer<Message<A::Resume>>,
         outbox: Producer<Item>,
+        returned: Producer<Box<Change>>,
     ) -> Setup<A> {
         let slot = |(process, task): (&Process, TaskId)| {
             let known = &lives.tasks[task.index()];
@@ -1086,6 +1142,8 @@ impl<A: Actuator> Setup<A> {
             actuator,
             inbox,
             outbox,
+            returned,
+            lost: Arc::default(),
         }
     }
 

@@ -21,6 +21,8 @@ impl State {
             return;
         }
         run.account(now);
+        // Without a budget the rest of the job is not measured.
+        run.metered = false;
         let granted = run.budget.take().is_some();
         let job = run.job;
         self.agenda.remove(task.index());
