@@ -95,6 +95,8 @@ pub(crate) struct Lives<P: Processes> {
     pub(crate) stopped_by: Option<TaskId>,
     /// Children that were reaped and were no process of a task, since the supervisor looked.
     pub(crate) strangers: Vec<(i32, TaskEnd)>,
+    /// The ends of processes of tasks, since the supervisor looked.
+    pub(crate) ends: Vec<(TaskId, TaskEnd)>,
     /// Messages that did not fit into the ring yet.
     pub(crate) outgoing: VecDeque<Message<P::Resume>>,
     /// The task whose threads are counted next.
@@ -116,6 +118,7 @@ impl<P: Processes> Lives<P> {
             closing: false,
             stopped_by: None,
             strangers: Vec::new(),
+            ends: Vec::new(),
             outgoing: VecDeque::new(),
             next_look: 0,
         }
@@ -308,6 +311,7 @@ impl<P: Processes> Lives<P> {
             let known = &mut self.tasks[task.index()];
             // One that is replaced was ended by Takt.
             if known.life != Life::Dying {
+                self.ends.push((task, end));
                 known.well = end == TaskEnd::Exited(0);
                 known.succeeded |= known.well;
                 known.failures += u64::from(!known.well);

@@ -1,6 +1,7 @@
 //! What the executive is asked to run, and who watches.
 
 use crate::levels::highest;
+use crate::report::TaskEnd;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use takt_core::cpus::CpuSet;
 use takt_core::engine::Input;
 use takt_core::model::{OnAbort, OnExit, System, Task, TaskId};
+use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
@@ -260,6 +262,21 @@ pub trait Observer {
     /// A step of the engine; these are what a replay needs.
     fn step(&mut self, now: Time, inputs: &[Input]) -> io::Result<()> {
         let _ = (now, inputs);
+        Ok(())
+    }
+    /// A planned instant was handled so late by the scheduler, and so many records have been lost by now.
+    fn late(&mut self, by: Span, lost: u64) -> io::Result<()> {
+        let _ = (by, lost);
+        Ok(())
+    }
+    /// A job has missed its deadline or has overrun. Only jobs of tasks with a reaction to that are found.
+    fn found(&mut self, task: TaskId, job: JobId, cause: Cause) -> io::Result<()> {
+        let _ = (task, job, cause);
+        Ok(())
+    }
+    /// A process of a task has ended by itself.
+    fn exited(&mut self, task: TaskId, end: TaskEnd) -> io::Result<()> {
+        let _ = (task, end);
         Ok(())
     }
     /// Whether the run is to end now, as after a signal. Asked some twenty times a second.

@@ -49,6 +49,8 @@ pub(crate) enum Item {
     Input(Input),
     /// A job that a reaction follows. `sent` says that its process has received a signal.
     Found { found: Found, sent: bool },
+    /// A planned instant was handled so late. So many items have been lost by now, because the ring was full.
+    Late { by: Span, lost: u64 },
     /// A step of the engine.
     Step(Time),
     /// The end of the run: the last step.
@@ -687,6 +689,7 @@ impl<A: Actuator> Scheduler<A> {
                 break;
             }
             self.results.lateness.add(now - due);
+            self.tell(Item::Late { by: now - due, lost: self.sink.dropped });
             // Planned instants are handled as of when they were planned, so that window borders and budgets do not drift. Only
             // when a whole window has gone by is the engine told the truth, so that the table can count what it lost.
             // Online policies have no grid to keep and always get the true instant.

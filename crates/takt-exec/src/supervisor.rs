@@ -286,6 +286,9 @@ impl Supervisor {
             self.lives.serve();
             self.lives.look();
             observer.drain(&mut outbox);
+            for (task, end) in std::mem::take(&mut self.lives.ends) {
+                observer.call(|o| o.exited(task, end));
+            }
             let ends = self.react(&mut observer) || self.signals.stop() || observer.ends_run();
             if ends && !std::mem::replace(&mut stopping, true) {
                 self.lives.outgoing.push_back(Message::Stop);
@@ -450,7 +453,11 @@ impl<'a> Watched<'a> {
         while let Ok(item) = outbox.pop() {
             match item {
                 Item::Record(record) => self.call(|o| o.record(&record)),
-                Item::Found { found, sent } => self.found.push((found, sent)),
+                Item::Found { found, sent } => {
+                    self.call(|o| o.found(found.task, found.job, found.cause));
+                    self.found.push((found, sent));
+                }
+                Item::Late { by, lost } => self.call(|o| o.late(by, lost)),
                 Item::Input(input) => self.inputs.push(input),
                 Item::Step(now) | Item::Close(now) => {
                     let inputs = std::mem::take(&mut self.inputs);

@@ -210,6 +210,12 @@ impl Live {
         self.overloads
     }
 
+    /// The instant reached.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
     /// A planned instant was handled so late by the scheduler.
     pub fn late_by(&mut self, lateness: Span) {
         self.lateness.add(lateness);
@@ -221,7 +227,8 @@ impl Live {
     }
 
     /// A job of a task overran, found by the driver and not in a record. Activations of window tables are found in records.
-    pub fn overran(&mut self, at: Time, task: TaskId, job: JobId, listener: Listener<'_>) {
+    pub fn overran(&mut self, task: TaskId, job: JobId, listener: Listener<'_>) {
+        let at = self.now;
         if self.tasks.get(task.index()).is_some_and(|task| task.table.is_none()) {
             self.tell(at, Some(task), Some(job), EventKind::Overrun, listener);
         }

@@ -1,6 +1,9 @@
 //! `takt run`: a workload over real processes.
 
 mod causes;
+mod exposition;
+mod log;
+mod metrics;
 
 use super::output::{self, Recorder};
 use super::sim::unsuitable;
@@ -12,15 +15,18 @@ use crate::outcome::{Outcome, Verdict};
 use crate::report::{Summary, figures, short};
 use serde_json::json;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use takt_core::engine::{Engine, Input as EngineInput};
 use takt_core::model::{Backlog, Completion, OnAbort, TaskId};
+use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_exec::{Cause, Ended, EventSource, KernelTask, Observer, Plan, Process, Reaction, Report, TaskEnd};
 use takt_linux::leftovers;
 use takt_linux::rt::Class;
 use takt_linux::{Choice, JobEnd, Signal};
 use takt_trace::Stamped;
+use takt_trace::live::{self, Live};
 use takt_workload::{Code, Dispatch, Driver, Observed, OnCrash, Realtime, Spawn, Workload};
 
 /// Run a workload over real processes
@@ -46,6 +52,12 @@ pub(crate) struct Args {
     /// Write the inputs of the engine, for `takt sim --replay`
     #[arg(long, value_name = "OUT.steps")]
     record: Option<std::path::PathBuf>,
+    /// Serve metrics in the text format of Prometheus during the run, at `127.0.0.1:PORT` or `unix:PATH`
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<String>,
+    /// Write a line for each miss, overrun, end of a process and overload to standard error
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log: Option<log::LogFormat>,
     #[command(flatten)]
     output: output::OutputArgs,
 }
@@ -90,13 +102,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
     files::ready([&args.input.file], args.output.files()?.chain(&args.record))?;
     ignored(&workload, Driver::Run, args.allow_differences)?;
     let (length, realtime) = (plan.duration, plan.realtime);
-    let mut recorder = Recorder::new(&args.output, header::header(&workload, "run", length))?;
+    let header = header::header(&workload, "run", length);
+    let live = Arc::new(Mutex::new(Live::new(&header)));
+    let log = args.log.map(|log::LogFormat::Json| {
+        let per_job = plan.processes.iter().map(|process| process.per_job).collect();
+        log::Log::new(header.labels(), per_job, Box::new(io::stderr()))
+    });
+    let mut recorder = Recorder::new(&args.output, header)?;
     let mut steps = super::steps::Writer::new(args.record.as_deref(), &workload, engine.system());
-    let mut watch =
-        Watch { recorder: &mut recorder, steps: &mut steps, length, bar: Bar::new(args.output.for_people()) };
+    let server = args.metrics.as_ref().map(|address| metrics::Server::start(address, live.clone())).transpose()?;
+    let bar = Bar::new(args.output.for_people() && log.is_none());
+    let mut watch = Watch { recorder: &mut recorder, steps: &mut steps, length, bar, live: &live, log };
     let report = takt_exec::run(engine, plan, &mut watch);
     watch.bar.clear();
+    let log = watch.log.take();
     let report = report.map_err(|e| failure(&workload, args.input.cpus, e))?;
+    finish(&live, log, &report);
+    drop(server);
     let counts = report.counts.clone();
     let summary = Summary {
         workload: &workload,
@@ -397,16 +419,57 @@ struct Watch<'a> {
     steps: &'a mut super::steps::Writer,
     length: Option<Span>,
     bar: Bar,
+    /// The figures of the run, which other threads read. The scheduler thread never takes this lock.
+    live: &'a Mutex<Live>,
+    log: Option<log::Log>,
+}
+
+impl Watch<'_> {
+    /// Tells the figures of the run something, and the log of the events in it.
+    fn watch(&mut self, tell: impl FnOnce(&mut Live, live::Listener<'_>)) {
+        let log = &mut self.log;
+        let mut listener = |event: &live::Event| {
+            if let Some(log) = log {
+                log.event(event);
+            }
+        };
+        tell(&mut locked(self.live), &mut listener);
+    }
+}
+
+fn locked(live: &Mutex<Live>) -> MutexGuard<'_, Live> {
+    live.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The figures and the log at the end of a run.
+fn finish(live: &Mutex<Live>, log: Option<log::Log>, report: &Report) {
+    let end = Time::ZERO + report.length;
+    let mut log = log;
+    let mut listener = |event: &live::Event| {
+        if let Some(log) = &mut log {
+            log.event(event);
+        }
+    };
+    let mut live = locked(live);
+    live.lost(report.dropped);
+    live.finish(end, &mut listener);
+    if let Some(log) = log {
+        log.finish(end);
+    }
 }
 
 impl Observer for Watch<'_> {
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {
         let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let since = takt_linux::timer::now() - start;
+        let start_unix_ns = (unix.as_nanos() as i64 - since.ns()) as u64;
+        if let Some(log) = &mut self.log {
+            log.begin(start_unix_ns);
+        }
         self.steps.begin();
         self.recorder.begin(true, |header| {
             header.start_monotonic_ns = Some(start.ns() as u64);
-            header.start_unix_ns = Some((unix.as_nanos() as i64 - since.ns()) as u64);
+            header.start_unix_ns = Some(start_unix_ns);
             for (task, pid) in header.tasks.iter_mut().zip(pids) {
                 task.pid = pid.map(|p| p as u32);
             }
@@ -415,16 +478,42 @@ impl Observer for Watch<'_> {
     }
     fn record(&mut self, record: &Stamped) -> io::Result<()> {
         self.recorder.record(record);
+        self.watch(|live, listener| live.record(record, listener));
+        Ok(())
+    }
+    fn late(&mut self, by: Span, lost: u64) -> io::Result<()> {
+        self.watch(|live, _| {
+            live.late_by(by);
+            live.lost(lost);
+        });
+        Ok(())
+    }
+    fn found(&mut self, task: TaskId, job: JobId, cause: Cause) -> io::Result<()> {
+        if cause == Cause::Overrun {
+            self.watch(|live, listener| live.overran(task, job, listener));
+        }
+        Ok(())
+    }
+    fn exited(&mut self, task: TaskId, end: TaskEnd) -> io::Result<()> {
+        let at = locked(self.live).now();
+        if let Some(log) = &mut self.log {
+            log.exited(at, task.index(), end);
+        }
         Ok(())
     }
     fn step(&mut self, now: Time, inputs: &[EngineInput]) -> io::Result<()> {
         self.steps.step(now, inputs);
+        self.watch(|live, listener| live.advance(now, listener));
         Ok(())
     }
     fn tick(&mut self, now: Time) -> io::Result<()> {
         self.recorder.flush();
         self.steps.flush();
         self.bar.show(now, self.length);
+        self.watch(|live, listener| live.tick(now, listener));
+        if let Some(log) = &mut self.log {
+            log.tick(now);
+        }
         Ok(())
     }
     /// A file that cannot be written any more ends the run. It is named when it is closed.
