@@ -1,0 +1,186 @@
+//! `takt top`: a live view of a run, or of a recorded trace as if it ran now.
+
+mod history;
+mod replay;
+mod screen;
+mod view;
+mod words;
+
+use crate::failure::{Failure, colour};
+use crate::input::duration;
+use crate::outcome::{Outcome, Verdict};
+use crate::report::table;
+use history::History;
+use ratatui::crossterm::event::{self, Event};
+use replay::Replay;
+use screen::Screen;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use takt_core::time::{Span, Time};
+use takt_trace::live::Snapshot;
+use view::{Action, Look, Sort, Source, View};
+use words::{cell, escaped, event as event_line, instant, share, time};
+
+/// Watch a run, or a recorded trace
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// A .jsonl or .csv trace to watch
+    trace: PathBuf,
+    /// Begin at this instant of the trace; with `--once` and without this, its end is shown
+    #[arg(long, value_name = "INSTANT", value_parser = takt_workload::parse_duration)]
+    at: Option<Span>,
+    /// Play the trace so much faster than real time, such as 10 or 0.1
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
+    speed: u64,
+    /// Order of the tasks
+    #[arg(long, value_enum, default_value_t = Sort::File)]
+    sort: Sort,
+    /// Time between two pictures
+    #[arg(long, default_value = "100ms", value_parser = interval)]
+    interval: Span,
+    /// Print one table and end
+    #[arg(long)]
+    once: bool,
+    /// Print one JSON object and end
+    #[arg(long)]
+    json: bool,
+}
+
+/// The slowest and the fastest speed, in thousandths.
+const SPEEDS: std::ops::RangeInclusive<u64> = 1..=1_000_000;
+
+/// A factor as thousandths.
+fn speed(text: &str) -> Result<u64, String> {
+    let factor: f64 = text.parse().map_err(|_| "a factor such as 10 or 0.1".to_owned())?;
+    let thousandths = factor * 1000.0;
+    let range = || "choose a factor from 0.001 to 1000".to_owned();
+    if !thousandths.is_finite() || thousandths < 0.5 || thousandths > *SPEEDS.end() as f64 {
+        return Err(range());
+    }
+    Ok((thousandths.round() as u64).max(1))
+}
+
+fn interval(text: &str) -> Result<Span, String> {
+    let span = duration(text)?;
+    if (Span::from_ms(20)..=Span::from_secs(60)).contains(&span) {
+        Ok(span)
+    } else {
+        Err("choose an interval from 20ms to 60s".into())
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    if !(args.once || args.json) {
+        screen::is_there()?;
+    }
+    let mut replay = Replay::new(super::trace::read(&args.trace)?);
+    let mut history = History::new(replay.sampling());
+    if args.once || args.json {
+        let at = args.at.map_or(replay.end(), |at| Time::ZERO + at);
+        replay.go_to(at, &mut history);
+        return once(&replay.snapshot(), args);
+    }
+    replay.go_to(args.at.map_or(Time::ZERO, |at| Time::ZERO + at), &mut history);
+    let source = Source::Trace { speed: args.speed, end_ns: replay.end().ns() };
+    let look = Look { colour: colour(&io::stdout()), unicode: screen::unicode() };
+    play(replay, history, View::new(look, source, args.sort), args.interval)?;
+    Ok(Verdict::Done)
+}
+
+/// Plays a trace until a key or a signal ends it.
+fn play(mut replay: Replay, mut history: History, mut view: View, interval: Span) -> Result<(), Failure> {
+    let Source::Trace { mut speed, end_ns } = view.source else { return Ok(()) };
+    let frame = Duration::from_nanos(interval.ns().unsigned_abs());
+    let mut screen = Screen::open()?;
+    let (mut shown, mut status) = (Instant::now(), replay.snapshot());
+    while !screen.is_stopped() {
+        screen.terminal.draw(|frame| view.draw(frame, &status, &history))?;
+        if let Some(key) = key(shown + frame)? {
+            match view.key(key, &status) {
+                Some(Action::Quit) => return Ok(()),
+                // At the end, it begins again.
+                Some(Action::Pause) if view.paused && replay.is_over() => {
+                    replay.go_to(Time::ZERO, &mut history);
+                    view.paused = false;
+                }
+                Some(Action::Pause) => view.paused = !view.paused,
+                Some(Action::Seek(by)) => replay.go_to(replay.at().saturating_add(by), &mut history),
+                Some(Action::Begin) => replay.go_to(Time::ZERO, &mut history),
+                Some(Action::End) => replay.go_to(replay.end(), &mut history),
+                Some(Action::Faster) => speed = (speed * 2).min(*SPEEDS.end()),
+                Some(Action::Slower) => speed = (speed / 2).max(*SPEEDS.start()),
+                None => {}
+            }
+            view.source = Source::Trace { speed, end_ns };
+        }
+        let now = Instant::now();
+        if now >= shown + frame && !view.paused {
+            let passed = i128::try_from((now - shown).as_nanos()).unwrap_or(i128::MAX) * i128::from(speed) / 1000;
+            let passed = Span::from_ns(i64::try_from(passed).unwrap_or(i64::MAX));
+            replay.go_to(replay.at().saturating_add(passed), &mut history);
+            view.paused = replay.is_over();
+        }
+        if now >= shown + frame {
+            shown = now;
+        }
+        status = replay.snapshot();
+    }
+    Ok(())
+}
+
+/// The next key, or `None` when the limit comes first or the terminal has another size.
+fn key(limit: Instant) -> io::Result<Option<event::KeyEvent>> {
+    if !event::poll(limit.saturating_duration_since(Instant::now()))? {
+        return Ok(None);
+    }
+    Ok(match event::read()? {
+        Event::Key(key) => Some(key),
+        _ => None,
+    })
+}
+
+/// Prints the figures of one instant.
+fn once(status: &Snapshot, args: &Args) -> Outcome {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    if args.json {
+        serde_json::to_writer(&mut out, status).map_err(io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        print(&mut out, status, args.sort)?;
+    }
+    out.flush()?;
+    Ok(Verdict::Done)
+}
+
+fn print(out: &mut impl Write, status: &Snapshot, sort: Sort) -> io::Result<()> {
+    let (workload, policy) = (escaped(&status.workload), escaped(&status.policy));
+    writeln!(out, "{workload}: policy {policy}, at {}\n", instant(status.now_ns))?;
+    let columns = ["task", "state", "job", "util", "met", "missed", "p50", "p99", "max", "budget", "cpu"];
+    let head = columns.map(str::to_owned).to_vec();
+    let row = |task: &usize| columns.iter().map(|column| cell(&status.tasks[*task], column)).collect();
+    let order = view::sorted(&status.tasks, sort, false);
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(order.iter().map(row)).collect();
+    table(out, &rows)?;
+    writeln!(out)?;
+    for cpu in &status.cpus {
+        let task = cpu.task.and_then(|task| status.tasks.get(task)).map_or("idle".into(), |task| escaped(&task.name));
+        writeln!(out, "CPU {}: {}, {task}", cpu.cpu, share(Some(cpu.load_ppm)))?;
+    }
+    let late = &status.lateness;
+    if late.count > 0 {
+        let [p50, p99, max] = [late.p50_ns, late.p99_ns, late.max_ns].map(time);
+        writeln!(out, "scheduling latency: p50 {p50}, p99 {p99}, max {max}")?;
+    }
+    if let Some(overload) = status.overload {
+        writeln!(out, "overload since {}: {} jobs missed", instant(overload.since_ns), overload.misses)?;
+    }
+    if status.lost_records > 0 {
+        writeln!(out, "warning: {} trace records were lost, and the figures lack them", status.lost_records)?;
+    }
+    if !status.events.is_empty() {
+        writeln!(out, "\nlast events")?;
+        status.events.iter().rev().take(10).try_for_each(|one| writeln!(out, "{}", event_line(one, status)))?;
+    }
+    Ok(())
+}
