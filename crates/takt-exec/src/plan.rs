@@ -1,5 +1,6 @@
 //! What the executive is asked to run, and who watches.
 
+use crate::control::Issuer;
 use crate::levels::highest;
 use crate::report::TaskEnd;
 use std::fmt;
@@ -13,7 +14,7 @@ use takt_core::record::JobId;
 use takt_core::time::{Span, Time};
 use takt_linux::leftovers::OnCrash;
 use takt_linux::rt::Class;
-use takt_linux::{Choice, JobEnd, Signal};
+use takt_linux::{Choice, JobEnd, RunId, Signal};
 use takt_trace::Stamped;
 
 /// The processes behind the tasks of a system, and how they are run.
@@ -252,6 +253,15 @@ impl fmt::Display for EventSource {
 
 /// Watches a run from the supervisor's thread; never from the scheduler's.
 pub trait Observer {
+    /// The run has a name, and its watcher watches.
+    fn named(&mut self, run: &RunId) {
+        let _ = run;
+    }
+    /// A change from outside was made in the step of this instant.
+    fn changed(&mut self, at: Time, by: Issuer, command: &str) -> io::Result<()> {
+        let _ = (at, by, command);
+        Ok(())
+    }
     /// The processes exist and the schedule starts at `start` on the monotonic clock, with these process ids by task.
     fn started(&mut self, start: Span, pids: &[Option<i32>]) -> io::Result<()> {
         let _ = (start, pids);
@@ -278,6 +288,10 @@ pub trait Observer {
     fn exited(&mut self, task: TaskId, end: TaskEnd) -> io::Result<()> {
         let _ = (task, end);
         Ok(())
+    }
+    /// SIGHUP has come. `true` says that it has been taken for something else than the end of the run.
+    fn hangs_up(&mut self) -> bool {
+        false
     }
     /// Whether the run is to end now, as after a signal. Asked some twenty times a second.
     fn ends_run(&self) -> bool {
