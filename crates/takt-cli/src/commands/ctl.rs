@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             match reply {
                 Reply::Error(fault) => return refused(&fault),
                 Reply::Status(status) => writeln!(out, "{}", serde_json::to_string(&status).unwrap_or_default())?,
-                Reply::Done(_) => {}
+                Reply::Done(_) | Reply::Figures(_) => {}
             }
             out.flush()?;
         }
@@ -112,6 +112,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
             }
             _ => print(&mut out, &status)?,
         },
+        // No request of this command is answered so.
+        Reply::Figures(_) => {}
         Reply::Done(done) => match done.at_ns {
             Some(at) => writeln!(out, "{} at {}", done.result, Span::from_us(at / 1000))?,
             None => writeln!(out, "{}", done.result)?,

@@ -567,8 +567,9 @@ impl Observer for Watch<'_> {
     fn named(&mut self, run: &RunId) {
         let Some(Opened { handle, load, schedule, file, path }) = self.opened.take() else { return };
         let about = About { run: run.to_string(), file, duration: self.length };
+        let live = self.live.clone();
         let started = ControlSocket::bind(run)
-            .and_then(|socket| Server::start(Service { socket, about, run: handle, load, schedule, path }));
+            .and_then(|socket| Server::start(Service { socket, about, run: handle, load, live, schedule, path }));
         match started {
             Ok(server) => self.server = Some(server),
             Err(e) => self.uncontrolled = Some(e),

@@ -6,6 +6,8 @@ mod screen;
 mod view;
 mod words;
 
+use crate::control::client::{Connection, find};
+use crate::control::wire::{Reply, Request};
 use crate::failure::{Failure, colour};
 use crate::input::duration;
 use crate::outcome::{Outcome, Verdict};
@@ -16,27 +18,33 @@ use replay::Replay;
 use screen::Screen;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use takt_core::time::{Span, Time};
 use takt_trace::live::Snapshot;
+use takt_workload::Code;
 use view::{Action, Look, Sort, Source, View};
 use words::{cell, escaped, event as event_line, instant, share, time};
 
 /// Watch a run, or a recorded trace
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// A .jsonl or .csv trace to watch
-    trace: PathBuf,
+    /// A .jsonl or .csv trace to watch in place of a run
+    #[arg(conflicts_with = "run")]
+    trace: Option<PathBuf>,
+    /// The run, by its name or process id, or the path of its socket; by default the only one
+    #[arg(long, value_name = "ID|SOCKET")]
+    run: Option<String>,
     /// Begin at this instant of the trace; with `--once` and without this, its end is shown
-    #[arg(long, value_name = "INSTANT", value_parser = takt_workload::parse_duration)]
+    #[arg(long, value_name = "INSTANT", requires = "trace", value_parser = takt_workload::parse_duration)]
     at: Option<Span>,
     /// Play the trace so much faster than real time, such as 10 or 0.1
-    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
-    speed: u64,
+    #[arg(long, value_name = "FACTOR", requires = "trace", value_parser = speed)]
+    speed: Option<u64>,
     /// Order of the tasks
     #[arg(long, value_enum, default_value_t = Sort::File)]
     sort: Sort,
-    /// Time between two pictures
+    /// Time between two pictures, from 20ms to 10s
     #[arg(long, default_value = "100ms", value_parser = interval)]
     interval: Span,
     /// Print one table and end
@@ -63,10 +71,10 @@ fn speed(text: &str) -> Result<u64, String> {
 
 fn interval(text: &str) -> Result<Span, String> {
     let span = duration(text)?;
-    if (Span::from_ms(20)..=Span::from_secs(60)).contains(&span) {
+    if (Span::from_ms(20)..=Span::from_secs(10)).contains(&span) {
         Ok(span)
     } else {
-        Err("choose an interval from 20ms to 60s".into())
+        Err("choose an interval from 20ms to 10s".into())
     }
 }
 
@@ -74,7 +82,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if !(args.once || args.json) {
         screen::is_there()?;
     }
-    let mut replay = Replay::new(super::trace::read(&args.trace)?);
+    let Some(trace) = &args.trace else { return watch(args) };
+    let mut replay = Replay::new(super::trace::read(trace)?);
     let mut history = History::new(replay.sampling());
     if args.once || args.json {
         let at = args.at.map_or(replay.end(), |at| Time::ZERO + at);
@@ -82,9 +91,114 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return once(&replay.snapshot(), args);
     }
     replay.go_to(args.at.map_or(Time::ZERO, |at| Time::ZERO + at), &mut history);
-    let source = Source::Trace { speed: args.speed, end_ns: replay.end().ns() };
-    let look = Look { colour: colour(&io::stdout()), unicode: screen::unicode() };
-    play(replay, history, View::new(look, source, args.sort), args.interval)?;
+    let source = Source::Trace { speed: args.speed.unwrap_or(1000), end_ns: replay.end().ns() };
+    play(replay, history, View::new(look(), source, args.sort), args.interval)?;
+    Ok(Verdict::Done)
+}
+
+fn look() -> Look {
+    Look { colour: colour(&io::stdout()), unicode: screen::unicode() }
+}
+
+/// What comes from a run.
+enum Heard {
+    Figures(Box<Snapshot>),
+    /// The run is over.
+    Over,
+    Lost(Failure),
+}
+
+/// Watches a run.
+fn watch(args: &Args) -> Outcome {
+    let mut run = Connection::open(&find(args.run.as_deref())?)?;
+    run.send(&Request::Top { interval_ms: (args.interval.ns() / 1_000_000) as u64 })?;
+    let first = match figures(&mut run) {
+        Heard::Figures(status) => *status,
+        Heard::Over => return Err(over()),
+        Heard::Lost(failure) => return Err(failure),
+    };
+    if args.once || args.json {
+        return once(&first, args);
+    }
+    let (sender, heard) = sync_channel(4);
+    std::thread::spawn(move || {
+        loop {
+            let next = figures(&mut run);
+            let last = !matches!(next, Heard::Figures(_));
+            if sender.send(next).is_err() || last {
+                break;
+            }
+        }
+    });
+    follow(&heard, first, View::new(look(), Source::Run, args.sort), args.interval)
+}
+
+fn over() -> Failure {
+    Failure::status(1, Code::NoRun, "the run has ended before it gave its figures\nhint: start another one with `takt run`")
+}
+
+/// The next figures of a run.
+fn figures(run: &mut Connection) -> Heard {
+    loop {
+        return match run.next() {
+            Ok(Some(Reply::Figures(status))) => Heard::Figures(status),
+            Ok(Some(Reply::Error(fault))) => {
+                Heard::Lost(Failure::input(Code::CommandRefused, fault.message, &fault.hint))
+            }
+            Ok(Some(_)) => continue,
+            Ok(None) => Heard::Over,
+            Err(failure) => Heard::Lost(failure),
+        };
+    }
+}
+
+/// Shows a run until it ends, or a key or a signal ends that.
+fn follow(heard: &Receiver<Heard>, first: Snapshot, mut view: View, interval: Span) -> Outcome {
+    let frame = Duration::from_nanos(interval.ns().unsigned_abs());
+    let (mut history, mut status) = (History::new(Span::from_ms(250)), first);
+    history.take(&status);
+    let mut screen = Screen::open()?;
+    let mut shown = Instant::now();
+    screen.terminal.draw(|frame| view.draw(frame, &status, &history))?;
+    while !screen.is_stopped() {
+        let mut changed = false;
+        if let Some(key) = key(shown + frame)? {
+            match view.key(key, &status) {
+                Some(Action::Quit) => return Ok(Verdict::Done),
+                Some(Action::Pause) => view.paused = !view.paused,
+                _ => {}
+            }
+            changed = true;
+        }
+        let mut end = None;
+        while let Ok(next) = heard.try_recv() {
+            match next {
+                // What passes while the picture stands still is part of the history all the same.
+                Heard::Figures(next) => {
+                    history.take(&next);
+                    if !view.paused {
+                        (status, changed) = (*next, true);
+                    }
+                }
+                Heard::Over => end = Some(Ok(Verdict::Done)),
+                Heard::Lost(failure) => end = Some(Err(failure)),
+            }
+        }
+        if let Some(end) = end {
+            drop(screen);
+            if end.is_ok() {
+                writeln!(io::stdout(), "the run has ended, at {}", instant(status.now_ns))?;
+            }
+            return end;
+        }
+        let now = Instant::now();
+        if now >= shown + frame {
+            shown = now;
+        }
+        if changed {
+            screen.terminal.draw(|frame| view.draw(frame, &status, &history))?;
+        }
+    }
     Ok(Verdict::Done)
 }
 
