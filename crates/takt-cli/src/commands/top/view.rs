@@ -368,9 +368,9 @@ impl View {
     fn help(&self) -> String {
         let replay = match self.source {
             Source::Run => "",
-            Source::Trace { .. } => "  arrows seek  Home End  + - speed",
+            Source::Trace { .. } => "  arrows seek  + - speed",
         };
-        format!(" q quit  space pause{replay}  sort: f n u m 5 9 b  r reverse  j k select  Enter history")
+        format!(" q quit  space pause  Enter history  j k select{replay}  sort: f n u m 5 9 b  r reverse")
     }
 }
 
