@@ -47,6 +47,7 @@ impl Tmux {
         assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     }
 
+    #[allow(dead_code, reason = "each test program uses its part")]
     pub(crate) fn resize(&self, width: u16, height: u16) {
         let (x, y) = (width.to_string(), height.to_string());
         assert!(self.run(&["resize-window", "-x", &x, "-y", &y]).status.success());
