@@ -18,6 +18,7 @@ mod options;
 mod overhead;
 mod simulate;
 mod startup;
+mod top;
 
 use crate::outcome::Outcome;
 
@@ -37,6 +38,7 @@ enum Bench {
     Overhead(overhead::Args),
     Calls(calls::Args),
     Startup(startup::Args),
+    Top(top::Args),
     Misses(misses::Args),
     Classes(classes::Args),
     Simulate(simulate::Args),
@@ -53,6 +55,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Bench::Overhead(args) => overhead::run(args),
         Bench::Calls(args) => calls::run(args),
         Bench::Startup(args) => startup::run(args),
+        Bench::Top(args) => top::run(args),
         Bench::Misses(args) => misses::run(args),
         Bench::Classes(args) => classes::run(args),
         Bench::Simulate(args) => simulate::run(args),
