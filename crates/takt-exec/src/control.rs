@@ -168,12 +168,6 @@ impl Handle {
     }
 }
 
-/// A change that is on its way to the engine.
-struct Outstanding {
-    order: Order,
-    task: Option<(TaskId, Terms)>,
-}
-
 /// The supervisor's side of the control of a run.
 pub struct Control {
     pub(crate) mirror: Mirror,
@@ -185,7 +179,8 @@ pub struct Control {
     wake: Arc<OwnedFd>,
     /// Changes that wait for the one before.
     waiting: VecDeque<Order>,
-    outstanding: Option<Outstanding>,
+    /// The command whose change is on its way to the engine.
+    outstanding: Option<Order>,
     /// Somebody has asked for the end, with this time of grace.
     pub(crate) stop: Option<Span>,
     pub(crate) is_incomplete: bool,
@@ -259,8 +254,8 @@ impl Control {
         while self.outstanding.is_none() {
             let order = self.waiting.pop_front()?;
             match self.prepare(&order.command) {
-                Ok(Some((change, task))) => {
-                    self.outstanding = Some(Outstanding { order, task });
+                Ok(Some(change)) => {
+                    self.outstanding = Some(order);
                     return Some(Box::new(change));
                 }
                 Ok(None) => (order.answer)(Ok(Done::Unchanged)),
@@ -272,29 +267,18 @@ impl Control {
 
     /// A change has come back. The mirror has taken its step. Returns the instant and the sender of a change that was made.
     pub(crate) fn came_back(&mut self, change: &Change) -> Option<(Time, Issuer, String)> {
-        let Outstanding { order, task } = self.outstanding.take()?;
-        let Order { issuer, text, answer, .. } = order;
+        let Order { issuer, text, answer, .. } = self.outstanding.take()?;
         let Some(at) = change.made else {
-            answer(Err(Refusal::Busy("another change came between")));
+            answer(Err(Refusal::Busy("another change came between, or a job of the task is open")));
             return None;
         };
-        // An event may have released a job in between, which keeps the terms of a task as they were.
-        let kept = task.is_some_and(|(task, wanted)| {
-            let now = self.mirror.engine.system().tasks[task.index()].terms();
-            (now.deadline, now.runtime) != (wanted.deadline, wanted.runtime)
-        });
-        answer(if kept && !self.is_incomplete {
-            Err(Refusal::Busy("a job of the task was open, which keeps its terms"))
-        } else {
-            Ok(Done::Changed(at))
-        });
+        answer(Ok(Done::Changed(at)));
         Some((at, issuer, text))
     }
 
     /// Answers all that is left at the end of the run.
     pub(crate) fn close(&mut self) {
-        let left = self.outstanding.take().map(|outstanding| outstanding.order);
-        let left = left.into_iter().chain(self.waiting.drain(..)).collect::<Vec<_>>();
+        let left = self.outstanding.take().into_iter().chain(self.waiting.drain(..)).collect::<Vec<_>>();
         for order in left.into_iter().chain(self.orders.try_iter()) {
             (order.answer)(Err(Refusal::Over("the run has ended")));
         }
@@ -333,22 +317,16 @@ impl Control {
         })
     }
 
-    /// The inputs of a change, and for one that a job may prevent the terms that it leads to.
-    #[expect(clippy::type_complexity, reason = "it is used once")]
-    fn prepare(&mut self, command: &Command) -> Result<Option<(Change, Option<(TaskId, Terms)>)>, Refusal> {
+    /// The change that a command asks for; `None` when everything is as wanted already.
+    fn prepare(&mut self, command: &Command) -> Result<Option<Change>, Refusal> {
         if self.is_incomplete {
             return Err(Refusal::Over("records of the run were lost, so that changes cannot be admitted any more"));
         }
-        let mut checked = None;
         let (inputs, install) = match command {
             Command::Status | Command::Stop { .. } => return Ok(None),
             Command::Set { task, terms } => {
                 let task = self.task(task)?;
                 let inputs = self.set(task, terms)?;
-                if let Some(Input::Terms { deadline, runtime, .. }) = inputs.first() {
-                    let (deadline, runtime) = (*deadline, *runtime);
-                    checked = Some((task, Terms { deadline, runtime, ..self.mirror.engine.agreed(task) }));
-                }
                 (inputs, None)
             }
             Command::Policy { domain, to } => {
@@ -380,7 +358,7 @@ impl Control {
         if inputs.is_empty() && install.is_none() {
             return Ok(None);
         }
-        Ok(Some((Change::new(inputs, install, self.mirror.terms), checked)))
+        Ok(Some(Change::new(inputs, install, self.mirror.terms)))
     }
 
     /// A task that Takt schedules itself.

@@ -302,10 +302,10 @@ pub(crate) struct Scheduler<A: Actuator> {
     stop: bool,
     /// A change that the next step takes.
     change: Option<Box<Change>>,
+    /// The input that stands for the policy that has taken over before the inputs of the step.
+    installed: Option<Input>,
     /// How many inputs may have changed the terms of a task.
     terms: u64,
-    /// The engine has taken its first step.
-    stepped: bool,
     results: Results,
 }
 
@@ -345,8 +345,8 @@ impl<A: Actuator> Scheduler<A> {
             next_call: Time::ZERO,
             stop: false,
             change: None,
+            installed: None,
             terms: 0,
-            stepped: false,
             results: Results {
                 lateness: Histogram::wide(),
                 effort: Histogram::wide(),
@@ -737,13 +737,8 @@ impl<A: Actuator> Scheduler<A> {
 
     fn step(&mut self, at: Time) {
         self.measure();
-        let change = self.take_change(at);
         self.step_once(at);
-        self.stepped = true;
-        if let Some(change) = change {
-            let _ = self.setup.returned.push(change);
-            self.setup.actuator.wake_supervisor();
-        }
+        self.make_change(at);
         // A task whose process is to be replaced has none: to the engine its jobs are blocked.
         for index in 0..self.setup.replaceable.len() {
             let task = self.setup.replaceable[index];
@@ -775,23 +770,28 @@ impl<A: Actuator> Scheduler<A> {
     #[cold]
     fn put_change(&mut self, change: &mut Change, at: Time) -> Result<(), ()> {
         let room = self.inputs.capacity() - self.inputs.len();
-        if change.inputs.len() + 1 > room || (change.install.is_some() && change.terms != self.terms) {
+        let engine = &self.setup.engine;
+        // Terms of a task whose jobs are segments or events do not hold while a job is open.
+        let open = |task: TaskId| engine.job(task).is_some() || engine.is_planned(task);
+        let kept = change.inputs.iter().any(|input| matches!(*input, Input::Terms { task, .. } if open(task)));
+        if kept || change.inputs.len() > room || (change.install.is_some() && change.terms != self.terms) {
             return Err(());
         }
-        if let Some(input) = change.install(at, &mut self.setup.engine, &mut self.sink)? {
-            // The policy has taken over before the other inputs of the step.
-            self.inputs.insert(0, input);
-        }
+        self.installed = change.install(at, &mut self.setup.engine, &mut self.sink)?;
         self.inputs.extend_from_slice(&change.inputs);
         change.made = Some(at);
         Ok(())
     }
 
-    fn take_change(&mut self, at: Time) -> Option<Box<Change>> {
-        let mut change = self.change.take_if(|_| self.stepped)?;
+    /// Takes a change in a step of its own, after the measurements of the instant, and gives it back.
+    fn make_change(&mut self, at: Time) {
+        let Some(mut change) = self.change.take() else { return };
         // One that comes too late goes back as it is.
-        let _ = self.put_change(&mut change, at);
-        Some(change)
+        if self.put_change(&mut change, at).is_ok() {
+            self.step_once(at);
+        }
+        let _ = self.setup.returned.push(change);
+        self.setup.actuator.wake_supervisor();
     }
 
     /// Puts the CPU time of tasks with a CPU-time budget before the other inputs.
@@ -987,6 +987,7 @@ impl<A: Actuator> Scheduler<A> {
     }
 
     fn close(&mut self, at: Time) {
+        self.measure();
         self.setup.engine.close(at, &self.inputs, &mut self.sink);
         // This thread leaves its real-time class next, and the supervisor has none: a process that kept running would keep the CPU from both.
         for index in 0..self.slots().len() {
@@ -1003,6 +1004,9 @@ impl<A: Actuator> Scheduler<A> {
 
     /// Hands the step to the supervisor: its inputs, itself, its records.
     fn report(&mut self, at: Time, step: Item, applied: Time) {
+        if let Some(input) = self.installed.take() {
+            self.tell(Item::Input(input));
+        }
         for index in 0..self.inputs.len() {
             let input = self.inputs[index];
             self.terms += u64::from(changes_terms(&input));

@@ -4,6 +4,7 @@
 //! Its programs do what those of `takt run` do: they initialise, signal, wait and continue, end for good or with each job. What a job
 //! needs is asked for when its program begins it.
 
+mod changes;
 mod drive;
 mod faults;
 mod tests;

@@ -21,6 +21,8 @@ impl State {
             return;
         }
         run.account(now);
+        // Without a budget nobody measures the rest of the job.
+        run.metered = false;
         let granted = run.budget.take().is_some();
         let job = run.job;
         self.agenda.remove(task.index());

@@ -4,6 +4,7 @@ use super::{Doing, Faults, Machine, World};
 use crate::actuator::Actuator;
 use crate::causes::Found;
 use crate::change::Change;
+use crate::control::{self, Answer, Command, Control, Handle, Issuer, Order};
 use crate::life::{Life, Message, Program as At, Resume};
 use crate::lives::{Lives, homes};
 use crate::plan::{Dispatch, Observer, Plan};
@@ -13,7 +14,7 @@ use crate::supervisor::Watched;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use takt_core::engine::{Engine, Input};
 use takt_core::model::{Completion, Execution, Program, TaskId, scaled};
 use takt_core::record::Record;
@@ -53,6 +54,16 @@ impl Observer for Notes {
     }
 }
 
+/// Commands from outside, each at an instant of the schedule.
+pub(crate) struct Commands {
+    pub(crate) control: Control,
+    pub(crate) handle: Handle,
+    /// In ascending order.
+    pub(crate) list: VecDeque<(Time, Command)>,
+    /// How many were sent, and the answers as they come.
+    pub(crate) answers: Arc<Mutex<(usize, Vec<Answer>)>>,
+}
+
 /// Runs a plan on a machine. `programs` describes the jobs of each task.
 ///
 /// # Errors
@@ -61,13 +72,35 @@ impl Observer for Notes {
 /// # Panics
 /// When the executive and the machine disagree about who runs, or time stands still.
 pub(crate) fn run(engine: Engine, plan: &Arc<Plan>, programs: &[Program], machine: &mut Machine) -> Result<Ran, Error> {
+    run_controlled(engine, plan, programs, machine, None)
+}
+
+/// As [`run`], with commands.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As [`run`].
+pub(crate) fn run_controlled(
+    engine: Engine,
+    plan: &Arc<Plan>,
+    programs: &[Program],
+    machine: &mut Machine,
+    commands: Option<Commands>,
+) -> Result<Ran, Error> {
     machine.world().programs = programs.to_vec();
-    let result = drive(engine, plan, machine);
+    let result = drive(engine, plan, machine, commands);
     assert!(machine.world().is_empty(), "something is left on the machine");
     result
 }
 
-fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran, Error> {
+fn drive(
+    mut engine: Engine,
+    plan: &Arc<Plan>,
+    machine: &mut Machine,
+    commands: Option<Commands>,
+) -> Result<Ran, Error> {
     let n = plan.processes.len();
     let homes = homes(engine.system(), plan, &engine.system().cpus, machine).expect("a virtual machine has room");
     let mut lives = Lives::new(plan.clone(), machine.clone(), homes);
@@ -88,13 +121,20 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
     let (mut inbox, scheduler_inbox) = RingBuffer::new(machine.world().faults.inbox().unwrap_or(4 * n + 16));
     let (scheduler_outbox, mut outbox) = RingBuffer::new(1 << 12);
     let (scheduler_returned, mut returned) = RingBuffer::new(1);
+    let (control, mut orders) = match commands {
+        Some(Commands { control, handle, list, answers }) => {
+            control::make_room(&mut engine);
+            (Some(control), Orders { handle: Some(handle), list, answers })
+        }
+        None => (None, Orders::default()),
+    };
     let setup =
         Setup::new(engine, machine.clone(), plan, &lives, scheduler_inbox, scheduler_outbox, scheduler_returned);
     lives.look();
     lives.send(&mut inbox);
     lives.begin();
     let mut notes = Notes::default();
-    let mut observer = Watched::new(&mut notes, None, plan);
+    let mut observer = Watched::new(&mut notes, control, plan);
     let mut scheduler = Scheduler::new(setup);
     let start = scheduler.begin();
 
@@ -105,6 +145,7 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
         inbox: &mut inbox,
         outbox: &mut outbox,
         returned: &mut returned,
+        orders: &mut orders,
         agreement: Agreement::new(n),
         start,
         round: machine.world().now,
@@ -127,6 +168,7 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
     let closed = lives.close();
     assert!(closed.is_ok());
     observer.drain(&mut outbox, &mut returned);
+    observer.end();
     let found = observer.found.iter().map(|(found, _)| *found).collect();
     let outcome = scheduler.finish(end);
     let (replaced, ended) = lives.tasks.iter().fold((0, 0), |(replaced, ended), task| {
@@ -135,6 +177,31 @@ fn drive(engine: Engine, plan: &Arc<Plan>, machine: &mut Machine) -> Result<Ran,
     let refusals = machine.world().refusals;
     drop(lives);
     Ok(Ran { records: notes.records, steps: notes.steps, found, outcome, refusals, replaced, ended })
+}
+
+/// The commands that have not been sent.
+#[derive(Default)]
+struct Orders {
+    handle: Option<Handle>,
+    list: VecDeque<(Time, Command)>,
+    answers: Arc<Mutex<(usize, Vec<Answer>)>>,
+}
+
+impl Orders {
+    fn next(&self, start: Span) -> Span {
+        self.list.front().map_or(Span::MAX, |(at, _)| start + (*at - Time::ZERO))
+    }
+
+    fn send(&mut self, now: Span, start: Span) {
+        while self.next(start) <= now {
+            let (Some((_, command)), Some(handle)) = (self.list.pop_front(), &self.handle) else { return };
+            let answers = self.answers.clone();
+            answers.lock().expect("no test has failed").0 += 1;
+            let answer = Box::new(move |answer| answers.lock().expect("no test has failed").1.push(answer));
+            let issuer = Issuer { uid: 0, pid: 1 };
+            handle.send(Order { issuer, text: format!("{command:?}"), command, answer });
+        }
+    }
 }
 
 /// Until when each of the two does not get to run.
@@ -152,6 +219,7 @@ struct Turns<'a, 'o> {
     inbox: &'a mut Producer<Message<<Machine as Actuator>::Resume>>,
     outbox: &'a mut Consumer<Item>,
     returned: &'a mut Consumer<Box<Change>>,
+    orders: &'a mut Orders,
     agreement: Agreement,
     /// Time zero of the schedule.
     start: Span,
@@ -179,6 +247,9 @@ impl Turns<'_, '_> {
         self.lives.serve();
         self.lives.look();
         self.observer.drain(self.outbox, self.returned);
+        self.orders.send(now, self.start);
+        let elapsed = (now - self.start).or_zero();
+        self.lives.outgoing.extend(self.observer.serve(elapsed, Vec::new));
         self.messages |= self.lives.send(self.inbox);
         self.stalls.supervisor = self.machine.world().faults.stall().map_or(now, |stall| now + stall);
     }
@@ -202,7 +273,8 @@ impl Waiting<Machine> for Turns<'_, '_> {
             let called = self.messages || machine.world().has_heard();
             let scheduler_at = if called { now } else { due.max(now) }.max(self.stalls.scheduler);
             let called = machine.world().wakes_supervisor();
-            let supervisor_at = if called { now } else { self.round.max(now) }.max(self.stalls.supervisor);
+            let round = self.round.min(self.orders.next(self.start)).max(now);
+            let supervisor_at = if called { now } else { round }.max(self.stalls.supervisor);
             let next = machine.world().next().min(scheduler_at).min(supervisor_at);
             self.turns = if next == self.instant { self.turns + 1 } else { 0 };
             self.instant = next;

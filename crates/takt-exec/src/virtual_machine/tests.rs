@@ -20,7 +20,7 @@ use takt_linux::{Choice, JobEnd};
 use takt_workload::{Options, Source, Spawn, TaskInfo, Workload};
 
 /// What `takt run` makes of a workload, and what its jobs need, for a run of at most `limit`.
-fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
+pub(super) fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
     // A process that sleeps does so unseen: its jobs are those without steps.
     let sleeps = |program: &Program| program.steps.iter().any(|step| matches!(step, Step::Sleep(_)));
     let program = |task: &Task| match sleeps(&task.program) {
@@ -84,7 +84,7 @@ fn plan(workload: &Workload, limit: Span) -> (System, Arc<Plan>, Vec<Program>) {
 }
 
 #[derive(Default)]
-struct Records(Vec<Record>);
+pub(super) struct Records(pub(super) Vec<Record>);
 
 impl Sink for Records {
     fn record(&mut self, record: Record) {
@@ -93,7 +93,7 @@ impl Sink for Records {
     fn response(&mut self, _: TaskId, _: Span) {}
 }
 
-fn engine(system: System) -> Engine {
+pub(super) fn engine(system: System) -> Engine {
     Engine::with_registry(system, takt_workload::registry().clone()).expect("a system that runs")
 }
 
@@ -110,12 +110,12 @@ fn simulated(mut system: System, plan: &Plan, programs: &[Program]) -> Vec<Recor
     records.0
 }
 
-fn load(source: Source) -> Workload {
+pub(super) fn load(source: Source) -> Workload {
     let name = source.name.clone();
     takt_workload::load(source, &Options::default()).unwrap_or_else(|faults| panic!("{name}: {faults:?}"))
 }
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(super) fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         match path.extension().and_then(|extension| extension.to_str()) {
