@@ -4,8 +4,8 @@
 use crate::actuator::{Groups, Processes, Times};
 use crate::levels::highest;
 use crate::life::{Incarnation, Life, Message, Request};
-use crate::plan::{Dispatch, Plan, Process};
-use crate::report::{Attempt, Error, TaskEnd};
+use crate::plan::{Dispatch, Plan, Process, TaskEnd};
+use crate::report::{Attempt, Error};
 use crate::requests::Requests;
 use rtrb::Producer;
 use std::collections::{HashMap, VecDeque};

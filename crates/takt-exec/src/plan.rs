@@ -2,7 +2,6 @@
 
 use crate::control::Issuer;
 use crate::levels::highest;
-use crate::report::TaskEnd;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -214,6 +213,25 @@ impl fmt::Display for Cause {
             Cause::Miss => "miss",
             Cause::Overrun => "overrun",
         })
+    }
+}
+
+/// How a task's process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskEnd {
+    /// By itself, with this status.
+    Exited(i32),
+    /// By this signal, not sent by Takt.
+    Signalled(i32),
+}
+
+/// `ended with status 3`.
+impl fmt::Display for TaskEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TaskEnd::Exited(code) => write!(f, "ended with status {code}"),
+            TaskEnd::Signalled(signal) => write!(f, "was ended by signal {signal}"),
+        }
     }
 }
 

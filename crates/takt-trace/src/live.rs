@@ -198,7 +198,7 @@ impl Live {
         self.windows_lost
     }
 
-    /// Records that were lost because the trace was not drained in time. Counts lack what these said.
+    /// Records that were lost because the trace was not drained in time. Counts lack them.
     #[must_use]
     pub fn lost_records(&self) -> u64 {
         self.lost_records
@@ -261,7 +261,7 @@ impl Live {
         self.overload.filter(|_| self.late == 0).map(|overload| overload.last.saturating_add(QUIET))
     }
 
-    /// Goes on to an instant: deadlines before it have passed.
+    /// Advances to an instant: deadlines before it have passed.
     pub fn advance(&mut self, now: Time, listener: Listener<'_>) {
         self.pass(now, false, listener);
         self.now = self.now.max(now);
@@ -333,7 +333,9 @@ impl Live {
         }
         let task = &mut self.tasks[index];
         match kind {
-            RecordKind::Release { job, deadline, .. } if task.table.is_some() => task.activation = Some((job, deadline)),
+            RecordKind::Release { job, deadline, .. } if task.table.is_some() => {
+                task.activation = Some((job, deadline))
+            }
             RecordKind::Release { job, deadline, .. } => self.release(at, id, job, deadline),
             RecordKind::Start { job, place, .. } => self.start(applied, id, job, place),
             RecordKind::Stop { reason, .. } => {

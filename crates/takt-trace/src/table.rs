@@ -5,7 +5,7 @@ use takt_core::record::{JobId, Outcome, RecordKind};
 use takt_core::stats::Counts;
 use takt_core::time::{Span, Time};
 
-/// The jobs of a process of a window table: what one completion signal ends, over as many activations as that takes.
+/// The jobs of a process of a window table. A completion signal ends a job, which can take several activations.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     /// The process signals its completions, so that it has jobs.

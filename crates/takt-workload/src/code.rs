@@ -107,7 +107,7 @@ codes! {
     PresetMismatch "preset-mismatch"
         "A task does not meet the assumptions of the `preset`. Change the task, or remove the preset.";
     NoTerminal "no-terminal"
-        "A command that draws on the whole terminal has none. Run it in a terminal, or use the option that the message names.";
+        "A command that draws on the whole terminal has none. Start it in a terminal, or use the option that the message names.";
     UnusableAddress "unusable-address"
         "Metrics cannot be served at an address. Give a free loopback address, or the path of a Unix socket that can be made.";
     CpuOutside "cpu-outside"

@@ -100,7 +100,7 @@ fn look() -> Look {
     Look { colour: colour(&io::stdout()), unicode: screen::unicode() }
 }
 
-/// What comes from a run.
+/// A message of a run.
 enum Heard {
     Figures(Box<Snapshot>),
     /// The run is over.
@@ -130,11 +130,15 @@ fn watch(args: &Args) -> Outcome {
             }
         }
     });
-    follow(&heard, first, View::new(look(), Source::Run, args.sort), args.interval)
+    follow(&heard, first, View::new(look(), Source::Live, args.sort), args.interval)
 }
 
 fn over() -> Failure {
-    Failure::status(1, Code::NoRun, "the run has ended before it gave its figures\nhint: start another one with `takt run`")
+    Failure::status(
+        1,
+        Code::NoRun,
+        "the run has ended before it gave its figures\nhint: start another one with `takt run`",
+    )
 }
 
 /// The next figures of a run.
@@ -173,7 +177,7 @@ fn follow(heard: &Receiver<Heard>, first: Snapshot, mut view: View, interval: Sp
         let mut end = None;
         while let Ok(next) = heard.try_recv() {
             match next {
-                // What passes while the picture stands still is part of the history all the same.
+                // The history continues while the picture stands still.
                 Heard::Figures(next) => {
                     history.take(&next);
                     if !view.paused {

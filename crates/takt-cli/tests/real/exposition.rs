@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Labels in the order of their names.
 type Labels = BTreeMap<String, String>;
 
-/// What a body in the format says.
+/// The samples of a body in the format.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition {
     kinds: BTreeMap<String, String>,
@@ -22,7 +22,7 @@ impl Exposition {
     /// Reads a body.
     ///
     /// # Errors
-    /// What of it the format does not allow.
+    /// The first line that the format does not allow.
     pub(crate) fn read(text: &str) -> Result<Exposition, String> {
         if !text.ends_with('\n') {
             return Err("the last line has no end".into());

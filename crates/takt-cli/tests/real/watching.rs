@@ -59,7 +59,7 @@ fn scrape(address: &str) -> Result<Exposition, String> {
     read
 }
 
-/// Clients that send half a request, garbage, too much, or do not read. None of them holds anybody up.
+/// Clients that send half a request, garbage, too much, or do not read. None of them delays another client or the run.
 fn misbehave(address: &str) -> Vec<Box<dyn Stream>> {
     let mut held = Vec::new();
     for half in [&b"GET /met"[..], b"", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"].iter().cycle().take(30) {
@@ -190,8 +190,10 @@ fn the_log_has_a_line_for_each_event_or_counts_it() {
                 let lines = of(&lines, "miss").iter().filter(within).count();
                 always(lines <= 50, || format!("{lines} lines in second {second}"));
             }
-            let exits: Vec<(&str, &Value)> =
-                of(&lines, "exit").into_iter().map(|line| (line["task"].as_str().unwrap_or(""), &line["status"])).collect();
+            let exits: Vec<(&str, &Value)> = of(&lines, "exit")
+                .into_iter()
+                .map(|line| (line["task"].as_str().unwrap_or(""), &line["status"]))
+                .collect();
             always(exits.len() == 2 && exits.iter().all(|(_, status)| **status == 0), || format!("{exits:?}"));
             always(of(&lines, "overload_begin").len() == 1, || format!("{:?}", of(&lines, "overload_begin")));
             let first = of(&lines, "miss")[0];
@@ -262,7 +264,7 @@ fn a_run_is_watched_in_a_terminal_until_it_ends() {
     });
 }
 
-/// A run that dies takes the watcher's terminal along in good order.
+/// A run that dies takes the watcher's terminal along .
 #[test]
 fn a_run_that_dies_restores_the_terminal_of_its_watcher() {
     on_cpus(|| {

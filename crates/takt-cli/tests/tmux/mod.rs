@@ -24,7 +24,7 @@ impl Tmux {
         let server = format!("takt-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let tmux = Tmux { server };
         let (x, y) = (width.to_string(), height.to_string());
-        // Without options of the user; what ended stays to be looked at.
+        // Without options of the user; the output of a command that has ended stays on the screen.
         let command = format!("{command}; exec sleep 300");
         let started = tmux.run(&["-f", "/dev/null", "-u", "new-session", "-d", "-x", &x, "-y", &y, &command]);
         assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));

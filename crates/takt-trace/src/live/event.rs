@@ -1,4 +1,4 @@
-//! The events of a schedule that somebody who watches it wants to know of.
+//! The events of a schedule that a view or a log of it shows.
 
 use crate::names;
 use takt_core::model::TaskId;

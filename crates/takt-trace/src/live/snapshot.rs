@@ -39,7 +39,7 @@ pub struct Snapshot {
     pub context_switches: u64,
     /// Windows that passed unserved.
     pub windows_lost: u64,
-    /// Records that were lost; counts lack what these said.
+    /// Records that were lost; counts lack them.
     pub lost_records: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Snapshot {
 pub struct TaskStatus {
     /// Its label.
     pub name: String,
-    /// What it does.
+    /// Its state.
     pub state: TaskState,
     /// The CPUs on which it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,7 @@ pub struct TaskStatus {
     pub utilisation_total_ppm: Option<u64>,
     /// All the time that it had its CPUs.
     pub ran_ns: i64,
-    /// What is left of the budget of its current job: the budget granted last, without the time on CPUs since then.
+    /// Budget left of its current job: the budget granted last, without the time on CPUs since then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_left_ns: Option<i64>,
     /// The process signals no completions, so that it has activations and no jobs.

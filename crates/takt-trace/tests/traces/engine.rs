@@ -100,8 +100,8 @@ fn traced(system: &System, records: Vec<Record>, end: Time) -> Trace {
     Trace { header, records, footer: Some(Footer { end, dropped: 0 }) }
 }
 
-/// The figures of a trace while it goes on, and at its end those of its summary. Returns them record by record.
-fn watched(trace: &Trace) -> Live {
+/// Checks the figures of a trace record by record, and at its end against its summary.
+fn watch(trace: &Trace) {
     let (mut live, mut events) = (Live::new(&trace.header), Vec::new());
     for record in &trace.records {
         live.record(record, &mut |event| events.push(*event));
@@ -119,7 +119,8 @@ fn watched(trace: &Trace) -> Live {
     let summed: Vec<Counts> = summary.tasks.iter().map(|task| task.counts).collect();
     assert_eq!(counted, summed, "{trace:#?}");
     for (own, its) in live.responses().zip(&summary.tasks) {
-        let figures = |spans: &takt_core::stats::Histogram| (spans.count(), spans.min(), spans.quantile(990), spans.mean());
+        let figures =
+            |spans: &takt_core::stats::Histogram| (spans.count(), spans.min(), spans.quantile(990), spans.mean());
         assert_eq!(figures(own.histogram()), figures(&its.responses));
         assert_eq!(own.cumulative().last().map(|(_, count)| count), Some(its.responses.count()));
     }
@@ -133,7 +134,6 @@ fn watched(trace: &Trace) -> Live {
     let begun = events.iter().filter(|event| event.kind == EventKind::OverloadBegin).count() as u64;
     assert_eq!((begun, begun > 0), (live.overloads(), misses > 0));
     assert!(events.is_sorted_by_key(|event| event.at), "{events:?}");
-    live
 }
 
 /// A trace does not say what jobs are worth.
@@ -145,7 +145,7 @@ fn agree(system: &System, acts: &[(Time, TaskId, Act)], end: Time) {
     let (engine, trace, responses) = run(system, acts, end);
     let findings: Vec<String> = check(&trace, Some(system), Span::ZERO).iter().map(ToString::to_string).collect();
     assert_eq!(findings, [""; 0], "{system:#?}");
-    watched(&trace);
+    watch(&trace);
     let summary = summarize(&trace);
     for (i, task) in summary.tasks.iter().enumerate() {
         let counts = engine.counts(TaskId(i as u32));
@@ -313,7 +313,7 @@ fn locks_handlers_and_rounds_keep_the_rules() {
         let trace = traced(&system, records, Time::ZERO + Span::from_us(end));
         let findings: Vec<String> = check(&trace, Some(&system), Span::ZERO).iter().map(ToString::to_string).collect();
         prop_assert_eq!(findings, [""; 0]);
-        watched(&trace);
+        watch(&trace);
         let summary = summarize(&trace);
         prop_assert_eq!(summary.total, without_utility(engine.totals()));
         prop_assert_eq!(summary.deadlocks, engine.deadlocks());

@@ -1,4 +1,4 @@
-//! `takt bench top`: what watching a run costs its scheduler, and itself.
+//! `takt bench top`: the cost of watching a run, for its scheduler and for the watcher.
 
 use super::figures::{Figures, cell};
 use super::lab::{Child, Claim, Lab, RunOptions, start_of};
@@ -42,7 +42,7 @@ const START: Duration = Duration::from_secs(120);
 /// Three runs of each round. Two are alike, so that their difference is that of this machine.
 const RUNS: [&str; 3] = ["alone", "control", "watched"];
 
-/// What one run said.
+/// The figures of one run.
 #[derive(Clone, Copy)]
 struct Measured {
     lateness: Figures,
@@ -95,9 +95,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     ];
     let settings = format!("{tasks} tasks of one process each for {length}; `takt top` draws each {INTERVAL}");
     let kind = |(name, rounds): (&&str, &Vec<Measured>)| {
-        let round = |measured: &Measured| {
-            json!({"lateness_ns": measured.lateness.json(), "top_cpu_ns_per_s": measured.part, "missed": measured.missed})
-        };
+        let round = |measured: &Measured| json!({"lateness_ns": measured.lateness.json(), "top_cpu_ns_per_s": measured.part, "missed": measured.missed});
         json!({"run": name, "rounds": rounds.iter().map(round).collect::<Vec<_>>()})
     };
     let results = json!({
@@ -139,7 +137,8 @@ fn measure(lab: &Lab, file: &Path, length: Span, is_watched: bool) -> Result<Mea
     if !run.0.wait()?.success() {
         return Err(failed("`takt run` has failed"));
     }
-    let said: Value = serde_json::from_slice(&fs::read(&output)?).map_err(|e| failed(&format!("`takt run` said: {e}")))?;
+    let said: Value =
+        serde_json::from_slice(&fs::read(&output)?).map_err(|e| failed(&format!("`takt run` said: {e}")))?;
     let late = &said["lateness_ns"];
     let figure = |key: &str| late[key].as_i64().unwrap_or_default();
     let lateness =

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use takt_trace::live::{Distribution, Live, Snapshot, TaskState, TaskStatus};
 
-/// What the format's readers expect of a body in it.
+/// The content type of a body in this format.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The figures that are exposed, taken from a run at one instant.
@@ -37,11 +37,16 @@ impl Exposed {
         let version = env!("CARGO_PKG_VERSION");
         let labels = [("version", version), ("workload", &status.workload), ("policy", &status.policy)];
         page.sample("takt_info", &labels, 1);
-        page.one("takt_elapsed_seconds", "gauge", "Time since the start of the schedule.", seconds(status.now_ns.into()));
+        page.one(
+            "takt_elapsed_seconds",
+            "gauge",
+            "Time since the start of the schedule.",
+            seconds(status.now_ns.into()),
+        );
         let switches = "Changes of the running task of a CPU.";
         page.one("takt_context_switches_total", "counter", switches, status.context_switches);
         page.one("takt_windows_lost_total", "counter", "Windows that passed unserved.", status.windows_lost);
-        let lost = "Trace records that were lost; other figures lack what these said.";
+        let lost = "Trace records that were lost; other figures lack them.";
         page.one("takt_records_lost_total", "counter", lost, status.lost_records);
         page.one("takt_overloads_total", "counter", "Overloads that have begun.", status.overloads);
         page.one("takt_overload", "gauge", "1 during an overload, else 0.", u8::from(status.overload.is_some()));
@@ -169,5 +174,33 @@ impl Page {
         self.sample(&bucket, &[&labels[..], &[("le", "+Inf")]].concat(), all);
         self.sample(&sum, &labels, seconds(spans.sum_ns()));
         self.sample(&count, &labels, all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takt_trace::{Header, TaskLabel};
+
+    #[test]
+    fn the_page_about_metrics_has_them_all() {
+        let page = include_str!("../../../../../docs/watching.md");
+        let header = Header { tasks: vec![TaskLabel::default()], ..Header::default() };
+        let text = Exposed::of(&Live::new(&header)).text();
+        let names: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+        for name in &names {
+            assert!(page.contains(&format!("`{name}`")) || page.contains(&format!("`{name}{{")), "{name}");
+        }
+        let told = page.split('`').filter_map(|word| word.split('{').next()).filter(|word| word.starts_with("takt_"));
+        let unknown: Vec<&str> = told.filter(|word| *word != "takt_log" && !names.contains(word)).collect();
+        assert_eq!(unknown, [""; 0]);
+    }
+
+    #[test]
+    fn seconds_are_exact() {
+        let texts = [0, 1, 1_500_000_000, -2_000_000, 86_400_000_000_000].map(seconds);
+        assert_eq!(texts, ["0", "0.000000001", "1.5", "-0.002", "86400"]);
+        assert_eq!([0, 5, 1_000_000, 250_000].map(millionths), ["0", "0.000005", "1", "0.25"]);
     }
 }

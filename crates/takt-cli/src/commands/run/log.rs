@@ -1,4 +1,4 @@
-//! `--log json`: a line for each event of a run that somebody may have to act on, on standard error.
+//! `--log json`: a line on standard error for each event of a run that an operator may have to act on.
 //!
 //! Lines are written by a thread of their own, because a terminal or a pipe that takes nothing must not hold up the supervisor.
 
@@ -20,7 +20,7 @@ const SECOND: Span = Span::from_secs(1);
 /// The kinds, which have a limit each.
 const KINDS: [&str; 5] = ["miss", "overrun", "exit", "overload_begin", "overload_end"];
 
-/// What the lines are about.
+/// The form of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum LogFormat {
     /// JSON lines
@@ -94,7 +94,7 @@ impl Log {
         self.line(at, "exit", Some(task), None, Map::from_iter([(key.to_owned(), number.into())]));
     }
 
-    /// The clock shows this instant: what was suppressed in seconds before is told.
+    /// The clock shows this instant: counts of lines that were suppressed in earlier seconds are written.
     pub(super) fn tick(&mut self, now: Time) {
         let second = (now - Time::ZERO).ns().div_euclid(SECOND.ns());
         for kind in 0..KINDS.len() {
@@ -102,7 +102,7 @@ impl Log {
         }
     }
 
-    /// Tells what was suppressed, and waits for the lines to be written, but not for long.
+    /// Writes the counts of suppressed lines, and waits for the lines to be written, but not for long.
     pub(super) fn finish(mut self, end: Time) {
         for kind in 0..KINDS.len() {
             self.roll(kind, i64::MAX, end);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stops_holds_nobody_up() {
+    fn a_reader_that_stops_delays_no_event() {
         let (_held, stuck) = channel();
         let mut log = Log::new(vec!["a".into()], vec![false], Box::new(Stuck(stuck)));
         let began = std::time::Instant::now();

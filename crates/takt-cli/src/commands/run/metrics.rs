@@ -213,7 +213,7 @@ enum State {
     Reading(Vec<u8>),
     /// The answer, and how much of it was sent.
     Writing(Vec<u8>, usize),
-    /// The answer was sent. What else the client sends is read, since a connection that is closed before loses the answer.
+    /// The answer was sent. The rest of its input is read, since a connection that is closed before loses the answer.
     Draining,
 }
 
@@ -271,7 +271,7 @@ impl Serving {
         }
     }
 
-    /// Takes or gives what a client's connection takes at once. `None` ends it.
+    /// Reads and writes as much as a client's connection allows at once. `None` ends it.
     fn serve(&mut self, mut client: Client) -> Option<Client> {
         let mut bytes = [0; 4096];
         match &mut client.state {
@@ -319,7 +319,9 @@ impl Serving {
         match parsed.parse(request) {
             Ok(httparse::Status::Complete(_)) => {}
             Ok(httparse::Status::Partial) if request.len() < REQUEST_MAX => return None,
-            Ok(httparse::Status::Partial) => return plain("431 Request Header Fields Too Large", "The request is too long.\n"),
+            Ok(httparse::Status::Partial) => {
+                return plain("431 Request Header Fields Too Large", "The request is too long.\n");
+            }
             Err(_) => return plain("400 Bad Request", "This is no HTTP request.\n"),
         }
         let path = parsed.path.unwrap_or_default();
@@ -343,7 +345,8 @@ impl Serving {
 
 fn response(status: &str, kind: &str, body: &str, with_body: bool) -> Vec<u8> {
     let length = body.len();
-    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let head =
+        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
     let mut answer = head.into_bytes();
     answer.extend_from_slice(if with_body { body.as_bytes() } else { b"" });
     answer

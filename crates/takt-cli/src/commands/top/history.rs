@@ -20,7 +20,7 @@ pub(super) struct Sample {
 /// Samples of all tasks at regular instants.
 pub(super) struct History {
     every: Span,
-    /// When the last sample was taken, and what it added up to.
+    /// The instant of the last sample, and the missed and completed jobs of each task until then.
     last: Option<(i64, Vec<(u64, u64)>)>,
     tasks: Vec<VecDeque<Sample>>,
 }
@@ -52,7 +52,7 @@ impl History {
         let totals = status.tasks.iter().map(|task| (task.missed, task.completed)).collect();
         let before = self.last.replace((status.now_ns, totals)).map(|(_, totals)| totals);
         for (index, (task, samples)) in status.tasks.iter().zip(&mut self.tasks).enumerate() {
-            // What was before the first sample is no news of it.
+            // Jobs before the first sample are not part of it.
             let known = before.as_ref().and_then(|totals| totals.get(index)).copied();
             let (missed, completed) = known.unwrap_or((task.missed, task.completed));
             let completed = task.completed.saturating_sub(completed);

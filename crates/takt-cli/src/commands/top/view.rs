@@ -76,7 +76,7 @@ pub(super) fn sorted(tasks: &[TaskStatus], sort: Sort, reverse: bool) -> Vec<usi
     order
 }
 
-/// What a key asks of the source of the figures.
+/// A request of a key to the source of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
@@ -91,12 +91,15 @@ pub(super) enum Action {
 /// Where the figures come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    Run,
+    Live,
     /// A recorded trace, played at a speed in thousandths of real time, with its end.
-    Trace { speed: u64, end_ns: i64 },
+    Trace {
+        speed: u64,
+        end_ns: i64,
+    },
 }
 
-/// What the terminal can show.
+/// The abilities of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) colour: bool,
@@ -136,19 +139,10 @@ const NAME_MIN: u16 = 12;
 
 impl View {
     pub(super) fn new(look: Look, source: Source, sort: Sort) -> View {
-        View {
-            look,
-            source,
-            sort,
-            reverse: false,
-            paused: false,
-            selected: 0,
-            detail: false,
-            first: 0,
-        }
+        View { look, source, sort, reverse: false, paused: false, selected: 0, detail: false, first: 0 }
     }
 
-    /// Takes a key. Returns what the source of the figures has to do.
+    /// Takes a key. Returns the action for the source of the figures.
     pub(super) fn key(&mut self, key: KeyEvent, status: &Snapshot) -> Option<Action> {
         if key.kind == KeyEventKind::Release {
             return None;
@@ -226,13 +220,13 @@ impl View {
     fn title(&self, status: &Snapshot) -> String {
         let (now, policy) = (instant(status.now_ns), escaped(&status.policy));
         let of = match self.source {
-            Source::Run => status.duration_ns,
+            Source::Live => status.duration_ns,
             Source::Trace { end_ns, .. } => Some(end_ns),
         };
         let of = of.map(|ns| format!(" of {}", instant(ns))).unwrap_or_default();
         let state = match (self.source, self.paused) {
             (_, true) => "PAUSED".to_owned(),
-            (Source::Run, false) => "live".to_owned(),
+            (Source::Live, false) => "live".to_owned(),
             (Source::Trace { speed, .. }, false) => format!("speed {}", thousandths(speed)),
         };
         format!(" takt top  {}  policy {policy}  {now}{of}  {state}", escaped(&status.workload))
@@ -295,7 +289,8 @@ impl View {
                 TaskState::Running => self.style(Color::Green),
                 _ => Style::default(),
             };
-            let right = |(name, width): &(&str, u16)| format!("{:>width$}", cell(task, name), width = usize::from(*width));
+            let right =
+                |(name, width): &(&str, u16)| format!("{:>width$}", cell(task, name), width = usize::from(*width));
             Row::new(std::iter::once(format!(" {}", cell(task, "task"))).chain(columns.iter().map(right))).style(style)
         };
         let rows: Vec<Row> = order.iter().skip(first).take(seen).map(row).collect();
@@ -357,7 +352,12 @@ impl View {
         lines.push(line("utilisation", |sample| sample.utilisation_ppm, Some(1_000_000), |ppm| share(Some(ppm))));
         lines.push(line("missed", |sample| sample.missed, None, |count| count.to_string()));
         lines.push(line("completed", |sample| sample.completed, None, |count| count.to_string()));
-        lines.push(line("response", |sample| sample.response_ns, None, |ns| time(i64::try_from(ns).unwrap_or(i64::MAX))));
+        lines.push(line(
+            "response",
+            |sample| sample.response_ns,
+            None,
+            |ns| time(i64::try_from(ns).unwrap_or(i64::MAX)),
+        ));
         let span = history.every() * i64::try_from(samples.len()).unwrap_or(0);
         lines.push(Line::raw(format!(" the last {}, one character for {}", instant(span.ns()), history.every())));
         let own = status.events.iter().rev().filter(|event| event.task == Some(self.selected));
@@ -367,7 +367,7 @@ impl View {
 
     fn help(&self) -> String {
         let replay = match self.source {
-            Source::Run => "",
+            Source::Live => "",
             Source::Trace { .. } => "  arrows seek  + - speed",
         };
         format!(" q quit  space pause  Enter history  j k select{replay}  sort: f n u m 5 9 b  r reverse")

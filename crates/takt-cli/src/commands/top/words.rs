@@ -40,7 +40,7 @@ pub(super) fn share(ppm: Option<u64>) -> String {
     ppm.map_or_else(|| "-".into(), |ppm| percent(i64::try_from(ppm).unwrap_or(i64::MAX)))
 }
 
-/// What a task shows in each column, by the column's name.
+/// The cell of a task in a column, by the column's name.
 pub(super) fn cell(task: &TaskStatus, column: &str) -> String {
     let jobs = |value: u64| if task.jobless { "-".into() } else { value.to_string() };
     let response = |ns: i64| measured(task.response.count, ns);

@@ -1,4 +1,4 @@
-//! The picture on terminals of several sizes, and what keys change.
+//! The picture on terminals of several sizes, and the effects of keys.
 
 use super::*;
 use crate::commands::top::replay::Replay;
