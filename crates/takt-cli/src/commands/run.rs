@@ -126,7 +126,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         log::Log::new(header.labels(), per_job, Box::new(io::stderr()))
     });
     let mut recorder = Recorder::new(&args.output, header)?;
-    let metrics = args.metrics.as_ref().map(|address| metrics::Server::start(address, live.clone())).transpose()?;
+    let metrics = |address: &String| metrics::Server::start(address, live.clone(), workload.machine());
+    let metrics = args.metrics.as_ref().map(metrics).transpose()?;
     let mut watch = Watch {
         recorder: &mut recorder,
         steps: &mut steps,

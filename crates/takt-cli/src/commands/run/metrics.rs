@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use takt_core::cpus::CpuSet;
 use takt_trace::live::Live;
 use takt_workload::Code;
 
@@ -165,11 +166,11 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Serves at an address.
+    /// Serves at an address. The thread keeps off the CPUs of the schedule where there are others.
     ///
     /// # Errors
     /// The address is none, is not a loopback address, or is in use.
-    pub(super) fn start(address: &str, live: Arc<Mutex<Live>>) -> Result<Server, Failure> {
+    pub(super) fn start(address: &str, live: Arc<Mutex<Live>>, schedule: CpuSet) -> Result<Server, Failure> {
         let place = Address::parse(address)?;
         let refused = |e: &io::Error| {
             let hint = "choose a free port, or a path in a directory that exists and is writable";
@@ -189,7 +190,7 @@ impl Server {
             let _ = writeln!(io::stderr(), "note: metrics at http://{chosen}/metrics");
         }
         let end = server.end.clone();
-        let serving = Serving { listener, clients: Vec::new(), page: None, live };
+        let serving = Serving { listener, clients: Vec::new(), page: None, live, schedule };
         let thread = std::thread::Builder::new().name("takt-metrics".into()).spawn(move || serving.run(&end));
         server.thread = Some(thread.map_err(|e| refused(&e))?);
         Ok(server)
@@ -228,10 +229,16 @@ struct Serving {
     clients: Vec<Client>,
     page: Option<(Instant, String)>,
     live: Arc<Mutex<Live>>,
+    schedule: CpuSet,
 }
 
 impl Serving {
     fn run(mut self, end: &OwnedFd) {
+        // Its wake-ups would delay processes of the schedule.
+        let others = takt_linux::rt::affinity(0).ok().map(|all| all.difference(&self.schedule));
+        if let Some(others) = others.filter(|others| !others.is_empty()) {
+            let _ = takt_linux::rt::set_affinity(0, &others);
+        }
         loop {
             let mut fds = vec![PollFd::new(end, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
             fds.extend(self.clients.iter().map(|client| {
