@@ -14,12 +14,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The fuzz targets, and where the files are that each begins with.
-const TARGETS: [(&str, &[&str]); 5] = [
+const TARGETS: [(&str, &[&str]); 6] = [
     ("workload", &["workloads", "workloads/features", "crates/takt-sim/tests/data"]),
     ("importers", &["workloads/chronos", "crates/takt-workload/tests/imports"]),
     ("traces", &["crates/takt-cli/tests/records"]),
     ("replay", &["crates/takt-cli/tests/records"]),
     ("engine", &[]),
+    ("control", &[]),
 ];
 
 /// The longest file that a fuzz target begins with.

@@ -100,6 +100,19 @@ pub fn main(registry: Registry) -> ExitCode {
     }
 }
 
+/// Reads a line of the control socket, for the fuzzer (`fuzz/targets/control.rs`): as a request, and as an answer.
+///
+/// # Panics
+/// When a request that was read is another one after it was written.
+#[cfg(fuzzing)]
+pub fn fuzz_control(line: &[u8]) {
+    if let Ok(request) = control::wire::parse(line) {
+        let again = control::wire::parse(request.line().trim_end().as_bytes());
+        assert_eq!(again.as_ref(), Ok(&request), "a request survives its line");
+    }
+    let _ = control::wire::Reply::parse(&String::from_utf8_lossy(line));
+}
+
 /// Replays a record of steps over a workload, as `takt sim --replay` does, for the fuzzer (`fuzz/targets/replay.rs`).
 ///
 /// # Panics

@@ -120,7 +120,7 @@ pub enum Refusal {
     },
     /// The run cannot do it.
     Impossible {
-        /// The reason. Tasks are named by number (`task 3`) where a policy gives it.
+        /// The reason.
         reason: String,
         /// The way out.
         hint: String,
@@ -306,6 +306,21 @@ impl Control {
             events: self.mirror.events(),
             is_incomplete: self.is_incomplete,
         }
+    }
+
+    /// The text of the engine, which knows tasks by number, with their names.
+    fn named(&self, text: &str) -> String {
+        let mut parts = text.split("task ");
+        let mut named = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+            let known = part[..digits].parse().ok().and_then(|index: usize| self.tasks.get(index));
+            match known {
+                Some((name, _)) => named.push_str(&format!("task `{name}`{}", &part[digits..])),
+                None => named.push_str(&format!("task {part}")),
+            }
+        }
+        named
     }
 
     fn task(&self, name: &str) -> Result<TaskId, Refusal> {
@@ -539,8 +554,9 @@ impl Control {
             None => engine.prepare(to),
             Some(domain) => engine.prepare_domain(domain, to),
         };
-        let prepared = prepared
-            .map_err(|invalid| Refusal::NotAdmitted(format!("the policy `{name}` cannot take over: {invalid}")))?;
+        let prepared = prepared.map_err(|invalid| {
+            Refusal::NotAdmitted(format!("the policy `{name}` cannot take over: {}", self.named(&invalid.to_string())))
+        })?;
         if domain.is_none() && prepared.timers() > engine.room().timers {
             let reason =
                 format!("the policy `{name}` needs {} timers, and there is no room for them", prepared.timers());

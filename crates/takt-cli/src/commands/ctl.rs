@@ -1,7 +1,7 @@
 //! `takt ctl`: commands for a run.
 
 use crate::control::client::{Connection, find};
-use crate::control::wire::{Fault, NOT_ADMITTED, Reply, Request, Status};
+use crate::control::wire::{Fault, NOT_ADMITTED, OVER, Reply, Request, Status};
 use crate::failure::Failure;
 use crate::input::duration;
 use crate::outcome::{Outcome, Verdict};
@@ -96,6 +96,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         run.send(&request)?;
         while let Some(reply) = run.next()? {
             match reply {
+                // The run has ended.
+                Reply::Error(fault) if fault.code == OVER => break,
                 Reply::Error(fault) => return refused(&fault),
                 Reply::Status(status) => writeln!(out, "{}", serde_json::to_string(&status).unwrap_or_default())?,
                 Reply::Done(_) | Reply::Figures(_) => {}
@@ -134,7 +136,7 @@ fn refused(fault: &Fault) -> Outcome {
 
 fn request(command: &Command) -> Result<Request, Failure> {
     Ok(match command {
-        Command::Status { .. } => Request::Status,
+        Command::Status { .. } => Request::Status {},
         Command::Watch { interval } => Request::Watch { interval_ms: (interval.ns() / 1_000_000) as u64 },
         Command::Set { terms } => set(terms)?,
         Command::Policy { names } => match names.as_slice() {
@@ -153,7 +155,7 @@ fn request(command: &Command) -> Result<Request, Failure> {
             Request::Reload { file: text }
         }
         Command::Stop { grace } => Request::Stop { grace_ms: Some((grace.ns() / 1_000_000) as u64) },
-        Command::Trace { command: TraceCommand::Rotate } => Request::TraceRotate,
+        Command::Trace { command: TraceCommand::Rotate } => Request::TraceRotate {},
     })
 }
 

@@ -3,7 +3,7 @@
 //! No client holds it up, and none takes memory without end. A client is cut off when its line is too long, when half a line waits too
 //! long, or when it does not read its answers.
 
-use super::wire::{self, About, Done, Fault, LINE_MAX, NOT_ADMITTED, Reply, Request};
+use super::wire::{self, About, Done, Fault, LINE_MAX, NOT_ADMITTED, OVER, Reply, Request};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -472,7 +472,7 @@ fn terms(list: &[(String, String)]) -> Result<NewTerms, Fault> {
 /// The command of a request.
 fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
     Ok(match request {
-        Request::Status | Request::Watch { .. } | Request::Top { .. } => Command::Status,
+        Request::Status {} | Request::Watch { .. } | Request::Top { .. } => Command::Status,
         Request::Set { task, terms: list } => Command::Set { task: task.clone(), terms: terms(list)? },
         Request::Policy { domain, policy } => {
             let to = takt_workload::policy_from_text(policy)
@@ -494,7 +494,7 @@ fn command(request: &Request, load: &Loader) -> Result<Command, Fault> {
             };
             Command::Stop { grace }
         }
-        Request::TraceRotate => {
+        Request::TraceRotate {} => {
             let hint = "this version writes a trace into one file; choose its kinds and length by the options of `run`";
             return Err(wrong("not-supported-here", "this run does not rotate its trace".into(), hint));
         }
@@ -539,7 +539,7 @@ fn fault(refusal: Refusal) -> Fault {
             wrong(NOT_ADMITTED, reason, "ask for less, remove another task, or choose another policy")
         }
         Refusal::Busy(why) => wrong("busy", why.into(), "try again"),
-        Refusal::Over(why) => wrong("over", why.into(), "`takt ctl status` shows the runs that there are"),
+        Refusal::Over(why) => wrong(OVER, why.into(), "`takt ctl status` shows the runs that there are"),
     }
 }
 

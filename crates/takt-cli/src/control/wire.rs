@@ -20,7 +20,7 @@ pub(crate) const INTERVAL_MS: std::ops::RangeInclusive<u64> = 10..=60_000;
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Request {
     /// One status.
-    Status,
+    Status {},
     /// A status each so many milliseconds, until the client closes the connection.
     Watch { interval_ms: u64 },
     /// The figures of `takt top` each so many milliseconds, until the client closes the connection.
@@ -44,14 +44,14 @@ pub(crate) enum Request {
     /// The end.
     Stop { grace_ms: Option<u64> },
     /// Another file of the trace begins.
-    TraceRotate,
+    TraceRotate {},
 }
 
 impl Request {
     /// The request as the command line has it, for the record of a run.
     pub(crate) fn text(&self) -> String {
         match self {
-            Request::Status => "status".into(),
+            Request::Status {} => "status".into(),
             Request::Watch { interval_ms } => format!("watch --interval {interval_ms}ms"),
             Request::Top { interval_ms } => format!("top --interval {interval_ms}ms"),
             Request::Set { task, terms } => {
@@ -65,7 +65,7 @@ impl Request {
             Request::Trigger { task } => format!("trigger {task}"),
             Request::Reload { file } => format!("reload {file}"),
             Request::Stop { .. } => "stop".into(),
-            Request::TraceRotate => "trace rotate".into(),
+            Request::TraceRotate {} => "trace rotate".into(),
         }
     }
 
@@ -115,6 +115,9 @@ pub(crate) struct Fault {
 
 /// The name of a fault that is the policy's answer and no error of the request.
 pub(crate) const NOT_ADMITTED: &str = "not-admitted";
+
+/// The name of the fault of a command that came too late.
+pub(crate) const OVER: &str = "over";
 
 /// An answer.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
@@ -326,5 +329,87 @@ impl Status {
                 })
                 .collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takt_core::rng::draw_up_to;
+
+    fn requests() -> Vec<Request> {
+        let task = || "a \"b\"\n\u{e4}".to_owned();
+        vec![
+            Request::Status {},
+            Request::Watch { interval_ms: 10 },
+            Request::Top { interval_ms: 60_000 },
+            Request::Set { task: task(), terms: vec![("period".into(), "5ms".into()), ("share".into(), "0.5".into())] },
+            Request::Policy { domain: None, policy: "edf".into() },
+            Request::Policy { domain: Some(task()), policy: "rr:quantum=2ms".into() },
+            Request::Add { task: task() },
+            Request::Remove { task: task() },
+            Request::Trigger { task: task() },
+            Request::Reload { file: "/a/b.yaml".into() },
+            Request::Stop { grace_ms: None },
+            Request::Stop { grace_ms: Some(5) },
+            Request::TraceRotate {},
+        ]
+    }
+
+    #[test]
+    fn requests_survive_their_lines() {
+        for request in requests() {
+            let line = request.line();
+            assert_eq!(line.matches('\n').count(), 1, "{line}");
+            assert_eq!(parse(line.trim_end().as_bytes()).as_ref(), Ok(&request), "{line}");
+            assert!(!request.text().is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_with_a_reason() {
+        for (line, why) in [
+            ("", "no JSON"),
+            ("[]", "no object"),
+            ("{}", "no `takt_control`"),
+            ("{\"takt_control\":2,\"command\":\"status\"}", "version 1"),
+            ("{\"takt_control\":1}", "command"),
+            ("{\"takt_control\":1,\"command\":\"nothing\"}", "unknown variant"),
+            ("{\"takt_control\":1,\"command\":\"status\",\"more\":1}", "more"),
+            ("{\"takt_control\":1,\"command\":\"watch\",\"interval_ms\":1}", "out of range"),
+            ("{\"takt_control\":1,\"command\":\"add\",\"task\":5}", "string"),
+        ] {
+            let fault = parse(line.as_bytes()).expect_err(line);
+            assert!(fault.message.contains(why), "{line}: {}", fault.message);
+        }
+        assert!(parse(b"\xff").is_err());
+    }
+
+    /// Lines that were damaged at random, at up to four places.
+    #[test]
+    fn damaged_lines_never_panic() {
+        let (seed, mut drawn) = (takt_testing::seed(), 0);
+        let mut draw = |most: usize| {
+            drawn += 1;
+            draw_up_to(most as u64 - 1, seed, 3, drawn) as usize
+        };
+        let all = requests();
+        let mut refused = 0;
+        for _ in 0..20_000 {
+            let mut line = all[draw(all.len())].line().into_bytes();
+            for _ in 0..draw(4) + 1 {
+                let at = draw(line.len());
+                match draw(3) {
+                    0 => line[at] = draw(256) as u8,
+                    1 => line.truncate(at + 1),
+                    _ => line.insert(at, draw(256) as u8),
+                }
+            }
+            match parse(&line) {
+                Ok(request) => assert_eq!(parse(request.line().trim_end().as_bytes()), Ok(request)),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > 5_000, "{refused}; {}", takt_testing::repeat(1));
     }
 }

@@ -1,6 +1,7 @@
 mod children;
 mod class;
 mod clients;
+mod control;
 mod ends;
 mod events;
 mod exposition;

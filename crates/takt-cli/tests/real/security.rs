@@ -10,8 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-const OWNER: u32 = 65_533;
-const OTHER: u32 = 65_532;
+pub(super) const OWNER: u32 = 65_533;
+pub(super) const OTHER: u32 = 65_532;
 
 /// Tries everything against processes, and prints what succeeds.
 const ATTACKER: &str = r#"
@@ -113,7 +113,7 @@ int main(void)
 "#;
 
 /// As a user without rights.
-fn as_user(user: u32, program: &str) -> Command {
+pub(super) fn as_user(user: u32, program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args([&format!("--reuid={user}"), &format!("--regid={user}"), "--clear-groups", "--no-new-privs"]);
     command.args(["--inh-caps=-all", "--bounding-set=-all", "--", program]);
@@ -121,7 +121,7 @@ fn as_user(user: u32, program: &str) -> Command {
 }
 
 /// A directory that all users can enter, with a copy of `takt`. `None` where there are no other users.
-fn public(text: &str) -> Option<Room> {
+pub(super) fn public(text: &str) -> Option<Room> {
     if !Capability::Users.is_present() {
         skip(Capability::Users, "a second user needs root and setpriv");
         return None;

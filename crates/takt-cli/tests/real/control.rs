@@ -1,0 +1,388 @@
+//! Runs that are watched, changed and ended through their sockets, and clients that misbehave there.
+
+use super::security::{OTHER, OWNER, as_user, public};
+use crate::common::{Done, Room, Running, TAKT, attempts, ensure, until};
+use crate::machine::on_cpus;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const LOAD: &str = "\
+policy: edf
+cpus: 0
+tasks:
+- {name: left, period: 20ms, runtime: 4ms, cmd: exec takt burn --runtime 2ms}
+- {name: right, period: 50ms, runtime: 10ms, cmd: exec takt burn --runtime 4ms}
+- {name: event, event: {signal: USR1}, deadline: 40ms, runtime: 3ms, cmd: exec takt burn --runtime 1ms}
+";
+
+/// `takt` with the sockets of its runs in this room.
+fn command(room: &Room, args: &[&str]) -> Command {
+    let mut command = room.command(args);
+    command.env("XDG_RUNTIME_DIR", room.path(""));
+    command
+}
+
+fn ctl(room: &Room, args: &[&str]) -> Done {
+    Running::start(&mut command(room, &[&["ctl"], args].concat())).wait()
+}
+
+/// Starts a run of the workload of the room, and waits until its jobs complete.
+fn under_way(room: &Room, more: &[&str]) -> Running {
+    let args = [&["run", "w.yaml", "--duration", "30s"], more].concat();
+    let running = Running::start(&mut command(room, &args));
+    until("jobs complete", || status(room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
+    running
+}
+
+fn status(room: &Room) -> Option<Value> {
+    let done = ctl(room, &["status", "--json"]);
+    (done.code() == 0).then(|| done.json())
+}
+
+fn sockets(room: &Room) -> Vec<PathBuf> {
+    let entries = fs::read_dir(room.path("takt")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+#[test]
+fn commands_change_a_run_and_its_record_replays() {
+    on_cpus(|| {
+        attempts(3, || {
+            let room = Room::with(LOAD);
+            let running = under_way(&room, &["--record", "w.steps", "--trace", "w.jsonl", "--json"]);
+            for accepted in [
+                &["set", "left.period=40ms", "left.importance=2"] as &[&str],
+                &["policy", "fifo"],
+                &["trigger", "event"],
+                &["remove", "right"],
+                &["policy", "llf"],
+            ] {
+                ctl(&room, accepted).expect(0);
+            }
+            until("it has left", || status(&room).is_some_and(|status| status["tasks"][1]["state"] == "gone"));
+            // A job that is open keeps the terms of its task.
+            until("the event has been handled", || {
+                status(&room).is_some_and(|status| status["tasks"][2]["completed"] == 1)
+            });
+            ctl(&room, &["set", "event.deadline=30ms"]).expect(0);
+            ctl(&room, &["add", "right"]).expect(0);
+            fs::write(room.path("other.yaml"), LOAD.replace("20ms", "30ms")).expect("a file");
+            ctl(&room, &["reload", "other.yaml"]).expect(0);
+            assert_eq!(ctl(&room, &["reload", "other.yaml"]).expect(0).stdout, "unchanged\n");
+            let status = status(&room).expect("a status");
+            let task = |index: usize, key: &str| status["tasks"][index][key].clone();
+            assert_eq!((task(0, "period_ns"), task(0, "importance")), (30_000_000.into(), 1.into()));
+            assert_eq!(
+                (task(2, "deadline_ns"), status["policies"][0]["policy"].clone()),
+                (40_000_000.into(), "edf".into())
+            );
+            ctl(&room, &["stop"]).expect(0);
+            let run = running.wait().json();
+            assert_eq!(run["ended"], "command");
+            assert_eq!(sockets(&room), Vec::<PathBuf>::new(), "the socket goes with the run");
+            let steps = room.text("w.steps");
+            let changes: Vec<&str> = steps.lines().filter(|line| line.contains("\"change\"")).collect();
+            assert_eq!(changes.len(), 8, "{changes:?}");
+            assert!(changes[0].contains("set left.period=40ms left.importance=2") && changes[0].contains("\"uid\":"));
+            let replay = room.takt(&["sim", "w.yaml", "--replay", "w.steps", "--trace", "r.jsonl", "--json"]).json();
+            let of = |run: &Value| {
+                run["tasks"].as_array().expect("a list").iter().map(|task| task["released"].clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(of(&replay), of(&run));
+            let [ran, again] = ["w.jsonl", "r.jsonl"].map(|name| room.trace(name).records);
+            let records = |records: Vec<takt_trace::Stamped>| {
+                records.into_iter().map(|stamped| stamped.record).collect::<Vec<_>>()
+            };
+            assert!(records(ran) == records(again), "the replay is the run, bit for bit");
+            ensure(run["tasks"][0]["missed"] == 0 && run["tasks"][1]["missed"] == 0, || run.to_string())
+        });
+    });
+}
+
+#[test]
+fn wrong_commands_say_what_was_meant_and_change_nothing() {
+    on_cpus(|| {
+        let room = Room::with(LOAD);
+        let running = under_way(&room, &["--record", "w.steps"]);
+        let mut other = LOAD.replace("name: right", "name: rigth");
+        fs::write(room.path("other.yaml"), &other).expect("a file");
+        other.push_str("- nonsense");
+        fs::write(room.path("bad.yaml"), &other).expect("a file");
+        let cases: [(&[&str], i32, &[&str]); 16] = [
+            (&["set", "lfet.period=5ms"], 2, &["no task `lfet`", "did you mean `left`?", "left, right, event"]),
+            (&["set", "left.perod=5ms"], 2, &["no term `perod`", "did you mean `period`?"]),
+            (&["set", "left.period=5"], 2, &["period=5", "no unit"]),
+            (&["set", "left.period=0ms"], 2, &["above zero"]),
+            (&["set", "left.runtime=50ms"], 2, &["could never meet its deadline", "50ms", "20ms"]),
+            (&["set", "left=5ms"], 2, &["TASK.TERM=VALUE"]),
+            (&["set", "left.period=5ms", "right.period=5ms"], 2, &["another task"]),
+            (&["set", "event.period=5ms"], 2, &["no period"]),
+            (&["policy", "efd"], 2, &["did you mean `edf`?"]),
+            (&["policy", "g-dasa-x"], 2, &["no policy"]),
+            (&["policy", "there", "edf"], 2, &["no domain `there`"]),
+            (&["policy", "dasa"], 1, &["cannot take over", "task `left`", "utility"]),
+            (&["trigger", "left"], 2, &["not released by events"]),
+            (&["add", "left"], 2, &["there already"]),
+            (&["reload", "other.yaml"], 2, &["`rigth` is new", "`right` is missing"]),
+            (&["reload", "bad.yaml"], 2, &["bad.yaml"]),
+        ];
+        for (args, code, words) in cases {
+            let done = ctl(&room, args).expect(code);
+            let kind = if code == 1 { "error[not-admitted]" } else { "error[" };
+            assert!(done.stderr.starts_with(kind), "{args:?}: {}", done.stderr);
+            for word in words {
+                assert!(done.stderr.contains(word), "{args:?}: `{word}` in {}", done.stderr);
+            }
+        }
+        let rotated = ctl(&room, &["trace", "rotate"]).expect(2).stderr;
+        assert!(rotated.starts_with("error[command-refused]") && rotated.contains("rotate"), "{rotated}");
+        assert!(
+            ctl(&room, &["--run", "1", "status"]).expect(2).stderr.starts_with("error[no-run]: there is no run `1`")
+        );
+        running.signal(Signal::INT);
+        running.wait().expect(0);
+        assert!(!room.text("w.steps").contains("change"), "nothing has changed");
+        assert!(ctl(&room, &["status"]).expect(2).stderr.contains("no run of this user"));
+    });
+}
+
+fn connect(path: &std::path::Path) -> UnixStream {
+    let stream = UnixStream::connect(path).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    stream
+}
+
+/// What the run sends until it closes the connection.
+fn until_closed(mut stream: &UnixStream) -> String {
+    let mut text = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => text.extend_from_slice(&buffer[..n]),
+            // Closed before everything that was sent has been read.
+            Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(e) => panic!("it is not closed: {e}"),
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn nobody_waits_for_a_client_that_misbehaves() {
+    on_cpus(|| {
+        let room = Room::with(LOAD);
+        let running = under_way(&room, &["--json"]);
+        let path = sockets(&room).remove(0);
+        let descriptors = || fs::read_dir(format!("/proc/{}/fd", running.pid())).expect("it runs").count();
+        let before = descriptors();
+        let half = connect(&path);
+        (&half).write_all(b"{\"takt_control\":1,\"com").expect("room");
+        let garbage = connect(&path);
+        (&garbage)
+            .write_all(b"\x00\xff\xfe garbage\n{}\n[1]\n{\"takt_control\":2,\"command\":\"status\"}\n")
+            .expect("room");
+        let long = connect(&path);
+        // The run closes it before it has taken all of that.
+        let _ = (&long).write_all(&vec![b'x'; 1 << 20]);
+        let deaf = connect(&path);
+        deaf.set_nonblocking(true).expect("a socket");
+        // Statuses that nobody reads, more than the kernel buffers.
+        let line = b"{\"takt_control\":1,\"command\":\"status\"}\n".repeat(1500);
+        let _ = (&deaf).write(&line);
+        let watcher = connect(&path);
+        (&watcher).write_all(b"{\"takt_control\":1,\"command\":\"watch\",\"interval_ms\":10}\n").expect("room");
+        for _ in 0..5 {
+            let began = Instant::now();
+            assert!(status(&room).is_some());
+            assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        }
+        let crowd: Vec<UnixStream> = (0..30).map(|_| connect(&path)).collect();
+        let refused = crowd.iter().filter(|stream| {
+            stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
+            let mut start = [0; 200];
+            (&**stream).read(&mut start).is_ok_and(|n| String::from_utf8_lossy(&start[..n]).contains("too many"))
+        });
+        assert!(refused.count() >= 14, "the connections have a limit");
+        drop(crowd);
+        assert!(until_closed(&long).contains("too-long"));
+        assert_eq!(until_closed(&half), "", "half a line is given up");
+        until("a client that reads nothing is cut off", || descriptors() <= before + 3);
+        // An error for each line, and the connection stays.
+        let mut answers = [0; 4096];
+        let n = (&garbage).read(&mut answers).expect("answers");
+        assert_eq!(String::from_utf8_lossy(&answers[..n]).matches("wrong-request").count(), 4);
+        drop((garbage, watcher, deaf));
+        until("all are gone", || descriptors() <= before);
+        ctl(&room, &["stop"]).expect(0);
+        let run = running.wait().json();
+        assert_eq!((&run["ended"], &run["dropped_records"]), (&"command".into(), &0.into()));
+    });
+}
+
+#[test]
+fn another_user_is_refused() {
+    on_cpus(|| {
+        let Some(room) = public(LOAD) else { return };
+        let takt = room.path("takt-copy");
+        fs::copy(TAKT, &takt).expect("a copy");
+        fs::remove_file(room.path("takt")).expect("it is there");
+        let program = takt.to_str().expect("a path");
+        let as_them = |user: u32, args: &[&str]| {
+            let mut command = as_user(user, program);
+            command.args(args).current_dir(room.path("")).env("XDG_RUNTIME_DIR", room.path(""));
+            Running::start(&mut command)
+        };
+        let text = LOAD.replace("exec takt", "exec ./takt-copy");
+        fs::write(room.path("w.yaml"), text).expect("a file");
+        let running = as_them(OWNER, &["run", "w.yaml", "--duration", "30s", "--mechanism", "signal"]);
+        until("its socket is there", || !sockets(&room).is_empty());
+        let path = sockets(&room).remove(0);
+        let socket = path.to_str().expect("a path");
+        assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
+        as_them(OWNER, &["ctl", "--run", socket, "status"]).wait().expect(0);
+        as_them(OTHER, &["ctl", "--run", socket, "status"]).wait().expect(2);
+        // Even where the files would let them in.
+        fs::set_permissions(room.path("takt"), fs::Permissions::from_mode(0o755)).expect("root");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("root");
+        let refused = as_them(OTHER, &["ctl", "--run", socket, "stop"]).wait().expect(2);
+        assert!(refused.stderr.contains("only the user of the run"), "{}", refused.stderr);
+        // Root may.
+        ctl(&room, &["--run", socket, "stop"]).expect(0);
+        running.wait();
+    });
+}
+
+#[test]
+fn processes_are_asked_to_end_before_they_are_killed() {
+    on_cpus(|| {
+        let text = "policy: edf\ncpus: 0\ntasks:\n\
+            - {name: polite, period: 20ms, runtime: 5ms, cmd: 'trap \"echo bye > bye; exit 0\" TERM; while :; do sleep 0.002; takt done; done'}\n";
+        for by_signal in [false, true] {
+            let room = Room::with(text);
+            let running = Running::start(&mut command(&room, &["run", "w.yaml", "--duration", "30s", "--json"]));
+            until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
+            if by_signal {
+                running.signal(Signal::TERM);
+            } else {
+                ctl(&room, &["stop"]).expect(0);
+            }
+            let done = running.wait();
+            assert_eq!(done.json()["ended"], if by_signal { "signal" } else { "command" });
+            assert_eq!(room.text("bye"), "bye\n", "its handler has run");
+        }
+        // One that does not end is killed: after the time of grace, or by a second signal.
+        for second in [false, true] {
+            let stubborn = text.replace("echo bye > bye; exit 0", "echo bye > bye");
+            let room = Room::with(&stubborn);
+            let running = Running::start(&mut command(&room, &["run", "w.yaml", "--duration", "30s"]));
+            until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
+            let began = Instant::now();
+            if second {
+                running.signal(Signal::TERM);
+                until("it was asked", || room.text("bye") == "bye\n");
+                running.signal(Signal::TERM);
+            } else {
+                ctl(&room, &["stop", "--grace", "1s"]).expect(0);
+            }
+            running.wait().expect(0);
+            let took = began.elapsed();
+            assert!(second == (took < Duration::from_millis(950)), "{second}: {took:?}");
+        }
+    });
+}
+
+#[test]
+fn without_a_terminal_sighup_reads_the_file_again() {
+    on_cpus(|| {
+        let room = Room::with(LOAD);
+        let start = |more: &[&str]| {
+            let mut command = Command::new("setsid");
+            command.arg(TAKT).args(["run", "w.yaml", "--duration", "30s"]).args(more);
+            command.current_dir(room.path("")).env("XDG_RUNTIME_DIR", room.path(""));
+            Running::start(&mut command)
+        };
+        let running = start(&[]);
+        until("it runs", || status(&room).is_some());
+        fs::write(room.path("w.yaml"), LOAD.replace("20ms", "35ms")).expect("a file");
+        running.signal(Signal::HUP);
+        until("it has changed", || status(&room).is_some_and(|status| status["tasks"][0]["period_ns"] == 35_000_000));
+        fs::write(room.path("w.yaml"), "nonsense").expect("a file");
+        running.signal(Signal::HUP);
+        until("it is refused", || running.stderr().contains("nothing has changed"));
+        assert!(status(&room).is_some(), "the run goes on");
+        running.signal(Signal::TERM);
+        running.wait().expect(0);
+        // Without a socket there is no reload.
+        fs::write(room.path("w.yaml"), LOAD).expect("a file");
+        let running = start(&["--no-control", "--trace", "t.jsonl"]);
+        until("it runs", || room.text("t.jsonl").lines().count() > 10);
+        assert!(sockets(&room).is_empty());
+        running.signal(Signal::HUP);
+        running.wait().expect(0);
+    });
+}
+
+#[test]
+fn a_killed_run_leaves_no_socket() {
+    on_cpus(|| {
+        let room = Room::with(LOAD);
+        let running = under_way(&room, &[]);
+        assert_eq!(sockets(&room).len(), 1);
+        running.kill_and_wait();
+        until("the watcher has removed the socket", || sockets(&room).is_empty());
+    });
+}
+
+/// Changes come each few milliseconds, and clients go in the middle of their commands: memory, descriptors and the schedule stay as they are.
+#[test]
+fn a_run_that_is_changed_all_the_time_stays_as_it_is() {
+    on_cpus(|| {
+        let room = Room::with(LOAD);
+        let seconds: u64 = std::env::var("TAKT_SOAK").ok().map_or(3, |text| text.parse().expect("seconds"));
+        let length = format!("{}s", seconds + 60);
+        let args = ["run", "w.yaml", "--duration", &length, "--json"];
+        let running = Running::start(&mut command(&room, &args));
+        until("it runs", || status(&room).is_some_and(|status| status["tasks"][0]["met"].as_u64() > Some(2)));
+        let pid = running.pid();
+        let path = sockets(&room).remove(0);
+        let memory = || {
+            let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+            let line = text.lines().find(|line| line.starts_with("VmRSS:")).expect("a line").to_owned();
+            line.split_ascii_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("a number")
+        };
+        let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count();
+        let (began, mut changes, mut baseline) = (Instant::now(), 0u64, None);
+        while began.elapsed() < Duration::from_secs(seconds) {
+            let terms = format!("left.period={}ms", 20 + changes % 20);
+            ctl(&room, &["set", &terms]).expect(0);
+            ctl(&room, &["policy", ["fifo", "edf", "llf", "rr"][changes as usize % 4]]).expect(0);
+            // A client that is killed in the middle of a command.
+            let cut = connect(&path);
+            let _ = (&cut).write_all(b"{\"takt_control\":1,\"command\":\"policy\",\"policy\":\"fifo\"}\n{\"tak");
+            drop(cut);
+            changes += 3;
+            if baseline.is_none() && began.elapsed() > Duration::from_secs(1) {
+                baseline = Some((memory(), descriptors()));
+            }
+            if seconds > 60 {
+                std::thread::sleep(Duration::from_millis(300));
+            }
+        }
+        let (memory_before, descriptors_before) = baseline.expect("it takes longer than that");
+        until("no connection is left", || descriptors() <= descriptors_before);
+        let grown = memory().saturating_sub(memory_before);
+        assert!(grown < 2048, "{changes} changes take {grown} KiB");
+        ctl(&room, &["stop"]).expect(0);
+        let run = running.wait().json();
+        assert_eq!(run["dropped_records"], 0);
+        println!("{changes} changes, {grown} KiB");
+    });
+}
